@@ -25,11 +25,12 @@ from coremlscope.cli.main import main
 from coremlscope.errors import OutputError, UsageError
 from coremlscope.module_hooks import after_import
 from coremlscope.render import render_now, render_program
-from coremlscope.results.aggregate import aggregate
+from coremlscope.results.aggregate import aggregate, total_operations
 from coremlscope.results.events import KIND_CODES
 from coremlscope.results.plan import PlannedOp
 from coremlscope.results.trace import Trace, TracedModel
 from coremlscope.tracing.collect import read_recording
+from coremlscope.tracing.profiled import MOST_RUNS
 from coremlscope.tracing.recorder import Recorder, is_recording
 from coremlscope.tracing.session import RecordedProgram
 from coremlscope.tracing.units import add_unused_units
@@ -89,6 +90,101 @@ def test_calls_in_a_pool_belong_to_the_lines_that_submitted_them(models: Path) -
     first, second, third, *rest = [trace.sites[site].line for site in trace.events.of("predict").site]
     assert second == first + 1
     assert (third, rest) == (first, [second, first, second, second + 1])
+
+
+@pytest.fixture(scope="module")
+def with_operations(models: Path) -> Trace:
+    """A recording with operations, of coremlscope, of coremltools' replacement and of ONNX Runtime."""
+    import coremltools as ct
+    import onnxruntime
+
+    coremlscope.install()
+    values = {"x": np.ones((1, 4, 16, 16), np.float32)}
+    with tempfile.TemporaryDirectory() as folder, coremlscope.record(operations=True) as recording:
+        with coremlscope.open(models / "net.mlpackage") as model:
+            for _ in range(MOST_RUNS + 5):
+                model.predict(values)
+        loaded = ct.models.MLModel(str(models / "half.mlpackage"))
+        for _ in range(3):
+            loaded.predict(dict(values))
+        coremlscope.export(models / "net.mlpackage", Path(folder, "graph.onnx"))
+        session = onnxruntime.InferenceSession(str(Path(folder, "graph.onnx")))
+        session.run(None, values)
+    session.run(None, values)
+    return recording.trace
+
+
+def test_operations_lie_inside_their_runs_and_have_the_models_names(with_operations: Trace) -> None:
+    trace = with_operations
+    totals = {(row.model, row.operation): row for row in total_operations(trace)}
+    assert {(model, operation[:4]) for model, operation in totals} >= {
+        ("net", "conv"),
+        ("half", "conv"),
+        ("graph", "Conv"),
+    }
+    fused = next(row for (model, label), row in totals.items() if model == "net" and "+ relu" in label)
+    assert fused.operation.startswith("conv ")
+    assert "(main/" in fused.operation
+    assert fused.count == MOST_RUNS
+    assert sum(row.share for key, row in totals.items() if key[0] == "net") == pytest.approx(1)
+    assert {row.count for key, row in totals.items() if key[0] == "half" and "conv" in key[1]} == {3}
+    assert {row.count for key, row in totals.items() if key[0] == "graph"} == {1}
+    operations = trace.events.of("operation")
+    runs = trace.events.of("run", "predict")
+    at = np.searchsorted(runs.start_ns, operations.start_ns, "right") - 1
+    assert (operations.end_ns <= runs.end_ns[at]).all()
+    assert (operations.depth > runs.depth[at]).all()
+    inside = operations.where((operations.depth == 2) & (operations.duration_ns > 0))
+    assert (np.diff(inside.start_ns) >= inside.duration_ns[:-1]).mean() > 0.99
+    assert {trace.sites[site].function for site in set(operations.site.tolist())} == {"with_operations"}
+
+
+def test_operations_are_in_every_report(
+    with_operations: Trace,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with_operations.save(tmp_path / "run.json")
+    reports = [tmp_path / f"run{suffix}" for suffix in (".trace.json", ".md", ".html")]
+    for width in (60, 140):
+        monkeypatch.setenv("COLUMNS", str(width))
+        assert main(["trace", str(tmp_path / "run.json"), *(f"-o{path}" for path in reports)]) == 0
+        shown = capsys.readouterr().out
+        assert "Operations" in shown
+        assert max(map(len, shown.splitlines())) <= width
+    slices = [e for e in json.loads(reports[0].read_text())["traceEvents"] if e["ph"] == "X"]
+    assert any(e["name"].startswith("conv ") and e["cat"] == "compute" for e in slices)
+    assert "### Operations" in reports[1].read_text()
+    assert "operation" in {row.kind for row in aggregate(Trace.load(tmp_path / "run.json"))}
+
+
+def test_operations_of_a_program_and_its_children(tmp_path: Path, models: Path) -> None:
+    body = """
+    import subprocess, sys
+    if len(sys.argv) == 1:
+        subprocess.run([sys.executable, __file__, "child"], check=True)
+    model.predict({'x': x})
+    """
+    program = RecordedProgram([str(_script(tmp_path, models, body))], operations=True)
+    assert program.wait() == 0
+    operations = program.trace.events.of("operation")
+    assert sorted(set(operations.process.tolist())) == [0, 1]
+
+
+def test_a_session_that_the_program_profiles_is_left_alone(models: Path, tmp_path: Path) -> None:
+    import onnxruntime
+
+    coremlscope.export(models / "net.mlpackage", tmp_path / "net.onnx")
+    options = onnxruntime.SessionOptions()
+    options.enable_profiling = True
+    options.profile_file_prefix = str(tmp_path / "own")
+    values = {"x": np.ones((1, 4, 16, 16), np.float32)}
+    with coremlscope.record(operations=True) as recording:
+        session = onnxruntime.InferenceSession(str(tmp_path / "net.onnx"), options)
+        session.run(None, values)
+    assert Path(session.end_profiling()).parent == tmp_path
+    assert not len(recording.trace.events.of("operation"))
 
 
 def test_functions_are_restored_and_a_second_recording_is_refused() -> None:

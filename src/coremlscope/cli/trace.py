@@ -32,6 +32,7 @@ examples:
   coremlscope trace app.py --input photo.jpg
   coremlscope trace -o run.html -o run.trace.json app.py
   coremlscope trace --fps 30 --json run.json -- python -m myapp
+  coremlscope trace --operations -o run.html app.py
   coremlscope trace run.json -o run.html
   coremlscope trace --device iphone-15-pro app.py
   coremlscope trace recording.xml -o lanes.html
@@ -56,6 +57,11 @@ def _configure(parser: argparse.ArgumentParser) -> None:
         type=at_least(1000),
         default=1 << 20,
         help="events that each process keeps; newer ones replace older ones (default: 1048576)",
+    )
+    parser.add_argument(
+        "--operations",
+        action="store_true",
+        help="record the operations inside the first 100 runs of each loaded model; runs take longer",
     )
     parser.add_argument(
         "--sort",
@@ -108,7 +114,10 @@ def _run(arguments: argparse.Namespace) -> int:
     if not arguments.program:
         raise UsageError("PROGRAM is missing", "name a script or a command, or a process with --pid")
     program = RecordedProgram(
-        [arguments.program, *arguments.arguments], fps=arguments.fps, capacity=arguments.events
+        [arguments.program, *arguments.arguments],
+        fps=arguments.fps,
+        capacity=arguments.events,
+        operations=arguments.operations,
     )
     code = program.wait()
     assert code is not None

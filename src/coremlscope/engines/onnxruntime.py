@@ -26,13 +26,14 @@ from coremlscope.ops.program import WEIGHTS_FILE, OnnxProgram
 from coremlscope.units import format_bytes
 from coremlscope.writing import write_draft
 
-__all__ = ["OnnxRuntimeEngine"]
+__all__ = ["OPTIMISED_GRAPH", "OnnxRuntimeEngine", "save_structure"]
 
 #: ONNX Runtime logs to standard error; every failure is also raised as an exception.
 _FATAL_ONLY = 4
 #: Limit of node executions in one profile. The profiler stops at a million, and writes 0.5 kB for each.
 _MOST_EXECUTIONS = 200_000
-_OPTIMISED_GRAPH = "optimised.onnx"
+#: The file that `save_structure` makes.
+OPTIMISED_GRAPH = "optimised.onnx"
 _OPTIMISED_WEIGHTS = "optimised.bin"
 
 
@@ -131,7 +132,7 @@ class OnnxRuntimeSession:
         with tempfile.TemporaryDirectory(prefix="coremlscope-") as name:
             scratch = Path(name)
             options = _session_options(self._folder, self._options)
-            _save_structure(options, scratch)
+            save_structure(options, scratch)
             options.enable_profiling = True
             options.profile_file_prefix = str(scratch / "profile")
             session = _create(self._graph, options)
@@ -143,7 +144,7 @@ class OnnxRuntimeSession:
             with _failures("profile the model"):
                 events = NodeEvents.read(Path(session.end_profiling()), warmups)
             del session
-            nodes = read_nodes(scratch / _OPTIMISED_GRAPH, events)
+            nodes = read_nodes(scratch / OPTIMISED_GRAPH, events)
         return_memory()
         is_complete = len(events.runs) == iterations
         return NodeProfile(nodes if is_complete else (), tuple(seconds[warmups:]), warmups)
@@ -178,13 +179,13 @@ def _session_options(folder: Path, options: EngineOptions) -> Any:
     return settings
 
 
-def _save_structure(settings: Any, scratch: Path) -> None:
+def save_structure(settings: Any, scratch: Path) -> None:
     """Makes ONNX Runtime save the optimised graph, without its weights if the system allows that.
 
     ONNX Runtime always writes the weights to a file next to the graph. On systems with a null device, that
     file is a link to it.
     """
-    settings.optimized_model_filepath = str(scratch / _OPTIMISED_GRAPH)
+    settings.optimized_model_filepath = str(scratch / OPTIMISED_GRAPH)
     entry = settings.add_session_config_entry
     entry("session.optimized_model_external_initializers_file_name", _OPTIMISED_WEIGHTS)
     entry("session.optimized_model_external_initializers_min_size_in_bytes", "0")

@@ -18,7 +18,7 @@ from coremlscope.measure.lowered_graph import LoweredGraph, LoweredNode
 from coremlscope.ops.program import OnnxProgram
 from coremlscope.results.measurement import Status
 
-__all__ = ["Attribution", "NodeGroup", "attribute"]
+__all__ = ["Attribution", "NodeGroup", "attribute", "group_nodes"]
 
 #: Operators that engines add, which change the layout or the type of a value but not its content.
 _MOVERS = frozenset(
@@ -118,6 +118,19 @@ def attribute(graph: Graph, program: OnnxProgram, nodes: Sequence[EngineNode]) -
     verdicts = _Verdicts(top, program, lowered, claims, groups, by_op)
     status = {op.id: verdicts.status(op) for op in graph.walk()}
     return Attribution(groups, status, by_op)
+
+
+def group_nodes(program: OnnxProgram, nodes: Sequence[EngineNode]) -> tuple[NodeGroup, ...]:
+    """Finds the operations of each of the engine's nodes, without the status of operations; see `attribute`.
+
+    Args:
+        program: The lowered function.
+        nodes: The engine's nodes, in the order of execution.
+    """
+    lowered = LoweredGraph(program)
+    claims = _Claims(lowered, nodes)
+    claims.settle()
+    return _group(lowered, claims, nodes, {})[0]
 
 
 class _Claims:

@@ -11,7 +11,7 @@ import numpy as np
 from coremlscope.results.events import EVENT_KINDS, FAILED, Lane
 from coremlscope.results.trace import Events, Trace
 
-__all__ = ["Aggregate", "Order", "aggregate", "group_models"]
+__all__ = ["Aggregate", "OperationTotal", "Order", "aggregate", "group_models", "total_operations"]
 
 #: How rows are sorted: by total time, number, longest event, or name.
 Order = Literal["total", "count", "max", "name"]
@@ -50,6 +50,65 @@ class Aggregate:
     p99_s: float
     max_s: float
     bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperationTotal:
+    """All executions of an operation, or of operations that the engine runs as one.
+
+    Attributes:
+        model: The model's name; empty if it is unknown.
+        operation: The operations: `conv conv_1 (main/12)`.
+        count: How many executions there are.
+        total_s: The sum of their durations, in seconds.
+        median_s: The median duration.
+        share: The part of the time of all operations of the model.
+    """
+
+    model: str
+    operation: str
+    count: int
+    total_s: float
+    median_s: float
+    share: float
+
+
+def total_operations(trace: Trace) -> tuple[OperationTotal, ...]:
+    """Sums the recorded operations by model and operation, the longest first.
+
+    Operations inside another one, such as a loop, are left out.
+    """
+    events = trace.events.of("operation")
+    events = events.where((events.detail >= 0) & ~_is_inside(events))
+    names, groups = group_models(trace)
+    of_event = np.where(events.model >= 0, groups[events.model] if len(groups) else -1, -1)
+    sums = np.bincount(of_event + 1, events.duration_ns, len(names) + 1)
+    found = []
+    for group, detail in sorted(set(zip(of_event.tolist(), events.detail.tolist(), strict=True))):
+        durations = events.duration_ns[(of_event == group) & (events.detail == detail)]
+        total = float(durations.sum())
+        row = OperationTotal(
+            model=names[group] if group >= 0 else "",
+            operation=trace.details[detail],
+            count=len(durations),
+            total_s=total / 1e9,
+            median_s=float(np.median(durations)) / 1e9,
+            share=total / max(float(sums[group + 1]), 1.0),
+        )
+        found.append(row)
+    return tuple(sorted(found, key=lambda row: -row.total_s))
+
+
+def _is_inside(operations: Events) -> np.ndarray:
+    """Which operations lie inside another one of their thread, such as a loop."""
+    order = np.lexsort((-operations.duration_ns, operations.start_ns, operations.thread, operations.process))
+    lanes = np.stack([operations.process, operations.thread])[:, order]
+    inside = np.zeros(len(operations), bool)
+    edges = np.flatnonzero((np.diff(lanes) != 0).any(axis=0)) + 1
+    for part in np.split(order, edges):
+        reached = np.maximum.accumulate(operations.end_ns[part])
+        inside[part[1:]] = operations.start_ns[part[1:]] < reached[:-1]
+    return inside
 
 
 def group_models(trace: Trace) -> tuple[tuple[str, ...], np.ndarray]:

@@ -9,7 +9,13 @@ import sys
 from pathlib import Path
 
 from coremlscope.errors import CoremlscopeError
-from coremlscope.tracing.recorder import CAPACITY_VARIABLE, FOLDER_VARIABLE, Recorder, is_recording
+from coremlscope.tracing.recorder import (
+    CAPACITY_VARIABLE,
+    FOLDER_VARIABLE,
+    OPERATIONS_VARIABLE,
+    Recorder,
+    is_recording,
+)
 
 __all__ = ["DROPIN_VARIABLE", "begin", "begin_as_child", "finish"]
 
@@ -20,18 +26,19 @@ DROPIN_VARIABLE = "COREMLSCOPE_TRACE_DROPIN"
 _recorder: Recorder | None = None
 
 
-def begin(folder: str, capacity: int, *, children: bool = False) -> None:
+def begin(folder: str, capacity: int, *, children: bool = False, operations: bool = False) -> None:
     """Records this process into a folder. A failure never stops the program.
 
     Args:
         folder: The folder.
         capacity: The number of events that the process keeps.
         children: Whether its children are recorded too.
+        operations: Whether the operations of runs are recorded.
     """
     global _recorder
     if is_recording() or not Path(folder).is_dir():
         return
-    recorder = Recorder(Path(folder), capacity, children=children)
+    recorder = Recorder(Path(folder), capacity, children=children, operations=operations)
     try:
         recorder.start()
     except CoremlscopeError as error:
@@ -50,7 +57,12 @@ def finish() -> None:
 def begin_as_child() -> None:
     """Records this process into the folder that the environment names, with its own children."""
     try:
-        begin(os.environ[FOLDER_VARIABLE], int(os.environ[CAPACITY_VARIABLE]), children=True)
+        begin(
+            os.environ[FOLDER_VARIABLE],
+            int(os.environ[CAPACITY_VARIABLE]),
+            children=True,
+            operations=OPERATIONS_VARIABLE in os.environ,
+        )
     except (ValueError, KeyError) as error:
         sys.stderr.write(f"coremlscope trace: this process is not recorded: {error}\n")
         return

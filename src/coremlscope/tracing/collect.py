@@ -75,11 +75,13 @@ class _Process:
     Attributes:
         strings: By number.
         models: The rows of loaded models, by number.
+        profiles: The rows of profiled sessions.
     """
 
     head: dict[str, Any] = field(default_factory=dict)
     strings: dict[int, str] = field(default_factory=dict)
     models: dict[int, dict[str, Any]] = field(default_factory=dict)
+    profiles: list[dict[str, Any]] = field(default_factory=list)
     ended: int | None = None
     rows: _Rows = field(default_factory=lambda: np.empty(0, _RECORD))
     lost: int = 0
@@ -159,9 +161,26 @@ def _read_process(path: Path) -> _Process:
         with strings_file(path).open(encoding="utf-8", errors="replace") as file:
             for line in file:
                 _take(process, line)
+        _add_operations(process, path.parent)
     except OSError:  # The process has only begun, or removed the folder.
         process.head = {}
     return process
+
+
+def _add_operations(process: _Process, folder: Path) -> None:
+    """Adds the operations of profiled runs."""
+    if not process.profiles:
+        return
+    from coremlscope.tracing.operations import OperationReader
+
+    paths = {number: str(row.get("path", "")) for number, row in process.models.items()}
+    reader = OperationReader(process.rows, paths, process.strings)
+    made = [
+        rows
+        for profile in process.profiles
+        for rows in reader.read(folder / Path(str(profile["profile"])).name, int(profile["from"]))
+    ]
+    process.rows = np.concatenate([process.rows, *made])
 
 
 def _take(process: _Process, line: str) -> None:
@@ -172,6 +191,8 @@ def _take(process: _Process, line: str) -> None:
         return
     if "string" in row:
         process.strings[row["string"]] = row["text"]
+    elif "profile" in row:
+        process.profiles.append(row)
     elif "model" in row:
         process.models[row["model"]] = row
     elif "process" in row:

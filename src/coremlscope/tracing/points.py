@@ -38,6 +38,7 @@ class Point:
         after: Describes a call that returned.
         wrapper: What wraps the function: `call` here, or a function of `predictions.WRAPPERS`.
         data: Where a prediction finds its inputs: their position, `self` included, and their name.
+        session: What it does with a session of ONNX Runtime, which can record operations; empty for others.
         is_activity: Whether the kind is shown in the lane of activities.
         code: The code of the kind.
         nested_code: The code of the kind of a nested call.
@@ -52,6 +53,7 @@ class Point:
     after: Callable[[Call], None] | None = None
     wrapper: Literal["call", "prediction", "checks"] = "call"
     data: tuple[int, str] = (0, "")
+    session: Literal["make", "run", ""] = ""
     is_activity: bool = field(init=False)
     code: int = field(init=False)
     nested_code: int = field(init=False)
@@ -181,6 +183,7 @@ POINTS: tuple[Point, ...] = (
         kind="load",
         kind_when_nested="prepare engine",
         after=_loaded_with(facts_of_session),
+        session="make",
     ),
     Point(
         module=_SESSION,
@@ -189,6 +192,7 @@ POINTS: tuple[Point, ...] = (
         kind_when_nested="run",
         wrapper="prediction",
         data=(2, "input_feed"),
+        session="run",
     ),
     Point(
         module=_SESSION,
@@ -197,6 +201,7 @@ POINTS: tuple[Point, ...] = (
         kind_when_nested="run",
         wrapper="prediction",
         data=(2, "input_feed"),
+        session="run",
     ),
     Point(module="PIL.Image", name="Image.resize", kind="resize image", after=_image_changed),
     Point(module="PIL.Image", name="Image.convert", kind="convert image", after=_image_changed),

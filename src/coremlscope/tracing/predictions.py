@@ -35,6 +35,7 @@ from coremlscope.tracing.values import bytes_of, describe_value
 if TYPE_CHECKING:
     from coremlscope.ir import Array, Feature
     from coremlscope.tracing.points import Point
+    from coremlscope.tracing.profiled import SessionProfiles
     from coremlscope.tracing.ring import Ring
 
 __all__ = ["WRAPPERS", "Conversions", "PredictionRecorder"]
@@ -53,10 +54,12 @@ class PredictionRecorder(Protocol):
     Attributes:
         ring: The ring of this process; None while nothing is recorded.
         threads: What each thread is doing.
+        profiles: Profiles sessions; None if operations are not recorded.
     """
 
     ring: Ring | None
     threads: Threads
+    profiles: SessionProfiles | None
 
     def note_site(self, ring: Ring, thread: ThreadState, frame: FrameType) -> None:
         """Notes the innermost line that belongs to the program itself."""
@@ -69,7 +72,7 @@ def _recorded_prediction(recorder: PredictionRecorder, original: Any, point: Poi
     out.
     """
     threads, clock, getframe = recorder.threads, time.perf_counter_ns, sys._getframe
-    get_loop = asyncio._get_running_loop
+    get_loop, profiles = asyncio._get_running_loop, recorder.profiles
     kind, nested, is_part = point.code, point.nested_code, bool(point.kind_when_nested)
     at, name = point.data
 
@@ -110,6 +113,8 @@ def _recorded_prediction(recorder: PredictionRecorder, original: Any, point: Poi
                 thread.parts.append((start, end - start, size, address, detail, model, kind, flags))
                 ring.write(thread.parts, thread.number, thread.task, thread.site)
                 thread.parts.clear()
+                if profiles is not None:
+                    profiles.settle()
             ring.overhead += start - entered + clock() - end
 
     return recorded

@@ -26,13 +26,22 @@ from coremlscope.module_hooks import after_import
 from coremlscope.results.events import FAILED, KIND_CODES, NESTED
 from coremlscope.tracing.call import Call
 from coremlscope.tracing.points import CONVERSIONS, POINTS, Point
+from coremlscope.tracing.profiled import SessionProfiles
 from coremlscope.tracing.ring import CAPACITY, Ring
 from coremlscope.tracing.threads import Threads, ThreadState
 
-__all__ = ["CAPACITY_VARIABLE", "FOLDER_VARIABLE", "Recorder", "child_environment", "is_recording"]
+__all__ = [
+    "CAPACITY_VARIABLE",
+    "FOLDER_VARIABLE",
+    "OPERATIONS_VARIABLE",
+    "Recorder",
+    "child_environment",
+    "is_recording",
+]
 
 #: The environment variables by which children find the recording.
 FOLDER_VARIABLE, CAPACITY_VARIABLE = "COREMLSCOPE_TRACE", "COREMLSCOPE_TRACE_EVENTS"
+OPERATIONS_VARIABLE = "COREMLSCOPE_TRACE_OPERATIONS"
 _STARTUP_FOLDER = str(Path(__file__).parent / "startup")
 #: Packages whose frames are not the program's own.
 _INNER = frozenset(
@@ -60,18 +69,23 @@ class Recorder:
         folder: An existing folder, which gets a ring and a log for each process.
         capacity: The number of events that each process keeps.
         children: Whether children that start an interpreter are recorded.
+        operations: Whether the operations of runs are recorded.
 
     Attributes:
         ring: The ring of this process; None while nothing is recorded.
         threads: What each thread is doing.
+        profiles: Profiles sessions; None if operations are not recorded.
     """
 
-    def __init__(self, folder: Path, capacity: int = CAPACITY, *, children: bool = True) -> None:
+    def __init__(
+        self, folder: Path, capacity: int = CAPACITY, *, children: bool = True, operations: bool = False
+    ) -> None:
         self.folder = folder
         self._capacity = capacity
         self._children = children
         self.ring: Ring | None = None
         self.threads = Threads()
+        self.profiles = SessionProfiles(folder) if operations else None
         self._undo = contextlib.ExitStack()
         self._models = itertools.count(1)
         self._stop_waiting: Callable[[], None] = lambda: None
@@ -98,7 +112,9 @@ class Recorder:
                 os.register_at_fork(after_in_child=_continue_in_child)
                 _registered = True
         if self._children:
-            os.environ.update(child_environment(self.folder, self._capacity))
+            os.environ.update(
+                child_environment(self.folder, self._capacity, operations=self.profiles is not None)
+            )
         names = {CONVERSIONS, *(point.module for point in POINTS)}
         for name in names:
             module = sys.modules.get(name)
@@ -114,6 +130,8 @@ class Recorder:
             return
         _active = None
         self._stop_waiting()
+        if self.profiles is not None:
+            self.profiles.stop()
         self._undo.close()
         if self._children:
             _retract()
@@ -178,6 +196,10 @@ class Recorder:
             original = getattr(holder, "__dict__", {}).get(name)
             if original is None or hasattr(original, "__recorded__"):
                 continue
+            if self.profiles is not None and self.ring is not None and point.session:
+                profiles = self.profiles
+                is_run = point.session == "run"
+                original = profiles.counted(original) if is_run else profiles.profiled(original, self.ring)
             self._replace(holder, name, self._wrapped(original, point))
 
     def _replace(self, holder: Any, name: str, replacement: Any) -> None:
@@ -311,12 +333,13 @@ def _continue_in_child() -> None:
         _active.continue_in_child()
 
 
-def child_environment(folder: Path, capacity: int) -> dict[str, str]:
+def child_environment(folder: Path, capacity: int, *, operations: bool = False) -> dict[str, str]:
     """Returns the variables by which children that start an interpreter find a recording."""
     parts = [part for part in os.environ.get("PYTHONPATH", "").split(os.pathsep) if part]
     return {
         FOLDER_VARIABLE: str(folder),
         CAPACITY_VARIABLE: str(capacity),
+        **({OPERATIONS_VARIABLE: "1"} if operations else {}),
         "PYTHONPATH": os.pathsep.join(dict.fromkeys([_STARTUP_FOLDER, *parts])),
     }
 
@@ -325,6 +348,7 @@ def _retract() -> None:
     """Removes the variables of `child_environment`."""
     os.environ.pop(FOLDER_VARIABLE, None)
     os.environ.pop(CAPACITY_VARIABLE, None)
+    os.environ.pop(OPERATIONS_VARIABLE, None)
     parts = [
         part
         for part in os.environ.get("PYTHONPATH", "").split(os.pathsep)

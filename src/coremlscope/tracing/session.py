@@ -39,6 +39,7 @@ class Recording:
         capacity: The number of events that each process keeps; older ones are replaced.
         children: Whether children are recorded.
         exporter: Where spans of OpenTelemetry go; see `record`.
+        operations: Whether the operations of runs are recorded; see `record`.
     """
 
     def __init__(
@@ -48,11 +49,12 @@ class Recording:
         capacity: int = CAPACITY,
         children: bool = True,
         exporter: Any = None,
+        operations: bool = False,
     ) -> None:
         self._fps = fps
         self._folder = _temporary_folder()
         weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
-        self._recorder = Recorder(self._folder, capacity, children=children)
+        self._recorder = Recorder(self._folder, capacity, children=children, operations=operations)
         provider = otlp_provider() if exporter == "otlp" else exporter
         self._sender = SpanSender(self._read, provider) if provider is not None else None
 
@@ -113,6 +115,7 @@ def record(
     capacity: int = CAPACITY,
     children: bool = True,
     exporter: Any = None,
+    operations: bool = False,
 ) -> Recording:
     """Records what this process does with Core ML, coremltools, coremlscope and ONNX Runtime.
 
@@ -129,11 +132,13 @@ def record(
         children: Whether processes that this one starts are recorded too.
         exporter: `"otlp"` also sends the events as spans of OpenTelemetry, every two seconds, to the
             collector that the SDK's variables name (extra `otlp`); or a `TracerProvider` of the SDK.
+        operations: Whether the operations inside runs are recorded, by the profiler of ONNX Runtime: of the
+            first 100 runs of each model that is loaded while recording. They are in the trace after `stop`.
 
     Raises:
         MissingDependencyError: The SDK of OpenTelemetry is not installed.
     """
-    return Recording(fps=fps, capacity=capacity, children=children, exporter=exporter)
+    return Recording(fps=fps, capacity=capacity, children=children, exporter=exporter, operations=operations)
 
 
 class RecordedProgram:
@@ -144,6 +149,7 @@ class RecordedProgram:
         fps: Frames per second that it should reach.
         capacity: The number of events that each process keeps.
         output: The file that gets what the program prints; None for the terminal.
+        operations: Whether the operations of runs are recorded; see `record`.
 
     Raises:
         UsageError: The program cannot be started.
@@ -156,6 +162,7 @@ class RecordedProgram:
         fps: float | None = None,
         capacity: int = CAPACITY,
         output: IO[str] | None = None,
+        operations: bool = False,
     ) -> None:
         self._command = tuple(command)
         self._fps = fps
@@ -166,7 +173,8 @@ class RecordedProgram:
             if not Path(program[0]).is_file():
                 raise UsageError(f"the script {program[0]} does not exist", "check the path")
             program.insert(0, sys.executable)
-        environment = {**os.environ, **child_environment(self._folder, capacity), DROPIN_VARIABLE: "1"}
+        variables = child_environment(self._folder, capacity, operations=operations)
+        environment = {**os.environ, **variables, DROPIN_VARIABLE: "1"}
         try:
             self._process = subprocess.Popen(program, env=environment, stdout=output, stderr=output)
         except OSError as error:

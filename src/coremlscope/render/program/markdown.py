@@ -5,7 +5,7 @@ from __future__ import annotations
 from coremlscope.escaping import markdown_text as cell
 from coremlscope.render.markdown.report import table
 from coremlscope.render.program.terminal import place_of, summary_pairs
-from coremlscope.results.aggregate import aggregate
+from coremlscope.results.aggregate import aggregate, total_operations
 from coremlscope.results.trace import Trace
 from coremlscope.units import format_duration
 
@@ -41,4 +41,18 @@ def render_program_markdown(trace: Trace) -> str:
     if rows:
         titles = ("model", "event", "count>", "total>", "mean>", "median>", "p99>", "max>")
         blocks += ["### Totals (measured)", table(titles, rows)]
+    operations = [
+        (
+            row.model or "–",
+            row.operation,
+            f"{row.count:,}",
+            format_duration(row.total_s),
+            format_duration(row.median_s),
+            f"{100 * row.share:.0f} %",
+        )
+        for row in total_operations(trace)
+    ]
+    if operations:
+        names = ("model", "operation", "count>", "total>", "median>", "share>")
+        blocks += ["### Operations (measured by the engine's profiler)", table(names, operations)]
     return "\n\n".join(blocks) + "\n"

@@ -7,12 +7,13 @@ from collections.abc import Iterator
 from typing import Any
 
 from coremlscope.render.json import displayed
-from coremlscope.results.events import EVENT_KINDS, LANES
+from coremlscope.results.events import EVENT_KINDS, KIND_CODES, LANES
 from coremlscope.results.trace import Trace
 from coremlscope.version import __version__
 
 __all__ = ["render_program_perfetto"]
 
+_OPERATION = KIND_CODES["operation"]
 _LANE_NAMES = {"activity": "Activity", "data": "Data", "compute": "Compute"}
 
 
@@ -84,7 +85,7 @@ def _slices(trace: Trace) -> Iterator[dict[str, Any]]:
         yield {
             "ph": "X",
             "cat": kind.lane,
-            "name": f"{kind.name} {name}".strip(),
+            "name": facts["detail"] if code == _OPERATION else f"{kind.name} {name}".strip(),
             "ts": start / 1e3,
             "dur": duration / 1e3,
             "pid": trace.processes[process].pid,

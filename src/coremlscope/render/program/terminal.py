@@ -7,7 +7,7 @@ from pathlib import Path
 from coremlscope.render.program.lanes import text_lanes
 from coremlscope.render.terminal.screen import Column, Screen
 from coremlscope.render.words import plural
-from coremlscope.results.aggregate import Aggregate, Order, aggregate
+from coremlscope.results.aggregate import Aggregate, Order, aggregate, total_operations
 from coremlscope.results.trace import Mistake, Trace
 from coremlscope.units import format_bytes, format_count, format_duration
 
@@ -15,6 +15,7 @@ __all__ = ["place_of", "render_program", "summary_pairs"]
 
 #: Rows of totals that the console shows.
 _MOST_ROWS = 24
+_MOST_OPERATIONS = 12
 _MARKS = {"warning": ("!", "yellow"), "info": ("·", "")}
 
 
@@ -33,6 +34,7 @@ def render_program(trace: Trace, *, width: int = 100, color: bool = False, order
     show_mistakes(screen, trace)
     show_lanes(screen, trace)
     _show_totals(screen, trace, order)
+    _show_operations(screen, trace)
     return screen.text
 
 
@@ -130,6 +132,33 @@ def _show_totals(screen: Screen, trace: Trace, order: Order) -> None:
     screen.table(columns, [[text for title, text in row.items() if title in kept] for row in cells])
     if len(rows) > _MOST_ROWS:
         screen.line(f"and {len(rows) - _MOST_ROWS} more rows", indent=2)
+
+
+def _show_operations(screen: Screen, trace: Trace) -> None:
+    rows = total_operations(trace)
+    if not rows:
+        return
+    screen.heading("Operations", "measured by the engine's profiler, which makes runs longer")
+    columns = [
+        Column("operation", most=max(screen.width - 44, 20), style="cyan"),
+        Column("count", is_number=True),
+        Column("total", is_number=True),
+        Column("median", is_number=True),
+        Column("share", is_number=True),
+    ]
+    cells = [
+        (
+            row.operation,
+            f"{row.count:,}",
+            format_duration(row.total_s),
+            format_duration(row.median_s),
+            f"{100 * row.share:.0f} %",
+        )
+        for row in rows[:_MOST_OPERATIONS]
+    ]
+    screen.table(columns, cells)
+    if len(rows) > _MOST_OPERATIONS:
+        screen.line(f"and {len(rows) - _MOST_OPERATIONS} more rows", indent=2)
 
 
 def _cells(row: Aggregate) -> dict[str, str]:
