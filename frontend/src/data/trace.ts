@@ -199,6 +199,67 @@ export function totalsOf(recorded: Recorded, span: readonly [number, number] | n
   return rows.sort((one, other) => other.total - one.total);
 }
 
+/** One row of the operations. */
+export interface OperationTotal {
+  group: number;
+  model: string;
+  operation: string;
+  count: number;
+  total: number;
+  median: number;
+  /** The part of the time of all operations of the model. */
+  share: number;
+}
+
+/** The operations that lie inside no other one of their thread. */
+function* outermostOperations(recorded: Recorded): Generator<number> {
+  const { events, form } = recorded;
+  const kind = form.kinds.findIndex((one) => one.name === "operation");
+  const reached = new Map<number, number>();
+  for (let index = 0; index < events.length; index++) {
+    if (events.kind[index] !== kind) continue;
+    const start = events.start[index] ?? 0;
+    const thread = (events.process[index] ?? 0) * 65536 + (events.thread[index] ?? 0);
+    if (start < (reached.get(thread) ?? -1)) continue;
+    reached.set(thread, start + (events.seconds[index] ?? 0));
+    yield index;
+  }
+}
+
+/** Sums the operations by model that overlap a span of time; those inside another one, such as a loop, are left out. */
+export function operationsOf(recorded: Recorded, span: readonly [number, number] | null, group: number | null): OperationTotal[] {
+  const { events, form, groups } = recorded;
+  const members = new Map<string, number[]>();
+  const sums = new Map<number, number>();
+  for (const index of outermostOperations(recorded)) {
+    const start = events.start[index] ?? 0;
+    const seconds = events.seconds[index] ?? 0;
+    const own = events.group[index] ?? -1;
+    if (span && (start > span[1] || start + seconds < span[0])) continue;
+    if (group !== null && own !== group) continue;
+    sums.set(own, (sums.get(own) ?? 0) + seconds);
+    const key = `${own} ${events.detail[index]}`;
+    const found = members.get(key);
+    if (found) found.push(index);
+    else members.set(key, [index]);
+  }
+  const rows = [...members.values()].map((found) => {
+    const seconds = Float64Array.from(found, (index) => events.seconds[index] ?? 0).sort();
+    const total = seconds.reduce((sum, value) => sum + value, 0);
+    const own = events.group[found[0] ?? 0] ?? -1;
+    return {
+      group: own,
+      model: own < 0 ? "" : (groups[own] ?? ""),
+      operation: form.details[events.detail[found[0] ?? 0] ?? -1] ?? "",
+      count: found.length,
+      total,
+      median: percentile(seconds, 0.5),
+      share: total / (sums.get(own) || 1),
+    };
+  });
+  return rows.sort((one, other) => other.total - one.total);
+}
+
 /** A percentile of sorted values, interpolated linearly as NumPy does. */
 export function percentile(sorted: Float64Array, part: number): number {
   const at = part * (sorted.length - 1);

@@ -6,6 +6,7 @@ import { ThemeSwitch } from "../theme";
 import { OriginTag } from "../ui/origin";
 import { Lanes } from "../views/program/lanes";
 import { Mistakes } from "../views/program/mistakes";
+import { Operations } from "../views/program/operations";
 import { Totals } from "../views/program/totals";
 
 /** The page of a recorded program: mistakes, lanes, totals. */
@@ -55,6 +56,7 @@ export function TracePage(props: { result: TraceForm }) {
           <>
             <Lanes recorded={recorded} span={span} select={select} group={group} />
             <Totals recorded={recorded} span={span} group={group} choose={choose} />
+            <Operations recorded={recorded} span={span} group={group} />
           </>
         )}
       </main>

@@ -256,6 +256,7 @@ const FILLS: Record<string, string> = {
   "CPU busy": "cpu",
   "GPU busy": "gpu",
   "Neural Engine busy": "ne",
+  operation: "planned",
   "resize image": "warning",
   "convert image": "warning",
 };
@@ -270,7 +271,7 @@ function drawEvents(
   top: number,
   colour: (name: string) => string,
 ) {
-  const { start, seconds, kind, depth } = recorded.events;
+  const { start, seconds, kind } = recorded.events;
   const fills = recorded.form.kinds.map((one) => colour(FILLS[one.name] ?? LANE_FILLS[one.lane] ?? "cpu"));
   const strip = new Strip(context, top);
   for (let position = firstAfter(recorded, lane, view[0] - lane.longest); position < lane.events.length; position++) {
@@ -285,13 +286,21 @@ function drawEvents(
       continue;
     }
     strip.flush();
-    const inset = lane.lane === "activity" && (depth[index] ?? 0) > 0 ? 6 : 2;
-    const name = recorded.form.kinds[kind[index] ?? 0]?.name ?? "";
+    const [name, isInner] = nameOf(recorded, lane, index);
+    const inset = isInner ? 6 : 2;
     context.fillStyle = fill;
     context.fillRect(left, top + inset, right - left - 0.6, LANE - 2 * inset);
     drawName(context, name, left, right, Math.max(left, x(view[0])), top, colour("surface"));
   }
   strip.flush();
+}
+
+/** The name of an event, and whether it is drawn inside another one. */
+function nameOf(recorded: Recorded, lane: TraceLane, index: number): [string, boolean] {
+  const { kind, depth, detail } = recorded.events;
+  const name = recorded.form.kinds[kind[index] ?? 0]?.name ?? "";
+  if (name === "operation") return [recorded.form.details[detail[index] ?? -1] ?? name, true];
+  return [name, lane.lane === "activity" && (depth[index] ?? 0) > 0];
 }
 
 /** Joins events that are too narrow to be told apart. */
