@@ -10,11 +10,13 @@ import contextlib
 import functools
 import itertools
 import os
-import shutil
+import sys
 import time
 import weakref
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from coremlscope.writing import write_draft
 
 if TYPE_CHECKING:
     from coremlscope.tracing.ring import Ring
@@ -63,9 +65,7 @@ class SessionProfiles:
 
         @functools.wraps(original)
         def init(session: Any, model: Any, sess_options: Any = None, *args: Any, **kwargs: Any) -> None:
-            from onnxruntime import SessionOptions
-
-            options = SessionOptions() if sess_options is None else sess_options
+            options = sys.modules["onnxruntime"].SessionOptions() if sess_options is None else sess_options
             if options.enable_profiling:  # The program profiles the session itself.
                 original(session, model, sess_options, *args, **kwargs)
                 return
@@ -112,7 +112,7 @@ class SessionProfiles:
                 continue
             with contextlib.suppress(OSError):
                 for name in _GRAPH_FILES:
-                    shutil.copyfile(profile.source / name, profile.folder / name)
+                    write_draft(profile.folder / name, (profile.source / name).read_bytes())
             profile.source = None
 
     def stop(self) -> None:
