@@ -3,7 +3,9 @@ import { look, readRows } from "./open.mjs";
 
 await look(async (page, url, [type]) => {
   await page.goto(url);
-  const seen = { rows: await readRows(page) };
+  const seen = { opening: await readRows(page) };
+  await page.locator("#layers").getByRole("button", { name: "Program order" }).click();
+  seen.rows = await readRows(page);
   const heading = (name) => page.locator(".grid-head").getByRole("button", { name, exact: true });
 
   await heading("Measured").click();
@@ -16,10 +18,10 @@ await look(async (page, url, [type]) => {
   await page.getByRole("searchbox").fill("conv");
   seen.searched = await readRows(page);
   await page.getByRole("searchbox").fill("");
-  await page.locator(".filters select").nth(1).selectOption(type);
+  await page.locator(".filters label.menu", { hasText: "Type" }).locator("select").selectOption(type);
   seen.ofOneType = await readRows(page);
   await page.locator("#layers").getByRole("button", { name: "Clear" }).click();
-  await page.locator(".filters select").first().selectOption("neural_engine");
+  await page.getByRole("group", { name: "Filter by unit" }).getByRole("button", { name: /^NE/ }).click();
   seen.onNeuralEngine = await page.locator(".layers-foot p").first().textContent();
   await page.locator("#layers").getByRole("button", { name: "Clear" }).click();
 

@@ -158,6 +158,8 @@ def test_numbers_of_layers_equal_the_data(drive: Drive, tmp_path: Path) -> None:
         f"{len(on_engine)} of {len(profile.ops)} rows; {format_duration(measured)} measured in {len(shown)}"
         f" groups that they are part of; {format_duration(planned / 1e3)} planned"
     )
+    estimated = [row["Estimated"] for row in seen["opening"]]
+    assert estimated[0].endswith(format_duration(max(profile.estimates[0].kernel_s)))
     first = seen["rows"][0]
     assert (first["Planned"], first["Estimated"]) == ("20.0 µs", "2 ops1.00 µs")
     assert first["Why not on a faster unit"] == plan.reasons[0].text

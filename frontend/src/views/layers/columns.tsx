@@ -4,7 +4,7 @@ import { BOUND_WORDS, UNIT_SHORT } from "../../data/words";
 import { bytes, count, duration, share } from "../../format";
 import type { Report } from "../../report";
 import { UnitMark } from "../../ui/mark";
-import { type SortKey, sortValue } from "./filter";
+import { mainTime, type SortKey, sortValue, type TimeKey } from "./filter";
 
 export interface Column {
   key: string;
@@ -19,9 +19,42 @@ export interface Column {
   cell: (row: Row) => ComponentChildren;
 }
 
+/** Pixels of a character of the table's fixed-width font, and around a cell's text. */
+const [CHARACTER, PADDING] = [7.6, 20];
+
+/** A track that is as wide as its longest text needs, within limits in pixels. */
+function fitting(texts: Iterable<string>, least: number, most: number): string {
+  let longest = 0;
+  for (const text of texts) longest = Math.max(longest, text.length);
+  return `minmax(${least}px, ${Math.round(Math.min(Math.max(longest * CHARACTER + PADDING, least), most))}px)`;
+}
+
+/** The unit and the time of each operation: what a phone has room for. */
+export function compactColumns(report: Report, most: Record<TimeKey, number>): Column[] {
+  const { placement } = report;
+  const unit: Column = {
+    key: "unit",
+    title: "Unit",
+    hint: "planned: the unit that runs it",
+    width: "56px",
+    cell: (row) => {
+      const chosen = row.column < 0 ? null : placement?.unit(row.column);
+      return chosen && <span class={`unit-name unit-${chosen}`}>{UNIT_SHORT[chosen]}</span>;
+    },
+  };
+  const time = timeColumn(report, most);
+  return [...(placement ? [unit] : []), ...(time ? [time] : [])];
+}
+
+/** The time that matters most: estimated for the device, else measured, else the planned cost. */
+function timeColumn(report: Report, most: Record<TimeKey, number>): Column | undefined {
+  const key = mainTime(report);
+  return columnsOf(report, most).find((column) => column.key === key);
+}
+
 /** The columns that the report has data for. */
-export function columnsOf(report: Report, most: Record<"planned" | "measured" | "estimated", number>): Column[] {
-  const { placement, measurement, target, estimate, table } = report;
+export function columnsOf(report: Report, most: Record<TimeKey, number>): Column[] {
+  const { placement, measurement, target, estimate, table, rows } = report;
   const columns: Column[] = [];
   if (placement) {
     for (const unit of ["cpu", "gpu", "neural_engine"] as const) {
@@ -36,12 +69,23 @@ export function columnsOf(report: Report, most: Record<"planned" | "measured" | 
     }
   }
   columns.push(
-    { key: "type", title: "Type", hint: "Apple's name of the operation", width: "minmax(96px, 1fr)", sort: "type", cell: typeCell },
+    {
+      key: "type",
+      title: "Type",
+      hint: "Apple's name of the operation",
+      width: fitting(rows.types, 96, 240),
+      sort: "type",
+      cell: typeCell,
+    },
     {
       key: "output",
       title: "Output",
       hint: "Type and shape of the results",
-      width: "minmax(116px, 1fr)",
+      width: fitting(
+        rows.all.map((row) => row.output),
+        116,
+        280,
+      ),
       cell: (row) => <span class="mono dim">{row.output}</span>,
     },
   );
@@ -91,12 +135,12 @@ export function columnsOf(report: Report, most: Record<"planned" | "measured" | 
       },
     });
   }
-  if (placement) {
+  if (placement && rows.all.some((row) => row.column >= 0 && placement.obstacles(row.column).length > 0)) {
     columns.push({
       key: "reason",
       title: "Why not on a faster unit",
       hint: "The first reason; the others are in the details",
-      width: "minmax(180px, 2fr)",
+      width: "minmax(200px, 2.5fr)",
       cell: (row) => (row.column < 0 ? null : <span class="dim">{placement.obstacles(row.column)[0]?.text}</span>),
     });
   }

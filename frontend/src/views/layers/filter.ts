@@ -8,6 +8,16 @@ export interface Sort {
   descending: boolean;
 }
 
+/** The columns of times. */
+export type TimeKey = "estimated" | "measured" | "planned";
+
+/** The time that matters most: estimated for the device, else measured, else the planned cost; undefined where there is none. */
+export function mainTime(report: Pick<Report, "estimate" | "groups" | "placement">): TimeKey | undefined {
+  if (report.estimate?.kernel_s.length) return "estimated";
+  if (report.groups.length > 0) return "measured";
+  return report.placement?.totalMs != null ? "planned" : undefined;
+}
+
 /** The rows that pass the filter, in the given order. */
 export function arrange(report: Report, filter: Filter, sort: Sort, folded: ReadonlySet<string>): Row[] {
   const passing = report.rows.all.filter(passes(report, filter));

@@ -1,8 +1,11 @@
+import type { ComponentChildren } from "preact";
 import { useMemo } from "preact/hooks";
 import { type Filter, NO_FILTER } from "../../data/filter";
 import { COST_RULE } from "../../data/placement";
 import type { Row } from "../../data/rows";
-import { ALLOWED, UNIT_NAMES } from "../../data/words";
+import type { ComputeUnit } from "../../data/schema";
+import { plannedColumns } from "../../data/totals";
+import { ALLOWED, UNIT_SHORT } from "../../data/words";
 import { useReport } from "../../report";
 
 /** Search and the menus above the layer table. */
@@ -12,6 +15,8 @@ export function Filters(props: {
   owners: Row[];
   folded: ReadonlySet<string>;
   onFold: (folded: ReadonlySet<string>) => void;
+  /** More controls, after the filters. */
+  children: ComponentChildren;
 }) {
   const { rows, placement } = useReport();
   const { filter, onChange, owners } = props;
@@ -23,6 +28,15 @@ export function Filters(props: {
         if (row.column >= 0)
           for (const rule of new Set(placement.obstacles(row.column).map((one) => one.rule))) found.set(rule, (found.get(rule) ?? 0) + 1);
     return [...found].sort((a, b) => b[1] - a[1]);
+  }, [rows, placement]);
+  const units = useMemo(() => {
+    if (!placement) return [];
+    const found = new Map<ComputeUnit | "none", number>(ALLOWED[placement.name].map((unit) => [unit, 0]));
+    for (const column of plannedColumns(rows)) {
+      const unit = placement.unit(column) ?? "none";
+      found.set(unit, (found.get(unit) ?? 0) + 1);
+    }
+    return [...found];
   }, [rows, placement]);
   const types = useMemo(() => counted(rows.all), [rows]);
   const isNarrowed = (Object.keys(NO_FILTER) as (keyof Filter)[]).some((key) => filter[key] !== "");
@@ -36,12 +50,19 @@ export function Filters(props: {
         onInput={(event) => set("text")(event.currentTarget.value)}
       />
       {placement && (
-        <Menu
-          label="Unit"
-          value={filter.unit}
-          onChange={set("unit")}
-          options={[...ALLOWED[placement.name].map((unit) => [unit, UNIT_NAMES[unit]] as [string, string]), ["none", "unknown"]]}
-        />
+        <div class="choice" role="group" aria-label="Filter by unit">
+          {units.map(([unit, number]) => (
+            <button
+              key={unit}
+              type="button"
+              class={filter.unit === unit ? "chosen" : ""}
+              aria-pressed={filter.unit === unit}
+              onClick={() => set("unit")(filter.unit === unit ? "" : unit)}
+            >
+              <span class={`swatch fill-${unit}`} /> {unit === "none" ? "not known" : UNIT_SHORT[unit]} {number}
+            </button>
+          ))}
+        </div>
       )}
       <Menu
         label="Type"
@@ -70,6 +91,7 @@ export function Filters(props: {
           {props.folded.size ? "Unfold all" : "Fold all"}
         </button>
       )}
+      {props.children}
     </search>
   );
 }

@@ -7,7 +7,7 @@ import type { Column } from "./columns";
 import type { Sort, SortKey } from "./filter";
 
 const ROW_HEIGHT = 30;
-const NAME_WIDTH = "minmax(170px, 1.6fr)";
+const NAME_WIDTH = "minmax(150px, 1fr)";
 /** The number of rows that are printed. */
 const PRINTED = 400;
 

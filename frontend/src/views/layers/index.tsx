@@ -3,13 +3,15 @@ import { NO_FILTER } from "../../data/filter";
 import type { Row } from "../../data/rows";
 import { duration, plural } from "../../format";
 import { type Report, useReport } from "../../report";
+import { Choice } from "../../ui/choice";
 import { CopyButton } from "../../ui/copy";
 import { MarkLegend } from "../../ui/mark";
 import { OriginTag } from "../../ui/origin";
 import { Section } from "../../ui/section";
-import { columnsOf } from "./columns";
+import { useWidth } from "../../ui/width";
+import { type Column, columnsOf, compactColumns } from "./columns";
 import { Detail } from "./detail";
-import { arrange, type Sort, sortValue } from "./filter";
+import { arrange, mainTime, type Sort, sortValue } from "./filter";
 import { Filters } from "./filters";
 import { Grid } from "./grid";
 import { toTabs } from "./text";
@@ -18,12 +20,18 @@ import { toTabs } from "./text";
 export function Layers() {
   const report = useReport();
   const { placement, estimate, measuredBy, groups, rows, selected, select, filter, setFilter } = report;
-  const [sort, setSort] = useState<Sort>({ key: "order", descending: false });
+  const [sort, setSort] = useState<Sort>(() => slowestFirst(report));
+  const [hidden, setHidden] = useState<ReadonlySet<string>>(new Set<string>());
+  const [ref, width] = useWidth<HTMLDivElement>(1000);
+  const isCompact = width < COMPACT;
   const [folded, setFolded] = useState<ReadonlySet<string>>(new Set<string>());
   // biome-ignore lint/correctness/useExhaustiveDependencies: the order depends on these parts of the report only.
   const shown = useMemo(() => arrange(report, filter, sort, folded), [rows, placement, estimate, filter, sort, folded]);
   // biome-ignore lint/correctness/useExhaustiveDependencies: the columns depend on these parts of the report only.
-  const columns = useMemo(() => columnsOf(report, largest(report)), [rows, placement, estimate]);
+  const every = useMemo(() => columnsOf(report, largest(report)), [rows, placement, estimate]);
+  // biome-ignore lint/correctness/useExhaustiveDependencies: as above.
+  const compact = useMemo(() => compactColumns(report, largest(report)), [rows, placement, estimate]);
+  const columns = useMemo(() => (isCompact ? compact : every.filter((one) => !hidden.has(one.key))), [isCompact, compact, every, hidden]);
   const owners = useMemo(() => rows.all.filter((row) => row.hasChildren), [rows]);
   // Another view selected a hidden row: the filter and the folds that hide it are cleared.
   // biome-ignore lint/correctness/useExhaustiveDependencies: a later filter or fold may hide the selected row.
@@ -57,8 +65,16 @@ export function Layers() {
         </CopyButton>
       }
     >
-      <Filters filter={filter} onChange={setFilter} owners={owners} folded={folded} onFold={setFolded} />
-      <div class={row ? "layers with-detail" : "layers"}>
+      <Filters filter={filter} onChange={setFilter} owners={owners} folded={folded} onFold={setFolded}>
+        <Choice
+          label="Order of the rows"
+          options={ORDERS}
+          value={sort.key === "order" ? "order" : "time"}
+          onChange={(order) => setSort(order === "order" ? PROGRAM_ORDER : slowestFirst(report))}
+        />
+        {!isCompact && <ColumnMenu columns={every} hidden={hidden} onChange={setHidden} />}
+      </Filters>
+      <div ref={ref} class={row ? "layers with-detail" : "layers"}>
         <Grid rows={shown} columns={columns} sort={sort} onSort={setSort} folded={folded} onToggle={toggle} total={rows.all.length} />
         {row && <Detail row={row} onClose={() => select(null)} />}
       </div>
@@ -69,6 +85,40 @@ export function Layers() {
         {placement && <MarkLegend />}
       </div>
     </Section>
+  );
+}
+
+const ORDERS = [
+  ["time", "Slowest first"],
+  ["order", "Program order"],
+] as const;
+const PROGRAM_ORDER: Sort = { key: "order", descending: false };
+/** A table of fewer pixels shows the name, the unit and the time. */
+const COMPACT = 620;
+
+function slowestFirst(report: Report): Sort {
+  const key = mainTime(report);
+  return key ? { key, descending: true } : PROGRAM_ORDER;
+}
+
+/** Which columns are shown. */
+function ColumnMenu(props: { columns: readonly Column[]; hidden: ReadonlySet<string>; onChange: (hidden: ReadonlySet<string>) => void }) {
+  const toggle = (key: string) => {
+    const next = new Set(props.hidden);
+    if (!next.delete(key)) next.add(key);
+    props.onChange(next);
+  };
+  return (
+    <details class="column-menu">
+      <summary class="quiet">Columns</summary>
+      <div>
+        {props.columns.map((column) => (
+          <label key={column.key} title={column.hint}>
+            <input type="checkbox" checked={!props.hidden.has(column.key)} onChange={() => toggle(column.key)} /> {column.title}
+          </label>
+        ))}
+      </div>
+    </details>
   );
 }
 

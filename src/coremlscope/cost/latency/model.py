@@ -101,7 +101,7 @@ def estimate(
         placement=placement,
         switches=switches,
         left_out=left_out,
-        notes=tuple(_faster_alone(table, steps, terms, seconds - conversion_s, device, known)),
+        notes=tuple(_faster_alone(table, steps, terms, seconds, conversion_s, device, known)),
         kernel_s=tuple(total.tolist()),
         kernel_unit=tuple(UNITS.index(unit) for unit in where),
         kernel_bound=tuple(bounds),
@@ -124,12 +124,14 @@ def _faster_alone(
     steps: Floats,
     terms: Sequence[UnitTerms],
     seconds: float,
+    conversion_s: float,
     device: Device,
     known: Calibration,
 ) -> Iterator[str]:
     """Yields why the other units make a prediction slower, where the CPU alone would be faster."""
     others = [one for one in terms if one.unit != CPU]
-    alone = sum(one.total_s for one in _price(table, steps, [CPU] * len(table), device, known)[2])
+    by_unit = _price(table, steps, [CPU] * len(table), device, known)[2]
+    alone = sum(one.total_s for one in by_unit) + conversion_s
     if others and alone < seconds:
         overheads = ", ".join(
             f"{format_duration(one.launch_s)} to launch the {_NAMES[one.unit]} and"
