@@ -16,7 +16,7 @@ from torch import nn
 
 from tests.support.faulty_programs import Inputs, Planted
 
-__all__ = ["NETWORKS", "convert"]
+__all__ = ["NETWORKS", "REPORT_2625", "convert"]
 
 
 def convert(
@@ -247,8 +247,6 @@ class HardSwishNet(nn.Module):
         self.expand, self.depth = nn.Conv2d(16, 64, 1), nn.Conv2d(64, 64, 5, 1, 2, groups=64)
         self.squeeze, self.excite = nn.Conv2d(64, 16, 1), nn.Conv2d(16, 64, 1)
         self.project, self.fc1, self.fc2 = nn.Conv2d(64, 16, 1), nn.Linear(16, 64), nn.Linear(64, 10)
-        with torch.no_grad():
-            self.fc1.weight *= 8
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         act = nn.functional.hardswish
@@ -368,13 +366,6 @@ NETWORKS: tuple[Planted, ...] = (
         causes=("overflow",),
     ),
     Planted(
-        name="report-2625",
-        build=_built(HardSwishNet, None, (1, 3, 32, 32), fp16=True, image=1 / 255),
-        rtol=3e-4,
-        ops=("input_17",),
-        causes=("overflow", "accumulation", "unknown", "cancellation"),
-    ),
-    Planted(
         name="report-2025",
         build=_built(RawResidual, None, (1, 3, 32, 32), fp16=True, image=1.0),
         ops=("op_64",),
@@ -402,4 +393,12 @@ NETWORKS: tuple[Planted, ...] = (
         causes=("unknown", "constant", "epsilon", "scale"),
         is_fixable=False,
     ),
+)
+
+#: Report 2625: what its authors saw on devices, rounding of each result does not reproduce.
+REPORT_2625 = Planted(
+    name="report-2625",
+    build=_built(HardSwishNet, None, (1, 3, 32, 32), fp16=True, image=1 / 255),
+    ops=("input_17",),
+    causes=("overflow", "accumulation", "unknown", "cancellation"),
 )

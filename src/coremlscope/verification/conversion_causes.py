@@ -196,10 +196,9 @@ def _rows(shape: tuple[int, ...], places: Array) -> int | None:
 
 def _check_epsilon(case: Case) -> Diagnosis | None:
     """A number that keeps a division or a logarithm from zero is zero in fp16."""
-    is_undefined = not math.isfinite(case.site.made)
-    candidates = [v for v in case.region if v.type in UNDEFINED_AT_ZERO | _NORMALISING]
-    candidates += [v for v in case.region if v.type == "add"]
-    for value in candidates if is_undefined or case.site.made > 0.5 else ():
+    if math.isfinite(case.site.made):
+        return None
+    for value in (v for v in case.region if v.type in UNDEFINED_AT_ZERO | _NORMALISING):
         found = find_epsilon(case.ours, value, case.theirs, case.site.pair.theirs)
         if found is not None:
             return found
@@ -216,7 +215,7 @@ def find_epsilon(ours: Run, value: Intermediate, theirs: Run | None, other: str)
         other: The value of the reference that it should equal.
     """
     near = [value, *(ours.values[name] for name in producers(ours, value.name, FAR))]
-    for types, names in ((_ADDING, ("x", "y")), (_EPSILONS, ("epsilon", "alpha"))):
+    for types, names in ((_ADDING, ("x", "y")), (_EPSILONS, ("epsilon",))):
         for candidate in (v for v in near if v.type in types):
             for parameter in candidate.parameters:
                 name = parameter.name.split(" ")[0]
@@ -230,7 +229,7 @@ def find_epsilon(ours: Run, value: Intermediate, theirs: Run | None, other: str)
 
 #: Operations by which converters write an epsilon out.
 _ADDING = frozenset({"add", "maximum"})
-_EPSILONS = _NORMALISING | {"clip", "inverse", "log", "rsqrt"}
+_EPSILONS = _NORMALISING | {"inverse", "log", "rsqrt"}
 
 
 def _too_small(value: Intermediate, name: str, number: float, theirs: Run | None, other: str) -> Diagnosis:
@@ -257,6 +256,67 @@ def _check_weights(case: Case) -> Diagnosis | None:
             if case.explains(changes=keyed):
                 return _wrong_weight(case, value, arrays, changes)
     return None
+
+
+def _check_folded_weights(case: Case) -> Diagnosis | None:
+    """A weight into which a normalisation was folded has the directions of another one of the reference."""
+    own = [p for value in case.reference_region() for p in _large(value)]
+    for value in case.region:
+        for parameter in _large(value):
+            array = parameter.read()
+            if array.ndim < 2 or array.dtype.kind != "f" or any(_is_folded(array, p) for p in own):
+                continue
+            owner = next(
+                (
+                    (other, theirs)
+                    for other in case.theirs.values.values()
+                    for theirs in _large(other)
+                    if _is_folded(array, theirs)
+                ),
+                None,
+            )
+            if owner is not None:
+                return _swapped_folded(case, value, parameter, own, owner)
+    return None
+
+
+def _is_folded(array: Array, parameter: Parameter) -> bool:
+    """Returns whether a weight is another one with each channel multiplied by a number."""
+    if parameter.size != array.size:
+        return False
+    other = parameter.read()
+    if other.shape != array.shape:
+        return False
+    directions = []
+    for weight in (array, other):
+        rows = weight.astype(np.float64).reshape(len(weight), -1)
+        sizes = np.linalg.norm(rows, axis=1, keepdims=True)
+        rows = rows / np.where(sizes == 0, 1, sizes)
+        directions.append(rows * np.sign(rows[np.arange(len(rows)), np.abs(rows).argmax(1)])[:, None])
+    return relative_error(*directions) <= SAME
+
+
+def _swapped_folded(
+    case: Case,
+    value: Intermediate,
+    parameter: Parameter,
+    own: list[Parameter],
+    owner: tuple[Intermediate, Parameter],
+) -> Diagnosis:
+    """Returns the diagnosis of two operations that read each other's weights, and the exchange that"
+    " mends it."""
+    name = parameter.name.split(" ")[0]
+    text = (
+        f"its {shown(name)} has the directions of {shown(owner[1].name)}, which"
+        f" {shown(owner[0].name)} of the reference reads"
+    )
+    changes: dict[tuple[str, str], Array] = {}
+    for other in case.ours.values.values():
+        for mine in _large(other) if other.name != value.name else ():
+            if any(_is_folded(mine.read(), p) for p in own if p.size == mine.size):
+                key = mine.name.split(" ")[0]
+                changes = {(value.name, name): mine.read(), (other.name, key): parameter.read()}
+    return Diagnosis(cause="swapped weights", value=value.name, text=text, changes=changes)
 
 
 def _hypotheses(mine: dict[str, Array], own: list[Parameter]) -> Iterator[dict[str, Array]]:
@@ -641,6 +701,7 @@ _CHECKS: tuple[Callable[[Case], Diagnosis | None], ...] = (
     _check_layout_of_arguments,
     _check_order_of_elements,
     _check_weights,
+    _check_folded_weights,
     _check_cast,
     _check_result,
     _check_numbers,

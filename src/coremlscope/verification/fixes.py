@@ -173,9 +173,10 @@ def _epsilons(function: Function, diagnosis: Diagnosis, site: str, ours: Run) ->
     names = {diagnosis.value, site, *_between(ours, diagnosis.value, site)}
     ids = tuple(dict.fromkeys(ours.values[name].op for name in names))
     wide = keep_fp32(function, ids)
-    changed = next(
-        op for op in wide.graph.ops if any(v.name == f"{diagnosis.value}_fp32" for v in op.outputs)
-    )
+    wanted = f"{diagnosis.value}_fp32"
+    changed = next((op for op in wide.graph.ops if any(v.name == wanted for v in op.outputs)), None)
+    if changed is None:
+        return
     made = set_constant(wide, {(changed.id, diagnosis.parameter): np.array(right, np.float32)})
     yield Candidate(
         text=f"keep {_listed(ours, ids)} in float32, with the epsilon of {right:.3g}",

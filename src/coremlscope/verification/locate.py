@@ -190,7 +190,8 @@ def locate_precision(
         return None
     inherited = _inherited(exact, total, first)
     own = None if made is None else made.get(first)
-    stands_out = (own or 0.0) >= level / 2 or total[first] >= _AMPLIFIED * max(inherited, _ROUNDING)
+    is_made = (own or 0.0) >= max(level / 2, _AMPLIFIED * _ROUNDING)
+    stands_out = is_made or total[first] >= _AMPLIFIED * max(inherited, _ROUNDING)
     if stands_out or exact.values[first].array.dtype.kind in "iub":
         return PrecisionSite(value=first, total=total[first], made=own, inherited=inherited)
     growth = {name: total[name] - _inherited(exact, total, name) for name in reached if name in total}

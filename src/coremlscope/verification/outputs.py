@@ -29,6 +29,8 @@ _RELATIVE = {"fp16": 2e-2, "fp32": 1e-3}
 _PEAK = 255.0
 #: Best classes that are compared where nothing else is asked for.
 _TOP = 5
+#: Outputs without a name in common whose relative error is smaller are the same.
+_NEAR = 0.05
 #: A channel axis of at most this size holds the classes of a mask.
 _MOST_CLASSES = 256
 
@@ -95,7 +97,7 @@ def meaning_of(chosen: Chosen, name: str, array: Array) -> Meaning:
 
 
 def match_outputs(ours: Run, theirs: Run) -> dict[str, str]:
-    """Assigns outputs of a reference to those of a model: by name, else in order, by size.
+    """Assigns outputs of a reference to those of a model: by name, else those nearly equal, else in order.
 
     Args:
         ours: The run of the model.
@@ -107,19 +109,29 @@ def match_outputs(ours: Run, theirs: Run) -> dict[str, str]:
         found = name if name in theirs.outputs else by_name.get(plain_name(name))
         if found is not None and _size(ours, name) == _size(theirs, found):
             matched[name] = found
-    left = [name for name in theirs.outputs if name not in matched.values()]
-    for name in ours.outputs:
-        if name in matched:
-            continue
-        found = next((other for other in left if _size(theirs, other) == _size(ours, name)), None)
-        if found is not None:
-            matched[name] = found
-            left.remove(found)
+    for is_near in (_are_near, _have_one_size):
+        for name in ours.outputs:
+            left = [other for other in theirs.outputs if other not in matched.values()]
+            found = next((other for other in left if is_near(ours, name, theirs, other)), None)
+            if name not in matched and found is not None:
+                matched[name] = found
     return matched
 
 
+def _have_one_size(ours: Run, name: str, theirs: Run, other: str) -> bool:
+    return _size(ours, name) == _size(theirs, other)
+
+
+def _are_near(ours: Run, name: str, theirs: Run, other: str) -> bool:
+    return relative_error(_array(ours, name), _array(theirs, other)) <= _NEAR
+
+
+def _array(run: Run, output: str) -> Array:
+    return run.values[run.outputs[output]].array
+
+
 def _size(run: Run, output: str) -> int:
-    return int(run.values[run.outputs[output]].array.size)
+    return int(_array(run, output).size)
 
 
 def compare_output(

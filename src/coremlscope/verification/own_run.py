@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -67,13 +67,19 @@ class Subject:
         return bind(body, OPS, shapes, Budget.of_model(self.model.size_bytes))
 
 
-def record(subject: Subject, precision: Precision = "fp32", function: Function | None = None) -> Run:
+def record(
+    subject: Subject,
+    precision: Precision = "fp32",
+    function: Function | None = None,
+    names: Collection[str] | None = None,
+) -> Run:
     """Runs a program and records the value of every operation of its body.
 
     Args:
         subject: The program and its inputs.
         precision: `fp16` rounds each result that is declared as fp16, as a device does.
         function: An edited copy of the function to run instead.
+        names: The values to record; None for all.
 
     Raises:
         UnsupportedModelError: The values of all operations together do not fit in memory.
@@ -82,7 +88,7 @@ def record(subject: Subject, precision: Precision = "fp32", function: Function |
     """
     body = function or subject.function
     bound = subject.bind(body)
-    recorded = list(_recorded(bound))
+    recorded = [(value, op) for value, op in _recorded(bound) if names is None or value.name in names]
     arrays = _run(subject, body, [value for value, _ in recorded], precision, {})
     inputs = {
         value.name: Intermediate(name=value.name, array=subject.inputs[value.name])
@@ -147,7 +153,10 @@ def run_from(
         replace(op, inputs={name: swap(arguments) for name, arguments in op.inputs.items()})
         for op in graph.ops
     )
-    body = replace(subject.function, graph=replace(graph, inputs=(*graph.inputs, *extra), ops=ops))
+    # Without its own outputs, only what the wanted values need is run.
+    body = replace(
+        subject.function, graph=replace(graph, inputs=(*graph.inputs, *extra), ops=ops, outputs=())
+    )
     wanted = {name: Value(name, types[name]) for name in names if name in types}
     feeds = {f"{name}{_GIVEN}": array for name, array in fed.items()}
     return _run(subject, body, list(wanted.values()), precision, feeds)

@@ -4,7 +4,7 @@ it."""
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -29,7 +29,6 @@ from coremlscope.verification.intermediates import Run
 from coremlscope.verification.locate import (
     ConversionSite,
     PrecisionSite,
-    errors_made,
     locate_conversion,
     locate_precision,
 )
@@ -209,12 +208,12 @@ class _Verifier:
         ]
         return max(errors, default=math.inf)
 
-    def round(self, function: Function) -> Run:
-        """Runs a function with rounded results."""
+    def round(self, function: Function, names: Collection[str] | None = None) -> Run:
+        """Runs a function with rounded results, and records some values or all."""
         content = self.subject.model.content
         assert isinstance(content, Program)
         body = with_half_results(function) if content.is_network else function
-        return record(self.subject, "fp16", body)
+        return record(self.subject, "fp16", body, names)
 
     def compare(self, run: Run, label: str) -> list[OutputDifference]:
         """Compares the outputs of a run with those of the reference."""
@@ -254,7 +253,6 @@ class _Verifier:
             self._note_no_intermediates()
             return
         subject, exact, pairs = self.subject, self.exact, self.pairs
-        _, _, self.made = errors_made(subject, exact, self.theirs, pairs)
         failing = self.failing("fp32")
         texts: list[str] = []
         touched: list[str] = []
@@ -293,7 +291,8 @@ class _Verifier:
         """
         first = None
         for _ in range(_MOST_REWRITTEN):
-            site, _ = locate_conversion(subject, exact, self.theirs, pairs, failing, self.is_half)
+            site, made = locate_conversion(subject, exact, self.theirs, pairs, failing, self.is_half)
+            self.made = self.made or made
             if site is None:
                 return first
             case = Case(
@@ -411,8 +410,10 @@ class _Verifier:
         subject = replace(self.subject, function=trial.function)
         if subject.bind().problems:
             return None
-        changed = record(subject) if run == "fp32" else self.round(trial.function)
-        return self.compare(changed, run)
+        returned = set(self.exact.outputs.values())
+        if run == "fp32":
+            return self.compare(record(subject, names=returned), run)
+        return self.compare(self.round(trial.function, returned), run)
 
     def find_precision_faults(self) -> None:
         """Finds what rounding to fp16 does, in a program that computes the right results in float32."""
