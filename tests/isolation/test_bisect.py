@@ -28,7 +28,7 @@ from tests.support.programs import build
 
 def _search(count: int, culprits: Sequence[tuple[int, int]], limit: int = 0) -> RangeSearch:
     """Searches for a range that contains one of the culprits."""
-    search = RangeSearch(count, limit or limit_of(count))
+    search = RangeSearch(count=count, limit=limit or limit_of(count))
     while (asked := search.next_range()) is not None:
         first, last = asked
         answer = any(first <= a and b <= last for a, b in culprits)
@@ -68,7 +68,7 @@ def test_nothing_is_found_where_nothing_is() -> None:
 
 
 def test_other_ranges_are_tested_instead_of_untestable_ones() -> None:
-    search, culprit = RangeSearch(40, 16), 5
+    search, culprit = RangeSearch(count=40, limit=16), 5
     untestable = search.next_range()
     while (asked := search.next_range()) is not None:
         search.record(*asked, None if asked == untestable else asked[0] <= culprit <= asked[1])

@@ -130,7 +130,7 @@ class _Bisecting:
     ) -> None:
         self._cutter, self._predicate, self._folder = cutter, predicate, folder
         self._progress = progress
-        self._search = RangeSearch(len(cutter.units), limit)
+        self._search = RangeSearch(count=len(cutter.units), limit=limit)
         self._tests: list[BisectionTest] = []
         self._notes: dict[tuple[int, ...], str] = {}
 

@@ -29,7 +29,7 @@ def limit_of(count: int) -> int:
     return max(1, math.floor(2 * math.log2(count) + 1e-9))
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class RangeSearch:
     """A search among the ranges of some operations.
 
