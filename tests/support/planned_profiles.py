@@ -132,19 +132,7 @@ def _estimate(device: str, setting: ComputeUnits, conv_s: float, switches: int) 
             cached_s=Figure(0.5, 0.1, 2.5, "estimated"),
             publications=3,
         ),
-        memory=MemoryEstimate(
-            weights_bytes=2000,
-            expanded_bytes=4000,
-            activations_bytes=1000,
-            peak_op="main/1",
-            weights_by_unit={"cpu": 4000},
-            activations_by_unit={"cpu": 1000},
-            peak=Figure(3000.0, 1000.0, 8000.0, "estimated"),
-            basis="live ranges",
-            limit=AppLimit(
-                device=device, limit_bytes=2_000_000, source="somebody", url="https://example.com"
-            ),
-        ),
+        memory=_memory(device),
         near=(
             NearRow(
                 network="small-8",
@@ -162,6 +150,20 @@ def _estimate(device: str, setting: ComputeUnits, conv_s: float, switches: int) 
         kernel_s=seconds,
         kernel_unit=(0, 2 if setting == "all" else 0, 0),
         kernel_bound=("compute", "weights", "compute"),
+    )
+
+
+def _memory(device: str) -> MemoryEstimate:
+    return MemoryEstimate(
+        weights_bytes=2000,
+        expanded_bytes=4000,
+        activations_bytes=1000,
+        peak_op="main/1",
+        weights_by_unit={"cpu": 4000},
+        activations_by_unit={"cpu": 1000},
+        peak=Figure(3000.0, 1000.0, 8000.0, "estimated"),
+        basis="live ranges",
+        limit=AppLimit(device=device, limit_bytes=2_000_000, source="somebody", url="https://example.com"),
     )
 
 
