@@ -34,6 +34,7 @@ _OTHER_WRITERS: Mapping[str, int] = {
     "src/coremlscope/dropin/compiled.py": 2,  # copies into a temporary folder
     "src/coremlscope/engines/onnxruntime.py": 1,  # a link to the null device
     "src/coremlscope/execution/cache.py": 1,  # an entry that is being removed
+    "src/coremlscope/execution/export.py": 1,  # a name in a draft
     "src/coremlscope/formats/bundles/trees.py": 2,  # copies into a temporary folder
     "src/coremlscope/formats/compiled/writing.py": 4,  # copies into a draft
     "src/coremlscope/measure/channel.py": 2,  # a pipe to the parent

@@ -28,7 +28,8 @@ from coremlscope.formats.sample import sample_model
 from coremlscope.measure.child import Limits
 from coremlscope.measure.contract import Subject, resolve_settings
 from coremlscope.measure.engine import EngineMeasurer
-from coremlscope.measure.isolated import IsolatedMeasurer, call_isolated
+from coremlscope.measure.engine_process import call_isolated
+from coremlscope.measure.isolated import IsolatedMeasurer
 from coremlscope.measure.partial import check_whole
 from coremlscope.results.measurement import Measurement, Settings
 from coremlscope.results.profile import Profile

@@ -65,7 +65,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
 
 def _run(arguments: argparse.Namespace) -> int:
     from coremlscope.measure.child import Limits
-    from coremlscope.measure.isolated import call_isolated
+    from coremlscope.measure.engine_process import call_isolated
     from coremlscope.render.terminal.prediction import render_prediction, render_prediction_json
 
     given = {

@@ -17,7 +17,7 @@ from coremlscope.engines.host import physical_cores
 from coremlscope.errors import CoremlscopeError, EngineError, LimitError
 from coremlscope.measure.child import Child, Limits, Task, python_child
 from coremlscope.measure.endings import Failure, Failures
-from coremlscope.measure.isolated import rebuild_error
+from coremlscope.measure.engine_process import rebuild_error
 from coremlscope.results.encoding import decode
 from coremlscope.results.variants import Variant
 from coremlscope.variants.worker import Job

@@ -1,0 +1,180 @@
+"""A process of its own for an embedded engine: what it is asked, and what it answers."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from coremlscope import errors
+from coremlscope.errors import CoremlscopeError, EngineError, UnsupportedOpError, UsageError
+from coremlscope.measure import engine_child
+from coremlscope.measure.child import Child, Limits, Task, python_child
+from coremlscope.measure.endings import Failure, Failures
+from coremlscope.writing import write_draft
+
+if TYPE_CHECKING:
+    from coremlscope.ir import Model
+    from coremlscope.measure.contract import Progress
+
+__all__ = ["CHILD", "ENGINE", "HINT", "Answer", "EngineProcess", "call_isolated", "file_of", "rebuild_error"]
+
+CHILD = python_child("coremlscope.measure.engine_child")
+HINT = "`coremlscope inspect` and `coremlscope estimate` work without running the model"
+#: What is known of the failures of a process that runs an embedded engine.
+ENGINE = Failures(
+    "it",
+    (
+        Failure(
+            r"std::bad_alloc|MemoryError|[Ff]ailed to allocate memory|Cannot allocate memory",
+            "the memory was not enough",
+            "close other programs, or raise --memory",
+        ),
+    ),
+)
+_TASK = Task("the engine", HINT, ENGINE)
+_NO_LIMITS = Limits()
+
+
+def call_isolated(
+    function: Callable[..., Any],
+    arguments: Mapping[str, Any],
+    *,
+    limits: Limits = _NO_LIMITS,
+    progress: Progress | None = None,
+    command: Sequence[str] = CHILD,
+) -> Any:
+    """Calls a function that runs an engine in a process that may crash, hang or take too much memory.
+
+    Args:
+        function: A function of a module. It takes the argument `progress` if that is given here.
+        arguments: Its arguments, which can be pickled.
+        limits: When to give up.
+        progress: Called with the phase, the repetitions done, and how many there will be.
+        command: The child process to run; tests give another one.
+
+    Returns:
+        What the function returned.
+
+    Raises:
+        CoremlscopeError: The function raised it.
+        EngineError: The process failed.
+        LimitError: A limit was reached.
+        KeyboardInterrupt: Ctrl-C.
+    """
+    process = EngineProcess(command)
+    try:
+        heard = Answer(progress)
+        process.ask(
+            engine_child.call,
+            limits,
+            function=function,
+            arguments=arguments,
+            result=process.folder / "result",
+            has_progress=progress is not None,
+        )
+        error = process.follow(heard, limits) or heard.error
+        if error is not None:
+            raise error
+        if not heard.result:
+            raise EngineError("the engine sent no result", HINT)
+        # It is a process of this package with our own rights, and its folder is private.
+        return pickle.loads((process.folder / "result").read_bytes())
+    finally:
+        process.close()
+
+
+def file_of(model: Model) -> Path:
+    """Returns the path of a model.
+
+    Raises:
+        UsageError: It is not in a file.
+    """
+    if model.source is None:
+        raise UsageError(
+            "a model in memory cannot be run in a process of its own",
+            "save it to a file, or leave out isolate and limits",
+        )
+    return model.source.absolute()
+
+
+class Answer:
+    """What the process said.
+
+    Attributes:
+        progress: Called with its progress; None for no more calls.
+        result: The file of what a call returned; empty before that.
+        error: The error that it told; None for none.
+    """
+
+    def __init__(self, progress: Progress | None) -> None:
+        self.progress = progress
+        self.result = ""
+        self.error: CoremlscopeError | None = None
+
+    def hear(self, message: Mapping[str, Any]) -> None:
+        """Notes one message."""
+        if "error" in message:
+            self.error = rebuild_error(message)
+        elif "phase" in message and self.progress is not None:
+            self.progress(str(message["phase"]), int(message["done"]), int(message["total"]))
+        self.result = str(message.get("result", self.result))
+
+
+class EngineProcess:
+    """The child process, and its private folder."""
+
+    def __init__(self, command: Sequence[str]) -> None:
+        self._folder = tempfile.TemporaryDirectory(prefix="coremlscope-", ignore_cleanup_errors=True)
+        names = ("TMPDIR",) if os.name == "posix" else ("TEMP", "TMP")
+        environment = dict.fromkeys(names, self._folder.name)
+        try:
+            self._child = Child(command, environment=environment, is_attached=True)
+        except BaseException:
+            self._folder.cleanup()
+            raise
+
+    @property
+    def folder(self) -> Path:
+        """The private folder."""
+        return Path(self._folder.name)
+
+    def ask(self, work: Callable[..., None], limits: Limits, **arguments: Any) -> None:
+        """Sends a request; see `engine_child.Request`."""
+        file = self.folder / "request"
+        request = engine_child.Request(
+            work=work, arguments=arguments, time_s=limits.time_s, memory_bytes=limits.memory_bytes
+        )
+        write_draft(file, pickle.dumps(request))
+        self._child.send(str(file))
+
+    def follow(self, heard: Answer, limits: Limits) -> CoremlscopeError | KeyboardInterrupt | None:
+        """Collects the messages; returns what ended the process early, or None."""
+        try:
+            for message in self._child.messages(limits, _TASK):
+                heard.hear(message)
+            self._child.check_end(_TASK)
+        except (EngineError, KeyboardInterrupt) as error:
+            heard.progress = None
+            for message in self._child.rest():
+                heard.hear(message)
+            return error
+        return None
+
+    def close(self) -> None:
+        """Ends the process, and removes its folder."""
+        self._child.close()
+        self._folder.cleanup()
+
+
+def rebuild_error(message: Mapping[str, Any]) -> CoremlscopeError:
+    """Returns the error that a message of a child process describes."""
+    if message["error"] == UnsupportedOpError.__name__:
+        return UnsupportedOpError([tuple(op) for op in message["ops"]])
+    name = message["error"]
+    kind = getattr(errors, name) if name in errors.__all__ else EngineError
+    rebuilt: CoremlscopeError = kind(str(message["message"]), str(message["hint"]))
+    return rebuilt
