@@ -9,7 +9,7 @@ from coremlscope.figures import Figure
 from coremlscope.render import VARIANT_RENDERERS, Renderer, notebook_card, renderers_of
 from coremlscope.render.json import render_json
 from coremlscope.render.terminal.variants import render_chart, render_variants
-from coremlscope.render.variants import chart_points, variant_columns
+from coremlscope.render.variants import chart_points, variant_columns, variant_failures
 from coremlscope.results.encoding import decode
 from coremlscope.results.memory import MemoryEstimate
 from coremlscope.results.profile import Provenance
@@ -122,6 +122,12 @@ def test_csv_has_a_row_for_each_variant_and_device() -> None:
     assert columns["estimated_ms"][2:4] == [4.0, 2.0]
     assert columns["neural_engine_ops"][:2] == [9, 4]
     assert columns["failure"][-1].startswith("it failed")
+
+
+def test_a_failure_of_several_variants_is_told_once() -> None:
+    failed = [Variant(name=name, title=name, failure="it failed", hint="wait") for name in ("a", "b")]
+    report = dataclasses.replace(REPORT, variants=(REPORT.original, *failed))
+    assert variant_failures(report) == [("a, b: it failed", "wait")]
 
 
 def test_card() -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -22,6 +23,7 @@ from coremlscope.formats import container
 from coremlscope.results.variants import Variant, VariantReport
 from coremlscope.variants import coremltools_steps, study
 from coremlscope.variants.study import apply_variant, what_if
+from coremlscope.variants.transforms import parse_transform
 from tests.support import ir_models
 
 TRIED = ("fp16-io", "palettize-4", "int8", "prune-50", "int4-block-32+prune-50", "fp16", "w8a8")
@@ -149,6 +151,14 @@ def test_a_variant_that_cannot_be_made_is_a_row_with_a_sentence(report: VariantR
     assert found.failure == "the model computes in fp16 already"
     assert found.size_bytes is None
     assert report.exit_code == 0
+
+
+def test_a_variant_without_any_change_says_so(report: VariantReport) -> None:
+    original = variant(report, "original")
+    palettized = parse_transform("palettize-8")
+    same = study._with_remark(dataclasses.replace(original, name="palettize-8"), palettized, original)
+    assert same.notes == ("no weight was compressed",)
+    assert study._with_remark(variant(report, "int8"), parse_transform("int8"), original).notes == ()
 
 
 def test_results_are_found_again(

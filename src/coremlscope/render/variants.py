@@ -152,8 +152,12 @@ def _limits(forecasts: Sequence[VariantForecast]) -> Iterator[str]:
 
 
 def variant_failures(report: VariantReport) -> list[tuple[str, str]]:
-    """What failed: a sentence with the name of the variant, and a hint."""
-    return [(f"{v.name}: {v.failure}", v.hint) for v in report.variants if v.failure]
+    """What failed: each sentence once, with the names of the variants, and a hint."""
+    failed: dict[tuple[str, str], list[str]] = {}
+    for variant in report.variants:
+        if variant.failure:
+            failed.setdefault((variant.failure, variant.hint), []).append(variant.name)
+    return [(f"{', '.join(names)}: {failure}", hint) for (failure, hint), names in failed.items()]
 
 
 class ChartPoint:

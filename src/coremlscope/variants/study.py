@@ -354,7 +354,7 @@ class _Study:
             # Those that take long come first, so that no process waits for the last one.
             wanted.sort(key=lambda name: -_effort(names[name]))
             self._make(pool, wanted, names, found, total)
-        return tuple(found[name] for name in names)
+        return tuple(_with_remark(found[name], names[name], found[ORIGINAL]) for name in names)
 
     def _make(
         self,
@@ -428,6 +428,15 @@ class _Study:
         shown = repr(dataclasses.replace(asked, own=NOTHING_OWN))
         versions = [f"{package} {_version(package)}" for package in _PACKAGES]
         return self.cache.key(self.path, ["variant", name, __version__, *versions, shown, samples, own])
+
+
+def _with_remark(variant: Variant, transform: Transform | None, original: Variant) -> Variant:
+    """Returns a variant with a note if its weights are stored as before."""
+    is_compression = transform is not None and transform.has("palettize", "quantize", "prune")
+    known = (original.weights_bytes, original.storage)
+    if not is_compression or variant.failure or (variant.weights_bytes, variant.storage) != known:
+        return variant
+    return dataclasses.replace(variant, notes=(*variant.notes, "no weight was compressed"))
 
 
 def _effort(transform: Transform | None) -> int:
