@@ -1,7 +1,7 @@
 import { type Fold, isFold, type Part } from "./folding";
 import type { Row } from "./rows";
 
-export const [WIDTH, HEIGHT] = [196, 46];
+export const [WIDTH, HEIGHT] = [196, 60];
 const [GAP_X, GAP_Y, MARGIN] = [26, 34, 14];
 
 /** A part of the graph and its position; lengths are in units of the drawing. */

@@ -7,6 +7,8 @@ import { type Look, Node } from "./node";
 
 const VIEW_HEIGHT = 560;
 const [SMALLEST, LARGEST] = [0.02, 2.5];
+/** The least scale at which names can be read. */
+const READABLE = 0.65;
 
 /** The visible part: the drawing's point at the upper left corner, and pixels per unit of the drawing. */
 interface View {
@@ -38,13 +40,30 @@ export function Canvas(props: { layout: Layout; look: (part: Part) => Look; onTo
     });
   };
   useZoomingWheel(svg, zoom);
+  // A selection from another view, or a search, moves to its box.
+  const place = layout.boxes.find((box) => box.part.id === selected);
+  const isClicked = useRef(false);
+  useEffect(() => {
+    if (place && !isClicked.current) {
+      isTouched.current = true;
+      setView((old) => centred(place.x + WIDTH / 2, place.y + HEIGHT / 2, Math.max(old.scale, READABLE), width));
+    }
+    isClicked.current = false;
+  }, [place, width]);
 
+  const isSwitch = ({ from, to }: Edge): boolean => {
+    const [source, target] = [unitAlone(props.look(from.part)), unitAlone(props.look(to.part))];
+    return source !== null && target !== null && source !== target;
+  };
   const seen = useMemo(() => inView(layout, view, width), [layout, view, width]);
   const use = (part: Part) => {
     if (drag.current?.moved) return;
     isTouched.current = true;
     if (isFold(part)) props.onToggle(part);
-    else select(part.id);
+    else {
+      isClicked.current = true;
+      select(part.id);
+    }
   };
   return (
     <div class="graph" ref={ref}>
@@ -91,16 +110,27 @@ export function Canvas(props: { layout: Layout; look: (part: Part) => Look; onTo
           {seen.edges.map((edge) => (
             <path
               key={`${edge.from.part.id} ${edge.to.part.id}`}
-              class={`edge ${edge.to.rank - edge.from.rank > 1 ? "edge-long" : ""}`}
+              class={`edge${edge.to.rank - edge.from.rank > 1 ? " edge-long" : ""}${isSwitch(edge) ? " edge-switch" : ""}`}
               d={path(edge)}
               marker-end="url(#arrow)"
-            />
+            >
+              <title>{edgeText(edge, isSwitch(edge))}</title>
+            </path>
           ))}
           {seen.boxes.map((box) => (
             <Node key={box.part.id} box={box} look={props.look(box.part)} isSelected={box.part.id === selected} onUse={use} />
           ))}
         </g>
       </svg>
+      <Minimap
+        layout={layout}
+        view={view}
+        width={width}
+        onGo={(x, y) => {
+          isTouched.current = true;
+          setView((old) => centred(x, y, old.scale, width));
+        }}
+      />
       <div class="zoom">
         <button type="button" class="quiet" aria-label="Zoom in" onClick={() => zoom(1.4)}>
           +
@@ -115,6 +145,61 @@ export function Canvas(props: { layout: Layout; look: (part: Part) => Look; onTo
     </div>
   );
 }
+
+const MAP_HEIGHT = 150;
+const MAP_WIDTH = 110;
+/** Boxes of the overview; of more, every n-th is drawn. */
+const MAP_BOXES = 1500;
+
+/** The whole graph in a corner with the visible part; a click goes there. Not shown where everything is in view. */
+function Minimap(props: { layout: Layout; view: View; width: number; onGo: (x: number, y: number) => void }) {
+  const { layout, view, width } = props;
+  const scale = Math.min(MAP_WIDTH / layout.width, MAP_HEIGHT / layout.height);
+  const boxes = useMemo(() => {
+    const step = Math.ceil(layout.boxes.length / MAP_BOXES);
+    return layout.boxes
+      .filter((_, index) => index % step === 0)
+      .map((box) => `M${box.x},${box.y}h${WIDTH}v${HEIGHT}h${-WIDTH}z`)
+      .join("");
+  }, [layout]);
+  const [seenWidth, seenHeight] = [width / view.scale, VIEW_HEIGHT / view.scale];
+  if (seenWidth >= layout.width && seenHeight >= layout.height) return null;
+  return (
+    <svg
+      class="minimap"
+      width={Math.max(layout.width * scale, 24)}
+      height={layout.height * scale}
+      aria-hidden="true"
+      onClick={(event) => {
+        const frame = event.currentTarget.getBoundingClientRect();
+        props.onGo((event.clientX - frame.left) / scale, (event.clientY - frame.top) / scale);
+      }}
+    >
+      <g transform={`scale(${scale})`}>
+        <path class="minimap-box" d={boxes} />
+        <rect class="minimap-view" x={view.x} y={view.y} width={seenWidth} height={seenHeight} stroke-width={1.5 / scale} />
+      </g>
+    </svg>
+  );
+}
+
+/** The unit that runs all operations of a part; null where there are several, or none is known. */
+function unitAlone(look: Look): string | null {
+  const [first, ...others] = look.units.keys();
+  return first !== undefined && others.length === 0 ? first : null;
+}
+
+function edgeText({ from, to }: Edge, isSwitch: boolean): string {
+  const name = (part: Part) => (isFold(part) ? part.title : part.layer || part.name);
+  const shape = isFold(from.part) ? "" : `: ${from.part.output}`;
+  return `${name(from.part)} → ${name(to.part)}${shape}${isSwitch ? " (change of unit)" : ""}`;
+}
+
+const centred = (x: number, y: number, scale: number, width: number): View => ({
+  scale,
+  x: x - width / scale / 2,
+  y: y - VIEW_HEIGHT / scale / 2,
+});
 
 /** Ctrl (or ⌘, or a pinch) and the wheel zoom at the pointer; the wheel alone scrolls the page. */
 function useZoomingWheel(target: { current: SVGSVGElement | null }, zoom: (factor: number, left: number, top: number) => void) {
@@ -140,10 +225,11 @@ function whole(layout: Layout, width: number): View {
 
 function beginning(layout: Layout, width: number): View {
   const all = whole(layout, width);
-  if (all.scale > 0.6) return all;
-  const scale = Math.max(all.scale, 0.8);
-  const first = layout.boxes[0];
-  return { scale, x: (first?.x ?? 0) + WIDTH / 2 - width / scale / 2, y: 0 };
+  if (all.scale > READABLE) return all;
+  const scale = READABLE;
+  const [first, shown] = [layout.boxes[0]?.x ?? 0, width / scale];
+  const middle = (layout.width - shown) / 2;
+  return { scale, x: middle <= 0 ? middle : Math.min(Math.max(first + WIDTH / 2 - shown / 2, 0), layout.width - shown), y: 0 };
 }
 
 function inView(layout: Layout, view: View, width: number): Pick<Layout, "boxes" | "edges" | "frames"> {

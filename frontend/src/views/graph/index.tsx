@@ -44,6 +44,12 @@ export function Graph() {
   const look = useLook(colouring, name);
   const toggle = (one: Fold) =>
     setOpen((old) => (old.has(one.id) ? new Set([...old].filter((id) => id !== one.id)) : new Set([...old, one.id])));
+  const { selected } = useReport();
+  // A selected operation inside folds is unfolded.
+  useEffect(() => {
+    const around = all.filter((one) => one.rows.some((row) => row.id === selected)).map((one) => one.id);
+    if (around.length > 0) setOpen((old) => (around.every((id) => old.has(id)) ? old : new Set([...old, ...around])));
+  }, [selected, all]);
   if (!top.length) return null;
   return (
     <Section
@@ -75,6 +81,7 @@ export function Graph() {
               </select>
             </label>
           )}
+          <Search rows={top} />
           <Choice label="Colour by" options={colourings} value={colouring ?? "unit"} onChange={choose} />
           {all.length > 0 && (
             <button type="button" class="quiet" onClick={() => setOpen(new Set(open.size ? [] : all.map((one) => one.id)))}>
@@ -86,6 +93,35 @@ export function Graph() {
     >
       <Canvas layout={layout} look={look} onToggle={toggle} />
     </Section>
+  );
+}
+
+/** Finds operations by name, type or id; Enter goes to the next one. */
+function Search(props: { rows: readonly Row[] }) {
+  const { select, selected } = useReport();
+  const [text, setText] = useState("");
+  const words = text.toLowerCase().split(/\s+/).filter(Boolean);
+  const found = words.length
+    ? props.rows.filter((row) => words.every((word) => `${row.layer} ${row.name} ${row.type} ${row.id}`.toLowerCase().includes(word)))
+    : [];
+  const place = found.findIndex((row) => row.id === selected);
+  return (
+    <search class="graph-search">
+      <input
+        type="search"
+        placeholder="Find an operation"
+        aria-label="Find an operation in the graph"
+        value={text}
+        onInput={(event) => setText(event.currentTarget.value)}
+        onKeyDown={(event) => {
+          const next = found[(place + 1) % found.length];
+          if (event.key === "Enter" && next) select(next.id);
+        }}
+      />
+      <span class="faint" aria-live="polite">
+        {words.length > 0 && (place >= 0 ? `${place + 1} of ${found.length}` : `${found.length} found`)}
+      </span>
+    </search>
   );
 }
 

@@ -17,6 +17,7 @@ export function Node(props: { box: Box; look: Look; isSelected: boolean; onUse: 
   const { box, look } = props;
   const { part } = box;
   const [title, detail] = isFold(part) ? [part.title, plural(part.rows.length, "operation")] : [part.layerType || part.type, part.output];
+  const name = isFold(part) ? "" : part.layer || part.name;
   const text = look.share === null ? detail : `${share(look.share)} · ${detail}`;
   const words = isFold(part)
     ? `${title}: ${text}${unitsInWords(look)}; unfold`
@@ -44,7 +45,12 @@ export function Node(props: { box: Box; look: Look; isSelected: boolean; onUse: 
       <text class="node-title" x={14} y={19}>
         {shorten(title, 20)}
       </text>
-      <text class="node-detail" x={14} y={36}>
+      {name && (
+        <text class="node-name" x={14} y={34}>
+          {shorten(name, 27)}
+        </text>
+      )}
+      <text class="node-detail" x={14} y={name ? 50 : 38}>
         {shorten(text, 29)}
       </text>
       <title>{words}</title>
