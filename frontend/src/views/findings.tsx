@@ -12,11 +12,16 @@ const LISTED = 6;
 
 /** Findings, and the reasons that keep operations from faster units with the plan as it would be without them. */
 export function Findings() {
-  const { remarks, measurements, placement, rows } = useReport();
+  const { remarks, measurements, placement, estimate, rows } = useReport();
+  const notes = [...(placement?.plan.notes ?? []), ...(estimate?.notes ?? [])];
   const found = useMemo(() => (placement ? obstacles(placement, rows) : []), [placement, rows]);
   const [isOpen, open] = useState(false);
   return (
-    <Section id="findings" title="Findings" actions={<CopyButton label="Copy the findings as text" text={() => toText(remarks, found)} />}>
+    <Section
+      id="findings"
+      title="Findings"
+      actions={<CopyButton label="Copy the findings as text" text={() => toText(remarks, notes, found)} />}
+    >
       {remarks.length > 0 && (
         <ul class="findings">
           {remarks.map(({ finding, on }) => (
@@ -40,6 +45,12 @@ export function Findings() {
           </h3>
           {found.length === 0 && <p class="dim">No rule keeps an operation from a unit that the setting allows.</p>}
           <ul class="findings">
+            {notes.map((note) => (
+              <li key={note} class="finding finding-info">
+                <span class="severity">Note</span>
+                <div>{note}</div>
+              </li>
+            ))}
             {(isOpen ? found : found.slice(0, LISTED)).map((one) => (
               <ObstacleItem
                 key={`${one.hypothesis} ${one.function} ${one.reason.unit} ${one.reason.rule} ${one.reason.fix}`}
@@ -105,11 +116,11 @@ function Operations(props: { ids: string[] }) {
   );
 }
 
-function toText(remarks: readonly Remark[], found: Obstacle[]): string {
+function toText(remarks: readonly Remark[], notes: readonly string[], found: Obstacle[]): string {
   const first = remarks.map(({ finding: one }) => `${one.severity}: ${one.text}${one.hint ? ` → ${one.hint}` : ""}`);
   const second = found.map(
     (one) =>
       `${UNIT_NAMES[one.reason.unit]}: ${one.reason.text}${one.effect ? `; ${one.effect}` : ""}${one.reason.fix ? ` → ${one.reason.fix}` : ""} (${plural(one.ids.length, "operation")}, planned ${duration(one.costMs / 1e3)})`,
   );
-  return [...first, ...second].join("\n");
+  return [...first, ...notes.map((note) => `note: ${note}`), ...second].join("\n");
 }
