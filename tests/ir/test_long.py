@@ -18,15 +18,15 @@ from coremlscope.formats.values import write_immediate
 from tests.support.damage import damage
 from tests.support.graphs import function, op, tensor, value
 from tests.support.large_models import converted_program, deep_network, plain_program, wide_program
-from tests.support.model_files import _layers, _model, _network
+from tests.support.model_files import model_of_function, network_of_many_kinds, program_of_many_kinds
 
 _CHAIN = 600
 #: Models with operations of many kinds, constants, nested graphs, many inputs, and layers.
 _MODELS = {
-    "operations": write_spec(_network(), write_immediate),
+    "operations": write_spec(program_of_many_kinds(), write_immediate),
     "converted": converted_program(40),
     "inputs": wide_program(40),
-    "layers": _layers(),
+    "layers": network_of_many_kinds(),
     "chain of layers": deep_network(40),
 }
 
@@ -67,7 +67,7 @@ def test_nested_graphs(many: pytest.MonkeyPatch) -> None:
     choice = dataclasses.replace(op("cond", c, pred=flag), blocks=(body, other))
     y = value("y", tensor(4))
     ops = (op("relu", a, x=x), op("abs", b, x=a), choice, op("add", y, x=c, y=a))
-    data = write_spec(_model(function((x, flag), ops, (y,))), write_immediate)
+    data = write_spec(model_of_function(function((x, flag), ops, (y,))), write_immediate)
     long = container.read(data)
     described = describe_model(long, list_ops=True)
     many.undo()

@@ -23,7 +23,15 @@ from tests.support.compiled_networks import WeightTable, exact, write_classifier
 from tests.support.constant_programs import linear_model
 from tests.support.graphs import const, function, op, tensor, value
 
-__all__ = ["Files", "all_seeds", "corpus_seeds", "model_of_function", "write_files"]
+__all__ = [
+    "Files",
+    "all_seeds",
+    "corpus_seeds",
+    "model_of_function",
+    "network_of_many_kinds",
+    "program_of_many_kinds",
+    "write_files",
+]
 
 #: The content of a file or folder by path; one path without a folder is a file.
 Files = Mapping[str, bytes]
@@ -103,7 +111,7 @@ _OPERATIONS: tuple[tuple[str, dict[str, ir.TensorType], dict[str, Any]], ...] = 
 )
 
 
-def _network() -> ir.Model:
+def program_of_many_kinds() -> ir.Model:
     """Many kinds of operations: windows, reductions, shapes, slices, unpacked weights, lists of parts."""
     x = value("x", _IMAGE)
     weight = const("w", np.random.default_rng(0).standard_normal((4, 4, 3, 3)).astype(np.float32))
@@ -122,7 +130,7 @@ def _network() -> ir.Model:
     return model_of_function(function((x,), tuple(ops), (values["y"],)))
 
 
-def _layers() -> bytes:
+def network_of_many_kinds() -> bytes:
     """A neural network of old and new layers, with a recurrent one and a table that is quantised."""
     from tests.support.networks import network, random
 
@@ -211,7 +219,7 @@ def _espresso() -> Files:
 
 def all_seeds() -> dict[str, Files]:
     """The files by name. Building them takes about a second."""
-    network, linear = _network(), linear_model()
+    network, linear = program_of_many_kinds(), linear_model()
     package = _package(network)
     spec = write_spec(network, write_immediate)
     seeds: dict[str, Files] = {
@@ -221,7 +229,7 @@ def all_seeds() -> dict[str, Files]:
         "gzip": {"m.mlmodel.gz": gzip.compress(spec)},
         "mlmodelc": _compiled(network),
         "espresso": _espresso(),
-        "neural network": {"m.mlmodel": _layers()},
+        "neural network": {"m.mlmodel": network_of_many_kinds()},
     }
     methods = {"stored": 0, "deflated": 8, "bzip2": 12, "lzma": 14}
     seeds |= {f"zip, {name}": _zipped(package, method) for name, method in methods.items()}

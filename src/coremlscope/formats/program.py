@@ -70,11 +70,10 @@ class _LongScope(Mapping[str, ir.Value]):
 
 
 class _Reader:
-    """Reads functions. Equal names and types, of which a program has thousands, are one object."""
+    """Reads functions. Equal names of parameters and attributes are one object."""
 
     def __init__(self, open_blob: BlobOpener) -> None:
         self._open_blob = open_blob
-        self._types: dict[ir.ValueType, ir.ValueType] = {}
 
     def read_function(self, name: str, part: Part) -> ir.Function:
         message = part.message
@@ -100,11 +99,8 @@ class _Reader:
         return found or _NO_ATTRIBUTES
 
     def _read_values(self, messages: Sequence[Message]) -> Sequence[ir.Value]:
-        values = (ir.Value(message.name, self._shared(read_type(message.type))) for message in messages)
+        values = (ir.Value(message.name, read_type(message.type)) for message in messages)
         return ir.as_list(values, len(messages))
-
-    def _shared(self, type_: ir.ValueType) -> ir.ValueType:
-        return self._types.setdefault(type_, type_)
 
     def _read_block(self, name: str, part: Part, path: str, scope: MutableMapping[str, ir.Value]) -> ir.Graph:
         message = part.message

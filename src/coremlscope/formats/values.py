@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 
 import numpy as np
@@ -65,6 +66,13 @@ def read_type(message: Message) -> ir.ValueType:
     Raises:
         CorruptModelError: The message is inconsistent or has an unknown element type.
     """
+    return _parse_type(message.SerializeToString())
+
+
+@functools.lru_cache(maxsize=4096)
+def _parse_type(data: bytes) -> ir.ValueType:
+    """Reads the bytes of a `ValueType`. A program has thousands of equal types, which become one object."""
+    message = schema.message_class("MILSpec.ValueType").FromString(data)
     match message.WhichOneof("type"):
         case "tensorType":
             return _read_tensor_type(message.tensorType)
