@@ -41,7 +41,7 @@ def _equal(part: Part) -> bool:
     return set(found.values()) == {0.0}
 
 
-@pytest.mark.parametrize("span", [(0, 3), (5, 40), (30, 30), (60, 104)])
+@pytest.mark.parametrize("span", [(0, 3), (30, 30), (85, 104)])
 def test_a_part_has_the_values_of_the_whole(sample: Path, span: tuple[int, int], tmp_path: Path) -> None:
     cutter, _ = open_cutter(container.read(sample))
     part = cutter.cut(range(span[0], span[1] + 1))
