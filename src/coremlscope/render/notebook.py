@@ -48,6 +48,7 @@ __all__ = ["Grid", "card", "comparison_card", "matrix_card", "model_card", "prof
 _LINE = "1px solid rgba(127,127,127,.35)"
 _CELL = "padding:2px 10px 2px 0;background:transparent;color:inherit;border:none;"
 _BAR = "display:inline-block;height:.7em;background:#3b82c4;border-radius:1px;width:{:.1f}em"
+_DRAWING = "margin:8px 0 0;padding:0;background:transparent;color:inherit;font-size:12px;line-height:1.2"
 _LISTED = 8
 _PHASE_TITLES = ("runs", "min", "median", "p95", "max")
 
@@ -70,7 +71,7 @@ class Grid:
     rows: Sequence[Row]
 
 
-def card(title: str, remark: str, grids: Sequence[Grid], notes: Sequence[str] = ()) -> str:
+def card(title: str, remark: str, grids: Sequence[Grid], notes: Sequence[str] = (), drawing: str = "") -> str:
     """Renders a card as HTML.
 
     Args:
@@ -78,11 +79,13 @@ def card(title: str, remark: str, grids: Sequence[Grid], notes: Sequence[str] = 
         remark: The text below the title.
         grids: Tables; those without rows are omitted.
         notes: Sentences below them.
+        drawing: Text above the tables whose characters have one width.
     """
     parts = [
         '<div style="font-size:13px;line-height:1.45;max-width:60em;overflow-x:auto">',
         f'<div style="font-weight:600;font-size:15px">{html_text(title)}</div>',
         f'<div style="opacity:.75">{html_text(remark)}</div>',
+        f'<pre style="{_DRAWING}">{html_text(drawing)}</pre>' if drawing else "",
         *(_grid(grid) for grid in grids if grid.rows),
         *(f'<div style="margin-top:4px">{html_text(note)}</div>' for note in notes),
         "</div>",

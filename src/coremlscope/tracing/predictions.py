@@ -22,7 +22,6 @@ from numpy import ndarray
 from coremlscope.results.events import (
     COPIED,
     FAILED,
-    IN_EVENT_LOOP,
     KIND_CODES,
     NESTED,
     NOT_CONTIGUOUS,
@@ -94,7 +93,7 @@ def _recorded_prediction(recorder: PredictionRecorder, original: Any, point: Poi
             recorder.note_site(ring, thread, frame)
         thread.task, flags = 0, thread.own_flags
         if get_loop() is not None:
-            flags |= IN_EVENT_LOOP
+            flags |= thread.loop_flags
             thread.task = current_task(ring)
         detail, size, own, address = _note_inputs(ring, args[at] if len(args) > at else kwargs.get(name))
         thread.flags, thread.depth = flags, 1

@@ -20,6 +20,7 @@ from coremlscope.results.trace import Trace
 from coremlscope.tracing.child import DROPIN_VARIABLE
 from coremlscope.tracing.collect import read_origin_ns, read_recording
 from coremlscope.tracing.mistakes import find_mistakes
+from coremlscope.tracing.notebook import describe_cells
 from coremlscope.tracing.recorder import Recorder, child_environment
 from coremlscope.tracing.ring import CAPACITY
 from coremlscope.tracing.spans import SpanSender, otlp_provider
@@ -88,7 +89,7 @@ class Recording:
         return find_mistakes(self._read())
 
     def _read(self) -> Trace:
-        return read_recording(self._folder, command=sys.argv, fps=self._fps)
+        return describe_cells(read_recording(self._folder, command=sys.argv, fps=self._fps))
 
     def save(self, path: str | PathLike[str]) -> None:
         """Writes the trace as JSON; `Trace.load` reads it.
@@ -101,6 +102,10 @@ class Recording:
     def write(self, path: str | PathLike[str]) -> None:
         """Writes a report; the suffix selects the format, see `Trace.write`."""
         self.trace.write(path)
+
+    def _repr_html_(self) -> str:
+        """Shows what was recorded so far in a notebook."""
+        return self.trace._repr_html_()
 
     def __enter__(self) -> Self:
         return self.start()

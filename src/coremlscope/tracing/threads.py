@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import threading
 from typing import TYPE_CHECKING
 
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
 
     from coremlscope.tracing.ring import Ring, Row
 
-__all__ = ["ThreadState", "Threads", "current_task"]
+__all__ = ["ThreadState", "Threads", "current_task", "is_kernel"]
 
 
 class ThreadState:
@@ -26,6 +27,7 @@ class ThreadState:
         task: The number of the name of asyncio's task.
         site: The number of the line that made the outermost call.
         own_flags: The flags that all calls of the thread have.
+        loop_flags: The flags of calls while the thread runs an event loop.
         flags: The flags of the outermost call.
         code: The code that made the outermost call, if it is the program's own.
         instruction: The place of the call in it.
@@ -40,6 +42,7 @@ class ThreadState:
         "flags",
         "instruction",
         "is_slow",
+        "loop_flags",
         "number",
         "own_flags",
         "parts",
@@ -53,6 +56,7 @@ class ThreadState:
         self.depth = 0
         self.ring: Ring | None = None
         self.number = self.task = self.site = self.own_flags = self.flags = self.submitted = 0
+        self.loop_flags = IN_EVENT_LOOP
         self.code: CodeType | None = None
         self.instruction = 0
         self.parts: list[Row] = []
@@ -62,7 +66,9 @@ class ThreadState:
         """Stores the thread's name in a ring."""
         thread = threading.current_thread()
         self.ring, self.number, self.code = ring, ring.number(f"thread {thread.name}"), None
-        self.own_flags = ON_MAIN_THREAD if thread is threading.main_thread() else 0
+        is_main = thread is threading.main_thread()
+        self.own_flags = ON_MAIN_THREAD if is_main else 0
+        self.loop_flags = 0 if is_main and is_kernel() else IN_EVENT_LOOP
 
     def begin(self, ring: Ring, site: int) -> None:
         """Notes the line and the task of an outermost call."""
@@ -71,7 +77,7 @@ class ThreadState:
         self.site, self.code, self.task, self.flags = site, None, 0, self.own_flags
         if asyncio._get_running_loop() is not None:
             self.task = current_task(ring)
-            self.flags |= IN_EVENT_LOOP
+            self.flags |= self.loop_flags
 
     def write_parts(self, ring: Ring) -> None:
         """Writes what happened inside the outermost call so far."""
@@ -90,3 +96,8 @@ class Threads(threading.local):
 
     def __init__(self) -> None:
         self.state = ThreadState()
+
+
+def is_kernel() -> bool:
+    """Whether this process runs the cells of a notebook. It does so inside an event loop of its own."""
+    return "ipykernel" in sys.modules
