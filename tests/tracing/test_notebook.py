@@ -45,6 +45,7 @@ def test_the_loop_of_a_kernel_is_not_the_programs(
     assert (">notebook<" in text) is is_kernel
 
 
+@pytest.mark.long
 def test_cells_of_a_real_notebook_show_their_trace(models: Path) -> None:
     pytest.importorskip("ipykernel")
     nbformat, nbclient = pytest.importorskip("nbformat"), pytest.importorskip("nbclient")
