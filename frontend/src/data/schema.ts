@@ -671,7 +671,7 @@ export interface Mistake {
 export interface ModelSummary {
   /** The path from which it was read; empty for bytes. */
   path: string;
-  /** `mlpackage`, `mlmodel` or `mlmodelc`; empty if the model could not be read. */
+  /** `mlpackage`, `mlmodel`, `mlmodelc` or `aimodel`; empty if the model could not be read. */
   container: string;
   /** Apple's name of the model type: `mlProgram`, `neuralNetwork`, …; empty if the model could not be read. */
   kind: string;

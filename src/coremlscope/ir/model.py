@@ -235,7 +235,7 @@ class Model:
         metadata: The author's information.
         is_updatable: True if the model can be trained on a device.
         source: The path from which it was read; None for bytes. Ignored by equality.
-        container: `mlpackage`, `mlmodel` or `mlmodelc`. Ignored by equality.
+        container: `mlpackage`, `mlmodel`, `mlmodelc` or `aimodel`. Ignored by equality.
         size_bytes: Total size of the model's files. Ignored by equality.
         weight_files: The weight files that the program refers to. Ignored by equality.
         stage: For a model in a pipeline that is run or planned, its path in the pipeline, such as `model0` or

@@ -15,7 +15,7 @@ class ListedModel:
         name: Its name in the bundle: the end of its path, as far as no other model has it.
         source: What names it for commands and functions: `App.ipa#Detector.mlmodelc`, or the path on disk.
         inside: Its path in the bundle.
-        container: `mlmodelc`, `mlpackage` or `mlmodel`.
+        container: `mlmodelc`, `mlpackage`, `mlmodel` or `aimodel`.
         kind: Apple's name of the model type; empty if it cannot be told.
         spec_version: Core ML's specification version; 0 if it cannot be told.
         functions: The names of its functions.

@@ -170,7 +170,7 @@ class ModelSummary(Presented):
 
     Attributes:
         path: The path from which it was read; empty for bytes.
-        container: `mlpackage`, `mlmodel` or `mlmodelc`; empty if the model could not be read.
+        container: `mlpackage`, `mlmodel`, `mlmodelc` or `aimodel`; empty if the model could not be read.
         kind: Apple's name of the model type: `mlProgram`, `neuralNetwork`, …; empty if the model could not be
             read.
         platforms: The oldest systems that read it.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zipfile
 from collections import Counter
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from coremlscope.formats.aimodel import read_aimodel
 from coremlscope.formats.aimodel.bundle import open_program
 from coremlscope.formats.aimodel.content import read_content
 from tests.support.aicode_values import run
-from tests.support.aimodels import SAMPLES, sample
+from tests.support.aimodels import SAMPLES, copy_bundle, sample
 
 
 def types_of(model: ir.Model) -> Counter[str]:
@@ -126,3 +127,23 @@ def test_export(tmp_path: Path) -> None:
     api.export(sample("tiny_conv"), target)
     graph = onnx.load(target).graph
     assert [value.name for value in graph.output] == ["probabilities"]
+
+
+def test_models_in_a_folder_for_language_models(tmp_path: Path) -> None:
+    """The folder around the model of a language model has metadata of its own and a tokenizer."""
+    folder = tmp_path / "llm"
+    (folder / "tokenizer").mkdir(parents=True)
+    (folder / "tokenizer" / "tokenizer.json").write_text("{}")
+    (folder / "metadata.json").write_text('{"kind": "llm", "assets": {"main": "tiny_conv.aimodel"}}')
+    copy_bundle("tiny_conv", folder)
+    found = api.list_models(folder)
+    assert found is not None
+    assert [(model.container, model.kind) for model in found.models] == [("aimodel", "coreAIProgram")]
+
+
+def test_a_model_in_an_archive(tmp_path: Path) -> None:
+    bundle = copy_bundle("tiny_conv", tmp_path)
+    with zipfile.ZipFile(tmp_path / "net.zip", "w") as archive:
+        for file in bundle.iterdir():
+            archive.write(file, f"net.aimodel/{file.name}")
+    assert api.inspect(tmp_path / "net.zip").kind == "coreAIProgram"

@@ -26,11 +26,16 @@ from coremlscope.units import shown
 __all__ = ["Bundle", "BundleKind", "FoundModel", "ModelContainer", "open_bundle", "split_name"]
 
 BundleKind = Literal["folder", "zip", "pte"]
-ModelContainer = Literal["mlmodelc", "mlpackage", "mlmodel"]
+ModelContainer = Literal["mlmodelc", "mlpackage", "mlmodel", "aimodel"]
 
 _SEPARATOR = "#"
-_FOLDER_SUFFIXES: Mapping[str, ModelContainer] = {".mlmodelc": "mlmodelc", ".mlpackage": "mlpackage"}
+_FOLDER_SUFFIXES: Mapping[str, ModelContainer] = {
+    ".mlmodelc": "mlmodelc",
+    ".mlpackage": "mlpackage",
+    ".aimodel": "aimodel",
+}
 _SINGLE_FILE = ".mlmodel"
+_WHERE = "look for folders that end in .mlmodelc, .mlpackage or .aimodel, and for .mlmodel files"
 #: Files by which a compiled model is known whose folder has another suffix.
 _COMPILED_FILES = ("coremldata.bin", PROGRAM_TEXT, ESPRESSO_FILES[0])
 #: The places of extracted models in this process, by archive (path, modification time, size) and path inside.
@@ -108,7 +113,7 @@ class Bundle:
         if not self.models:
             raise NotAModelError(
                 f"{self.path} contains no Core ML model",
-                "look for folders that end in .mlmodelc or .mlpackage, and for .mlmodel files",
+                _WHERE,
             )
         raise NotAModelError(f"{self.path} contains {len(self.models)} models", self._hint(self.models))
 
@@ -158,7 +163,7 @@ class Bundle:
 
     def _hint(self, models: tuple[FoundModel, ...] | list[FoundModel]) -> str:
         if not models:
-            return "look for folders that end in .mlmodelc or .mlpackage, and for .mlmodel files"
+            return _WHERE
         names = [f"{self.path}{_SEPARATOR}{name}" for name in map(self.short_name, models)]
         more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
         return f"name one of {', '.join(names[:_LISTED])}{more}"
