@@ -307,27 +307,38 @@ def _forecast_or_say_why(
     subject: Subject, settings: Settings, devices: Sequence[Device]
 ) -> tuple[Forecast | None, list[Finding]]:
     """Plans and estimates under every setting, the requested one first; a failure becomes a finding."""
+    from coremlscope.forecast.generation import estimate_generation
     from coremlscope.forecast.planner import forecast
     from coremlscope.own_measurements.report import use_own
 
     if not devices:
         return None, []
     own, findings = use_own()
-    units = sorted(SETTINGS, key=lambda setting: setting != settings.compute_units)
+    function, wanted = settings.function or None, settings.compute_units
+    units = sorted(SETTINGS, key=lambda setting: setting != wanted)
     try:
         found = forecast(
             subject.model,
             subject.ops,
             devices,
             units,
-            function=settings.function or None,
+            function=function,
             shapes=settings.shapes,
             own=own,
         )
     except UnsupportedModelError as error:
         text = f"No plan and no estimate: {error.message}."
         return None, [Finding(id="not-estimated", severity="info", text=text, hint=error.hint)]
-    return found, list(findings)
+    rates = estimate_generation(
+        subject.model,
+        devices,
+        [units[0]],
+        function=function,
+        shapes=settings.shapes,
+        own=own,
+        known=[one for one in found.estimates if one.compute_units == units[0]],
+    )
+    return dataclasses.replace(found, rates=rates), list(findings)
 
 
 def plan(
@@ -427,8 +438,8 @@ def estimate(
     rates = estimate_generation(
         model, chosen, settings, function=function, shapes=given, own=own, known=found.estimates
     )
-    done = assemble(summary, forecast=found, findings=[*length_findings(given, shapes), *findings])
-    return dataclasses.replace(done, rates=rates)
+    found = dataclasses.replace(found, rates=rates)
+    return assemble(summary, forecast=found, findings=[*length_findings(given, shapes), *findings])
 
 
 def calibrate(

@@ -10,6 +10,7 @@ from coremlscope.devices import SETTINGS, ComputeUnits, Device, find_device
 from coremlscope.engines.host import this_machine
 from coremlscope.errors import UnsupportedModelError, UsageError
 from coremlscope.findings import Finding
+from coremlscope.forecast.generation import estimate_generation
 from coremlscope.forecast.planner import Forecast, forecast
 from coremlscope.ir import Model
 from coremlscope.measure.contract import now
@@ -53,6 +54,7 @@ def assemble(
         plans=known.plans,
         kernels=known.kernels,
         estimates=known.estimates,
+        rates=known.rates,
         agreements=find_agreements(known.plans, table),
         findings=(*findings, *known.findings),
     )
@@ -91,10 +93,19 @@ def with_devices(
     known = [find_device(plan.device, plan.os) for plan in profile.plans if plan.planner == "rules"]
     wanted = {(device.name, str(device.os)): device for device in (*known, *devices)}
     found = forecast(model, profile.ops, list(wanted.values()), list(SETTINGS), shapes=shapes, own=own)
+    asked = tuple(dict.fromkeys(rate.compute_units for rate in profile.rates)) or ("all",)
     return dataclasses.replace(
         with_plans(profile, (*theirs, *found.plans)),
         kernels=found.kernels,
         estimates=found.estimates,
+        rates=estimate_generation(
+            model,
+            list(wanted.values()),
+            asked,
+            shapes=shapes,
+            own=own,
+            known=[one for one in found.estimates if one.compute_units in asked],
+        ),
         findings=tuple(dict.fromkeys((*profile.findings, *found.findings))),
     )
 

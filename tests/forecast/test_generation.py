@@ -13,11 +13,13 @@ from coremltools.converters.mil.mil import types
 
 from benchmarks.latency.decoders import kernels_of, load_rates, render
 from coremlscope import api, ir
+from coremlscope.assemble import with_devices
 from coremlscope.cost.latency.kernels import Kernel, fuse
 from coremlscope.devices import ComputeUnits, all_chips, find_device
 from coremlscope.forecast.generation import Step, estimate_generation, find_step
 from coremlscope.formats.sample import sample_model
 from coremlscope.render.terminal.estimates import render_estimates
+from coremlscope.render.terminal.report import render_console
 from coremlscope.results.generation import TokenRate
 from tests.support.decoders import decoder
 from tests.support.programs import bind_main, build
@@ -151,3 +153,16 @@ def test_published_rates_have_sources_and_are_estimated() -> None:
         assert low < value < high
         assert 1 / 6 < value / rate.tokens_per_s < 6
     assert "None of these rates is in the fit" in " ".join(render().split())
+
+
+def test_profiles_have_the_rates_of_estimates(models: dict[tuple[int, int], ir.Model]) -> None:
+    model = models[64, 512]
+    profile = api.profile(model, devices=["m1"], compute_units="cpu_and_ne", iterations=1, warmups=0)
+    assert profile.rates == rates(model)
+    assert "As a language model" in render_console(profile)
+    more = with_devices(profile, model, [find_device("a17-pro")])
+    assert [(rate.chip, rate.compute_units) for rate in more.rates] == [
+        ("a17-pro", "cpu_and_ne"),
+        ("m1", "cpu_and_ne"),
+    ]
+    assert more.rates[1] == profile.rates[0]

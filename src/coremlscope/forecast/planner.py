@@ -50,6 +50,7 @@ from coremlscope.placement.place import PlacedFunction, place, reached
 from coremlscope.placement.rules import GRAPH_RULES, RULES
 from coremlscope.results.calibration import KernelColumns
 from coremlscope.results.estimate import Estimate, Kernel, LoadEstimate
+from coremlscope.results.generation import TokenRate
 from coremlscope.results.operations import OpTable
 from coremlscope.results.plan import Plan
 from coremlscope.results.what_if import WhatIf
@@ -81,12 +82,14 @@ class Forecast:
         estimates: An estimate for each device and setting, in that order; empty if the model has loops whose
             number of iterations is not known.
         findings: Why there are no estimates.
+        rates: Tokens per second of a language model; see `estimate_generation`.
     """
 
     plans: tuple[Plan, ...] = ()
     kernels: tuple[Kernel, ...] = ()
     estimates: tuple[Estimate, ...] = ()
     findings: tuple[Finding, ...] = ()
+    rates: tuple[TokenRate, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

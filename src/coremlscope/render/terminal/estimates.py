@@ -243,6 +243,7 @@ def show_device_latencies(screen: Screen, profile: Profile) -> None:
     _show_marks(screen, estimates)
     if estimates[0].left_out:
         screen.line(f"without {', '.join(estimates[0].left_out)}: unknown", "yellow", indent=2)
+    show_rates(screen, profile.rates)
     show_savings(screen, profile, list(profile.headline_estimates()))
 
 
