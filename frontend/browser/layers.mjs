@@ -15,9 +15,9 @@ await look(async (page, url, [type]) => {
   await heading("Measured").click();
   seen.backInOrder = await readRows(page);
 
-  await page.getByRole("searchbox").fill("conv");
+  await page.locator(".filters input[type=search]").fill("conv");
   seen.searched = await readRows(page);
-  await page.getByRole("searchbox").fill("");
+  await page.locator(".filters input[type=search]").fill("");
   await page.locator(".filters label.menu", { hasText: "Type" }).locator("select").selectOption(type);
   seen.ofOneType = await readRows(page);
   await page.locator("#layers").getByRole("button", { name: "Clear" }).click();
@@ -36,6 +36,11 @@ await look(async (page, url, [type]) => {
   seen.detail = await page.locator(".detail").textContent();
   await page.locator(".grid-scroll").press("ArrowDown");
   seen.next = await page.locator(".detail h3").textContent();
+  seen.address = page.url();
+  const linked = await page.context().newPage();
+  await linked.goto(seen.address);
+  seen.linked = await linked.locator(".detail h3").textContent();
+  await linked.close();
   await page.locator(".grid-scroll").press("Escape");
   seen.isClosed = (await page.locator(".detail").count()) === 0;
 

@@ -10,7 +10,7 @@ await look(async (page, url) => {
     places: await text(".latency-place"),
     times: await text("#times .section-note"),
     shown: await text(".measurements .shown th"),
-    columns: (await page.locator(".grid-head [role=columnheader]").allTextContents()).map((cell) => cell.trim()),
+    columns: (await page.locator(".grid-head [role=columnheader]").allTextContents()).map((cell) => cell.replace(/[↑↓]/g, "").trim()),
     rows: await readRows(page),
   });
   const menu = page.locator(".context select").first();

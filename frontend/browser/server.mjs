@@ -15,9 +15,9 @@ await look(
     await row("first").locator(".tag").first().waitFor();
     seen.tags = await row("first").locator(".tag").allTextContents();
 
-    await page.getByRole("searchbox").fill("before the");
+    await page.locator(".filters input[type=search]").fill("before the");
     seen.found = await names();
-    await page.getByRole("searchbox").fill("");
+    await page.locator(".filters input[type=search]").fill("");
 
     await row("second").getByRole("button", { name: "Rename" }).click();
     await page.getByLabel("New name").fill("first");

@@ -1,5 +1,6 @@
 import { type ComponentChildren, createContext } from "preact";
-import { useContext, useMemo, useState } from "preact/hooks";
+import { useContext, useEffect, useMemo, useState } from "preact/hooks";
+import { readAddress, writeAddress } from "./data/address";
 import { type Filter, NO_FILTER } from "./data/filter";
 import { Placement } from "./data/placement";
 import { measurementName, type Remark, remarksOf, type Target, targetsOf } from "./data/profile";
@@ -73,14 +74,22 @@ export function ReportProvider(props: { result: ProfileForm | ModelForm; childre
   const targets = useMemo(() => (profile ? targetsOf(profile) : []), [profile]);
   const remarks = useMemo(() => (profile ? remarksOf(profile) : []), [profile]);
   const [measured, chooseMeasurement] = useState<Measurement | null>(measurements[0] ?? null);
-  const [chosen, choose] = useState<{ target: Target | null; wanted: ComputeUnits }>({
-    target: targets[0] ?? null,
-    wanted: targets[0]?.settings[0] ?? "all",
-  });
-  const [selected, select] = useState<string | null>(null);
-  const [filter, setFilter] = useState<Filter>(NO_FILTER);
+  const opened = useMemo(() => {
+    const ids = new Set([...result.ops.id, ...targets.flatMap((one) => one.plan?.inserted.map((op) => op.id) ?? [])]);
+    return readAddress(location.search, targets, (id) => ids.has(id));
+  }, [result, targets]);
+  const [chosen, choose] = useState<{ target: Target | null; wanted: ComputeUnits }>({ target: opened.target, wanted: opened.setting });
+  const [selected, select] = useState<string | null>(opened.selected);
+  const [filter, setFilter] = useState<Filter>(opened.filter);
   const { target, wanted } = chosen;
   const setting = target && !target.settings.includes(wanted) ? (target.settings[0] ?? wanted) : wanted;
+  useEffect(() => {
+    const query = writeAddress({ target, setting, selected, filter }, targets);
+    if (query !== location.search) history.replaceState(history.state, "", `${location.pathname}${query}${location.hash}`);
+  }, [target, setting, selected, filter, targets]);
+  useEffect(() => {
+    if (opened.selected !== null && !location.hash) goToLayers();
+  }, [opened]);
   const plan = target?.plan ?? null;
   const table = result.ops;
   const kernels = profile?.kernels ?? NONE;

@@ -135,6 +135,8 @@ def test_layers_sort_filter_and_fold(drive: Drive, looped: Profile, tmp_path: Pa
     assert "inner" in [row["Name"] for row in seen["unfolded"]]
     assert seen["backInOrder"] == seen["rows"]
     assert seen["isClosed"]
+    assert "op=main%2F" in seen["address"]
+    assert seen["linked"] == seen["next"]
     marks = {(row["CPU"], row["GPU"], row["NE"]) for row in seen["onCpu"] if row["CPU"]}
     assert marks == {("●", "·", "·")}
 

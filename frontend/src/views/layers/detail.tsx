@@ -30,7 +30,10 @@ export function Detail(props: { row: Row; onClose: () => void }) {
         </Item>
         {row.layer && row.name !== row.layer && <Item name="Operation">{row.name}</Item>}
         <Item name="Id">
-          <code>{row.id}</code> <CopyButton label="Copy the id" text={() => row.id} />
+          <code>{row.id}</code> <CopyButton label="Copy the id" text={() => row.id} />{" "}
+          <CopyButton label="Copy a link to this operation, with device, setting and filters" text={() => location.href}>
+            Copy link
+          </CopyButton>
         </Item>
         {row.output && <Item name="Output">{row.output}</Item>}
         {row.op >= 0 && (

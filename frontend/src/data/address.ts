@@ -1,0 +1,37 @@
+/** What the address of a report says beyond the report: `?device=M4&units=cpu_only&op=main/12`. */
+import { type Filter, NO_FILTER } from "./filter";
+import { type Target, targetName } from "./profile";
+import type { ComputeUnits } from "./schema";
+
+/** The choices that an address carries. */
+export interface Choices {
+  target: Target | null;
+  setting: ComputeUnits;
+  /** The id of the selected operation. */
+  selected: string | null;
+  filter: Filter;
+}
+
+/** Reads choices; what the report does not have is left at its first target and setting. */
+export function readAddress(query: string, targets: readonly Target[], isKnown: (id: string) => boolean): Choices {
+  const values = new URLSearchParams(query);
+  const target = targets.find((one) => targetName(one) === values.get("device")) ?? targets[0] ?? null;
+  const setting = target?.settings.find((one) => one === values.get("units")) ?? target?.settings[0] ?? "all";
+  const op = values.get("op");
+  const filter = Object.fromEntries(KEYS.map((key) => [key, values.get(`filter-${key}`) ?? ""])) as unknown as Filter;
+  return { target, setting, selected: op !== null && isKnown(op) ? op : null, filter };
+}
+
+/** The query of choices: only what differs from the first target, its first setting and no filter. */
+export function writeAddress(choices: Choices, targets: readonly Target[]): string {
+  const { target, setting, selected, filter } = choices;
+  const values = new URLSearchParams();
+  if (target && target !== targets[0]) values.set("device", targetName(target));
+  if (target && setting !== target.settings[0]) values.set("units", setting);
+  if (selected !== null) values.set("op", selected);
+  for (const key of KEYS) if (filter[key]) values.set(`filter-${key}`, filter[key]);
+  const query = values.toString();
+  return query && `?${query}`;
+}
+
+const KEYS = Object.keys(NO_FILTER) as (keyof Filter)[];
