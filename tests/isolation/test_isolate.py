@@ -15,7 +15,7 @@ from coremltools.converters.mil.frontend.milproto.load import load
 from coremlscope import ir
 from coremlscope.cli import main
 from coremlscope.dropin import install, uninstall
-from coremlscope.errors import UnsupportedModelError, UsageError
+from coremlscope.errors import OutputError, UnsupportedModelError, UsageError
 from coremlscope.formats import container
 from coremlscope.formats.packaging import write_mlpackage
 from coremlscope.formats.sample import sample_model
@@ -198,6 +198,30 @@ def test_layers_of_networks_have_the_values_of_the_whole(chosen: list[int], tmp_
         assert ct.models.MLModel(str(target), skip_model_load=True).get_spec() == ct.utils.load_spec(
             str(target)
         )
+
+
+def test_targets_are_checked_before_anything_runs(sample: Path, tmp_path: Path) -> None:
+    network = tmp_path / "network.mlmodel"
+    network.write_bytes(_network().spec.SerializeToString())
+    (tmp_path / "taken.npz").touch()
+    for source, name, message in (
+        (sample, "part.mlmodel", "does not end in .mlpackage"),
+        (network, "part.onnx", "does not end in .mlpackage"),
+        (network, "network.mlmodel", "already exists"),
+        (sample, "taken.mlpackage", "taken.npz already exists"),
+        (sample, "no/part.mlpackage", "does not exist"),
+    ):
+        with pytest.raises(OutputError, match=message):
+            isolate(source, tmp_path / name, span="..")
+    assert network.read_bytes() == _network().spec.SerializeToString()
+
+
+def test_all_operations_of_a_type(sample: Path) -> None:
+    cutter, _ = open_cutter(sample)
+    part = cutter.cut([i for i, unit in enumerate(cutter.units) if unit.type == "add"])
+    assert {unit.type for unit in part.units} == {"add"}
+    assert len(part.inputs) > len(part.units) > 1
+    assert _equal(part)
 
 
 def test_networks_in_memory_cannot_be_cut() -> None:

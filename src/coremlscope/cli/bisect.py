@@ -62,7 +62,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-o", "--output", metavar="OUT.mlpackage", type=Path, help="write the smallest part, and its values"
     )
-    parser.add_argument("--overwrite", action="store_true", help="replace an existing package")
+    parser.add_argument("--overwrite", action="store_true", help="replace existing files of the part")
     parser.add_argument(
         "--most-tests",
         metavar="N",

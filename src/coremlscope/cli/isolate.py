@@ -64,7 +64,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
         required=True,
         help="the model to write; for a neural network also a .mlmodel file",
     )
-    parser.add_argument("--overwrite", action="store_true", help="replace an existing package")
+    parser.add_argument("--overwrite", action="store_true", help="replace existing files of the part")
     add_function(parser, "to cut from")
     add_inputs(parser)
     add_shape(parser)

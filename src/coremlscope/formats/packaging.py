@@ -18,7 +18,7 @@ from coremlscope.formats.weights import BlobData, BlobWriter
 from coremlscope.schema import Message
 from coremlscope.writing import check_new_folder, new_folder, write_draft
 
-__all__ = ["write_mlpackage", "write_spec_package"]
+__all__ = ["check_package", "write_mlpackage", "write_spec_package"]
 
 _AUTHOR = "com.apple.CoreML"
 _SPEC_NAME = "model.mlmodel"
@@ -52,7 +52,7 @@ def write_mlpackage(model: ir.Model, path: str | os.PathLike[str], *, overwrite:
     target = Path(path)
     if not isinstance(model.content, ir.Program):
         raise OutputError(f"models of type {model.kind} cannot be written", "only ML Programs can be written")
-    _check(target, overwrite)
+    check_package(target, overwrite=overwrite)
     try:
         with new_folder(target, overwrite=overwrite) as draft:
             _write(model, draft)
@@ -74,14 +74,19 @@ def write_spec_package(spec: bytes, path: str | os.PathLike[str], *, overwrite: 
         OutputError: The path exists or cannot be written.
     """
     target = Path(path)
-    _check(target, overwrite)
+    check_package(target, overwrite=overwrite)
     with new_folder(target, overwrite=overwrite) as draft:
         (draft / DATA / _AUTHOR).mkdir(parents=True)
         write_draft(draft / DATA / _AUTHOR / _SPEC_NAME, spec)
         write_draft(draft / MANIFEST, _manifest(_SPEC_ITEM))
 
 
-def _check(target: Path, overwrite: bool) -> None:
+def check_package(target: Path, *, overwrite: bool) -> None:
+    """Checks in advance that a package can be written.
+
+    Raises:
+        OutputError: The path does not end in `.mlpackage`, exists, or nothing can be written there.
+    """
     check_new_folder(
         target,
         ".mlpackage",

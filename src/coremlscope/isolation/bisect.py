@@ -14,7 +14,7 @@ from typing import Any
 from coremlscope.api import Source
 from coremlscope.devices.unit import UNITS, ComputeUnit
 from coremlscope.errors import UnsupportedModelError, UsageError
-from coremlscope.isolation.files import write_part
+from coremlscope.isolation.files import check_target, write_part
 from coremlscope.isolation.isolate import name_of, open_cutter
 from coremlscope.isolation.parts import Cutter
 from coremlscope.isolation.predicates import Answer, Function, OffUnit, Overflow, Predicate, Script
@@ -85,6 +85,8 @@ def bisect(
     )
     if not cutter.units:
         raise UsageError("this model has no operations to test", "choose another function")
+    if output is not None:
+        check_target(cutter, Path(output), overwrite=overwrite)
     with tempfile.TemporaryDirectory(prefix="coremlscope-") as folder:
         limit = most_tests or limit_of(len(cutter.units))
         found, chosen = _Bisecting(cutter, asked, Path(folder), limit, progress).find(name_of(source))

@@ -9,10 +9,33 @@ from pathlib import Path
 
 import numpy as np
 
+from coremlscope.errors import OutputError
+from coremlscope.formats.packaging import check_package
 from coremlscope.isolation.parts import Cutter, Part, Values
-from coremlscope.writing import write_file
+from coremlscope.writing import check_file, write_file
 
-__all__ = ["value_files", "write_part"]
+__all__ = ["check_target", "value_files", "write_part"]
+
+#: The ends of the files of inputs, expected outputs and states.
+_SUFFIXES = (".npz", ".expected.npz", ".states.npz")
+
+
+def check_target(cutter: Cutter, path: Path, *, overwrite: bool) -> None:
+    """Checks in advance that a part and its values can be written.
+
+    Raises:
+        OutputError: The path has another suffix, a file exists, or nothing can be written there.
+    """
+    if path.suffix == ".mlmodel" == cutter.suffix:
+        check_file(path)
+    else:
+        check_package(path, overwrite=overwrite)
+    existing = [file for file in (path, *map(path.with_suffix, _SUFFIXES)) if file.exists()]
+    if existing and not overwrite:
+        raise OutputError(
+            f"{existing[0]} already exists",
+            "choose another name, or overwrite it: --overwrite, or overwrite=True in Python",
+        )
 
 
 def write_part(cutter: Cutter, part: Part, path: Path, *, overwrite: bool = False) -> tuple[Path, ...]:

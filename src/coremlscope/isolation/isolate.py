@@ -17,7 +17,7 @@ from coremlscope.execution.random_weights import with_random_weights
 from coremlscope.features import describe_feature
 from coremlscope.ir import Array, Classical, Feature, Model, Pipeline, Program
 from coremlscope.isolation.comparing import differences, run_here, run_on_core_ml
-from coremlscope.isolation.files import write_part
+from coremlscope.isolation.files import check_target, write_part
 from coremlscope.isolation.network import NetworkCutter
 from coremlscope.isolation.parts import Cutter, Part
 from coremlscope.isolation.program import ProgramCutter
@@ -88,7 +88,9 @@ def isolate(
         source, function, shapes=shapes, inputs=inputs, seed=seed, random_weights=random_weights
     )
     names = [op] if isinstance(op, str) else list(op)
-    part = cutter.cut(select_units(cutter.units, ops=names, span=span, type_=type))
+    chosen = select_units(cutter.units, ops=names, span=span, type_=type)
+    check_target(cutter, path, overwrite=overwrite)
+    part = cutter.cut(chosen)
     files = write_part(cutter, part, path, overwrite=overwrite)
     profile = api.profile(
         path,
