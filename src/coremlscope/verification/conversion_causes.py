@@ -428,6 +428,16 @@ def _bounds(case: Case) -> Iterator[Intermediate]:
         yield case.ours.values[pair.ours]
 
 
+def _origin_of_order(case: Case, name: str) -> str:
+    """Returns the transposition above a value whose axes are in another order; the value itself without
+    one."""
+    straight = {pair.ours for pair in case.pairs if not pair.axes}
+    for above in case.ours.above(name, lambda n: n in straight):
+        if above not in straight and case.ours.values[above].type == "transpose":
+            return above
+    return name
+
+
 def _check_layout_of_arguments(case: Case) -> Diagnosis | None:
     """An argument is a transposition of that of the reference, and in the order of the reference all is
     right."""
@@ -445,7 +455,7 @@ def _check_layout_of_arguments(case: Case) -> Diagnosis | None:
         )
         return Diagnosis(
             cause="layout",
-            value=value.name,
+            value=_origin_of_order(case, value.name),
             text=text,
             relation=Relation(kind="permuted", axes=pair.axes),
             target=value.name,
@@ -629,6 +639,32 @@ def _check_infinite_constant(case: Case) -> Diagnosis | None:
 _FINITE = 3e4
 
 
+def _check_extra(case: Case) -> Diagnosis | None:
+    """An operation before the wrong value scales, shifts or transposes, and without it the result is
+    right."""
+    for value in case.region[1:]:
+        for pair in case.site.bounds:
+            array = case.site.given[pair.ours]
+            relation = find_relation(value.array, array) if _shape(value.array) == _shape(array) else None
+            if relation is None:
+                continue
+            straight = array.reshape(value.array.shape)
+            if not case.explains(given={value.name: straight}):
+                continue
+            text = (
+                f"its result is {_describe(relation, shown(pair.theirs))} of the reference:"
+                " the reference has no such operation"
+            )
+            return Diagnosis(
+                cause=_CAUSES[relation.kind],
+                value=value.name,
+                text=text,
+                relation=relation,
+                target=value.name,
+            )
+    return None
+
+
 def _check_order_of_elements(case: Case) -> Diagnosis | None:
     """A value on the way has the elements of one of the reference, in another order."""
     for value in reversed(case.region[1:]):
@@ -703,6 +739,7 @@ _CHECKS: tuple[Callable[[Case], Diagnosis | None], ...] = (
     _check_weights,
     _check_folded_weights,
     _check_cast,
+    _check_extra,
     _check_result,
     _check_numbers,
     _check_compressed,

@@ -44,7 +44,7 @@ __all__ = ["Outcome", "verify_model"]
 #: How many faults are mended one after the other: a swap is two.
 _MOST_FAULTS = 4
 #: How many operations that the model may compute in another way are left out.
-_MOST_REWRITTEN = 12
+_MOST_REWRITTEN = 6
 #: How many changes are tried for a fault.
 _MOST_TRIALS = 9
 
