@@ -6,6 +6,7 @@ ML fuses and where it runs operations.
 
 from __future__ import annotations
 
+import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
@@ -15,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from coremlscope.devices.unit import ComputeUnits
-from coremlscope.errors import EngineError, MissingDependencyError
+from coremlscope.errors import EngineError, MissingDependencyError, UsageError
 from coremlscope.execution.binding import choose_function
 from coremlscope.formats.packaging import write_mlpackage
 from coremlscope.ir import (
@@ -36,6 +37,8 @@ from coremlscope.verification.intermediates import Run
 
 __all__ = ["unit_runner"]
 
+#: The native module of coremltools, which the drop-in runtime replaces off a Mac.
+_NATIVE = "coremltools.libcoremlpython"
 #: Types of outputs, and the first specification version that has each (source: coremltools'
 #: `ArrayFeatureType`).
 _OUTPUT_TYPES = {DType.FP32: 1, DType.INT32: 1, DType.FP16: 7}
@@ -52,9 +55,14 @@ def unit_runner(units: ComputeUnits) -> Callable[[Model, str, Mapping[str, Array
         """Runs the model.
 
         Raises:
+            UsageError: This is not a Mac.
             MissingDependencyError: coremltools is not installed.
             EngineError: Core ML failed.
         """
+        if sys.platform != "darwin" and _NATIVE not in sys.modules:
+            raise UsageError(
+                "Core ML runs on a Mac only", "leave --compute-units out: fp16 rounding is simulated"
+            )
         try:
             import coremltools
         except ImportError:
