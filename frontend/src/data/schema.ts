@@ -1554,6 +1554,11 @@ export interface WorkSummary {
   is_complete: boolean;
   /** Number of operations of each unknown type. */
   unknown_ops: Record<string, number>;
+  /**
+   * The most bytes of inputs and results that are alive at the same time, by their declared types; null where a size is not known, and in
+   * older profiles.
+   */
+  live_bytes: number | null;
 }
 
 export interface ProfileForm extends Profile {

@@ -165,7 +165,7 @@ def _merged(whole: FunctionSummary, stages: Sequence[BoundStage]) -> FunctionSum
     """Returns the interface of a pipeline with the totals over its stages."""
     parts = [_function(one.stage.model, one.stage.model.description.default, one.shapes) for one in stages]
     ops, compute = (sum((Counter(getattr(p, name)) for p in parts), Counter()) for name in ("ops", "compute"))
-    work = sum((p.work for p in parts if p.work is not None), WorkSummary())
+    work = sum((p.work for p in parts if p.work is not None), WorkSummary(live_bytes=0))
     is_complete = work.is_complete and all(p.work is not None for p in parts)
     return dataclasses.replace(
         whole,
@@ -300,7 +300,14 @@ def _work(bound: BoundFunction, types: Mapping[str, int]) -> WorkSummary:
         written_bytes=total.written_bytes,
         is_complete=total.is_complete and not unknown,
         unknown_ops=dict(unknown.most_common()),
+        live_bytes=_live_bytes(bound.graph),
     )
+
+
+def _live_bytes(graph: BoundGraph) -> int | None:
+    """Returns the most bytes that are alive at an operation; None where a size is not known."""
+    sizes = [flow.live_bytes for flow in trace_dataflow(graph).values()]
+    return None if None in sizes else max((size for size in sizes if size is not None), default=0)
 
 
 def _work_of(view: OpView) -> Work | None:

@@ -115,6 +115,8 @@ class WorkSummary:
         flops: FLOPs; a multiply-add counts as two.
         is_complete: False if a shape or an operation is unknown, so that the figures are lower bounds.
         unknown_ops: Number of operations of each unknown type.
+        live_bytes: The most bytes of inputs and results that are alive at the same time, by their declared
+            types; None where a size is not known, and in older profiles.
     """
 
     flops: int = 0
@@ -123,6 +125,7 @@ class WorkSummary:
     written_bytes: int = 0
     is_complete: bool = True
     unknown_ops: Mapping[str, int] = field(default_factory=dict)
+    live_bytes: int | None = None
 
     def __add__(self, other: WorkSummary) -> WorkSummary:
         return WorkSummary(
@@ -132,6 +135,10 @@ class WorkSummary:
             written_bytes=self.written_bytes + other.written_bytes,
             is_complete=self.is_complete and other.is_complete,
             unknown_ops=dict((Counter(self.unknown_ops) + Counter(other.unknown_ops)).most_common()),
+            # Parts run one after the other.
+            live_bytes=None
+            if self.live_bytes is None or other.live_bytes is None
+            else max(self.live_bytes, other.live_bytes),
         )
 
 

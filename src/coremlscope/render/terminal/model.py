@@ -110,6 +110,14 @@ def _facts(model: ModelSummary) -> list[tuple[str, str]]:
         )
         if work.unknown_ops:
             facts.append(("not counted", histogram(work.unknown_ops, 6)))
+        if work.live_bytes is not None:
+            stored, alive = format_bytes(model.weights_bytes), format_bytes(work.live_bytes)
+            facts.append(
+                (
+                    "memory",
+                    f"{stored} of weights, and up to {alive} of inputs and results at once (from the file)",
+                )
+            )
     return facts
 
 
