@@ -35,3 +35,16 @@ def test_wrong_arguments_are_told_without_an_exception(arguments: dict[str, Any]
     coremlscope.estimate(model, devices="m1")
     with pytest.raises(UnsupportedOpError):
         lower_function(model)
+
+
+@pytest.mark.parametrize("shape", [(2**31 - 1,) * 31, (2**62,) * 5])
+def test_shapes_without_a_number_of_elements_are_no_exception(shape: tuple[int, ...]) -> None:
+    x = value("x", tensor(*shape))
+    arguments = {"x": x, "y": x, "values": (x, x), "weight": x, "data": x, "axis": 0}
+    ops = tuple(op(kind, value(f"{kind}_y", x.type), **arguments) for kind in OPS)
+    model = model_of_function(function((x,), ops, ops[0].outputs))
+    coremlscope.inspect(model, list_ops=True)
+    coremlscope.plan(model, devices="m1")
+    coremlscope.estimate(model, devices="m1")
+    with pytest.raises(UnsupportedOpError):
+        lower_function(model)

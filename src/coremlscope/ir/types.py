@@ -125,6 +125,10 @@ _BITS = {dtype: bits for dtype, (bits, _) in _STORAGE.items()}
 _NUMPY: dict[DType, np.dtype[np.generic]] = {dtype: np.dtype(kind) for dtype, (_, kind) in _STORAGE.items()}
 
 
+#: No index has more bits.
+_MOST_ELEMENTS = 2**63 - 1
+
+
 @dataclass(frozen=True, slots=True)
 class TensorType:
     """A tensor. `shape` is `None` if the rank is unknown; `()` is a scalar."""
@@ -144,10 +148,13 @@ class TensorType:
 
     @property
     def elements(self) -> int | None:
-        """The number of elements; None if a dimension is unknown."""
+        """The number of elements, at most 2^63 - 1; None if a dimension is unknown.
+
+        Damaged files declare shapes whose product is too large for a float.
+        """
         if self.shape is None or None in self.shape:
             return None
-        return math.prod(self.shape)  # type: ignore[arg-type]
+        return min(math.prod(self.shape), _MOST_ELEMENTS)  # type: ignore[arg-type]
 
     @property
     def nbytes(self) -> int | None:
