@@ -16,6 +16,17 @@ __all__ = ["Floats", "KernelTable"]
 Floats = npt.NDArray[np.float64]
 
 
+#: Stands for larger numbers, which shapes of damaged files multiply to.
+_LARGEST = 1e300
+
+
+def _floats(numbers: Sequence[float]) -> Floats:
+    try:
+        return np.array(numbers, dtype=np.float64)
+    except OverflowError:
+        return np.array([min(number, _LARGEST) for number in numbers], dtype=np.float64)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KernelTable:
     """One column per number of a kernel; see `Kernel` and `Geometry`.
@@ -64,7 +75,7 @@ class KernelTable:
     def of_columns(cls, columns: Mapping[str, Sequence[float]]) -> KernelTable:
         """The table of columns by name, each with one number per kernel."""
         kinds = np.array(columns["kind"], dtype=np.int64)
-        others = {name: np.array(columns[name], dtype=np.float64) for name in cls.__slots__ if name != "kind"}
+        others = {name: _floats(columns[name]) for name in cls.__slots__ if name != "kind"}
         return cls(kind=kinds, **others)
 
     def __len__(self) -> int:
