@@ -72,7 +72,7 @@ _CORE_AI = (
 _CORE_AI_ESTIMATE = "estimated from published latencies of Core ML: Core AI may be faster or slower"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Forecast:
     """Plans and estimates of one model.
 
@@ -177,10 +177,10 @@ def forecast(
                 planned = [replace(one, notes=(*one.notes, _CORE_AI_ESTIMATE)) for one in planned]
             estimates += map(kernels.with_evidence, planned) if kernels and with_evidence else planned
     if kernels is None or not with_estimates:
-        return Forecast(tuple(plans))
+        return Forecast(plans=tuple(plans))
     if kernels.loops:
-        return Forecast(tuple(plans), findings=tuple(_unknown_loops(kernels, estimates)))
-    return Forecast(tuple(plans), kernels.rows, tuple(estimates))
+        return Forecast(plans=tuple(plans), findings=tuple(_unknown_loops(kernels, estimates)))
+    return Forecast(plans=tuple(plans), kernels=kernels.rows, estimates=tuple(estimates))
 
 
 def place_functions(
