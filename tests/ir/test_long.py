@@ -88,6 +88,16 @@ def test_sequence(many: pytest.MonkeyPatch) -> None:
         ops[5]
 
 
+def test_objects_share_values(many: pytest.MonkeyPatch) -> None:
+    model = container.read(converted_program(10))
+    assert isinstance(model.content, ir.Program)
+    columns = model.content.functions["main"]
+    objects = ir.with_objects(columns).graph.ops
+    assert objects == columns.graph.ops
+    assert objects[1].inputs["y"][0] is objects[0].outputs[0]
+    assert ir.with_objects(columns).graph.ops[0] is not objects[0]
+
+
 def test_damaged_files_are_damaged_in_pieces_as_well(many: pytest.MonkeyPatch) -> None:
     data = converted_program(20)
     damaged = [damage({"m.mlmodel": data}, random.Random(seed))["m.mlmodel"] for seed in range(150)]

@@ -382,15 +382,24 @@ class LongOps(LongSequence[Op]):
             if number in numbers or place in self._blocks
         )
 
+    def objects(self) -> tuple[Op, ...]:
+        """Returns all operations, which share the objects of values."""
+        values = list(map(self.value, range(self.values)))
+        return tuple([self._operation(index, values.__getitem__) for index in range(len(self))])
+
     def _make(self, index: int) -> Op:
+        return self._operation(index, self.value)
+
+    def _operation(self, index: int, value: Callable[[int], Value]) -> Op:
         form = self._forms.items[self._form[index]]
         place = self._first_source[index]
         inputs: dict[str, tuple[Argument, ...]] = {}
         for name, count in form.parameters:
-            inputs[name] = tuple([self._argument(source) for source in self.sources[place : place + count]])
+            sources = self.sources[place : place + count]
+            inputs[name] = tuple([value(s) if s >= 0 else self._constants[-2 - s] for s in sources])
             place += count
         first = self._first_result[index]
-        outputs = tuple([self.value(result) for result in range(first, first + form.results)])
+        outputs = tuple([value(result) for result in range(first, first + form.results)])
         layer = self._layer[index]
         return Op(
             id=f"{self._path}/{index}",
@@ -405,7 +414,7 @@ class LongOps(LongSequence[Op]):
     def _argument(self, source: int) -> Argument:
         if source < 0:
             return self._constants[-2 - source]
-        return Value(self._names[source], self._types.items[self._type_numbers[source]])
+        return self.value(source)
 
 
 class _Attributes(Mapping[str, Constant]):
@@ -456,7 +465,7 @@ def with_objects(function: Function) -> Function:
     graph = function.graph
     if not isinstance(graph.ops, LongOps):
         return function
-    return dataclasses.replace(function, graph=dataclasses.replace(graph, ops=tuple(graph.ops)))
+    return dataclasses.replace(function, graph=dataclasses.replace(graph, ops=graph.ops.objects()))
 
 
 def count_types(graph: Graph) -> Counter[str]:
