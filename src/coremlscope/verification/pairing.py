@@ -6,6 +6,7 @@ weights, the flow of data and the order of operations then pair values that diff
 
 from __future__ import annotations
 
+import functools
 import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -102,6 +103,7 @@ class Pair:
         return np.transpose(theirs.reshape(moved), np.argsort(self.axes))
 
 
+@functools.cache
 def plain_name(name: str) -> str:
     """Returns a name without what converters add to it, in lower case: `x_3_cast_fp16` becomes `x_3`."""
     text, before = re.sub(r"[^0-9a-zA-Z@:]+", "_", name).lower().strip("_"), ""
@@ -110,6 +112,7 @@ def plain_name(name: str) -> str:
     return text
 
 
+@functools.cache
 def general_type(name: str) -> str:
     """Returns one word for a type of operation of any framework: `aten.conv2d.default` becomes `conv`."""
     text = name.lower().removeprefix("aten.").removeprefix("aten::").split(".")[0].strip("_")
