@@ -56,6 +56,8 @@ Progress = Callable[[str, int, int], None]
 
 #: Synthetic inputs where no real ones are given, and the most real ones.
 _SYNTHETIC, _MOST_SAMPLES = 4, 64
+#: Clustering of large weights into 256 values takes many minutes, without a message.
+_PATIENCE_S = 4 * 3600.0
 #: Larger ends of ranges are not among the shapes that are enumerated.
 _LARGEST_EXTENT = 4096
 #: The file in the cache, and the packages whose versions its content depends on.
@@ -126,7 +128,7 @@ def what_if(
             progress=progress or (lambda *_: None),
         )
         count = worker_count(model.size_bytes, machine_memory_bytes(), workers)
-        variants = study.run(Pool(count, Limits(time_s=timeout_s)), chosen)
+        variants = study.run(Pool(count, Limits(silence_s=_PATIENCE_S, time_s=timeout_s)), chosen)
     return VariantReport(
         path=str(source),
         kind=model.kind,
