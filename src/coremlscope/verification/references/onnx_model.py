@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from coremlscope.engines.telemetry import forbid_telemetry
-from coremlscope.errors import EngineError, UsageError
+from coremlscope.engines.base import EngineOptions
+from coremlscope.engines.onnxruntime import OnnxRuntimeSession
+from coremlscope.errors import UsageError
 from coremlscope.ir import Array
 from coremlscope.verification.intermediates import Intermediate, Parameter, Run
 from coremlscope.verification.references.contract import match_inputs
@@ -35,7 +36,7 @@ class OnnxReference:
         import onnx
         from google.protobuf.message import DecodeError
 
-        self.label = path.name
+        self.label, self._folder = path.name, path.parent
         try:
             self._model = onnx.load(str(path))
             onnx.checker.check_model(self._model)
@@ -82,26 +83,17 @@ class OnnxReference:
 
     def _compute(self, feeds: Mapping[str, Array], names: list[str]) -> dict[str, Any]:
         """Runs the graph with every value as an output."""
-        forbid_telemetry()
         import onnx
-        import onnxruntime
 
         wider = onnx.ModelProto()
         wider.CopyFrom(self._model)
         given = {info.name for info in wider.graph.output}
         wider.graph.output.extend(onnx.ValueInfoProto(name=name) for name in names if name not in given)
-        options = onnxruntime.SessionOptions()
-        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-        options.log_severity_level = 4
+        session = OnnxRuntimeSession(wider.SerializeToString(), self._folder, EngineOptions(fuses=False))
         try:
-            session = onnxruntime.InferenceSession(
-                wider.SerializeToString(), options, providers=["CPUExecutionProvider"]
-            )
-            outputs = [output.name for output in session.get_outputs()]
-            return dict(zip(outputs, session.run(outputs, dict(feeds)), strict=True))
-        except Exception as error:  # ONNX Runtime's exceptions have no common base class
-            reason = " ".join(str(error).split())[:300]
-            raise EngineError(f"ONNX Runtime cannot run {self.label}: {reason}") from error
+            return session.run(feeds)
+        finally:
+            session.close()
 
 
 def _reads(node: Any) -> Iterator[str]:
