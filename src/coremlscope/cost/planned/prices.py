@@ -101,6 +101,8 @@ def _output_elements(view: OpView) -> int:
 # From counts to costs
 
 
+#: Stands for larger counts, which shapes of damaged files multiply to.
+_LARGEST = 1e300
 #: Bases of costs, best first: a cost is known as well as the worse of its formula and its rate.
 _BASES: tuple[CostBasis, ...] = get_args(CostBasis)
 
@@ -113,7 +115,7 @@ def _cost(count: float, rate: Rate, basis: CostBasis | None = None) -> PlannedCo
         rate: Their number per second.
         basis: How the formula is known, where that is less than the rate.
     """
-    work = count * 1e-9
+    work = min(count, _LARGEST) * 1e-9
     known = rate.basis if basis is None else max(rate.basis, basis, key=_BASES.index)
     if rate.is_common:
         return PlannedCost(work / rate.value * 1e3, known, rate=rate)
