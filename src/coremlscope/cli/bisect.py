@@ -16,9 +16,9 @@ from coremlscope.cli.command import (
     one_of,
     write_result,
 )
-from coremlscope.cli.inputs import read_inputs
+from coremlscope.cli.inputs import chosen_inputs
 from coremlscope.cli.progress import progress_bars
-from coremlscope.cli.repetitions import add_function, add_seed
+from coremlscope.cli.repetitions import add_function, add_random_weights, add_seed
 from coremlscope.devices.unit import UNITS
 
 __all__ = ["COMMAND"]
@@ -79,27 +79,19 @@ def _configure(parser: argparse.ArgumentParser) -> None:
     add_inputs(parser)
     add_shape(parser)
     add_seed(parser, "synthetic inputs and weights")
-    parser.add_argument(
-        "--random-weights",
-        action="store_true",
-        help="replace weights whose file is absent by synthetic ones",
-    )
+    add_random_weights(parser)
     add_json(parser)
     add_quiet(parser)
 
 
 def _run(arguments: argparse.Namespace) -> int:
     from coremlscope import api
-    from coremlscope.execution.wiring import interface_of
     from coremlscope.isolation.bisect import bisect
     from coremlscope.render.json import render_values
     from coremlscope.render.terminal.bisection import render_bisection
 
     model, shapes = api.read(arguments.model), dict(arguments.shape)
-    inputs = {}
-    if arguments.input:
-        _, description = interface_of(model, arguments.function)
-        inputs = read_inputs(description, arguments.input, shapes, arguments.resize)
+    inputs = chosen_inputs(model, arguments)
     with progress_bars(not arguments.quiet) as progress:
         found = bisect(
             model,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -9,9 +10,9 @@ from typing import Any
 from coremlscope.errors import InputError
 from coremlscope.features import bind_shapes, parse_input
 from coremlscope.features.names import suggest_name
-from coremlscope.ir import FunctionDescription
+from coremlscope.ir import FunctionDescription, Model
 
-__all__ = ["read_inputs", "read_samples"]
+__all__ = ["chosen_inputs", "read_inputs", "read_samples"]
 
 
 def read_inputs(
@@ -40,6 +41,16 @@ def read_inputs(
         shape = bound[name] if name in shapes else None
         values[name] = parse_input(features[name], text, resize, shape)
     return values
+
+
+def chosen_inputs(model: Model, arguments: argparse.Namespace) -> dict[str, Any]:
+    """Returns the values of `--input` for the function of `--function`; see `read_inputs`."""
+    from coremlscope.execution.wiring import interface_of
+
+    if not arguments.input:
+        return {}
+    _, description = interface_of(model, arguments.function)
+    return read_inputs(description, arguments.input, dict(arguments.shape), arguments.resize)
 
 
 def read_samples(

@@ -15,10 +15,10 @@ from coremlscope.cli.command import (
     at_least,
     one_of,
 )
-from coremlscope.cli.inputs import read_inputs
+from coremlscope.cli.inputs import chosen_inputs
 from coremlscope.cli.lookup import add_devices
 from coremlscope.cli.progress import progress_bars
-from coremlscope.cli.repetitions import add_engine, add_function, add_seed
+from coremlscope.cli.repetitions import add_engine, add_function, add_random_weights, add_seed
 from coremlscope.cli.reports import write_reports
 from coremlscope.devices.unit import SETTINGS
 
@@ -69,11 +69,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
     add_inputs(parser)
     add_shape(parser)
     add_seed(parser, "synthetic inputs and weights")
-    parser.add_argument(
-        "--random-weights",
-        action="store_true",
-        help="replace weights whose file is absent by synthetic ones",
-    )
+    add_random_weights(parser)
     add_devices(parser, "chips or devices to plan and estimate the part for: m1, iphone-15-pro")
     parser.add_argument(
         "--compute-units",
@@ -96,16 +92,12 @@ def _configure(parser: argparse.ArgumentParser) -> None:
 
 def _run(arguments: argparse.Namespace) -> int:
     from coremlscope import api
-    from coremlscope.execution.wiring import interface_of
     from coremlscope.isolation.isolate import isolate
     from coremlscope.render.json import render_values
     from coremlscope.render.terminal.isolation import render_isolation
 
     model, shapes = api.read(arguments.model), dict(arguments.shape)
-    inputs = {}
-    if arguments.input:
-        _, description = interface_of(model, arguments.function)
-        inputs = read_inputs(description, arguments.input, shapes, arguments.resize)
+    inputs = chosen_inputs(model, arguments)
     with progress_bars(not arguments.quiet) as progress:
         found = isolate(
             model,

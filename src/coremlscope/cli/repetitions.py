@@ -16,6 +16,7 @@ __all__ = [
     "add_function",
     "add_iterations",
     "add_limits",
+    "add_random_weights",
     "add_repetitions",
     "add_seed",
     "limit_options",
@@ -89,11 +90,7 @@ def add_engine_options(parser: argparse.ArgumentParser) -> None:
         help="threads per operation (default: one per physical core)",
     )
     add_seed(parser, "synthetic inputs and weights")
-    parser.add_argument(
-        "--random-weights",
-        action="store_true",
-        help="replace weights whose file is absent by synthetic ones, to time the structure",
-    )
+    add_random_weights(parser, ", to time the structure")
 
 
 def add_limits(
@@ -149,6 +146,17 @@ def measurement_options(arguments: argparse.Namespace) -> dict[str, Any]:
         *("threads", "seed", "random_weights"),
     )
     return {name: getattr(arguments, name) for name in names}
+
+
+def add_random_weights(parser: argparse.ArgumentParser, purpose: str = "") -> None:
+    """Adds `--random-weights`.
+
+    Args:
+        parser: The verb's parser.
+        purpose: The end of its help.
+    """
+    text = f"replace weights whose file is absent by synthetic ones{purpose}"
+    parser.add_argument("--random-weights", action="store_true", help=text)
 
 
 def add_seed(parser: argparse.ArgumentParser, what: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 from coremlscope.cli.command import (
     EVERY,
@@ -16,7 +16,7 @@ from coremlscope.cli.command import (
     at_least,
     one_of,
 )
-from coremlscope.cli.inputs import read_inputs
+from coremlscope.cli.inputs import chosen_inputs
 from coremlscope.cli.progress import progress_bars
 from coremlscope.cli.repetitions import add_function, add_seed
 from coremlscope.cli.reports import write_reports
@@ -128,17 +128,13 @@ def _add_tolerances(parser: argparse.ArgumentParser) -> None:
 
 def _run(arguments: argparse.Namespace) -> int:
     from coremlscope import api
-    from coremlscope.execution.binding import choose_function
     from coremlscope.render import render_verification
     from coremlscope.verification.verify import verify
 
     if arguments.apply != (arguments.fixed is not None):
         raise UsageError("--apply and -o belong together", "write --apply -o fixed.mlpackage")
     model, shapes = api.read(arguments.model), dict(arguments.shape)
-    inputs: dict[str, Any] = {}
-    if arguments.input:
-        description = choose_function(model, arguments.function).description
-        inputs = read_inputs(description, arguments.input, shapes, arguments.resize)
+    inputs = chosen_inputs(model, arguments)
     with progress_bars(not arguments.quiet) as bars:
         found = verify(
             model,
