@@ -37,6 +37,7 @@ from coremlscope.ir import (
     FunctionDescription,
     Graph,
     ImageFeature,
+    LongSequence,
     Model,
     Opaque,
     Pipeline,
@@ -305,7 +306,12 @@ def _work(bound: BoundFunction, types: Mapping[str, int]) -> WorkSummary:
 
 
 def _live_bytes(graph: BoundGraph) -> int | None:
-    """Returns the most bytes that are alive at an operation; None where a size is not known."""
+    """Returns the most bytes that are alive at an operation; None where a size is not known.
+
+    A program in columns is not traced: it would take several times the memory of the description.
+    """
+    if isinstance(graph.ops, LongSequence):
+        return None
     sizes = [flow.live_bytes for flow in trace_dataflow(graph).values()]
     return None if None in sizes else max((size for size in sizes if size is not None), default=0)
 
