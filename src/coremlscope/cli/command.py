@@ -205,7 +205,7 @@ def add_model(parser: argparse.ArgumentParser) -> None:
         "model",
         metavar="MODEL",
         type=Path,
-        help=".mlpackage, .mlmodelc, .mlmodel or .zip; or App.ipa#NAME",
+        help=".mlpackage, .mlmodelc, .mlmodel, .aimodel or .zip; or App.ipa#NAME",
     )
 
 

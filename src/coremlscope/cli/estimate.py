@@ -39,7 +39,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
         metavar="MODEL",
         type=Path,
         nargs="+",
-        help=".mlpackage, .mlmodelc, .mlmodel or .zip; or App.ipa#NAME; weights may be absent",
+        help=".mlpackage, .mlmodelc, .mlmodel, .aimodel or .zip; or App.ipa#NAME; weights may be absent",
     )
     add_devices(
         parser,
