@@ -543,8 +543,12 @@ def _check_crossing(case: Case) -> Diagnosis | None:
         if name not in pairs:
             continue
         theirs = _large(case.theirs.values[pairs[name].theirs])
-        for mine, other in zip(_large(case.ours.values[name]), theirs, strict=False):
+        for mine in _large(case.ours.values[name]):
+            # Files do not keep the order of parameters.
             wanted, wrong = _named_like(case.theirs, mine), mine.read()
+            other = next((parameter for parameter in theirs if _is_same(wrong, parameter)), None)
+            if other is None:
+                continue
             if wanted is None or wanted.name == other.name or wanted.size != mine.size:
                 continue
             parameter, right = mine.name.split(" ")[0], _fit(np.asarray(wanted.read()), wrong, other)
