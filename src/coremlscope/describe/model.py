@@ -308,9 +308,9 @@ def _work(bound: BoundFunction, types: Mapping[str, int]) -> WorkSummary:
 def _live_bytes(graph: BoundGraph) -> int | None:
     """Returns the most bytes that are alive at an operation; None where a size is not known.
 
-    A program in columns is not traced: it would take several times the memory of the description.
+    Operations or inputs in columns are not traced: that takes several times the memory of the description.
     """
-    if isinstance(graph.ops, LongSequence):
+    if isinstance(graph.ops, LongSequence) or isinstance(graph.graph.inputs, LongSequence):
         return None
     sizes = [flow.live_bytes for flow in trace_dataflow(graph).values()]
     return None if None in sizes else max((size for size in sizes if size is not None), default=0)
