@@ -371,7 +371,8 @@ class Lowering:
     def set_state(self, name: str, tensor: Tensor) -> None:
         """Makes `tensor` the content of the state that parameter `name` is bound to, from here on."""
         state = self.view.op.inputs[name][0]
-        assert not isinstance(state, Constant)
+        if isinstance(state, Constant):
+            raise TypeError(f"{name} is bound to a constant, not to a state")
         self.put_state(state.name, tensor)
 
     def put_state(self, state: str, tensor: Tensor) -> None:
