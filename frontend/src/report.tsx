@@ -1,5 +1,5 @@
 import { type ComponentChildren, createContext } from "preact";
-import { useContext, useEffect, useMemo, useState } from "preact/hooks";
+import { useContext, useEffect, useLayoutEffect, useMemo, useState } from "preact/hooks";
 import { readAddress, writeAddress } from "./data/address";
 import { type Filter, NO_FILTER } from "./data/filter";
 import { Placement } from "./data/placement";
@@ -83,7 +83,7 @@ export function ReportProvider(props: { result: ProfileForm | ModelForm; childre
   const [filter, setFilter] = useState<Filter>(opened.filter);
   const { target, wanted } = chosen;
   const setting = target && !target.settings.includes(wanted) ? (target.settings[0] ?? wanted) : wanted;
-  useEffect(() => {
+  useLayoutEffect(() => {
     const query = writeAddress({ target, setting, selected, filter }, targets);
     if (query !== location.search) history.replaceState(history.state, "", `${location.pathname}${query}${location.hash}`);
   }, [target, setting, selected, filter, targets]);

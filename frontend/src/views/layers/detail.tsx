@@ -31,7 +31,7 @@ export function Detail(props: { row: Row; onClose: () => void }) {
         {row.layer && row.name !== row.layer && <Item name="Operation">{row.name}</Item>}
         <Item name="Id">
           <code>{row.id}</code> <CopyButton label="Copy the id" text={() => row.id} />{" "}
-          <CopyButton label="Copy a link to this operation, with device, setting and filters" text={() => location.href}>
+          <CopyButton label="Copy link to this operation, with device, setting and filters" text={() => location.href}>
             Copy link
           </CopyButton>
         </Item>
