@@ -39,12 +39,10 @@ def gate_summary(report: GateReport) -> str:
     """Counts the limits: `5 limits, 1 not kept, 2 uncertain`."""
     checks = [check for model in report.models for check in model.checks]
     unread = sum(bool(model.failure) for model in report.models)
-    parts = [plural(len(checks), "limit")]
-    if unread:
-        parts.append(f"{plural(unread, 'model')} not checked")
-    parts.append(
-        f"{len(report.failed)} not kept" if report.failed else "all kept" if checks else "none checked"
-    )
+    parts = [f"{plural(unread, 'model')} not checked"] if unread else []
+    if checks or not unread:
+        parts.append(plural(len(checks), "limit"))
+        parts.append(f"{len(report.failed)} not kept" if report.failed else "all kept")
     uncertain = sum(check.verdict == "uncertain" for check in checks)
     if uncertain:
         why = (
