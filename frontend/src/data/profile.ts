@@ -37,6 +37,9 @@ function target(device: string, os: string, plan: Plan | null): Target {
   return { key: [device, os, plan?.planner ?? ""].join("\n"), device, os, plan, estimates: new Map(), settings };
 }
 
+/** The id of the device's chip; undefined where nothing names it. */
+export const chipOf = (one: Target): string | undefined => one.plan?.chip ?? [...one.estimates.values()][0]?.chip;
+
 /** `M1, macOS 15`, with who planned where that is not coremlscope. */
 export function targetName(one: Target): string {
   const planner = one.plan && one.plan.planner !== "rules" ? `, planned by ${one.plan.planner}` : "";

@@ -56,6 +56,9 @@ export const STATUS_WORDS: Record<Status, string> = {
 /** Findings by severity. */
 export const SEVERITY_WORDS: Record<Finding["severity"], string> = { error: "Error", warning: "Warning", info: "Note" };
 
+/** What takes time besides operations. */
+export const OVERHEAD_WORDS = "Launches of units, changes between them, and conversions of inputs and outputs";
+
 /** What bounds an estimated time. */
 export const BOUND_WORDS: Record<Bound, string> = {
   compute: "arithmetic",

@@ -1,5 +1,5 @@
 import type { ComponentChildren } from "preact";
-import { measurementName, targetName } from "../data/profile";
+import { chipOf, measurementName, targetName } from "../data/profile";
 import type { ComputeUnits } from "../data/schema";
 import { isPlanned, SETTING_NAMES } from "../data/words";
 import { fileName } from "../format";
@@ -37,7 +37,7 @@ export function TopBar(props: {
 
 function Choices(props: { chips: readonly [string, string][]; onWant: (id: string) => void }) {
   const { model, measurements, measurement, targets, target, setting, chooseMeasurement, chooseTarget } = useReport();
-  const known = new Set(targets.map((one) => one.plan?.chip ?? [...one.estimates.values()][0]?.chip));
+  const known = new Set(targets.map(chipOf));
   const others = isPlanned(model.kind) ? props.chips.filter(([id]) => !known.has(id)).reverse() : [];
   if (!target && others.length === 0 && measurements.length < 2) return null;
   return (

@@ -1,4 +1,5 @@
 import { useState } from "preact/hooks";
+import { chipOf } from "../data/profile";
 import type { ServerForm } from "../data/schema";
 import { fileName } from "../format";
 import { useReport } from "../report";
@@ -7,7 +8,7 @@ import { CopyButton } from "../ui/copy";
 /** How to get plans and estimates for a chip that the report does not have: from the server, or by a command. */
 export function OtherDevice(props: { chip: string; isExtensible: boolean; onClose: () => void }) {
   const { model, targets } = useReport();
-  const chips = targets.map((one) => one.plan?.chip ?? [...one.estimates.values()][0]?.chip).filter(Boolean);
+  const chips = targets.map(chipOf).filter(Boolean);
   const devices = [...new Set([...chips, props.chip])].join(",");
   const command = `coremlscope profile ${quoted(fileName(model.path))} --device ${devices} -o report.html`;
   return (

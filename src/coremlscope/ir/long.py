@@ -7,6 +7,7 @@ fifty bytes, and is made anew whenever it is read. Equality is that of the objec
 from __future__ import annotations
 
 import dataclasses
+from abc import abstractmethod
 from array import array
 from bisect import bisect_right
 from collections import Counter
@@ -54,8 +55,9 @@ _NamedItem = TypeVar("_NamedItem", bound=_HasName)
 class LongSequence(Sequence[_Item], Generic[_Item]):
     """A sequence whose items are made when they are read."""
 
+    @abstractmethod
     def _make(self, index: int) -> _Item:
-        raise NotImplementedError
+        """Makes the item at an index that is in range."""
 
     @overload
     def __getitem__(self, index: int) -> _Item: ...

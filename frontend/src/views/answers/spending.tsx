@@ -1,6 +1,6 @@
 import { useMemo } from "preact/hooks";
 import { type Spending, spending } from "../../data/answers";
-import { BOUND_WORDS } from "../../data/words";
+import { BOUND_WORDS, OVERHEAD_WORDS } from "../../data/words";
 import { duration, plural, share } from "../../format";
 import { useReport } from "../../report";
 import { OriginTag } from "../../ui/origin";
@@ -53,7 +53,7 @@ function Groups(props: { found: Spending }) {
         ))}
         {!!found.overheadSeconds && (
           <li>
-            <span title="Launches of units, changes between them, and conversions of inputs and outputs">launches, changes</span>
+            <span title={OVERHEAD_WORDS}>launches, changes</span>
             <span class="spending-type">of unit</span>
             <span class="spending-bar">
               <span class="fill-overhead" style={width(found.overheadSeconds)} />

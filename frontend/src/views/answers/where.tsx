@@ -1,14 +1,12 @@
 import { useMemo } from "preact/hooks";
 import { elsewhere, unitSeconds } from "../../data/answers";
 import { plannedColumns, unitShares } from "../../data/totals";
-import { isPlanned, UNIT_NAMES, UNIT_SHORT } from "../../data/words";
+import { isPlanned, OVERHEAD_WORDS, UNIT_NAMES, UNIT_SHORT } from "../../data/words";
 import { duration, fileName, plural, share } from "../../format";
 import { useReport } from "../../report";
 import { OriginTag } from "../../ui/origin";
 import { UnitBar } from "../../ui/units";
 import { Card } from "./card";
-
-const OVERHEAD = "Launches of units, changes between them, and conversions of inputs and outputs";
 
 /** Operations and time by unit, and why operations are not on the Neural Engine. */
 export function Where() {
@@ -64,7 +62,7 @@ function Shares() {
           <UnitBar parts={times.map((one) => ({ unit: one.unit, amount: one.seconds, text: duration(one.seconds) }))} />
           <span class="unit-counts">
             {times.map((one) => (
-              <span key={one.unit} class="unit-count" title={one.unit === "overhead" ? OVERHEAD : undefined}>
+              <span key={one.unit} class="unit-count" title={one.unit === "overhead" ? OVERHEAD_WORDS : undefined}>
                 <span class={`swatch fill-${one.unit}`} />
                 {one.unit === "overhead" ? (
                   "launches"
