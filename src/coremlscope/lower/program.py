@@ -41,12 +41,13 @@ _IR_VERSION = 10
 _ALIGNMENT = 64
 
 
-def lower(bound: BoundFunction, precision: Precision = "fp32") -> OnnxProgram:
+def lower(bound: BoundFunction, precision: Precision = "fp32", *, has_ranges: bool = True) -> OnnxProgram:
     """Lowers a bound function.
 
     Args:
         bound: The function.
         precision: `fp16` rounds every result that is declared as fp16, and records its range.
+        has_ranges: False to round without recording ranges.
 
     Raises:
         UnsupportedOpError: Operations cannot be lowered. The error lists all of them.
@@ -56,7 +57,7 @@ def lower(bound: BoundFunction, precision: Precision = "fp32") -> OnnxProgram:
     graph = bound.graph
     inputs, given_states = lowerer.inputs(graph)
     if precision == "fp16":
-        lowerer.rounding = Rounding(lowerer.emitter, graph, lowerer.states)
+        lowerer.rounding = Rounding(lowerer.emitter, graph, lowerer.states, has_ranges=has_ranges)
     results = lowerer.graph(graph, lowerer.scope)
     outputs = [] if lowerer.unsupported else lowerer.outputs(graph, results)
     if lowerer.unsupported:

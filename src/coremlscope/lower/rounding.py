@@ -63,12 +63,21 @@ class Rounding:
         emitter: The emitter of the nodes.
         graph: The function's body.
         states: The content of the states by name. An entry for each nested operation is added.
+        has_ranges: False to record no ranges, which take four times as many nodes as rounding itself.
     """
 
-    def __init__(self, emitter: Emitter, graph: BoundGraph, states: MutableMapping[str, Tensor]) -> None:
+    def __init__(
+        self,
+        emitter: Emitter,
+        graph: BoundGraph,
+        states: MutableMapping[str, Tensor],
+        *,
+        has_ranges: bool = True,
+    ) -> None:
         self._emitter = emitter
+        self._has_ranges = has_ranges
         self._ops: dict[str, None] = {}
-        for view in graph.ops:
+        for view in graph.ops if has_ranges else ():
             for block in view.blocks:
                 self._begin(block, states)
 
@@ -90,7 +99,8 @@ class Rounding:
                 continue
             rounded = op.cast(op.cast(tensor, np.float16), F32)
             results.append(rounded)
-            self._record(op, _range(op, bound, tensor, rounded))
+            if self._has_ranges:
+                self._record(op, _range(op, bound, tensor, rounded))
         return results
 
     def _record(self, op: Lowering, range_: Tensor) -> None:
@@ -102,8 +112,10 @@ class Rounding:
         op.put_state(name, range_)
         self._ops[op.view.op.id] = None
 
-    def port(self, states: MutableMapping[str, Tensor]) -> RangePort:
-        """Concatenates all ranges in one value, after all operations are lowered."""
+    def port(self, states: MutableMapping[str, Tensor]) -> RangePort | None:
+        """Concatenates all ranges in one value, after all operations are lowered; None without ranges."""
+        if not self._has_ranges:
+            return None
         ranges = [states[range_state(op_id)] for op_id in self._ops] or [self._emitter.array(_NOTHING[:, :0])]
         (concatenated,) = self._emitter.node("Concat", ranges, [_F64], {"axis": 1})
         return RangePort(concatenated.name, tuple(self._ops))

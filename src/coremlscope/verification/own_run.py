@@ -196,7 +196,7 @@ def _run(
     names = {value.name for value in body.graph.outputs}
     outputs = (*body.graph.outputs, *(value for value in values if value.name not in names))
     wider = replace(body, graph=replace(body.graph, outputs=outputs))
-    program = lower(subject.bind(wider), precision)
+    program = lower(subject.bind(wider), precision, has_ranges=False)
     codec = FeatureCodec(program.inputs, program.outputs)
     tensors = codec.encode({**subject.inputs, **feeds})
     with tempfile.TemporaryDirectory(prefix="coremlscope-") as folder:
