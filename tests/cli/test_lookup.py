@@ -11,6 +11,7 @@ from coremlscope.cli import main
 from coremlscope.ops import OPS
 from coremlscope.placement.notes import NOTES
 from coremlscope.placement.rules import GRAPH_RULES, RULES
+from coremlscope.placement.rules.core_ai import OWN_GRAPH_RULES, OWN_RULES
 from tests.support import golden
 
 
@@ -42,7 +43,9 @@ def test_one_operation(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_all_rules_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     rules = _json(capsys, "rules")["rules"]
-    assert [rule["id"] for rule in rules] == [row.id for row in (*RULES, *GRAPH_RULES, *NOTES)]
+    assert [rule["id"] for rule in rules] == [
+        row.id for row in (*RULES, *GRAPH_RULES, *OWN_RULES, *OWN_GRAPH_RULES, *NOTES)
+    ]
     assert all(rule["text"] and rule["source"] and rule["confidence"] for rule in rules)
     assert not any("{" in str(rule["text"]) for rule in rules)
 
@@ -53,10 +56,11 @@ def test_filters(capsys: pytest.CaptureFixture[str]) -> None:
 
     assert ids("--effect", "fails") == {
         *("ne-tile-of-booleans", "ne-conv-dilated-row", "ne-three-states", "ne-model-size-ios"),
+        "ne-core-ai-four-bits",
     }
     assert "ne-sine" in ids("--device", "m2")
     assert "ne-sine" not in ids("--device", "m3")
-    assert ids("--unit", "cpu") == {"cpu-runs"}
+    assert ids("--unit", "cpu") == {"cpu-runs", "cpu-core-ai-runs"}
     assert ids("--op", "crop_resize", "--effect", "rejects") >= {"ne-crop-resize", "gpu-crop-resize"}
     assert "ne-fp32-result" in ids("--device", "m4", "--os", "26")
     assert "ne-fp32-result" not in ids("--device", "m4", "--os", "27")

@@ -9,6 +9,7 @@ from coremlscope.errors import UsageError
 from coremlscope.placement.catalog import describe_op, describe_scope, find_rule, list_rules
 from coremlscope.placement.notes import NOTES
 from coremlscope.placement.rules import GRAPH_RULES, RULES
+from coremlscope.placement.rules.core_ai import OWN_GRAPH_RULES, OWN_RULES
 from coremlscope.placement.rules.rule import Scope
 
 
@@ -64,7 +65,7 @@ def test_rules_by_traits_name_their_operations() -> None:
 
 def test_everything_is_listed_once() -> None:
     ids = [entry.id for entry in list_rules()]
-    assert len(ids) == len(set(ids)) == len(RULES) + len(GRAPH_RULES) + len(NOTES)
+    assert len(ids) == len(set(ids)) == len((*RULES, *GRAPH_RULES, *OWN_RULES, *OWN_GRAPH_RULES, *NOTES))
 
 
 @pytest.mark.parametrize("note", NOTES, ids=lambda note: note.id)

@@ -13,7 +13,9 @@ from coremlscope.ops.view import OpView
 from coremlscope.placement.coreml_view import CoreMLGraph, Node
 from coremlscope.placement.eligibility import apply, judge
 from coremlscope.placement.forms import always
-from coremlscope.placement.rules import GRAPH_RULES, RULES, join_rules
+from coremlscope.placement.rules import GRAPH_RULES as CORE_ML_GRAPH_RULES
+from coremlscope.placement.rules import RULES as CORE_ML_RULES
+from coremlscope.placement.rules import core_ai, join_rules
 from coremlscope.placement.rules.rule import (
     Example,
     GraphExample,
@@ -31,6 +33,8 @@ from coremlscope.placement.rules.rule import (
 )
 from coremlscope.placement.verdict import CONFIDENCES, Reason, Verdict
 
+RULES = (*CORE_ML_RULES, *core_ai.OWN_RULES)
+GRAPH_RULES = (*CORE_ML_GRAPH_RULES, *core_ai.OWN_GRAPH_RULES)
 _PREFIX = {"neural_engine": "ne-", "gpu": "gpu-", "cpu": "cpu-"}
 
 

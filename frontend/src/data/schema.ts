@@ -37,7 +37,7 @@ export type Status = "folded" | "fused" | "inside" | "not run" | "timed" | "unat
 
 export type SystemPart = "cpu" | "gpu" | "memory" | "neural_engine" | "system";
 
-export type Undecided = "rates" | "tie";
+export type Undecided = "rates" | "tie" | "unpublished";
 
 /** A part of a unit's intervals: those with one label, or of one process. */
 export interface ActivityPart {
@@ -858,7 +858,7 @@ export interface Plan {
   chip: string;
   /** The system. */
   os: string;
-  /** The published plans from which the costs were recovered. */
+  /** The published plans from which the costs were recovered; empty if the framework's costs are not published, as those of Core AI. */
   cost_model: string;
   /** The implementations that Core ML chooses from, with the unit of each. */
   backends: Record<string, ComputeUnit>;

@@ -20,6 +20,7 @@ export const isPlanned = (kind: string): boolean => /^(mlProgram|neuralNetwork|p
 export const UNDECIDED_WORDS: Record<Undecided, string> = {
   tie: "the plan costs the same there",
   rates: "the plan goes there within the intervals of the rates",
+  unpublished: "it runs there too, and how the framework chooses is not published",
 };
 
 export const UNIT_NAMES: Record<ComputeUnit, string> = { cpu: "CPU", gpu: "GPU", neural_engine: "Neural Engine" };

@@ -81,7 +81,7 @@ def explain(
         device=chosen.name,
         os=str(chosen.os),
         compute_units=compute_units,
-        cost_model=rate_table(chosen).name,
+        cost_model=rate_table(chosen).name if any(one.prices for one in planned.values()) else "",
         wanted=op,
         ops=tuple(
             _explain(name, planning, one, compute_units, estimators.get(name))
@@ -112,7 +112,8 @@ def _explain(
     function: str, planning: Planning, op: PlacedOp, setting: ComputeUnits, estimator: Estimator | None
 ) -> Explanation:
     choice = op.choices[setting]
-    again = {} if choice.backend is None else {one.unit: one for one in force(planning, setting, op.id)}
+    can_move = choice.backend is not None and op.id in planning.prices
+    again = {} if not can_move else {one.unit: one for one in force(planning, setting, op.id)}
     chosen = {one.id: one.choices[setting].unit for one in planning.placed.ops}
     units = {id_: chosen[id_] for id_ in next((one.units for one in again.values()), chosen)}
     return Explanation(
@@ -135,6 +136,8 @@ def _explain(
 
 
 def _costs(planning: Planning, op: PlacedOp) -> Iterator[BackendCost]:
+    if op.id not in planning.prices:
+        return
     for unit in UNITS:
         for backend in BACKENDS_OF[unit]:
             yield _cost(backend, unit, planning.prices[op.id][backend], op.supported(unit) == "yes")

@@ -42,7 +42,14 @@ from coremlscope.ops import OPS
 from coremlscope.ops.bind import BoundFunction
 from coremlscope.ops.control import trip_limit
 from coremlscope.ops.view import BoundGraph, OpView
-from coremlscope.placement.coreml_view import CoreMLGraph, Node, program_facts, view_function
+from coremlscope.placement.core_ai import CROSSING_MS, crossings, place_by_preference
+from coremlscope.placement.coreml_view import (
+    CoreMLGraph,
+    Node,
+    program_facts,
+    view_function,
+    view_operations,
+)
 from coremlscope.placement.eligibility import Verdicts, judge
 from coremlscope.placement.half_precision import in_half_precision
 from coremlscope.placement.hypotheses import Planning, Replanned, weigh_reasons
@@ -66,8 +73,10 @@ _NETWORK = (
     " the same operations of an fp16 program"
 )
 _CORE_AI = (
-    "how Core AI chooses units, and its costs, are not published: this plan follows Core ML's rules and costs"
-    " for the same operations, and Core AI may place them otherwise"
+    "how Core AI divides programs, and its costs, are not published: each operation goes to the first unit of"
+    " the preference that is known to run it",
+    "a preferred unit forbids no other: what it does not take runs on the GPU, under cpu_and_ne as well, and"
+    " only cpu_only keeps a program on one unit",
 )
 _CORE_AI_ESTIMATE = "estimated from published latencies of Core ML: Core AI may be faster or slower"
 
@@ -163,7 +172,10 @@ def forecast(
         if key not in placed:
             placed[key] = {f.key: _place(f, device, settings, with_advice) for f in functions}
         found = {name: one.function for name, one in placed[key].items()}
-        plan = tabulate(ops, device, found, settings, rate_table(device).name, (*unplanned, *about))
+        notes = (*unplanned, *about, *_crossing_notes(functions, found, settings[0]))
+        # Core AI's costs are not published: a plan of its programs has none.
+        costs = "" if _is_core_ai(model) else rate_table(device).name
+        plan = tabulate(ops, device, found, settings, costs, notes)
         main = {one.key: found[one.key] for one in counted}
         estimators = {} if kernels is None else kernels.estimators(device, settings, main, left_out)
         usable = {} if kernels is None or kernels.loops else estimators
@@ -306,7 +318,22 @@ def _remarks(functions: Sequence[_Function]) -> Iterator[str]:
     if any(_is_network(one.model) for one in functions):
         yield _NETWORK
     if any(_is_core_ai(one.model) for one in functions):
-        yield _CORE_AI
+        yield from _CORE_AI
+
+
+def _crossing_notes(
+    functions: Sequence[_Function], placed: Mapping[str, PlacedFunction], setting: ComputeUnits
+) -> Iterator[str]:
+    """Yields how often programs of Core AI leave the Neural Engine, and what that costs."""
+    for one in functions:
+        count = crossings(placed[one.key], setting) if _is_core_ai(one.model) else 0
+        if count:
+            least, _, most = CROSSING_MS
+            yield (
+                f"{one.key} under {setting}: values cross from or to the Neural Engine"
+                f" {'once' if count == 1 else f'{count} times'}, a way and back as one; each cost"
+                f" {least:g} to {most:g} ms where it was measured, whatever the size"
+            )
 
 
 def _is_core_ai(model: Model) -> bool:
@@ -388,6 +415,8 @@ def _place(
     with_advice: bool,
     rates: RateTable | None = None,
 ) -> _Placed:
+    if _is_core_ai(function.model):
+        return _place_for_core_ai(function, device, settings, with_advice)
     system = str(device.os)
     if system not in function.graphs:
         # The types of the inputs and outputs of a neural network need no casts.
@@ -418,6 +447,24 @@ def _place(
     if not with_advice:
         return _Placed(planning)
     return _Placed(planning, {setting: weigh_reasons(planning, setting) for setting in settings})
+
+
+def _place_for_core_ai(
+    function: _Function, device: Device, settings: Sequence[ComputeUnits], with_advice: bool
+) -> _Placed:
+    graph = function.graphs.setdefault("Core AI", view_operations(function.bound))
+    facts = program_facts(function.model, function.bound, function.description)
+    verdicts = judge(graph, device, facts, with_advice=with_advice)
+    planning = Planning(
+        device=device,
+        facts=facts,
+        graph=graph,
+        verdicts=verdicts,
+        prices={},
+        transition_costs=rate_table(device).transition_costs,
+        placed=place_by_preference(graph, verdicts, settings),
+    )
+    return _Placed(planning)
 
 
 def _with_what_ifs(

@@ -23,6 +23,7 @@ from coremlscope.placement.eligibility import apply
 from coremlscope.placement.forms import extents
 from coremlscope.placement.notes import NOTES, Note
 from coremlscope.placement.rules import GRAPH_RULES, RULES
+from coremlscope.placement.rules.core_ai import OWN_GRAPH_RULES, OWN_RULES
 from coremlscope.placement.rules.rule import (
     EVERY_OP,
     Example,
@@ -192,7 +193,7 @@ def find_rule(id_: str) -> Entry:
 @functools.cache
 def _rows() -> Mapping[str, Rule | GraphRule | Note]:
     """All rules and notes, by id."""
-    every: list[Rule | GraphRule | Note] = [*RULES, *GRAPH_RULES, *NOTES]
+    every: list[Rule | GraphRule | Note] = [*RULES, *GRAPH_RULES, *OWN_RULES, *OWN_GRAPH_RULES, *NOTES]
     return {row.id: row for row in every}
 
 
@@ -287,12 +288,18 @@ def _entry(id_: str) -> Entry:
         text=row.reason("").text,
         fix=row.fix,
         core_ml=row.core_ml.replace("{operation}", "…").replace("{operand}", "…"),
-        scope=describe_scope(row.scope),
+        scope=_held_by(row),
         source=row.source,
         confidence=row.confidence,
         applies_to=applies_to,
         negative_examples=negative_examples,
     )
+
+
+def _held_by(row: Rule | GraphRule) -> str:
+    """Where a rule holds, and the framework if it is not Core ML."""
+    framework = "" if row.runtime == "Core ML" else row.runtime
+    return "; ".join(filter(None, [framework, describe_scope(row.scope)]))
 
 
 def _says(rule: Rule, example: Example) -> str:

@@ -23,6 +23,7 @@ from coremlscope.ir import (
     FunctionDescription,
     Model,
     Op,
+    Program,
     RangeShapes,
     StateType,
     TensorType,
@@ -35,7 +36,7 @@ from coremlscope.ops.traits import Trait
 from coremlscope.ops.view import BoundGraph, BoundValue, OpView
 from coremlscope.placement.rules.rule import ProgramFacts
 
-__all__ = ["CoreMLGraph", "Node", "program_facts", "view_function"]
+__all__ = ["CoreMLGraph", "Node", "program_facts", "view_function", "view_operations"]
 
 #: What exporters call the keys and values that a decoder keeps.
 _CACHE = re.compile(r"past|present|(^|_)kv|(key|value)s?_?(cache|states?)|cache_?(k|v|key|value)")
@@ -110,6 +111,11 @@ def view_function(
     entry = [*_entrance(bound, name), *_edge_casts(bound, name, arrays)]
     exit_ = _exit(bound, name) if os.core_ml >= _LISTS_OUTPUTS else []
     return CoreMLGraph(name, (*entry, *_nodes(bound.graph), *exit_), _packed(bound.graph))
+
+
+def view_operations(bound: BoundFunction) -> CoreMLGraph:
+    """A bound function without conversions at its edges, as Core AI plans it."""
+    return CoreMLGraph(bound.function.name, tuple(_nodes(bound.graph)), _packed(bound.graph))
 
 
 def _nodes(graph: BoundGraph) -> list[Node]:
@@ -227,6 +233,7 @@ def program_facts(model: Model, bound: BoundFunction, description: FunctionDescr
         weights_bytes=sum(file.size or 0 for file in model.weight_files),
         states=states,
         decodes=states > 0 or _has_cache(description),
+        runtime="Core AI" if isinstance(model.content, Program) and model.content.is_core_ai else "Core ML",
     )
 
 

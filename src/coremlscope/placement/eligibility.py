@@ -13,7 +13,7 @@ from coremlscope.errors import MissingWeightsError
 from coremlscope.ir import Value
 from coremlscope.ops.view import CONTRADICTIONS, CannotInfer, CannotLower, OpView
 from coremlscope.placement.coreml_view import CoreMLGraph, Node
-from coremlscope.placement.rules import GRAPH_RULES, RULES
+from coremlscope.placement.rules import GRAPH_RULES, RULES, core_ai
 from coremlscope.placement.rules.rule import (
     EVERY_OP,
     GraphContext,
@@ -62,7 +62,7 @@ def judge(
     plain, inserted, producers = _contexts(graph, device, facts)
     held = [
         rule
-        for rule in RULES
+        for rule in _rules_of(facts)
         if rule.scope.holds(device.chip, device.os) and (with_advice or rule.effect != "advises")
     ]
     table = {name: _rules_for(name, held) for name in {node.view.op.type for node in nodes}}
@@ -71,7 +71,7 @@ def judge(
         context = inserted if node.inserted else plain
         verdicts[node.id] = judge_op(node.view, context, table[node.view.op.type])
     ops = [(node.id, node.view) for node in nodes]
-    for rule in GRAPH_RULES:
+    for rule in core_ai.GRAPH_RULES if facts.runtime == "Core AI" else GRAPH_RULES:
         if rule.scope.holds(device.chip, device.os) and (with_advice or rule.effect != "advises"):
             _apply_graph_rule(
                 rule,
@@ -93,13 +93,18 @@ def list_reasons(graph: CoreMLGraph, device: Device, facts: ProgramFacts, node: 
     """
     plain, inserted, _ = _contexts(graph, device, facts)
     context = inserted if node.inserted else plain
-    held = [rule for rule in RULES if rule.scope.holds(device.chip, device.os)]
+    held = [rule for rule in _rules_of(facts) if rule.scope.holds(device.chip, device.os)]
     found = []
     for rule in sorted(_rules_for(node.view.op.type, held), key=lambda rule: UNITS.index(rule.unit)):
         detail = apply(rule, node.view, context)
         if detail is not False:
             found.append(rule.reason(detail, node.view.op))
     return found
+
+
+def _rules_of(facts: ProgramFacts) -> tuple[Rule, ...]:
+    """The rules for single operations of the framework that plans a program."""
+    return core_ai.RULES if facts.runtime == "Core AI" else RULES
 
 
 def _contexts(

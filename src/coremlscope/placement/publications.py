@@ -6,6 +6,7 @@ __all__ = [
     "ANEFORGE",
     "ANEMLL",
     "ANE_BOOK",
+    "APPLE_CORE_AI_GUIDE",
     "APPLE_FAQ",
     "APPLE_KERNELS",
     "APPLE_LLAMA",
@@ -16,6 +17,10 @@ __all__ = [
     "APPLE_TRANSFORMERS",
     "APPLE_WINDOWS",
     "COMPILER_TEXTS",
+    "COREAI_GUIDE",
+    "COREAI_ZOO",
+    "COREAI_ZOO_PARTITIONS",
+    "COREAI_ZOO_REGIONS",
     "COREML_LLM",
     "FLUID_AUDIO",
     "GUIDE_GATES",
@@ -27,6 +32,7 @@ __all__ = [
     "M4_PLANS",
     "M4_PRO_PLANS",
     "MOBIUS",
+    "ULTRALYTICS_COREAI",
 ]
 
 #: Plans of single operations, alone and between convolutions.
@@ -56,3 +62,10 @@ APPLE_KERNELS = "apple/coremltools: issue answered by Apple"
 APPLE_QUANTIZATION = "apple/coremltools: guide to compression"
 APPLE_SIZES = "apple/coremltools: guide to model utilities; apple/ml-stable-diffusion"
 APPLE_LOADING = "apple/coremltools: guide to prediction"
+#: Rules for authoring, in the skills of the repository.
+APPLE_CORE_AI_GUIDE = "apple/coreai-models: model-authoring, rules for the Neural Engine and the GPU"
+COREAI_GUIDE = "Apple's forum, thread 831967: answer of an Apple engineer"
+COREAI_ZOO = "john-rocky/coreai-model-zoo: compute units and authoring"
+COREAI_ZOO_PARTITIONS = "john-rocky/coreai-model-zoo: cost of partitions"
+COREAI_ZOO_REGIONS = "john-rocky/coreai-model-zoo: regions and fp32 operations"
+ULTRALYTICS_COREAI = "ultralytics/ultralytics pull request 25926"

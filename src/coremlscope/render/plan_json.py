@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, get_args
 
 from coremlscope.devices.unit import SETTINGS
 from coremlscope.render.json import render_values
@@ -12,6 +12,7 @@ from coremlscope.results.plan import (
     PlannedOp,
     PlanView,
     Reason,
+    Undecided,
     segments,
     undecided_counts,
     unit_costs_ms,
@@ -134,7 +135,7 @@ class _Function:
             "planned_ms": None if cost is None or view.plan.total_ms(view.setting) is None else cost.total_ms,
             "switches": None if cost is None else cost.switches,
             "counts": {**units, "unknown": counts[None]},
-            "undecided": {"tie": undecided["tie"], "rates": undecided["rates"]},
+            "undecided": {kind: undecided[kind] for kind in get_args(Undecided)},
             "cost_ms": unit_costs_ms(ops, view.compute_units),
         }
 

@@ -18,6 +18,7 @@ from coremlscope.units import format_bytes, format_count
 __all__ = [
     "FINDING_MARKS",
     "KINDS",
+    "NO_COSTS",
     "SHORT_UNIT_NAMES",
     "UNDECIDED_WORDS",
     "UNIT_NAMES",
@@ -43,10 +44,14 @@ __all__ = [
 UNIT_NAMES: Mapping[ComputeUnit, str] = {CPU: "CPU", GPU: "GPU", NEURAL_ENGINE: "Neural Engine"}
 SHORT_UNIT_NAMES: Mapping[ComputeUnit, str] = {**UNIT_NAMES, NEURAL_ENGINE: "NE"}
 
+#: Instead of the source of planned costs.
+NO_COSTS = "costs are not published"
+
 #: Why the evidence does not decide between two units.
 UNDECIDED_WORDS: Mapping[Undecided, str] = {
     "tie": "the plan costs the same there",
     "rates": "the plan goes there within the intervals of the rates",
+    "unpublished": "it runs there too, and how the framework chooses is not published",
 }
 
 _Row = TypeVar("_Row")
@@ -87,6 +92,8 @@ def undecided_line(ops: Iterable[PlannedOp]) -> str:
     parts = [plural(counts["tie"], "tie") + " of equal cost"] if counts["tie"] else []
     if counts["rates"]:
         parts.append(f"{counts['rates']} within the intervals of the rates")
+    if counts["unpublished"]:
+        parts.append(f"{counts['unpublished']} because how the framework chooses is not published")
     return (
         f"{plural(counts.total(), 'operation')} may run on another unit: {', '.join(parts)}" if parts else ""
     )

@@ -46,14 +46,17 @@ Support = Literal["yes", "no", "unknown"]
 #: `advises`   it runs, but slowly, inaccurately or with a risk; no effect on the placement.
 Effect = Literal["runs", "confirms", "rejects", "fails", "advises"]
 
-#: Why the evidence does not decide between two units: the plan costs the same with both (`tie`), or the unit
-#: depends on rates within their intervals (`rates`).
-Undecided = Literal["tie", "rates"]
+#: Why the evidence does not decide between two units: the plan costs the same with both (`tie`), the unit
+#: depends on rates within their intervals (`rates`), or both run it and how the framework chooses is not
+#: published (`unpublished`).
+Undecided = Literal["tie", "rates", "unpublished"]
 
 #: The rule id of reasons due to costs: another unit could run it, but the plan would cost more.
 COST_RULE = "plan-cost"
 COST_SOURCE = "Core ML's cost model, as published plans show it"
 
+#: Of several reasons why a unit is undecided, the first one counts.
+_DECIDING: tuple[Undecided, ...] = ("unpublished", "rates", "tie")
 _SUPPORT: Mapping[int, Support] = {1: "yes", 0: "no", -1: "unknown"}
 #: Costs in milliseconds that differ by less are equal up to rounding.
 _TIE_MS = 1e-9
@@ -167,7 +170,8 @@ class Plan:
         chip: The chip's id.
         os: The system.
         planner: The source of the plan: `rules` (coremlscope) or `Core ML`.
-        cost_model: The published plans from which the costs were recovered.
+        cost_model: The published plans from which the costs were recovered; empty if the framework's costs
+            are not published, as those of Core AI.
         notes: Further remarks.
         units: The compute units that columns refer to.
         backends: The implementations that Core ML chooses from, with the unit of each.
@@ -434,7 +438,8 @@ def unit_counts(ops: tuple[PlannedOp, ...]) -> Counter[ComputeUnit | None]:
 
 def undecided_counts(ops: Iterable[PlannedOp]) -> Counter[Undecided]:
     """Counts the operations that may run on another unit as well, by why the evidence does not decide."""
-    return Counter("rates" if "rates" in op.alternatives.values() else "tie" for op in ops if op.alternatives)
+    kinds = (op.alternatives.values() for op in ops if op.alternatives)
+    return Counter(next(kind for kind in _DECIDING if kind in found) for found in kinds)
 
 
 def unit_costs_ms(ops: tuple[PlannedOp, ...], setting: ComputeUnits) -> dict[ComputeUnit, float]:

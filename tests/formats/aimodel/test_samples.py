@@ -110,7 +110,9 @@ def test_inspection() -> None:
 
 def test_plans_and_estimates_say_that_core_ai_is_not_known() -> None:
     plan = api.plan(sample("tiny_conv"), devices="m2").plans[0]
-    assert any("Core AI may place them otherwise" in note for note in plan.notes)
+    assert any(
+        "how Core AI divides programs, and its costs, are not published" in note for note in plan.notes
+    )
     estimate = api.estimate(sample("tiny_conv"), devices="m2").estimates[0]
     assert any("Core AI may be faster or slower" in note for note in estimate.notes)
 

@@ -46,6 +46,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
+from typing import Literal
 
 import numpy as np
 
@@ -69,6 +70,7 @@ __all__ = [
     "Result",
     "Rule",
     "RuleContext",
+    "Runtime",
     "Scope",
     "Selection",
     "boolean",
@@ -80,6 +82,9 @@ __all__ = [
     "tensor",
     "weight",
 ]
+
+#: The framework that plans programs: Core ML, or Core AI for `.aimodel` programs.
+Runtime = Literal["Core ML", "Core AI"]
 
 #: The operations that a rule may apply to: names as Apple spells them, and traits.
 Selection = tuple[str | Trait, ...]
@@ -136,6 +141,7 @@ class ProgramFacts:
         weights_bytes: Bytes of the weights in the file.
         states: How many states the function has.
         decodes: True for a step of a decoder: it has a state, or takes and returns a cache.
+        runtime: The framework that plans it.
     """
 
     opset: int = 8
@@ -144,6 +150,7 @@ class ProgramFacts:
     weights_bytes: int = 0
     states: int = 0
     decodes: bool = False
+    runtime: Runtime = "Core ML"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -227,6 +234,7 @@ class Rule:
             form of an operation.
         but: Operations with a trait in `ops` that the rule excludes: other rules are about them, or nothing
             was published.
+        runtime: The framework whose plans apply it.
     """
 
     id: str
@@ -244,6 +252,7 @@ class Rule:
     applies_to: tuple[Example, ...] = ()
     negative_examples: tuple[Example, ...] = ()
     but: frozenset[str] = frozenset()
+    runtime: Runtime = "Core ML"
 
     def concerns(self, op: str) -> bool:
         """True where the rule may apply to operations of this name."""
@@ -343,6 +352,7 @@ class GraphRule:
     scope: Scope = Scope()
     ops: Selection = ()
     examples: tuple[GraphExample, ...] = ()
+    runtime: Runtime = "Core ML"
 
     def concerns(self, op: str) -> bool:
         """True where the rule may apply to operations of this name."""

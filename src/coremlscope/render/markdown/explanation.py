@@ -17,7 +17,7 @@ from coremlscope.render.explanation import (
     rule_source,
 )
 from coremlscope.render.markdown.report import table
-from coremlscope.render.words import compact_type, model_name
+from coremlscope.render.words import NO_COSTS, compact_type, model_name
 from coremlscope.results.explanation import Explanation, Explanations
 
 __all__ = ["render_markdown_explanations"]
@@ -27,7 +27,8 @@ def render_markdown_explanations(found: Explanations) -> str:
     """Renders explanations of operations as Markdown."""
     blocks = [
         f"# {cell(model_name(found.path))}",
-        f"On {cell(found.device)}, {cell(found.os)}, under {found.compute_units}: {cell(found.cost_model)};"
+        f"On {cell(found.device)}, {cell(found.os)}, under {found.compute_units}:"
+        f" {cell(found.cost_model or NO_COSTS)};"
         " planned, nothing was measured.",
         *(block for explained in found.ops for block in _explanation(explained)),
         cell(left_out_line(found)),

@@ -12,7 +12,7 @@ from coremlscope.render.explanation import (
     rule_source,
 )
 from coremlscope.render.terminal.screen import Column, Screen
-from coremlscope.render.words import compact_type, model_name
+from coremlscope.render.words import NO_COSTS, compact_type, model_name
 from coremlscope.results.explanation import Explanation, Explanations
 
 __all__ = ["render_explanations"]
@@ -32,7 +32,7 @@ def render_explanations(found: Explanations, *, width: int = 100, color: bool = 
         [
             ("device", f"{found.device}, {found.os}"),
             ("compute units", found.compute_units),
-            ("figures", f"{found.cost_model}; planned, nothing was measured"),
+            ("figures", f"{found.cost_model or NO_COSTS}; planned, nothing was measured"),
         ]
     )
     for explained in found.ops:

@@ -11,6 +11,7 @@ from coremlscope.render.reasons import ReasonGroup, group_advice, group_reasons,
 from coremlscope.render.terminal.findings import show_findings
 from coremlscope.render.terminal.screen import Column, Screen
 from coremlscope.render.words import (
+    NO_COSTS,
     SHORT_UNIT_NAMES,
     UNIT_NAMES,
     compact_type,
@@ -103,6 +104,8 @@ def describe_planner(plan: Plan) -> str:
     """Who planned: `planned by Core ML's cost model, rates of M1, macOS 14.5`."""
     if plan.planner == "Core ML":
         return "planned by Core ML itself"
+    if not plan.cost_model:
+        return f"placed by published rules; {NO_COSTS}"
     rates = plan.cost_model if plan.cost_model.startswith("rates ") else f"as of {plan.cost_model}"
     return f"planned by Core ML's cost model, {rates}"
 
@@ -140,7 +143,7 @@ def setting_rows(views: Sequence[PlanView], function: str = "") -> list[tuple[st
     for view in views:
         counts = unit_counts(view.functions()[function] if function else view.ops)
         allowed = SETTINGS[view.compute_units]
-        cells = [str(counts[unit]) if unit in allowed else "–" for unit in UNITS]
+        cells = [str(counts[unit]) if counts[unit] or unit in allowed else "–" for unit in UNITS]
         setting = view.setting
         cost = (
             setting.functions.get(function) if function else FunctionCost(setting.total_ms, setting.switches)
@@ -182,10 +185,13 @@ def _show_units(screen: Screen, view: PlanView, name: str, ops: tuple[PlannedOp,
     weights = {unit: sum(op.weight for op in ops if op.unit == unit) for unit in costs}
     known = any(op.planned_ms is not None for op in ops)
     rows = []
-    for unit in SETTINGS[view.compute_units]:
+    for unit in UNITS:
+        if unit not in SETTINGS[view.compute_units] and not counts[unit]:
+            continue
         supported = sum(op.supported.get(unit) == "yes" for op in ops)
         unknown = sum(op.supported.get(unit) == "unknown" for op in ops)
-        part = costs[unit] / total if total else None if known else weights[unit]
+        shared = weights[unit] if any(weights.values()) else None
+        part = costs[unit] / total if total else None if known else shared
         share = "–" if part is None else format_share(part)
         cost_there = format_duration(costs[unit] / 1e3) if known else "–"
         cells = [_unit_title(screen, unit), str(counts[unit]), share, cost_there]

@@ -22,7 +22,7 @@ from coremlscope.placement.rules.rule import (
     weight,
 )
 
-__all__ = ["GRAPH_RULES"]
+__all__ = ["GRAPH_RULES", "packed_weights"]
 
 #: The parameter that holds the weight, by trait.
 _WEIGHTS = {
@@ -33,7 +33,7 @@ _WEIGHTS = {
 _WEIGHTED = Trait.CONVOLUTION | Trait.LINEAR | Trait.MATRIX_PRODUCT
 
 
-def _packed(context: GraphContext, *kinds: str) -> Iterator[tuple[str, OpView, OpView]]:
+def packed_weights(context: GraphContext, *kinds: str) -> Iterator[tuple[str, OpView, OpView]]:
     """Operations whose weight is unpacked by an operation of one of these types: id, operation, unpacking."""
     for id_, view in context.ops:
         traits = traits_of(view.op.type)
@@ -64,13 +64,13 @@ def _blocks(maker: OpView) -> str:
 
 def _blockwise(context: GraphContext) -> Mapping[str, str]:
     kinds = ("constexpr_blockwise_shift_scale", "constexpr_sparse_blockwise_shift_scale")
-    found = ((id_, _blocks(maker)) for id_, _, maker in _packed(context, *kinds))
+    found = ((id_, _blocks(maker)) for id_, _, maker in packed_weights(context, *kinds))
     return {id_: f"{blocks} scales" for id_, blocks in found if blocks}
 
 
 def _strided_palettes(context: GraphContext) -> Mapping[str, str]:
     hits = {}
-    for id_, view, _ in _packed(context, "constexpr_lut_to_dense", "constexpr_lut_to_sparse"):
+    for id_, view, _ in packed_weights(context, "constexpr_lut_to_dense", "constexpr_lut_to_sparse"):
         try:
             strides = view.integers("strides", [1])
         except (CannotInfer, CannotLower, ValueError):
@@ -83,7 +83,7 @@ def _strided_palettes(context: GraphContext) -> Mapping[str, str]:
 def _shifted(context: GraphContext) -> Mapping[str, str]:
     """Weights whose zero point is not 0; symmetric unsigned ones have theirs in the middle."""
     hits = {}
-    for id_, _, maker in _packed(context, "constexpr_affine_dequantize"):
+    for id_, _, maker in packed_weights(context, "constexpr_affine_dequantize"):
         constant = _given(maker, "zero_point")
         if constant is None or not constant.is_available:
             continue

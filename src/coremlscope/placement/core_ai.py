@@ -1,0 +1,114 @@
+"""Places operations as Core AI is known to: by the preferred unit, with fallback, without costs.
+
+How Core AI divides a program is not published, and neither are its costs. What is known: a preferred unit is
+a preference, operations that the Neural Engine does not take run on the GPU, and only a program loaded for
+the CPU alone stays on the CPU. (Sources: Apple's documentation of specialization; an Apple engineer in the
+forum, thread 831967; regions counted by john-rocky/coreai-model-zoo.)
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+
+from coremlscope.devices.unit import CPU, GPU, NEURAL_ENGINE, ComputeUnit, ComputeUnits
+from coremlscope.ir import describe_type
+from coremlscope.placement.backend import BACKENDS_OF, UNIT_OF, Backend
+from coremlscope.placement.coreml_view import CoreMLGraph
+from coremlscope.placement.eligibility import Verdicts
+from coremlscope.placement.place import Choice, PlacedFunction, PlacedOp, Segment, graphs_of
+from coremlscope.placement.verdict import Verdict
+from coremlscope.results.plan import Undecided
+
+__all__ = ["CROSSING_MS", "PREFERENCES", "crossings", "place_by_preference"]
+
+#: What one return from the Neural Engine costs, in milliseconds: least, usual, most. The usual one is the
+#: geometric mean of four: 0.60 and 1.75 for a top-k (coreai-model-zoo, cost of partitions, iPhone 17 Pro),
+#: 0.72 for a boundary of an encoder on M4 (regions), 1.125 between submissions of 25 regions on iPhone 17 Pro
+#: (compute units and authoring).
+CROSSING_MS = (0.60, 0.96, 1.75)
+
+_ACCELERATORS: tuple[ComputeUnit, ...] = (NEURAL_ENGINE, GPU)
+
+#: The order in which units are preferred, by setting; every one after the first is a fallback. Under `all`,
+#: Core AI chooses the units that minimise latency, in a way that is not published.
+PREFERENCES: Mapping[ComputeUnits, tuple[ComputeUnit, ...]] = {
+    "all": (NEURAL_ENGINE, GPU, CPU),
+    "cpu_and_ne": (NEURAL_ENGINE, GPU, CPU),
+    "cpu_and_gpu": (GPU, CPU),
+    "cpu_only": (CPU,),
+}
+
+
+def place_by_preference(
+    graph: CoreMLGraph, verdicts: Verdicts, settings: Sequence[ComputeUnits]
+) -> PlacedFunction:
+    """Places each operation on the first unit of the preference that runs it.
+
+    Args:
+        graph: The function.
+        verdicts: Which units run each operation.
+        settings: For which settings of compute units.
+    """
+    return PlacedFunction(
+        name=graph.name,
+        ops=tuple(_placed(graph, verdicts, settings, 0)),
+        segments={setting: tuple(_segments(graph, verdicts, setting)) for setting in settings},
+        total_ms=dict.fromkeys(settings, 0.0),
+    )
+
+
+def crossings(placed: PlacedFunction, setting: ComputeUnits) -> int:
+    """How often values go from the Neural Engine to another unit or come from it: a way and back is one."""
+    units = [None if s.backend is None else UNIT_OF[s.backend] for s in placed.segments[setting]]
+    changes = sum(NEURAL_ENGINE in pair and pair[0] != pair[1] for pair in itertools.pairwise(units))
+    return -(-changes // 2)
+
+
+def _backend(verdicts: Mapping[ComputeUnit, Verdict], setting: ComputeUnits) -> Backend | None:
+    units = [unit for unit in PREFERENCES[setting] if verdicts[unit].supported == "yes"]
+    return BACKENDS_OF[units[0]][0] if units else None
+
+
+def _choice(verdicts: Mapping[ComputeUnit, Verdict], setting: ComputeUnits) -> Choice:
+    backend = _backend(verdicts, setting)
+    others: dict[ComputeUnit, Undecided] = {}
+    if setting == "all" and backend is not None:
+        for unit in _ACCELERATORS:
+            if unit != UNIT_OF[backend] and verdicts[unit].supported == "yes":
+                others[unit] = "unpublished"
+    return Choice(backend, 0.0, {}, others)
+
+
+def _segments(graph: CoreMLGraph, verdicts: Verdicts, setting: ComputeUnits) -> list[Segment]:
+    found = []
+    for one in graphs_of(graph):
+        backends = ((_backend(verdicts[node.id], setting), node.id) for node in one.nodes)
+        for backend, run in itertools.groupby(backends, key=lambda pair: pair[0]):
+            found.append(Segment(backend, tuple(id_ for _, id_ in run), 0.0))
+    return found
+
+
+def _placed(
+    graph: CoreMLGraph, verdicts: Verdicts, settings: Sequence[ComputeUnits], depth: int
+) -> list[PlacedOp]:
+    found = []
+    for node in graph.nodes:
+        op = node.view.op
+        found.append(
+            PlacedOp(
+                id=node.id,
+                name=op.name,
+                type=op.type,
+                outputs=tuple(value.name for value in op.outputs),
+                types=tuple(describe_type(value.type) for value in node.view.outputs),
+                inserted=False,
+                depth=depth,
+                costs={},
+                verdicts=verdicts[node.id],
+                choices={setting: _choice(verdicts[node.id], setting) for setting in settings},
+            )
+        )
+        for block in node.blocks:
+            found.extend(_placed(block, verdicts, settings, depth + 1))
+    return found

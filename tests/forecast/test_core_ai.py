@@ -1,0 +1,103 @@
+"""Plans of Core AI: published rules, the order of preference, and no costs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from coremlscope import api
+from coremlscope.forecast.explain import explain
+from coremlscope.render.terminal.op_explanation import render_explanations
+from coremlscope.render.terminal.plan import render_plan
+from coremlscope.results.plan import Plan
+from tests.support.aicode import Body, Graph, Type, Val, tensor, write_bundle
+
+_SETTINGS = ("all", "cpu_and_ne", "cpu_and_gpu", "cpu_only")
+
+
+def _functions(b: Body, x: Val) -> Sequence[Val]:
+    for name in ("relu", "exp", "tanh"):
+        x = b.op(name, [x], [x.type])
+    return [x]
+
+
+def _cast_between(b: Body, x: Val) -> Sequence[Val]:
+    x = b.op("relu", [x], [x.type])
+    x = b.op("cast", [x], [tensor("fp32", *x.type.dims)])
+    x = b.op("cast", [x], [tensor("fp16", *x.type.dims)])
+    return [b.op("tanh", [x], [x.type])]
+
+
+def _write(folder: Path, kind: Type, body: object = _functions) -> Path:
+    return write_bundle(folder / "net.aimodel", [Graph("main", {"x": kind}, body)])  # type: ignore[arg-type]
+
+
+def _units(plan: Plan, profile: object, setting: str) -> list[str | None]:
+    return [op.unit for op in plan.view(profile.ops, plan.setting(setting)).ops]  # type: ignore[attr-defined]
+
+
+def test_units_by_preference(tmp_path: Path) -> None:
+    profile = api.plan(_write(tmp_path, tensor("fp16", 1, 8, 64)), "iphone-17-pro", compute_units="every")
+    (plan,) = profile.plans
+    assert [s.compute_units for s in plan.settings] == list(_SETTINGS)
+    assert _units(plan, profile, "all") == ["neural_engine"] * 3
+    assert _units(plan, profile, "cpu_and_ne") == ["neural_engine"] * 3
+    assert _units(plan, profile, "cpu_and_gpu") == ["gpu"] * 3
+    assert _units(plan, profile, "cpu_only") == ["cpu"] * 3
+    default, preferring = (plan.view(profile.ops, plan.setting(name)).ops for name in _SETTINGS[:2])
+    assert {op.alternatives["gpu"] for op in default} == {"unpublished"}
+    assert not any(op.alternatives for op in preferring)
+
+
+def test_no_costs_are_planned(tmp_path: Path) -> None:
+    profile = api.plan(_write(tmp_path, tensor("fp16", 1, 8, 64)), "m4", compute_units="every")
+    (plan,) = profile.plans
+    assert plan.cost_model == ""
+    assert all(plan.total_ms(setting) is None for setting in plan.settings)
+    assert not any(setting.what_ifs for setting in plan.settings)
+    text = render_plan(profile)
+    assert "costs are not published" in text
+    assert "Core ML" not in text
+
+
+@pytest.mark.parametrize(
+    ("kind", "rule", "confidence"),
+    [
+        (tensor("fp32", 1, 8, 64), "ne-core-ai-element-type", "measured"),
+        (tensor("fp16", 1, 1, 2, 2, 2, 64), "ne-core-ai-rank", "documented"),
+        (tensor("fp16", 1, None, 64), "ne-core-ai-dynamic", "documented"),
+    ],
+)
+def test_reasons_against_the_neural_engine(kind: Type, rule: str, confidence: str, tmp_path: Path) -> None:
+    profile = api.plan(_write(tmp_path, kind), "m4", compute_units="cpu_and_ne")
+    (plan,) = profile.plans
+    assert _units(plan, profile, "cpu_and_ne") == ["gpu"] * 3, "a preferred unit forbids no other"
+    reasons = [reason for op in plan.view(profile.ops).ops for reason in op.why]
+    assert {(reason.rule, reason.confidence) for reason in reasons} == {(rule, confidence)}
+    assert all(reason.source and reason.fix for reason in reasons)
+
+
+def test_crossings_are_counted(tmp_path: Path) -> None:
+    path = _write(tmp_path, tensor("fp16", 1, 8, 64), _cast_between)
+    profile = api.plan(path, "m4", compute_units="cpu_and_ne")
+    (plan,) = profile.plans
+    assert _units(plan, profile, "cpu_and_ne") == ["neural_engine", "gpu", "gpu", "neural_engine"]
+    assert plan.settings[0].switches == 2
+    (note,) = (note for note in plan.notes if "cross" in note)
+    assert "once" in note
+    assert "0.6 to 1.75 ms" in note
+
+
+def test_operations_are_explained_without_costs(tmp_path: Path) -> None:
+    found = explain(_write(tmp_path, tensor("fp32", 1, 8, 64)), "relu", "m4")
+    (op,) = found.ops
+    assert (op.unit, op.costs, found.cost_model) == ("gpu", (), "")
+    assert {rule.reason.rule for rule in op.rules if rule.counts} >= {
+        "ne-core-ai-element-type",
+        "gpu-core-ai-runs",
+    }
+    text = render_explanations(found)
+    assert "costs are not published" in text
+    assert "Incompatible" in text
