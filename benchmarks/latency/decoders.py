@@ -7,6 +7,7 @@ operations that all of them have. Weights are scaled to the published size.
 from __future__ import annotations
 
 import csv
+import math
 import statistics
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -16,15 +17,20 @@ from coremlscope.cost.latency.geometry import Geometry
 from coremlscope.cost.latency.kernels import Kernel
 from coremlscope.cost.latency.kinds import KernelKind
 from coremlscope.cost.latency.model import estimate
-from coremlscope.devices import ComputeUnit, all_chips, find_device
+from coremlscope.devices import ComputeUnit, ComputeUnits, all_chips, find_device
 
 __all__ = ["Rate", "kernels_of", "load_rates", "render"]
 
 TABLE = Path(__file__).parent / "data" / "token_rates.csv"
 _NUMBERS = (
     *("tokens", "context", "layers", "hidden", "heads", "kv_heads", "head_size", "inner", "vocabulary"),
-    *("gated", "bits", "calls"),
+    *("gated", "bits", "square", "returns_cache", "calls"),
 )
+_SETTINGS: dict[ComputeUnit, ComputeUnits] = {
+    "cpu": "cpu_only",
+    "gpu": "cpu_and_gpu",
+    "neural_engine": "cpu_and_ne",
+}
 _UNITS = {"cpu": "CPU", "gpu": "GPU", "neural_engine": "Neural Engine"}
 
 
@@ -52,7 +58,8 @@ class Rate:
         """Returns tokens per second with the ends of the interval."""
         kernels = kernels_of(self.size, self.weight_bytes)
         units = {id_: self.unit for kernel in kernels for id_ in kernel.ops}
-        found = estimate(kernels, units, find_device(self.row["chip"]), "all")
+        device = find_device(self.row["chip"], self.row["os"].split()[-1])
+        found = estimate(kernels, units, device, _SETTINGS[self.unit])
         launches = sum(terms.launch_s for terms in found.terms) * (self.size["calls"] - 1)
         ends = (found.latency.value, found.latency.high, found.latency.low)
         value, low, high = (1 / (seconds + launches) for seconds in ends)
@@ -77,7 +84,8 @@ def kernels_of(size: Mapping[str, int], weight_bytes: float) -> list[Kernel]:
     """Returns the kernels of one prediction of a decoder.
 
     Args:
-        size: Its dimensions.
+        size: Its dimensions. `square` is 1 where the rows behind attention form a map; otherwise
+            they are flat. `returns_cache` is 1 where a prediction returns the whole cache, not the new rows.
         weight_bytes: Bytes of all weights, which are shared out by the number of elements.
     """
     made = [kernel for _ in range(size["layers"]) for kernel in _layer(size)]
@@ -97,8 +105,9 @@ def _layer(size: Mapping[str, int]) -> Iterator[Kernel]:
         yield from _linear(size, hidden, width)
     yield _simple("elementwise", rows * queries)
     yield _simple("elementwise", rows * keys)
-    yield _simple("copy", rows * keys)
-    yield _simple("copy", rows * keys)
+    kept = context if size["returns_cache"] else rows
+    yield _simple("copy", kept * keys)
+    yield _simple("copy", kept * keys)
     scores = rows * size["heads"] * context
     macs = scores * size["head_size"]
     for read, written in (
@@ -114,16 +123,25 @@ def _layer(size: Mapping[str, int]) -> Iterator[Kernel]:
             outputs=written,
         )
     yield _simple("softmax", scores)
-    yield from _linear(size, queries, hidden)
+    height = math.isqrt(rows) if size["square"] else 1
+    yield from _linear(size, queries, hidden, height=height)
     yield _simple("norm", rows * hidden)
     for _ in range(1 + size["gated"]):
-        yield from _linear(size, hidden, size["inner"])
-    yield from _linear(size, size["inner"], hidden)
+        yield from _linear(size, hidden, size["inner"], height=height)
+    yield from _linear(size, size["inner"], hidden, height=height)
 
 
-def _linear(size: Mapping[str, int], inner: int, outer: int, rows: int | None = None) -> list[Kernel]:
+def _linear(
+    size: Mapping[str, int], inner: int, outer: int, rows: int | None = None, height: int = 1
+) -> list[Kernel]:
     rows = size["tokens"] if rows is None else rows
-    geometry = Geometry(macs=rows * inner * outer, in_channels=inner, out_channels=outer, width=rows)
+    geometry = Geometry(
+        macs=rows * inner * outer,
+        in_channels=inner,
+        out_channels=outer,
+        height=height,
+        width=rows // height,
+    )
     return [
         Kernel(
             kind="linear",

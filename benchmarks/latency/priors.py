@@ -54,7 +54,9 @@ _NEURAL_ENGINE = {
     "depthwise_FLOPps": Prior(0.5e12, 0.7, "0.47e12 in Core ML's own cost model"),
     "grouped_FLOPps": Prior(2e12, 0.2, "between dense and depthwise; few networks have them"),
     "linear_share": Prior(0.9, 0.15, "the same arithmetic as a convolution of 1x1"),
-    "flat_share": Prior(0.75, 0.1, "(B, C, 8, 8) is 1.5 times as fast as (B, C, 1, 64) (smpanaro)"),
+    "flat_rows": Prior(
+        96, 0.1, "64 rows as (B, C, 1, 64) take 1.5 times as long as (B, C, 8, 8) (smpanaro); 94 (EKS-A9)"
+    ),
     "product_FLOPps": Prior(1.5e12, 0.5, "self-attention of 4096 tokens on M4 Pro"),
     "single_share": Prior(1.0, 0, "the Neural Engine computes in half precision"),
     "activation_Bps": Prior(60e9, 0.7, "of the order of weight streaming"),
@@ -98,7 +100,7 @@ _OLD_CPU = {
     "depthwise_FLOPps": Prior(30e9, 0.5),
     "grouped_FLOPps": Prior(100e9, 0.3),
     "linear_share": Prior(0.9, 0.15),
-    "flat_share": Prior(1.0, 0),
+    "flat_rows": Prior(0, 0),
     "product_FLOPps": Prior(100e9, 0.3),
     "single_share": Prior(1.0, 0, "measured in single precision only"),
     "activation_Bps": Prior(6e9, 0.4, "20e9 for element-wise operations, and windows are read repeatedly"),
@@ -156,7 +158,7 @@ _CPU = {
     "depthwise_FLOPps": Prior(0.07e12, 0.3, "no sums over channels: vector units only"),
     "grouped_FLOPps": Prior(0.4e12, 0.3),
     "linear_share": Prior(1.25, 0.1, "2.6e12 on M1: 512 rows of 1024 × 1024 (EKS-A9)"),
-    "flat_share": Prior(1.0, 0),
+    "flat_rows": Prior(0, 0),
     "product_FLOPps": Prior(0.7e12, 0.2),
     "single_share": Prior(0.62, 0.15, "1.6 times slower"),
     "activation_Bps": Prior(40e9, 0.4, "second-level caches"),

@@ -31,7 +31,7 @@ ROUND = replace(
     dense_FLOPps=1e12,
     pointwise_FLOPps=2e12,
     linear_share=0.5,
-    flat_share=0.5,
+    flat_rows=8.0,
     window_gain=2.0,
     channels_step=16.0,
     prefetch_bytes=0.0,
@@ -89,15 +89,26 @@ def test_a_kernel_takes_as_long_as_the_slowest_of_three() -> None:
 def test_linear_depends_on_shape() -> None:
     plane = seconds(kernel("linear", macs=10**9))
     assert plane == pytest.approx(2e-3)
-    assert seconds(kernel("linear", macs=10**9, height=1)) == pytest.approx(2 * plane)
+    assert seconds(kernel("linear", macs=10**9, height=1, width=16)) == pytest.approx(plane)
     assert seconds(kernel("linear", macs=10**9, height=1, width=1)) == pytest.approx(plane)
 
 
-def test_flat_rows_do_not_wait_for_weights_of_four_bits() -> None:
-    flat = kernel("linear", macs=10**9, height=1, weights=10**6)
-    for bits, times in ((16, 2), (8, 2), (4.5, 1), (4, 1)):
-        packed = replace(flat, weight_bytes=bits / 8 * 10**6)
-        assert seconds(packed) == pytest.approx(times * 2e-3), bits
+@pytest.mark.parametrize(("kind", "plane"), [("linear", 2e-3), ("pointwise", 1e-3)])
+def test_few_flat_rows_take_as_long_as_a_block(kind: KernelKind, plane: float) -> None:
+    few, block = (kernel(kind, macs=rows * 125 * 10**6, height=1, width=rows) for rows in (4, 8))
+    assert seconds(few) == pytest.approx(seconds(block)) == pytest.approx(plane)
+    square = kernel(kind, macs=4 * 125 * 10**6, height=2, width=2)
+    assert seconds(square) == pytest.approx(plane / 2)
+
+
+def test_linear_streams_weights_once_for_each_block_of_flat_rows() -> None:
+    flat = kernel("linear", macs=16, height=1, width=16, weights=10**7)
+    square = kernel("linear", macs=16, height=4, width=4, weights=10**7)
+    assert seconds(square) == pytest.approx(2e-3)
+    for bits in (16, 8, 4):
+        packed = replace(flat, weight_bytes=bits / 8 * 10**7)
+        assert seconds(packed) == pytest.approx(2 * bits / 16 * 2e-3), bits
+    assert seconds(kernel("pointwise", macs=16, height=1, width=16, weights=10**7)) == pytest.approx(2e-3)
 
 
 def test_heads_are_split_faster_from_macos_14_and_ios_17_on() -> None:
@@ -429,4 +440,4 @@ def test_every_parameter_is_a_positive_number() -> None:
         for field in fields(UnitParameters):
             value = getattr(family.constants, field.name)
             assert np.isfinite(value)
-            assert value > 0 or (field.name == "weights_hidden" and value == 0), field.name
+            assert value > 0 or (field.name in {"weights_hidden", "flat_rows"} and value == 0), field.name

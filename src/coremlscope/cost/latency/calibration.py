@@ -34,8 +34,9 @@ class UnitParameters:
         depthwise_FLOPps: Depthwise convolutions.
         grouped_FLOPps: Grouped convolutions.
         linear_share: The rate of `linear` relative to 1×1 convolutions.
-        flat_share: The further factor for flat rows: (1, N, C) instead of (1, H, W, C). It does not apply to
-            weights of four bits or fewer, which take a quarter of the bandwidth to the multipliers.
+        flat_rows: Flat rows, (1, N, C) instead of (1, H, W, C), that one pass over the weights serves. Fewer
+            take as long; for more of them `linear` streams the weights again, which convolutions of 1×1 do
+            not. 0 where this does not apply.
         product_FLOPps: Products of two computed tensors, those in attention included.
         single_share: The rate of arithmetic in single precision relative to half precision.
         activation_Bps: Inputs and results of convolutions and products.
@@ -80,7 +81,7 @@ class UnitParameters:
     depthwise_FLOPps: float  # noqa: N815
     grouped_FLOPps: float  # noqa: N815
     linear_share: float
-    flat_share: float
+    flat_rows: float
     product_FLOPps: float  # noqa: N815
     single_share: float
     activation_Bps: float  # noqa: N815

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from coremlscope.cost.latency.calibration import UnitParameters
 from coremlscope.cost.latency.kinds import KERNEL_KINDS, KernelKind
@@ -18,8 +19,6 @@ __all__ = ["KernelTimes", "time_kernels"]
 _HALF = 2.0
 #: Kernels that only move data or work on single elements.
 _LIGHT: tuple[KernelKind, ...] = ("elementwise", "layout", "channels", "reshape", "copy")
-#: Bytes of a weight of at most four bits, with the scales or the table of its block.
-_PACKED = 0.6
 #: Positions of a window of 3×3.
 _WINDOW = 9
 
@@ -70,7 +69,7 @@ def time_kernels(table: KernelTable, unit: ComputeUnit, parameters: UnitParamete
     )
     activations = _moving(table, p, size) + spilled / p.spill_Bps
     streamed = table.weight_bytes * (1.0 if unit == CPU else np.minimum(_HALF / table.element_bytes, 1.0))
-    weights = np.maximum(streamed - p.prefetch_bytes, 0) / p.weights_Bps
+    weights = np.maximum(streamed - p.prefetch_bytes, 0) * _passes(table, p) / p.weights_Bps
     passes = np.where(attention, size * table.vector / p.attention_Bps, size * table.vector / p.function_Bps)
     passes = passes + size * table.gated / p.gate_Bps
     hidden = weights if p.weights_hidden else 0.0
@@ -120,10 +119,21 @@ def _arithmetic(table: KernelTable, p: UnitParameters) -> Floats:
             "recurrent": linear,
         },
     )
-    flat = table.is_kind("linear", "recurrent") & (table.height == 1) & (table.width > 1)
-    packed = (table.weights > 0) & (table.weight_bytes <= _PACKED * table.weights)
-    rate[flat & ~packed] *= p.flat_share
+    few = _are_flat(table, p, "linear", "recurrent", "pointwise") & (table.width < p.flat_rows)
+    rate[few] *= table.width[few] / p.flat_rows
     return rate
+
+
+def _passes(table: KernelTable, p: UnitParameters) -> Floats:
+    """How often each kernel streams its weights: `linear` once for each block of flat rows."""
+    many = _are_flat(table, p, "linear", "recurrent") & (table.width > p.flat_rows)
+    return np.divide(table.width, p.flat_rows, out=np.ones(len(table)), where=many)
+
+
+def _are_flat(table: KernelTable, p: UnitParameters, *kinds: KernelKind) -> npt.NDArray[np.bool_]:
+    """True for kernels of these kinds with several flat rows, on units where their form matters."""
+    flat = (table.height == 1) & (table.width > 1) & (p.flat_rows > 0)
+    return np.asarray(table.is_kind(*kinds) & flat)
 
 
 def _movement(table: KernelTable, p: UnitParameters) -> Floats:
