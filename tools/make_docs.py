@@ -41,8 +41,17 @@ def command_line() -> str:
     parts = [_WRITTEN, "# Command line", _help()]
     for command in COMMANDS:
         parts += [f"## `coremlscope {command.name}`", _help(command.name)]
-    return "\n\n".join([*parts, _EXIT_CODES]) + "\n"
+    return "\n\n".join([*parts, _WIDTH, _EXIT_CODES]) + "\n"
 
+
+_WIDTH = """\
+## Width of the terminal
+
+Tables are as wide as the terminal, or as `COLUMNS` says, and 100 columns wide in pipes. On a narrow terminal,
+columns of text become narrower first, then long texts move below their rows, and then columns are left out:
+those that a table can best do without (intervals, bars), then the last ones first. A line below the table
+names them; the labels of rows always stay, and numbers are never cut. Reports (`-o`) and `--json` have
+all columns."""
 
 _EXIT_CODES = """\
 ## Exit codes

@@ -69,7 +69,7 @@ def test_options_of_one_model(
     assert main(["inspect", str(ipa), *options]) == code
     error = capsys.readouterr().err
     assert message in error
-    assert f"name one: {ipa}#Payload/A.app/Broken.mlmodel" in error
+    assert f"name one: '{ipa}#Payload/A.app/Broken.mlmodel'" in error
 
 
 @pytest.mark.parametrize(

@@ -28,12 +28,14 @@ Finds the smallest range of operations with a property in at most 2*log2(n) test
 leaves out operations inside it that do not matter, with the tests that remain. Each test isolates a
 part with real inputs (see `coremlscope isolate`).
 
---unit           an operation of the part is kept off the unit, by our rules for --device; on a Mac
-                 without --device by Core ML's own plan, which is not yet confirmed on a device
---fp16-overflow  finite numbers become infinite when they are rounded to fp16
---predicate      a script rejects the part. It is called with the part's path; OUT.npz beside it holds
-                 the inputs. As for `git bisect run`, exit code 0 accepts, 1 to 127 reject, 125 says
-                 that the part cannot be tested; others end the search
+--unit: an operation of the part is kept off the unit, by our rules for --device; on a Mac without
+--device by Core ML's own plan, which is not yet confirmed on a device.
+
+--fp16-overflow: finite numbers become infinite when they are rounded to fp16.
+
+--predicate: a script rejects the part. It is called with the part's path; OUT.npz beside it holds the
+inputs. As for `git bisect run`, exit code 0 accepts, 1 to 127 reject, 125 says that the part cannot be
+tested; others end the search.
 
 examples:
   coremlscope bisect model.mlpackage --unit neural-engine --device iphone-15-pro

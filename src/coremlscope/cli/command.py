@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import re
 import shutil
+import textwrap
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -72,6 +74,13 @@ class _Formatter(argparse.RawDescriptionHelpFormatter):
     def __init__(self, prog: str) -> None:
         width = min(shutil.get_terminal_size().columns, _WIDEST_HELP)
         super().__init__(prog, max_help_position=28, width=max(width, 40))
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        """Wraps paragraphs; indented lines, such as examples, stay as they are."""
+        parts = re.split(r"(\n\s*\n|\n(?= )|(?<=:)\n)", text)
+        return "".join(
+            part if not part.strip() or part.startswith(" ") else textwrap.fill(part, width) for part in parts
+        )
 
     def _format_action_invocation(self, action: argparse.Action) -> str:
         if not action.option_strings:

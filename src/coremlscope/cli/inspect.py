@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 from typing import TYPE_CHECKING
 
 from coremlscope.cli.command import Command, add_model, add_reports, add_shape, write_result
@@ -22,7 +23,7 @@ Every command takes one of them as PATH#NAME.
 examples:
   coremlscope inspect model.mlpackage
   coremlscope inspect App.ipa
-  coremlscope inspect App.ipa#Detector.mlmodelc
+  coremlscope inspect 'App.ipa#Detector.mlmodelc'
   coremlscope inspect model.mlpackage --ops
   coremlscope inspect model.mlpackage --json - | jq .parameters
 """
@@ -77,7 +78,7 @@ def _list(listing: BundleSummary, arguments: argparse.Namespace) -> int:
     if given:
         raise UsageError(
             f"{given[0]} is for one model, and {listing.path} contains {len(listing.models)}",
-            f"name one: {listing.models[0].source}",
+            f"name one: {shlex.quote(listing.models[0].source)}",
         )
     write_result(
         arguments,

@@ -3,11 +3,23 @@
 from __future__ import annotations
 
 import argparse
+from typing import Any
 
 from coremlscope.devices import Device, expand_names, find_device
 from coremlscope.errors import UsageError
 
 __all__ = ["add_device", "add_devices", "chosen_device", "require_devices"]
+
+
+class _Extend(argparse.Action):
+    """Adds devices to those of the same option before."""
+
+    def __call__(
+        self, _: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any, option: object = None
+    ) -> None:
+        """Adds the names that are new."""
+        names = (*getattr(namespace, self.dest), *values)
+        setattr(namespace, self.dest, tuple(dict.fromkeys(names)))
 
 
 def add_devices(parser: argparse.ArgumentParser, doc: str) -> None:
@@ -17,7 +29,9 @@ def add_devices(parser: argparse.ArgumentParser, doc: str) -> None:
         parser: The verb's parser.
         doc: The purpose of the devices.
     """
-    parser.add_argument("--device", metavar="NAME,…", type=_device_names, default=(), help=doc)
+    parser.add_argument(
+        "--device", metavar="NAME,…", type=_device_names, default=(), action=_Extend, help=doc
+    )
     parser.add_argument(
         "--os", metavar="VERSION", help="iOS or macOS on all of them: 18, 14.5 (default: the newest of each)"
     )

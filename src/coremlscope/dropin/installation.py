@@ -72,7 +72,7 @@ def install(device: str | None = None, os: str | None = None) -> None:
         return
     if _PACKAGE not in sys.modules and importlib.util.find_spec(_PACKAGE) is None:
         raise MissingDependencyError(
-            "coremltools is not installed", "install it with `pip install coremlscope[coreml]`"
+            "coremltools is not installed", "install it with `pip install 'coremlscope[coreml]'`"
         )
     sys.meta_path.insert(0, _HOOK)
     _stop_patching = after_import(_CHECKING, _patch)

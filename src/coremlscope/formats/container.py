@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import difflib
 import os
+import shlex
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -297,4 +298,4 @@ def _suggest_inside(path: Path) -> str:
         return f"did you mean {path / loose[0]}?" if loose else "use a .mlpackage folder or a .mlmodel file"
     if len(models) == 1:
         return f"did you mean {path / models[0].inside}?"
-    return f"it contains {len(models)} models, which `coremlscope inspect {path}` lists"
+    return f"it contains {len(models)} models, which `coremlscope inspect {shlex.quote(str(path))}` lists"

@@ -32,7 +32,7 @@ def otlp_provider() -> Any:
         from opentelemetry.sdk.trace.export import BatchSpanProcessor
     except ImportError as error:
         raise MissingDependencyError(
-            "the SDK of OpenTelemetry is not installed", "install it with `pip install coremlscope[otlp]`"
+            "the SDK of OpenTelemetry is not installed", "install it with `pip install 'coremlscope[otlp]'`"
         ) from error
     provider = TracerProvider()
     provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))

@@ -72,7 +72,7 @@ def _decoder(name: str) -> Callable[[bytes], bytes]:
     except ImportError:
         raise UnsupportedModelError(
             f"{name} is compressed with LZFSE, whose decoder is not installed",
-            "install it with `pip install coremlscope[lzfse]`",
+            "install it with `pip install 'coremlscope[lzfse]'`",
         ) from None
 
     def decode(chunk: bytes) -> bytes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import shlex
 
 from coremlscope.render.json import render_values
 from coremlscope.render.terminal.screen import Column, Screen
@@ -32,7 +33,9 @@ def render_bundle(bundle: BundleSummary, *, width: int = 100, color: bool = Fals
     screen.line()
     example = next((model for model in bundle.models if not model.problem), bundle.models[0])
     source = example.source if bundle.container == "folder" else f"{bundle.path}#{example.name}"
-    screen.line(f"more: `coremlscope inspect '{source}'`; other commands take the same name", "dim")
+    screen.line(
+        f"more: `coremlscope inspect {shlex.quote(source)}`; other commands take the same name", "dim"
+    )
     return screen.text
 
 

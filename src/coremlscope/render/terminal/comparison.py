@@ -53,8 +53,7 @@ def _show_facts(screen: Screen, comparison: Comparison) -> None:
         screen.line("the same model, run in the same way", "dim", indent=2)
         return
     screen.heading("What differs")
-    most = max(12, (screen.width - 20) // len(comparison.subjects) - 2)
-    columns = [Column("", style="dim"), *(Column(s.label, most=most) for s in comparison.subjects)]
+    columns = [Column("", style="dim"), *(Column(subject.label) for subject in comparison.subjects)]
     screen.table(columns, rows)
 
 
@@ -104,11 +103,11 @@ def _show_plan(screen: Screen, plan: PlanChange) -> None:
 def _columns(*first: Column, interval: str = "95 % interval") -> list[Column]:
     return [
         *first,
-        Column("before", is_number=True),
+        Column("before", is_number=True, rank=1),
         Column("after", is_number=True),
         Column("change", is_number=True),
-        Column(interval, is_number=True),
-        Column(""),
+        Column(interval, is_number=True, rank=2),
+        Column("", rank=-1),
     ]
 
 
@@ -145,7 +144,7 @@ def _show_rows(screen: Screen, difference: Difference) -> None:
         return
     screen.heading("Largest differences", "operations that run as one are one row")
     columns = _columns(
-        Column("operations", style="cyan", most=max(12, (screen.width - 58) // 2)),
+        Column("operations", style="cyan", most=max(16, (screen.width - 58) // 2)),
         Column("name", most=max(10, (screen.width - 58) // 2)),
     )
     screen.table(columns, [_row(row) for row in telling[:_LISTED_ROWS]])

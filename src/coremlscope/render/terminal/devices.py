@@ -10,52 +10,65 @@ from coremlscope.cost.planned.rates import RateTable
 from coremlscope.devices.chip import Chip, Fact, Facts
 from coremlscope.devices.unit import CPU, GPU, NEURAL_ENGINE
 from coremlscope.render.terminal.screen import Column, Screen
-from coremlscope.units import format_bytes, format_count
+from coremlscope.render.words import plural
 
 __all__ = ["devices_to_json", "rates_to_json", "render_chip", "render_chips", "render_rates"]
+
+#: What the other columns of the table of chips take, and the least room for names of devices.
+_OTHERS_WIDTH, _LEAST_ROOM = 85, 12
 
 
 def render_chips(chips: Sequence[Chip], *, width: int = 100, color: bool = False) -> str:
     """One row a chip."""
     screen = Screen(width, color)
     screen.title("Devices", "  as published; unpublished numbers are left blank")
+    room = max(width - _OTHERS_WIDTH, _LEAST_ROOM)
     columns = [
-        Column("chip", style="cyan", most=10),
-        Column("name", most=10),
-        Column("CPU", most=6),
+        Column("chip", style="cyan"),
+        Column("name"),
+        Column("CPU"),
         Column("GPU", is_number=True),
         Column("NE", is_number=True),
-        Column("NE peak", is_number=True),
-        Column("memory", is_number=True),
+        Column("NE TOPS", is_number=True),
+        Column("GB/s", is_number=True),
         Column("gen."),
-        Column("systems", most=22),
-        Column("devices", most=max(width - 86, 12)),
+        Column("systems"),
+        Column("devices", most=room, least=room),
     ]
-    screen.table(columns, [_row(chip, width) for chip in chips])
+    screen.table(columns, [_row(chip, room) for chip in chips])
     screen.line()
-    screen.line("CPU: performance + efficiency cores; peaks and bandwidths per second", "dim")
+    screen.line(
+        "CPU: performance + efficiency cores; TOPS: peak of the Neural Engine; GB/s: of the memory", "dim"
+    )
     return screen.text
 
 
-def _row(chip: Chip, width: int) -> tuple[str, ...]:
+def _row(chip: Chip, room: int) -> tuple[str, ...]:
     fast, slow = (chip.value(CPU, f"{kind}_cores") for kind in ("performance", "efficiency"))
     peak = chip.value(NEURAL_ENGINE, "peak_OPps")
     memory = chip.memory.get("bandwidth_Bps")
     systems = ", ".join(f"{platform} {first}+" for platform, first in chip.releases.items())
-    products = [product.name for product in chip.products]
-    listed = ", ".join(products[:2]) + (f" and {len(products) - 2} more" if len(products) > 2 else "")
     return (
         chip.id,
         chip.name,
         f"{_whole(fast)}+{_whole(slow)}" if fast and slow else "",
         _whole(chip.value(GPU, "cores")),
         _whole(chip.value(NEURAL_ENGINE, "cores")),
-        f"{format_count(peak)}OP" if peak else "",
-        format_bytes(memory[0].value) if memory else "",
+        f"{peak / 1e12:.3g}" if peak else "",
+        f"{memory[0].value / 1e9:.3g}" if memory else "",
         f"H{chip.neural_engine_generation}",
         systems,
-        listed if width >= 110 else (products[0] if products and width >= 90 else ""),
+        _products([product.name for product in chip.products], room),
     )
+
+
+def _products(names: Sequence[str], room: int) -> str:
+    """Returns as many names as there is room for, each in full, and the number of the others."""
+    for shown in range(len(names), 0, -1):
+        rest = f" and {len(names) - shown} more" if shown < len(names) else ""
+        if len(text := ", ".join(names[:shown]) + rest) <= room:
+            return text
+    return plural(len(names), "device") if names else ""
 
 
 def _whole(value: float | None) -> str:
@@ -73,36 +86,44 @@ def render_chip(chip: Chip, *, width: int = 100, color: bool = False) -> str:
     for title, facts in (*parts, ("Memory", chip.memory)):
         if facts:
             screen.heading(title)
-            columns = [Column("", style="cyan"), Column("", is_number=True), Column("", most=14), Column("")]
+            columns = [Column("", style="cyan"), Column("", is_number=True), Column(""), Column("")]
             screen.table(columns, _facts(facts))
     return screen.text
 
 
 def _facts(facts: Facts) -> list[tuple[str, ...]]:
     return [
-        (name if index == 0 else "", _amount(name, fact.value), fact.kind, _source(fact))
+        (_fact_name(name) if index == 0 else "", _amount(name, fact.value), fact.kind, _source(fact))
         for name, several in facts.items()
         for index, fact in enumerate(several)
     ]
+
+
+def _fact_name(name: str) -> str:
+    """Returns what a figure is called: `fp16 rate` for `fp16_FLOPps`."""
+    for ending, _, _, noun in _AMOUNTS:
+        if name.endswith(ending):
+            return f"{name.removesuffix(ending)}{noun}".replace("_", " ").replace("dram", "DRAM")
+    return name.replace("_", " ")
 
 
 def _source(fact: Fact) -> str:
     return f"{fact.source}{f' ({fact.note})' if fact.note else ''}"
 
 
-#: By the end of a name: the factor and the unit that people read.
+#: By the end of a name: the factor, the unit that people read, and what they call the figure.
 _AMOUNTS = (
-    ("_OPps", 1e-12, "TOPS"),
-    ("_FLOPps", 1e-12, "TFLOP/s"),
-    ("_Bps", 1e-9, "GB/s"),
-    ("_Hz", 1e-9, "GHz"),
-    ("_bytes", 1e-6, "MB"),
-    ("_s", 1e3, "ms"),
+    ("_OPps", 1e-12, "TOPS", " rate"),
+    ("_FLOPps", 1e-12, "TFLOP/s", " rate"),
+    ("_Bps", 1e-9, "GB/s", ""),
+    ("_Hz", 1e-9, "GHz", ""),
+    ("_bytes", 1e-6, "MB", ""),
+    ("_s", 1e3, "ms", ""),
 )
 
 
 def _amount(name: str, value: float) -> str:
-    for ending, factor, unit in _AMOUNTS:
+    for ending, factor, unit, _ in _AMOUNTS:
         if name.endswith(ending):
             return f"{value * factor:.4g} {unit}"
     return f"{value:g}"
@@ -114,10 +135,10 @@ def render_rates(table: RateTable, *, width: int = 100, color: bool = False) -> 
     screen.title(f"Rates of planned costs on {table.chip}, {table.os}")
     screen.line(table.name)
     columns = [
-        Column("class", style="cyan", most=28),
+        Column("class", style="cyan"),
         Column("backend"),
         Column("10⁹/s", is_number=True),
-        Column("interval"),
+        Column("interval", rank=1),
         Column("basis"),
         Column("from"),
     ]

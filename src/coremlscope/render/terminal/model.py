@@ -171,7 +171,7 @@ def _show_features(screen: Screen, features: tuple[FeatureSummary, ...], indent:
         if feature.flexibility:
             remarks.insert(0, f"allows {feature.flexibility}")
         rows.append((feature.name, feature.type, "; ".join(remarks)))
-    screen.table((Column("", most=name_width, style="cyan"), Column(""), Column("")), rows, indent)
+    screen.table((Column("", style="cyan"), Column(""), Column("")), rows, indent)
     _show_rest(screen, more, indent)
     for feature in listed:
         if feature.preprocessing:

@@ -237,7 +237,7 @@ def _show_ops(screen: Screen, view: PlanView, ops: Sequence[PlannedOp], list_ops
     wide = screen.width >= _WIDE
     columns = [
         *(Column(SHORT_UNIT_NAMES[unit], most=3, style="green") for unit in UNITS),
-        Column("operation", most=max(screen.width - (96 if wide else 58), 12)),
+        Column("operation", most=max(screen.width - (96 if wide else 58), 24)),
         Column("type", style="cyan", most=24 if wide else 20),
         Column("share", is_number=True),
         Column("planned", is_number=True),

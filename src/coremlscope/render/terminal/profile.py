@@ -172,11 +172,11 @@ def _show_kinds(screen: Screen, ops: OpTable, measurement: Measurement, what: st
     if rest:
         rows[_LISTED_KINDS:] = [total(plural(len(rest), "other kind"), rest)]
     columns = (
-        Column(what, most=max(12, screen.width - bar - 28), style="cyan"),
+        Column(what, style="cyan"),
         Column("count", is_number=True),
         Column("time", is_number=True),
         Column("share", is_number=True),
-        Column("", style="cyan"),
+        Column("", style="cyan", rank=1),
     )
     cells = [
         (
@@ -203,7 +203,7 @@ def _show_slowest(screen: Screen, ops: OpTable, measurement: Measurement, what: 
     columns = [
         Column("time", is_number=True),
         Column("share", is_number=True),
-        Column("first id", most=screen.width // 4, style="dim"),
+        Column("first id", most=40, least=24, style="dim"),
         Column(what, most=screen.width // 2, style="cyan"),
         Column("names", most=screen.width // 2),
         *([Column("FLOPs (declared)", is_number=True)] if screen.width >= _WIDE else []),

@@ -20,7 +20,7 @@ _EFFECTS = {
     "confirms": "was seen to run",
     "note": "notes",
 }
-_COLUMNS = (Column("rule", most=32), Column("statement"), Column("scope"), Column("confidence"))
+_COLUMNS = (Column("rule"), Column("statement"), Column("scope"), Column("confidence"))
 
 
 def render_rules(entries: Sequence[Entry], *, width: int, color: bool) -> str:

@@ -3,46 +3,17 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 
+from coremlscope.render.terminal.layout import GAP, Column, Layout, fit_columns
+from coremlscope.render.terminal.wrapping import wrap
 from coremlscope.render.words import shorten
 from coremlscope.units import escape_controls
 
-if TYPE_CHECKING:
-    from rich.console import RenderableType
-
 __all__ = ["Column", "Screen"]
 
-_HEADING, _LABEL, _QUIET = "bold", "dim", "dim"
-#: The space between two columns, and the smallest width of a shortened one.
-_GAP, _LEAST = 2, 8
-#: Longer words are broken where the screen is narrow.
-_LONGEST_WORD = 20
-
-
-@dataclass(frozen=True, slots=True)
-class Column:
-    """A column of a table.
-
-    Attributes:
-        title: Its heading.
-        is_number: Whether it is right-aligned.
-        most: Its largest width; longer texts are shortened in the middle, on narrow screens further. Columns
-            of text without a largest width wrap.
-        style: A style of rich.
-    """
-
-    title: str
-    is_number: bool = False
-    most: int | None = None
-    style: str = ""
-
-    @property
-    def wraps(self) -> bool:
-        """Returns whether long texts continue on the next line."""
-        return not self.is_number and self.most is None
+_TITLE, _HEADING, _LABEL, _QUIET = "bold cyan", "bold", "dim", "dim"
 
 
 class Screen:
@@ -78,20 +49,16 @@ class Screen:
 
     def line(self, text: str = "", style: str = "", indent: int = 0) -> None:
         """Prints a paragraph, wrapped if it is too long."""
-        from rich.text import Text
-
-        self._indented(Text(escape_controls(text, keep="\n"), style=style), indent)
+        for part in wrap(escape_controls(text, keep="\n"), self.width - indent):
+            self._print((" " * indent, ""), (part, style))
 
     def bullet(self, mark: str, text: str, hint: str = "", style: str = "") -> None:
         """Prints an indented paragraph after a mark, and below it a hint, which may have several lines."""
-        from rich.table import Table
-        from rich.text import Text
-
-        grid = Table.grid(padding=(0, 1))
-        grid.add_row(Text(mark, style=style), Text(escape_controls(text)))
-        for line in hint.splitlines():
-            grid.add_row("", Text(escape_controls(line), style=_QUIET))
-        self._indented(grid, 2)
+        inner = 2 + len(mark) + 1
+        for number, part in enumerate(wrap(escape_controls(text), self.width - inner)):
+            self._print(("  ", ""), (mark if number == 0 else " " * len(mark), style), (" " + part, ""))
+        if hint:
+            self.line(hint, _QUIET, inner)
 
     def cells(self, texts: Sequence[str], indent: int = 2) -> None:
         """Prints short texts in columns."""
@@ -104,134 +71,97 @@ class Screen:
 
     def title(self, text: str, quiet: str = "") -> None:
         """Prints the title of the screen."""
-        from rich.text import Text
-
-        title = _fit(escape_controls(text), self.width)
-        self._console.print(Text.assemble((title, "bold cyan"), (escape_controls(quiet), _QUIET)))
+        self._titled(_fit(escape_controls(text), self.width), escape_controls(quiet), _TITLE)
 
     def heading(self, text: str, quiet: str = "") -> None:
         """Prints a heading with a remark."""
-        from rich.text import Text
+        self._print()
+        self._titled(escape_controls(text), f"  {escape_controls(quiet)}" if quiet else "", _HEADING)
 
-        remark = f"  {escape_controls(quiet)}" if quiet else ""
-        self._console.print()
-        self._console.print(Text.assemble((escape_controls(text), _HEADING), (remark, _QUIET)))
+    def _titled(self, title: str, remark: str, style: str) -> None:
+        rest = len(title)
+        for part in wrap(title + remark, self.width):
+            self._print((part[:rest], style), (part[rest:], _QUIET))
+            rest = max(0, rest - len(part))
 
     def pairs(self, rows: Iterable[tuple[str, str]], indent: int = 0) -> None:
         """Prints labels and values; rows without a value are omitted."""
-        from rich.table import Table
-
-        table = Table.grid(padding=(0, 2))
-        table.add_column(style=_LABEL, no_wrap=True)
-        table.add_column(overflow="fold")
-        present = [(label, value) for label, value in rows if value]
+        present = [
+            (escape_controls(label), escape_controls(value, keep="\n")) for label, value in rows if value
+        ]
+        widest = max((len(label) for label, _ in present), default=0)
         for label, value in present:
-            table.add_row(escape_controls(label), escape_controls(value, keep="\n"))
-        if present:
-            self._indented(table, indent)
+            for number, part in enumerate(wrap(value, self.width - indent - widest - GAP)):
+                shown = (label if number == 0 else "").ljust(widest + GAP)
+                self._print((" " * indent + shown, _LABEL), (part, ""))
 
     def table(self, columns: Sequence[Column], rows: Sequence[Sequence[str]], indent: int = 2) -> None:
         """Prints a table without rules. Columns without any content are omitted.
 
-        If the screen is too narrow, each row becomes a short list: numbers are never cut.
+        See `fit_columns` for what happens on a narrow screen; columns that are left out are named.
         """
         kept = [i for i in range(len(columns)) if any(row[i] for row in rows)]
         shown = [replace(columns[i], title=escape_controls(columns[i].title)) for i in kept]
         cells = [[escape_controls(row[i]) for i in kept] for row in rows]
-        widths = _fit_columns(shown, cells, self.width - indent - _GAP * (len(kept) - 1))
-        if widths is None:
-            self._list(shown, cells, indent)
-        else:
-            self._grid(shown, cells, widths, indent)
+        layout = fit_columns(shown, cells, self.width - indent)
+        for parts in _table_lines(shown, cells, layout, self.width - indent):
+            self._print((" " * indent, ""), *parts)
+        names = [shown[i].title for i in layout.left_out if shown[i].title]
+        if names:
+            self.line(f"left out at {self.width} columns: {', '.join(names)}", _QUIET, indent)
 
-    def _grid(
-        self, columns: Sequence[Column], rows: Sequence[Sequence[str]], widths: Sequence[int], indent: int
-    ) -> None:
-        from rich.table import Table
+    def _print(self, *parts: tuple[str, str]) -> None:
+        """Prints one line, of texts with their styles."""
+        from rich.text import Text
 
-        table = Table(box=None, padding=(0, _GAP, 0, 0), header_style=_LABEL, pad_edge=False)
-        for column, width in zip(columns, widths, strict=True):
-            table.add_column(
-                column.title,
-                justify="right" if column.is_number else "left",
-                no_wrap=not column.wraps,
-                overflow="fold",
-                style=column.style,
-                width=width,
-            )
-        for row in rows:
-            table.add_row(
-                *(
-                    cell if column.wraps else _fit(cell, width)
-                    for column, cell, width in zip(columns, row, widths, strict=True)
-                )
-            )
-        table.show_header = any(column.title for column in columns)
-        self._indented(table, indent)
-
-    def _list(self, columns: Sequence[Column], rows: Sequence[Sequence[str]], indent: int) -> None:
-        """Prints rows of a table that is too wide: a name, and below it the other cells with their titles."""
-        leads = [
-            i
-            for i, column in enumerate(columns)
-            if column.wraps or (column.most is not None and column.most > _LEAST)
-        ]
-        lead = leads[0] if leads else 0
-        for row in rows:
-            if row[lead]:
-                self.line(_fit(row[lead], self.width - indent), columns[lead].style, indent)
-            others = [i for i in range(len(columns)) if row[i] and i != lead]
-            parts = [_titled(columns[i], row[i], i == others[-1]) for i in others]
-            if parts:
-                self.line("".join(parts), indent=indent + 2)
-
-    def _indented(self, table: RenderableType, indent: int) -> None:
-        from rich.padding import Padding
-
-        self._console.print(Padding(table, (0, 0, 0, indent)))
+        self._console.print(Text.assemble(*parts), no_wrap=True, crop=False, overflow="ignore")
 
 
-def _titled(column: Column, cell: str, is_last: bool) -> str:
-    """Formats a cell of a row that is printed as a list."""
-    if column.title or is_last:
-        return f"{column.title} {cell}".strip() + ("" if is_last else ", ")
-    return f"{cell}: "
+#: A line of a table: texts with their styles.
+_Line = Sequence[tuple[str, str]]
 
 
-def _fit_columns(columns: Sequence[Column], rows: Sequence[Sequence[str]], free: int) -> Sequence[int] | None:
-    """Returns the width of each column so that all fit into `free`; None if they cannot.
+def _table_lines(
+    columns: Sequence[Column], rows: Sequence[Sequence[str]], layout: Layout, width: int
+) -> Iterator[_Line]:
+    """Yields the lines of a table."""
+    if any(columns[i].title for i in layout.widths):
+        titles = [column.title for column in columns]
+        yield from _row_lines(columns, titles, layout, _LABEL)
+    for row in rows:
+        yield from _row_lines(columns, row, layout)
+        for i in layout.below:
+            if row[i]:
+                title = f"{columns[i].title}: " if columns[i].title else ""
+                for text in wrap(title + row[i], max(width - 4, 8)):
+                    yield [(f"    {text}", columns[i].style)]
 
-    Columns that wrap become narrower first, down to their longest word, then those that are shortened.
-    """
+
+def _row_lines(
+    columns: Sequence[Column], cells: Sequence[str], layout: Layout, style: str | None = None
+) -> Iterator[_Line]:
+    """Yields the lines of a row: one, or more where a cell wraps."""
     from rich.cells import cell_len
 
-    widths, least = [], []
-    for i, column in enumerate(columns):
-        texts = (column.title, *(row[i] for row in rows))
-        width = max(map(cell_len, texts))
-        if column.most is not None:
-            width = max(min(width, column.most), cell_len(column.title))
-        widths.append(width)
-        if column.wraps:
-            words = (word for text in texts for word in text.split())
-            least.append(min(max(map(cell_len, words), default=0), _LONGEST_WORD))
-        else:
-            least.append(width if column.most is None else min(width, _LEAST))
-    for wraps in (True, False):
-        while sum(widths) > free:
-            shrinkable = [i for i, c in enumerate(columns) if c.wraps == wraps and widths[i] > least[i]]
-            if not shrinkable:
-                break
-            widths[max(shrinkable, key=widths.__getitem__)] -= 1
-    return widths if sum(widths) <= free else None
+    parts = {
+        i: wrap(cells[i], width) if columns[i].wraps else [_fit(cells[i], width)]
+        for i, width in layout.widths.items()
+    }
+    for number in range(max(map(len, parts.values()))):
+        line: list[tuple[str, str]] = []
+        for i, width in layout.widths.items():
+            part = parts[i][number] if number < len(parts[i]) else ""
+            blanks = " " * (width - cell_len(part))
+            line.append((" " * GAP if line else "", ""))
+            text = blanks + part if columns[i].is_number else part + blanks
+            line.append((text, columns[i].style if style is None else style))
+        yield line
 
 
-def _fit(text: str, most: int | None) -> str:
+def _fit(text: str, most: int) -> str:
     """Shortens text to a number of terminal columns; some characters take two."""
     from rich.cells import cell_len
 
-    if most is None:
-        return text
     width = most
     while cell_len(fitted := shorten(text, width)) > most:
         width -= 1

@@ -15,15 +15,13 @@ __all__ = ["show_stage_timings", "show_stages"]
 
 #: Features of a stage, and stages, that are listed; the rest is counted.
 _LISTED_FEATURES, _LISTED = 4, 20
-#: Columns that the numbers in the table of times take, and the gaps between them.
-_NUMBERS_WIDTH = 48
 
 
 def show_stages(screen: Screen, stages: Sequence[StageSummary]) -> None:
     """Prints each stage: one line, and below it what else its file holds."""
     screen.heading("Stages", f"{len(stages)}, one after the other")
     columns = (
-        Column("", most=max(12, screen.width // 4), style="cyan"),
+        Column("", style="cyan"),
         Column("type", most=28),
         Column("operations", is_number=True),
         Column("parameters", is_number=True),
@@ -57,10 +55,9 @@ def show_stage_timings(screen: Screen, stages: Sequence[StageTiming]) -> None:
     if not stages:
         return
     screen.heading("Stages", f"measured in predictions of all {plural(len(stages), 'stage')}, medians")
-    name_width = min(max(len(stage.name) for stage in stages), screen.width // 5)
     columns = [
-        Column("stage", most=name_width, style="cyan"),
-        Column("type", most=max(10, screen.width - name_width - _NUMBERS_WIDTH)),
+        Column("stage", style="cyan"),
+        Column("type"),
         *(Column(title.removesuffix(">"), is_number=True) for title in STAGE_TITLES[2:]),
     ]
     screen.table(columns, stage_rows(stages))

@@ -1,0 +1,140 @@
+"""How a table is fitted to a screen: which columns are narrowed, printed below their rows, or left out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass, replace
+
+__all__ = ["GAP", "Column", "Layout", "fit_columns"]
+
+#: The space between two columns.
+GAP = 2
+#: The smallest width of a shortened column, of a column that wraps, and of the labels of rows.
+_LEAST, _LEAST_WRAPPED, _LEAST_LABEL = 16, 20, 22
+#: Longer words are broken where the screen is narrow.
+_LONGEST_WORD = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of a table.
+
+    Attributes:
+        title: Its heading.
+        is_number: Whether it is right-aligned. Numbers are never shortened.
+        most: Its largest width; longer texts are shortened in the middle. Columns of text without a largest
+            width wrap.
+        least: The width to which texts are shortened on narrow screens; None for the usual one.
+        rank: Where not all columns fit, those with the highest rank are left out first, and of several
+            with the same rank the last.
+        style: A style of rich.
+    """
+
+    title: str
+    _: KW_ONLY
+    is_number: bool = False
+    most: int | None = None
+    least: int | None = None
+    rank: int = 0
+    style: str = ""
+
+    @property
+    def wraps(self) -> bool:
+        """Returns whether long texts continue on the next line."""
+        return not self.is_number and self.most is None
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Where the columns of a table go.
+
+    Attributes:
+        widths: The width of each column that is printed, by its index.
+        below: The indices of columns that are printed below their rows.
+        left_out: The indices of columns that are not printed.
+    """
+
+    widths: dict[int, int]
+    below: tuple[int, ...]
+    left_out: tuple[int, ...]
+
+
+def fit_columns(columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int) -> Layout:
+    """Fits a table to a width.
+
+    Columns of text become narrower first, down to a width that can be read. If that is not enough, long texts
+    are printed below their rows, and then columns are left out: those of the highest rank first, of several
+    with the same rank the last. The labels of rows are never left out.
+
+    Args:
+        columns: The columns.
+        rows: The cells of each row.
+        width: The number of columns of the terminal.
+    """
+    lead = _label(columns)
+    columns = [_as_label(column) if i == lead else column for i, column in enumerate(columns)]
+    widest = [_widest(column, [row[i] for row in rows]) for i, column in enumerate(columns)]
+    least = [_narrowest(column, widest[i], [row[i] for row in rows]) for i, column in enumerate(columns)]
+    shown, below, left_out = list(range(len(columns))), list[int](), list[int]()
+
+    def excess(widths: Sequence[int]) -> int:
+        return sum(widths[i] for i in shown) + GAP * (len(shown) - 1) - width
+
+    for i in sorted(shown, key=lambda i: -widest[i]):
+        if excess(least) > 0 and i != lead and columns[i].wraps and widest[i] > _LEAST_WRAPPED:
+            shown.remove(i)
+            below.append(i)
+    for i in sorted(shown, key=lambda i: (-columns[i].rank, -i)):
+        if excess(least) > 0 and i != lead:
+            shown.remove(i)
+            left_out.append(i)
+    widths = list(widest)
+    for group in (
+        [i for i in shown if i != lead and columns[i].wraps],
+        [i for i in shown if i != lead and not columns[i].wraps],
+        [lead],
+    ):
+        while (over := excess(widths)) > 0:
+            shrinkable = [i for i in group if widths[i] > least[i]]
+            if not shrinkable:
+                break
+            longest = max(shrinkable, key=widths.__getitem__)
+            others = max((widths[i] for i in shrinkable if i != longest), default=0)
+            widths[longest] = max(least[longest], widths[longest] - over, min(others, widths[longest] - 1))
+    if excess(widths) > 0:  # the label alone is too wide
+        widths[lead] = max(1, widths[lead] - excess(widths))
+    return Layout({i: widths[i] for i in shown}, tuple(sorted(below)), tuple(sorted(left_out)))
+
+
+def _label(columns: Sequence[Column]) -> int:
+    """Returns the index of the column that names the rows: the first one with texts of any length."""
+    names = (i for i, column in enumerate(columns) if column.wraps or (column.most or 0) > 3)
+    return next(names, 0)
+
+
+def _as_label(column: Column) -> Column:
+    """Returns a column whose texts are shortened less."""
+    if column.most is None:
+        return column
+    least = _LEAST_LABEL if column.least is None else column.least
+    return replace(column, most=max(column.most, least), least=least)
+
+
+def _widest(column: Column, cells: Sequence[str]) -> int:
+    from rich.cells import cell_len
+
+    width = max(map(cell_len, cells), default=0)
+    if column.most is not None:
+        width = min(width, column.most)
+    return max(width, cell_len(column.title))
+
+
+def _narrowest(column: Column, widest: int, cells: Sequence[str]) -> int:
+    from rich.cells import cell_len
+
+    if column.is_number:
+        return widest
+    if not column.wraps:
+        return min(widest, _LEAST if column.least is None else column.least)
+    words = (cell_len(word) for text in cells for word in text.split())
+    return min(widest, max(_LEAST_WRAPPED, min(max(words, default=0), _LONGEST_WORD)))
