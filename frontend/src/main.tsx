@@ -11,6 +11,7 @@ import "./styles/base.css";
 import "./styles/parts.css";
 import "./styles/answers.css";
 import "./styles/layers.css";
+import "./styles/detail.css";
 import "./styles/summaries.css";
 import "./styles/drawings.css";
 import "./styles/server.css";

@@ -17,6 +17,7 @@ import type {
   Profile,
   ProfileForm,
 } from "./data/schema";
+import { holdPosition } from "./ui/hold";
 
 /** Everything that the views of one result share. Every part of a profile may be absent. */
 export interface Report {
@@ -79,7 +80,7 @@ export function ReportProvider(props: { result: ProfileForm | ModelForm; childre
     return readAddress(location.search, targets, (id) => ids.has(id));
   }, [result, targets]);
   const [chosen, choose] = useState<{ target: Target | null; wanted: ComputeUnits }>({ target: opened.target, wanted: opened.setting });
-  const [selected, select] = useState<string | null>(opened.selected);
+  const [selected, setSelected] = useState<string | null>(opened.selected);
   const [filter, setFilter] = useState<Filter>(opened.filter);
   const { target, wanted } = chosen;
   const setting = target && !target.settings.includes(wanted) ? (target.settings[0] ?? wanted) : wanted;
@@ -114,9 +115,12 @@ export function ReportProvider(props: { result: ProfileForm | ModelForm; childre
     chooseMeasurement,
     chooseTarget: (one, setting) => choose({ target: one, wanted: setting ?? wanted }),
     selected,
-    select,
+    select: (id) => {
+      holdPosition();
+      setSelected(id);
+    },
     showOp: (id) => {
-      select(id);
+      setSelected(id);
       goToLayers();
     },
     filter,

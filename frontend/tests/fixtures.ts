@@ -30,6 +30,13 @@ export function first<T>(list: readonly T[] | undefined): T {
 export const goldenPlan = (): Plan => first(goldenProfile().plans);
 export const goldenMeasurement = (): Measurement => first(goldenProfile().measurements);
 
+const NO_DETAILS: OpTable["details"] = {
+  signatures: [],
+  signature: [],
+  arguments: [],
+  weights: { kinds: [], name: [], kind: [], stored_bytes: [], looked_at: [], least: [], greatest: [], histogram: [] },
+};
+
 /** An op table with one column entry for each id; `columns` replaces what a test is about. */
 export function opTable(ids: readonly string[], columns: Partial<OpTable> = {}): OpTable {
   return {
@@ -48,6 +55,7 @@ export function opTable(ids: readonly string[], columns: Partial<OpTable> = {}):
     layer_type: ids.map(() => null),
     inputs: ids.map(() => null),
     live_bytes: ids.map(() => null),
+    details: NO_DETAILS,
     ...columns,
   };
 }

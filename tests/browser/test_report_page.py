@@ -167,6 +167,46 @@ def test_numbers_of_layers_equal_the_data(drive: Drive, tmp_path: Path) -> None:
     assert first["Why not on a faster unit"] == plan.reasons[0].text
 
 
+def test_the_panel_says_what_the_data_say(drive: Drive, tmp_path: Path) -> None:
+    profile = large_profile(300)
+    ids = ("main/10", "main/11", "main/0")
+    seen = drive("panel", write(tmp_path, profile), *ids)
+    assert seen["complaints"] == []
+    plan, estimate, ops = profile.plans[0], profile.estimates[0], profile.ops
+    weights = ops.details.weights
+    for id_, panel in zip(ids, seen["panels"], strict=True):
+        row = ops.id.index(id_)
+        assert panel["title"] == ops.name[row]
+        kernel = estimate.kernel_s[row // 2]
+        part = format_share(kernel / estimate.latency.value)
+        assert f"{format_duration(kernel)}, {part} of the latency for 2 operations together" in panel["text"]
+        assert panel["costs"] == [
+            f"{name} {format_duration((column[row] or 0) / 1e3)}"
+            for name, column in plan.cost_ms.items()
+            if column[row] is not None
+        ]
+        signature = ops.details.signatures[ops.details.signature[row]]
+        assert panel["attributes"] == [" ".join(pair) for pair in signature.attributes]
+        assert ops.name[row + 1] in panel["outputs"]
+        assert (f"value_{row - 1}" if row else "image") in panel["inputs"]
+        given = dict(zip(signature.parameters, ops.details.arguments[row], strict=True))
+        assert f"x = {f'value_{row - 1}' if row else 'image'}" in panel["mil"]
+        assert panel["mil"].startswith(f"{ops.outputs[row][0]} value_{row} = {ops.type[row]}(")
+        if "weight" in given:
+            place = -1 - given["weight"]
+            least, greatest = f"{weights.least[place]:g}", f"{weights.greatest[place]:g}"
+            assert weights.name[place] in panel["weights"]
+            assert f"{least} to {greatest}".replace("-", "−") in panel["weights"]
+            assert panel["bars"] == len(weights.histogram[place])
+        else:
+            assert panel["weights"] == ""
+        reasons = [plan.reasons[index] for index in plan.why[row]]
+        assert panel["sources"] == [f"{one.confidence}: {one.source}" for one in reasons]
+    # A click on a point of the roofline opens the panel where the reader is.
+    assert seen["inPlace"]["panel"]
+    assert abs(seen["inPlace"]["moved"]) < 2
+
+
 def test_hostile_names_stay_text(drive: Drive, tmp_path: Path) -> None:
     profile = large_profile(20, name=HOSTILE + "{index}")
     model = dataclasses.replace(profile.model, path=f"models/{HOSTILE}.mlpackage", description=HOSTILE)

@@ -6,10 +6,10 @@ import dataclasses
 
 import pytest
 
-from coremlscope.results.operations import OpRow, OpTable
+from coremlscope.results.operations import OpDetails, OpRow, OpTable, Signature, WeightKind, WeightTable
 from tests.support.profiles import small_ops
 
-COLUMNS = [column.name for column in dataclasses.fields(OpTable)]
+COLUMNS = list(OpTable.columns())
 
 
 def test_rows_there_and_back() -> None:
@@ -60,3 +60,51 @@ def test_what_is_not_known_has_a_default() -> None:
         None,
         True,
     )
+
+
+WEIGHTS = WeightTable(
+    kinds=(WeightKind(type="tensor<fp16, [2]>", storage="fp16"),),
+    name=("w",),
+    kind=(0,),
+    stored_bytes=(4,),
+    looked_at=(0,),
+    least=(None,),
+    greatest=(None,),
+    histogram=((),),
+)
+
+
+def detailed(**changes: object) -> OpTable:
+    """One operation that adds a weight to an input."""
+    row = OpRow(id="main/1", type="add", name="a", function="main", outputs=("",), output_names=("a",))
+    details = OpDetails(
+        signatures=(Signature(parameters=("x", "y")),),
+        signature=(0,),
+        arguments=(("in", -1),),
+        weights=WEIGHTS,
+    )
+    return dataclasses.replace(OpTable.of([row]), details=dataclasses.replace(details, **changes))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"signature": (0, 0), "arguments": ((), ())}, "do not have 1 rows"),
+        ({"arguments": ()}, "do not match their signatures"),
+        ({"signature": (1,)}, "signature that is out of range"),
+        ({"arguments": (("in",),)}, "do not match its parameters"),
+        ({"arguments": (("in", -2),)}, "argument that is out of range"),
+        ({"arguments": (("in", 1),)}, "argument that is out of range"),
+    ],
+)
+def test_details_that_contradict_the_table_are_refused(changes: dict[str, object], message: str) -> None:
+    assert len(detailed()) == 1
+    with pytest.raises(ValueError, match=message):
+        detailed(**changes)
+
+
+def test_columns_of_weights_are_equally_long() -> None:
+    with pytest.raises(ValueError, match="differ in length"):
+        dataclasses.replace(WEIGHTS, name=())
+    with pytest.raises(ValueError, match="kind that is out of range"):
+        dataclasses.replace(WEIGHTS, kind=(1,))

@@ -8,7 +8,7 @@ from coremlscope.devices import ComputeUnit, ComputeUnits
 from coremlscope.figures import Figure
 from coremlscope.results.estimate import Bound, Estimate, Kernel
 from coremlscope.results.measurement import Group, Status
-from coremlscope.results.operations import OpRow, OpTable
+from coremlscope.results.operations import OpDetails, OpRow, OpTable, Signature, WeightKind, WeightTable
 from coremlscope.results.plan import FunctionCost, Plan, Reason, SettingPlan
 from coremlscope.results.profile import Profile
 from tests.support.profiles import small_measurement, small_profile
@@ -41,6 +41,7 @@ def large_profile(count: int, *, name: str = "model.layers.{layer}.block.{index}
             name=name.format(layer=i // 24, index=i),
             function="main",
             outputs=(f"tensor<fp16, [1, {i % 512 + 1}, 64]>",),
+            output_names=(f"value_{i}",),
             flops=1000 * i,
             read_bytes=640,
             written_bytes=640,
@@ -72,11 +73,41 @@ def large_profile(count: int, *, name: str = "model.layers.{layer}.block.{index}
     best = _best(count)
     return dataclasses.replace(
         small_profile(),
-        ops=OpTable.of(rows),
+        ops=dataclasses.replace(OpTable.of(rows), details=_details(count)),
         measurements=(measured,),
         plans=(_plan(count, best),),
         kernels=tuple(Kernel(rows[2 * k].name, "linear", (2 * k, 2 * k + 1)) for k in range(pairs)),
         estimates=tuple(_estimate(setting, column) for setting, column in best.items()),
+    )
+
+
+def _details(count: int) -> OpDetails:
+    """Every operation reads the one before it; two of three also read a weight of their own."""
+    weighted = [i for i in range(count) if i % 3]
+    places = {i: place for place, i in enumerate(weighted)}
+    number = len(weighted)
+    return OpDetails(
+        signatures=(
+            Signature(parameters=("x",), attributes=(("axes", "[-1]"), ("epsilon", "1e-05"))),
+            Signature(parameters=("weight", "x"), attributes=(("strides", "[1, 1]"),)),
+        ),
+        signature=tuple(int(i in places) for i in range(count)),
+        arguments=tuple(
+            (*((-1 - places[i],) if i in places else ()), i - 1 if i else "image") for i in range(count)
+        ),
+        weights=WeightTable(
+            kinds=(
+                WeightKind(type="tensor<fp16, [8, 4]>", storage="fp16"),
+                WeightKind(type="tensor<fp16, [64, 4]>", storage="LUT 4-bit"),
+            ),
+            name=tuple(f"encoder_layers_{i // 24}_block_{i}_weight" for i in weighted),
+            kind=tuple(i % 2 for i in weighted),
+            stored_bytes=tuple(64 * (i % 3) for i in weighted),
+            looked_at=(32,) * number,
+            least=tuple(-0.5 - i for i in weighted),
+            greatest=tuple(0.25 + i for i in weighted),
+            histogram=((), (1, 2, 3, 997, *(0,) * 12)) * (number // 2) + ((),) * (number % 2),
+        ),
     )
 
 

@@ -12,6 +12,7 @@ from coremlscope.findings import Finding
 from coremlscope.measure.partial import explain_partial
 from coremlscope.results.measurement import Conditions, Fp16Ranges, Phase, Settings, StageTiming
 from coremlscope.results.model import ModelSummary, StageSummary
+from coremlscope.results.operations import OpDetails, Signature, WeightKind, WeightTable
 from coremlscope.results.plan import Plan
 from coremlscope.results.profile import Profile
 from coremlscope.results.recording import (
@@ -226,7 +227,37 @@ def _every_field() -> Profile:
         weights_bytes=2000,
     )
     model = dataclasses.replace(small_summary(), stages=(stage,), facts=(("trees", "3"),))
-    return dataclasses.replace(small_profile(), model=model, measurements=(measured,))
+    profile = small_profile()
+    ops = dataclasses.replace(profile.ops, details=_small_details())
+    return dataclasses.replace(profile, model=model, ops=ops, measurements=(measured,))
+
+
+def _small_details() -> OpDetails:
+    """The arguments of the six operations of the sample."""
+    return OpDetails(
+        signatures=(
+            Signature(parameters=("x",), attributes=(("y", "2"),)),
+            Signature(parameters=("x",), attributes=(("dtype", '"fp16"'),)),
+            Signature(parameters=("bias", "weight", "x"), attributes=(("strides", "[2, 2]"),)),
+            Signature(parameters=("weight", "x")),
+        ),
+        signature=(0, 1, 2, 0, 3, -1),
+        arguments=(("image",), (0,), (-2, -1, 1), (2,), (-3, 3), ()),
+        weights=WeightTable(
+            kinds=(
+                WeightKind(type="tensor<fp16, [16, 3, 3, 3]>", storage="fp16"),
+                WeightKind(type="tensor<fp16, [16]>", storage="fp16"),
+                WeightKind(type="tensor<fp16, [10, 1280]>", storage="LUT 4-bit"),
+            ),
+            name=("stem_weight", "stem_bias", "classifier_weight"),
+            kind=(0, 1, 2),
+            stored_bytes=(864, 32, 6432),
+            looked_at=(432, 16, 6400),
+            least=(-0.5, 0.25, -1.5),
+            greatest=(0.75, 0.25, 1.0),
+            histogram=((), (), (1, 0, 9, 40, 90, 160, 200, 180, 120, 90, 60, 30, 15, 4, 1, 1)),
+        ),
+    )
 
 
 def _old_version() -> Profile:

@@ -7,7 +7,7 @@ import { ALLOWED, UNIT_NAMES } from "./words";
 export type Mark = "runs" | "may" | "can" | "cannot" | "unknown" | "barred";
 
 /** Why an operation does not run on a unit, or what would help where it runs. */
-export type Remedy = Pick<Reason, "unit" | "rule" | "text" | "fix">;
+export type Remedy = Pick<Reason, "unit" | "rule" | "text" | "fix"> & Partial<Pick<Reason, "confidence" | "source">>;
 
 /** The rule id of a reason that states the cost of a detour. */
 export const COST_RULE = "plan-cost";

@@ -770,6 +770,22 @@ export interface NodeTiming {
   origin: Origin;
 }
 
+/** The arguments of operations; empty in profiles of older versions and where only names are known. */
+export interface OpDetails {
+  /** All distinct parameters of operations. */
+  signatures: Signature[];
+  /** The signature of each row of the op table; -1 where it is not known. */
+  signature: number[];
+  /**
+   * What is given for each parameter of the signature. A number of 0 or more is a result, counted through all `output_names` of the op
+   * table; a negative number `-1 - i` is weight `i`; a text is the name of an input of the function or of the block that contains the
+   * operation.
+   */
+  arguments: (number | string)[][];
+  /** The weights. */
+  weights: WeightTable;
+}
+
 /** A column for each property of all operations except constants, nested ones included. */
 export interface OpTable {
   /** Stable ids, in program order. */
@@ -799,6 +815,8 @@ export interface OpTable {
   inputs: (number[] | null)[];
   /** Bytes of all tensors that are alive while it runs, by their declared types; see `describe.dataflow.Flow`. */
   live_bytes: (number | null)[];
+  /** The arguments of the operations. */
+  details: OpDetails;
 }
 
 /** How far an output of a variant is from that of the original, over all samples. */
@@ -1109,6 +1127,14 @@ export interface Settings {
    * range is recorded.
    */
   precision: Precision;
+}
+
+/** The parameters of an operation. Operations with equal parameters share one. */
+export interface Signature {
+  /** The parameters that values or weights are given for, in alphabetical order; once per argument. */
+  parameters: string[];
+  /** Pairs of parameter and constant, as text: `strides` and `[1, 1]`. */
+  attributes: [string, string][];
 }
 
 /** A line of a program that made a call. */
@@ -1503,6 +1529,40 @@ export interface WeightGroup {
   parameters: number;
   /** Bytes in the file, scales and tables included. */
   nbytes: number;
+}
+
+/** The type of weights and how they are stored. */
+export interface WeightKind {
+  /** The element type and shape, as operations see it. */
+  type: string;
+  /** `fp16`, `LUT 4-bit`. */
+  storage: string;
+}
+
+/** A column for each property of the weights that operations read. */
+export interface WeightTable {
+  /** All distinct kinds. */
+  kinds: WeightKind[];
+  /** The author's names; empty where the file has none. */
+  name: string[];
+  /** The kind of each weight. */
+  kind: number[];
+  /** Bytes in the file. */
+  stored_bytes: number[];
+  /**
+   * The number of values that the range and the histogram are taken from, evenly spaced if it is less than the number of elements; 0 where
+   * no values were read.
+   */
+  looked_at: number[];
+  /** The smallest finite value, to four digits; null where no values were read. */
+  least: (number | null)[];
+  /** The greatest finite value, to four digits. */
+  greatest: (number | null)[];
+  /**
+   * Thousandths of the values in 16 intervals of equal width from the smallest to the greatest; 1 for less than a thousandth. Empty where
+   * no values were read, and for short weights.
+   */
+  histogram: number[][];
 }
 
 /** The plan again under a hypothesis about operations that are not on the fastest unit. */

@@ -5,6 +5,7 @@ import { type Report, ReportProvider, useReport } from "../report";
 import { TopBar } from "../ui/topbar";
 import { Agreements } from "../views/agreement";
 import { BusyUnits } from "../views/busy";
+import { OperationPanel } from "../views/detail";
 import { EnergyUse } from "../views/energy";
 import { EstimateTerms } from "../views/estimate";
 import { Findings } from "../views/findings";
@@ -105,6 +106,7 @@ function Views(props: { back: ComponentChildren; chips: readonly [string, string
           <view.view key={view.id} />
         ))}
       </main>
+      <OperationPanel />
     </>
   );
 }

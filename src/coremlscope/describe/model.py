@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from coremlscope.classical import CLASSICAL_TYPES
+from coremlscope.describe.arguments import ArgumentLister, Scope
 from coremlscope.describe.dataflow import Flow, trace_dataflow
 from coremlscope.describe.labels import find_labels
 from coremlscope.describe.layers import describe_assumptions
@@ -63,6 +64,7 @@ def describe_model(
     *,
     function: str | None = None,
     list_ops: bool = False,
+    reads_weights: bool = False,
 ) -> ModelSummary:
     """Describes a model.
 
@@ -71,6 +73,7 @@ def describe_model(
         shapes: Shapes of inputs of the function, instead of the defaults; FLOPs and bytes follow them.
         function: The function to put first, instead of the default one.
         list_ops: Lists every operation of that function.
+        reads_weights: Summarises the values of the weights of these operations.
 
     Raises:
         InputError: A shape is not allowed.
@@ -108,7 +111,9 @@ def describe_model(
         missing_weights=tuple(file.name for file in model.weight_files if file.size is None),
         facts=(*describe_external(model), *describe_assumptions(model)),
         absent=why_absent(model),
-        ops=list_operations(model, shapes, functions=[first]) if list_ops else OpTable(),
+        ops=list_operations(model, shapes, functions=[first], reads_weights=reads_weights)
+        if list_ops
+        else OpTable(),
     )
 
 
@@ -117,6 +122,7 @@ def list_operations(
     shapes: Mapping[str, Sequence[int]] | None = None,
     *,
     functions: Sequence[str] = (),
+    reads_weights: bool = False,
 ) -> OpTable:
     """Lists all operations of functions, or of all stages of a pipeline, except constants.
 
@@ -126,30 +132,33 @@ def list_operations(
         model: The model. Weights may be absent.
         shapes: Shapes of inputs of the first of the functions, instead of the defaults.
         functions: The functions; the default one if empty. Not applicable to pipelines.
+        reads_weights: Summarises the values of weights, if their files are there.
 
     Raises:
         InputError: A shape is not allowed.
         UsageError: The model has no such function.
     """
+    lister = ArgumentLister()
     if program_of(model) is not None:
         names = list(functions) or [model.description.default]
         rows = [
             row
             for index, name in enumerate(names)
-            for row in _list_ops(bind_model(model, name, None if index else shapes).graph, name)
+            for row in _list_ops(bind_model(model, name, None if index else shapes).graph, name, lister)
         ]
     elif isinstance(model.content, Pipeline):
         stages = bind_stages(model, shapes)
         passed = trace_stages(stages)
-        listed = (row for stage in stages for row in _list_stage(stage))
+        listed = (row for stage in stages for row in _list_stage(stage, lister))
         rows = [(row, (*passed.get(row.id, ()), *makers)) for row, makers in listed]
     else:
         rows = []
     places = {row.id: place for place, (row, _) in enumerate(rows)}
-    return OpTable.of(
+    table = OpTable.of(
         replace(row, inputs=tuple(places[maker] for maker in makers if maker in places))
         for row, makers in rows
     )
+    return replace(table, details=lister.details(reads_weights=reads_weights))
 
 
 def _first_function(model: Model, function: str | None) -> str:
@@ -181,11 +190,12 @@ def _merged(whole: FunctionSummary, stages: Sequence[BoundStage]) -> FunctionSum
 _Listed = tuple[OpRow, tuple[str, ...]]
 
 
-def _list_stage(bound: BoundStage) -> Iterator[_Listed]:
+def _list_stage(bound: BoundStage, lister: ArgumentLister) -> Iterator[_Listed]:
     """Yields the operations of a stage; a stage that cannot be run, or is not read, is a single row."""
     stage = bound.stage
     if bound.bound is not None:
-        yield from _list_ops(bound.bound.graph, stage_key(stage.name, bound.bound.function.graph.name))
+        key = stage_key(stage.name, bound.bound.function.graph.name)
+        yield from _list_ops(bound.bound.graph, key, lister)
         return
     id_ = row_id(stage)
     outputs = tuple(describe_feature(feature.type) for feature in stage.description.outputs)
@@ -193,6 +203,7 @@ def _list_stage(bound: BoundStage) -> Iterator[_Listed]:
     row = OpRow(
         id=id_, type=stage.model.kind, name=stage.name, function=id_, outputs=outputs, output_names=names
     )
+    lister.add_unknown(len(names))
     yield row, ()
 
 
@@ -328,14 +339,22 @@ def _is_unknown(op_type: str) -> bool:
     return op_type not in OPS and op_type not in CLASSICAL_TYPES and op_type != "const"
 
 
-def _list_ops(graph: BoundGraph, function: str, flows: Mapping[str, Flow] | None = None) -> Iterator[_Listed]:
+def _list_ops(
+    graph: BoundGraph,
+    function: str,
+    lister: ArgumentLister,
+    flows: Mapping[str, Flow] | None = None,
+    around: Scope | None = None,
+) -> Iterator[_Listed]:
     flows = trace_dataflow(graph) if flows is None else flows
+    scope = lister.enter(graph.graph, around)
     for view in graph.ops:
+        lister.add(view.op, scope)
         if view.op.constant is None:
             flow = flows[view.op.id]
             yield _op(view, function, flow), flow.inputs
         for block in view.blocks:
-            yield from _list_ops(block, function, flows)
+            yield from _list_ops(block, function, lister, flows, scope)
 
 
 def _op(view: OpView, function: str, flow: Flow) -> OpRow:

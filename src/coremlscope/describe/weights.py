@@ -23,7 +23,7 @@ from coremlscope.ir import (
 )
 from coremlscope.results.model import WeightGroup
 
-__all__ = ["group_weights"]
+__all__ = ["group_weights", "identify", "storage_of", "stored_bytes"]
 
 #: Weights that know how they are stored.
 _ENCODED = (CompiledWeights, EncodedWeights, UnknownWeights)
@@ -60,19 +60,28 @@ class _Tally:
         sums[0] += 1
         sums[1] += type_.elements or 0
         for leaf in leaves:
-            part = ("part", _identity(leaf))
+            part = ("part", identify(leaf))
             if part not in self.seen:
                 self.seen.add(part)
-                sums[2] += _nbytes(leaf)
+                sums[2] += stored_bytes(leaf)
 
 
-def _identity(constant: Constant) -> object:
+def identify(constant: Constant) -> object:
+    """Returns a key that is equal for constants with the same data in a file."""
     if isinstance(constant.data, BlobData):
         return id(constant.data.storage), constant.data.offset
     return constant.data  # Data is equal only to itself.
 
 
-def _nbytes(constant: Constant) -> int:
+def storage_of(constant: Constant) -> str:
+    """Returns how the elements of a tensor are stored: `fp16`, `LUT 4-bit`."""
+    if isinstance(constant.data, _ENCODED):
+        return constant.data.storage
+    return constant.type.dtype.value if isinstance(constant.type, TensorType) else ""
+
+
+def stored_bytes(constant: Constant) -> int:
+    """Returns the bytes of a constant in the file."""
     type_ = constant.type
     if isinstance(constant.data, _ENCODED):
         return constant.data.stored_bytes
@@ -120,15 +129,13 @@ def _count(argument: Argument, makers: _Makers, tally: _Tally) -> None:
         type_ = unpacking.outputs[0].type
         if isinstance(type_, TensorType):
             leaves = list(_leaves(unpacking, makers))
-            key = tuple(_identity(leaf) for leaf in leaves)
+            key = tuple(identify(leaf) for leaf in leaves)
             tally.add(_describe(unpacking, makers), type_, key, leaves)
         return
     constant = argument if isinstance(argument, Constant) else makers.constants.get(argument.name)
     if constant is None or not isinstance(constant.type, TensorType) or not _is_weight(constant):
         return
-    data = constant.data
-    storage = data.storage if isinstance(data, _ENCODED) else constant.type.dtype.value
-    tally.add(storage, constant.type, _identity(constant), [constant])
+    tally.add(storage_of(constant), constant.type, identify(constant), [constant])
 
 
 def _is_weight(constant: Constant) -> bool:

@@ -6,7 +6,7 @@ import dataclasses
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from coremlscope.comparison.alignment import align
 from coremlscope.errors import UsageError
@@ -111,8 +111,8 @@ def _functions(file: OpTable, model: OpTable) -> dict[str, str]:
 
 
 def _selected(table: OpTable, rows: Sequence[int]) -> OpTable:
-    columns = (column.name for column in dataclasses.fields(table))
-    return OpTable(**{name: tuple(getattr(table, name)[row] for row in rows) for name in columns})
+    columns = {name: tuple(getattr(table, name)[row] for row in rows) for name in table.columns()}
+    return OpTable(**dict[str, Any](columns))
 
 
 def _moved(plan: Plan, file: OpTable, model: OpTable, rows: dict[int, int]) -> Plan:

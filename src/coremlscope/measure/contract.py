@@ -54,7 +54,8 @@ class Subject:
             InputError: A shape is not allowed.
             UsageError: The model has no such function.
         """
-        summary = describe_model(model, settings.shapes, function=settings.function or None, list_ops=True)
+        function = settings.function or None
+        summary = describe_model(model, settings.shapes, function=function, list_ops=True, reads_weights=True)
         return cls(model, dataclasses.replace(summary, ops=OpTable()), summary.ops, settings.shapes)
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
-__all__ = ["OpRow", "OpTable"]
+__all__ = ["OpDetails", "OpRow", "OpTable", "Signature", "WeightKind", "WeightTable"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +32,86 @@ class OpRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Signature:
+    """The parameters of an operation. Operations with equal parameters share one.
+
+    Attributes:
+        parameters: The parameters that values or weights are given for, in alphabetical order; once per
+            argument.
+        attributes: Pairs of parameter and constant, as text: `strides` and `[1, 1]`.
+    """
+
+    parameters: tuple[str, ...] = ()
+    attributes: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WeightKind:
+    """The type of weights and how they are stored.
+
+    Attributes:
+        type: The element type and shape, as operations see it.
+        storage: `fp16`, `LUT 4-bit`.
+    """
+
+    type: str
+    storage: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WeightTable:
+    """A column for each property of the weights that operations read.
+
+    Attributes:
+        kinds: All distinct kinds.
+        name: The author's names; empty where the file has none.
+        kind: The kind of each weight.
+        stored_bytes: Bytes in the file.
+        looked_at: The number of values that the range and the histogram are taken from, evenly spaced if it
+            is less than the number of elements; 0 where no values were read.
+        least: The smallest finite value, to four digits; None where no values were read.
+        greatest: The greatest finite value, to four digits.
+        histogram: Thousandths of the values in 16 intervals of equal width from the smallest to the
+            greatest; 1 for less than a thousandth. Empty where no values were read, and for short weights.
+    """
+
+    kinds: tuple[WeightKind, ...] = ()
+    name: tuple[str, ...] = ()
+    kind: tuple[int, ...] = ()
+    stored_bytes: tuple[int, ...] = ()
+    looked_at: tuple[int, ...] = ()
+    least: tuple[float | None, ...] = ()
+    greatest: tuple[float | None, ...] = ()
+    histogram: tuple[tuple[int, ...], ...] = ()
+
+    def __post_init__(self) -> None:
+        columns = (column.name for column in dataclasses.fields(self) if column.name != "kinds")
+        if len({len(getattr(self, name)) for name in columns}) > 1:
+            raise ValueError("the columns of weights differ in length")
+        if any(not 0 <= kind < len(self.kinds) for kind in self.kind):
+            raise ValueError("a weight has a kind that is out of range")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpDetails:
+    """The arguments of operations; empty in profiles of older versions and where only names are known.
+
+    Attributes:
+        signatures: All distinct parameters of operations.
+        signature: The signature of each row of the op table; -1 where it is not known.
+        arguments: What is given for each parameter of the signature. A number of 0 or more is a result,
+            counted through all `output_names` of the op table; a negative number `-1 - i` is weight `i`; a
+            text is the name of an input of the function or of the block that contains the operation.
+        weights: The weights.
+    """
+
+    signatures: tuple[Signature, ...] = ()
+    signature: tuple[int, ...] = ()
+    arguments: tuple[tuple[int | str, ...], ...] = ()
+    weights: WeightTable = field(default_factory=WeightTable)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class OpTable:
     """A column for each property of all operations except constants, nested ones included.
 
@@ -50,6 +131,7 @@ class OpTable:
         inputs: The operations whose results it reads, as rows of this table; None in older profiles.
         live_bytes: Bytes of all tensors that are alive while it runs, by their declared types; see
             `describe.dataflow.Flow`.
+        details: The arguments of the operations.
     """
 
     id: tuple[str, ...] = ()
@@ -67,17 +149,26 @@ class OpTable:
     layer_type: tuple[str | None, ...] = ()
     inputs: tuple[tuple[int, ...] | None, ...] = ()
     live_bytes: tuple[int | None, ...] = ()
+    details: OpDetails = field(default_factory=OpDetails)
 
     def __post_init__(self) -> None:
-        for column in dataclasses.fields(self):
-            if len(getattr(self, column.name)) != len(self.id):
-                raise ValueError(f"column {column.name} does not have {len(self.id)} rows")
+        for name in self.columns():
+            if len(getattr(self, name)) != len(self.id):
+                raise ValueError(f"column {name} does not have {len(self.id)} rows")
+        if self.details.signature and len(self.details.signature) != len(self.id):
+            raise ValueError(f"the details do not have {len(self.id)} rows")
+        _check_details(self.details, sum(map(len, self.output_names)))
+
+    @classmethod
+    def columns(cls) -> tuple[str, ...]:
+        """Returns the names of the columns."""
+        return tuple(column.name for column in dataclasses.fields(cls) if column.name != "details")
 
     def __len__(self) -> int:
         return len(self.id)
 
     def __iter__(self) -> Iterator[OpRow]:
-        names = [column.name for column in dataclasses.fields(self)]
+        names = self.columns()
         columns = (getattr(self, name) for name in names)
         return (OpRow(**dict(zip(names, values, strict=True))) for values in zip(*columns, strict=True))
 
@@ -89,6 +180,24 @@ class OpTable:
     @classmethod
     def of(cls, rows: Iterable[OpRow]) -> OpTable:
         """Makes a table of rows."""
-        names = [column.name for column in dataclasses.fields(OpRow)]
+        names = cls.columns()
         columns = zip(*([getattr(row, name) for name in names] for row in rows), strict=True)
-        return cls(**dict(zip(names, columns, strict=False)))
+        return cls(**dict[str, Any](zip(names, columns, strict=False)))
+
+
+def _check_details(details: OpDetails, results: int) -> None:
+    """Checks that details refer to signatures, results and weights that exist.
+
+    Raises:
+        ValueError: They do not.
+    """
+    weights = len(details.weights.name)
+    if len(details.arguments) != len(details.signature):
+        raise ValueError("the arguments of operations do not match their signatures")
+    for index, given in zip(details.signature, details.arguments, strict=True):
+        if not -1 <= index < len(details.signatures):
+            raise ValueError("the details contain a signature that is out of range")
+        if index >= 0 and len(details.signatures[index].parameters) != len(given):
+            raise ValueError("the arguments of an operation do not match its parameters")
+        if any(isinstance(one, int) and not -weights <= one < results for one in given):
+            raise ValueError("the details contain an argument that is out of range")

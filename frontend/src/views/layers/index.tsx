@@ -10,7 +10,6 @@ import { OriginTag } from "../../ui/origin";
 import { Section } from "../../ui/section";
 import { useWidth } from "../../ui/width";
 import { type Column, columnsOf, compactColumns } from "./columns";
-import { Detail } from "./detail";
 import { arrange, mainTime, type Sort, sortValue } from "./filter";
 import { Filters } from "./filters";
 import { Grid } from "./grid";
@@ -19,7 +18,7 @@ import { toTabs } from "./text";
 /** The layer table: one row per operation. */
 export function Layers() {
   const report = useReport();
-  const { placement, estimate, measuredBy, groups, rows, selected, select, filter, setFilter } = report;
+  const { placement, estimate, measuredBy, groups, rows, selected, filter, setFilter } = report;
   const [sort, setSort] = useState<Sort>(() => slowestFirst(report));
   const [hidden, setHidden] = useState<ReadonlySet<string>>(new Set<string>());
   const [ref, width] = useWidth<HTMLDivElement>(1000);
@@ -47,7 +46,6 @@ export function Layers() {
       if (!next.delete(id)) next.add(id);
       return next;
     });
-  const row = selected === null ? undefined : rows.byId.get(selected);
   return (
     <Section
       id="layers"
@@ -74,9 +72,8 @@ export function Layers() {
         />
         {!isCompact && <ColumnMenu columns={every} hidden={hidden} onChange={setHidden} />}
       </Filters>
-      <div ref={ref} class={row ? "layers with-detail" : "layers"}>
+      <div ref={ref}>
         <Grid rows={shown} columns={columns} sort={sort} onSort={setSort} folded={folded} onToggle={toggle} total={rows.all.length} />
-        {row && <Detail row={row} onClose={() => select(null)} />}
       </div>
       <div class="layers-foot">
         <p class="dim" aria-live="polite">
