@@ -4,6 +4,7 @@ python -m benchmarks.latency                    prints the tables
 python -m benchmarks.latency calibrate          fits the parameters, writes them and docs/accuracy.md
 python -m benchmarks.latency evidence           writes the published latencies that the package ships
 python -m benchmarks.latency generation         writes docs/token-rates.md
+python -m benchmarks.latency core-ai                fits the factors of Core AI, prints held-out publications
 python -m benchmarks.latency own                prints what own measurements change, played by publications
 python -m benchmarks.latency extract FOLDER     extracts the data from a collection
 """
@@ -15,6 +16,7 @@ import json
 from dataclasses import asdict
 from pathlib import Path
 
+from benchmarks.latency import core_ai
 from benchmarks.latency.dataset import load_measurements, load_networks
 from benchmarks.latency.decoders import render as render_rates
 from benchmarks.latency.extract import extract
@@ -47,7 +49,7 @@ def main() -> None:
     parser.add_argument(
         "action",
         nargs="?",
-        choices=("validate", "calibrate", "evidence", "generation", "own", "extract"),
+        choices=("validate", "calibrate", "evidence", "generation", "own", "core-ai", "extract"),
         default="validate",
     )
     parser.add_argument("folder", nargs="?", type=Path, help="a collection of latencies and packages")
@@ -60,6 +62,11 @@ def main() -> None:
         return
     if arguments.action == "evidence":
         print(f"wrote {write()} rows")
+        return
+    if arguments.action == "core-ai":
+        rows = core_ai.load_rows()
+        print(core_ai.render(rows))
+        print(f"wrote {core_ai.write(rows)}")
         return
     if arguments.action == "own":
         print(render_own(play()))

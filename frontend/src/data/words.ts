@@ -3,6 +3,7 @@ import type { Bound, ComputeUnit, ComputeUnits, Estimate, Finding, Status, Undec
 /** Readable names of Apple's model types. */
 const KINDS: Record<string, string> = {
   mlProgram: "ML Program",
+  coreAIProgram: "Core AI program",
   neuralNetwork: "neural network",
   neuralNetworkClassifier: "neural network classifier",
   neuralNetworkRegressor: "neural network regressor",
@@ -14,7 +15,7 @@ const KINDS: Record<string, string> = {
 export const kindName = (kind: string): string => KINDS[kind] ?? kind;
 
 /** Whether Core ML plans models of this kind: programs, networks and pipelines that contain them. */
-export const isPlanned = (kind: string): boolean => /^(mlProgram|neuralNetwork|pipeline)/.test(kind);
+export const isPlanned = (kind: string): boolean => /^(mlProgram|coreAIProgram|neuralNetwork|pipeline)/.test(kind);
 
 /** Why the evidence does not decide between two units. */
 export const UNDECIDED_WORDS: Record<Undecided, string> = {

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from coremlscope.cost.latency.core_ai import CROSSING_S, adapt
 from coremlscope.cost.latency.evidence import find_nearest
 from coremlscope.cost.latency.kernels import Kernel as FusedKernel
 from coremlscope.cost.latency.kernels import fuse
@@ -42,7 +43,7 @@ from coremlscope.ops import OPS
 from coremlscope.ops.bind import BoundFunction
 from coremlscope.ops.control import trip_limit
 from coremlscope.ops.view import BoundGraph, OpView
-from coremlscope.placement.core_ai import CROSSING_MS, crossings, place_by_preference
+from coremlscope.placement.core_ai import crossings, place_by_preference
 from coremlscope.placement.coreml_view import (
     CoreMLGraph,
     Node,
@@ -78,7 +79,6 @@ _CORE_AI = (
     "a preferred unit forbids no other: what it does not take runs on the GPU, under cpu_and_ne as well, and"
     " only cpu_only keeps a program on one unit",
 )
-_CORE_AI_ESTIMATE = "estimated from published latencies of Core ML: Core AI may be faster or slower"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -186,7 +186,7 @@ def forecast(
                 for setting, one in estimators.items()
             ]
             if _is_core_ai(model):
-                planned = [replace(one, notes=(*one.notes, _CORE_AI_ESTIMATE)) for one in planned]
+                planned = [_as_core_ai(one, main.values()) for one in planned]
             estimates += map(kernels.with_evidence, planned) if kernels and with_evidence else planned
     if kernels is None or not with_estimates:
         return Forecast(plans=tuple(plans))
@@ -328,12 +328,16 @@ def _crossing_notes(
     for one in functions:
         count = crossings(placed[one.key], setting) if _is_core_ai(one.model) else 0
         if count:
-            least, _, most = CROSSING_MS
+            least, _, most = (seconds * 1e3 for seconds in CROSSING_S)
             yield (
                 f"{one.key} under {setting}: values cross from or to the Neural Engine"
                 f" {'once' if count == 1 else f'{count} times'}, a way and back as one; each cost"
                 f" {least:g} to {most:g} ms where it was measured, whatever the size"
             )
+
+
+def _as_core_ai(found: Estimate, placed: Iterable[PlacedFunction]) -> Estimate:
+    return adapt(found, sum(crossings(one, found.compute_units) for one in placed))
 
 
 def _is_core_ai(model: Model) -> bool:

@@ -20,13 +20,7 @@ from coremlscope.placement.place import Choice, PlacedFunction, PlacedOp, Segmen
 from coremlscope.placement.verdict import Verdict
 from coremlscope.results.plan import Undecided
 
-__all__ = ["CROSSING_MS", "PREFERENCES", "crossings", "place_by_preference"]
-
-#: What one return from the Neural Engine costs, in milliseconds: least, usual, most. The usual one is the
-#: geometric mean of four: 0.60 and 1.75 for a top-k (coreai-model-zoo, cost of partitions, iPhone 17 Pro),
-#: 0.72 for a boundary of an encoder on M4 (regions), 1.125 between submissions of 25 regions on iPhone 17 Pro
-#: (compute units and authoring).
-CROSSING_MS = (0.60, 0.96, 1.75)
+__all__ = ["PREFERENCES", "crossings", "place_by_preference"]
 
 _ACCELERATORS: tuple[ComputeUnit, ...] = (NEURAL_ENGINE, GPU)
 

@@ -114,7 +114,7 @@ def test_plans_and_estimates_say_that_core_ai_is_not_known() -> None:
         "how Core AI divides programs, and its costs, are not published" in note for note in plan.notes
     )
     estimate = api.estimate(sample("tiny_conv"), devices="m2").estimates[0]
-    assert any("Core AI may be faster or slower" in note for note in estimate.notes)
+    assert any("published latencies of Core AI" in note for note in estimate.notes)
 
 
 def test_there_is_no_compiled_form(tmp_path: Path) -> None:

@@ -1,0 +1,20 @@
+"""The factors of Core AI follow from the collected latencies, and hold for publications that are left out."""
+
+from __future__ import annotations
+
+import math
+
+from benchmarks.latency.core_ai import fit, hold_out, load_rows
+from coremlscope.cost.latency.core_ai import load_factors
+
+
+def test_the_package_has_the_fitted_factors() -> None:
+    assert load_factors() == fit(load_rows())
+
+
+def test_intervals_hold_for_publications_left_out() -> None:
+    held = hold_out(load_rows())
+    assert len(held) >= 15
+    assert sum(one.holds for one in held) / len(held) >= 0.7
+    errors = sorted(abs(math.log(one.estimated_s / one.row.measured_s)) for one in held)
+    assert errors[len(errors) // 2] < math.log(1.6)
