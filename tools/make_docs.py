@@ -56,8 +56,8 @@ all columns."""
 _EXIT_CODES = """\
 ## Exit codes
 
-Errors are printed to standard error as one sentence, usually with a hint. `matrix` continues after an error;
-its exit code is that of the first error.
+Errors are printed to standard error as one sentence, usually with a hint. `matrix` and `sweep` continue
+after an error; their exit code is that of the first error.
 
 | code | meaning |
 |--:|---|
@@ -73,7 +73,7 @@ its exit code is that of the first error.
 | 9 | `compare --fail-above`: predictions are slower; `check`: a limit is not kept |
 | 10 | a measurement reached a limit of time or memory |
 | 11 | `verify`: outputs differ from those of the reference |
-| 130 | interrupted by Ctrl-C; `profile` and `matrix` keep what they measured before |
+| 130 | interrupted by Ctrl-C; `profile`, `matrix` and `sweep` keep what they measured before |
 | 141 | the reader of the output closed the pipe |"""
 
 

@@ -41,6 +41,8 @@ if TYPE_CHECKING:
     from coremlscope.results.model import ModelSummary
     from coremlscope.results.profile import Profile
     from coremlscope.results.trace import Trace
+    from coremlscope.sweep.query import query_results
+    from coremlscope.sweep.run import run_sweep
     from coremlscope.tracing.session import record
     from coremlscope.variants.study import apply_variant, what_if
     from coremlscope.verification.verify import verify
@@ -75,8 +77,10 @@ __all__ = [
     "probe",
     "profile",
     "profile_power_modes",
+    "query_results",
     "read",
     "record",
+    "run_sweep",
     "uninstall",
     "verify",
     "what_if",
@@ -112,7 +116,9 @@ _MODULES = {
     "profile": "api",
     "profile_power_modes": "api",
     "read": "api",
+    "query_results": "sweep.query",
     "record": "tracing.session",
+    "run_sweep": "sweep.run",
     "uninstall": "dropin",
     "what_if": "variants.study",
     "verify": "verification.verify",

@@ -5,7 +5,7 @@ What a person or another process may read gets its name only when it is complete
 After a failure the earlier content is there and no draft is left; of several writers at the same time the
 last one's content stays, whole. Drafts of a writer that was killed are removed by a later one, after a day.
 What nobody reads yet, in a draft or in a temporary folder, is written as it is (`write_draft`,
-`open_draft`).
+`open_draft`). A journal (`open_journal`) is read while it grows: its reader ignores an unfinished last line.
 
 A file keeps its permissions and, where the system allows that, its owner; through a symbolic link the file
 that it names is written. Hard links to a file keep the earlier content. Pipes and devices are written
@@ -25,10 +25,11 @@ import re
 import secrets
 import shutil
 import stat
+import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import BinaryIO
+from typing import IO, BinaryIO
 
 from coremlscope.errors import OutputError
 
@@ -37,9 +38,11 @@ __all__ = [
     "check_folder",
     "check_new_folder",
     "create_file",
+    "lock_file",
     "new_content",
     "new_folder",
     "open_draft",
+    "open_journal",
     "place_folder",
     "write_draft",
     "write_file",
@@ -192,6 +195,38 @@ def open_draft(path: Path) -> BinaryIO:
         OSError: The file cannot be created.
     """
     return path.open("wb")
+
+
+def open_journal(path: Path) -> BinaryIO:
+    """Opens a new file that is appended to, unbuffered, so that what was written outlives this process.
+
+    The end of the file may be missing after the machine stopped.
+
+    Raises:
+        OutputError: The file exists or cannot be created.
+    """
+    with _failures(path):
+        return path.open("xb", buffering=0)
+
+
+def lock_file(file: IO[bytes]) -> bool:
+    """Locks an open file until it is closed.
+
+    Returns:
+        False if another process or file object holds it.
+    """
+    try:
+        if sys.platform == "win32":
+            import msvcrt
+
+            msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
+        else:
+            import fcntl
+
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
 
 
 def check_file(path: Path) -> None:

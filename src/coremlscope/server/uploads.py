@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-import sys
 import tempfile
 import threading
 from collections.abc import Iterator
@@ -13,7 +12,7 @@ from pathlib import Path
 from typing import IO
 
 from coremlscope.errors import OutputError
-from coremlscope.writing import open_draft
+from coremlscope.writing import lock_file, open_draft
 
 __all__ = ["Upload", "Uploads"]
 
@@ -136,7 +135,7 @@ def _locked_folder(parent: Path) -> tuple[Path, IO[bytes]]:
         folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=parent))
         with contextlib.suppress(FileNotFoundError):  # another server took it for abandoned
             lock = open_draft(folder / _LOCK)
-            if _acquire(lock) and (folder / _LOCK).exists():
+            if lock_file(lock) and (folder / _LOCK).exists():
                 return folder, lock
             lock.close()
 
@@ -148,23 +147,7 @@ def _remove_abandoned(parent: Path) -> None:
             if folder.is_symlink() or (hasattr(os, "getuid") and folder.stat().st_uid != os.getuid()):
                 continue
             with (folder / _LOCK).open("rb") as lock:
-                if not _acquire(lock):
+                if not lock_file(lock):
                     continue
                 shutil.rmtree(folder, ignore_errors=True)
             shutil.rmtree(folder, ignore_errors=True)  # the lock too, which Windows keeps while it is open
-
-
-def _acquire(lock: IO[bytes]) -> bool:
-    """Locks an open file until it is closed; returns False if another process or file object holds it."""
-    try:
-        if sys.platform == "win32":
-            import msvcrt
-
-            msvcrt.locking(lock.fileno(), msvcrt.LK_NBLCK, 1)
-        else:
-            import fcntl
-
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        return False
-    return True

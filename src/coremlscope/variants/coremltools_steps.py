@@ -12,7 +12,14 @@ from typing import Any
 from coremlscope.errors import MissingDependencyError, UnsupportedModelError
 from coremlscope.variants.transforms import Step, Transform
 
-__all__ = ["Opened", "apply_transform", "open_for_coremltools", "require_coremltools", "save"]
+__all__ = [
+    "Opened",
+    "apply_transform",
+    "open_for_coremltools",
+    "require_coremltools",
+    "save",
+    "transform_file",
+]
 
 #: The version of the specification of iOS 18, which packs tables for groups, numbers of 4 bits, indices of 3
 #: bits, and weights that are compressed twice.
@@ -78,6 +85,38 @@ def open_for_coremltools(path: Path) -> Any:
     import coremltools as ct
 
     return ct.models.MLModel(str(path), skip_model_load=True)
+
+
+def transform_file(
+    source: Path,
+    transform: Transform,
+    target: Path,
+    *,
+    shapes: Mapping[str, Sequence[tuple[int, ...]]],
+    samples: Sequence[Mapping[str, Any]],
+    folder: Path,
+) -> Sequence[str]:
+    """Applies a transform to a model in a file, and writes the result.
+
+    Args:
+        source: The file, as coremltools reads it.
+        transform: The transform.
+        target: The file to write.
+        shapes: Shapes of flexible inputs, the default one first.
+        samples: Inputs from which activations are calibrated.
+        folder: A private folder for files.
+
+    Returns:
+        Remarks on what was done.
+
+    Raises:
+        UnsupportedModelError: The model has nothing that a step could change.
+        MissingDependencyError: A step needs a package that is not installed.
+    """
+    opened = Opened(model=open_for_coremltools(source), shapes=shapes, samples=samples, folder=folder)
+    apply_transform(opened, transform)
+    save(opened, target)
+    return opened.notes
 
 
 def apply_transform(opened: Opened, transform: Transform) -> None:

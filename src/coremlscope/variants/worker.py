@@ -27,7 +27,7 @@ from coremlscope.results.variants import Variant
 from coremlscope.variants.evaluation import Question, evaluate, read_samples
 from coremlscope.variants.transforms import Transform
 
-__all__ = ["Job", "main", "make_variant"]
+__all__ = ["Job", "first_line", "main", "make_variant"]
 
 #: How far the share of zeros may be from what was asked for, in percent, without a remark.
 _SPARSITY_PERCENT = 1.0
@@ -75,7 +75,7 @@ def main() -> int:
             tell(error=EngineError.__name__, message=message, hint="close other programs, or use --workers 1")
         except Exception as error:
             # coremltools and its libraries raise any exception for what they do not support.
-            tell(error=EngineError.__name__, message=_first_sentence(error), hint="")
+            tell(error=EngineError.__name__, message=f"coremltools: {first_line(error)}", hint="")
         else:
             tell(variant=plain(made))
     return 0
@@ -108,15 +108,12 @@ def make_variant(job: Job, folder: Path) -> Variant:
 
 
 def _transform(job: Job, transform: Transform, folder: Path, target: Path) -> Sequence[str]:
-    from coremlscope.variants.coremltools_steps import Opened, apply_transform, open_for_coremltools, save
+    from coremlscope.variants.coremltools_steps import transform_file
 
     samples = read_samples(job.question.samples) if transform.has("activations") else []
-    opened = Opened(
-        model=open_for_coremltools(job.model), shapes=job.question.shapes, samples=samples, folder=folder
+    return transform_file(
+        job.model, transform, target, shapes=job.question.shapes, samples=samples, folder=folder
     )
-    apply_transform(opened, transform)
-    save(opened, target)
-    return opened.notes
 
 
 def _on_sparsity(path: Path, percent: float) -> Sequence[str]:
@@ -141,10 +138,10 @@ def _elements(type_: ValueType) -> int:
     return (type_.elements or 0) if isinstance(type_, TensorType) else 0
 
 
-def _first_sentence(error: Exception) -> str:
+def first_line(error: Exception) -> str:
+    """Returns the first line of an exception's text, without its full stop."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    text = lines[0] if lines else type(error).__name__
-    return f"coremltools: {text[:_LONGEST].rstrip('.')}"
+    return (lines[0] if lines else type(error).__name__)[:_LONGEST].rstrip(".")
 
 
 if __name__ == "__main__":

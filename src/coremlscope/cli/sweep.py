@@ -1,0 +1,242 @@
+"""`coremlscope sweep`: many models, settings and devices, with results that are kept."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from coremlscope.cli.command import (
+    Command,
+    add_compute_units,
+    add_json,
+    add_quiet,
+    add_shape,
+    at_least,
+    write_result,
+)
+from coremlscope.cli.lookup import add_devices
+from coremlscope.cli.repetitions import add_iterations, add_limits, add_random_weights, add_seed
+from coremlscope.cli.terminal import print_note
+from coremlscope.units import format_duration
+
+if TYPE_CHECKING:
+    from coremlscope.results.sweep import SweepProgress
+
+__all__ = ["COMMAND", "add_results"]
+
+_INTERRUPTED = 130
+_REDRAW_S, _NOTE_S = 0.2, 60.0
+_EPILOG = """\
+A result is the estimate of a model for a device and a setting, or its measurement on this machine.
+Each has an address, a hash of the file's content, the options and the versions: a second run makes
+only what has changed. Ctrl-C, or the end of any process, loses only what was not finished; the same
+command goes on. Failures are listed apart, and --retry makes them again.
+
+Measurements run one at a time, on Linux on half of the cores, while plans and estimates use the
+rest. Results are Parquet files; `coremlscope query` reads them, docs/sweep.md describes them, and
+zoo.toml, which lists models with options of their own.
+
+examples:
+  coremlscope sweep models/ --device m1,iphone-15-pro --compute-units every
+  coremlscope sweep 'models/**/*.mlpackage' --measure --variant palettize-4,int8
+  coremlscope sweep zoo.toml --label commit=4f2a91c
+"""
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
+
+
+def _variants(text: str) -> tuple[str, ...]:
+    from coremlscope.variants.transforms import parse_transform
+
+    names = _names(text)
+    for name in names:
+        parse_transform(name)
+    return names
+
+
+def _label(text: str) -> tuple[str, str | float]:
+    """Parses `NAME=TEXT` or `NAME=NUMBER`."""
+    name, equals, value = text.partition("=")
+    if not (name and equals and value):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a label\nwrite it as NAME=VALUE")
+    try:
+        return name, float(value)
+    except ValueError:
+        return name, value
+
+
+def add_results(parser: argparse.ArgumentParser, flags: tuple[str, ...], what: str) -> None:
+    """Adds the option for the folder of results.
+
+    Args:
+        parser: The verb's parser.
+        flags: The names of the option.
+        what: What is done with the folder.
+    """
+    parser.add_argument(
+        *flags,
+        dest="results",
+        metavar="FOLDER",
+        type=Path,
+        default=Path("sweep-results"),
+        help=f"{what} (default: sweep-results)",
+    )
+
+
+def _configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "sources",
+        metavar="SOURCE",
+        nargs="+",
+        help="models, folders, archives, patterns, saved profiles to import, or zoo.toml",
+    )
+    add_devices(parser, "chips or devices to plan and estimate for: m1, iphone-15-pro")
+    add_compute_units(parser)
+    parser.add_argument("--measure", action="store_true", help="time each model on this machine, too")
+    add_iterations(parser, 10)
+    parser.add_argument(
+        "--threads", metavar="N", type=at_least(1), help="threads per operation (default: one per core)"
+    )
+    add_limits(parser, keeps=True)
+    add_seed(parser, "synthetic inputs and weights")
+    add_random_weights(parser)
+    parser.add_argument(
+        "--function",
+        metavar="NAME,…",
+        type=_names,
+        default=("",),
+        help="functions, or every (default: the default function of each model)",
+    )
+    add_shape(parser)
+    parser.add_argument(
+        "--variant",
+        metavar="NAME,…",
+        type=_variants,
+        default=(),
+        help="also these variants by coremltools: fp16, int8, palettize-4, … (see `what-if --help`)",
+    )
+    parser.add_argument(
+        "--label",
+        metavar="NAME=VALUE",
+        type=_label,
+        action="append",
+        default=[],
+        help="attach a text or a number to all results (repeatable)",
+    )
+    parser.add_argument(
+        "--workers",
+        metavar="N",
+        type=at_least(1),
+        help="processes that plan and estimate (default: one per core)",
+    )
+    parser.add_argument("--retry", action="store_true", help="make results again that failed before")
+    add_results(parser, ("-o", "--output"), "keep the results in this folder")
+    add_json(parser, "the summary")
+    add_quiet(parser)
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    import msgspec
+
+    from coremlscope.render.terminal.sweep import render_summary
+    from coremlscope.results.encoding import plain
+    from coremlscope.sweep.jobs import Measuring
+    from coremlscope.sweep.run import run_sweep
+
+    measuring = Measuring(
+        iterations=arguments.iterations,
+        threads=arguments.threads,
+        seed=arguments.seed,
+        random_weights=arguments.random_weights,
+        timeout_s=arguments.timeout,
+        memory_bytes=arguments.memory,
+    )
+    with _shown_progress(not arguments.quiet) as progress:
+        summary = run_sweep(
+            *arguments.sources,
+            folder=arguments.results,
+            devices=arguments.device,
+            os=arguments.os,
+            compute_units=arguments.compute_units,
+            measuring=measuring if arguments.measure else None,
+            functions=arguments.function,
+            shapes=[dict(arguments.shape)] if arguments.shape else (),
+            variants=("", *arguments.variant),
+            labels=dict(arguments.label),
+            workers=arguments.workers,
+            retry=arguments.retry,
+            progress=progress,
+        )
+    write_result(
+        arguments,
+        lambda: msgspec.json.format(msgspec.json.encode(plain(summary))).decode(),
+        lambda width, color: render_summary(summary, width=width, color=color),
+    )
+    if summary.interrupted:
+        return _INTERRUPTED
+    return next((one.exit_code for one in summary.failures), 0)
+
+
+def _words(state: SweepProgress) -> str:
+    """Returns how far a sweep is: `120 of 4000 results, 3 failed, 12 min left`."""
+    of = "" if state.total is None else f" of {state.total}"
+    failed = f", {state.failed} failed" if state.failed else ""
+    left = "" if state.left_s is None else f", {_left(state.left_s)} left"
+    return f"{state.done}{of} results{failed}{left}"
+
+
+def _left(seconds: float) -> str:
+    if seconds < 90:
+        return format_duration(round(seconds) or 1)
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+
+
+@contextmanager
+def _shown_progress(is_wanted: bool) -> Iterator[Callable[[SweepProgress], None] | None]:
+    """Shows progress: a bar on a terminal, elsewhere a note each minute."""
+    if not is_wanted:
+        yield None
+        return
+    drawn = time.monotonic()
+    if not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
+
+        def note(state: SweepProgress) -> None:
+            nonlocal drawn
+            if time.monotonic() - drawn > _NOTE_S:
+                drawn = time.monotonic()
+                print_note(_words(state))
+
+        yield note
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn
+
+    columns = (BarColumn(), TextColumn("{task.description}"))
+    with Progress(*columns, console=Console(stderr=True), transient=True, auto_refresh=False) as bars:
+        bar = bars.add_task("", total=None)
+
+        def show(state: SweepProgress) -> None:
+            nonlocal drawn
+            bars.update(bar, description=_words(state), completed=state.done, total=state.total)
+            if not state.done or time.monotonic() - drawn > _REDRAW_S:
+                drawn = time.monotonic()
+                bars.refresh()
+
+        yield show
+
+
+COMMAND = Command(
+    name="sweep",
+    doc="Plan, estimate and time many models under many settings, and keep the results.",
+    epilog=_EPILOG,
+    configure=_configure,
+    run=_run,
+)

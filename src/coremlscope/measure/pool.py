@@ -1,0 +1,242 @@
+"""Runs jobs in child processes, several at the same time. One that fails does not stop the others."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pickle
+import queue
+import tempfile
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+from coremlscope.errors import CoremlscopeError, EngineError, LimitError
+from coremlscope.measure.child import Child, Limits, Task
+from coremlscope.measure.engine_process import rebuild_error
+from coremlscope.writing import write_draft
+
+__all__ = ["Lane", "Pool"]
+
+JobT = TypeVar("JobT")
+AnswerT = TypeVar("AnswerT")
+
+
+@dataclass(frozen=True, slots=True)
+class Lane(Generic[JobT]):
+    """Jobs, and the processes that work on them.
+
+    Attributes:
+        jobs: The jobs, which can be pickled. They are taken one by one, when a process is free.
+        workers: Number of processes.
+        cores: The logical processors that the processes and what they start may use; None for all. Only
+            Linux restricts processes to them.
+    """
+
+    jobs: Iterable[JobT]
+    workers: int
+    cores: frozenset[int] | None = None
+
+
+class Pool(Generic[JobT, AnswerT]):
+    """Child processes that answer jobs.
+
+    A process reads the names of files with pickled jobs from its standard input, and sends one message for
+    each: an answer or an error.
+
+    Args:
+        command: The child process to run.
+        task: What it does, for messages about its failures.
+        read: Returns the answer in a message; None if it contains none.
+        limits: When to give up on one job.
+        attempts: How often a job is begun whose process ends, as when the system kills it.
+        renewed_after: Number of jobs after which a process is replaced, so that its memory stays bounded.
+    """
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        task: Task,
+        read: Callable[[Mapping[str, Any]], AnswerT | None],
+        *,
+        limits: Limits | None = None,
+        attempts: int = 1,
+        renewed_after: int = 500,
+    ) -> None:
+        self._command, self._task, self._read = command, task, read
+        self._limits = limits or Limits()
+        self._attempts, self._renewed_after = attempts, renewed_after
+        self._lock = threading.Lock()
+        self._children: set[Child] = set()
+        self._is_closed = False
+
+    def run(
+        self, lanes: Sequence[Lane[JobT]], done: Callable[[JobT, AnswerT | CoremlscopeError], None]
+    ) -> None:
+        """Runs all jobs.
+
+        Args:
+            lanes: The jobs; lanes work at the same time.
+            done: Called in this thread with a job and its answer, or why there is none.
+
+        Raises:
+            KeyboardInterrupt: Ctrl-C; the processes have ended, and `done` has got all that was complete.
+        """
+        finished: queue.SimpleQueue[_Finished[JobT, AnswerT]] = queue.SimpleQueue()
+        threads = [
+            threading.Thread(target=self._work, args=(jobs, lane.cores, finished), daemon=True)
+            for lane in lanes
+            for jobs in [_Shared(lane.jobs)]
+            for _ in range(lane.workers)
+        ]
+        for thread in threads:
+            thread.start()
+        try:
+            working = len(threads)
+            while working:
+                one = finished.get()
+                if one is None:
+                    working -= 1
+                elif isinstance(one, BaseException):
+                    raise one
+                else:
+                    done(*one)
+        except BaseException:
+            self.close()
+            raise
+        finally:
+            for thread in threads:
+                thread.join()
+
+    def close(self) -> None:
+        """Ends all processes."""
+        with self._lock:
+            self._is_closed = True
+            children = list(self._children)
+        for child in children:
+            child.close()
+
+    def _work(
+        self,
+        jobs: _Shared[JobT],
+        cores: frozenset[int] | None,
+        finished: queue.SimpleQueue[_Finished[JobT, AnswerT]],
+    ) -> None:
+        """Runs jobs until none is left, and says so. A process that failed is replaced."""
+        try:
+            if cores is not None and hasattr(os, "sched_setaffinity"):
+                os.sched_setaffinity(0, cores)  # of this thread, and of the processes that it starts
+            with contextlib.ExitStack() as stack:
+                self._take(jobs, stack, finished)
+        except BaseException as error:
+            finished.put(error)
+        finished.put(None)
+
+    def _take(
+        self,
+        jobs: _Shared[JobT],
+        stack: contextlib.ExitStack,
+        finished: queue.SimpleQueue[_Finished[JobT, AnswerT]],
+    ) -> None:
+        worker: _Worker | None = None
+        while not self._is_closed and (job := jobs.next()) is not None:
+            for attempt in range(1, self._attempts + 1):
+                if worker is None:
+                    worker = stack.enter_context(self._worker())
+                try:
+                    finished.put((job, worker.ask(job, self._read)))
+                    has_failed = False
+                except CoremlscopeError as error:
+                    # A process that reached a limit still works on the job.
+                    has_failed = worker.has_ended or isinstance(error, LimitError)
+                    if self._is_closed:
+                        return
+                    is_tried_again = worker.has_ended and attempt < self._attempts
+                    if not is_tried_again:
+                        finished.put((job, error))
+                except (OSError, ValueError):  # its pipes were closed meanwhile
+                    finished.put((job, EngineError("it was interrupted", "start it again")))
+                    return
+                if has_failed or worker.asked >= self._renewed_after:
+                    worker = None
+                    stack.close()
+                if not has_failed or not is_tried_again:
+                    break
+
+    @contextmanager
+    def _worker(self) -> Iterator[_Worker]:
+        with tempfile.TemporaryDirectory(prefix="coremlscope-", ignore_cleanup_errors=True) as folder:
+            names = ("TMPDIR",) if os.name == "posix" else ("TEMP", "TMP")
+            environment = {**dict.fromkeys(names, folder), "OMP_NUM_THREADS": "1"}
+            child = Child(self._command, environment=environment, is_attached=True)
+            with self._lock:
+                self._children.add(child)
+                is_late = self._is_closed
+            try:
+                if is_late:
+                    child.close()
+                yield _Worker(child=child, folder=Path(folder), limits=self._limits, task=self._task)
+            finally:
+                child.close()
+                with self._lock:
+                    self._children.discard(child)
+
+
+#: A job with its answer; an exception of a thread; None where a thread has ended.
+_Finished = tuple[JobT, AnswerT | CoremlscopeError] | BaseException | None
+
+
+class _Shared(Generic[JobT]):
+    """Jobs that several threads take from one iterable."""
+
+    def __init__(self, jobs: Iterable[JobT]) -> None:
+        self._jobs, self._lock = iter(jobs), threading.Lock()
+
+    def next(self) -> JobT | None:
+        """Returns the next job, or None after the last one."""
+        with self._lock:
+            return next(self._jobs, None)
+
+
+@dataclass(slots=True, kw_only=True)
+class _Worker:
+    """A child process, and what it has been asked.
+
+    Attributes:
+        child: The process.
+        folder: Its private folder.
+        limits: When to give up on a job.
+        task: What it does.
+        asked: The number of jobs so far.
+        has_ended: True if it ended in a job.
+    """
+
+    child: Child
+    folder: Path
+    limits: Limits
+    task: Task
+    asked: int = 0
+    has_ended: bool = False
+
+    def ask(self, job: object, read: Callable[[Mapping[str, Any]], AnswerT | None]) -> AnswerT:
+        """Returns the answer to a job.
+
+        Raises:
+            CoremlscopeError: There is none.
+        """
+        self.asked += 1
+        file = self.folder / "job"
+        write_draft(file, pickle.dumps(job))
+        self.child.send(str(file))
+        for message in self.child.messages(self.limits, self.task):
+            answer = read(message)
+            if answer is not None:
+                return answer
+            if "error" in message:
+                raise rebuild_error(message)
+        self.has_ended = True
+        self.child.check_end(self.task)
+        raise EngineError(f"{self.task.name} failed without a message", self.task.hint)

@@ -1,0 +1,48 @@
+"""The child process that works on jobs, one after the other.
+
+Each line of its standard input names the file of a `Job`; it ends with its standard input.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import pickle
+import signal
+import sys
+import warnings
+from pathlib import Path
+
+from coremlscope.errors import EngineError
+from coremlscope.measure.channel import open_channel, tell
+from coremlscope.results.encoding import plain
+from coremlscope.sweep.jobs import Job
+from coremlscope.sweep.work import run_job
+from coremlscope.variants.worker import first_line
+
+__all__ = ["main"]
+
+
+def main() -> int:
+    """Takes jobs until the parent has no more."""
+    open_channel()
+    # The parent gets the signal, too, and ends this process.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    warnings.simplefilter("ignore")
+    logging.disable(logging.CRITICAL)
+    for line in sys.stdin:
+        # It is a job of this package's own process, in a private folder.
+        job: Job = pickle.loads(Path(line.strip()).read_bytes())
+        try:
+            rows = run_job(job)
+        except Exception as error:
+            # One model must not stop the others.
+            message = f"an error in coremlscope: {type(error).__name__} {first_line(error)}"
+            tell(error=EngineError.__name__, message=message, hint="report it with the model, please")
+        else:
+            tell(rows=[plain(row) for row in rows])
+    return 0
+
+
+if __name__ == "__main__":
+    os._exit(main())

@@ -1,0 +1,199 @@
+"""Works on one job: reads the model, makes its variant, and estimates or measures it."""
+
+from __future__ import annotations
+
+import dataclasses
+import socket
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+
+from coremlscope import api
+from coremlscope.assemble import assemble
+from coremlscope.describe.model import describe_model
+from coremlscope.devices import find_device
+from coremlscope.errors import CoremlscopeError, EngineError, UnsupportedModelError, UsageError
+from coremlscope.execution.sequence_lengths import choose_lengths
+from coremlscope.folders import cache_folder
+from coremlscope.forecast.planner import forecast
+from coremlscope.ir import Program
+from coremlscope.measure.coreml.files import readable_by_core_ml
+from coremlscope.results.profile import Profile
+from coremlscope.sweep.jobs import Case, Job, Subject, split_cases
+from coremlscope.sweep.profiles import rows_of
+from coremlscope.sweep.rows import Row
+from coremlscope.variants.transforms import parse_transform, why_not
+from coremlscope.variants.worker import first_line
+from coremlscope.version import __version__
+from coremlscope.writing import lock_file, open_draft
+
+__all__ = ["failed_rows", "run_job"]
+
+#: The file that measuring jobs lock, in the user's cache, and seconds between two tries.
+_LOCK, _PAUSE_S = "measuring.lock", 0.1
+
+
+def run_job(job: Job) -> tuple[Row, ...]:
+    """Returns a row for each case of a job; a failure becomes the rows' failure."""
+    began = time.monotonic()
+    try:
+        with _opened(job.subject) as source:
+            if job.measuring is None:
+                found = _estimate(job, source)
+            else:
+                with _alone_on_this_machine():
+                    found = _measure(job, source)
+    except CoremlscopeError as error:
+        found = failed_rows(job, error)
+    except (MemoryError, RecursionError) as error:
+        cause = "the memory was not enough" if isinstance(error, MemoryError) else "it is nested too deeply"
+        found = failed_rows(job, CoremlscopeError(cause, "`coremlscope inspect` may say more"))
+    work_s, made_at = time.monotonic() - began, _now()
+    return tuple(dataclasses.replace(row, work_s=work_s, made_at=made_at) for row in found)
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
+
+
+def failed_rows(job: Job, error: CoremlscopeError) -> tuple[Row, ...]:
+    """Returns a row for each case of a job that has no results."""
+    return tuple(
+        dataclasses.replace(
+            job.row(case),
+            failure=error.message,
+            hint=error.hint,
+            exit_code=error.exit_code,
+            made_at=_now(),
+            version=__version__,
+            host=socket.gethostname(),
+        )
+        for case in job.cases
+    )
+
+
+@contextmanager
+def _opened(subject: Subject) -> Iterator[api.Source]:
+    """Yields the model, or its variant, which exists until the context ends."""
+    if not subject.variant:
+        yield subject.source
+        return
+    if not isinstance(subject.source, Path):
+        raise UsageError(
+            "variants are made of models in files, and this is a graph in memory",
+            "save it, and give its path",
+        )
+    with tempfile.TemporaryDirectory(prefix="coremlscope-", ignore_cleanup_errors=True) as folder:
+        yield _make_variant(subject.source, subject.variant, Path(folder))
+
+
+@contextmanager
+def _alone_on_this_machine() -> Iterator[None]:
+    """Waits until no other job of this user measures here; others wait until the context ends."""
+    place = cache_folder() / _LOCK
+    try:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        lock = open_draft(place)
+    except OSError:  # without a folder for the lock, measurements cannot wait for each other
+        yield
+        return
+    with lock:
+        while not lock_file(lock):
+            time.sleep(_PAUSE_S)
+        yield
+
+
+def _make_variant(source: Path, name: str, folder: Path) -> Path:
+    """Applies transforms to a model, and returns the file of the result.
+
+    Raises:
+        CoremlscopeError: The transform does not suit the model, or coremltools failed.
+    """
+    from coremlscope.variants.coremltools_steps import require_coremltools, transform_file
+
+    require_coremltools()
+    model, transform = api.read(source), parse_transform(name)
+    reason = why_not(transform, model)
+    if reason:
+        raise UnsupportedModelError(f"{name} cannot be applied: {reason}", "choose another transform")
+    if transform.has("activations"):
+        raise UnsupportedModelError(f"{name} needs real inputs", "make it with `coremlscope what-if --apply`")
+    is_network = isinstance(model.content, Program) and model.content.is_network
+    target = folder / ("variant.mlmodel" if is_network else "variant.mlpackage")
+    path = readable_by_core_ml(source, folder)
+    try:
+        transform_file(path, transform, target, shapes={}, samples=[], folder=folder)
+    except CoremlscopeError:
+        raise
+    except Exception as error:  # coremltools and its libraries raise any exception
+        raise EngineError(f"coremltools: {first_line(error)}", "choose another transform") from error
+    return target
+
+
+def _estimate(job: Job, source: api.Source) -> tuple[Row, ...]:
+    subject = job.subject
+    model, function = api.read(source), subject.function or None
+    shapes = choose_lengths(model, function, subject.shapes)
+    summary = describe_model(model, shapes, function=function, list_ops=True)
+    rows: list[Row] = []
+    for settings, names in split_cases(job.cases).items():
+        devices = [find_device(name, os) for name, os in names]
+        found = forecast(
+            model,
+            summary.ops,
+            devices,
+            settings,
+            function=function,
+            shapes=shapes,
+            with_advice=False,
+            own=job.own,
+        )
+        profile = assemble(summary, forecast=found)
+        cases = [case for name in names for case in job.cases if (case.device, case.os) == name]
+        rows += _completed(job, profile, cases)
+    return tuple(rows)
+
+
+def _measure(job: Job, source: api.Source) -> tuple[Row, ...]:
+    subject, measuring = job.subject, job.measuring
+    assert measuring is not None
+    rows: list[Row] = []
+    for case in job.cases:
+        profile = api.profile(
+            source,
+            function=subject.function or None,
+            shapes=subject.shapes,
+            compute_units=case.compute_units,
+            iterations=measuring.iterations,
+            compile_iterations=1,
+            load_iterations=3,
+            threads=measuring.threads,
+            seed=measuring.seed,
+            random_weights=measuring.random_weights,
+            isolate=isinstance(source, Path),
+            timeout_s=measuring.timeout_s,
+            memory_bytes=measuring.memory_bytes,
+        )
+        rows += _completed(job, profile, [case])
+    return tuple(rows)
+
+
+def _completed(job: Job, profile: Profile, cases: Sequence[Case]) -> Iterator[Row]:
+    """Yields the rows of a profile, in the order of the cases, with what identifies them."""
+    made = list(rows_of(profile))
+    if len(made) < len(cases):
+        text = next((finding.text for finding in profile.findings), "there is no estimate")
+        yield from failed_rows(
+            dataclasses.replace(job, cases=tuple(cases)), CoremlscopeError(text.rstrip("."), "")
+        )
+        return
+    for case, row in zip(cases, made, strict=True):
+        known = job.row(case)
+        yield dataclasses.replace(row, **{name: getattr(known, name) for name in _IDENTITY})
+
+
+#: The columns that a job knows better than the profile that it makes.
+_IDENTITY = ("key", "model", "content", "function", "shapes", "variant", "labels", "numbers")

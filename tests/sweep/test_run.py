@@ -1,0 +1,188 @@
+"""Sweeps as a whole: what is made, what is not made again, what fails, and what outlives killed processes."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+
+from coremlscope import read
+from coremlscope.errors import CoremlscopeError, EngineError, UsageError
+from coremlscope.results.sweep import SweepProgress, SweepSummary
+from coremlscope.sweep import run
+from coremlscope.sweep.jobs import Case, Job, Subject
+from coremlscope.sweep.local import LocalRunner
+from coremlscope.sweep.query import query_results
+from coremlscope.sweep.run import run_sweep
+
+
+def rows(folder: Path, sql: str) -> list[dict[str, object]]:
+    found: list[dict[str, object]] = query_results(sql, folder).to_pylist()
+    return found
+
+
+def test_every_combination_has_one_result_or_one_failure(swept: tuple[Path, SweepSummary]) -> None:
+    folder, summary = swept
+    assert (summary.made, summary.failed, summary.known) == (2 * 5, 5, 0)
+    by_origin = rows(folder, "SELECT origin, count(*) AS n FROM results GROUP BY origin ORDER BY origin")
+    assert by_origin == [{"origin": "estimated", "n": 8}, {"origin": "measured", "n": 2}]
+    (failed,) = summary.failures
+    assert failed.model.endswith("damaged.mlmodel")
+    assert failed.exit_code == 3
+    (counted,) = rows(folder, "SELECT count(*) AS n, any_value(exit_code) AS code FROM failures")
+    assert counted == {"n": 5, "code": 3}
+
+
+def test_columns_of_another_origin_are_empty(swept: tuple[Path, SweepSummary]) -> None:
+    folder, _ = swept
+    mixed = (
+        "measured_s IS NULL, estimated_s IS NULL, planned_ms IS NULL, labels['family'], numbers['accuracy']"
+    )
+    found = query_results(f"SELECT DISTINCT origin, {mixed} FROM results ORDER BY origin", folder)
+    assert [tuple(one.values()) for one in found.to_pylist()] == [
+        ("estimated", True, False, False, "mobilenet", 71.5),
+        ("measured", False, True, True, "mobilenet", 71.5),
+    ]
+
+
+def test_estimates_are_those_of_the_verb(swept: tuple[Path, SweepSummary], zoo: Path) -> None:
+    from coremlscope import estimate
+
+    folder, _ = swept
+    (alone,) = estimate(zoo / "small.mlpackage", "m1", compute_units="cpu_only").estimates
+    select = "SELECT estimated_s, estimated_high_s, cpu_operations FROM estimates"
+    where = "chip = 'm1' AND compute_units = 'cpu_only' AND model LIKE '%small%'"
+    (found,) = rows(folder, f"{select} WHERE {where}")
+    assert found["estimated_s"] == pytest.approx(alone.latency.value)
+    assert found["estimated_high_s"] == pytest.approx(alone.latency.high)
+    assert isinstance(found["cpu_operations"], int)
+    assert found["cpu_operations"] > 20
+
+
+def test_a_second_sweep_makes_only_what_is_new(
+    swept: tuple[Path, SweepSummary], zoo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    results = tmp_path / "results"
+    shutil.copytree(swept[0], results)
+    options = {"folder": results, "compute_units": ["all", "cpu_only"], "devices": ["m1", "iphone-15-pro"]}
+    monkeypatch.setattr(run, "LocalRunner", lambda *_, **__: pytest.fail("there is nothing to run"))
+    with monkeypatch.context() as patch:
+        patch.setattr(run, "_runner", lambda *_: _Refusing())
+        again = run_sweep(zoo, **options)
+        assert (again.made, again.known, again.known_failures, again.failures) == (0, 8, 4, ())
+        moved = tmp_path / "moved.mlpackage"
+        shutil.copytree(zoo / "small.mlpackage", moved)
+        assert run_sweep(moved, **options).known == 4, "the address is that of the content"
+    runner = _Recording()
+    monkeypatch.setattr(run, "_runner", lambda *_: runner)
+    run_sweep(zoo / "small.mlpackage", **{**options, "devices": ["m1", "m4"]})
+    ((job),) = runner.jobs
+    assert [(case.device, case.compute_units) for case in job.cases] == [("M4", "all"), ("M4", "cpu_only")]
+    runner.jobs.clear()
+    run_sweep(zoo, **options, retry=True)
+    assert {job.subject.name for job in runner.jobs} == {str(zoo / "damaged.mlmodel")}
+
+
+class _Recording:
+    """A runner that only notes its jobs."""
+
+    place, cores = "here", 1
+
+    def __init__(self) -> None:
+        self.jobs: list[Job] = []
+
+    def run(self, jobs, done) -> None:  # type: ignore[no-untyped-def]
+        self.jobs += jobs
+
+
+class _Refusing(_Recording):
+    def run(self, jobs, done) -> None:  # type: ignore[no-untyped-def]
+        assert not list(jobs)
+
+
+_CHILD = """
+import os, pickle, sys, time
+from coremlscope.measure.channel import open_channel, tell
+open_channel()
+for line in sys.stdin:
+    job = pickle.load(open(line.strip(), "rb"))
+    name = job.subject.name
+    tries = open(os.path.join(job.subject.content, name), "a")
+    tries.write("x")
+    tries.close()
+    count = os.path.getsize(tries.name)
+    if name == "always" or (name == "once" and count == 1):
+        os.kill(os.getpid(), 9)
+    tell(rows=[{"key": name, "model": name, "failure": "", "tries": count}])
+"""
+
+
+def job(name: str, folder: Path) -> Job:
+    case = Case(key=name, compute_units="all", device="M1", os="")
+    return Job(subject=Subject(name=name, source=b"", content=str(folder)), cases=(case,))
+
+
+def test_jobs_whose_process_is_killed_are_tried_again(tmp_path: Path) -> None:
+    found: dict[str, object] = {}
+    runner = LocalRunner(2, command=(sys.executable, "-c", _CHILD))
+    names = ("a", "once", "always", "b")
+    runner.run(
+        (job(name, tmp_path) for name in names), lambda one, answer: found.update({one.subject.name: answer})
+    )
+    assert set(found) == set(names)
+    assert found["once"] == [{"key": "once", "model": "once", "failure": "", "tries": 2}]
+    assert found["a"] == [{"key": "a", "model": "a", "failure": "", "tries": 1}]
+    assert isinstance(found["always"], EngineError)
+    assert (tmp_path / "always").read_text() == "xxx"
+
+
+def test_ctrl_c_keeps_what_is_done(zoo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Interrupted(_Recording):
+        def run(self, jobs, done) -> None:  # type: ignore[no-untyped-def]
+            first = next(iter(jobs))
+            done(first, EngineError("it failed", "try"))
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(run, "_runner", lambda *_: Interrupted())
+    told: list[SweepProgress] = []
+    summary = run_sweep(zoo, folder=tmp_path / "r", devices="m1", progress=told.append)
+    assert summary.interrupted
+    assert summary.failed == 1
+    assert rows(tmp_path / "r", "SELECT failure FROM failures") == [{"failure": "it failed"}]
+    assert [(one.done, one.total, one.failed) for one in told] == [(0, 3, 0), (1, 3, 1)]
+    assert told[1].left_s is not None
+
+
+def test_graphs_without_files_are_taken_one_by_one(zoo: Path, tmp_path: Path) -> None:
+    model = read(zoo / "small.mlpackage")
+    specification = next((zoo / "small.mlpackage").rglob("*.mlmodel")).read_bytes()
+    taken: list[str] = []
+
+    def graphs():  # type: ignore[no-untyped-def]
+        for name, graph in (("read", model), ("bytes", specification), ("text", "m")):
+            taken.append(name)
+            yield name, graph
+
+    with pytest.raises(UsageError, match="text is not a model: str"):
+        run_sweep(graphs=graphs(), folder=tmp_path, devices=["m1"], workers=1)
+    assert taken == ["read", "bytes", "text"]
+    found = rows(tmp_path, "SELECT model, parameters FROM estimates ORDER BY model")
+    assert [one["model"] for one in found] == ["bytes", "read"]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({}, "nothing is asked for"),
+        ({"devices": "m99"}, "unknown device"),
+        ({"devices": "m1", "compute_units": "some"}, "compute units"),
+    ],
+)
+def test_wrong_arguments_are_found_before_anything_is_written(
+    options: dict[str, object], message: str, zoo: Path, tmp_path: Path
+) -> None:
+    with pytest.raises(CoremlscopeError, match=message):
+        run_sweep(zoo, folder=tmp_path / "r", **options)  # type: ignore[arg-type]
+    assert not (tmp_path / "r").exists()
