@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sys
 
+from tests.support.preloaded import preloaded_child
+
 __all__ = [
     "PLAN_CHILD",
     "TIMING_CHILD",
@@ -26,13 +28,14 @@ for phase, count in {**phases, "predict": request["iterations"]}.items():
 """
 
 
-def child_over_dropin(module: str) -> tuple[str, ...]:
-    """A command that runs a module of this package as a program, with the drop-in installed before."""
-    code = (
-        "import coremlscope, runpy; coremlscope.install(); "
-        f"runpy.run_module({module!r}, run_name='__main__', alter_sys=True)"
-    )
-    return (sys.executable, "-c", code)
+def child_over_dropin(module: str, before: str = "pass") -> tuple[str, ...]:
+    """A command that runs a module of this package as a program, with the drop-in installed before.
+
+    Args:
+        module: The name of the module.
+        before: Statements that are executed first.
+    """
+    return preloaded_child(f"{before}; import coremlscope; coremlscope.install()", module)
 
 
 def scripted_timing_child(code: str = "pass") -> tuple[str, ...]:
@@ -46,11 +49,8 @@ def scripted_timing_child(code: str = "pass") -> tuple[str, ...]:
 
 def child_over_frameworks(module: str, fault: str = "") -> tuple[str, ...]:
     """The same, with pyobjc's modules scripted besides; `fault` is that of `scripted_frameworks.install`."""
-    python, option, code = child_over_dropin(module)
-    return (
-        python,
-        option,
-        f"from tests.support import scripted_frameworks as s; s.install({fault!r}); {code}",
+    return child_over_dropin(
+        module, f"from tests.support import scripted_frameworks as s; s.install({fault!r})"
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import textwrap
 import time
@@ -19,7 +18,7 @@ from coremlscope.measure.coreml.timing import CoreMLMeasurer
 from coremlscope.recordings.power import Readings, summarize_readings
 from coremlscope.results.measurement import Settings
 from tests.support import converted_models
-from tests.support.coreml_children import TIMING_CHILD
+from tests.support.coreml_children import child_over_dropin
 
 #: zeus-apple-silicon 1.1 as its documentation describes it.
 _ZEUS = """
@@ -166,17 +165,17 @@ def test_no_reading_is_no_energy() -> None:
     assert energy.measure_energy(Silent(), clock.predict, clock) is None
 
 
-def test_a_measurement_of_core_ml_has_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_measurement_of_core_ml_has_it(tmp_path: Path) -> None:
     zeus(tmp_path)
-    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
     package = tmp_path / "mlp.mlpackage"
     converted_models.mlp(precision=ct.precision.FLOAT16).save(str(package))
     model = container.read(package)
     settings = Settings(iterations=2, compile_iterations=1, load_iterations=1, warmups=1)
     subject = Subject.of(model, resolve_settings(model, settings))
-    code = "import coremlscope.measure.coreml.energy as e; e._SETTLE_S, e._WINDOW_S = 0.0, 0.2; "
-    python, option, child = TIMING_CHILD
-    measured = CoreMLMeasurer(command=(python, option, code + child)).measure(subject, settings)
+    quick = "import coremlscope.measure.coreml.energy as e; e._SETTLE_S, e._WINDOW_S = 0.0, 0.2"
+    before = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); {quick}"
+    child = child_over_dropin("coremlscope.measure.coreml.timing_child", before)
+    measured = CoreMLMeasurer(command=child).measure(subject, settings)
     assert measured.energy is not None
     assert {one.unit: one.energy_j for one in measured.energy.units} == pytest.approx(
         {"cpu": 4.0, "neural_engine": 6.0}

@@ -122,9 +122,8 @@ def test_the_environment_is_reduced(package: Path, tmp_path: Path, monkeypatch: 
     ScriptedXcrun(tmp_path, monkeypatch, TABLES)
     monkeypatch.setenv("MY_TOKEN", "secret")
     seen = tmp_path / "environment"
-    child = child_over_dropin("coremlscope.measure.coreml.timing_child")
-    code = f"import os; open({str(seen)!r}, 'w').write(' '.join(os.environ))\n"
-    measure(package, command=(*child[:2], code + child[2]))
+    writing = f"import os; open({str(seen)!r}, 'w').write(' '.join(os.environ))"
+    measure(package, command=child_over_dropin("coremlscope.measure.coreml.timing_child", writing))
     names = seen.read_text().split()
     assert "MY_TOKEN" not in names
     assert "PATH" in names
