@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -22,6 +23,26 @@ Parameter = ir.Value | ir.Constant | bool | int | float | str | Sequence[int] | 
 _OPSET, _SPEC_VERSION = 8, 9
 #: The most elements in a tensor, 2 GB of fp16, and in a weight.
 _MOST_ELEMENTS, _MOST_WEIGHTS = 2**30, 2**28
+
+
+@dataclass(frozen=True, slots=True)
+class _Drawn:
+    """Random numbers, drawn whenever they are read, so that a graph of many weights stays small.
+
+    Attributes:
+        seed: Their seed.
+        dtype: Their type.
+        shape: Their shape.
+    """
+
+    seed: int
+    dtype: ir.DType
+    shape: tuple[int, ...]
+
+    def __call__(self) -> ir.Array:
+        scale = np.float32(math.sqrt(1 / math.prod(self.shape[1:])))
+        content = np.random.default_rng(self.seed).standard_normal(self.shape, np.float32) * scale
+        return content.astype(self.dtype.numpy)
 
 
 class LayerBuilder:
@@ -54,14 +75,8 @@ class LayerBuilder:
         """Adds a constant of random numbers that keep the scale of activations, drawn when they are read."""
         if min(shape) < 1 or math.prod(shape) > _MOST_WEIGHTS:
             raise UsageError(f"a weight of the shape {list(shape)} cannot be probed", "give other sizes")
-        seed, dtype = len(self._ops), self.dtype
-
-        def draw() -> ir.Array:
-            scale = np.float32(math.sqrt(1 / math.prod(shape[1:])))
-            content = np.random.default_rng(seed).standard_normal(shape, np.float32) * scale
-            return content.astype(dtype.numpy)
-
-        return self._constant(ir.Constant(ir.TensorType(dtype, tuple(shape)), ir.Derived(draw)))
+        drawn = _Drawn(len(self._ops), self.dtype, tuple(shape))
+        return self._constant(ir.Constant(ir.TensorType(self.dtype, drawn.shape), ir.Derived(drawn)))
 
     def floats(self, values: Sequence[float]) -> ir.Value:
         """Adds a constant of numbers."""

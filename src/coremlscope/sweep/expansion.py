@@ -23,7 +23,7 @@ from coremlscope.execution.cache import default_cache
 from coremlscope.formats import container
 from coremlscope.formats.bundles import split_name
 from coremlscope.ir import Model
-from coremlscope.sweep.jobs import ESTIMATED, MEASURED, Case, Job, Subject, address
+from coremlscope.sweep.jobs import ESTIMATED, MEASURED, Case, Job, PickledModel, Subject, address
 from coremlscope.sweep.wanted import EVERY, Wanted, read_zoo
 
 __all__ = ["Expander", "Graph", "find_sources"]
@@ -114,13 +114,16 @@ class Expander:
             UsageError: It is not a model.
         """
         source = _as_source(name, graph)
-        content = source if isinstance(source, bytes) else pickle.dumps(source)
+        content = source if isinstance(source, bytes) else source.content
         yield from self._jobs(name, source, hashlib.sha256(content).hexdigest()[:32], wanted)
 
-    def _jobs(self, name: str, source: Path | bytes | Model, content: str, wanted: Wanted) -> Iterator[Job]:
+    def _jobs(
+        self, name: str, source: Path | bytes | PickledModel, content: str, wanted: Wanted
+    ) -> Iterator[Job]:
         functions = wanted.functions
         if EVERY in functions:
-            functions = tuple(api.read(source).description.functions)
+            known = source.read() if isinstance(source, PickledModel) else api.read(source)
+            functions = tuple(known.description.functions)
         for function, shapes, variant in itertools.product(functions, wanted.shapes, wanted.variants):
             subject = Subject(
                 name=name,
@@ -188,8 +191,10 @@ def _content_of_path(path: Path) -> str:
         raise NotAModelError(f"{path} cannot be read: {error.strerror or error}", "check the path") from None
 
 
-def _as_source(name: str, graph: Graph) -> bytes | Model:
-    if isinstance(graph, (bytes, Model)):
+def _as_source(name: str, graph: Graph) -> bytes | PickledModel:
+    if isinstance(graph, Model):
+        return PickledModel.of(graph)
+    if isinstance(graph, bytes):
         return graph
     if hasattr(graph, "get_spec"):  # a model of coremltools
         specification: bytes = graph.get_spec().SerializeToString()

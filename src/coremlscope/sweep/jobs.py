@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import pickle
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,10 +16,41 @@ from coremlscope.ir import Model
 from coremlscope.sweep.rows import Row
 from coremlscope.version import __version__
 
-__all__ = ["ESTIMATED", "MEASURED", "Case", "Job", "Measuring", "Subject", "address", "split_cases"]
+__all__ = [
+    "ESTIMATED",
+    "MEASURED",
+    "Case",
+    "Job",
+    "Measuring",
+    "PickledModel",
+    "Subject",
+    "address",
+    "split_cases",
+]
 
 #: The origins of the rows that jobs make.
 MEASURED, ESTIMATED = "measured", "estimated"
+
+
+@dataclass(frozen=True, slots=True)
+class PickledModel:
+    """A model in memory, on its way to another process of this package.
+
+    Attributes:
+        content: The pickled model.
+    """
+
+    content: bytes
+
+    @classmethod
+    def of(cls, model: Model) -> PickledModel:
+        """Pickles a model."""
+        return cls(pickle.dumps(model, protocol=pickle.HIGHEST_PROTOCOL))
+
+    def read(self) -> Model:
+        """Returns the model."""
+        model: Model = pickle.loads(self.content)
+        return model
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,7 +59,7 @@ class Subject:
 
     Attributes:
         name: Its name in results.
-        source: Its path, the bytes of its specification, or the model itself.
+        source: Its path, the bytes of its specification, or the pickled model.
         content: A hash of its content.
         function: The function; empty for the default one.
         shapes: Shapes of flexible inputs.
@@ -37,7 +69,7 @@ class Subject:
     """
 
     name: str
-    source: Path | bytes | Model
+    source: Path | bytes | PickledModel
     content: str
     function: str = ""
     shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)

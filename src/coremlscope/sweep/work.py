@@ -22,7 +22,7 @@ from coremlscope.forecast.planner import forecast
 from coremlscope.ir import Program
 from coremlscope.measure.coreml.files import readable_by_core_ml
 from coremlscope.results.profile import Profile
-from coremlscope.sweep.jobs import Case, Job, Subject, split_cases
+from coremlscope.sweep.jobs import Case, Job, PickledModel, Subject, split_cases
 from coremlscope.sweep.profiles import rows_of
 from coremlscope.sweep.rows import Row
 from coremlscope.variants.transforms import parse_transform, why_not
@@ -79,7 +79,7 @@ def failed_rows(job: Job, error: CoremlscopeError) -> tuple[Row, ...]:
 def _opened(subject: Subject) -> Iterator[api.Source]:
     """Yields the model, or its variant, which exists until the context ends."""
     if not subject.variant:
-        yield subject.source
+        yield subject.source.read() if isinstance(subject.source, PickledModel) else subject.source
         return
     if not isinstance(subject.source, Path):
         raise UsageError(

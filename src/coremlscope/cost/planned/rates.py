@@ -9,12 +9,15 @@ the one in the middle is transferred.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from coremlscope.cost.planned.publications import Borders, Publication, Published, publications
+from coremlscope.devices.catalog import all_chips
 from coremlscope.devices.chip import Chip, Device
+from coremlscope.devices.release import OSRelease
 from coremlscope.devices.unit import CPU, GPU, NEURAL_ENGINE
 from coremlscope.placement.backend import BACKENDS, UNIT_OF, Backend, Rate
 from coremlscope.placement.search import Bounds, TransitionCosts
@@ -125,7 +128,19 @@ def rate_table(device: Device, among: Sequence[Publication] | None = None) -> Ra
         device: The device.
         among: The publications to use; by default all of them.
     """
-    ranked = _ranked(device, publications() if among is None else among)
+    if among is None and all_chips().get(device.chip.id) is device.chip:
+        return _known_table(device.chip.id, device.os)
+    return _rate_table(device, publications() if among is None else among)
+
+
+@functools.lru_cache(maxsize=256)
+def _known_table(chip: str, os: OSRelease) -> RateTable:
+    """Returns the rates of a chip of the catalogue."""
+    return _rate_table(Device(all_chips()[chip], os, chip), publications())
+
+
+def _rate_table(device: Device, among: Sequence[Publication]) -> RateTable:
+    ranked = _ranked(device, among)
     rates = {
         name: {
             backend: replace(_rate(device, ranked, name, backend), name=name, counts=counts)
