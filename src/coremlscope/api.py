@@ -138,6 +138,7 @@ def profile(
     engine: str | None = None,
     trace: bool = False,
     other_predictions: bool = False,
+    tokens: int | None = None,
     isolate: bool = False,
     timeout_s: float | None = None,
     memory_bytes: int | None = None,
@@ -172,6 +173,8 @@ def profile(
             unit is busy; on a Mac with Xcode, and not yet confirmed on a device.
         other_predictions: Times Core ML's predictions into output backings and asynchronous predictions as
             well; on a Mac with pyobjc (the extra `mac`), and not yet confirmed on a device.
+        tokens: For language models, also times so many predictions of one token with caches of several
+            lengths, and predictions of many tokens.
         isolate: Measures with an embedded engine in a process of its own, as `coremlscope profile` does:
             what was measured before the engine crashes, reaches a limit or Ctrl-C is kept, in a measurement
             that is `partial`. The model must be in a file, which is read again there. Core ML always has
@@ -188,7 +191,7 @@ def profile(
     Raises:
         ModelError: The model cannot be read or run, or weights are absent.
         InputError: A value or a shape is not allowed.
-        UsageError: An argument is wrong.
+        UsageError: An argument is wrong, or tokens of a model that is not a decoder are to be timed.
         EngineError: The engine failed, under every setting; otherwise a finding tells it.
         LimitError: A limit was reached before anything was measured.
         MissingDependencyError: Core ML is to be measured, and coremltools is not installed.
@@ -196,6 +199,8 @@ def profile(
     from coremlscope.assemble import assemble
     from coremlscope.measure.choice import choose_measurer
     from coremlscope.measure.contract import Subject, resolve_settings
+    from coremlscope.measure.coreml.tracing import trace_measurer
+    from coremlscope.measure.generation import check_decoder, measure_generation
     from coremlscope.measure.partial import is_interrupted
     from coremlscope.measure.repetitions import choose_repetitions
     from coremlscope.measure.settings import measure_settings
@@ -205,13 +210,9 @@ def profile(
     only_embedded = threads is not None or random_weights or precision != "fp32" or model.source is None
     name = engine or ("onnxruntime" if only_embedded else _default_engine())
     is_core_ml = measurer is None and name == "coreml"
-    runs = measurer or choose_measurer(name, threads, isolate, (timeout_s, memory_bytes), other_predictions)
-    recorder = _recorder(is_core_ml) if trace else None
-    if is_core_ml and only_embedded:
-        raise UsageError(
-            "threads, synthetic weights, fp16 precision and models in memory are not for Core ML",
-            "use --engine onnxruntime",
-        )
+    limits = (timeout_s, memory_bytes)
+    runs = measurer or choose_measurer(name, threads, isolate, limits, other_predictions, only_embedded)
+    recorder = trace_measurer(is_core_ml) if trace else None
     given = Settings(
         compute_units=units[0],
         function=function or "",
@@ -222,6 +223,7 @@ def profile(
         precision=precision,
     )
     asked = choose_repetitions(given, iterations, compile_iterations, load_iterations)
+    steps = check_decoder(model, given) if tokens else ()
     with runs if isinstance(runs, AbstractContextManager) else nullcontext():
         first = resolve_settings(model, asked, inputs)
         settings = [dataclasses.replace(first, compute_units=u) for u in (units if is_core_ml else units[:1])]
@@ -230,26 +232,20 @@ def profile(
         measurements, failures = measure_settings(
             runs, subject, settings, inputs=inputs, progress=progress, recorder=recorder
         )
+        timings, lost = measure_generation(runs, model, steps, measurements, tokens or 1, progress)
     if is_core_ml and not is_interrupted(measurements[-1]):
         from coremlscope.on_this_mac import with_plans_of_this_mac
 
-        measured = {m.compute_units for m in measurements}
-        forecast, remarks = with_plans_of_this_mac(forecast, subject, first, measured)
+        forecast, remarks = with_plans_of_this_mac(forecast, subject, first, measurements)
         findings += remarks
     return assemble(
         subject.summary,
         subject.ops,
         measurements=measurements,
         forecast=forecast,
-        findings=[*_on_lengths(asked, inputs, first), *failures, *findings],
+        timings=timings,
+        findings=[*_on_lengths(asked, inputs, first), *failures, *lost, *findings],
     )
-
-
-def _recorder(is_core_ml: bool) -> Measurer:
-    """Returns what measures again while Instruments records."""
-    from coremlscope.measure.coreml.tracing import trace_measurer
-
-    return trace_measurer(is_core_ml)
 
 
 def profile_power_modes(
@@ -287,6 +283,7 @@ def profile_power_modes(
     return dataclasses.replace(
         first,
         measurements=(*first.measurements, *second.measurements),
+        token_timings=(*first.token_timings, *second.token_timings),
         findings=tuple(dict.fromkeys((*first.findings, *second.findings))),
     )
 

@@ -15,6 +15,7 @@ from coremlscope.forecast.planner import Forecast, forecast
 from coremlscope.ir import Model
 from coremlscope.measure.contract import now
 from coremlscope.results.agreement import find_agreements
+from coremlscope.results.generation import TokenTiming
 from coremlscope.results.measurement import Measurement
 from coremlscope.results.model import ModelSummary
 from coremlscope.results.operations import OpTable
@@ -31,6 +32,7 @@ def assemble(
     *,
     measurements: Sequence[Measurement] = (),
     forecast: Forecast | None = None,
+    timings: Sequence[TokenTiming] = (),
     findings: Sequence[Finding] = (),
     made: Provenance | None = None,
 ) -> Profile:
@@ -41,6 +43,7 @@ def assemble(
         ops: Its operations; None for those of the description.
         measurements: Measured times.
         forecast: Plans and estimates.
+        timings: Measured speed of a language model.
         findings: Remarks that do not belong to a measurement.
         made: When, where and by which version; None for now, this machine and this version.
     """
@@ -55,6 +58,7 @@ def assemble(
         kernels=known.kernels,
         estimates=known.estimates,
         rates=known.rates,
+        token_timings=tuple(timings),
         agreements=find_agreements(known.plans, table),
         findings=(*findings, *known.findings),
     )

@@ -14,7 +14,7 @@ from coremlscope.forecast.planner import forecast as make_forecast
 from coremlscope.ir import Classical, Model
 from coremlscope.measure.contract import Subject
 from coremlscope.measure.coreml import plan as core_ml
-from coremlscope.results.measurement import Settings
+from coremlscope.results.measurement import Measurement, Settings
 from coremlscope.results.operations import OpTable
 from coremlscope.results.plan import Plan
 
@@ -22,7 +22,7 @@ __all__ = ["plans_beside_ours", "with_plans_of_this_mac"]
 
 
 def with_plans_of_this_mac(
-    forecast: Forecast | None, subject: Subject, settings: Settings, units: Collection[str]
+    forecast: Forecast | None, subject: Subject, settings: Settings, measurements: Sequence[Measurement]
 ) -> tuple[Forecast, list[Finding]]:
     """Puts Core ML's own plans for this Mac, and ours, before those of a forecast.
 
@@ -30,12 +30,12 @@ def with_plans_of_this_mac(
         forecast: Plans and estimates of other devices; None for none.
         subject: The model.
         settings: Function and shapes.
-        units: The settings of compute units that were measured.
+        measurements: What was measured under settings of compute units.
 
     Returns:
         The forecast, and findings on plans that are missing.
     """
-    known = forecast or Forecast()
+    known, units = forecast or Forecast(), {measured.compute_units for measured in measurements}
     plans, findings = _plans_of_this_mac(subject, settings, units)
     return dataclasses.replace(known, plans=plans + known.plans), findings
 

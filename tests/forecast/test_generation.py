@@ -16,7 +16,8 @@ from coremlscope import api, ir
 from coremlscope.assemble import with_devices
 from coremlscope.cost.latency.kernels import Kernel, fuse
 from coremlscope.devices import ComputeUnits, all_chips, find_device
-from coremlscope.forecast.generation import Step, estimate_generation, find_step
+from coremlscope.execution.decoder_steps import Step, find_step
+from coremlscope.forecast.generation import estimate_generation
 from coremlscope.formats.sample import sample_model
 from coremlscope.render.terminal.estimates import render_estimates
 from coremlscope.render.terminal.report import render_console
@@ -42,7 +43,9 @@ def rates(
 @pytest.mark.parametrize("tokens", [1, 64])
 def test_tokens_are_the_rows_that_are_written(models: dict[tuple[int, int], ir.Model], tokens: int) -> None:
     cache = 2 * LAYERS * CONTEXT * HIDDEN * 2
-    assert find_step(bind_main(models[tokens, 512]).graph) == Step(tokens, CONTEXT, cache)
+    assert find_step(bind_main(models[tokens, 512]).graph) == Step(
+        tokens=tokens, context=CONTEXT, attended=CONTEXT, cache_bytes=cache, cache_elements=cache // 2
+    )
 
 
 def test_other_models_are_not_language_models() -> None:
@@ -67,7 +70,9 @@ def test_caches_in_inputs_and_outputs() -> None:
     past = np.zeros((1, 2, 31, 8), np.float16)
     inputs = {"x": np.zeros((1, 16), np.float16), "keys": past, "values": past}
     model = build(body, inputs, target=ct.target.iOS18)
-    assert find_step(bind_main(model).graph) == Step(1, 32, 2 * past.nbytes)
+    assert find_step(bind_main(model).graph) == Step(
+        tokens=1, context=32, attended=32, cache_bytes=2 * past.nbytes, cache_elements=2 * past.size
+    )
 
 
 @pytest.mark.parametrize(

@@ -979,6 +979,8 @@ export interface Profile {
   estimates: Estimate[];
   /** For a language model, estimated tokens per second by device, setting and phase. */
   rates: TokenRate[];
+  /** For a language model, measured tokens per second by setting, phase and context. */
+  token_timings: TokenTiming[];
   /** How far the plans by rules agree with those by Core ML, where both are present. */
   agreements: Agreement[];
   /** Remarks that do not belong to a measurement. */
@@ -1127,6 +1129,8 @@ export interface Settings {
    * range is recorded.
    */
   precision: Precision;
+  /** Whether operations are timed as well, by engines that can. */
+  times_operations: boolean;
 }
 
 /** The parameters of an operation. Operations with equal parameters share one. */
@@ -1250,7 +1254,7 @@ export interface TokenRate {
   phase: GenerationPhase;
   /** Tokens that a prediction processes. */
   tokens: number;
-  /** Tokens that the cache has room for; a prediction reads all of it. */
+  /** Tokens that the cache has room for. */
   context: number;
   /** Bytes of the cache of keys and values. */
   cache_bytes: number;
@@ -1267,6 +1271,40 @@ export interface TokenRate {
   basis: EstimateBasis;
   /** Which of the user's own measurements it uses; null if it uses published ones alone. */
   own: OwnCalibration | null;
+  /** Tokens of the cache that a prediction reads; in profiles of older versions 0. */
+  attended: number;
+}
+
+/** The measured speed of a language model in predictions of one kind, which share one state. */
+export interface TokenTiming {
+  /** The source of the times, as in `Measurement`. */
+  label: string;
+  /** The function. */
+  function: string;
+  /** `decode` or `prefill`. */
+  phase: GenerationPhase;
+  /** Tokens that a prediction processes. */
+  tokens: number;
+  /** Tokens that the cache has room for. */
+  context: number;
+  /** Tokens of the cache that a prediction reads. */
+  attended: number;
+  /** Bytes of the cache of keys and values, in the type of the file. */
+  cache_bytes: number;
+  /** The predictions, one after the other. */
+  predict: Phase;
+  /** Seconds of a prediction: the median, with its 95 % confidence interval. */
+  step_s: Figure;
+  /** Tokens per second at the median, with its interval. */
+  tokens_per_s: Figure;
+  /** The setting of compute units in effect; empty if the runtime has none. */
+  compute_units: string;
+  /** Bytes of the cache in this runtime, which may have another type; null if unknown. */
+  held_bytes: number | null;
+  /** Shapes of inputs that differ from the defaults. */
+  shapes: Record<string, number[]>;
+  /** Peak resident memory of the process that ran them; null if unknown. */
+  peak_memory_bytes: number | null;
 }
 
 /** A recording of a program, with its children. */

@@ -14,6 +14,7 @@ from coremlscope.cli.command import (
     add_precision,
     add_reports,
     add_shape,
+    at_least,
     one_of,
 )
 from coremlscope.cli.connected import add_on_device, check_power_mode, chosen_power_mode, is_on_device
@@ -65,6 +66,7 @@ examples:
   coremlscope profile model.mlpackage --iterations 200 --threads 1 -o report.json -o report.md
   coremlscope profile model.mlpackage --input image=photo.jpg --json - --quiet
   coremlscope profile model.mlpackage --input image=photo.jpg --precision fp16
+  coremlscope profile decoder.mlpackage --tokens 100 --device iphone-15-pro
   coremlscope profile unknown.mlmodel --timeout 120 --memory 4GB
   coremlscope profile model.mlpackage --on-device any --team A1B2C3D4E5 --compute-units every
 """
@@ -92,6 +94,13 @@ def _configure(parser: argparse.ArgumentParser) -> None:
         "--other-predictions",
         action="store_true",
         help="on a Mac with pyobjc, also time predictions into output backings and asynchronous ones",
+    )
+    parser.add_argument(
+        "--tokens",
+        metavar="N",
+        type=at_least(1),
+        help="for a decoder with a cache: also time N predictions of one token for each of several contexts,"
+        " and predictions of many tokens",
     )
     add_precision(parser)
     add_function(parser, "to time")
@@ -142,6 +151,7 @@ def _here(arguments: argparse.Namespace, model: Model, progress: Progress | None
         precision=arguments.precision,
         trace=arguments.trace,
         other_predictions=arguments.other_predictions,
+        tokens=arguments.tokens,
         progress=progress,
         **measurement_options(arguments),
         **limit_options(arguments),
@@ -163,6 +173,7 @@ def _on_device(arguments: argparse.Namespace, model: Model, progress: Progress |
         "--random-weights": arguments.random_weights,
         "--precision fp16": arguments.precision == "fp16",
         "--trace": arguments.trace,
+        "--tokens": arguments.tokens,
         "--other-predictions": arguments.other_predictions,
         "--timeout": arguments.timeout,
         "--memory": arguments.memory,

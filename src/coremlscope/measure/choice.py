@@ -26,6 +26,7 @@ def choose_measurer(
     isolate: bool,
     limits: tuple[float | None, int | None],
     others: bool = False,
+    only_embedded: bool = False,
 ) -> Measurer:
     """Returns what measures with an engine, or with Core ML.
 
@@ -35,10 +36,11 @@ def choose_measurer(
         isolate: Whether an engine runs in a process of its own; Core ML always does.
         limits: Seconds and bytes of memory; None for no limit.
         others: Whether Core ML's other predictions are timed.
+        only_embedded: Whether something is asked for that only embedded engines have.
 
     Raises:
         UsageError: The engine is unknown, or has no other predictions, or Core ML is asked for elsewhere than
-            on a Mac.
+            on a Mac, or with what it does not have.
         MissingDependencyError: Core ML is asked for, and coremltools is not installed.
     """
     time_s, memory = limits
@@ -48,6 +50,11 @@ def choose_measurer(
                 "--other-predictions times Core ML through pyobjc, on a Mac only", "profile without it"
             )
         return choose_embedded(engine, threads, isolate, limits)
+    if only_embedded:
+        raise UsageError(
+            "threads, synthetic weights, fp16 precision and models in memory are not for Core ML",
+            "use --engine onnxruntime",
+        )
     if sys.platform != "darwin":
         raise UsageError(
             "Core ML can be measured only on a Mac",

@@ -138,7 +138,7 @@ class EngineMeasurer:
             after=conditions(),
             measured_at=now(),
         )
-        return _assemble(bare, subject, parts, ranges)
+        return _assemble(bare, subject, parts, ranges) if parts else _without_operations(bare)
 
     def time_interleaved(
         self,
@@ -274,6 +274,8 @@ class _Run:
             feeds = [("", executable, _feeds(executable, tensors))]
             stages = {0: [(0.0, predicted.statistics.median)]}
         executable.close()
+        if not self.settings.times_operations:
+            return []
         told = self._told("operations", len(feeds))
         runs, warmups = self._profiled_runs(predicted)
         parts = []
@@ -351,6 +353,12 @@ def _stage_feeds(
 
     executable.run(tensors, watch=watch)
     return found
+
+
+def _without_operations(bare: Measurement) -> Measurement:
+    """Returns the measurement with findings, where operations are not to be timed."""
+    findings = repetition_findings(bare.settings, bare.phases) + condition_findings(bare.before, bare.after)
+    return dataclasses.replace(bare, findings=findings)
 
 
 def _assemble(

@@ -6,6 +6,7 @@ long as the parent wants the result: at its end the child sends what it has, and
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import pickle
 import signal
@@ -19,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from coremlscope.measure.channel import open_channel, tell
-from coremlscope.measure.restraint import end_with_parent, hold_to_limits
+from coremlscope.measure.restraint import end_with_parent, hold_to_limits, peak_memory_bytes
 from coremlscope.writing import write_draft
 
 __all__ = ["Report", "Request", "call", "main", "measure"]
@@ -112,7 +113,7 @@ def measure(
     whole = Subject(model=container.read(model), **subject)
     measured = measurer.measure(whole, settings, inputs=inputs, progress=report.progress)
     report.flush()
-    tell(measurement=measured)
+    tell(measurement=dataclasses.replace(measured, peak_memory_bytes=peak_memory_bytes()))
 
 
 def call(

@@ -112,6 +112,7 @@ class Settings:
         random_weights: Whether absent weights were replaced by synthetic ones.
         precision: `fp16` requests one additional, untimed prediction in which every result that is declared
             as fp16 is rounded as on a device and its range is recorded.
+        times_operations: Whether operations are timed as well, by engines that can.
     """
 
     compute_units: str = "all"
@@ -126,6 +127,7 @@ class Settings:
     inputs: tuple[str, ...] = ()
     random_weights: bool = False
     precision: Precision = "fp32"
+    times_operations: bool = True
 
 
 @dataclass(frozen=True, slots=True)

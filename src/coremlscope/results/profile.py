@@ -13,7 +13,7 @@ from coremlscope.results.agreement import Agreement
 from coremlscope.results.encoding import PROFILE, PROFILES, decode, plain
 from coremlscope.results.estimate import Estimate, Kernel
 from coremlscope.results.files import read_json, write_json
-from coremlscope.results.generation import TokenRate
+from coremlscope.results.generation import TokenRate, TokenTiming
 from coremlscope.results.measurement import Machine, Measurement
 from coremlscope.results.model import ModelSummary
 from coremlscope.results.operations import OpTable
@@ -56,6 +56,7 @@ class Profile(Presented):
         estimates: Estimated times of a prediction, by device and setting; the requested setting of a device
             is first.
         rates: For a language model, estimated tokens per second by device, setting and phase.
+        token_timings: For a language model, measured tokens per second by setting, phase and context.
         agreements: How far the plans by rules agree with those by Core ML, where both are present.
         findings: Remarks that do not belong to a measurement.
     """
@@ -68,6 +69,7 @@ class Profile(Presented):
     kernels: tuple[Kernel, ...] = ()
     estimates: tuple[Estimate, ...] = ()
     rates: tuple[TokenRate, ...] = ()
+    token_timings: tuple[TokenTiming, ...] = ()
     agreements: tuple[Agreement, ...] = ()
     findings: tuple[Finding, ...] = ()
 

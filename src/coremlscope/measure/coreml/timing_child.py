@@ -23,6 +23,7 @@ from coremlscope.engines.sampling import PHASE_BUDGET_S, is_settled, sample, spe
 from coremlscope.measure.channel import tell
 from coremlscope.measure.coreml.energy import find_meter, measure_energy
 from coremlscope.measure.coreml.values import load_values
+from coremlscope.measure.restraint import peak_memory_bytes
 
 __all__ = ["GO", "Request", "main"]
 
@@ -72,7 +73,7 @@ def main(arguments: Sequence[str]) -> int:
     file = Path(arguments[0])
     request = Request(**json.loads(file.read_text(encoding="utf-8")))
     _Run(request, file.parent).time()
-    tell(peak_memory_bytes=_peak_memory_bytes())
+    tell(peak_memory_bytes=peak_memory_bytes())
     return 0
 
 
@@ -194,13 +195,6 @@ def _fitting(predict: Callable[[], object], seconds: Sequence[float]) -> int:
         predict()
         seconds = [time.perf_counter() - began]
     return max(1, int(_RECORDED_S / max(seconds[-1], 1e-9)))
-
-
-def _peak_memory_bytes() -> int:
-    import resource
-
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak if sys.platform == "darwin" else peak * 1024
 
 
 if __name__ == "__main__":

@@ -25,7 +25,13 @@ from coremlscope.render.recording import (
     recording_rows,
 )
 from coremlscope.render.terminal.estimates import calibrated_on, latency_rows, listed_estimates, mark_of
-from coremlscope.render.terminal.generation import RATE_NOTE, rate_rows
+from coremlscope.render.terminal.generation import (
+    RATE_NOTE,
+    TIMING_NOTE,
+    cache_text,
+    rate_rows,
+    timing_rows,
+)
 from coremlscope.render.terminal.plan import describe_planner, setting_rows
 from coremlscope.render.timing import (
     STAGE_TITLES,
@@ -213,6 +219,7 @@ def _profile(profile: Profile) -> list[str]:
         f"## {cell(model_name(model.path))}",
         *([cell(" · ".join(facts))] if facts else []),
         *_predictions(profile),
+        *_timings(profile),
         *_estimates(profile),
         *_plans(profile),
         *_reasons(profile),
@@ -311,14 +318,28 @@ def _estimates(profile: Profile) -> list[str]:
     ]
 
 
+_STEP_TITLES = ("setting", "function", "phase", "tokens>", "context>", "prediction>", "tokens/s>")
+
+
 def _rates(profile: Profile) -> list[str]:
     if not profile.rates:
         return []
-    titles = ("device", "setting", "function", "phase", "tokens>", "cache, tokens>", "prediction>")
     return [
-        "### As a language model (estimated)",
-        table((*titles, "tokens/s>", "80 % of cases>", "waits for"), rate_rows(profile.rates)),
+        f"### As a language model (estimated; {cache_text(profile.rates)})",
+        table(("device", *_STEP_TITLES, "80 % of cases>", "waits for"), rate_rows(profile.rates)),
         RATE_NOTE,
+    ]
+
+
+def _timings(profile: Profile) -> list[str]:
+    timings = profile.token_timings
+    if not timings:
+        return []
+    labels = cell(", ".join(dict.fromkeys(one.label for one in timings)))
+    return [
+        f"### Tokens per second (measured by {labels})",
+        table((*_STEP_TITLES, "95 % interval>", "runs>", "memory>"), timing_rows(timings)),
+        f"{cache_text(timings)}; {TIMING_NOTE}",
     ]
 
 

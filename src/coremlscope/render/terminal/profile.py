@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from coremlscope.render.terminal.agreement import show_agreements
 from coremlscope.render.terminal.estimates import show_device_latencies
 from coremlscope.render.terminal.findings import show_findings
+from coremlscope.render.terminal.generation import show_timings
 from coremlscope.render.terminal.plan import show_plan, show_settings
 from coremlscope.render.terminal.recording import show_energy, show_recording
 from coremlscope.render.terminal.screen import Column, Screen
@@ -62,6 +63,7 @@ def show_profile(screen: Screen, profile: Profile) -> None:
     else:
         for measurement in profile.measurements:
             _show_among_others(screen, profile, measurement)
+        show_timings(screen, profile.token_timings)
         show_device_latencies(screen, profile)
         _show_plans(screen, profile)
         show_agreements(screen, profile)
@@ -108,6 +110,7 @@ def _show_one(screen: Screen, profile: Profile, measurement: Measurement) -> Non
     show_stage_timings(screen, measurement.stages)
     show_recording(screen, measurement.recording)
     show_energy(screen, measurement.energy)
+    show_timings(screen, profile.token_timings)
     show_device_latencies(screen, profile)
     _show_plans(screen, profile)
     show_agreements(screen, profile)
