@@ -10,6 +10,7 @@ from pathlib import Path
 from coremlscope.assemble import with_plans
 from coremlscope.findings import Finding
 from coremlscope.measure.partial import explain_partial
+from coremlscope.results.generation import TokenTiming
 from coremlscope.results.measurement import Conditions, Fp16Ranges, Phase, Settings, StageTiming
 from coremlscope.results.model import ModelSummary, StageSummary
 from coremlscope.results.operations import OpDetails, Signature, WeightKind, WeightTable
@@ -53,6 +54,29 @@ def _partial() -> Profile:
         whole.measurement, partial=end, findings=(finding,), groups=(), status=(), group=(), nodes=None
     )
     return dataclasses.replace(whole, measurements=(measured,))
+
+
+def _decoder() -> Profile:
+    """Measured tokens per second of a language model, beside a measurement."""
+    whole = small_profile()
+    predict = Phase.of([0.01, 0.011, 0.0105, 0.0102, 0.0108, 0.0101, 0.0104])
+    step, rate = TokenTiming.figures(1, predict)
+    timing = TokenTiming(
+        label=whole.measurement.label,
+        function="main",
+        phase="decode",
+        tokens=1,
+        context=128,
+        attended=64,
+        cache_bytes=4096,
+        held_bytes=8192,
+        shapes={"mask": (1, 1, 1, 64)},
+        predict=predict,
+        step_s=step,
+        tokens_per_s=rate,
+        peak_memory_bytes=10**8,
+    )
+    return dataclasses.replace(whole, token_timings=(timing,))
 
 
 def _estimates_only() -> Profile:
@@ -268,6 +292,7 @@ def _old_version() -> Profile:
 PROFILES: Mapping[str, Callable[[], Profile]] = {
     "everything": planned_profile,
     "measurement": small_profile,
+    "tokens": _decoder,
     "one phase": _one_phase,
     "no phase": _no_phase,
     "partial measurement": _partial,

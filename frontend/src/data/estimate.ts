@@ -73,7 +73,7 @@ export function likeness(row: NearRow): string {
 export const perSecond = (rate: number): string => (rate >= 100 ? rate.toFixed(0) : `${Number(rate.toPrecision(3))}`);
 
 /** What a cache holds: `128 tokens in 4.19 MB`; of several caches, each once. */
-export function cachesOf(rates: readonly TokenRate[]): string {
+export function cachesOf(rates: readonly Pick<TokenRate, "context" | "cache_bytes">[]): string {
   return [...new Set(rates.map((rate) => `${rate.context} tokens in ${bytes(rate.cache_bytes)}`))].join("; ");
 }
 

@@ -44,7 +44,12 @@ const VIEWS: readonly View[] = [
   { id: "busy", title: "Busy units", applies: (report) => !!report.measurement?.recording, view: () => <BusyUnits /> },
   { id: "energy", title: "Energy", applies: (report) => !!report.measurement?.energy, view: () => <EnergyUse /> },
   { id: "estimate", title: "Estimate", applies: (report) => report.estimate !== null, view: () => <EstimateTerms /> },
-  { id: "generation", title: "Tokens", applies: (report) => !!report.profile?.rates.length, view: () => <Generation /> },
+  {
+    id: "generation",
+    title: "Tokens",
+    applies: (report) => !!(report.profile?.rates.length || report.profile?.token_timings.length),
+    view: () => <Generation />,
+  },
   {
     id: "agreement",
     title: "Agreement",
