@@ -58,6 +58,10 @@ _NEURAL_ENGINE = {
         96, 0.1, "64 rows as (B, C, 1, 64) take 1.5 times as long as (B, C, 8, 8) (smpanaro); 94 (EKS-A9)"
     ),
     "product_FLOPps": Prior(1.5e12, 0.5, "self-attention of 4096 tokens on M4 Pro"),
+    "batch_share": Prior(0.75, 0.3, "between 1, and one half"),
+    "attention_gain": Prior(
+        2.0, 0.3, "59 ms of attention in SD-Turbo on M4 Pro with macOS 26; 117 ms from rates of older systems"
+    ),
     "single_share": Prior(1.0, 0, "the Neural Engine computes in half precision"),
     "activation_Bps": Prior(60e9, 0.7, "of the order of weight streaming"),
     "elementwise_Bps": Prior(60e9, 0.7, "10e9 alone on M1 (ane-guide), more within a program"),
@@ -102,6 +106,8 @@ _OLD_CPU = {
     "linear_share": Prior(0.9, 0.15),
     "flat_rows": Prior(0, 0),
     "product_FLOPps": Prior(100e9, 0.3),
+    "batch_share": Prior(1.0, 0),
+    "attention_gain": Prior(1.0, 0),
     "single_share": Prior(1.0, 0, "measured in single precision only"),
     "activation_Bps": Prior(6e9, 0.4, "20e9 for element-wise operations, and windows are read repeatedly"),
     "elementwise_Bps": Prior(20e9, 0.3, "28-32e9 in Core ML's own cost model"),
@@ -160,6 +166,8 @@ _CPU = {
     "linear_share": Prior(1.25, 0.1, "2.6e12 on M1: 512 rows of 1024 × 1024 (EKS-A9)"),
     "flat_rows": Prior(0, 0),
     "product_FLOPps": Prior(0.7e12, 0.2),
+    "batch_share": Prior(1.0, 0),
+    "attention_gain": Prior(1.0, 0),
     "single_share": Prior(0.62, 0.15, "1.6 times slower"),
     "activation_Bps": Prior(40e9, 0.4, "second-level caches"),
     "elementwise_Bps": Prior(30e9, 0.4, "28-32e9 in Core ML's own cost model"),
@@ -207,6 +215,8 @@ _GPU = {
     "grouped_FLOPps": Prior(0.6e12, 0.3),
     "linear_share": Prior(1.1, 0.1, "1.8e12 on M1 (EKS-A9)"),
     "product_FLOPps": Prior(1.0e12, 0.2),
+    "batch_share": Prior(1.0, 0),
+    "attention_gain": Prior(1.0, 0),
     "single_share": Prior(1.0, 0, "both precisions take the same time on these GPUs"),
     "activation_Bps": Prior(45e9, 0.3, "two thirds of M1's memory"),
     "elementwise_Bps": Prior(50e9, 0.3, "two thirds of M1's memory"),

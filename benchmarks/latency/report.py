@@ -170,8 +170,9 @@ _CAVEATS = [
     " and intervals of at least a factor of two.",
     "- GPUs that are idle between predictions run at a low clock, and take several times as long; such"
     " measurements are left out.",
-    "- One effect of systems is in the model: the Neural Engine rearranges tensors faster on macOS 26 than"
-    " on macOS 13, which nothing published dates more exactly; it is taken to begin with macOS 14 and iOS 17."
+    "- Two effects of systems are in the model: the Neural Engine rearranges tensors and computes attention"
+    " faster on macOS 26 than on macOS 13, which nothing published dates more exactly; both are taken to"
+    " begin with macOS 14 and iOS 17. Batches in attention were measured by one publication only."
     " Others are not separated from those of chips: DenseNet became 1.5 times as fast on one M1 Max from"
     " macOS 12 to 13, and Whisper takes 0.55 to 0.63 times as long on an M1 Ultra with macOS 26 as on an M1"
     " Pro with macOS 13.",

@@ -32,6 +32,7 @@ ROUND = replace(
     pointwise_FLOPps=2e12,
     linear_share=0.5,
     flat_rows=8.0,
+    batch_share=1.0,
     window_gain=2.0,
     channels_step=16.0,
     prefetch_bytes=0.0,
@@ -109,6 +110,25 @@ def test_linear_streams_weights_once_for_each_block_of_flat_rows() -> None:
         packed = replace(flat, weight_bytes=bits / 8 * 10**7)
         assert seconds(packed) == pytest.approx(2 * bits / 16 * 2e-3), bits
     assert seconds(kernel("pointwise", macs=16, height=1, width=16, weights=10**7)) == pytest.approx(2e-3)
+
+
+def test_attention_over_a_batch_is_slower_than_that_of_each_sample() -> None:
+    one, batch = (kernel("attention", macs=10**9, vector=10**6, height=samples) for samples in (1, 16))
+    assert seconds(one, constants=replace(ROUND, batch_share=0.5)) == pytest.approx(
+        seconds(batch, constants=replace(ROUND, batch_share=0.5)) / 2
+    )
+
+
+def test_attention_is_faster_from_macos_14_and_ios_17_on() -> None:
+    attention = [kernel("attention", macs=10**11)]
+    units = {"main/attention": NEURAL_ENGINE}
+    before, after = (
+        estimate(attention, units, find_device("m1", os), "cpu_and_ne").terms[-1].compute_s
+        for os in ("13", "14")
+    )
+    gain = constants_of(load_calibration(), CHIPS["m1"], NEURAL_ENGINE).attention_gain
+    assert before / after == pytest.approx(gain)
+    assert gain > 1.1
 
 
 def test_heads_are_split_faster_from_macos_14_and_ios_17_on() -> None:

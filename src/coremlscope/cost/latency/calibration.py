@@ -38,6 +38,9 @@ class UnitParameters:
             take as long; for more of them `linear` streams the weights again, which convolutions of 1×1 do
             not. 0 where this does not apply.
         product_FLOPps: Products of two computed tensors, those in attention included.
+        batch_share: The rate of these products, and of softmax between them, for batches of several samples.
+        attention_gain: By how much these products and softmax are faster from macOS 14 and iOS 17 on; see
+            `on_system`.
         single_share: The rate of arithmetic in single precision relative to half precision.
         activation_Bps: Inputs and results of convolutions and products.
         elementwise_Bps: Kernels of elementwise operations.
@@ -83,6 +86,8 @@ class UnitParameters:
     linear_share: float
     flat_rows: float
     product_FLOPps: float  # noqa: N815
+    batch_share: float
+    attention_gain: float
     single_share: float
     activation_Bps: float  # noqa: N815
     elementwise_Bps: float  # noqa: N815

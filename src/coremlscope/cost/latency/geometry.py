@@ -23,7 +23,7 @@ class Geometry:
         groups: Groups of channels; for a product of matrices, the number of products.
         in_channels: Channels that each result sums over, in its group.
         out_channels: Channels of the result, in its group.
-        height: Rows of the result; 1 for a product.
+        height: Rows of the result; for a product of tensors with heads, the batch before these.
         width: The innermost extent of the result; for a product, its rows.
         taps: Positions of the window: 9 for 3×3.
         stride: Step of the window along its last axis.
@@ -111,9 +111,14 @@ def _matmul(view: OpView) -> Geometry:
         groups=batch,
         in_channels=inner,
         out_channels=columns,
-        height=1,
+        height=_batch(result),
         width=rows,
     )
+
+
+def _batch(shape: tuple[int, ...]) -> int:
+    """The batch of (batch, heads, rows, columns); 1 with fewer axes, where it cannot be told from heads."""
+    return shape[0] if len(shape) > 3 else 1
 
 
 def _einsum(view: OpView) -> Geometry:
@@ -126,7 +131,7 @@ def _einsum(view: OpView) -> Geometry:
         groups=result[0],
         in_channels=inner,
         out_channels=result[-1],
-        height=1,
+        height=_batch(result),
         width=math.prod(result[1:-1]),
     )
 
@@ -140,7 +145,7 @@ def _attention(view: OpView) -> Geometry:
         groups=batch,
         in_channels=query[-1],
         out_channels=columns,
-        height=1,
+        height=_batch(query),
         width=rows,
     )
 

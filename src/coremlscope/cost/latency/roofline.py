@@ -70,7 +70,8 @@ def time_kernels(table: KernelTable, unit: ComputeUnit, parameters: UnitParamete
     activations = _moving(table, p, size) + spilled / p.spill_Bps
     streamed = table.weight_bytes * (1.0 if unit == CPU else np.minimum(_HALF / table.element_bytes, 1.0))
     weights = np.maximum(streamed - p.prefetch_bytes, 0) * _passes(table, p) / p.weights_Bps
-    passes = np.where(attention, size * table.vector / p.attention_Bps, size * table.vector / p.function_Bps)
+    softmax_Bps = np.where(_are_batched(table), p.batch_share, 1.0) * p.attention_Bps  # noqa: N806
+    passes = size * table.vector / np.where(attention, softmax_Bps, p.function_Bps)
     passes = passes + size * table.gated / p.gate_Bps
     hidden = weights if p.weights_hidden else 0.0
     slowest = np.maximum(np.maximum(compute, activations), hidden)
@@ -121,6 +122,7 @@ def _arithmetic(table: KernelTable, p: UnitParameters) -> Floats:
     )
     few = _are_flat(table, p, "linear", "recurrent", "pointwise") & (table.width < p.flat_rows)
     rate[few] *= table.width[few] / p.flat_rows
+    rate[_are_batched(table)] *= p.batch_share
     return rate
 
 
@@ -128,6 +130,11 @@ def _passes(table: KernelTable, p: UnitParameters) -> Floats:
     """How often each kernel streams its weights: `linear` once for each block of flat rows."""
     many = _are_flat(table, p, "linear", "recurrent") & (table.width > p.flat_rows)
     return np.divide(table.width, p.flat_rows, out=np.ones(len(table)), where=many)
+
+
+def _are_batched(table: KernelTable) -> npt.NDArray[np.bool_]:
+    """True for products of tensors of several samples."""
+    return np.asarray(table.is_kind("attention", "matmul") & (table.height > 1))
 
 
 def _are_flat(table: KernelTable, p: UnitParameters, *kinds: KernelKind) -> npt.NDArray[np.bool_]:
