@@ -49,6 +49,24 @@ export interface ActivityPart {
   busy_s: number;
 }
 
+/** How the values of two models agree for the same inputs. */
+export interface Agreement {
+  /** Their outputs, in order. */
+  outputs: ValueAgreement[];
+  /** Number of values with a counterpart: equal ones, or those of the same place in the network. */
+  pairs: number;
+  /** How many of them agree within `tolerance`. */
+  equal: number;
+  /** The relative error up to which values agree. */
+  tolerance: number;
+  /** The first value that does not agree, where an output does not either; null else. */
+  first: ValueAgreement | null;
+  /** What computed the values. */
+  by: string;
+  /** Why values were not compared; empty if they were. */
+  problem: string;
+}
+
 /** The agreement of the plan by rules with Core ML's, under one setting, on the operations of the file. */
 export interface Agreement {
   /** Index of Core ML's plan among the plans of the profile. */
@@ -184,6 +202,10 @@ export interface Difference {
   compiled: string[];
   /** Changes of plans and estimates for devices, which are not measured. */
   plans: PlanChange[];
+  /** The work that a Core ML and a Core AI model have in common; null for models of one framework. */
+  work: SharedWork | null;
+  /** How their values agree; null if they were not compared. */
+  agreement: Agreement | null;
 }
 
 /** An operation that the two plans run on different units. */
@@ -930,7 +952,7 @@ export interface PlanChange {
   switches: [number, number];
   /** Number of operations on each unit in both plans. */
   units: Partial<Record<ComputeUnit, [number, number]>>;
-  /** Costs by type of operation, largest difference first. */
+  /** Costs by type of operation, largest difference first; empty if either plan has no costs. */
   types: TypeCost[];
   /** Operations that differ, largest difference first. */
   ops: PlannedOpChange[];
@@ -1131,6 +1153,24 @@ export interface Settings {
   precision: Precision;
   /** Whether operations are timed as well, by engines that can. */
   times_operations: boolean;
+}
+
+/** The work that two models have in common. */
+export interface SharedWork {
+  /** Floating-point operations of the base. */
+  flops: number;
+  /** Floating-point operations of the other model. */
+  other_flops: number;
+  /** Those that are paired: in each pair of groups, the smaller number counts. */
+  shared_flops: number;
+  /** Number of paired operations. */
+  pairs: number;
+  /** The groups whose types differ, those with the most work first. */
+  groups: WorkGroup[];
+  /** Ids of operations of the base that belong to no pair. */
+  unpaired: string[];
+  /** The same for the other model. */
+  other_unpaired: string[];
 }
 
 /** The parameters of an operation. Operations with equal parameters share one. */
@@ -1471,6 +1511,24 @@ export interface UnitTerms {
   launch_s: number;
 }
 
+/** How far a value of one model is from its counterpart. */
+export interface ValueAgreement {
+  /** Its name in the base. */
+  before: string;
+  /** Its name in the other model. */
+  after: string;
+  /** The root mean square of the difference over that of the base. */
+  error: number;
+  /** The largest absolute difference. */
+  largest: number;
+  /** The id of the operation of the base that computes it; empty for outputs. */
+  op: string;
+  /** The cosine of the angle between both; null if it is not defined. */
+  cosine: number | null;
+  /** Whether the largest element is at the same place; null for intermediate values. */
+  same_top: boolean | null;
+}
+
 /** A model after one transform or several, or why there is none. */
 export interface Variant {
   /** Its name, which `--apply` takes: `palettize-4`, `prune-50+int8`. */
@@ -1639,6 +1697,20 @@ export interface WhatIf {
   saved_s: Figure | null;
   /** All of this as a sentence. */
   effect: string;
+}
+
+/** Operations of two models that compute the same. */
+export interface WorkGroup {
+  /** Their ids in the base, in order; the last one computes the result. */
+  before: string[];
+  /** Their ids in the other model. */
+  after: string[];
+  /** Their types in the base, and in the other model. */
+  types: [string, string];
+  /** Their floating-point operations in the base. */
+  flops: number;
+  /** Their floating-point operations in the other model. */
+  other_flops: number;
 }
 
 /** The declared work of one prediction at the bound shapes; derived from the file, not measured. */

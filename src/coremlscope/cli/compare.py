@@ -86,6 +86,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
 def _run(arguments: argparse.Namespace) -> int:
     from coremlscope import api
     from coremlscope.render import render_comparison
+    from coremlscope.verification.migration import add_agreements
 
     with progress_bars(not arguments.quiet) as progress:
         comparison = api.compare(
@@ -98,6 +99,8 @@ def _run(arguments: argparse.Namespace) -> int:
             **measurement_options(arguments),
             **limit_options(arguments),
         )
+
+    comparison = add_agreements(comparison, shapes=dict(arguments.shape), seed=arguments.seed)
 
     def tables(width: int, color: bool) -> str:
         return render_comparison(comparison, width=width, color=color)

@@ -63,7 +63,7 @@ class PlanChange:
         planned: The total planned cost, including launches and switches, in seconds.
         switches: Number of changes of the unit along each path.
         units: Number of operations on each unit in both plans.
-        types: Costs by type of operation, largest difference first.
+        types: Costs by type of operation, largest difference first; empty if either plan has no costs.
         ops: Operations that differ, largest difference first.
         moved: Number of matched operations that change their unit.
     """
@@ -120,13 +120,14 @@ def compare_views(
     ops = [_change(a, b) for a, b in pairs if _differs(a, b)]
     counts = [Counter(op.unit for op in side.values()) for side in sides]
     units = [unit for unit in before.plan.units if counts[0][unit] or counts[1][unit]]
-    types = _types(*(list(side.values()) for side in sides))
+    totals = [view.plan.total_ms(view.setting) for view in (before, after)]
+    types = [] if None in totals else _types(*(list(side.values()) for side in sides))
     known = [estimate for estimate in estimates if estimate is not None]
     return PlanChange(
         before=label_of(before),
         after=label_of(after),
         latency=change_of_figures(known[0].latency, known[1].latency) if len(known) > 1 else None,
-        planned=_change_of_costs(*(view.plan.total_ms(view.setting) for view in (before, after))),
+        planned=_change_of_costs(*totals),
         switches=(before.setting.switches, after.setting.switches),
         units={unit: (counts[0][unit], counts[1][unit]) for unit in units},
         types=tuple(sorted(types, key=lambda row: -_size(row.planned))),

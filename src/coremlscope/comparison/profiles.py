@@ -12,10 +12,13 @@ from coremlscope.comparison.alignment import align
 from coremlscope.comparison.change import Change, change_of_rounds, change_of_samples
 from coremlscope.comparison.folding import describe_folding
 from coremlscope.comparison.plans import PlanChange, compare_views, label_of, plan_views
+from coremlscope.comparison.work import pair_work
 from coremlscope.figures import Figure
+from coremlscope.ir import CORE_AI
 from coremlscope.results.encoding import plain
 from coremlscope.results.estimate import Estimate
 from coremlscope.results.measurement import Group, Measurement
+from coremlscope.results.migration import Agreement, SharedWork
 from coremlscope.results.model import COMPILED_BY, ModelSummary
 from coremlscope.results.operations import OpTable
 from coremlscope.results.plan import PlanView
@@ -121,6 +124,8 @@ class Difference:
             is not: `26 batch_norm folded into conv`. Empty for ML Programs with different metadata, which are
             different versions of a model.
         plans: Changes of plans and estimates for devices, which are not measured.
+        work: The work that a Core ML and a Core AI model have in common; None for models of one framework.
+        agreement: How their values agree; None if they were not compared.
     """
 
     base: int
@@ -138,6 +143,8 @@ class Difference:
     types: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     compiled: tuple[str, ...] = ()
     plans: tuple[PlanChange, ...] = ()
+    work: SharedWork | None = None
+    agreement: Agreement | None = None
 
     @property
     def telling_rows(self) -> tuple[RowChange, ...]:
@@ -389,7 +396,13 @@ class _Pair:
             types=_differing_types(before, after),
             compiled=self._compiled(),
             plans=tuple(self._plans()),
+            work=self._work(),
         )
+
+    def _work(self) -> SharedWork | None:
+        before, after = self.profiles
+        are_core_ai = {profile.model.kind == CORE_AI for profile in self.profiles}
+        return pair_work(before.ops, after.ops) if len(are_core_ai) == 2 else None
 
     def _compiled(self) -> tuple[str, ...]:
         before, after = self.profiles

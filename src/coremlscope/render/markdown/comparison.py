@@ -25,6 +25,7 @@ from coremlscope.render.difference import (
     whole_rows,
 )
 from coremlscope.render.markdown.report import details, table
+from coremlscope.render.migration import agreement_lines, group_rows, work_lines
 
 __all__ = ["render_markdown_comparison"]
 
@@ -70,6 +71,12 @@ def _difference(difference: Difference) -> Iterable[str]:
             yield details(title, table(("operations", "name", *_CHANGE), changed))
     for plan in difference.plans:
         yield from _plan(plan)
+    if difference.work is not None:
+        yield cell(". ".join(work_lines(difference)))
+        if groups := group_rows(difference.work):
+            yield details("Cut in another way", table(("base", "other", "work>"), groups))
+    if difference.agreement is not None:
+        yield "\n".join(f"- {cell(line)}" for line in agreement_lines(difference.agreement))
     yield cell(describe_operations(difference))
 
 

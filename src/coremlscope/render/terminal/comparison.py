@@ -22,6 +22,7 @@ from coremlscope.render.difference import (
     verdict,
     whole_rows,
 )
+from coremlscope.render.migration import agreement_lines, group_rows, work_lines
 from coremlscope.render.terminal.screen import Column, Screen
 from coremlscope.render.words import plural
 
@@ -68,8 +69,27 @@ def _show_difference(screen: Screen, difference: Difference) -> None:
         _show_rows(screen, difference)
     for plan in difference.plans:
         _show_plan(screen, plan)
+    _show_migration(screen, difference)
     screen.line()
     screen.line(describe_operations(difference), indent=2)
+
+
+def _show_migration(screen: Screen, difference: Difference) -> None:
+    if difference.work is not None:
+        screen.heading("Core ML and Core AI")
+        for line in work_lines(difference):
+            screen.line(line, indent=2)
+        columns = (
+            Column("base", style="cyan"),
+            Column("other", style="cyan"),
+            Column("work", is_number=True),
+        )
+        if rows := group_rows(difference.work):
+            screen.table(list(columns), rows)
+    if difference.agreement is not None:
+        screen.heading("Values", "of the same inputs")
+        for line in agreement_lines(difference.agreement):
+            screen.bullet("•", line)
 
 
 def _show_plan(screen: Screen, plan: PlanChange) -> None:
