@@ -182,7 +182,7 @@ def _spell(info: inspect.Type, names: Mapping[frozenset[Any], str]) -> str:
             return " | ".join(_spell(one, names) for one in info.types)
         case inspect.VarTupleType() | inspect.ListType():
             element = _spell(info.item_type, names)
-            return f"({element})[]" if " | " in element and not element.endswith("[]") else f"{element}[]"
+            return f"({element})[]" if " | " in element and not element.endswith(")[]") else f"{element}[]"
         case inspect.TupleType():
             return f"[{', '.join(_spell(one, names) for one in info.item_types)}]"
         case inspect.DictType():

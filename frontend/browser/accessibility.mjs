@@ -10,6 +10,10 @@ await look(
       const rows = page.locator(".grid-body .grid-row");
       if (await rows.count()) await rows.first().click();
       found[colorScheme] = await seriousViolations(page);
+      for (const view of (await rows.count()) ? ["Tree", "Icicle"] : []) {
+        await page.locator("#layers").getByRole("button", { name: view, exact: true }).click();
+        found[colorScheme].push(...(await seriousViolations(page)));
+      }
     }
     return found;
   },

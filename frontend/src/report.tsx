@@ -1,6 +1,6 @@
 import { type ComponentChildren, createContext } from "preact";
 import { useContext, useEffect, useLayoutEffect, useMemo, useState } from "preact/hooks";
-import { readAddress, writeAddress } from "./data/address";
+import { type LayerView, readAddress, writeAddress } from "./data/address";
 import { type Filter, NO_FILTER } from "./data/filter";
 import { Placement } from "./data/placement";
 import { measurementName, type Remark, remarksOf, type Target, targetsOf } from "./data/profile";
@@ -55,6 +55,9 @@ export interface Report {
   /** What the layer table shows. */
   filter: Filter;
   setFilter: (filter: Filter) => void;
+  /** How the layers are shown. */
+  layers: LayerView;
+  setLayers: (layers: LayerView) => void;
   /** Shows the operations of a unit in the layer table. */
   filterUnit: (unit: Filter["unit"]) => void;
 }
@@ -82,12 +85,13 @@ export function ReportProvider(props: { result: ProfileForm | ModelForm; childre
   const [chosen, choose] = useState<{ target: Target | null; wanted: ComputeUnits }>({ target: opened.target, wanted: opened.setting });
   const [selected, setSelected] = useState<string | null>(opened.selected);
   const [filter, setFilter] = useState<Filter>(opened.filter);
+  const [layers, setLayers] = useState<LayerView>(opened.layers);
   const { target, wanted } = chosen;
   const setting = target && !target.settings.includes(wanted) ? (target.settings[0] ?? wanted) : wanted;
   useLayoutEffect(() => {
-    const query = writeAddress({ target, setting, selected, filter }, targets);
+    const query = writeAddress({ target, setting, selected, filter, layers }, targets);
     if (query !== location.search) history.replaceState(history.state, "", `${location.pathname}${query}${location.hash}`);
-  }, [target, setting, selected, filter, targets]);
+  }, [target, setting, selected, filter, layers, targets]);
   useEffect(() => {
     if (opened.selected !== null && !location.hash) goToLayers();
   }, [opened]);
@@ -121,10 +125,13 @@ export function ReportProvider(props: { result: ProfileForm | ModelForm; childre
     },
     showOp: (id) => {
       setSelected(id);
+      setLayers((old) => ({ ...old, view: "table" }));
       goToLayers();
     },
     filter,
     setFilter,
+    layers,
+    setLayers,
     filterUnit: (unit) => {
       setFilter({ ...NO_FILTER, unit });
       goToLayers();

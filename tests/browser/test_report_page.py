@@ -19,7 +19,7 @@ from coremlscope.render.page import render_html, to_page_values
 from coremlscope.results.measurement import Phase, StageTiming
 from coremlscope.results.model import StageSummary
 from coremlscope.results.profile import Profile
-from coremlscope.units import escape_controls, format_duration, format_share
+from coremlscope.units import escape_controls, format_count, format_duration, format_share
 from tests.support import programs
 from tests.support.browser import Drive
 from tests.support.comparisons import with_measurement
@@ -205,6 +205,35 @@ def test_the_panel_says_what_the_data_say(drive: Drive, tmp_path: Path) -> None:
     # A click on a point of the roofline opens the panel where the reader is.
     assert seen["inPlace"]["panel"]
     assert abs(seen["inPlace"]["moved"]) < 2
+
+
+def test_totals_of_groups_equal_the_data(drive: Drive, tmp_path: Path) -> None:
+    """The name of an operation begins with `model.layers.N.block`; two operations share a kernel."""
+    profile = large_profile(300)
+    seen = drive("groups", write(tmp_path, profile))
+    assert seen["complaints"] == []
+    estimate, ops = profile.estimates[0], profile.ops
+    latency = estimate.latency.value
+    rest = latency - sum(estimate.kernel_s)
+    modules, types = seen["module"], seen["type"]
+    assert modules["model/layers"]["Estimated"] == format_duration(sum(estimate.kernel_s))
+    assert modules["launches, changes of unit"]["Estimated"] == format_duration(rest)
+    first = sum(estimate.kernel_s[:12])
+    assert modules["0/block"]["Operations"] == "24"
+    assert modules["0/block"]["Share"] == format_share(first / latency)
+    assert modules["0/block"]["FLOPs"] == format_count(sum(flops or 0 for flops in ops.flops[:24]))
+    by_type: dict[str, float] = {}
+    for kernel, seconds in zip(profile.kernels, estimate.kernel_s, strict=True):
+        main = max(kernel.ops, key=lambda row: (ops.flops[row] or 0, -row))
+        by_type[ops.type[main]] = by_type.get(ops.type[main], 0.0) + seconds
+    shown = {name: row["Estimated"] for name, row in types.items() if name in by_type}
+    assert shown == {name: format_duration(seconds) for name, seconds in by_type.items()}
+    measured = sum(group.wall_s for group in profile.measurement.groups)
+    assert format_duration(measured) in seen["icicle"]
+    assert "layers=icicle" in seen["address"]
+    assert seen["linked"] == seen["enlarged"]
+    assert seen["found"].startswith("· 6 groups found")
+    assert seen["panel"]
 
 
 def test_hostile_names_stay_text(drive: Drive, tmp_path: Path) -> None:

@@ -29,7 +29,8 @@ export function arrange(report: Report, filter: Filter, sort: Sort, folded: Read
   return sorted(report, passing, sort);
 }
 
-function passes(report: Report, filter: Filter): (row: Row) => boolean {
+/** Whether a row passes a filter. */
+export function passes(report: Report, filter: Filter): (row: Row) => boolean {
   const words = filter.text.toLowerCase().split(/\s+/).filter(Boolean);
   const { placement } = report;
   return (row) => {

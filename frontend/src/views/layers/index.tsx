@@ -13,12 +13,14 @@ import { type Column, columnsOf, compactColumns } from "./columns";
 import { arrange, mainTime, type Sort, sortValue } from "./filter";
 import { Filters } from "./filters";
 import { Grid } from "./grid";
+import { Groups } from "./groups";
 import { toTabs } from "./text";
 
 /** The layer table: one row per operation. */
 export function Layers() {
   const report = useReport();
-  const { placement, estimate, measuredBy, groups, rows, selected, filter, setFilter } = report;
+  const { placement, estimate, measuredBy, groups, rows, selected, filter, setFilter, layers, setLayers } = report;
+  const isTable = layers.view === "table";
   const [sort, setSort] = useState<Sort>(() => slowestFirst(report));
   const [hidden, setHidden] = useState<ReadonlySet<string>>(new Set<string>());
   const [ref, width] = useWidth<HTMLDivElement>(1000);
@@ -58,9 +60,12 @@ export function Layers() {
         </>
       }
       actions={
-        <CopyButton label="Copy rows that are shown, for a spreadsheet" text={() => toTabs(report, shown)}>
-          Copy rows
-        </CopyButton>
+        <>
+          <Choice label="Layers as" options={VIEWS} value={layers.view} onChange={(view) => setLayers({ ...layers, view })} />
+          <CopyButton label="Copy rows that are shown, for a spreadsheet" text={() => toTabs(report, shown)}>
+            Copy rows
+          </CopyButton>
+        </>
       }
     >
       <Filters filter={filter} onChange={setFilter} owners={owners} folded={folded} onFold={setFolded}>
@@ -70,21 +75,33 @@ export function Layers() {
           value={sort.key === "order" ? "order" : "time"}
           onChange={(order) => setSort(order === "order" ? PROGRAM_ORDER : slowestFirst(report))}
         />
-        {!isCompact && <ColumnMenu columns={every} hidden={hidden} onChange={setHidden} />}
+        {!isCompact && isTable && <ColumnMenu columns={every} hidden={hidden} onChange={setHidden} />}
       </Filters>
       <div ref={ref}>
-        <Grid rows={shown} columns={columns} sort={sort} onSort={setSort} folded={folded} onToggle={toggle} total={rows.all.length} />
+        {isTable ? (
+          <Grid rows={shown} columns={columns} sort={sort} onSort={setSort} folded={folded} onToggle={toggle} total={rows.all.length} />
+        ) : (
+          <Groups isByAmount={sort.key !== "order"} isCompact={isCompact} />
+        )}
       </div>
-      <div class="layers-foot">
-        <p class="dim" aria-live="polite">
-          {summary(report, shown)}
-        </p>
-        {placement && <MarkLegend />}
-      </div>
+      {isTable && (
+        <div class="layers-foot">
+          <p class="dim" aria-live="polite">
+            {summary(report, shown)}
+          </p>
+          {placement && <MarkLegend />}
+        </div>
+      )}
     </Section>
   );
 }
 
+const VIEWS = [
+  ["table", "Table"],
+  ["tree", "Tree"],
+  ["icicle", "Icicle"],
+  ["flame", "Flame"],
+] as const;
 const ORDERS = [
   ["time", "Slowest first"],
   ["order", "Program order"],

@@ -1,4 +1,5 @@
 import { describe, expect, it } from "vitest";
+import { TABLE } from "../../../src/data/address";
 import { type Filter, NO_FILTER } from "../../../src/data/filter";
 import { targetsOf } from "../../../src/data/profile";
 import { buildRows } from "../../../src/data/rows";
@@ -33,6 +34,8 @@ function report(table: OpTable, groups: Group[] = [], devicePlan: Plan | null = 
     showOp: () => undefined,
     filter: NO_FILTER,
     setFilter: () => undefined,
+    layers: TABLE,
+    setLayers: () => undefined,
     filterUnit: () => undefined,
   };
 }
