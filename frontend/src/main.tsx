@@ -1,4 +1,5 @@
 import { render } from "preact";
+import { answerLayouts } from "./layout/worker";
 import { ComparePage } from "./pages/compare";
 import { ProfilesPage } from "./pages/profiles";
 import { ReportPage } from "./pages/report";
@@ -38,8 +39,7 @@ function Page(props: { payload: Payload }) {
   }
 }
 
-const root = document.getElementById("app");
-if (root) {
+function show(root: HTMLElement): void {
   const payload = readPayload();
   render(
     <>
@@ -49,3 +49,8 @@ if (root) {
     root,
   );
 }
+
+// The same script is the worker's, which has no document; see layout/client.ts.
+const root = globalThis.document?.getElementById("app");
+if (root) show(root);
+else if (!globalThis.document) answerLayouts(self as unknown as Worker);

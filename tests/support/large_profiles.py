@@ -13,7 +13,7 @@ from coremlscope.results.plan import FunctionCost, Plan, Reason, SettingPlan
 from coremlscope.results.profile import Profile
 from tests.support.profiles import small_measurement, small_profile
 
-__all__ = ["large_profile"]
+__all__ = ["large_profile", "layered_profile"]
 
 _TYPES = ("conv", "linear", "add", "layer_norm", "softmax", "reshape", "matmul")
 _BOUNDS: tuple[Bound, Bound] = ("weights", "compute")
@@ -181,3 +181,24 @@ def _estimate(setting: ComputeUnits, column: tuple[int, ...]) -> Estimate:
         kernel_unit=tuple(_UNIT_OF[column[2 * k]] for k in range(pairs)),
         kernel_bound=tuple(_BOUNDS[k % 2] for k in range(pairs)),
     )
+
+
+def layered_profile(count: int) -> Profile:
+    """The same with layers of attention: values branch, join and pass around; each layer reads a mask."""
+    profile = large_profile(count)
+    inputs = tuple(_layered_inputs(i) for i in range(count))
+    return dataclasses.replace(profile, ops=dataclasses.replace(profile.ops, inputs=inputs))
+
+
+#: By the place of an operation in a layer of 24, the places that it reads; else the operation before it.
+_READS = {2: (0,), 3: (0,), 4: (1,), 5: (2,), 6: (3,), 8: (5, 7), 12: (11, 4), 14: (13, 0), 23: (22, 14)}
+#: The place that reads the mask, which is the first operation of all.
+_MASKED = 10
+
+
+def _layered_inputs(index: int) -> tuple[int, ...]:
+    first, place = index - index % 24, index % 24
+    if index == 0:
+        return ()
+    read = tuple(first + one for one in _READS[place]) if place in _READS else (index - 1,)
+    return (*read, 0) if place == _MASKED else read

@@ -15,17 +15,42 @@ export const isFold = (part: Part): part is Fold => "parts" in part;
 
 /** The longest repeated block searched for, and the fewest operations in a fold. */
 const [LONGEST, FEWEST] = [160, 3];
-/** Lists of more parts than this are also searched for repeated blocks. */
-const MANY = 40;
-/** The most top-level parts of a graph; longer lists are cut into pieces. */
-const MOST = 240;
+/** Lists of more parts than this are also searched for repeated blocks, and then cut into pieces of about so many. */
+const [MANY, PIECE] = [40, 16];
 
-/** Folds a list of operations by the scopes of their names, or by repeated blocks of types. */
-export function fold(rows: readonly Row[]): Part[] {
+/**
+ * Folds a list of operations by the scopes of their names, by repeated blocks of types, and else into pieces, so that no list has
+ * many parts. Blocks and pieces begin where few values cross: between the layers of a network.
+ */
+export function fold(rows: readonly Row[], inputsOf: (row: Row) => Row[] = () => []): Part[] {
   const scoped = rows.filter((row) => scopes(row).length > 1).length;
-  const scopesOrRows = scoped > rows.length * 0.6 ? byScope(rows, 0, "") : rows;
-  const parts = scopesOrRows.length > MANY ? byRepetition(scopesOrRows, "") : [...scopesOrRows];
-  return parts.length > MOST ? inPieces(parts) : parts;
+  const parts = scoped > rows.length * 0.6 ? byScope(rows, 0, "") : rows;
+  return short(parts, "", crossings(rows, inputsOf));
+}
+
+/** How many values are made before an operation and read by it or later. */
+type Crossings = ReadonlyMap<Row, number>;
+
+function crossings(rows: readonly Row[], inputsOf: (row: Row) => Row[]): Crossings {
+  const lastReader = new Map<Row, Row>();
+  for (const row of rows) for (const input of inputsOf(row)) lastReader.set(input, row);
+  const ends = new Map<Row, number>();
+  for (const reader of lastReader.values()) ends.set(reader, (ends.get(reader) ?? 0) + 1);
+  const found = new Map<Row, number>();
+  let open = 0;
+  for (const row of rows) {
+    found.set(row, open);
+    open += (lastReader.has(row) ? 1 : 0) - (ends.get(row) ?? 0);
+  }
+  return found;
+}
+
+/** Shortens a list, and the lists in it, by folding. */
+function short(parts: readonly Part[], path: string, crossing: Crossings): Part[] {
+  const inner = parts.map((part) => (isFold(part) ? { ...part, parts: short(part.parts, `${part.id}:`, crossing) } : part));
+  if (inner.length <= MANY) return inner;
+  const repeated = byRepetition(inner, path, crossing);
+  return repeated.length > MANY ? inPieces(repeated, path, crossing) : repeated;
 }
 
 /** Every fold, the outer ones first. */
@@ -59,11 +84,13 @@ function byScope(rows: readonly Row[], depth: number, path: string): Part[] {
 }
 
 /** Folds consecutive repetitions of a block, such as the layers of a transformer. */
-function byRepetition(all: readonly Part[], path: string): Part[] {
+function byRepetition(all: readonly Part[], path: string, crossing: Crossings): Part[] {
   const runs = runLengths(all.map(signature));
   const parts: Part[] = [];
   for (let start = 0; start < all.length; ) {
-    const { period, times } = bestBlock(runs, start, all.length);
+    const { period, times, skipped } = bestBlock(runs, start, all, crossing);
+    parts.push(...all.slice(start, start + skipped));
+    start += skipped;
     const first = all[start];
     if (!first) break;
     if (period * times < 2 * FEWEST || times < 2) {
@@ -74,7 +101,7 @@ function byRepetition(all: readonly Part[], path: string): Part[] {
     const block = (number: number): Fold => {
       const inner = all.slice(start + number * period, start + (number + 1) * period);
       const id = `${path}${first.id}×${number}`;
-      const within = period > 2 * FEWEST ? byRepetition(inner, `${id}:`) : inner;
+      const within = period > 2 * FEWEST ? byRepetition(inner, `${id}:`, crossing) : inner;
       return { id, title: `block ${number + 1} of ${times}`, rows: rowsOf(inner), parts: within };
     };
     const covered = all.slice(start, start + period * times);
@@ -106,24 +133,73 @@ function runLengths(types: readonly string[]): Uint32Array[] {
   });
 }
 
+interface Block {
+  period: number;
+  times: number;
+  /** Parts before the first block: a block begins where the fewest values cross. */
+  skipped: number;
+}
+
 /** The block at `start` whose repetitions cover the most parts; the shortest of equals. */
-function bestBlock(runs: readonly Uint32Array[], start: number, end: number): { period: number; times: number } {
-  let best = { period: 1, times: 1 };
-  for (let period = 1; period <= runs.length && start + 2 * period <= end; period++) {
+function bestBlock(runs: readonly Uint32Array[], start: number, all: readonly Part[], crossing: Crossings): Block {
+  let best: Block = { period: 1, times: 1, skipped: 0 };
+  for (let period = 1; period <= runs.length && start + 2 * period <= all.length; period++) {
     const times = Math.floor((runs[period - 1]?.[start] ?? 0) / period) + 1;
-    if (times >= 2 && times * period > best.times * best.period) best = { period, times };
+    if (times >= 2 && times * period > best.times * best.period) best = { period, times, skipped: 0 };
+  }
+  if (best.times < 2 || best.period === 1) return best;
+  const [period, run, entry] = [best.period, runs[best.period - 1]?.[start] ?? 0, entering(all[start], crossing)];
+  let least = entry;
+  for (let skipped = 1; skipped < period; skipped++) {
+    const entered = entering(all[start + skipped], crossing);
+    const times = Math.floor((run - skipped) / period) + 1;
+    if (entered < least && times >= Math.max(best.times - 1, 2)) [least, best] = [entered, { period, times, skipped }];
   }
   return best;
 }
 
-/** Groups neighbours into pieces so that at most `MOST` parts remain. */
-function inPieces(parts: readonly Part[]): Part[] {
-  const size = Math.ceil(parts.length / (MOST / 4));
+const entering = (part: Part | undefined, crossing: Crossings): number => {
+  const row = part && (isFold(part) ? part.rows[0] : part);
+  return (row && crossing.get(row)) ?? Number.POSITIVE_INFINITY;
+};
+
+/** Cuts a list into pieces where the fewest values cross; what is folded stays whole between them. */
+function inPieces(parts: readonly Part[], path: string, crossing: Crossings): Part[] {
+  const size = Math.max(PIECE, Math.ceil(parts.length / MANY));
   const pieces: Part[] = [];
-  for (let start = 0; start < parts.length; start += size) {
-    const inner = parts.slice(start, start + size);
+  for (let start = 0; start < parts.length; ) {
+    const inner = parts.slice(start, endOf(parts, start, size, crossing));
+    start += inner.length;
     const rows = rowsOf(inner);
-    pieces.push({ id: `piece@${rows[0]?.id}`, title: `from ${rows[0]?.name || rows[0]?.id}`, rows, parts: inner });
+    if (inner.length < FEWEST) pieces.push(...inner);
+    else
+      pieces.push({
+        id: `${path}piece@${rows[0]?.id}`,
+        title: pieceTitle(rows),
+        rows,
+        parts: short(inner, `${path}${rows[0]?.id}:`, crossing),
+      });
   }
   return pieces;
+}
+
+/** The end of a piece of about `size` parts. Folds of many operations are pieces of their own. */
+function endOf(parts: readonly Part[], start: number, size: number, crossing: Crossings): number {
+  const isLarge = (part: Part | undefined) => !!part && isFold(part) && part.rows.length >= PIECE;
+  if (isLarge(parts[start])) return start + 1;
+  let [best, least] = [Math.min(start + size, parts.length), Number.POSITIVE_INFINITY];
+  const most = Math.min(start + Math.ceil(size * 1.5), parts.length);
+  for (let end = start + 1; end <= most; end++) {
+    if (isLarge(parts[end])) return end;
+    if (end < start + size * 0.6) continue;
+    const crossed = end === parts.length ? 0 : entering(parts[end], crossing);
+    if (crossed <= least) [best, least] = [end, crossed];
+  }
+  return best;
+}
+
+/** `conv … add` */
+function pieceTitle(rows: readonly Row[]): string {
+  const [first, last] = [rows[0]?.layerType || rows[0]?.type, rows.at(-1)?.layerType || rows.at(-1)?.type];
+  return first === last ? `${first} …` : `${first} … ${last}`;
 }

@@ -72,7 +72,7 @@ describe("by repetition", () => {
 
   it("finds no blocks where no type repeats", () => {
     const parts = fold(rowsOf(Array.from({ length: 60 }, (_, index) => [`type${index}`, "x"])));
-    expect(parts).toHaveLength(60);
+    expect(titles(parts)).toEqual(["type0 … type23", "type24 … type47", "type48 … type59"]);
   });
 });
 
@@ -82,9 +82,24 @@ describe("fold", () => {
   it("cuts long graphs without structure into pieces", () => {
     const rows = rowsOf(Array.from({ length: 1000 }, (_, index) => [`type${index}`, `op${index}`]));
     const parts = fold(rows);
-    expect(parts.length).toBeLessThanOrEqual(240);
+    expect(parts.length).toBeLessThanOrEqual(60);
     expect(parts.every(isFold)).toBe(true);
-    expect(titles(parts)[0]).toBe("from op0");
+    expect(titles(parts)[0]).toBe("type0 … type37");
+  });
+
+  it("begins blocks and pieces where the fewest values cross", () => {
+    // Layers of five operations; the last reads the first as well.
+    const rows = rowsOf(Array.from({ length: 100 }, (_, index) => [["conv", "relu", "conv", "add", "relu"][index % 5] ?? "", "x"]));
+    const inputsOf = (row: Row) => [row.op - 1, row.op % 5 === 3 ? row.op - 4 : -1].flatMap((index) => rows[index] ?? []);
+    const blocks = first(fold(rows, inputsOf)).parts.filter(isFold);
+    expect(blocks.map((one) => one.rows[0]?.type)).toEqual(blocks.map(() => "conv"));
+    // The same after two operations of their own: the first layer is not a whole one.
+    const [pad, layers] = [["pad", "x"] as const, rows.slice(3).map((row) => [row.type, "x"] as const)];
+    const late = rowsOf([pad, pad, ...layers]);
+    const lateInputs = (row: Row) =>
+      [row.op - 1, row.op === 2 ? 0 : row.op % 5 === 2 ? row.op - 4 : -1].flatMap((index) => late[index] ?? []);
+    const block = first(first(fold(late, lateInputs)).parts);
+    expect(block.rows.map((row) => row.type)).toEqual(["relu", "conv", "relu", "conv", "add"]);
   });
 
   it.each([

@@ -1,7 +1,8 @@
 """One self-contained HTML page: the front end's script and style sheet, and the result as JSON.
 
 `make frontend` builds the front end from `frontend/` (TypeScript) into `bundle/`. The page loads nothing: a
-Content-Security-Policy allows only the one script and the one style sheet.
+Content-Security-Policy allows only the one script, which the page also runs as a worker, and the one style
+sheet.
 """
 
 from __future__ import annotations
@@ -128,6 +129,8 @@ def build_page(result: Mapping[str, Any], title: str, *, connects: bool = False)
             f"script-src {_hash(script)}",
             f"style-src {_hash(style)}",
             "img-src data:",
+            # The page lays out graphs in a worker that it makes from its own script.
+            "worker-src blob:",
             "connect-src 'self'" if connects else "connect-src 'none'",
             "base-uri 'none'",
             "form-action 'none'",

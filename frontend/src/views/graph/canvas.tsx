@@ -1,89 +1,82 @@
-import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import type { RefObject } from "preact";
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { type Fold, isFold, type Part } from "../../data/folding";
-import { type Edge, HEIGHT, type Layout, WIDTH } from "../../data/layout";
+import type { Row } from "../../data/rows";
+import { HEIGHT, WIDTH } from "../../layout/shapes";
 import { useReport } from "../../report";
-import { useWidth } from "../../ui/width";
-import { type Look, Node } from "./node";
+import { type Looks, wordsOf } from "./look";
+import { Minimap } from "./minimap";
+import type { Names } from "./names";
+import { nodeId } from "./node";
+import { boxAt, centred, overlaps, type View, whole, zoomed } from "./paths";
+import { type Laid, Picture } from "./picture";
+import { type Direction, neighbour } from "./steps";
 
-const VIEW_HEIGHT = 560;
-const [SMALLEST, LARGEST] = [0.02, 2.5];
 /** The least scale at which names can be read. */
-const READABLE = 0.65;
+const READABLE = 0.7;
 
-/** The visible part: the drawing's point at the upper left corner, and pixels per unit of the drawing. */
-interface View {
-  x: number;
-  y: number;
-  scale: number;
-}
-
-/** The graph as a drawing that can be dragged and zoomed. Only the visible part is rendered. */
-export function Canvas(props: { layout: Layout; look: (part: Part) => Look; onToggle: (fold: Fold) => void }) {
-  const { layout } = props;
-  const { selected, select } = useReport();
-  const [ref, width] = useWidth<HTMLDivElement>();
+/** The graph as a drawing that can be dragged, zoomed and walked through. */
+export function Canvas(props: {
+  laid: Laid;
+  looks: Looks;
+  names: Names;
+  size: { width: number; height: number };
+  isBusy: boolean;
+  search: RefObject<HTMLInputElement | null>;
+  onToggle: (fold: Fold) => void;
+  /** Leads to the next change of unit, or to the one before. */
+  onChange: (step: 1 | -1) => void;
+}) {
+  const { laid, looks } = props;
+  const { width, height } = props.size;
+  const { drawing, positions } = laid;
   const svg = useRef<SVGSVGElement>(null);
-  const [view, setView] = useState<View>({ x: 0, y: 0, scale: 1 });
-  const drag = useRef<{ x: number; y: number; from: View; moved: boolean } | null>(null);
-  const fit = () => setView(whole(layout, width));
-  const isTouched = useRef(false);
-  useEffect(() => {
-    // The drawing starts at the top in a readable size. Once moved, it keeps its position.
-    if (!isTouched.current && layout.boxes.length) setView(beginning(layout, width));
-  }, [layout, width]);
-
-  const zoom = (factor: number, left = width / 2, top = VIEW_HEIGHT / 2) => {
-    isTouched.current = true;
-    setView((old) => {
-      const scale = Math.min(Math.max(old.scale * factor, SMALLEST), LARGEST);
-      return { scale, x: old.x + left / old.scale - left / scale, y: old.y + top / old.scale - top / scale };
-    });
-  };
+  const [view, setView] = useView(laid, width, height);
+  const [current, use, go] = useCurrent(props, setView);
+  const zoom = (factor: number, left = width / 2, top = height / 2) => setView((old) => zoomed(old, factor, left, top));
+  const fit = () => setView(() => whole(positions, width, height));
   useZoomingWheel(svg, zoom);
-  // A selection from another view, or a search, moves to its box.
-  const place = layout.boxes.find((box) => box.part.id === selected);
-  const isClicked = useRef(false);
-  useEffect(() => {
-    if (place && !isClicked.current) {
-      isTouched.current = true;
-      setView((old) => centred(place.x + WIDTH / 2, place.y + HEIGHT / 2, Math.max(old.scale, READABLE), width));
-    }
-    isClicked.current = false;
-  }, [place, width]);
-
-  const isSwitch = ({ from, to }: Edge): boolean => {
-    const [source, target] = [unitAlone(props.look(from.part)), unitAlone(props.look(to.part))];
-    return source !== null && target !== null && source !== target;
+  const drag = useDrag(view, setView, zoom);
+  const keys: Record<string, () => void> = {
+    "+": () => zoom(1.3),
+    "=": () => zoom(1.3),
+    "-": () => zoom(1 / 1.3),
+    "0": fit,
+    "/": () => props.search.current?.focus(),
+    n: () => props.onChange(1),
+    p: () => props.onChange(-1),
+    Enter: () => current && use(current),
+    " ": () => current && use(current),
+    Backspace: () => {
+      const around = current && drawing.frames.filter((fold) => fold.rows.includes(isFold(current) ? (current.rows[0] as Row) : current));
+      const inner = around?.at(-1);
+      if (inner) props.onToggle(inner);
+    },
   };
-  const seen = useMemo(() => inView(layout, view, width), [layout, view, width]);
-  const use = (part: Part) => {
-    if (drag.current?.moved) return;
-    isTouched.current = true;
-    if (isFold(part)) props.onToggle(part);
-    else {
-      isClicked.current = true;
-      select(part.id);
-    }
+  const press = (event: KeyboardEvent) => {
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    if (event.key.startsWith("Arrow")) {
+      const from = current ? drawing.boxes.indexOf(current) : -1;
+      const next = from < 0 ? 0 : neighbour(drawing, positions, from, event.key as Direction);
+      const part = next === null ? undefined : drawing.boxes[next];
+      if (part) go(part);
+    } else if (keys[event.key]) keys[event.key]?.();
+    else return;
+    event.preventDefault();
   };
   return (
-    <div class="graph" ref={ref}>
+    <div class={`graph ${props.isBusy ? "graph-busy" : ""}`}>
+      {/* biome-ignore lint/a11y/useAriaActivedescendantWithTabindex: in SVG, tabindex is spelt in lower case. */}
       <svg
         ref={svg}
         width={width}
-        height={VIEW_HEIGHT}
+        height={height}
         role="group"
-        aria-label={`Graph of ${layout.boxes.length} parts; drag to move, Ctrl and the wheel to zoom`}
-        onPointerDown={(event) => {
-          drag.current = { x: event.clientX, y: event.clientY, from: view, moved: false };
-        }}
-        onPointerMove={(event) => {
-          const held = drag.current;
-          if (!held || !event.buttons) return;
-          const [right, down] = [event.clientX - held.x, event.clientY - held.y];
-          held.moved ||= Math.abs(right) + Math.abs(down) > 4;
-          isTouched.current ||= held.moved;
-          if (held.moved) setView({ ...held.from, x: held.from.x - right / held.from.scale, y: held.from.y - down / held.from.scale });
-        }}
+        tabindex={0}
+        aria-label={`Graph of ${drawing.boxes.length} parts. Arrow keys follow edges, Enter unfolds, Backspace folds, plus and minus zoom, 0 shows all, slash finds, N goes to the next change of unit`}
+        aria-activedescendant={current ? nodeId(current) : undefined}
+        onKeyDown={press}
+        {...drag.handlers}
       >
         <defs>
           <marker id="arrow" viewBox="0 0 8 8" refX={7} refY={4} markerWidth={6} markerHeight={6} orient="auto">
@@ -91,115 +84,162 @@ export function Canvas(props: { layout: Layout; look: (part: Part) => Look; onTo
           </marker>
         </defs>
         <g transform={`scale(${view.scale}) translate(${-view.x} ${-view.y})`}>
-          {seen.frames.map((frame) => (
-            <g key={frame.fold.id}>
-              <rect class="frame" x={frame.x} y={frame.y} width={frame.width} height={frame.height} rx={10} />
-              <g
-                class="frame-title"
-                role="button"
-                tabIndex={0}
-                aria-label={`Fold ${frame.fold.title}`}
-                transform={`translate(${frame.x + frame.width + 4} ${frame.y + 12})`}
-                onClick={() => props.onToggle(frame.fold)}
-                onKeyDown={(event) => event.key === "Enter" && props.onToggle(frame.fold)}
-              >
-                <text>⊟ {frame.fold.title}</text>
-              </g>
-            </g>
-          ))}
-          {seen.edges.map((edge) => (
-            <path
-              key={`${edge.from.part.id} ${edge.to.part.id}`}
-              class={`edge${edge.to.rank - edge.from.rank > 1 ? " edge-long" : ""}${isSwitch(edge) ? " edge-switch" : ""}`}
-              d={path(edge)}
-              marker-end="url(#arrow)"
-            >
-              <title>{edgeText(edge, isSwitch(edge))}</title>
-            </path>
-          ))}
-          {seen.boxes.map((box) => (
-            <Node key={box.part.id} box={box} look={props.look(box.part)} isSelected={box.part.id === selected} onUse={use} />
-          ))}
+          <Picture
+            {...{ laid, looks, names: props.names, view, width, height, current }}
+            onUse={(part) => {
+              if (!drag.isMoved()) use(part);
+            }}
+            onFold={(fold) => {
+              if (!drag.isMoved()) props.onToggle(fold);
+            }}
+          />
         </g>
       </svg>
-      <Minimap
-        layout={layout}
-        view={view}
-        width={width}
-        onGo={(x, y) => {
-          isTouched.current = true;
-          setView((old) => centred(x, y, old.scale, width));
-        }}
-      />
-      <div class="zoom">
-        <button type="button" class="quiet" aria-label="Zoom in" onClick={() => zoom(1.4)}>
-          +
-        </button>
-        <button type="button" class="quiet" aria-label="Zoom out" onClick={() => zoom(1 / 1.4)}>
-          −
-        </button>
-        <button type="button" class="quiet" onClick={fit}>
-          All
-        </button>
+      <Minimap {...{ positions, view, width, height }} onGo={(x, y) => setView((old) => centred(x, y, old.scale, width, height))} />
+      <div class="graph-foot">
+        <div class="zoom">
+          <button type="button" class="quiet" aria-label="Zoom in" onClick={() => zoom(1.4)}>
+            +
+          </button>
+          <button type="button" class="quiet" aria-label="Zoom out" onClick={() => zoom(1 / 1.4)}>
+            −
+          </button>
+          <button type="button" class="quiet" onClick={fit}>
+            All
+          </button>
+        </div>
+        <p class="graph-words" aria-live="polite">
+          {current
+            ? wordsOf(current, looks.of(current))
+            : "Drag to move; Ctrl and the wheel, or two fingers, zoom. Arrow keys follow edges."}
+        </p>
       </div>
     </div>
   );
 }
 
-const MAP_HEIGHT = 150;
-const MAP_WIDTH = 110;
-/** Boxes of the overview; of more, every n-th is drawn. */
-const MAP_BOXES = 1500;
+type Change = (change: (old: View) => View) => void;
 
-/** The whole graph in a corner with the visible part; a click goes there. Not shown where everything is in view. */
-function Minimap(props: { layout: Layout; view: View; width: number; onGo: (x: number, y: number) => void }) {
-  const { layout, view, width } = props;
-  const scale = Math.min(MAP_WIDTH / layout.width, MAP_HEIGHT / layout.height);
-  const boxes = useMemo(() => {
-    const step = Math.ceil(layout.boxes.length / MAP_BOXES);
-    return layout.boxes
-      .filter((_, index) => index % step === 0)
-      .map((box) => `M${box.x},${box.y}h${WIDTH}v${HEIGHT}h${-WIDTH}z`)
-      .join("");
-  }, [layout]);
-  const [seenWidth, seenHeight] = [width / view.scale, VIEW_HEIGHT / view.scale];
-  if (seenWidth >= layout.width && seenHeight >= layout.height) return null;
-  return (
-    <svg
-      class="minimap"
-      width={Math.max(layout.width * scale, 24)}
-      height={layout.height * scale}
-      aria-hidden="true"
-      onClick={(event) => {
-        const frame = event.currentTarget.getBoundingClientRect();
-        props.onGo((event.clientX - frame.left) / scale, (event.clientY - frame.top) / scale);
-      }}
-    >
-      <g transform={`scale(${scale})`}>
-        <path class="minimap-box" d={boxes} />
-        <rect class="minimap-view" x={view.x} y={view.y} width={seenWidth} height={seenHeight} stroke-width={1.5 / scale} />
-      </g>
-    </svg>
-  );
+/** The view: the whole graph at first; a fold that was opened or closed stays where it is. */
+function useView(laid: Laid, width: number, height: number): [View, Change] {
+  const [view, setView] = useState<View>(() => whole(laid.positions, width, height));
+  const before = useRef({ laid, width, height });
+  useLayoutEffect(() => {
+    const old = before.current;
+    before.current = { laid, width, height };
+    const isNew = old.laid.fitted !== laid.fitted || old.width !== width || old.height !== height;
+    if (isNew) setView(whole(laid.positions, width, height));
+    else if (old.laid !== laid) setView((seen) => kept(seen, old.laid, laid, width, height));
+  }, [laid, width, height]);
+  return [view, setView];
 }
 
-/** The unit that runs all operations of a part; null where there are several, or none is known. */
-function unitAlone(look: Look): string | null {
-  const [first, ...others] = look.units.keys();
-  return first !== undefined && others.length === 0 ? first : null;
+/** Moves the view with the box in its middle. */
+function kept(view: View, old: Laid, laid: Laid, width: number, height: number): View {
+  const [x, y] = [view.x + width / view.scale / 2, view.y + height / view.scale / 2];
+  let [nearest, least] = [-1, Number.POSITIVE_INFINITY];
+  old.drawing.boxes.forEach((_, index) => {
+    const box = boxAt(old.positions, index);
+    const distance = Math.hypot(box.x + WIDTH / 2 - x, box.y + HEIGHT / 2 - y);
+    if (distance < least) [nearest, least] = [index, distance];
+  });
+  const part = old.drawing.boxes[nearest];
+  const row = part && (isFold(part) ? part.rows[0] : part);
+  const index = row ? laid.drawing.boxOf.get(row) : undefined;
+  if (index === undefined) return whole(laid.positions, width, height);
+  const [was, is] = [boxAt(old.positions, nearest), boxAt(laid.positions, index)];
+  return { ...view, x: view.x + is.x - was.x, y: view.y + is.y - was.y };
 }
 
-function edgeText({ from, to }: Edge, isSwitch: boolean): string {
-  const name = (part: Part) => (isFold(part) ? part.title : part.layer || part.name);
-  const shape = isFold(from.part) ? "" : `: ${from.part.output}`;
-  return `${name(from.part)} → ${name(to.part)}${shape}${isSwitch ? " (change of unit)" : ""}`;
+/** The current box: that of the selected operation, or a fold. */
+function useCurrent(
+  props: { laid: Laid; size: { width: number; height: number }; onToggle: (fold: Fold) => void },
+  setView: Change,
+): [Part | null, (part: Part) => void, (part: Part) => void] {
+  const { drawing, positions } = props.laid;
+  const { width, height } = props.size;
+  const { selected, select, rows } = useReport();
+  const [fold, setFold] = useState<string | null>(null);
+  const row = selected === null ? undefined : rows.byId.get(selected);
+  const selectedBox = row && drawing.boxes[drawing.boxOf.get(row) ?? -1];
+  const current = drawing.boxes.find((part) => isFold(part) && part.id === fold) ?? selectedBox ?? null;
+  const place = selectedBox ? drawing.boxes.indexOf(selectedBox) : -1;
+  const shown = selectedBox ? `${selected} in ${selectedBox.id}` : null;
+  const seen = useRef<string | null>(null);
+  // A selection from another view, or a search, moves to its box.
+  useEffect(() => {
+    if (shown === null || seen.current === shown) return;
+    seen.current = shown;
+    const box = boxAt(positions, place);
+    setFold(null);
+    setView((old) => centred(box.x + WIDTH / 2, box.y + HEIGHT / 2, Math.max(old.scale, READABLE), width, height));
+  }, [shown, place, positions, width, height, setView]);
+  const mark = (part: Part) => {
+    setFold(isFold(part) ? part.id : null);
+    if (isFold(part) || part.id === selected) return;
+    seen.current = `${part.id} in ${part.id}`;
+    select(part.id);
+  };
+  const use = (part: Part) => {
+    mark(part);
+    if (isFold(part)) props.onToggle(part);
+  };
+  const go = (part: Part) => {
+    mark(part);
+    const box = boxAt(positions, drawing.boxes.indexOf(part));
+    setView((old) => {
+      const inner = { x: old.x, y: old.y, width: width / old.scale - WIDTH, height: height / old.scale - HEIGHT };
+      const isReadable = old.scale >= READABLE / 2;
+      if (isReadable && overlaps({ ...box, width: 1, height: 1 }, inner)) return old;
+      return centred(box.x + WIDTH / 2, box.y + HEIGHT / 2, isReadable ? old.scale : READABLE, width, height);
+    });
+  };
+  return [current, use, go];
 }
 
-const centred = (x: number, y: number, scale: number, width: number): View => ({
-  scale,
-  x: x - width / scale / 2,
-  y: y - VIEW_HEIGHT / scale / 2,
-});
+/** Dragging moves; two fingers zoom. */
+function useDrag(view: View, setView: Change, zoom: (factor: number, left: number, top: number) => void) {
+  const held = useRef<{ x: number; y: number; from: View; moved: boolean } | null>(null);
+  const fingers = useRef(new Map<number, { x: number; y: number }>());
+  const end = (event: PointerEvent) => {
+    fingers.current.delete(event.pointerId);
+  };
+  const pinch = (event: PointerEvent & { currentTarget: SVGSVGElement }) => {
+    const spread = () => {
+      const [a, b] = [...fingers.current.values()];
+      return a && b ? Math.hypot(a.x - b.x, a.y - b.y) : 0;
+    };
+    const before = spread();
+    fingers.current.set(event.pointerId, { x: event.clientX, y: event.clientY });
+    const [a, b] = [...fingers.current.values()];
+    const box = event.currentTarget.getBoundingClientRect();
+    if (a && b && before > 0) zoom(spread() / before, (a.x + b.x) / 2 - box.left, (a.y + b.y) / 2 - box.top);
+  };
+  return {
+    isMoved: () => held.current?.moved ?? false,
+    handlers: {
+      onPointerDown: (event: PointerEvent) => {
+        fingers.current.set(event.pointerId, { x: event.clientX, y: event.clientY });
+        held.current = { x: event.clientX, y: event.clientY, from: view, moved: fingers.current.size > 1 };
+      },
+      onPointerMove: (event: PointerEvent & { currentTarget: SVGSVGElement }) => {
+        const one = held.current;
+        if (!one || !event.buttons) return;
+        if (fingers.current.size > 1) {
+          one.moved = true;
+          pinch(event);
+          return;
+        }
+        const [right, down] = [event.clientX - one.x, event.clientY - one.y];
+        one.moved ||= Math.abs(right) + Math.abs(down) > 4;
+        if (one.moved) setView((old) => ({ ...old, x: one.from.x - right / old.scale, y: one.from.y - down / old.scale }));
+      },
+      onPointerUp: end,
+      onPointerCancel: end,
+      onPointerLeave: end,
+    },
+  };
+}
 
 /** Ctrl (or ⌘, or a pinch) and the wheel zoom at the pointer; the wheel alone scrolls the page. */
 function useZoomingWheel(target: { current: SVGSVGElement | null }, zoom: (factor: number, left: number, top: number) => void) {
@@ -216,41 +256,4 @@ function useZoomingWheel(target: { current: SVGSVGElement | null }, zoom: (facto
     element?.addEventListener("wheel", listen, { passive: false });
     return () => element?.removeEventListener("wheel", listen);
   }, [target]);
-}
-
-function whole(layout: Layout, width: number): View {
-  const scale = Math.min(Math.max(Math.min(width / layout.width, VIEW_HEIGHT / layout.height), SMALLEST), 1);
-  return { scale, x: (layout.width - width / scale) / 2, y: (layout.height - VIEW_HEIGHT / scale) / 2 };
-}
-
-function beginning(layout: Layout, width: number): View {
-  const all = whole(layout, width);
-  if (all.scale > READABLE) return all;
-  const scale = READABLE;
-  const [first, shown] = [layout.boxes[0]?.x ?? 0, width / scale];
-  const middle = (layout.width - shown) / 2;
-  return { scale, x: middle <= 0 ? middle : Math.min(Math.max(first + WIDTH / 2 - shown / 2, 0), layout.width - shown), y: 0 };
-}
-
-function inView(layout: Layout, view: View, width: number): Pick<Layout, "boxes" | "edges" | "frames"> {
-  const [left, top] = [view.x, view.y];
-  const [right, bottom] = [view.x + width / view.scale, view.y + VIEW_HEIGHT / view.scale];
-  const isSeen = (x: number, y: number, w: number, h: number) => x < right && x + w > left && y < bottom && y + h > top;
-  return {
-    boxes: layout.boxes.filter((box) => isSeen(box.x, box.y, WIDTH, HEIGHT)),
-    edges: layout.edges.filter(({ from, to }) => {
-      const x = Math.min(from.x, to.x);
-      return isSeen(x, from.y, Math.abs(from.x - to.x) + 2 * WIDTH, to.y - from.y + HEIGHT);
-    }),
-    frames: layout.frames.filter((frame) => isSeen(frame.x, frame.y, frame.width + WIDTH, frame.height)),
-  };
-}
-
-/** The path of an edge; one that skips ranks bends out to the side. */
-function path({ from, to }: Edge): string {
-  const [x1, y1, x2, y2] = [from.x + WIDTH / 2, from.y + HEIGHT, to.x + WIDTH / 2, to.y];
-  const down = Math.min(40, (y2 - y1) / 2);
-  if (to.rank - from.rank === 1) return `M${x1},${y1}C${x1},${y1 + down} ${x2},${y2 - down} ${x2},${y2}`;
-  const side = Math.max(x1, x2) + WIDTH / 2 + Math.min(18 + 5 * (to.rank - from.rank), 90);
-  return `M${x1 + 24},${y1}C${side},${y1 + down} ${side},${y1 + down} ${side},${(y1 + y2) / 2}S${side},${y2 - down} ${x2 + 24},${y2}`;
 }

@@ -1,61 +1,72 @@
 import { isFold, type Part } from "../../data/folding";
-import { type Box, HEIGHT, WIDTH } from "../../data/layout";
 import type { ComputeUnit } from "../../data/schema";
-import { UNIT_NAMES } from "../../data/words";
 import { plural, share } from "../../format";
-
-/** What colours a part: its operations on each unit, and its share of the costs. */
-export interface Look {
-  units: ReadonlyMap<ComputeUnit, number>;
-  share: number | null;
-}
-
-const ORDER: readonly ComputeUnit[] = ["neural_engine", "gpu", "cpu"];
+import { HEIGHT, WIDTH } from "../../layout/shapes";
+import { type Look, UNIT_ORDER, wordsOf } from "./look";
+import { middle, shorten } from "./names";
 
 /** An operation, or a fold of them. */
-export function Node(props: { box: Box; look: Look; isSelected: boolean; onUse: (part: Part) => void }) {
-  const { box, look } = props;
-  const { part } = box;
-  const [title, detail] = isFold(part) ? [part.title, plural(part.rows.length, "operation")] : [part.layerType || part.type, part.output];
-  const name = isFold(part) ? "" : part.layer || part.name;
-  const text = look.share === null ? detail : `${share(look.share)} · ${detail}`;
-  const words = isFold(part)
-    ? `${title}: ${text}${unitsInWords(look)}; unfold`
-    : `${title} ${part.name} (${part.id}): ${text}${unitsInWords(look)}`;
-  const use = () => props.onUse(part);
+export function Node(props: {
+  part: Part;
+  /** Its name, without what all names share. */
+  name: string;
+  x: number;
+  y: number;
+  look: Look;
+  isCurrent: boolean;
+  onUse: (part: Part) => void;
+}) {
+  const { part, look } = props;
+  const title = isFold(part) ? part.title : part.layerType || part.type;
+  const detail = isFold(part) ? plural(part.rows.length, "operation") : props.name;
+  const figure = look.share === null ? "" : share(look.share);
   return (
     <g
-      class={`node ${isFold(part) ? "node-fold" : ""} ${props.isSelected ? "node-selected" : ""}`}
-      transform={`translate(${box.x} ${box.y})`}
-      tabIndex={0}
+      id={nodeId(part)}
+      class={nodeClass(part, look, props.isCurrent)}
+      transform={`translate(${props.x} ${props.y})`}
+      tabindex={-1}
       role="button"
-      onClick={use}
-      onKeyDown={(event) => {
-        if (event.key !== "Enter" && event.key !== " ") return;
-        event.preventDefault();
-        use();
-      }}
+      onClick={() => props.onUse(part)}
     >
+      <title>{`${wordsOf(part, look)}${isFold(part) ? "; unfold" : ""}`}</title>
       {isFold(part) && <rect class="node-back" x={4} y={4} width={WIDTH} height={HEIGHT} rx={7} />}
-      <rect class="node-box" width={WIDTH} height={HEIGHT} rx={7} />
-      {look.share !== null && (
-        <rect class="node-heat" width={WIDTH} height={HEIGHT} rx={7} style={{ opacity: Math.min(0.85, Math.sqrt(look.share) * 1.1) }} />
-      )}
+      <rect class={`node-box ${tint(look)}`} width={WIDTH} height={HEIGHT} rx={7} />
+      {look.share !== null && <rect class="node-heat" width={WIDTH} height={HEIGHT} rx={7} style={{ opacity: heat(look.share) }} />}
       <UnitBar units={look.units} />
-      <text class="node-title" x={14} y={19}>
-        {shorten(title, 20)}
+      <text class="node-title" x={15} y={18}>
+        {shorten(title, figure ? 15 : 20)}
       </text>
-      {name && (
-        <text class="node-name" x={14} y={34}>
-          {shorten(name, 27)}
+      {figure && (
+        <text class="node-figure" x={WIDTH - 9} y={18}>
+          {figure}
         </text>
       )}
-      <text class="node-detail" x={14} y={name ? 50 : 38}>
-        {shorten(text, 29)}
+      <text class="node-detail" x={15} y={34}>
+        {middle(detail, 24)}
       </text>
-      <title>{words}</title>
     </g>
   );
+}
+
+export const nodeId = (part: Part): string => `node-${part.id}`;
+
+/** How strongly a share of the time colours. */
+export const heat = (part: number): number => Math.min(0.9, Math.sqrt(part) * 1.2);
+
+function nodeClass(part: Part, look: Look, isCurrent: boolean): string {
+  const classes = ["node"];
+  if (isFold(part)) classes.push("node-fold");
+  if (look.isCritical) classes.push("node-critical");
+  if (look.isFound) classes.push("node-found");
+  if (isCurrent) classes.push("node-selected");
+  return classes.join(" ");
+}
+
+/** The unit's colour behind parts that run on one unit, where units colour. */
+function tint(look: Look): string {
+  const [only, ...others] = look.units.keys();
+  return look.share === null && only && others.length === 0 ? `tint-${only}` : "";
 }
 
 /** A bar at the left, divided in proportion to the operations on each unit. */
@@ -64,23 +75,12 @@ function UnitBar(props: { units: ReadonlyMap<ComputeUnit, number> }) {
   let top = 5;
   return (
     <g>
-      {ORDER.filter((unit) => props.units.has(unit)).map((unit) => {
+      {UNIT_ORDER.filter((unit) => props.units.has(unit)).map((unit) => {
         const height = ((props.units.get(unit) ?? 0) / total) * (HEIGHT - 10);
-        const bar = <rect key={unit} class={`fill-${unit}`} x={4} y={top} width={5} height={height} rx={1.5} />;
+        const bar = <rect key={unit} class={`fill-${unit}`} x={4.5} y={top} width={5} height={height} rx={1.5} />;
         top += height;
         return bar;
       })}
     </g>
   );
-}
-
-function unitsInWords(look: Look): string {
-  const words = ORDER.filter((unit) => look.units.has(unit)).map((unit) => `${look.units.get(unit)} on the ${UNIT_NAMES[unit]}`);
-  return words.length ? `, ${words.join(", ")}` : "";
-}
-
-/** Shortens a text; paths keep their end, which says more than the beginning. */
-function shorten(text: string, most: number): string {
-  if (text.length <= most) return text;
-  return text.includes("/") ? `…${text.slice(1 - most)}` : `${text.slice(0, most - 1)}…`;
 }
