@@ -18,6 +18,7 @@ from coremlscope.comparison.profiles import SCHEMA as COMPARISON
 from coremlscope.comparison.profiles import Comparison
 from coremlscope.results.encoding import MODEL, PROFILE, PROFILES
 from coremlscope.results.events import EventKind
+from coremlscope.results.gate import GATE, GateReport
 from coremlscope.results.model import ModelSummary
 from coremlscope.results.profile import Profile
 from coremlscope.results.schema import docstring_parts
@@ -42,9 +43,10 @@ _FORMS: Mapping[str, tuple[str, Mapping[str, str]]] = {
     "ComparisonForm": ("Comparison", {"schema": f'"{COMPARISON}"', "differing": "string[]"}),
     "TraceForm": ("Trace", {"schema": f'"{TRACE}"', "kinds": "EventKind[]", "live?": "boolean"}),
     "VariantsForm": ("VariantReport", {"schema": f'"{VARIANTS}"'}),
+    "GateForm": ("GateReport", {"schema": f'"{GATE}"', "summary": "string", "passed": "boolean"}),
     "ServerForm": ("State", {"schema": f'"{SERVER}"'}),
 }
-_ROOTS = (Profile, ModelSummary, Comparison, Trace, EventKind, VariantReport, State)
+_ROOTS = (Profile, ModelSummary, Comparison, Trace, EventKind, VariantReport, GateReport, State)
 #: The maximum line length of the front end's formatter.
 _WIDTH = 140
 

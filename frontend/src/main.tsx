@@ -1,5 +1,6 @@
 import { render } from "preact";
 import { answerLayouts } from "./layout/worker";
+import { CheckPage } from "./pages/check";
 import { ComparePage } from "./pages/compare";
 import { ProfilesPage } from "./pages/profiles";
 import { ReportPage } from "./pages/report";
@@ -34,6 +35,8 @@ function Page(props: { payload: Payload }) {
       return <TracePage result={result} />;
     case "coremlscope.variants/1":
       return <VariantsPage result={result} />;
+    case "coremlscope.check/1":
+      return <CheckPage result={result} />;
     case "coremlscope.server/2":
       return <ServerPage result={result} />;
   }

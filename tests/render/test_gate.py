@@ -1,14 +1,21 @@
 from __future__ import annotations
 
+import functools
 import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
+import fastjsonschema
+import junitparser
 import pytest
 
 from coremlscope.figures import Figure
 from coremlscope.render import GATE_RENDERERS, Renderer, renderers_of
 from coremlscope.render.gate import RULES, render_junit, render_sarif
 from coremlscope.render.json import render_json
+from coremlscope.render.page import render_html_gate
 from coremlscope.render.terminal.gate import render_gate
 from coremlscope.results.encoding import decode
 from coremlscope.results.gate import CheckedModel, CheckResult, GateReport
@@ -93,6 +100,57 @@ def test_sarif() -> None:
     assert len(set(fingerprints)) == len(fingerprints)
     strict = json.loads(render_sarif(report(strict=True)))["runs"][0]["results"]
     assert {r["level"] for r in strict} == {"error"}
+
+
+@functools.cache
+def _sarif_schema() -> Callable[[Any], Any]:
+    text = (Path(__file__).parents[1] / "data/sarif/sarif-2.1.0-rtm.5.json").read_text(encoding="utf-8")
+    check: Callable[[Any], Any] = fastjsonschema.compile(json.loads(text))
+    return check
+
+
+EMPTY = GateReport(made=Provenance(), strict=False, models=())
+
+
+@pytest.mark.parametrize("given", [report(), report(strict=True), EMPTY], ids=["lenient", "strict", "empty"])
+def test_sarif_follows_its_schema(given: GateReport) -> None:
+    check = _sarif_schema()
+    check(json.loads(render_sarif(given)))
+
+
+@pytest.mark.parametrize("key", ["level", "message", "locations"])
+def test_the_schema_of_sarif_rejects_other_values(key: str) -> None:
+    data = json.loads(render_sarif(report()))
+    data["runs"][0]["results"][0][key] = "unheard of"
+    with pytest.raises(fastjsonschema.JsonSchemaValueException):
+        _sarif_schema()(data)
+
+
+@pytest.mark.parametrize("strict", [False, True])
+def test_junit_is_read_by_its_readers(strict: bool) -> None:
+    found = junitparser.JUnitXml.fromstring(render_junit(report(strict)).encode())
+    declared = found.tests, found.failures, found.errors
+    first, second = (list(suite) for suite in found)
+    assert [case.name.split()[0] for case in first] == ["max-latency", "max-size", "max-memory", "min-psnr"]
+    failed = [[type(one) for one in case.result] for case in first]
+    failure = [junitparser.Failure]
+    assert failed == [failure, [], failure if strict else [], failure]
+    assert [type(one) for one in second[0].result] == [junitparser.Error]
+    for suite in found:
+        counted = suite.tests, suite.failures, suite.errors
+        suite.update_statistics()
+        assert (suite.tests, suite.failures, suite.errors) == counted
+    found.update_statistics()
+    assert (found.tests, found.failures, found.errors) == declared
+
+
+def test_page() -> None:
+    page = render_html_gate(report())
+    assert "<title>Limits of net &amp; more.mlpackage, b.mlpackage – coremlscope</title>" in page
+    payload = page.split('<script type="application/json" id="payload">')[1].split("</script>")[0]
+    result = json.loads(payload)["result"]
+    assert (result["schema"], result["passed"]) == ("coremlscope.check/1", False)
+    assert result["summary"].endswith("kept by the estimate, not by its interval")
 
 
 def test_json_follows_the_schema_and_is_read_again() -> None:

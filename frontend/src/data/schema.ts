@@ -5,6 +5,8 @@ export type Bound = "activations" | "compute" | "dispatch" | "switches" | "weigh
 
 export type ChangeVerdict = "faster" | "no change" | "slower" | "unclear";
 
+export type CheckKind = "baseline" | "max-latency" | "max-memory" | "max-size" | "min-neural-engine" | "min-psnr";
+
 export type ComputeUnit = "cpu" | "gpu" | "neural_engine";
 
 export type ComputeUnits = "all" | "cpu_and_gpu" | "cpu_and_ne" | "cpu_only";
@@ -29,6 +31,8 @@ export type Precision = "fp16" | "fp32";
 
 export type Presence = "added" | "both" | "removed";
 
+export type Quantity = "bytes" | "decibels" | "seconds" | "share";
+
 export type Scope = "device" | "processes";
 
 export type Severity = "error" | "info" | "warning";
@@ -39,6 +43,8 @@ export type SystemPart = "cpu" | "gpu" | "memory" | "neural_engine" | "system";
 
 export type Undecided = "rates" | "tie" | "unpublished";
 
+export type Verdict = "fail" | "pass" | "uncertain" | "unknown";
+
 /** A part of a unit's intervals: those with one label, or of one process. */
 export interface ActivityPart {
   /** The label, or the process with its id: `python3 (4711)`. */
@@ -47,24 +53,6 @@ export interface ActivityPart {
   intervals: number;
   /** Time that at least one of them covers, in seconds. */
   busy_s: number;
-}
-
-/** How the values of two models agree for the same inputs. */
-export interface Agreement {
-  /** Their outputs, in order. */
-  outputs: ValueAgreement[];
-  /** Number of values with a counterpart: equal ones, or those of the same place in the network. */
-  pairs: number;
-  /** How many of them agree within `tolerance`. */
-  equal: number;
-  /** The relative error up to which values agree. */
-  tolerance: number;
-  /** The first value that does not agree, where an output does not either; null else. */
-  first: ValueAgreement | null;
-  /** What computed the values. */
-  by: string;
-  /** Why values were not compared; empty if they were. */
-  problem: string;
 }
 
 /** The agreement of the plan by rules with Core ML's, under one setting, on the operations of the file. */
@@ -96,6 +84,24 @@ export interface Agreement {
   undecided: number;
   /** The share of the others that both plans place on the same unit; null if there are none. */
   decided_share: number | null;
+}
+
+/** How the values of two models agree for the same inputs. */
+export interface Agreement {
+  /** Their outputs, in order. */
+  outputs: ValueAgreement[];
+  /** Number of values with a counterpart: equal ones, or those of the same place in the network. */
+  pairs: number;
+  /** How many of them agree within `tolerance`. */
+  equal: number;
+  /** The relative error up to which values agree. */
+  tolerance: number;
+  /** The first value that does not agree, where an output does not either; null else. */
+  first: ValueAgreement | null;
+  /** What computed the values. */
+  by: string;
+  /** Why values were not compared; empty if they were. */
+  problem: string;
 }
 
 /** The memory at which a system ends an app, as somebody measured it. */
@@ -130,6 +136,42 @@ export interface Change {
   verdict: ChangeVerdict;
   /** The origin of both figures; figures of different origins are never compared. */
   origin: Origin;
+}
+
+/** One limit, and what was found. */
+export interface CheckResult {
+  /** What the limit is of. */
+  kind: CheckKind;
+  /** What the numbers are. */
+  quantity: Quantity;
+  /** The limit. */
+  limit: number;
+  /** The figure; null if there is none. */
+  value: Figure | null;
+  /** Whether the limit is kept. */
+  verdict: Verdict;
+  /** All of it as a sentence. */
+  text: string;
+  /** The device, system and setting, or what else the figure belongs to; may be empty. */
+  subject: string;
+  /** What may help; may be empty. */
+  hint: string;
+}
+
+/** A model and its limits. */
+export interface CheckedModel {
+  /** The model. */
+  path: string;
+  /** Bytes of the package or file; null if it could not be read. */
+  size_bytes: number | null;
+  /** The limits. */
+  checks: CheckResult[];
+  /** Why the model could not be checked; may be empty. */
+  failure: string;
+  /** What to do about that. */
+  hint: string;
+  /** The exit code of that error. */
+  exit_code: number;
 }
 
 /** The number of classes of a classifier, and the first few. */
@@ -472,6 +514,16 @@ export interface FunctionSummary {
   work: WorkSummary | null;
   /** Number of layers of each type in a neural network, most frequent first. */
   layers: Record<string, number>;
+}
+
+/** Models and their limits. */
+export interface GateReport {
+  /** When, where and by which version. */
+  made: Provenance;
+  /** Whether an uncertain limit counts as not kept. */
+  strict: boolean;
+  /** The models. */
+  models: CheckedModel[];
 }
 
 /** Operations and engine nodes whose time was measured together; it is never split among them. */
@@ -1759,9 +1811,15 @@ export interface VariantsForm extends VariantReport {
   schema: "coremlscope.variants/1";
 }
 
+export interface GateForm extends GateReport {
+  schema: "coremlscope.check/1";
+  summary: string;
+  passed: boolean;
+}
+
 export interface ServerForm extends State {
   schema: "coremlscope.server/2";
 }
 
 /** What a page shows; `schema` tells the kinds apart. */
-export type Result = ProfileForm | ProfilesForm | ModelForm | ComparisonForm | TraceForm | VariantsForm | ServerForm;
+export type Result = ProfileForm | ProfilesForm | ModelForm | ComparisonForm | TraceForm | VariantsForm | GateForm | ServerForm;

@@ -8,12 +8,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from coremlscope.cli.command import Command, add_json, add_quiet, add_shape, one_of
+from coremlscope.cli.command import Command, add_reports, add_shape, one_of
 from coremlscope.cli.lookup import add_devices
 from coremlscope.cli.reports import write_reports
 from coremlscope.cli.terminal import print_note
 from coremlscope.devices.unit import SETTINGS
-from coremlscope.writing import check_file, write_file
+from coremlscope.writing import write_file
 
 __all__ = ["COMMAND"]
 
@@ -83,17 +83,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--step-summary", action="store_true", help="add the result to the summary of a step on GitHub"
     )
-    parser.add_argument(
-        "-o",
-        "--output",
-        metavar="FILE",
-        type=Path,
-        action="append",
-        default=[],
-        help="write a report: .sarif, .xml (JUnit), .md, .json or .txt (repeatable)",
-    )
-    add_json(parser)
-    add_quiet(parser)
+    add_reports(parser, ".html, .sarif, .xml (JUnit), .md, .json or .txt", "GATE_RENDERERS")
 
 
 _LIMITS = (
@@ -116,12 +106,8 @@ _OPTIONS = ("max_latency", *(name.replace("-", "_") for name, *_ in _LIMITS), "o
 
 def _run(arguments: argparse.Namespace) -> int:
     from coremlscope.gate.run import check, check_project
-    from coremlscope.render import GATE_RENDERERS, find_renderer
     from coremlscope.render.terminal.gate import render_gate
 
-    for path in arguments.output:
-        find_renderer(path, GATE_RENDERERS)
-        check_file(path)
     limits = _limits(arguments)
     if limits and arguments.models:
         report = check(*arguments.models, strict=arguments.strict, **limits)

@@ -288,6 +288,7 @@ def add_reports(
         "RENDERERS",
         "SUMMARY_RENDERERS",
         "COMPARISON_RENDERERS",
+        "GATE_RENDERERS",
         "LAYER_RENDERERS",
         "MATRIX_RENDERERS",
         "TRACE_RENDERERS",

@@ -30,6 +30,7 @@ from coremlscope.render.notebook import comparison_card, matrix_card, model_card
 from coremlscope.render.page import (
     render_html,
     render_html_comparison,
+    render_html_gate,
     render_html_trace,
     render_html_variants,
 )
@@ -175,6 +176,7 @@ VARIANT_RENDERERS: tuple[Renderer[VariantReport], ...] = (
 
 #: Formats of gates' results.
 GATE_RENDERERS: tuple[Renderer[GateReport], ...] = (
+    Renderer(".html", "one self-contained page, to view and to send", render_html_gate),
     Renderer(".sarif", "SARIF 2.1.0, for code scanning", render_sarif),
     Renderer(".xml", "JUnit XML, for reports of tests", render_junit),
     Renderer(".md", "Markdown, for a pull request", render_markdown_gate),

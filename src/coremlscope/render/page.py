@@ -20,8 +20,10 @@ from coremlscope.comparison.profiles import Comparison
 from coremlscope.devices import all_chips
 from coremlscope.escaping import html_text
 from coremlscope.render.json import Result, displayed, to_values
+from coremlscope.render.terminal.gate import gate_summary
 from coremlscope.render.words import model_name, plural
 from coremlscope.results.events import EVENT_KINDS
+from coremlscope.results.gate import GateReport
 from coremlscope.results.model import ModelSummary
 from coremlscope.results.profile import Profile
 from coremlscope.results.trace import Trace
@@ -32,6 +34,7 @@ __all__ = [
     "build_page",
     "render_html",
     "render_html_comparison",
+    "render_html_gate",
     "render_html_trace",
     "render_html_variants",
     "to_page_values",
@@ -98,6 +101,12 @@ def render_html_comparison(comparison: Comparison) -> str:
 def render_html_variants(report: VariantReport) -> str:
     """Variants of a model as a page."""
     return build_page(report.to_json(), f"Variants of {model_name(report.path)}")
+
+
+def render_html_gate(report: GateReport) -> str:
+    """The result of a gate as a page."""
+    values = {**report.to_json(), "summary": gate_summary(report), "passed": report.exit_code == 0}
+    return build_page(values, "Limits of " + ", ".join(model_name(model.path) for model in report.models))
 
 
 def to_page_values(subject: Result) -> dict[str, Any]:
