@@ -137,6 +137,16 @@ def _configure(parser: argparse.ArgumentParser) -> None:
         type=at_least(1),
         help="processes that plan and estimate (default: one per core)",
     )
+    parser.add_argument(
+        "--ray", metavar="ADDRESS", help="run on a Ray cluster: auto for that of this machine, or an address"
+    )
+    parser.add_argument(
+        "--on",
+        metavar="NAME,…",
+        type=_names,
+        default=(),
+        help="with --ray: measure on nodes that have these resources: mac, m2, quiet",
+    )
     parser.add_argument("--retry", action="store_true", help="make results again that failed before")
     add_results(parser, ("-o", "--output"), "keep the results in this folder")
     add_json(parser, "the summary")
@@ -172,6 +182,8 @@ def _run(arguments: argparse.Namespace) -> int:
             variants=("", *arguments.variant),
             labels=dict(arguments.label),
             workers=arguments.workers,
+            ray=arguments.ray,
+            on=arguments.on,
             retry=arguments.retry,
             progress=progress,
         )

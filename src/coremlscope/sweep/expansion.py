@@ -26,7 +26,7 @@ from coremlscope.ir import Model
 from coremlscope.sweep.jobs import ESTIMATED, MEASURED, Case, Job, PickledModel, Subject, address
 from coremlscope.sweep.wanted import EVERY, Wanted, read_zoo
 
-__all__ = ["Expander", "Graph", "find_sources"]
+__all__ = ["Expander", "Graph", "content_of_path", "find_sources"]
 
 #: A model without a file: its specification, a model that was read, or one of coremltools.
 Graph = bytes | Model | Any
@@ -105,7 +105,7 @@ class Expander:
             ModelError: It cannot be read, where all of its functions are wanted.
             UsageError: A device is unknown.
         """
-        yield from self._jobs(os.fspath(path), path, _content_of_path(path), wanted)
+        yield from self._jobs(os.fspath(path), path, content_of_path(path), wanted)
 
     def jobs_of_graph(self, name: str, graph: Graph, wanted: Wanted) -> Iterator[Job]:
         """Yields the jobs of a model without a file.
@@ -130,7 +130,7 @@ class Expander:
                 source=source,
                 content=content,
                 function=function,
-                shapes=shapes,
+                shapes=dict(shapes),
                 variant=variant,
                 labels=wanted.labels,
                 numbers=wanted.numbers,
@@ -181,8 +181,12 @@ class Expander:
         return self._devices[name, os]
 
 
-def _content_of_path(path: Path) -> str:
-    """Returns a hash of a model's content; of a model in an archive, of the archive and its name there."""
+def content_of_path(path: Path) -> str:
+    """Returns a hash of a model's content; of a model in an archive, of the archive and its name there.
+
+    Raises:
+        NotAModelError: The path does not exist or cannot be read.
+    """
     named = None if path.exists() else split_name(path)
     place, inside = (path, "") if named is None else named
     try:

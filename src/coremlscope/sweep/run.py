@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 from coremlscope.devices import ComputeUnits, expand_names, find_device
 from coremlscope.devices.unit import choose_settings
@@ -49,6 +49,7 @@ def run_sweep(
     labels: Mapping[str, str | float] | None = None,
     workers: int | None = None,
     ray: str | None = None,
+    on: Sequence[str] = (),
     retry: bool = False,
     progress: Shown | None = None,
 ) -> SweepSummary:
@@ -73,6 +74,7 @@ def run_sweep(
         labels: Texts and numbers that are attached to the results.
         workers: Processes that plan and estimate; None for one per core.
         ray: `auto` or the address of a Ray cluster; None for this machine.
+        on: Resources of the nodes of the cluster that measure: `mac`, `m2`, `quiet`.
         retry: Makes results again that failed before.
         progress: Called whenever a job is done.
 
@@ -109,7 +111,7 @@ def run_sweep(
             known = {key: failed for key, failed in known.items() if not failed}
         sweep.import_profiles(saved, known)
         measures = any(own.measuring is not None for own in (wanted, *(own for _, own in models)))
-        runner = _runner(ray, workers, measures)
+        runner = _runner(ray, on, workers, measures)
         expander = Expander(known=known, own=use_own()[0], place=runner.place, cores=runner.cores)
         sweep.run(runner, expander, models, graphs, wanted)
     return sweep.summary(store.folder, expander)
@@ -126,8 +128,26 @@ def _check(models: Sequence[tuple[Path, Wanted]], graphs: Iterable[Any], wanted:
             find_device(name, own.os)
 
 
-def _runner(ray: str | None, workers: int | None, measures: bool) -> LocalRunner:
-    return LocalRunner(workers, measures=measures)
+class _Runner(Protocol):
+    """What works on jobs: this machine, or a cluster."""
+
+    @property
+    def place(self) -> str: ...
+
+    @property
+    def cores(self) -> int: ...
+
+    def run(self, jobs: Iterable[Job], done: Callable[[Job, Rows | CoremlscopeError], None]) -> None: ...
+
+
+def _runner(ray: str | None, on: Sequence[str], workers: int | None, measures: bool) -> _Runner:
+    if ray is None:
+        if on:
+            raise UsageError("only nodes of a Ray cluster have resources", "add --ray auto")
+        return LocalRunner(workers, measures=measures)
+    from coremlscope.sweep.ray_cluster import RayRunner
+
+    return RayRunner(ray, on)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -159,7 +179,7 @@ class _Sweep:
 
     def run(
         self,
-        runner: LocalRunner,
+        runner: _Runner,
         expander: Expander,
         models: Sequence[tuple[Path, Wanted]],
         graphs: Iterable[tuple[str, Graph]],

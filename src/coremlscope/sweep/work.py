@@ -45,6 +45,7 @@ def run_job(job: Job) -> tuple[Row, ...]:
                 found = _estimate(job, source)
             else:
                 with _alone_on_this_machine():
+                    began = time.monotonic()
                     found = _measure(job, source)
     except CoremlscopeError as error:
         found = failed_rows(job, error)

@@ -1,0 +1,174 @@
+"""Jobs on a cluster, with a stand-in for Ray that runs tasks here, in another order, and loses some."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import pytest
+
+from coremlscope.errors import EngineError, MissingDependencyError, UsageError
+from coremlscope.sweep import ray_cluster
+from coremlscope.sweep.expansion import Expander
+from coremlscope.sweep.jobs import Job, Measuring
+from coremlscope.sweep.query import query_results
+from coremlscope.sweep.ray_cluster import RayRunner, pack, run_packed
+from coremlscope.sweep.run import run_sweep
+from coremlscope.sweep.wanted import Wanted
+from coremlscope.version import __version__
+
+
+class RayError(Exception):
+    pass
+
+
+class RayTaskError(RayError):
+    def __init__(self, cause: Exception) -> None:
+        super().__init__(str(cause))
+        self.cause = cause
+
+
+class WorkerCrashedError(RayError):
+    pass
+
+
+class FakeRay(ModuleType):
+    """What the runner uses of Ray's interface."""
+
+    def __init__(self) -> None:
+        super().__init__("ray")
+        self.exceptions = SimpleNamespace(RayError=RayError, RayTaskError=RayTaskError)
+        self.lost: set[str] = set()
+        self.asked: list[tuple[str, dict[str, Any]]] = []
+        self.most = 0
+        self.is_open = False
+        self._tasks: dict[object, Callable[[], Any]] = {}
+
+    def init(self, address: str, **_: Any) -> None:
+        if address == "nowhere:1":
+            raise ConnectionError("Failed to connect to Ray cluster at nowhere:1.\nmore lines")
+        self.is_open = True
+
+    def shutdown(self) -> None:
+        self.is_open = False
+
+    def cluster_resources(self) -> dict[str, float]:
+        return {"CPU": 2.0}
+
+    def put(self, value: object) -> object:
+        return value
+
+    def remote(self, **options: Any) -> Callable[[Callable[..., Any]], Any]:
+        def decorate(function: Callable[..., Any]) -> Any:
+            def submit(more: dict[str, Any], job: Job, *rest: Any) -> object:
+                self.asked.append((job.subject.name, {**options, **more}))
+                task = object()
+                self._tasks[task] = lambda: self._call(function, job, *rest)
+                self.most = max(self.most, len(self._tasks))
+                return task
+
+            return SimpleNamespace(
+                remote=lambda *given: submit({}, *given),
+                options=lambda **more: SimpleNamespace(remote=lambda *given: submit(more, *given)),
+            )
+
+        return decorate
+
+    def _call(self, function: Callable[..., Any], job: Job, *rest: Any) -> Any:
+        if Path(job.subject.name).name in self.lost:
+            raise WorkerCrashedError("the worker died")
+        try:
+            return function(job, *rest)
+        except Exception as error:
+            raise RayTaskError(error) from error
+
+    def wait(
+        self, tasks: list[object], num_returns: int, timeout: float
+    ) -> tuple[list[object], list[object]]:
+        return tasks[-num_returns:], tasks[:-num_returns]
+
+    def get(self, task: object) -> Any:
+        return self._tasks.pop(task)()
+
+
+@pytest.fixture
+def ray(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeRay]:
+    fake = FakeRay()
+    monkeypatch.setitem(sys.modules, "ray", fake)
+    yield fake
+    assert not fake.is_open
+
+
+def test_a_sweep_on_a_cluster_gives_the_results_of_one_here(ray: FakeRay, zoo: Path, tmp_path: Path) -> None:
+    ray.lost = {"large.mlpackage"}
+    options = {"folder": tmp_path, "devices": ["m1", "m4"], "ray": "auto"}
+    summary = run_sweep(zoo, **options)
+    assert (summary.made, summary.failed) == (2, 4)
+    reasons = sorted(one.reason for one in summary.failures)
+    assert reasons[1] == "the cluster lost the job 6 times: WorkerCrashedError"
+    ray.lost = set()
+    assert run_sweep(zoo, **options, retry=True).made == 2
+    (counted,) = query_results(
+        "SELECT count(*) AS n, min(estimated_s) > 0 AS p FROM estimates", tmp_path
+    ).to_pylist()
+    assert counted == {"n": 4, "p": True}
+
+
+def test_jobs_are_handed_over_a_few_at_a_time(ray: FakeRay, zoo: Path) -> None:
+    wanted = Wanted(devices=("m1",))
+    (job,) = Expander(known={}).jobs_of_path(zoo / "damaged.mlmodel", wanted)
+    answered: list[Job] = []
+    RayRunner("auto").run((job for _ in range(40)), lambda one, _: answered.append(one))
+    assert len(answered) == 40
+    assert ray.most == 6, "three for each processor"
+
+
+def test_measuring_jobs_take_the_named_resources(ray: FakeRay, zoo: Path) -> None:
+    wanted = Wanted(devices=("m1",), measuring=Measuring())
+    jobs = list(Expander(known={}).jobs_of_path(zoo / "damaged.mlmodel", wanted))
+    RayRunner("auto", ["mac", "quiet"]).run(jobs, lambda *_: None)
+    assert [options.get("resources") for _, options in ray.asked] == [None, {"mac": 1, "quiet": 1}]
+    assert RayRunner("auto", ["quiet", "mac"]).place == RayRunner("auto", ["mac", "quiet"]).place != "ray"
+
+
+def test_a_node_without_the_file_gets_it(zoo: Path, tmp_path: Path) -> None:
+    path = tmp_path / "moved.mlpackage"
+    shutil.copytree(zoo / "small.mlpackage", path)
+    (job,) = Expander(known={}).jobs_of_path(path, Wanted(devices=("m1",)))
+    packed = pack(path)
+    here = run_packed(job, packed, __version__)
+    shutil.rmtree(path)
+    for _ in range(2):
+        (there,) = run_packed(job, packed, __version__)
+        changing = ("work_s", "made_at")
+        assert {k: v for k, v in there.items() if k not in changing} == {
+            k: v for k, v in here[0].items() if k not in changing
+        }
+    path.mkdir()
+    assert run_packed(job, packed, __version__)[0]["failure"] == "", (
+        "another model at the same path is not taken"
+    )
+
+
+def test_another_version_is_refused(zoo: Path) -> None:
+    (job,) = Expander(known={}).jobs_of_path(zoo / "damaged.mlmodel", Wanted(devices=("m1",)))
+    with pytest.raises(EngineError, match=r"has coremlscope .*, and the sweep 99"):
+        run_packed(job, None, "99")
+
+
+def test_a_cluster_that_is_not_there(ray: FakeRay, zoo: Path, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"no Ray cluster at nowhere:1: Failed to connect.* nowhere:1\.$"):
+        run_sweep(zoo, folder=tmp_path, devices="m1", ray="nowhere:1")
+    with pytest.raises(UsageError, match="only nodes of a Ray cluster"):
+        run_sweep(zoo, folder=tmp_path, devices="m1", on=["mac"])
+
+
+def test_ray_is_an_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(MissingDependencyError) as raised:
+        ray_cluster.RayRunner("auto").run([], lambda *_: None)
+    assert "coremlscope[ray]" in raised.value.hint
