@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 
+from coremlscope.advice import RULES
 from coremlscope.cost.latency.own import NOTHING_OWN, Own
 from coremlscope.devices import SETTINGS, ComputeUnits, Device, find_device
 from coremlscope.engines.host import this_machine
@@ -110,8 +111,14 @@ def with_devices(
             own=own,
             known=[one for one in found.estimates if one.compute_units in asked],
         ),
-        findings=tuple(dict.fromkeys((*profile.findings, *found.findings))),
+        findings=tuple(dict.fromkeys((*_not_on_the_model(profile.findings), *found.findings))),
     )
+
+
+def _not_on_the_model(findings: Sequence[Finding]) -> list[Finding]:
+    """Returns the findings that are not made by planning the model again."""
+    ids = {rule.id for rule in RULES}
+    return [finding for finding in findings if finding.id not in ids]
 
 
 def with_plans_by_rules(profile: Profile, model: Model) -> Profile:

@@ -8,7 +8,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from coremlscope.assemble import with_plans
-from coremlscope.findings import Finding
+from coremlscope.figures import Figure
+from coremlscope.findings import Finding, Saving
 from coremlscope.measure.partial import explain_partial
 from coremlscope.results.generation import TokenTiming
 from coremlscope.results.measurement import Conditions, Fp16Ranges, Phase, Settings, StageTiming
@@ -202,6 +203,29 @@ def small_recording() -> Recording:
     )
 
 
+def _finding() -> Finding:
+    saving = Saving(
+        device="M1",
+        os="macOS 26",
+        compute_units="all",
+        planned_ms=1.0,
+        saved_ms=0.2,
+        saved_s=Figure(1e-4, 5e-5, 2e-4, "estimated"),
+    )
+    return Finding(
+        id="redundant-transposes",
+        severity="info",
+        text="2 transposes follow each other.",
+        hint="remove them",
+        ops=(small_profile().ops.id[-1],),
+        confidence="documented",
+        source="apple/coremltools",
+        savings=(saving,),
+        saved_bytes=1024,
+        transform="tidy",
+    )
+
+
 def _every_field() -> Profile:
     """A measurement of a pipeline in half precision, with every field that may be absent."""
     measured = dataclasses.replace(
@@ -253,7 +277,9 @@ def _every_field() -> Profile:
     model = dataclasses.replace(small_summary(), stages=(stage,), facts=(("trees", "3"),))
     profile = small_profile()
     ops = dataclasses.replace(profile.ops, details=_small_details())
-    return dataclasses.replace(profile, model=model, ops=ops, measurements=(measured,))
+    return dataclasses.replace(
+        profile, model=model, ops=ops, measurements=(measured,), findings=(_finding(),)
+    )
 
 
 def _small_details() -> OpDetails:

@@ -467,6 +467,16 @@ export interface Finding {
   ops: string[];
   /** The exit code of the error, where the severity is `error`. */
   exit_code: number;
+  /** How the rule of a finding on the model is known; empty for other findings. */
+  confidence: Confidence | "";
+  /** Who published it. */
+  source: string;
+  /** What the model costs less without it, by device and setting where it saves anything. */
+  savings: Saving[];
+  /** How much smaller its files are without it. */
+  saved_bytes: number;
+  /** The transform of `what-if` that applies the suggested action; empty if there is none. */
+  transform: string;
 }
 
 /** Ranges of results in a prediction rounded to fp16, one entry for each row of the op table. */
@@ -1148,6 +1158,22 @@ export interface Runtime {
   version: string;
   /** The library through which it was called: `coremltools 9.0`; empty if it was called directly. */
   through: string;
+}
+
+/** What a model costs less on a device without what a finding is about. */
+export interface Saving {
+  /** The device. */
+  device: string;
+  /** Its system. */
+  os: string;
+  /** The setting. */
+  compute_units: string;
+  /** The planned cost without it, launches and changes of unit included. */
+  planned_ms: number;
+  /** How much less that is than the plan. */
+  saved_ms: number;
+  /** The estimated time that a prediction takes less, in seconds, with an 80 % interval; null where no time is estimated. */
+  saved_s: Figure | null;
 }
 
 /** The plan under one setting of compute units. */

@@ -41,6 +41,10 @@ transforms, several of them joined by +, as in prune-50+palettize-4:
   w8a8                      weights and activations in 8 bits; needs real inputs (--input)
   ios15 … ios18, ios26      a newer deployment target
   static, enumerated        fixed or enumerated shapes instead of flexible ones (--shape)
+  tidy                      without redundant casts, transposes, reshapes, unused operations, and weights
+                            that are stored twice
+  palettize-unique          weights that hold few values as indices into a table, without loss
+  without-needless-outputs  without outputs that are constants, inputs or other outputs
 
 examples:
   coremlscope what-if model.mlpackage --device iphone-13

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from coremlscope.advice import Remark, Subject, find_remarks
 from coremlscope.cost.latency.core_ai import CROSSING_S, adapt
 from coremlscope.cost.latency.evidence import find_nearest
 from coremlscope.cost.latency.kernels import Kernel as FusedKernel
@@ -28,6 +29,7 @@ from coremlscope.execution.wiring import Stage, is_external, shaped_stages, stag
 from coremlscope.findings import Finding
 from coremlscope.forecast.columns import tabulate
 from coremlscope.forecast.memory import MemoryModel
+from coremlscope.forecast.model_findings import Estimating, Kernels, Tally, weigh_remarks
 from coremlscope.forecast.what_if import Estimator, describe_what_ifs
 from coremlscope.ir import (
     ArrayFeature,
@@ -90,7 +92,8 @@ class Forecast:
         kernels: Operations that devices are assumed to run as one.
         estimates: An estimate for each device and setting, in that order; empty if the model has loops whose
             number of iterations is not known.
-        findings: Why there are no estimates.
+        findings: What the model does at a cost that another form would not have, where that saves anything on
+            one of the devices; and why there are no estimates.
         rates: Tokens per second of a language model; see `estimate_generation`.
     """
 
@@ -167,6 +170,7 @@ def forecast(
     kernels = _Kernels(counted, ops, own) if with_estimates or (with_advice and counted) else None
     left_out = (*_left_out(model), *_unknown_operations(counted))
     memory = MemoryModel.of(model, ops, function)
+    tally = Tally(_find_remarks(counted) if with_advice else {})
     for device in devices:
         key = _planning_key(device)
         if key not in placed:
@@ -180,6 +184,8 @@ def forecast(
         estimators = {} if kernels is None else kernels.estimators(device, settings, main, left_out)
         usable = {} if kernels is None or kernels.loops else estimators
         plans.append(_with_what_ifs(plan, ops, placed[key], usable, main))
+        if tally.remarks:
+            _weigh(tally, device, settings, {name: placed[key][name] for name in main}, kernels, left_out)
         if with_estimates:
             planned = [
                 replace(one({}), memory=memory.on(device, _units(setting, main.values())))
@@ -188,11 +194,12 @@ def forecast(
             if _is_core_ai(model):
                 planned = [_as_core_ai(one, main.values()) for one in planned]
             estimates += map(kernels.with_evidence, planned) if kernels and with_evidence else planned
+    findings = tally.findings()
     if kernels is None or not with_estimates:
-        return Forecast(plans=tuple(plans))
+        return Forecast(plans=tuple(plans), findings=findings)
     if kernels.loops:
-        return Forecast(plans=tuple(plans), findings=tuple(_unknown_loops(kernels, estimates)))
-    return Forecast(plans=tuple(plans), kernels=kernels.rows, estimates=tuple(estimates))
+        return Forecast(plans=tuple(plans), findings=(*_unknown_loops(kernels, estimates), *findings))
+    return Forecast(plans=tuple(plans), kernels=kernels.rows, estimates=tuple(estimates), findings=findings)
 
 
 def place_functions(
@@ -499,6 +506,37 @@ def _with_what_ifs(
     return replace(plan, settings=tuple(settings))
 
 
+def _find_remarks(functions: Sequence[_Function]) -> dict[str, list[Remark]]:
+    """Returns what there is to say about functions, by function; of Core AI no costs are published."""
+    subjects = [
+        Subject(one.model, one.bound, one.description, one.key)
+        for one in functions
+        if not _is_core_ai(one.model)
+    ]
+    return {one.key: remarks for one in subjects if (remarks := find_remarks(one))}
+
+
+def _weigh(
+    tally: Tally,
+    device: Device,
+    settings: Sequence[ComputeUnits],
+    placed: Mapping[str, _Placed],
+    kernels: _Kernels | None,
+    left_out: tuple[str, ...],
+) -> None:
+    """Adds what each remark on a function saves on a device, under every setting."""
+    table = rate_table(device)
+    functions = {name: one.function for name, one in placed.items()}
+    for setting in settings:
+        estimating = None
+        if kernels is not None and not kernels.loops:
+            estimating = Kernels(
+                fused=kernels.fused, estimating=kernels.estimating(device, setting, functions, left_out)
+            )
+        for name, one in placed.items():
+            weigh_remarks(tally, one.planning, setting, lambda view: price(view, table), estimating, name)
+
+
 @dataclass(frozen=True, slots=True)
 class _Placed:
     """A planned function, and by setting its plans as if reasons were gone."""
@@ -517,15 +555,15 @@ class _Kernels:
 
     def __init__(self, functions: Sequence[_Function], ops: OpTable, own: Own) -> None:
         self._own = own
-        self._fused: list[FusedKernel] = [kernel for f in functions for kernel in fuse(f.bound.graph)]
-        self._table = KernelTable.of(self._fused)
+        self.fused: list[FusedKernel] = [kernel for f in functions for kernel in fuse(f.bound.graph)]
+        self._table = KernelTable.of(self.fused)
         edges = (*functions[0].description.inputs, *functions[-1].description.outputs)
         self._converted = sum(map(_converted_bytes, edges))
         rows = {id_: row for row, id_ in enumerate(ops.id)}
         self.rows = tuple(
-            Kernel(k.name, k.kind, tuple(rows[id_] for id_ in k.ops if id_ in rows)) for k in self._fused
+            Kernel(k.name, k.kind, tuple(rows[id_] for id_ in k.ops if id_ in rows)) for k in self.fused
         )
-        unknown = {kernel.loop for kernel in self._fused} - {""}
+        unknown = {kernel.loop for kernel in self.fused} - {""}
         #: The loops whose number of iterations is not known, by id.
         self.loops = {
             view.op.id: view for f in functions for view in _walk(f.bound.graph) if view.op.id in unknown
@@ -533,7 +571,7 @@ class _Kernels:
 
     def step_s(self, loop: str, estimated: Estimate) -> float:
         """Returns the estimated time of one iteration of a loop, without loops inside it, in seconds."""
-        pairs = zip(self._fused, estimated.kernel_s, strict=True)
+        pairs = zip(self.fused, estimated.kernel_s, strict=True)
         return sum(seconds for kernel, seconds in pairs if kernel.loop == loop)
 
     def outside_s(self, estimated: Estimate) -> float:
@@ -557,22 +595,39 @@ class _Kernels:
         placed: Mapping[str, PlacedFunction],
         left_out: tuple[str, ...],
     ) -> Estimator:
-        units = _units(setting, placed.values())
+        estimating = self.estimating(device, setting, placed, left_out)
 
         def estimate_moved(moved: Mapping[str, ComputeUnit]) -> Estimate:
-            found = estimate(
-                self._fused,
-                {**units, **moved},
-                device,
-                setting,
-                converted_bytes=self._converted,
-                calibration=self._own.calibration,
-                table=self._table,
-                left_out=left_out,
-            )
+            found = estimating(self.fused, moved, 0)
             return replace(found, own=self._own.label(found), load=self._load(found))
 
         return estimate_moved
+
+    def estimating(
+        self,
+        device: Device,
+        setting: ComputeUnits,
+        placed: Mapping[str, PlacedFunction],
+        left_out: tuple[str, ...],
+    ) -> Estimating:
+        """Returns what estimates a prediction also with other kernels, and with fewer converted bytes."""
+        units = _units(setting, placed.values())
+
+        def estimate_changed(
+            kernels: Sequence[FusedKernel], moved: Mapping[str, ComputeUnit], fewer_bytes: int
+        ) -> Estimate:
+            return estimate(
+                kernels,
+                {**units, **moved},
+                device,
+                setting,
+                converted_bytes=max(self._converted - fewer_bytes, 0),
+                calibration=self._own.calibration,
+                table=self._table if kernels is self.fused else None,
+                left_out=left_out,
+            )
+
+        return estimate_changed
 
     def _load(self, found: Estimate) -> LoadEstimate | None:
         """Returns times of loading; None where another unit does most of the work."""
@@ -582,14 +637,14 @@ class _Kernels:
 
     def with_evidence(self, found: Estimate) -> Estimate:
         """Returns an estimate with the published latencies of the unit that does most of its work."""
-        times = np.array([kernel.steps for kernel in self._fused], dtype=np.float64)
+        times = np.array([kernel.steps for kernel in self.fused], dtype=np.float64)
         unit = max(found.placement, key=lambda unit: found.placement[unit])
         near = find_nearest(structure_of(self._table, times), unit, all_chips()[found.chip])
         return replace(found, near=near)
 
     def record(self, setting: ComputeUnits, placed: Iterable[PlacedFunction]) -> KernelColumns:
         """Returns the numbers from which an estimate is computed."""
-        return record(self._fused, _units(setting, placed), self._converted)
+        return record(self.fused, _units(setting, placed), self._converted)
 
 
 def _units(setting: ComputeUnits, placed: Iterable[PlacedFunction]) -> dict[str, ComputeUnit]:

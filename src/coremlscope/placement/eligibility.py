@@ -24,7 +24,7 @@ from coremlscope.placement.rules.rule import (
 )
 from coremlscope.placement.verdict import CONFIDENCES, Reason, Verdict
 
-__all__ = ["Reach", "Verdicts", "apply", "judge", "judge_op", "list_reasons", "only_fails"]
+__all__ = ["Reach", "Verdicts", "apply", "judge", "judge_op", "judge_others", "list_reasons", "only_fails"]
 
 #: By operation: the verdict of each unit.
 Verdicts = Mapping[str, Mapping[ComputeUnit, Verdict]]
@@ -80,6 +80,23 @@ def judge(
             )
     _spread_failures(verdicts, {node.id: node.view.op.name for node in nodes}, reach)
     return verdicts
+
+
+def judge_others(
+    graph: CoreMLGraph, device: Device, facts: ProgramFacts, views: Mapping[str, OpView]
+) -> dict[str, dict[ComputeUnit, Verdict]]:
+    """The verdicts on other forms of operations in their places, by rules for single operations.
+
+    Args:
+        graph: The function as Core ML plans it.
+        device: Chip and system.
+        facts: The program.
+        views: The other forms, by id.
+    """
+    plain, _, _ = _contexts(graph, device, facts)
+    held = [r for r in RULES if r.effect != "advises" and r.scope.holds(device.chip, device.os)]
+    table = {name: _rules_for(name, held) for name in {view.op.type for view in views.values()}}
+    return {id_: judge_op(view, plain, table[view.op.type]) for id_, view in views.items()}
 
 
 def list_reasons(graph: CoreMLGraph, device: Device, facts: ProgramFacts, node: Node) -> list[Reason]:

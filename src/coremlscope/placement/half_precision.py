@@ -15,7 +15,7 @@ from coremlscope.ir import Constant, Derived, DType, TensorType, ValueType
 from coremlscope.ops.bind import BoundFunction
 from coremlscope.ops.view import BoundGraph, BoundValue, OpView
 
-__all__ = ["in_half_precision"]
+__all__ = ["in_half_precision", "op_in_half_precision"]
 
 
 def in_half_precision(bound: BoundFunction) -> BoundFunction:
@@ -27,12 +27,13 @@ def _graph(graph: BoundGraph) -> BoundGraph:
     return BoundGraph(
         graph.graph,
         tuple(map(_value, graph.inputs)),
-        tuple(map(_view, graph.ops)),
+        tuple(map(op_in_half_precision, graph.ops)),
         tuple(map(_value, graph.outputs)),
     )
 
 
-def _view(view: OpView) -> OpView:
+def op_in_half_precision(view: OpView) -> OpView:
+    """The operation with fp16 instead of fp32, in values and constants. No weights are read."""
     inputs = {name: tuple(map(_value, given)) for name, given in view.inputs.items()}
     blocks = tuple(map(_graph, view.blocks))
     return OpView(

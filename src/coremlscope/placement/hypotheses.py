@@ -18,7 +18,7 @@ from coremlscope.placement.search import TIE_MS, TransitionCosts
 from coremlscope.placement.verdict import Reason
 from coremlscope.results.what_if import Hypothesis
 
-__all__ = ["Planning", "Replanned", "force", "weigh_reasons"]
+__all__ = ["Planning", "Replanned", "force", "plan_with_costs", "weigh_reasons"]
 
 #: Fastest first, as people look for them.
 _ORDER: tuple[ComputeUnit, ...] = (NEURAL_ENGINE, GPU, CPU)
@@ -118,6 +118,23 @@ def force(planning: Planning, setting: ComputeUnits, op: str) -> list[Replanned]
             changed={op: {backend: prices[backend] for backend in BACKENDS_OF[unit]}},
         )
         for unit in SETTINGS[setting]
+    ]
+    return _plan_again(planning, setting, groups)
+
+
+def plan_with_costs(
+    planning: Planning, setting: ComputeUnits, changes: Sequence[Mapping[str, Costs]]
+) -> list[Replanned]:
+    """Plans a function again with other costs of some operations.
+
+    Args:
+        planning: The function, planned.
+        setting: The setting of compute units.
+        changes: For each hypothesis, the costs on the backends that would run an operation, by id.
+    """
+    groups = [
+        _Group(hypothesis="without", unit=CPU, concerned=list(costs), changed=dict(costs))
+        for costs in changes
     ]
     return _plan_again(planning, setting, groups)
 

@@ -13,6 +13,7 @@ from coremlscope.results.calibration import OwnCalibration
 from coremlscope.results.model import FunctionSummary, ModelSummary, WeightGroup
 from coremlscope.results.plan import PlannedOp, Undecided, undecided_counts
 from coremlscope.results.profile import Profile
+from coremlscope.results.what_if import describe_saving
 from coremlscope.units import format_bytes, format_count
 
 __all__ = [
@@ -26,8 +27,10 @@ __all__ = [
     "by_severity",
     "compact_type",
     "count",
+    "describe_finding",
     "describe_own",
     "elide",
+    "finding_hint",
     "histogram",
     "main_function",
     "model_name",
@@ -58,6 +61,9 @@ _Row = TypeVar("_Row")
 
 #: Marks of findings in lists.
 FINDING_MARKS: Mapping[Severity, str] = {"error": "✗", "warning": "!", "info": "·"}
+
+#: Devices of a finding whose savings are in its text.
+_MOST_SAVINGS = 2
 
 #: Display names of Apple's model types.
 KINDS = {
@@ -129,6 +135,30 @@ def by_severity(findings: Iterable[Finding]) -> list[Finding]:
     """Returns findings, the most severe first."""
     order = list(FINDING_MARKS)
     return sorted(findings, key=lambda finding: order.index(finding.severity))
+
+
+def describe_finding(finding: Finding) -> str:
+    """Returns the text of a finding, with what the model costs less without it on the first few devices."""
+    by_device = {(saving.device, saving.os): saving for saving in reversed(finding.savings)}
+    savings = list(reversed(by_device.values()))
+    parts = [
+        f"on {saving.device} {describe_saving(saving.saved_ms, saving.planned_ms, saving.saved_s)}"
+        for saving in savings[:_MOST_SAVINGS]
+    ]
+    more = len(savings) - len(parts)
+    parts += [f"and less on {plural(more, 'other device')}"] if more else []
+    without = f" Without that {'; '.join(parts)}." if parts else ""
+    return finding.text + without
+
+
+def finding_hint(finding: Finding) -> str:
+    """Returns the suggested action of a finding, the transform that applies it, and how its rule is known."""
+    parts = [finding.hint] if finding.hint else []
+    if finding.transform:
+        parts.append(f"`what-if --try {finding.transform}` applies it and compares the outputs")
+    if finding.confidence:
+        parts.append(f"known by: {finding.confidence}")
+    return "; ".join(parts)
 
 
 def shorten(text: str, width: int) -> str:

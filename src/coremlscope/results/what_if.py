@@ -8,12 +8,10 @@ from typing import Literal
 
 from coremlscope.devices.unit import ComputeUnit
 from coremlscope.figures import Figure
+from coremlscope.findings import Confidence
 from coremlscope.units import format_duration
 
 __all__ = ["Confidence", "Hypothesis", "WhatIf", "describe_saving"]
-
-#: How a rule is known.
-Confidence = Literal["measured", "documented", "static analysis", "anecdotal"]
 
 #: Under what hypothesis the plan was made again:
 #: `without`      the rule does not keep operations from the unit;

@@ -9,7 +9,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from coremlscope.advice import bind_subject, find_needless_outputs
 from coremlscope.errors import MissingDependencyError, UnsupportedModelError
+from coremlscope.formats import container
 from coremlscope.variants.transforms import Step, Transform
 
 __all__ = [
@@ -28,6 +30,12 @@ _IOS_18 = 9
 _LEAST_WEIGHT = 2048
 #: From this size on coremltools clusters fp16 weights by itself; for others it needs scikit-learn.
 _OWN_CLUSTERING = 10_000
+#: In the order of coremltools' own pipelines; what they remove becomes dead code.
+_TIDYING = (
+    *("fuse_gelu_exact", "fuse_gelu_tanh_approximation", "cast_optimization", "noop_elimination"),
+    *("merge_consecutive_transposes", "reduce_transposes", "merge_consecutive_reshapes"),
+    *("remove_redundant_ops", "const_deduplication", "dead_code_elimination"),
+)
 _COMPRESSING = ("palettize", "quantize", "prune")
 
 
@@ -49,6 +57,7 @@ class Opened:
 
     Attributes:
         model: coremltools' `MLModel`.
+        path: The file of the model before any step.
         shapes: Shapes of flexible inputs, the default one first.
         samples: Inputs from which activations are calibrated.
         folder: A private folder for files.
@@ -56,6 +65,7 @@ class Opened:
     """
 
     model: Any
+    path: Path
     shapes: Mapping[str, Sequence[tuple[int, ...]]]
     samples: Sequence[Mapping[str, Any]]
     folder: Path
@@ -113,7 +123,9 @@ def transform_file(
         UnsupportedModelError: The model has nothing that a step could change.
         MissingDependencyError: A step needs a package that is not installed.
     """
-    opened = Opened(model=open_for_coremltools(source), shapes=shapes, samples=samples, folder=folder)
+    opened = Opened(
+        model=open_for_coremltools(source), path=source, shapes=shapes, samples=samples, folder=folder
+    )
     apply_transform(opened, transform)
     save(opened, target)
     return opened.notes
@@ -139,14 +151,7 @@ def _compute_in_fp16(opened: Opened, step: Step, joint: bool) -> None:
     if opened.is_network:
         _quantize_network(opened, 16, "linear")
         return
-    from coremltools.converters.mil.mil.passes.pass_registry import PASS_REGISTRY
-    from coremltools.models.utils import _apply_graph_pass
-
-    names = ("add_fp16_cast", "cast_optimization", "const_elimination", "dead_code_elimination")
-    passes = [PASS_REGISTRY[f"common::{name}"] for name in names]
-    opened.model = _apply_graph_pass(
-        opened.model, passes, spec_version=opened.specification, skip_model_load=True
-    )
+    _run_passes(opened, ("add_fp16_cast", "cast_optimization", "const_elimination", "dead_code_elimination"))
 
 
 def _exchange_in_fp16(opened: Opened, step: Step, joint: bool) -> None:
@@ -279,6 +284,48 @@ def _enumerate_shapes(opened: Opened, step: Step, joint: bool) -> None:
     opened.notes.append("enumerated shapes: " + _listed(several))
 
 
+def _tidy(opened: Opened, step: Step, joint: bool) -> None:
+    """Applies the passes that coremltools itself applies when it converts, and that change no result."""
+    _run_passes(opened, _TIDYING)
+
+
+def _run_passes(opened: Opened, names: Sequence[str]) -> None:
+    from coremltools.converters.mil.mil.passes.pass_registry import PASS_REGISTRY
+    from coremltools.models.utils import _apply_graph_pass
+
+    passes = [PASS_REGISTRY[f"common::{name}"] for name in names]
+    opened.model = _apply_graph_pass(
+        opened.model, passes, spec_version=opened.specification, skip_model_load=True
+    )
+
+
+def _palettize_unique(opened: Opened, step: Step, joint: bool) -> None:
+    import coremltools.optimize.coreml as cto
+
+    config = cto.OpPalettizerConfig(mode="unique", weight_threshold=_LEAST_WEIGHT)
+    opened.model = cto.palettize_weights(opened.model, cto.OptimizationConfig(global_config=config))
+
+
+def _drop_needless_outputs(opened: Opened, step: Step, joint: bool) -> None:
+    import coremltools as ct
+
+    names = set(find_needless_outputs(bind_subject(container.read(opened.path))))
+    spec = opened.model.get_spec()
+    kept = [feature for feature in spec.description.output if feature.name not in names]
+    if not kept or len(kept) == len(spec.description.output):
+        raise UnsupportedModelError(
+            "no output can be left out", "a model needs one output that is neither an input nor a constant"
+        )
+    for block in spec.mlProgram.functions["main"].block_specializations.values():
+        block.outputs[:] = [name for name in block.outputs if name not in names]
+    copies = [feature.SerializeToString() for feature in kept]
+    spec.description.ClearField("output")
+    for content in copies:
+        spec.description.output.add().ParseFromString(content)
+    opened.model = ct.models.MLModel(spec, weights_dir=opened.model.weights_dir, skip_model_load=True)
+    opened.notes.append("without the outputs " + ", ".join(sorted(names)))
+
+
 def _listed(shapes: Mapping[str, Sequence[tuple[int, ...]]]) -> str:
     return "; ".join(
         f"{name} {', '.join('×'.join(map(str, shape)) for shape in known)}" for name, known in shapes.items()
@@ -307,6 +354,9 @@ _STEPS: Mapping[str, Callable[[Opened, Step, bool], None]] = {
     "activations": _quantize_activations,
     "static": _fix_shapes,
     "enumerated": _enumerate_shapes,
+    "outputs": _drop_needless_outputs,
+    "palettize-unique": _palettize_unique,
+    "tidy": _tidy,
 }
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from coremlscope.errors import UsageError
+from coremlscope.advice import Remark, bind_subject, find_remarks
+from coremlscope.errors import CoremlscopeError, UsageError
 from coremlscope.features.names import nearest
 from coremlscope.ir import ArrayFeature, DType, ImageFeature, Model, Program
 
@@ -22,7 +23,18 @@ __all__ = [
 ]
 
 StepKind = Literal[
-    "fp16", "fp16-io", "target", "palettize", "quantize", "prune", "activations", "static", "enumerated"
+    "fp16",
+    "fp16-io",
+    "target",
+    "palettize",
+    "palettize-unique",
+    "quantize",
+    "prune",
+    "activations",
+    "static",
+    "enumerated",
+    "tidy",
+    "outputs",
 ]
 
 _JOIN = "+"
@@ -32,7 +44,7 @@ _TARGETS = (15, 16, 17, 18, 26)
 #: The names that the help and errors list.
 _EXAMPLES = (
     "fp16, fp16-io, ios18, palettize-4, palettize-4-group-16, int8, int4-block-32, prune-50, w8a8, static,"
-    " enumerated; several joined by +: prune-50+palettize-4"
+    " enumerated, tidy, palettize-unique, without-needless-outputs; several joined by +: prune-50+palettize-4"
 )
 
 
@@ -103,6 +115,9 @@ _TITLES: dict[StepKind, Callable[[Step], str]] = {
     "activations": lambda _: "weights and activations as int8",
     "static": lambda _: "fixed shapes",
     "enumerated": lambda _: "enumerated shapes",
+    "palettize-unique": lambda _: "weights of few values as indices, without loss",
+    "tidy": lambda _: "without redundant moves, casts, copies and weights",
+    "outputs": lambda _: "without outputs that repeat others",
 }
 
 
@@ -143,6 +158,9 @@ _GRAMMAR: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], Step | None]], 
         (r"w8a8", lambda _: Step(kind="activations", bits=8)),
         (r"static", lambda _: Step(kind="static")),
         (r"enumerated", lambda _: Step(kind="enumerated")),
+        (r"palettize-unique", lambda _: Step(kind="palettize-unique")),
+        (r"tidy", lambda _: Step(kind="tidy")),
+        (r"without-needless-outputs", lambda _: Step(kind="outputs")),
     )
 )
 
@@ -188,6 +206,9 @@ _PROGRAM = (
     "ios18",
     "static",
     "enumerated",
+    "tidy",
+    "palettize-unique",
+    "without-needless-outputs",
 )
 
 
@@ -227,7 +248,25 @@ def _why_not(step: Step, model: Model) -> str:
         return "no input or output is a float32 array"
     if step.kind in ("static", "enumerated") and not flexible_inputs(model):
         return "no input has a flexible shape"
+    if step.kind in _FOUND and not any(one.rule.transform == _FOUND[step.kind] for one in _remarks(model)):
+        return "no finding on the model asks for it"
     return ""
+
+
+def _remarks(model: Model) -> Sequence[Remark]:
+    """Returns what there is to say about a program; nothing where its function cannot be bound."""
+    try:
+        return find_remarks(bind_subject(model))
+    except CoremlscopeError:
+        return ()
+
+
+#: Transforms that only findings ask for: their names, by kind.
+_FOUND: Mapping[StepKind, str] = {
+    "tidy": "tidy",
+    "palettize-unique": "palettize-unique",
+    "outputs": "without-needless-outputs",
+}
 
 
 def _specification(ios: int) -> int:

@@ -59,7 +59,9 @@ from coremlscope.render.words import (
     by_severity,
     compact_type,
     count,
+    describe_finding,
     elide,
+    finding_hint,
     histogram,
     main_function,
     model_name,
@@ -442,7 +444,7 @@ def _findings(profile: Profile) -> list[str]:
 
 def _finding_list(findings: Iterable[Finding]) -> str:
     return "\n".join(
-        f"- {_MARKS[finding.severity]}{cell(finding.text)}"
-        + (f" ({cell(finding.hint)})" if finding.hint else "")
+        f"- {_MARKS[finding.severity]}{cell(describe_finding(finding))}"
+        + (f" ({cell(hint)})" if (hint := finding_hint(finding)) else "")
         for finding in by_severity(findings)
     )

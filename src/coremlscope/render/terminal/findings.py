@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from coremlscope.findings import Finding, Severity
 from coremlscope.render.terminal.screen import Screen
-from coremlscope.render.words import FINDING_MARKS, by_severity
+from coremlscope.render.words import FINDING_MARKS, by_severity, describe_finding, finding_hint
 
 __all__ = ["show_findings"]
 
@@ -20,4 +20,5 @@ def show_findings(screen: Screen, findings: Iterable[Finding]) -> None:
         screen.heading("Findings")
     for finding in listed:
         severity = finding.severity
-        screen.bullet(FINDING_MARKS[severity], finding.text, finding.hint, _STYLES[severity])
+        text, hint = describe_finding(finding), finding_hint(finding)
+        screen.bullet(FINDING_MARKS[severity], text, hint, _STYLES[severity])

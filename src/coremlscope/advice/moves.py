@@ -1,0 +1,266 @@
+"""Findings on operations that move elements without need: transposes, reshapes, casts, concats."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from coremlscope.advice.rule import (
+    AdviceRule,
+    Change,
+    Found,
+    Subject,
+    dtype_of,
+    has_trait,
+    listed,
+    plural,
+    shape_of,
+)
+from coremlscope.ir import DType, Value
+from coremlscope.ops.traits import Trait
+from coremlscope.ops.view import CONTRADICTIONS, CannotInfer, CannotLower, OpView
+
+__all__ = ["RULES"]
+
+_PASSES = "apple/coremltools: graph passes"
+#: The bits of the significand and of the exponent: a type with more of both holds every value.
+_FLOATS = {DType.FP16: (11, 5), DType.FP32: (24, 8), DType.FP64: (53, 11)}
+_CANNOT_TELL = (CannotInfer, CannotLower, *CONTRADICTIONS)
+
+
+def _without(
+    subject: Subject, pairs: Iterator[tuple[OpView, Sequence[OpView]]], what: Callable[[int, str], str]
+) -> Found | None:
+    """Returns a finding on operations, each given with those that vanish with it."""
+    named: dict[str, OpView] = {}
+    removed: set[str] = set()
+    for view, gone in pairs:
+        named[view.op.id] = view
+        removed.update(one.op.id for one in gone)
+    if not named:
+        return None
+    views = list(named.values())
+    return Found(
+        text=what(len(views), listed(views)),
+        ops=tuple(named),
+        change=Change(removed=frozenset(removed)),
+    )
+
+
+def _chain(subject: Subject, last: OpView, traits: Trait) -> list[OpView]:
+    """Returns the operations with a trait before one, each read by the next one only, the first one first."""
+    found = [last]
+    while True:
+        source = subject.source(found[0])
+        if source is None or not _is_move(subject, source, traits) or not subject.is_read_once(source):
+            return found
+        found.insert(0, source)
+
+
+def _ends(subject: Subject, traits: Trait) -> Iterator[list[OpView]]:
+    """Yields the longest chains of operations with a trait, each with its last one at the end."""
+    for view in subject.views:
+        if _is_move(subject, view, traits):
+            reader = subject.only_reader(view)
+            goes_on = reader is not None and _is_move(subject, reader, traits)
+            if not goes_on or reader is None or subject.source(reader) is not view:
+                yield _chain(subject, view, traits)
+
+
+def _is_move(subject: Subject, view: OpView, traits: Trait) -> bool:
+    return has_trait(view, traits) and subject.is_authored(view)
+
+
+def _permutation(view: OpView) -> tuple[int, ...]:
+    rank = len(view.shape("x"))
+    return tuple(axis % rank for axis in view.integers("perm"))
+
+
+def _transposes(subject: Subject) -> Found | None:
+    def found() -> Iterator[tuple[OpView, Sequence[OpView]]]:
+        for chain in _ends(subject, Trait.TRANSPOSITION):
+            try:
+                steps = [_permutation(view) for view in chain]
+                shape = chain[0].shape("x")
+            except _CANNOT_TELL:
+                continue
+            whole = tuple(range(len(shape)))
+            for step in steps:
+                whole = tuple(whole[axis] for axis in step)
+            # Axes of one element can be anywhere.
+            kept = [axis for axis in whole if shape[axis] != 1]
+            if kept == sorted(kept):
+                if len(chain) > 1 or whole == tuple(range(len(shape))):
+                    yield from ((view, chain) for view in chain)
+            elif len(chain) > 1:
+                yield from ((view, chain[:-1]) for view in chain)
+
+    return _without(
+        subject,
+        found(),
+        lambda count, names: (
+            f"{plural(count, 'transpose')} follow each other or change nothing, where at most"
+            f" one of a chain is needed: {names}."
+        ),
+    )
+
+
+def _reshapes(subject: Subject) -> Found | None:
+    def found() -> Iterator[tuple[OpView, Sequence[OpView]]]:
+        for chain in _ends(subject, Trait.RESHAPE):
+            before, after = shape_of(chain[0], "x"), shape_of(chain[-1])
+            if before is not None and before == after:
+                yield from ((view, chain) for view in chain)
+            elif len(chain) > 1:
+                yield from ((view, chain[:-1]) for view in chain)
+
+    return _without(
+        subject,
+        found(),
+        lambda count, names: (
+            f"{plural(count, 'reshape')} follow each other or change nothing, where at most"
+            f" one of a chain is needed: {names}."
+        ),
+    )
+
+
+def _holds(wide: DType | None, narrow: DType | None) -> bool:
+    """Returns whether a type has every value of another one."""
+    if wide == narrow:
+        return True
+    if wide in _FLOATS and narrow in _FLOATS:
+        return _FLOATS[wide] >= _FLOATS[narrow]
+    return False
+
+
+def _casts(subject: Subject) -> Found | None:
+    def found() -> Iterator[tuple[OpView, Sequence[OpView]]]:
+        for view in subject.views:
+            if view.op.type != "cast":
+                continue
+            given, result = dtype_of(view, "x"), dtype_of(view)
+            if given is None or result is None:
+                continue
+            if given == result:
+                yield view, [view]
+                continue
+            source = subject.source(view)
+            if source is None or source.op.type != "cast" or not _holds(given, dtype_of(source, "x")):
+                continue
+            # A value that is widened and cast again: the wide form is needed only by other readers.
+            gone = [source] if subject.is_read_once(source) else []
+            if dtype_of(source, "x") == result:
+                gone = [*gone, view]
+            if gone:
+                yield view, gone
+
+    return _without(
+        subject,
+        found(),
+        lambda count, names: (
+            f"{plural(count, 'cast')} give a type that the value had before, or that it is"
+            f" cast from at once: {names}."
+        ),
+    )
+
+
+def _axis(view: OpView, rank: int) -> int:
+    return view.integer("axis") % rank
+
+
+def _concats(subject: Subject) -> Found | None:
+    def found() -> Iterator[tuple[OpView, Sequence[OpView]]]:
+        for view in subject.views:
+            if view.op.type != "concat" or view.flag("interleave", False):
+                continue
+            parts = view.op.inputs.get("values", ())
+            shape = shape_of(view)
+            if len(parts) == 1:
+                yield view, [view]
+                continue
+            if shape is None:
+                continue
+            try:
+                yield from ((inner, [inner]) for inner in _nested(subject, view, _axis(view, len(shape))))
+                split = _undone_split(subject, view, _axis(view, len(shape)))
+            except _CANNOT_TELL:
+                continue
+            if split is not None:
+                readers = {
+                    reader.op.id for value in split.op.outputs for reader in subject.readers[value.name]
+                }
+                is_only = readers == {view.op.id} and not subject.returned.intersection(
+                    value.name for value in split.op.outputs
+                )
+                yield view, [view, split] if is_only else [view]
+
+    return _without(
+        subject,
+        found(),
+        lambda count, names: (
+            f"{plural(count, 'concat')} copy what is joined again or was joined before: {names}."
+        ),
+    )
+
+
+def _nested(subject: Subject, view: OpView, axis: int) -> Iterator[OpView]:
+    """Yields the concats along the same axis whose result is a part of this one only."""
+    for argument in view.op.inputs["values"]:
+        maker = subject.makers.get(argument.name) if isinstance(argument, Value) else None
+        if maker is None or maker.op.type != "concat" or not subject.is_read_once(maker):
+            continue
+        shape = shape_of(maker)
+        if shape is not None and _axis(maker, len(shape)) == axis and not maker.flag("interleave", False):
+            yield maker
+
+
+def _undone_split(subject: Subject, view: OpView, axis: int) -> OpView | None:
+    """Returns the split whose results a concat joins, all of them and in their order."""
+    names = [argument.name for argument in view.op.inputs["values"] if isinstance(argument, Value)]
+    maker = subject.makers.get(names[0]) if names else None
+    if maker is None or maker.op.type != "split" or len(names) != len(view.op.inputs["values"]):
+        return None
+    is_whole = [value.name for value in maker.op.outputs] == names
+    return maker if is_whole and _axis(maker, len(maker.shape("x"))) == axis else None
+
+
+RULES: tuple[AdviceRule, ...] = (
+    AdviceRule(
+        id="redundant-transposes",
+        doc="Transposes one after the other, without an operation between them: at most one is needed, and"
+        " none where together they restore the order. Each of them reads and writes all elements.",
+        find=_transposes,
+        fix="remove them, or use the coremltools passes merge_consecutive_transposes and reduce_transposes",
+        source=f"{_PASSES} merge_consecutive_transposes and reduce_transposes",
+        confidence="documented",
+        transform="tidy",
+    ),
+    AdviceRule(
+        id="redundant-reshapes",
+        doc="Reshapes, flattenings, and insertions and removals of axes of one element, one after the other"
+        " or without any effect: at most the last one is needed.",
+        find=_reshapes,
+        fix="reshape once, or use the coremltools pass merge_consecutive_reshapes",
+        source=f"{_PASSES} merge_consecutive_reshapes and noop_elimination",
+        confidence="documented",
+        transform="tidy",
+    ),
+    AdviceRule(
+        id="redundant-casts",
+        doc="Casts to the type that the value has, and casts to a wider type whose result is cast again at"
+        " once. A cast that loses digits is not redundant: it changes the result.",
+        find=_casts,
+        fix="remove them, or use the coremltools pass cast_optimization",
+        source=f"{_PASSES} cast_optimization",
+        confidence="documented",
+        transform="tidy",
+    ),
+    AdviceRule(
+        id="redundant-concats",
+        doc="A concat of one value, of all parts of one split in their order, or whose result only another"
+        " concat along the same axis reads: each copies its inputs for nothing.",
+        find=_concats,
+        fix="join all parts at once",
+        source="the definition of concat: a copy of all its inputs",
+        confidence="static analysis",
+    ),
+)

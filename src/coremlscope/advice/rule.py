@@ -1,0 +1,246 @@
+"""What a rule about a model is.
+
+A rule examines one bound function and returns what it found, with the change that would mend it: operations
+that vanish, operations in another form, inputs of other types. The planner plans the function again with that
+change, so a rule states no cost of its own. A rule that finds something which costs nothing on a device is
+not shown there.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from coremlscope.findings import Confidence, Severity
+from coremlscope.ir import DType, FunctionDescription, Layer, Model, Program, TensorType, Value
+from coremlscope.ops import traits_of
+from coremlscope.ops.bind import BoundFunction
+from coremlscope.ops.traits import Trait
+from coremlscope.ops.view import BoundGraph, OpView
+from coremlscope.units import shown
+
+__all__ = [
+    "AdviceRule",
+    "Change",
+    "Found",
+    "Remark",
+    "Subject",
+    "dtype_of",
+    "has_trait",
+    "listed",
+    "plural",
+    "shape_of",
+]
+
+#: Names in one sentence, and the longest of them.
+_NAMES, _LONGEST = 3, 48
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """What would be different in the function if it were mended.
+
+    Attributes:
+        removed: The ids of operations that would cost nothing, also those that Core ML inserts.
+        replaced: Operations in another form, by id.
+        freed: Rules of placement that would not apply any longer, by id.
+        has_fixed_shapes: Whether all inputs would have fixed shapes.
+        converted_bytes: The bytes of inputs and outputs that are converted to half precision, less.
+    """
+
+    removed: frozenset[str] = frozenset()
+    replaced: Mapping[str, OpView] = field(default_factory=dict)
+    freed: frozenset[str] = frozenset()
+    has_fixed_shapes: bool = False
+    converted_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """What a rule found.
+
+    Attributes:
+        text: A sentence, with the names of what it is about.
+        ops: The ids of the operations.
+        change: What would be different without it.
+        saved_bytes: How much smaller the files would be.
+        fix: What to do, where that differs from the rule's.
+    """
+
+    text: str
+    ops: tuple[str, ...] = ()
+    change: Change = field(default_factory=Change)
+    saved_bytes: int = 0
+    fix: str = ""
+
+
+class Subject:
+    """A bound function with what rules ask about it.
+
+    Args:
+        model: The model, or the stage of a pipeline.
+        bound: The function, as Core ML computes it.
+        description: Its interface.
+        key: Its name in plans.
+    """
+
+    def __init__(
+        self, model: Model, bound: BoundFunction, description: FunctionDescription, key: str
+    ) -> None:
+        self.model, self.bound, self.description, self.key = model, bound, description, key
+
+    @cached_property
+    def is_network(self) -> bool:
+        """True for a neural network, whose layers have no types."""
+        return isinstance(self.model.content, Program) and self.model.content.is_network
+
+    @cached_property
+    def views(self) -> tuple[OpView, ...]:
+        """The operations that run, nested ones after their owner."""
+        return tuple(view for view in _walk(self.bound.graph) if not _is_constant(view))
+
+    @cached_property
+    def makers(self) -> Mapping[str, OpView]:
+        """The operation that makes each value, by the value's name."""
+        return {value.name: view for view in self.views for value in view.op.outputs}
+
+    @cached_property
+    def readers(self) -> Mapping[str, Sequence[OpView]]:
+        """The operations that read each value, by the value's name."""
+        found: dict[str, list[OpView]] = {}
+        for view in self.views:
+            for name in dict.fromkeys(value.name for value in arguments(view)):
+                found.setdefault(name, []).append(view)
+        return found
+
+    @cached_property
+    def returned(self) -> frozenset[str]:
+        """The names of the values that the function or a nested graph returns."""
+        return frozenset(value.name for graph in _graphs(self.bound.graph) for value in graph.graph.outputs)
+
+    @cached_property
+    def _sizes(self) -> Counter[Layer]:
+        """The number of operations of each layer of a neural network."""
+        return Counter(view.op.layer for view in self.views if view.op.layer is not None)
+
+    def is_authored(self, view: OpView) -> bool:
+        """Returns whether the author wrote the operation: it is not a part of the translation of a layer."""
+        return view.op.layer is None or self._sizes[view.op.layer] == 1
+
+    def source(self, view: OpView, parameter: str = "x") -> OpView | None:
+        """Returns the operation that makes an argument; None for inputs and constants."""
+        given = view.op.inputs.get(parameter, ())
+        return self.makers.get(given[0].name) if len(given) == 1 and isinstance(given[0], Value) else None
+
+    def only_reader(self, view: OpView) -> OpView | None:
+        """Returns the one operation that reads the results; None if several do, or they are returned."""
+        names = [value.name for value in view.op.outputs]
+        found = {reader.op.id: reader for name in names for reader in self.readers.get(name, ())}
+        if len(found) != 1 or self.returned.intersection(names):
+            return None
+        return next(iter(found.values()))
+
+    def is_read_once(self, view: OpView) -> bool:
+        """Returns whether one operation reads the results, and nothing else."""
+        return self.only_reader(view) is not None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdviceRule:
+    """A fact about models.
+
+    Attributes:
+        id: Stable, in kebab case: the id of its findings.
+        doc: What it is about and why it costs time or space: a paragraph of the documentation.
+        find: Returns what it finds in a function; None for nothing.
+        fix: What to do about it.
+        source: Who published it, and where.
+        confidence: How the source knows.
+        transform: The transform of `what-if` that does it; empty if there is none.
+        severity: That of its findings.
+    """
+
+    id: str
+    doc: str
+    find: Callable[[Subject], Found | None]
+    fix: str
+    source: str
+    confidence: Confidence
+    transform: str = ""
+    severity: Severity = "info"
+
+
+@dataclass(frozen=True, slots=True)
+class Remark:
+    """What a rule found in a function."""
+
+    rule: AdviceRule
+    found: Found
+
+
+def arguments(view: OpView) -> Iterator[Value]:
+    """Yields the values that an operation reads, also known ones."""
+    for given in view.op.inputs.values():
+        for argument in given:
+            if isinstance(argument, Value):
+                yield argument
+
+
+def has_trait(view: OpView | None, traits: Trait) -> bool:
+    """Returns whether an operation has one of these traits."""
+    return view is not None and bool(traits_of(view.op.type) & traits)
+
+
+def shape_of(view: OpView, parameter: str = "") -> tuple[int, ...] | None:
+    """Returns the shape of a result, or of an argument; None where it is not known before run time."""
+    if parameter:
+        type_ = view.bound(parameter).type if view.has(parameter) else None
+    else:
+        type_ = view.outputs[0].type if view.outputs else None
+    if not isinstance(type_, TensorType) or type_.shape is None or not type_.is_static:
+        return None
+    return tuple(extent or 0 for extent in type_.shape)
+
+
+def dtype_of(view: OpView, parameter: str = "") -> DType | None:
+    """Returns the element type of a result, or of an argument; None for other values."""
+    if parameter:
+        type_ = view.bound(parameter).type if view.has(parameter) else None
+    else:
+        type_ = view.outputs[0].type if view.outputs else None
+    return type_.dtype if isinstance(type_, TensorType) else None
+
+
+def listed(views: Sequence[OpView]) -> str:
+    """Lists the names of operations: `conv_1, conv_2, conv_3 and 4 more`."""
+    names = [shown(view.op.name)[:_LONGEST] for view in views[:_NAMES]]
+    more = len(views) - len(names)
+    if more:
+        return f"{', '.join(names)} and {more} more"
+    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
+
+
+def plural(number: int, noun: str, nouns: str = "") -> str:
+    """Formats a count with its noun."""
+    return f"{number} {noun if number == 1 else nouns or f'{noun}s'}"
+
+
+def _walk(graph: BoundGraph) -> Iterator[OpView]:
+    for view in graph.ops:
+        yield view
+        for block in view.blocks:
+            yield from _walk(block)
+
+
+def _graphs(graph: BoundGraph) -> Iterator[BoundGraph]:
+    yield graph
+    for view in graph.ops:
+        for block in view.blocks:
+            yield from _graphs(block)
+
+
+def _is_constant(view: OpView) -> bool:
+    is_known = bool(view.outputs) and all(value.constant is not None for value in view.outputs)
+    return view.op.type == "const" or is_known or has_trait(view, Trait.WEIGHT_DECOMPRESSION)

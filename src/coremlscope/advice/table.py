@@ -1,0 +1,49 @@
+"""The table of findings on models."""
+
+from __future__ import annotations
+
+from coremlscope.advice import fusion, interface, layout, moves, precision, weights
+from coremlscope.advice.rule import AdviceRule, Remark, Subject
+from coremlscope.execution.binding import bind_model, choose_function
+from coremlscope.ir import Model
+from coremlscope.ops.view import CONTRADICTIONS, CannotInfer, CannotLower
+
+__all__ = ["RULES", "bind_subject", "find_remarks"]
+
+#: Raised by rules on the arguments of a damaged file.
+_NOT_TOLD = (CannotInfer, CannotLower, *CONTRADICTIONS)
+
+RULES: tuple[AdviceRule, ...] = (
+    *fusion.RULES,
+    *moves.RULES,
+    *precision.RULES,
+    *interface.RULES,
+    *layout.RULES,
+    *weights.RULES,
+)
+
+
+def find_remarks(subject: Subject) -> list[Remark]:
+    """Applies every rule to a function.
+
+    A rule finds nothing where the arguments of a damaged file contradict each other.
+    """
+    found = []
+    for rule in RULES:
+        try:
+            one = rule.find(subject)
+        except _NOT_TOLD:
+            continue
+        if one is not None:
+            found.append(Remark(rule, one))
+    return found
+
+
+def bind_subject(model: Model) -> Subject:
+    """Returns the default function of a program as rules see it.
+
+    Raises:
+        ModelError: The function cannot be read.
+    """
+    chosen = choose_function(model, None)
+    return Subject(model, bind_model(model, chosen.name), chosen.description, chosen.name)

@@ -1,0 +1,75 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from coremlscope.advice import RULES, bind_subject, find_remarks
+from coremlscope.formats import container
+from coremlscope.formats.packaging import write_mlpackage
+from coremlscope.formats.weights import BlobData
+from coremlscope.ir import Constant, Model, Program
+from coremlscope.variants.transforms import parse_transform
+from tests.support.advised_models import MODELS, few_values, two_layers
+
+
+def _found(model: Model) -> set[str]:
+    return {remark.rule.id for remark in find_remarks(bind_subject(model))}
+
+
+_OF_FILES = {"repeated-weights", "few-values"}
+
+
+def test_every_rule_has_models() -> None:
+    assert set(MODELS) | _OF_FILES == {rule.id for rule in RULES}
+
+
+@pytest.mark.parametrize(("rule", "place"), [(r, k) for r in MODELS for k in range(len(MODELS[r][0]))])
+def test_a_model_shows_the_rule(rule: str, place: int) -> None:
+    assert rule in _found(MODELS[rule][0][place])
+
+
+@pytest.mark.parametrize(("rule", "place"), [(r, k) for r in MODELS for k in range(len(MODELS[r][1]))])
+def test_a_model_must_not_show_the_rule(rule: str, place: int) -> None:
+    assert rule not in _found(MODELS[rule][1][place])
+
+
+@pytest.mark.parametrize("rule", [rule.transform for rule in RULES if rule.transform])
+def test_transforms_are_those_of_what_if(rule: str) -> None:
+    assert parse_transform(rule).name == rule
+
+
+def test_ids_are_unique() -> None:
+    assert len({rule.id for rule in RULES}) == len(RULES)
+
+
+def _weights(model: Model) -> list[BlobData]:
+    assert isinstance(model.content, Program)
+    ops = model.content.functions["main"].graph.ops
+    given = [one for op in ops for several in op.inputs.values() for one in several]
+    found = [*(op.constant for op in ops), *(one for one in given if isinstance(one, Constant))]
+    return [one.data for one in found if one is not None and isinstance(one.data, BlobData)]
+
+
+@pytest.mark.parametrize("are_equal", [True, False])
+def test_weights_that_are_stored_twice(tmp_path: Path, are_equal: bool) -> None:
+    path = tmp_path / "m.mlpackage"
+    write_mlpackage(two_layers(), path)
+    if are_equal:  # our writer stores equal weights once
+        (first, size), (second, _) = (one.location() for one in _weights(container.read(path)))
+        file = next(path.rglob("weight.bin"))
+        content = bytearray(file.read_bytes())
+        content[second : second + size] = content[first : first + size]
+        file.write_bytes(content)
+    found = find_remarks(bind_subject(container.read(path)))
+    saved = [one.found.saved_bytes for one in found if one.rule.id == "repeated-weights"]
+    assert saved == ([256 * 256 * 2] if are_equal else [])
+
+
+@pytest.mark.parametrize(("count", "bits"), [(16, 4), (200, 8), (257, 0)])
+def test_weights_of_few_values(tmp_path: Path, count: int, bits: int) -> None:
+    path = tmp_path / "m.mlpackage"
+    write_mlpackage(few_values(count), path)
+    found = find_remarks(bind_subject(container.read(path)))
+    saved = [one.found.saved_bytes for one in found if one.rule.id == "few-values"]
+    assert saved == ([256 * 256 * (16 - bits) // 8 - 2 * 2**bits] if bits else [])
