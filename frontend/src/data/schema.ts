@@ -86,24 +86,6 @@ export interface Agreement {
   decided_share: number | null;
 }
 
-/** How the values of two models agree for the same inputs. */
-export interface Agreement {
-  /** Their outputs, in order. */
-  outputs: ValueAgreement[];
-  /** Number of values with a counterpart: equal ones, or those of the same place in the network. */
-  pairs: number;
-  /** How many of them agree within `tolerance`. */
-  equal: number;
-  /** The relative error up to which values agree. */
-  tolerance: number;
-  /** The first value that does not agree, where an output does not either; null else. */
-  first: ValueAgreement | null;
-  /** What computed the values. */
-  by: string;
-  /** Why values were not compared; empty if they were. */
-  problem: string;
-}
-
 /** The memory at which a system ends an app, as somebody measured it. */
 export interface AppLimit {
   /** The device. */
@@ -247,7 +229,7 @@ export interface Difference {
   /** The work that a Core ML and a Core AI model have in common; null for models of one framework. */
   work: SharedWork | null;
   /** How their values agree; null if they were not compared. */
-  agreement: Agreement | null;
+  agreement: OutputAgreement | null;
 }
 
 /** An operation that the two plans run on different units. */
@@ -901,6 +883,24 @@ export interface OpTable {
   live_bytes: (number | null)[];
   /** The arguments of the operations. */
   details: OpDetails;
+}
+
+/** How the values of two models agree for the same inputs. */
+export interface OutputAgreement {
+  /** Their outputs, in order. */
+  outputs: ValueAgreement[];
+  /** Number of values with a counterpart: equal ones, or those of the same place in the network. */
+  pairs: number;
+  /** How many of them agree within `tolerance`. */
+  equal: number;
+  /** The relative error up to which values agree. */
+  tolerance: number;
+  /** The first value that does not agree, where an output does not either; null else. */
+  first: ValueAgreement | null;
+  /** What computed the values. */
+  by: string;
+  /** Why values were not compared; empty if they were. */
+  problem: string;
 }
 
 /** How far an output of a variant is from that of the original, over all samples. */

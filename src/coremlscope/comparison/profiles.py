@@ -18,7 +18,7 @@ from coremlscope.ir import CORE_AI
 from coremlscope.results.encoding import plain
 from coremlscope.results.estimate import Estimate
 from coremlscope.results.measurement import Group, Measurement
-from coremlscope.results.migration import Agreement, SharedWork
+from coremlscope.results.migration import OutputAgreement, SharedWork
 from coremlscope.results.model import COMPILED_BY, ModelSummary
 from coremlscope.results.operations import OpTable
 from coremlscope.results.plan import PlanView
@@ -144,7 +144,7 @@ class Difference:
     compiled: tuple[str, ...] = ()
     plans: tuple[PlanChange, ...] = ()
     work: SharedWork | None = None
-    agreement: Agreement | None = None
+    agreement: OutputAgreement | None = None
 
     @property
     def telling_rows(self) -> tuple[RowChange, ...]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from coremlscope.comparison.profiles import Difference
 from coremlscope.render.words import plural
-from coremlscope.results.migration import Agreement, SharedWork, ValueAgreement
+from coremlscope.results.migration import OutputAgreement, SharedWork, ValueAgreement
 from coremlscope.units import format_share
 
 __all__ = ["agreement_lines", "group_rows", "work_lines"]
@@ -41,7 +41,7 @@ def group_rows(work: SharedWork) -> list[tuple[str, str, str]]:
     ]
 
 
-def agreement_lines(agreement: Agreement) -> Iterator[str]:
+def agreement_lines(agreement: OutputAgreement) -> Iterator[str]:
     """Yields how the values of two models agree."""
     if agreement.problem:
         yield f"values were not compared: {agreement.problem}"

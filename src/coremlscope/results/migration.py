@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["Agreement", "SharedWork", "ValueAgreement", "WorkGroup"]
+__all__ = ["OutputAgreement", "SharedWork", "ValueAgreement", "WorkGroup"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,7 +79,7 @@ class ValueAgreement:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Agreement:
+class OutputAgreement:
     """How the values of two models agree for the same inputs.
 
     Attributes:

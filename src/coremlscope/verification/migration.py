@@ -15,7 +15,7 @@ from coremlscope.errors import CoremlscopeError, InputError
 from coremlscope.execution.binding import choose_function
 from coremlscope.formats.container import read
 from coremlscope.ir import Array, Model
-from coremlscope.results.migration import Agreement, ValueAgreement
+from coremlscope.results.migration import OutputAgreement, ValueAgreement
 from coremlscope.verification.distance import cosine, find_layout, largest_difference, relative_error
 from coremlscope.verification.inputs import choose_inputs
 from coremlscope.verification.intermediates import Run
@@ -55,7 +55,7 @@ def compare_values(
     inputs: Mapping[str, Any] | None = None,
     shapes: Mapping[str, Sequence[int]] | None = None,
     seed: int = 0,
-) -> Agreement:
+) -> OutputAgreement:
     """Runs the default functions of two models on the same inputs, and compares outputs and paired values.
 
     Inputs are matched by name, or else in order if their shapes are the same.
@@ -73,7 +73,7 @@ def compare_values(
     try:
         return _compare(before, after, inputs or {}, shapes, seed)
     except CoremlscopeError as error:
-        return Agreement(problem=str(error))
+        return OutputAgreement(problem=str(error))
 
 
 def _compare(
@@ -82,7 +82,7 @@ def _compare(
     inputs: Mapping[str, Any],
     shapes: Mapping[str, Sequence[int]] | None,
     seed: int,
-) -> Agreement:
+) -> OutputAgreement:
     bound = {name: tuple(shape) for name, shape in (shapes or {}).items()}
     given = choose_inputs(choose_function(before), inputs, bound, seed).tensors
     theirs = _renamed(given, after)
@@ -94,7 +94,7 @@ def _compare(
     paired = [pair for pair in pair_runs(ours, others, outputs) if ours.values[pair.ours].op]
     apart = [pair for pair in paired if pair.error > _TOLERANCE]
     differs = any(one.error > _TOLERANCE for one in agreeing)
-    return Agreement(
+    return OutputAgreement(
         outputs=agreeing,
         pairs=len(paired),
         equal=len(paired) - len(apart),
