@@ -20,6 +20,7 @@ from coremlscope.results.encoding import MODEL, PROFILE, PROFILES
 from coremlscope.results.events import EventKind
 from coremlscope.results.gate import GATE, GateReport
 from coremlscope.results.model import ModelSummary
+from coremlscope.results.preview import Preview
 from coremlscope.results.profile import Profile
 from coremlscope.results.schema import docstring_parts
 from coremlscope.results.trace import SCHEMA as TRACE
@@ -46,7 +47,7 @@ _FORMS: Mapping[str, tuple[str, Mapping[str, str]]] = {
     "GateForm": ("GateReport", {"schema": f'"{GATE}"', "summary": "string", "passed": "boolean"}),
     "ServerForm": ("State", {"schema": f'"{SERVER}"'}),
 }
-_ROOTS = (Profile, ModelSummary, Comparison, Trace, EventKind, VariantReport, GateReport, State)
+_ROOTS = (Profile, ModelSummary, Comparison, Trace, EventKind, VariantReport, GateReport, State, Preview)
 #: The maximum line length of the front end's formatter.
 _WIDTH = 140
 

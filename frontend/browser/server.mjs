@@ -1,6 +1,9 @@
 // The page of `coremlscope serve`: search, tags, names, comparison, deletion, devices, and jobs as they change.
 import { look, seriousViolations } from "./open.mjs";
 
+/** A picture of 4 × 3 red pixels. */
+const PICTURE = "iVBORw0KGgoAAAANSUhEUgAAAAQAAAADCAIAAAA7ljmRAAAAFElEQVR4nGM8ISfHAANMDEgAhQMAJtoBCkAAOw8AAAAASUVORK5CYII=";
+
 await look(
   async (page, url, [upload, model, screenshot]) => {
     await page.goto(url);
@@ -49,8 +52,19 @@ await look(
     await page.getByLabel("Devices, separated by commas").fill("m3");
     await page.getByRole("button", { name: "Save", exact: true }).click();
     await page.waitForFunction(() => document.querySelectorAll(".job-done").length === 2);
-    await page.locator(".history", { hasText: "small.zip" }).locator("tbody a").click();
+    await page.locator(".history", { hasText: "small.zip" }).locator("tbody th a").click();
     seen.planned = await page.locator(".settings .group-head").allTextContents();
+    const photo = { name: "photo.png", mimeType: "image/png", buffer: Buffer.from(PICTURE, "base64") };
+    await page.locator("#preview .drop input").setInputFiles(photo);
+    await page.locator(".preview-result").waitFor({ timeout: 60_000 });
+    seen.previewed = {
+      time: await page.locator(".preview-time").textContent(),
+      classes: await page.locator(".preview-classes li").count(),
+      pictures: await page.locator("#preview .stage img").count(),
+      violations: await seriousViolations(page),
+    };
+    await page.locator("#preview .drop input").setInputFiles({ ...photo, name: "photo.txt" });
+    seen.previewed.refused = await page.locator("#preview .banner").textContent();
     await page.goBack();
     await page.locator(".history", { hasText: "small.zip" }).getByRole("button", { name: "Delete" }).click();
     await page.getByRole("button", { name: "Delete", exact: true }).first().click();

@@ -17,6 +17,7 @@ import "./styles/detail.css";
 import "./styles/summaries.css";
 import "./styles/drawings.css";
 import "./styles/server.css";
+import "./styles/preview.css";
 import "./styles/compare.css";
 import "./styles/print.css";
 

@@ -60,6 +60,14 @@ def test_devices_are_added_to_a_profile(seen: dict[str, Any]) -> None:
     assert [name.split(",")[0] for name in seen["planned"]] == ["iPhone 15 Pro", "M1", "M3"]
 
 
+def test_a_picture_is_previewed_on_a_model(seen: dict[str, Any]) -> None:
+    found = seen["previewed"]
+    assert "a prediction" in found["time"]
+    assert "measured by ONNX Runtime" in found["time"]
+    assert (found["classes"], found["pictures"], found["violations"]) == (10, 1, [])
+    assert found["refused"] == "No input of this model takes photo.txt."
+
+
 def test_the_page_is_accessible_and_quiet(seen: dict[str, Any]) -> None:
     assert seen["violations"] == {"light": [], "dark": []}
     assert [text for text in seen["complaints"] if "400" not in text] == []

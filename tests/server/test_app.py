@@ -19,10 +19,12 @@ from pathlib import Path
 from urllib.parse import quote
 
 import pytest
+from PIL import Image
 
 import coremlscope
 from coremlscope.errors import UsageError
 from coremlscope.figures import Figure
+from coremlscope.formats.packaging import write_mlpackage
 from coremlscope.formats.sample import sample_model
 from coremlscope.measure.child import Limits as JobLimits
 from coremlscope.measure.child import python_child
@@ -425,6 +427,62 @@ def test_devices_are_added_to_profiles_whose_models_are_here(app: App, profile_j
         "x/devices?devices=m1",
     ):
         assert _post(app, f"profiles/{path}").status == HTTPStatus.BAD_REQUEST, path
+
+
+def _preview(app: App, name: str, parts: str, body: bytes, more: str = "") -> Answer:
+    headers = {"host": "localhost", "content-length": str(len(body))}
+    target = f"/{_TOKEN}/profiles/{name}/preview?parts={quote(parts)}{more}"
+    return ask(app.guarded(_TOKEN, frozenset({"localhost"})), "POST", target, headers, body)
+
+
+def test_an_input_is_previewed_on_a_model_that_is_here(app: App, tmp_path: Path) -> None:
+    folder = app.uploads.new_folder()
+    write_mlpackage(sample_model(size=32, width=0.5, classes=10), tmp_path / "m.mlpackage")
+    shutil.make_archive(str(folder / "m.mlpackage"), "zip", tmp_path, "m.mlpackage")
+    app.models.keep("p", folder / "m.mlpackage.zip")
+    picture = io.BytesIO()
+    Image.new("RGB", (8, 8)).save(picture, "PNG")
+    size = len(picture.getvalue())
+    parts = json.dumps([{"input": "image", "name": "../../photo.png", "size": size}])
+    answer = _preview(app, "p", parts, picture.getvalue(), "&resize=center-crop")
+    assert answer.status == HTTPStatus.OK
+    found = answer.json()
+    assert found["inputs"][0]["source"] == "../../photo.png"
+    assert found["inputs"][0]["note"] == "cropped to 32×32"
+    assert len(found["outputs"][0]["classes"]) == 10
+    damaged = _preview(app, "p", parts.replace(str(size), "3"), b"abc")
+    assert damaged.status == HTTPStatus.BAD_REQUEST
+    assert "cannot be read as an image" in damaged.json()["error"]
+    with app.previews.place():
+        assert _preview(app, "p", parts, picture.getvalue()).status == HTTPStatus.SERVICE_UNAVAILABLE
+
+
+@pytest.mark.parametrize(
+    ("parts", "body", "more", "status"),
+    [
+        ("[]", b"", "", HTTPStatus.BAD_REQUEST),  # there is no model
+        ("", b"", "", HTTPStatus.BAD_REQUEST),
+        ("[" * 5000, b"", "", HTTPStatus.BAD_REQUEST),
+        ("[]", b"x", "", HTTPStatus.BAD_REQUEST),
+        ('[{"input": "a", "name": "a.py", "size": 1}]', b"x", "", HTTPStatus.BAD_REQUEST),
+        ('[{"input": "a", "name": "a.png", "size": -1}]', b"", "", HTTPStatus.BAD_REQUEST),
+        ("[]", b"", "&rate=0", HTTPStatus.BAD_REQUEST),
+        ("[]", b"", "&rate=1e5", HTTPStatus.BAD_REQUEST),
+        ("[]", b"", "&resize=tile", HTTPStatus.BAD_REQUEST),
+    ],
+)
+def test_previews_that_are_refused(app: App, parts: str, body: bytes, more: str, status: HTTPStatus) -> None:
+    answer = _preview(app, "p", parts, body, more)
+    assert answer.status == status
+    assert answer.json()["error"]
+
+
+def test_the_size_of_previews_is_limited(app: App) -> None:
+    app.limits = dataclasses.replace(app.limits, upload_bytes=1 << 30)
+    headers = {"host": "localhost", "content-length": str(100 << 20)}
+    target = f"/{_TOKEN}/profiles/p/preview?parts=[]"
+    answer = ask(app.guarded(_TOKEN, frozenset({"localhost"})), "POST", target, headers, b"")
+    assert answer.status == HTTPStatus.REQUEST_ENTITY_TOO_LARGE
 
 
 def test_models_follow_their_profiles(app: App, profile_json: str) -> None:

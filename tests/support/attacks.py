@@ -187,6 +187,7 @@ def all_attacks(url: str, seconds: float, seed: int = 1) -> list[Attack]:
         _request_lines(base),
         _methods(base),
         _changes(base),
+        _previews(base),
         _tokens(base),
         _traversals(base),
         _hosts(base),
@@ -282,6 +283,27 @@ def _changes(base: str) -> Iterator[Attack]:
     ):
         sent = _request("GET", f"{base}compare?" + "&".join(f"id={id_}" for id_ in ids))
         yield Attack(kind="change", steps=(sent,), statuses=_expect(400))
+
+
+def _previews(base: str) -> Iterator[Attack]:
+    """Previews of inputs on models that are not there, with lists of files that do not fit."""
+    for name, query, body in (
+        ("own", "parts=[]", b""),
+        ("own", "parts=", b"x"),
+        ("own", "parts=" + "[" * 3000, b"x"),
+        ("../secret", "parts=[]", b""),
+        ("own", 'parts=[{"input":"a","name":"../../x.png","size":1}]', b"x"),
+        ("own", 'parts=[{"input":"a","name":"x.py","size":1}]', b"x"),
+        ("own", 'parts=[{"input":"a","name":"x.png","size":-1},{"input":"a","name":"x.png","size":2}]', b"x"),
+        ("own", "parts=[]&rate=1e9", b""),
+        ("own", "parts=[]&resize=..", b""),
+    ):
+        asked = quote(query, safe="=&")
+        length = f"Content-Length: {len(body)}"
+        sent = _request("POST", f"{base}profiles/{name}/preview?{asked}", length, body=body)
+        yield Attack(kind="change", steps=(sent,), statuses=_REFUSED)
+    huge = _request("POST", f"{base}profiles/own/preview?parts=[]", "Content-Length: 99999999999")
+    yield Attack(kind="change", steps=(huge,), statuses=_expect(413))
 
 
 def _tokens(base: str) -> Iterator[Attack]:

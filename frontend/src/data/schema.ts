@@ -45,6 +45,8 @@ export type Undecided = "rates" | "tie" | "unpublished";
 
 export type Verdict = "fail" | "pass" | "uncertain" | "unknown";
 
+export type ViewKind = "boxes" | "classes" | "curve" | "image" | "map" | "mask" | "points" | "text" | "values";
+
 /** A part of a unit's intervals: those with one label, or of one process. */
 export interface ActivityPart {
   /** The label, or the process with its id: `python3 (4711)`. */
@@ -518,6 +520,18 @@ export interface GateReport {
   models: CheckedModel[];
 }
 
+/** An input of the prediction. */
+export interface GivenInput {
+  /** Its name. */
+  name: string;
+  /** Its type, as `inspect` writes it. */
+  type: string;
+  /** The file, `typed`, or `synthetic` for generated values. */
+  source: string;
+  /** What was done with it: how it was resized or resampled. */
+  note: string;
+}
+
 /** Operations and engine nodes whose time was measured together; it is never split among them. */
 export interface Group {
   /** The types of its operations, or of the nodes where the engine added them. */
@@ -598,6 +612,16 @@ export interface KindChange {
   after: number;
   /** The sum of their times, in seconds. */
   time: Change;
+}
+
+/** A class of a mask. */
+export interface LegendRow {
+  /** The name of the class, or its number. */
+  label: string;
+  /** Its colour, `#rrggbb`. */
+  color: string;
+  /** The share of the pixels, from 0 to 1. */
+  share: number;
 }
 
 /** Estimated times of loading on a Neural Engine, from published ones and the number of parameters. */
@@ -928,6 +952,45 @@ export interface OutputDifference {
   not_finite: number;
 }
 
+/** One output, or several that belong together, and how they are shown. */
+export interface OutputView {
+  /** The names of the outputs. */
+  name: string;
+  /** How they are shown. */
+  kind: ViewKind;
+  /** What they are: `Classes`, `Boxes`, `Segmentation`, `Depth`, `Pose`, … */
+  title: string;
+  /** Their types, as `inspect` writes them. */
+  type: string;
+  /** How the numbers were read, and what is not known; empty if nothing needs to be said. */
+  note: string;
+  /** The best classes, the best first. */
+  classes: ScoredClass[];
+  /** The number of all classes. */
+  classes_in_all: number;
+  /** The boxes, the most confident first. */
+  boxes: SeenBox[];
+  /** The points. */
+  points: SeenPoint[];
+  /** Pairs of points that are joined. */
+  lines: [number, number][];
+  /**
+   * A picture as the address of its data (PNG); empty if there is none. A mask and a map are as large as the output, and cover the picture
+   * of the input.
+   */
+  picture: string;
+  /** The classes of a mask, the largest first. */
+  legend: LegendRow[];
+  /** The numbers of a row, at most 512. */
+  curve: number[];
+  /** The smallest number; null if it is not known. */
+  low: number | null;
+  /** The largest number; null if it is not known. */
+  high: number | null;
+  /** A text, or the first numbers. */
+  text: string;
+}
+
 /** How a user's own measurements changed an estimate. */
 export interface OwnCalibration {
   /** Number of measurements in use, of the chip and the units of the estimate. */
@@ -1043,6 +1106,24 @@ export interface PlannedOpChange {
   unit_after: ComputeUnit | null;
   /** Its planned cost, in seconds. */
   planned: Change;
+}
+
+/** One prediction, as it is shown to a person. */
+export interface Preview {
+  /** What was given to the model. */
+  inputs: GivenInput[];
+  /** What it made of it. */
+  outputs: OutputView[];
+  /** The picture that the model got, as the address of its data (PNG); empty if it takes none. */
+  picture: string;
+  /** Its width and height in pixels; zeros if there is none. */
+  picture_size: [number, number];
+  /** Who ran the model: `ONNX Runtime 1.31.1 on Apple M1`. */
+  measured_by: string;
+  /** Seconds of the predictions, without loading; the last ones where there are several. */
+  predict_s: number[];
+  /** Seconds to compile, load and predict for the first time. */
+  load_s: number;
 }
 
 /** A model with its measurements, plans and estimates, each of which may be empty. */
@@ -1174,6 +1255,42 @@ export interface Saving {
   saved_ms: number;
   /** The estimated time that a prediction takes less, in seconds, with an 80 % interval; null where no time is estimated. */
   saved_s: Figure | null;
+}
+
+/** A class with its score. */
+export interface ScoredClass {
+  /** The name of the class, or its number. */
+  label: string;
+  /** The score; a probability where all scores of the output are from 0 to 1. */
+  score: number;
+}
+
+/** A box over the picture; all lengths are shares of its width or height. */
+export interface SeenBox {
+  /** The class. */
+  label: string;
+  /** The score. */
+  score: number;
+  /** The left edge. */
+  left: number;
+  /** The upper edge. */
+  top: number;
+  /** The width. */
+  width: number;
+  /** The height. */
+  height: number;
+}
+
+/** A point over the picture. */
+export interface SeenPoint {
+  /** What it marks. */
+  label: string;
+  /** The height of its map there. */
+  score: number;
+  /** From the left edge, as a share of the width. */
+  x: number;
+  /** From the upper edge, as a share of the height. */
+  y: number;
 }
 
 /** The plan under one setting of compute units. */

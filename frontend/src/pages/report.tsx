@@ -16,6 +16,7 @@ import { Layers } from "../views/layers";
 import { Memory } from "../views/memory";
 import { OtherDevice } from "../views/other-device";
 import { Phases } from "../views/phases";
+import { InputPreview } from "../views/preview";
 import { Roofline } from "../views/roofline";
 import { Settings } from "../views/settings";
 import { Timeline } from "../views/timeline";
@@ -76,6 +77,8 @@ const VIEWS: readonly View[] = [
   { id: "model", title: "Model", applies: (report) => report.profile !== null, view: () => <ModelFacts /> },
 ];
 
+const PREVIEW: View = { id: "preview", title: "Preview", applies: () => true, view: () => <InputPreview /> };
+
 /** Whether groups of operations are timed or estimated. */
 function hasTimes(report: Report): boolean {
   return report.groups.length > 0 || !!report.estimate?.kernel_s.length;
@@ -99,7 +102,8 @@ export function ReportPage(props: {
 
 function Views(props: { back: ComponentChildren; chips: readonly [string, string][]; isExtensible: boolean }) {
   const report = useReport();
-  const views = VIEWS.filter((view) => view.applies(report));
+  // A prediction needs the server and the model.
+  const views = [...VIEWS.filter((view) => view.applies(report)), ...(props.isExtensible ? [PREVIEW] : [])];
   const [wanted, want] = useState<string | null>(null);
   return (
     <>

@@ -30,15 +30,15 @@ from coremlscope.ir import (
 __all__ = ["parse_input", "read_input"]
 
 _ARRAYS = (".npy", ".npz")
-_TEXTS = (".json", ".txt")
+_TEXTS = (".txt", ".csv")
 
 
 def read_input(feature: Feature, path: Path, resize: str | None = None, shape: Shape | None = None) -> Any:
     """Reads the value of one input from a file.
 
     `.npy` and `.npz` files contain arrays; if an `.npz` has several, the one with the input's name is used.
-    `.json` files contain numbers, strings, lists or a dictionary. `.txt` files contain a string, or numbers
-    separated by spaces. All other files are read as images.
+    `.json` files contain numbers, strings, lists or a dictionary. `.txt` and `.csv` files contain a string,
+    or numbers separated by spaces or commas. All other files are read as images.
 
     Args:
         feature: The input.
@@ -65,7 +65,7 @@ def read_input(feature: Feature, path: Path, resize: str | None = None, shape: S
             value: Any = _read_array(feature, path)
         elif suffix == ".json":
             value = _plain(feature, json.loads(path.read_text(encoding="utf-8")))
-        elif suffix == ".txt":
+        elif suffix in _TEXTS:
             value = _read_text(feature, path.read_text(encoding="utf-8"), path)
         elif isinstance(feature.type, ImageFeature):
             return _fitted(feature, open_image(path), resize, shape)
@@ -73,7 +73,7 @@ def read_input(feature: Feature, path: Path, resize: str | None = None, shape: S
             raise InputError(
                 f"the input {feature.name!r} takes {describe_feature(feature.type)}, "
                 f"which cannot be read from {path}",
-                "use a .npy, .npz, .json or .txt file",
+                "use a .npy, .npz, .json, .txt or .csv file",
             )
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror or error}", "check the file") from None

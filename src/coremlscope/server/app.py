@@ -22,6 +22,7 @@ from starlette.types import ASGIApp
 from coremlscope import api
 from coremlscope.errors import CoremlscopeError, OutputError, UsageError
 from coremlscope.importers.profiles import SUFFIXES
+from coremlscope.measure.child import Limits as JobLimits
 from coremlscope.render.page import build_page, render_html, render_html_comparison
 from coremlscope.results.encoding import plain
 from coremlscope.server.bodies import (
@@ -33,9 +34,10 @@ from coremlscope.server.bodies import (
     respond,
 )
 from coremlscope.server.guard import Guard
-from coremlscope.server.jobs import JobQueue
+from coremlscope.server.jobs import NO_LIMITS, JobQueue
 from coremlscope.server.kept_models import KeptModels
 from coremlscope.server.limits import Limits
+from coremlscope.server.previews import Previews, parse_request
 from coremlscope.server.state import SCHEMA, State, device_names
 from coremlscope.server.store import ProfileStore, safe_name
 from coremlscope.server.uploads import Uploads
@@ -74,13 +76,20 @@ class App:
         uploads: Uploaded files that are not yet profiled or imported.
         limits: Limits of requests.
         models: Models to whose profiles devices can be added.
+        job_limits: When to give up a preview.
     """
 
     def __init__(
-        self, store: ProfileStore, queue: JobQueue, uploads: Uploads, limits: Limits, models: KeptModels
+        self,
+        store: ProfileStore,
+        queue: JobQueue,
+        uploads: Uploads,
+        limits: Limits,
+        models: KeptModels,
+        job_limits: JobLimits = NO_LIMITS,
     ) -> None:
         self.store, self.queue, self.uploads, self.limits = store, queue, uploads, limits
-        self.models = models
+        self.models, self.previews = models, Previews(models, uploads, job_limits)
         #: Whether the server stops, so that streams of events end.
         self.is_stopping: Callable[[], bool] = lambda: False
         self._watchers, self._files = 0, 0
@@ -97,6 +106,7 @@ class App:
                 Route("/profiles/{name}", self._delete, methods=["DELETE"]),
                 Route("/profiles/{name}", self._change, methods=["PATCH"]),
                 Route("/profiles/{name}/devices", self._add_devices, methods=["POST"]),
+                Route("/profiles/{name}/preview", self._preview, methods=["POST"]),
                 Route("/jobs", self._upload, methods=["POST"]),
                 Route("/jobs/{number}", self._cancel, methods=["DELETE"]),
             ],
@@ -198,6 +208,24 @@ class App:
             shutil.rmtree(folder, ignore_errors=True)
             raise
         return json_response(self.state(), HTTPStatus.ACCEPTED)
+
+    async def _preview(self, request: Request) -> Response:
+        """Makes a prediction from the files of the request; see `Previews`."""
+        query = request.query_params
+        try:
+            with self.previews.place():
+                size = self._upload_size(request)
+                asked = parse_request(
+                    query.get("parts", ""), query.get("resize", ""), query.get("rate", ""), size
+                )
+                body = [chunk async for chunk in receive_body(request.receive, self.limits)]
+                if sum(map(len, body)) != size:
+                    raise RefusedError(HTTPStatus.BAD_REQUEST, "the upload is incomplete", "upload it again")
+                found = await run_in_threadpool(self.previews.make, request.path_params["name"], asked, body)
+        except (CoremlscopeError, RefusedError):
+            await discard_body(request.headers, request.receive)
+            raise
+        return json_response(plain(found))
 
     async def _events(self, _: Request) -> Response:
         if self._watchers >= self.limits.watchers:

@@ -104,7 +104,7 @@ def serve(
         models = KeptModels(_KEPT_UPLOADS * limits.upload_bytes)
         jobs = JobQueue(partial(save_result, store, models), limits=job_limits)
         queue = stack.enter_context(contextlib.closing(jobs))
-        app = App(store, queue, uploads, limits, models)
+        app = App(store, queue, uploads, limits, models, job_limits)
         yield stack.enter_context(run_app(app, address, limits))
 
 

@@ -70,6 +70,11 @@ export function EntryRow(props: { entry: Entry; actions: EntryActions }) {
               Tags
             </button>
             {actions.extensible.has(entry.id) && (
+              <a class="quiet" href={`${address}#preview`} title="Give a photo, a sound, numbers or a text to the model">
+                Preview
+              </a>
+            )}
+            {actions.extensible.has(entry.id) && (
               <button
                 type="button"
                 class="quiet"
