@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 import dataclasses
+import io
 import json
 import re
 import statistics
@@ -234,6 +236,47 @@ def test_totals_of_groups_equal_the_data(drive: Drive, tmp_path: Path) -> None:
     assert seen["linked"] == seen["enlarged"]
     assert seen["found"].startswith("· 6 groups found")
     assert seen["panel"]
+
+
+def test_what_is_saved_equals_the_data(drive: Drive, looped: Profile, tmp_path: Path) -> None:
+    seen = drive("save", write(tmp_path, looped))
+    assert seen["complaints"] == seen["foreign"] == []
+    for name in ("roofline", "timeline", "graph"):
+        assert seen["pictures"][name]["isPicture"], name
+        assert seen["pictures"][name]["colours"] > 3, name
+    ops, plan, estimate = looped.ops, looped.plans[0], looped.estimates[0]
+    layers = {row["id"]: row for row in csv.DictReader(io.StringIO(seen["layers"]))}
+    for row, id_ in enumerate(ops.id):
+        assert layers[id_]["name"] == ops.name[row]
+        assert int(layers[id_]["flops"] or 0) == (ops.flops[row] or 0)
+        backend = list(plan.backends)[plan.settings[0].backend[row]]
+        assert layers[id_]["unit"] == plan.backends[backend]
+        assert float(layers[id_]["planned_ms"]) == pytest.approx(plan.cost_ms[backend][row], rel=1e-5)
+    tree = list(csv.DictReader(io.StringIO(seen["tree"])))
+    leaves = [row for row in tree if row["id"]]
+    assert sum(float(row["estimated_s"]) for row in leaves) == pytest.approx(sum(estimate.kernel_s))
+    weights = list(csv.reader(io.StringIO(seen["weights"])))
+    assert weights[0][:3] == ["Stored as", "Used as", "Tensors"]
+    assert [row[0] for row in weights[1:]] == [group.storage for group in looped.model.weights]
+    latency = estimate.latency
+    interval = f"{format_duration(latency.low)} – {format_duration(latency.high)}"
+    assert f"{format_duration(latency.value)} (80 % interval {interval}" in seen["summary"]
+    median = looped.measurement.phases["predict"].statistics.median
+    assert f"{format_duration(median)} (median)" in seen["summary"]
+    dearest = max(estimate.kernel_s)
+    assert f"| {format_duration(dearest)} | {format_share(dearest / latency.value)} |" in seen["summary"]
+
+
+def test_columns_are_moved_resized_and_remembered(drive: Drive, looped: Profile, tmp_path: Path) -> None:
+    seen = drive("columns", write(tmp_path, looped))
+    assert seen["complaints"] == []
+    first, *others = seen["usual"]
+    assert seen["moved"] == [first, others[1], others[0], *others[2:]]
+    assert seen["dragged"][1] == seen["moved"][-1]
+    assert seen["wider"] == pytest.approx(seen["width"] + 60, abs=3)
+    assert seen["byKey"] == pytest.approx(seen["wider"] + 16, abs=3)
+    assert seen["reloaded"] == [seen["dragged"], seen["byKey"]]
+    assert seen["restored"] == seen["usual"]
 
 
 def test_hostile_names_stay_text(drive: Drive, tmp_path: Path) -> None:

@@ -1,17 +1,12 @@
 import type { Payload } from "../payload";
 import { CopyButton } from "./copy";
+import { saveFile } from "./save";
 
 /** The version that wrote the page, and buttons to save or copy its data. */
 export function Footer(props: { payload: Payload }) {
   const { result, version } = props.payload;
   const text = () => `${JSON.stringify(result, null, 1)}\n`;
-  const download = () => {
-    const link = document.createElement("a");
-    link.href = URL.createObjectURL(new Blob([text()], { type: "application/json" }));
-    link.download = "report.json";
-    link.click();
-    URL.revokeObjectURL(link.href);
-  };
+  const download = () => saveFile("report.json", new Blob([text()], { type: "application/json" }));
   return (
     <footer>
       <span>

@@ -1,19 +1,29 @@
 import type { ComponentChildren } from "preact";
 import { conditionsText } from "../data/profile";
 import type { FeatureSummary, Machine, Measurement, ModelSummary, Provenance } from "../data/schema";
+import { toMarkdown } from "../data/summary";
 import { kindName, settingName } from "../data/words";
 import { bytes, count, fileName, moment, plural } from "../format";
 import { useReport } from "../report";
+import { CopyButton } from "../ui/copy";
 import { OriginTag } from "../ui/origin";
 import { Section } from "../ui/section";
 import { Answers } from "./answers";
 
 /** The model's name, what it is in a line, and the answers; for a model without a profile, its facts. */
 export function Header() {
-  const { model, profile } = useReport();
+  const report = useReport();
+  const { model, profile } = report;
   return (
     <header class="report-head" id="top">
-      <h1>{fileName(model.path)}</h1>
+      <div class="report-title">
+        <h1>{fileName(model.path)}</h1>
+        {profile && model.kind && (
+          <CopyButton label="Copy a summary as Markdown" text={() => toMarkdown(report, summary(model))}>
+            Copy summary
+          </CopyButton>
+        )}
+      </div>
       <p class="lead lead-line">{model.kind ? summary(model) : "This model could not be read; the findings say why."}</p>
       {profile ? <Answers /> : <Facts />}
     </header>

@@ -1,8 +1,9 @@
-import { Component } from "preact";
+import { Component, type ComponentProps } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import type { Row } from "../../data/rows";
 import { useReport } from "../../report";
 import { useWindow } from "../../ui/virtual";
+import { Edge } from "./arrangement";
 import type { Column } from "./columns";
 import type { Sort, SortKey } from "./filter";
 
@@ -19,14 +20,30 @@ export function Grid(props: {
   onSort: (sort: Sort) => void;
   folded: ReadonlySet<string>;
   onToggle: (id: string) => void;
-  total: number;
+  /** Widths that differ from those of the columns, in pixels by key; `name` is the first column's. */
+  widths: Readonly<Record<string, number>>;
+  /** Absent where widths are fixed. */
+  onWidth?: ((key: string, pixels: number | null) => void) | undefined;
+  /** Moves a column to the place of another. */
+  onMove: (key: string, to: string) => void;
 }) {
-  const { rows, columns, sort, folded } = props;
+  const { rows, columns, sort, folded, onWidth } = props;
   const { selected, select } = useReport();
   const isPrinting = usePrinting();
   const { ref, first, last, reveal } = useWindow(rows.length, ROW_HEIGHT);
   const [from, to] = isPrinting ? [0, Math.min(rows.length, PRINTED)] : [first, last];
-  const widths = [NAME_WIDTH, ...columns.map((column) => column.width)];
+  const pixels = (key: string) => (props.widths[key] ? `${props.widths[key]}px` : undefined);
+  const widths = [pixels("name") ?? NAME_WIDTH, ...columns.map((column) => pixels(column.key) ?? column.width)];
+  const moving = (key: string) =>
+    onWidth && {
+      draggable: true,
+      onDragStart: (event: DragEvent) => event.dataTransfer?.setData("text/plain", key),
+      onDragOver: (event: DragEvent) => event.preventDefault(),
+      onDrop: (event: DragEvent) => {
+        event.preventDefault();
+        props.onMove(event.dataTransfer?.getData("text/plain") ?? "", key);
+      },
+    };
   // Every row is a grid of its own: a common minimum width aligns their columns.
   const least = widths.reduce((sum, width) => sum + Number.parseInt(width.replace("minmax(", ""), 10), 0);
   const place = rows.findIndex((row) => row.id === selected);
@@ -68,6 +85,7 @@ export function Grid(props: {
           sort="name"
           current={sort}
           onSort={props.onSort}
+          onWidth={onWidth && ((wide) => onWidth("name", wide))}
         />
         {columns.map((column) => (
           <Heading
@@ -79,6 +97,8 @@ export function Grid(props: {
             isNumber={column.isNumber}
             current={sort}
             onSort={props.onSort}
+            onWidth={onWidth && ((wide) => onWidth(column.key, wide))}
+            moving={moving(column.key)}
           />
         ))}
       </div>
@@ -192,6 +212,9 @@ function Heading(props: {
   cellClass: string;
   current: Sort;
   onSort: (sort: Sort) => void;
+  onWidth?: ((pixels: number | null) => void) | undefined;
+  /** What makes the heading a column that can be dragged. */
+  moving?: ComponentProps<"div"> | undefined;
 }) {
   const { sort, current } = props;
   const isSorted = sort !== undefined && current.key === sort;
@@ -205,7 +228,7 @@ function Heading(props: {
     else props.onSort({ key: "order", descending: false });
   };
   return (
-    <div role="columnheader" class={props.cellClass} aria-sort={sort ? direction : undefined} title={props.hint}>
+    <div role="columnheader" class={props.cellClass} aria-sort={sort ? direction : undefined} title={props.hint} {...props.moving}>
       {sort ? (
         <button type="button" class="heading" onClick={press}>
           {props.title}
@@ -216,6 +239,7 @@ function Heading(props: {
       ) : (
         props.title
       )}
+      {props.onWidth && <Edge title={props.title} onWidth={props.onWidth} />}
     </div>
   );
 }

@@ -27,6 +27,15 @@ const MEASURES: Record<Measure, string> = {
   weights: "Weights",
 };
 
+/** Names of columns in CSV. */
+const COLUMNS: Record<Measure, string> = {
+  estimated: "estimated_s",
+  measured: "measured_s",
+  planned: "planned_s",
+  flops: "total_flops",
+  weights: "total_weight_bytes",
+};
+
 const FORMATS: Record<Measure, (amount: number) => string> = {
   estimated: duration,
   measured: duration,
@@ -45,7 +54,12 @@ const NOTES: Record<Grouping, string> = {
 };
 
 /** Operations in groups with totals: as a tree, or as boxes as wide as their time. */
-export function Groups(props: { isByAmount: boolean; isCompact: boolean }) {
+export function Groups(props: {
+  isByAmount: boolean;
+  isCompact: boolean;
+  /** Takes the tree that is shown, with the name of its amounts. */
+  onTree: (root: TreeNode, measure: string) => void;
+}) {
   const report = useReport();
   const { layers, setLayers, filter, target, measuredBy } = report;
   const measures = measuresOf(report);
@@ -53,6 +67,7 @@ export function Groups(props: { isByAmount: boolean; isCompact: boolean }) {
   const modules = useModules();
   const isDrawn = layers.view !== "tree";
   const root = useTree(measure, modules, isDrawn);
+  props.onTree(root, COLUMNS[measure]);
   const words = useMemo(() => filter.text.toLowerCase().split(/\s+/).filter(Boolean), [filter.text]);
   const change = (changes: Partial<LayerView>) => setLayers({ ...layers, ...changes });
   const origin = measure === "flops" || measure === "weights" ? "declared" : measure;

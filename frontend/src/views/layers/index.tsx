@@ -1,6 +1,7 @@
-import { useEffect, useMemo, useState } from "preact/hooks";
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { NO_FILTER } from "../../data/filter";
 import type { Row } from "../../data/rows";
+import type { TreeNode } from "../../data/tree";
 import { duration, plural } from "../../format";
 import { type Report, useReport } from "../../report";
 import { Choice } from "../../ui/choice";
@@ -9,12 +10,13 @@ import { MarkLegend } from "../../ui/mark";
 import { OriginTag } from "../../ui/origin";
 import { Section } from "../../ui/section";
 import { useWidth } from "../../ui/width";
-import { type Column, columnsOf, compactColumns } from "./columns";
+import { ColumnMenu, inOrder, moved, useArrangement } from "./arrangement";
+import { columnsOf, compactColumns } from "./columns";
 import { arrange, mainTime, type Sort, sortValue } from "./filter";
 import { Filters } from "./filters";
 import { Grid } from "./grid";
 import { Groups } from "./groups";
-import { toTabs } from "./text";
+import { toCells, toTabs, treeCells } from "./text";
 
 /** The layer table: one row per operation. */
 export function Layers() {
@@ -22,7 +24,7 @@ export function Layers() {
   const { placement, estimate, measuredBy, groups, rows, selected, filter, setFilter, layers, setLayers } = report;
   const isTable = layers.view === "table";
   const [sort, setSort] = useState<Sort>(() => slowestFirst(report));
-  const [hidden, setHidden] = useState<ReadonlySet<string>>(new Set<string>());
+  const [arrangement, arrangeColumns] = useArrangement();
   const [ref, width] = useWidth<HTMLDivElement>(1000);
   const isCompact = width < COMPACT;
   const [folded, setFolded] = useState<ReadonlySet<string>>(new Set<string>());
@@ -32,7 +34,12 @@ export function Layers() {
   const every = useMemo(() => columnsOf(report, largest(report)), [rows, placement, estimate]);
   // biome-ignore lint/correctness/useExhaustiveDependencies: as above.
   const compact = useMemo(() => compactColumns(report, largest(report)), [rows, placement, estimate]);
-  const columns = useMemo(() => (isCompact ? compact : every.filter((one) => !hidden.has(one.key))), [isCompact, compact, every, hidden]);
+  const { hidden, order } = arrangement;
+  // biome-ignore lint/correctness/useExhaustiveDependencies: widths do not change which columns there are.
+  const columns = useMemo(
+    () => (isCompact ? compact : inOrder(every, arrangement).filter((one) => !hidden.includes(one.key))),
+    [isCompact, compact, every, hidden, order],
+  );
   const owners = useMemo(() => rows.all.filter((row) => row.hasChildren), [rows]);
   // Another view selected a hidden row: the filter and the folds that hide it are cleared.
   // biome-ignore lint/correctness/useExhaustiveDependencies: a later filter or fold may hide the selected row.
@@ -48,10 +55,18 @@ export function Layers() {
       if (!next.delete(id)) next.add(id);
       return next;
     });
+  const setWidth = (key: string, pixels: number | null) =>
+    arrangeColumns((old) => {
+      const { [key]: _, ...others } = old.widths;
+      return { ...old, widths: pixels === null ? others : { ...others, [key]: pixels } };
+    });
+  const tree = useRef<[TreeNode, string] | null>(null);
+  const cells = () => (isTable || !tree.current ? toCells(report, shown) : treeCells(...tree.current));
   return (
     <Section
       id="layers"
       title="Layers"
+      cells={cells}
       note={
         <>
           {groups.length > 0 && <OriginTag origin="measured" on={measuredBy} />}
@@ -62,7 +77,7 @@ export function Layers() {
       actions={
         <>
           <Choice label="Layers as" options={VIEWS} value={layers.view} onChange={(view) => setLayers({ ...layers, view })} />
-          <CopyButton label="Copy rows that are shown, for a spreadsheet" text={() => toTabs(report, shown)}>
+          <CopyButton label="Copy rows that are shown, for a spreadsheet" text={() => toTabs(cells())}>
             Copy rows
           </CopyButton>
         </>
@@ -75,13 +90,29 @@ export function Layers() {
           value={sort.key === "order" ? "order" : "time"}
           onChange={(order) => setSort(order === "order" ? PROGRAM_ORDER : slowestFirst(report))}
         />
-        {!isCompact && isTable && <ColumnMenu columns={every} hidden={hidden} onChange={setHidden} />}
+        {!isCompact && isTable && <ColumnMenu columns={every} arrangement={arrangement} onChange={arrangeColumns} />}
       </Filters>
       <div ref={ref}>
         {isTable ? (
-          <Grid rows={shown} columns={columns} sort={sort} onSort={setSort} folded={folded} onToggle={toggle} total={rows.all.length} />
+          <Grid
+            rows={shown}
+            columns={columns}
+            sort={sort}
+            onSort={setSort}
+            folded={folded}
+            onToggle={toggle}
+            widths={isCompact ? NO_WIDTHS : arrangement.widths}
+            onWidth={isCompact ? undefined : setWidth}
+            onMove={(key, to) => arrangeColumns((old) => moved(every, old, key, to))}
+          />
         ) : (
-          <Groups isByAmount={sort.key !== "order"} isCompact={isCompact} />
+          <Groups
+            onTree={(...made) => {
+              tree.current = made;
+            }}
+            isByAmount={sort.key !== "order"}
+            isCompact={isCompact}
+          />
         )}
       </div>
       {isTable && (
@@ -102,6 +133,7 @@ const VIEWS = [
   ["icicle", "Icicle"],
   ["flame", "Flame"],
 ] as const;
+const NO_WIDTHS = {};
 const ORDERS = [
   ["time", "Slowest first"],
   ["order", "Program order"],
@@ -113,27 +145,6 @@ const COMPACT = 620;
 function slowestFirst(report: Report): Sort {
   const key = mainTime(report);
   return key ? { key, descending: true } : PROGRAM_ORDER;
-}
-
-/** Which columns are shown. */
-function ColumnMenu(props: { columns: readonly Column[]; hidden: ReadonlySet<string>; onChange: (hidden: ReadonlySet<string>) => void }) {
-  const toggle = (key: string) => {
-    const next = new Set(props.hidden);
-    if (!next.delete(key)) next.add(key);
-    props.onChange(next);
-  };
-  return (
-    <details class="column-menu">
-      <summary class="quiet">Columns</summary>
-      <div>
-        {props.columns.map((column) => (
-          <label key={column.key} title={column.hint}>
-            <input type="checkbox" checked={!props.hidden.has(column.key)} onChange={() => toggle(column.key)} /> {column.title}
-          </label>
-        ))}
-      </div>
-    </details>
-  );
 }
 
 /** The maximum of each column with bars. */

@@ -1,8 +1,10 @@
+import type { Cell } from "../../data/csv";
 import type { Row } from "../../data/rows";
+import { ordered, pathTo, type TreeNode } from "../../data/tree";
 import type { Report } from "../../report";
 
-/** Rows as tab-separated values with a heading, numbers unformatted. */
-export function toTabs(report: Report, rows: Row[]): string {
+/** Rows as cells with a heading, numbers unformatted. */
+export function toCells(report: Report, rows: Row[]): Cell[][] {
   const { placement, groups, table, estimate } = report;
   const head = [
     "id",
@@ -21,7 +23,7 @@ export function toTabs(report: Report, rows: Row[]): string {
     "flops",
     "weight_bytes",
   ];
-  const lines = rows.map((row) => [
+  const lines = rows.map((row): Cell[] => [
     row.id,
     row.name,
     row.type,
@@ -37,5 +39,32 @@ export function toTabs(report: Report, rows: Row[]): string {
     table.flops[row.op] ?? "",
     table.weight_bytes[row.op] ?? "",
   ]);
-  return [head, ...lines].map((cells) => cells.map((cell) => String(cell).replace(/[\t\r\n]/g, " ")).join("\t")).join("\n");
+  return [head, ...lines];
+}
+
+/** Rows as tab-separated values. */
+export function toTabs(cells: Cell[][]): string {
+  return cells.map((row) => row.map((cell) => String(cell ?? "").replace(/[\t\r\n]/g, " ")).join("\t")).join("\n");
+}
+
+/** Groups with what is in them as cells, numbers unformatted. */
+export function treeCells(root: TreeNode, measure: string): Cell[][] {
+  const visit = (one: TreeNode): Cell[][] => [
+    [
+      pathTo(one)
+        .slice(1)
+        .map((node) => node.title)
+        .join(" › "),
+      one.leaf?.label ?? "",
+      one.leaf?.rows[0]?.id ?? "",
+      one.leaf?.unit ?? "",
+      one.ops,
+      one.amount,
+      root.amount ? one.amount / root.amount : "",
+      one.flops,
+      one.weightBytes,
+    ],
+    ...ordered(one, false).flatMap(visit),
+  ];
+  return [["path", "types", "id", "unit", "operations", measure, "share", "flops", "weight_bytes"], ...root.children.flatMap(visit)];
 }

@@ -6,7 +6,7 @@ import { buildRows } from "../../../src/data/rows";
 import type { Group, OpTable, Plan } from "../../../src/data/schema";
 import type { Report } from "../../../src/report";
 import { arrange, type Sort } from "../../../src/views/layers/filter";
-import { toTabs } from "../../../src/views/layers/text";
+import { toCells, toTabs } from "../../../src/views/layers/text";
 import { BACKEND, goldenProfile, group, opTable, placementOf, plan, reason, settingPlan, times } from "../../fixtures";
 
 function report(table: OpTable, groups: Group[] = [], devicePlan: Plan | null = null): Report {
@@ -103,7 +103,7 @@ describe("arrange", () => {
 describe("toTabs", () => {
   it("writes one line for each row and keeps foreign text in its cell", () => {
     const one = report(opTable(["main/0"], { name: ["a\tb\nc"] }), [group("add", [0], 0.5)], plan(1));
-    const [head, line, ...rest] = toTabs(one, one.rows.all).split("\n");
+    const [head, line, ...rest] = toTabs(toCells(one, one.rows.all)).split("\n");
     const cells = Object.fromEntries((head ?? "").split("\t").map((name, index) => [name, line?.split("\t")[index]]));
     expect(cells).toMatchObject({
       id: "main/0",
@@ -119,6 +119,6 @@ describe("toTabs", () => {
 
   it("leaves cells empty that a model without a profile has no value for", () => {
     const one = report(opTable(["main/0"], { flops: [null] }));
-    expect(toTabs(one, one.rows.all).split("\n")[1]).toBe("main/0\tname of main/0\tadd\tfp16 1×3\ttimed\t\t\t\t\t\t\t\t\t\t0");
+    expect(toTabs(toCells(one, one.rows.all)).split("\n")[1]).toBe("main/0\tname of main/0\tadd\tfp16 1×3\ttimed\t\t\t\t\t\t\t\t\t\t0");
   });
 });
