@@ -174,7 +174,7 @@ def test_predict_rounded_to_fp16(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert main([*arguments, "fp16"]) == 0
     printed = capsys.readouterr()
     assert json.loads(printed.out)["y"]["elements"] == [None, 2028.0]  # JSON has no infinity
-    assert "warning: mul 'y' (main/0) reaches 9e+04, and the largest fp16 number is 65504: one" in printed.err
+    assert "warning: mul 'y' reaches 9e+04, and the largest fp16 number is 65504: one" in printed.err
 
 
 def test_export(doubler: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

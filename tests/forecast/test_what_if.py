@@ -138,7 +138,8 @@ def test_operations_kept_by_launches_name_the_rule_that_takes_them_along() -> No
         " unit cost more than that"
     )
     assert moved.effect == (
-        "moving them: planned 250 µs more (3.00 ms → 3.25 ms); 1 of them moves as well without ne-a"
+        "moving them: planned 250 µs more (3.00 ms → 3.25 ms); 1 of them moves as well if this did not"
+        " hold: too odd"
     )
     assert moved.rule == "plan-cost"
 

@@ -12,6 +12,8 @@ from coremlscope.placement.rules.rule import weight
 
 __all__ = ["MODELS", "Builder", "few_values", "half_between_casts", "two_layers"]
 
+#: Smaller constants are arguments.
+_INLINE = 10
 F16, F32, I32 = ir.DType.FP16, ir.DType.FP32, ir.DType.INT32
 
 
@@ -52,9 +54,7 @@ class Builder:
         arguments: dict[str, tuple[ir.Argument, ...]] = {}
         for key, value in given.items():
             several = value if isinstance(value, tuple) else (value,)
-            arguments[key] = tuple(
-                one if isinstance(one, (ir.Value, ir.Constant)) else ir.constant(one) for one in several
-            )
+            arguments[key] = tuple(self._argument(f"{results[0][0]}_{key}", one) for one in several)
         self.ops.append(
             ir.Op(
                 id=f"main/{len(self.ops)}",
@@ -65,6 +65,22 @@ class Builder:
             )
         )
         return outputs
+
+    def _argument(self, name: str, given: Any) -> ir.Argument:
+        """Returns an argument; weights become operations, as in files of coremltools."""
+        if isinstance(given, ir.Value):
+            return given
+        content = given if isinstance(given, ir.Constant) else ir.constant(given)
+        if not isinstance(content.type, ir.TensorType) or (content.type.elements or 0) < _INLINE:
+            return content
+        value = ir.Value(name, content.type)
+        attributes = {"name": ir.constant(name), "val": content}
+        self.ops.append(
+            ir.Op(
+                id=f"main/{len(self.ops)}", type="const", inputs={}, outputs=(value,), attributes=attributes
+            )
+        )
+        return value
 
     def conv(self, name: str, x: ir.Value, channels: int, kernel: int = 3, dtype: ir.DType = F16) -> ir.Value:
         """Adds a convolution that keeps height and width."""
@@ -151,7 +167,7 @@ def _transposes(*second: int) -> ir.Model:
         y = b.op("softmax", "s", shape, x=y, axis=-1)
         return b.model(b.op("transpose", "t2", (1, 32, 64, 64), x=y, perm=[0, 3, 1, 2]))
     y = b.op("transpose", "t2", shape, x=y, perm=list(second))
-    return b.model(b.conv("c2", y, 32) if shape[1] == 32 else b.op("sqrt", "q", shape, x=y))
+    return b.model(b.conv("c2", y, 32) if shape[1] == 32 else b.op("softsign", "q", shape, x=y))
 
 
 def _reshapes(*, doubled: bool) -> ir.Model:

@@ -67,7 +67,8 @@ def _ends(subject: Subject, traits: Trait) -> Iterator[list[OpView]]:
 
 
 def _is_move(subject: Subject, view: OpView, traits: Trait) -> bool:
-    return has_trait(view, traits) and subject.is_authored(view)
+    is_name = view.op.type == "identity" and not subject.returned.isdisjoint(v.name for v in view.op.outputs)
+    return has_trait(view, traits) and subject.is_authored(view) and not is_name
 
 
 def _permutation(view: OpView) -> tuple[int, ...]:

@@ -37,7 +37,7 @@ def _floats(subject: Subject) -> tuple[list[OpView], list[OpView]]:
     half: list[OpView] = []
     single: list[OpView] = []
     for view in subject.views:
-        if view.op.type == "cast" or view.blocks:
+        if view.op.type in ("cast", "identity") or view.blocks:
             continue
         types = {value.type.dtype for value in view.outputs if isinstance(value.type, TensorType)}
         if DType.FP32 in types:

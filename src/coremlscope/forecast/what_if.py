@@ -145,14 +145,14 @@ def _describe_moves(moved: Mapping[str, ComputeUnit], verb: str) -> str:
 
 
 def _carried(one: Replanned, others: Sequence[Replanned]) -> str:
-    """Which rule, if gone, takes most of these operations along."""
-    best, rule = 0, ""
+    """Which reason, if gone, takes most of these operations along."""
+    best, why = 0, ""
     for other in others:
         if other.hypothesis == "without" and other.unit == one.unit:
             along = sum(other.moved.get(id_) == one.unit for id_ in one.ops)
             if along > best:
-                best, rule = along, next(iter(other.reasons.values())).rule
+                best, why = along, next(iter(other.reasons.values())).text.partition(": ")[0]
     if not best:
         return ""
     which = "it moves" if len(one.ops) == 1 else f"{best} of them {'moves' if best == 1 else 'move'}"
-    return f"; {which} as well without {rule}"
+    return f"; {which} as well if this did not hold: {why}"

@@ -50,6 +50,14 @@ class Evidence:
     customs: tuple[CustomLayer, ...] = ()
     joined: tuple[str, ...] = ()
 
+    def name_of(self, op_id: str) -> str:
+        """Returns the type and name of an operation, as people know it."""
+        found = next((row for row, id_ in enumerate(self.ops.id) if id_ == op_id), None)
+        if found is None:
+            return "an operation"
+        type_, name = self.ops.type[found], self.ops.name[found]
+        return type_ if name == op_id else f"{type_} {name!r}"
+
     def with_status(self, status: Status) -> tuple[str, ...]:
         """Returns the ids of the operations with this status."""
         pairs = zip(self.ops.id, self.measurement.status, strict=False)
@@ -237,7 +245,7 @@ def _contradictions(evidence: Evidence) -> Finding | None:
     return Finding(
         id="contradictory-operations",
         severity="warning",
-        text=f"The arguments of {op_id} contradict each other: {sentence}{more}.",
+        text=f"The arguments of {evidence.name_of(op_id)} contradict each other: {sentence}{more}.",
         hint="the shapes that the file declares were used instead",
         ops=tuple(op_id for op_id, _ in evidence.problems),
     )

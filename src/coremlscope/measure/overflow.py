@@ -102,7 +102,7 @@ def _tell(kind: _Kind, concerned: Sequence[tuple[Op, OpRange]]) -> list[Finding]
     rest = tuple(op.id for op, _ in concerned[_TOLD:])
     if rest:
         noun = "operation" if len(rest) == 1 else "operations"
-        text = f"The same applies to {len(rest)} more {noun}, {rest[0]} first."
+        text = f"The same applies to {len(rest)} more {noun}, {_name(concerned[_TOLD][0])} first."
         found.append(
             Finding(
                 id=kind.id,
@@ -163,7 +163,7 @@ def _scale(op: Op) -> str:
 
 
 def _name(op: Op) -> str:
-    return f"{op.type} {op.name!r} ({op.id})"
+    return op.type if op.name == op.id else f"{op.type} {op.name!r}"
 
 
 def _elements(count: int) -> str:

@@ -323,6 +323,7 @@ def _drop_needless_outputs(opened: Opened, step: Step, joint: bool) -> None:
     for content in copies:
         spec.description.output.add().ParseFromString(content)
     opened.model = ct.models.MLModel(spec, weights_dir=opened.model.weights_dir, skip_model_load=True)
+    _run_passes(opened, ("dead_code_elimination",))
     opened.notes.append("without the outputs " + ", ".join(sorted(names)))
 
 

@@ -1,0 +1,53 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import coremlscope
+from coremlscope.advice import RULES, bind_subject, find_remarks
+from coremlscope.formats import container
+from coremlscope.formats.packaging import write_mlpackage
+from coremlscope.ir import Model
+from coremlscope.variants.coremltools_steps import transform_file
+from coremlscope.variants.transforms import default_transforms, parse_transform, why_not
+from tests.support.advised_models import MODELS, few_values
+
+_MODELS: dict[str, list[Model]] = {
+    rule.id: MODELS[rule.id][0] for rule in RULES if rule.transform and rule.id in MODELS
+} | {"few-values": [few_values(16)]}
+_TRANSFORMS = {rule.id: parse_transform(rule.transform) for rule in RULES if rule.transform}
+#: A GELU by its definition, and half precision, round differently.
+_TOLERANCE = {"composed-activation": 1e-2, "fp32-islands": 2e-2, "fp32-program": 2e-2}
+
+
+def _found(model: Model) -> set[str]:
+    return {remark.rule.id for remark in find_remarks(bind_subject(model))}
+
+
+@pytest.mark.parametrize(("rule", "place"), [(r, k) for r in _MODELS for k in range(len(_MODELS[r]))])
+def test_a_transform_mends_what_the_finding_is_about(rule: str, place: int, tmp_path: Path) -> None:
+    path, target = tmp_path / "m.mlpackage", tmp_path / "v.mlpackage"
+    write_mlpackage(_MODELS[rule][place], path)
+    model = container.read(path)
+    main = model.description.main
+    assert rule in _found(model)
+    assert _TRANSFORMS[rule].name in {one.name for one in default_transforms(model, has_data=False)}
+    fixed = {f.name: (f.type.shape,) for f in main.inputs if getattr(f.type, "flexibility", None)}  # type: ignore[union-attr]
+    transform_file(path, _TRANSFORMS[rule], target, shapes=fixed, samples=[], folder=tmp_path)
+    assert rule not in _found(container.read(target))
+    generator = np.random.default_rng(0)
+    values = {f.name: generator.standard_normal(f.type.shape).astype(np.float32) for f in main.inputs}  # type: ignore[union-attr]
+    before, after = (coremlscope.predict(one, values) for one in (path, target))
+    assert after
+    for name, expected in before.items():
+        if name in after:
+            most = _TOLERANCE.get(rule, 0.0) * float(np.abs(expected).max())
+            np.testing.assert_allclose(after[name], expected, rtol=0, atol=most)
+
+
+@pytest.mark.parametrize("name", ["tidy", "palettize-unique", "without-needless-outputs"])
+def test_a_transform_that_no_finding_asks_for_does_not_suit(name: str) -> None:
+    model = MODELS["unused-operations"][1][0]
+    assert why_not(parse_transform(name), model) == "no finding on the model asks for it"
