@@ -3,6 +3,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -250,3 +251,16 @@ def test_run(script: Path, word: str, code: int, capsys: pytest.CaptureFixture[s
         assert printed.err == "goodbye\n"
     else:
         assert printed.err == ""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows cannot limit memory")
+@pytest.mark.parametrize("verb", ["isolate", "verify"])
+def test_strangers_models_run_within_limits(
+    sample: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], verb: str
+) -> None:
+    own = {
+        "isolate": ["--type", "conv", "-o", str(tmp_path / "part.mlpackage")],
+        "verify": ["--reference", str(sample)],
+    }
+    assert main([verb, str(sample), *own[verb], "--memory", "1MB", "--quiet"]) == 10
+    assert "took more than 0.001 GB of memory" in capsys.readouterr().err

@@ -16,7 +16,7 @@ from coremlscope.cli.command import (
     one_of,
     write_result,
 )
-from coremlscope.cli.inputs import chosen_inputs
+from coremlscope.cli.limited import call_on_model
 from coremlscope.cli.progress import progress_bars
 from coremlscope.cli.repetitions import add_function, add_random_weights, add_seed
 from coremlscope.devices.unit import UNITS
@@ -87,31 +87,30 @@ def _configure(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    from coremlscope import api
     from coremlscope.isolation.bisect import bisect
+    from coremlscope.measure.child import Limits
     from coremlscope.render.json import render_values
     from coremlscope.render.terminal.bisection import render_bisection
 
-    model, shapes = api.read(arguments.model), dict(arguments.shape)
-    inputs = chosen_inputs(model, arguments)
+    # A script may be silent for as long as it is allowed to run.
+    limits = Limits(silence_s=float("inf"))
     with progress_bars(not arguments.quiet) as progress:
-        found = bisect(
-            model,
+        found = call_on_model(
+            bisect,
+            arguments,
+            limits,
+            progress,
             unit=None if arguments.unit is None else arguments.unit.replace("-", "_"),
             fp16_overflow=arguments.fp16_overflow,
             predicate=arguments.predicate,
             device=arguments.device,
             os=arguments.os,
             output=arguments.output,
-            function=arguments.function,
-            shapes=shapes,
-            inputs=inputs,
             seed=arguments.seed,
             random_weights=arguments.random_weights,
             most_tests=arguments.most_tests,
             timeout_s=arguments.timeout,
             overwrite=arguments.overwrite,
-            progress=progress,
         )
     write_result(
         arguments,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,9 +9,9 @@ from typing import Any
 from coremlscope.errors import InputError
 from coremlscope.features import bind_shapes, parse_input
 from coremlscope.features.names import suggest_name
-from coremlscope.ir import FunctionDescription, Model
+from coremlscope.ir import FunctionDescription
 
-__all__ = ["chosen_inputs", "read_inputs", "read_samples"]
+__all__ = ["read_inputs", "read_samples"]
 
 
 def read_inputs(
@@ -41,16 +40,6 @@ def read_inputs(
         shape = bound[name] if name in shapes else None
         values[name] = parse_input(features[name], text, resize, shape)
     return values
-
-
-def chosen_inputs(model: Model, arguments: argparse.Namespace) -> dict[str, Any]:
-    """Returns the values of `--input` for the function of `--function`; see `read_inputs`."""
-    from coremlscope.execution.wiring import interface_of
-
-    if not arguments.input:
-        return {}
-    _, description = interface_of(model, arguments.function)
-    return read_inputs(description, arguments.input, dict(arguments.shape), arguments.resize)
 
 
 def read_samples(

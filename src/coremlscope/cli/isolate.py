@@ -15,10 +15,10 @@ from coremlscope.cli.command import (
     at_least,
     one_of,
 )
-from coremlscope.cli.inputs import chosen_inputs
+from coremlscope.cli.limited import call_on_model, limits_of
 from coremlscope.cli.lookup import add_devices
 from coremlscope.cli.progress import progress_bars
-from coremlscope.cli.repetitions import add_engine, add_function, add_random_weights, add_seed
+from coremlscope.cli.repetitions import add_engine, add_function, add_limits, add_random_weights, add_seed
 from coremlscope.cli.reports import write_reports
 from coremlscope.devices.unit import SETTINGS
 
@@ -81,6 +81,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
     )
     add_engine(parser)
     parser.add_argument("--iterations", metavar="N", type=at_least(1), help="timed predictions, exactly")
+    add_limits(parser, "the work")
     add_reports(
         parser,
         ".html, .json, .md, .csv, .txt or .trace.json",
@@ -91,23 +92,20 @@ def _configure(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    from coremlscope import api
     from coremlscope.isolation.isolate import isolate
     from coremlscope.render.json import render_values
     from coremlscope.render.terminal.isolation import render_isolation
 
-    model, shapes = api.read(arguments.model), dict(arguments.shape)
-    inputs = chosen_inputs(model, arguments)
     with progress_bars(not arguments.quiet) as progress:
-        found = isolate(
-            model,
-            arguments.part,
+        found = call_on_model(
+            isolate,
+            arguments,
+            limits_of(arguments),
+            progress,
+            output=arguments.part,
             op=arguments.op,
             span=arguments.range,
             type=arguments.type,
-            function=arguments.function,
-            shapes=shapes,
-            inputs=inputs,
             seed=arguments.seed,
             random_weights=arguments.random_weights,
             devices=arguments.device,
@@ -116,7 +114,6 @@ def _run(arguments: argparse.Namespace) -> int:
             engine=arguments.engine,
             iterations=arguments.iterations,
             overwrite=arguments.overwrite,
-            progress=progress,
         )
 
     def tables(width: int, color: bool) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import cast
+from typing import TYPE_CHECKING, Any, cast
 
 from coremlscope.cli.command import (
     EVERY,
@@ -16,15 +16,20 @@ from coremlscope.cli.command import (
     at_least,
     one_of,
 )
-from coremlscope.cli.inputs import chosen_inputs
+from coremlscope.cli.limited import call_on_model, limits_of
 from coremlscope.cli.progress import progress_bars
-from coremlscope.cli.repetitions import add_function, add_seed
+from coremlscope.cli.repetitions import add_function, add_limits, add_seed
 from coremlscope.cli.reports import write_reports
 from coremlscope.cli.terminal import print_note
 from coremlscope.devices.unit import SETTINGS, ComputeUnits
 from coremlscope.errors import UsageError
 
-__all__ = ["COMMAND"]
+if TYPE_CHECKING:
+    from coremlscope.ir import Model
+    from coremlscope.measure.contract import Progress
+    from coremlscope.results.verification import Verification
+
+__all__ = ["COMMAND", "verify_file"]
 
 #: The exit code if outputs differ.
 _DIFFERS = 11
@@ -96,6 +101,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
         help="the package that --apply writes",
     )
     parser.add_argument("--overwrite", action="store_true", help="replace an existing package")
+    add_limits(parser, "the work")
     add_reports(parser, ".json, .md or .txt", "VERIFICATION_RENDERERS", flags=("--report",))
 
 
@@ -127,21 +133,17 @@ def _add_tolerances(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    from coremlscope import api
     from coremlscope.render import render_verification
-    from coremlscope.verification.verify import verify
 
     if arguments.apply != (arguments.fixed is not None):
         raise UsageError("--apply and -o belong together", "write --apply -o fixed.mlpackage")
-    model, shapes = api.read(arguments.model), dict(arguments.shape)
-    inputs = chosen_inputs(model, arguments)
     with progress_bars(not arguments.quiet) as bars:
-        found = verify(
-            model,
-            arguments.reference,
-            function=arguments.function,
-            inputs=inputs,
-            shapes=shapes,
+        found = call_on_model(
+            verify_file,
+            arguments,
+            limits_of(arguments),
+            bars,
+            reference=arguments.reference,
             seed=arguments.seed,
             rtol=arguments.rtol,
             atol=arguments.atol,
@@ -150,7 +152,6 @@ def _run(arguments: argparse.Namespace) -> int:
             compute_units=_units(arguments.compute_units),
             apply=arguments.fixed,
             overwrite=arguments.overwrite,
-            progress=None if bars is None else lambda text: bars(text, 0, 1),
         )
     if arguments.fixed is not None and not arguments.quiet:
         print_note("nothing to change" if found.passed else f"wrote {arguments.fixed}")
@@ -160,6 +161,19 @@ def _run(arguments: argparse.Namespace) -> int:
 
     write_reports(found, arguments, tables)
     return 0 if found.passed else _DIFFERS
+
+
+def verify_file(model: Model, *, progress: Progress, **options: Any) -> Verification:
+    """Verifies a model in a process of its own.
+
+    Args:
+        model: The model.
+        progress: Called with what is done now, 0 and 1.
+        **options: Those of `coremlscope.verify`.
+    """
+    from coremlscope.verification.verify import verify
+
+    return verify(model, progress=lambda text: progress(text, 0, 1), **options)
 
 
 def _units(names: list[str]) -> list[ComputeUnits]:

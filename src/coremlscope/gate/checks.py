@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,15 +21,18 @@ from coremlscope.formats import container
 from coremlscope.gate.baseline import Baseline, read_baseline
 from coremlscope.gate.limits import Limits
 from coremlscope.ir import Model
+from coremlscope.measure.engine_process import call_isolated, file_of
 from coremlscope.own_measurements.report import use_own
 from coremlscope.results.estimate import Estimate
 from coremlscope.results.gate import CheckedModel, CheckKind, CheckResult, Quantity, Verdict
+from coremlscope.results.measurement import Precision
 from coremlscope.results.operations import OpTable
 from coremlscope.results.plan import PlanView
+from coremlscope.results.variants import OutputDifference
 from coremlscope.units import format_bytes, format_duration
 from coremlscope.variants.differences import Differences
 
-__all__ = ["check_model", "format_quantity"]
+__all__ = ["check_model", "compare_outputs", "format_quantity"]
 
 #: Synthetic inputs on which outputs are compared.
 _SAMPLES = 4
@@ -251,16 +254,9 @@ def _unknown(kind: CheckKind, subject: str, quantity: Quantity, limit: float, wh
 def _precision(model: Model, limits: Limits) -> CheckResult:
     """Compares the outputs with those of the reference, or with the model's own in fp32."""
     assert limits.psnr_db is not None
-    reference = container.read(Path(limits.reference)) if limits.reference else model
-    precision: Any = "fp32" if limits.reference else "fp16"
     subject = f"outputs against {limits.reference}" if limits.reference else "outputs rounded to fp16"
-    described = model.description.main
-    differences = Differences()
-    with open_predictor(reference) as exact, open_predictor(model, precision=precision) as other:
-        for seed in range(_SAMPLES):
-            values = dummy_values(described, *bodies_of(model), seed=seed, shapes=limits.shapes)
-            differences.add(exact.predict(values), other.predict(values))
-    outputs = differences.result()
+    given = {"path": file_of(model), "reference": limits.reference, "shapes": limits.shapes}
+    outputs: Sequence[OutputDifference] = call_isolated(compare_outputs, given)
     lost = sum(output.not_finite for output in outputs)
     ratios = [output.psnr_db for output in outputs if output.psnr_db is not None]
     if lost or not outputs:
@@ -278,6 +274,27 @@ def _precision(model: Model, limits: Limits) -> CheckResult:
         )
     found = _exactly(min(ratios), "measured")
     return _at_least("min-psnr", subject, "decibels", limits.psnr_db, found)
+
+
+def compare_outputs(
+    path: Path, reference: str, shapes: Mapping[str, tuple[int, ...]]
+) -> tuple[OutputDifference, ...]:
+    """Compares outputs on synthetic inputs. It is called in a process of its own, which may crash.
+
+    Args:
+        path: The model.
+        reference: The path of another model; empty for the model itself, which is then rounded to fp16.
+        shapes: Shapes of flexible inputs.
+    """
+    model = container.read(path)
+    other = container.read(Path(reference)) if reference else model
+    precision: Precision = "fp32" if reference else "fp16"
+    differences = Differences()
+    with open_predictor(other) as exact, open_predictor(model, precision=precision) as checked:
+        for seed in range(_SAMPLES):
+            values = dummy_values(model.description.main, *bodies_of(model), seed=seed, shapes=shapes)
+            differences.add(exact.predict(values), checked.predict(values))
+    return differences.result()
 
 
 def _against(baseline: Baseline, facts: _Facts, limits: Limits) -> Iterator[CheckResult]:

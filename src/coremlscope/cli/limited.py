@@ -1,0 +1,94 @@
+"""Work on a model from a stranger in a process of its own, which also reads the model and its inputs."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from coremlscope.cli.inputs import read_inputs
+
+if TYPE_CHECKING:
+    from coremlscope.measure.child import Limits
+    from coremlscope.measure.contract import Progress
+
+__all__ = ["call_on_model", "limits_of", "work_on_model"]
+
+
+def limits_of(arguments: argparse.Namespace) -> Limits:
+    """Returns the limits of `--timeout` and `--memory`."""
+    from coremlscope.measure.child import Limits
+
+    return Limits(time_s=arguments.timeout, memory_bytes=arguments.memory)
+
+
+def call_on_model(
+    work: Callable[..., Any],
+    arguments: argparse.Namespace,
+    limits: Limits,
+    progress: Progress | None,
+    **options: Any,
+) -> Any:
+    """Calls a function on the model that a verb is given.
+
+    Args:
+        work: A function of a module. It takes a model, the arguments `function`, `shapes`, `inputs` and
+            `progress`, and the options.
+        arguments: The parsed arguments of `add_model`, `add_function`, `add_inputs` and `add_shape`.
+        limits: When to give up.
+        progress: Called with the phase, the repetitions done, and how many there will be.
+        **options: Further arguments, which can be pickled.
+
+    Raises:
+        CoremlscopeError: The model or an input cannot be read, the work failed, or a limit was reached.
+    """
+    from coremlscope.measure.engine_process import call_isolated
+
+    given = {
+        "work": work,
+        "path": arguments.model,
+        "function": arguments.function,
+        "inputs": arguments.input,
+        "shapes": dict(arguments.shape),
+        "resize": arguments.resize,
+        "options": options,
+    }
+    # Progress shows that the process is alive, also if nobody looks at it.
+    return call_isolated(work_on_model, given, limits=limits, progress=progress or _ignore)
+
+
+def _ignore(phase: str, done: int, total: int) -> None:
+    """Ignores progress."""
+
+
+def work_on_model(
+    work: Callable[..., Any],
+    path: Path,
+    function: str | None,
+    inputs: Sequence[tuple[str, str]],
+    shapes: Mapping[str, Sequence[int]],
+    resize: str,
+    options: Mapping[str, Any],
+    progress: Progress,
+) -> Any:
+    """Reads a model and values of inputs, and calls a function; see `call_on_model`.
+
+    Args:
+        work: The function.
+        path: The model.
+        function: The function of the model; None for the default one.
+        inputs: Names of inputs, and the file or value of each.
+        shapes: Requested shapes of flexible inputs.
+        resize: How images of another size are resized.
+        options: Further arguments.
+        progress: Called with the phase, the repetitions done, and how many there will be.
+    """
+    from coremlscope import api
+    from coremlscope.execution.wiring import interface_of
+
+    model, values = api.read(path), {}
+    if inputs:
+        _, description = interface_of(model, function)
+        values = read_inputs(description, inputs, shapes, resize)
+    return work(model, function=function, inputs=values, shapes=shapes, progress=progress, **options)
