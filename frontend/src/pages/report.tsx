@@ -14,6 +14,8 @@ import { Graph } from "../views/graph";
 import { Header, ModelFacts } from "../views/header";
 import { Layers } from "../views/layers";
 import { Memory } from "../views/memory";
+import { Metadata } from "../views/metadata";
+import { NextSteps } from "../views/next-steps";
 import { OtherDevice } from "../views/other-device";
 import { Phases } from "../views/phases";
 import { InputPreview } from "../views/preview";
@@ -74,6 +76,12 @@ const VIEWS: readonly View[] = [
   },
   { id: "memory", title: "Memory", applies: (report) => !!report.table.live_bytes.some((size) => size), view: () => <Memory /> },
   { id: "weights", title: "Weights", applies: (report) => report.model.weights.length > 0, view: () => <Weights /> },
+  {
+    id: "metadata",
+    title: "Metadata",
+    applies: ({ model }) => Object.keys(model.user_defined).length > 0 || model.labels !== null,
+    view: () => <Metadata />,
+  },
   { id: "model", title: "Model", applies: (report) => report.profile !== null, view: () => <ModelFacts /> },
 ];
 
@@ -111,6 +119,7 @@ function Views(props: { back: ComponentChildren; chips: readonly [string, string
       <main>
         {wanted && <OtherDevice chip={wanted} isExtensible={props.isExtensible} onClose={() => want(null)} />}
         <Header />
+        <NextSteps chips={props.chips} />
         {views.map((view) => (
           <view.view key={view.id} />
         ))}

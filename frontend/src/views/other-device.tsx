@@ -58,4 +58,4 @@ function AddHere(props: { chip: string }) {
 }
 
 /** A word that shells take as it is, in quotes where it needs them. */
-const quoted = (word: string): string => (/^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`);
+export const quoted = (word: string): string => (/^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`);

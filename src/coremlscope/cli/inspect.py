@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import functools
 import shlex
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from coremlscope.cli.command import Command, add_model, add_reports, add_shape, write_result
@@ -13,8 +15,12 @@ from coremlscope.errors import UsageError
 
 if TYPE_CHECKING:
     from coremlscope.results.bundle import BundleSummary
+    from coremlscope.results.model import ModelSummary
 
 __all__ = ["COMMAND"]
+
+#: Pages list the operations of models with at most so many; those of larger ones only with --ops.
+_MOST_OPS_OF_PAGES = 50_000
 
 _EPILOG = """\
 The models in an app (.ipa, .app), an archive, a folder or an ExecuTorch program (.pte) are listed.
@@ -34,7 +40,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--ops",
         action="store_true",
-        help="list every operation with the shapes of its results, in reports too",
+        help="list every operation with the shapes of its results, in reports too; .html and .csv always do",
     )
     add_function(parser, "to show in full")
     add_shape(parser)
@@ -48,15 +54,23 @@ def _run(arguments: argparse.Namespace) -> int:
     listing = api.list_models(arguments.model)
     if listing is not None and len(listing.models) > 1:
         return _list(listing, arguments)
+    model, shapes = api.read(arguments.model), dict(arguments.shape)
     needs_ops = arguments.ops or any(path.suffix.lower() == ".csv" for path in arguments.output)
-    summary = api.inspect(
-        arguments.model, shapes=dict(arguments.shape), function=arguments.function, list_ops=needs_ops
-    )
+    summary = api.inspect(model, shapes=shapes, function=arguments.function, list_ops=needs_ops)
+
+    @functools.cache
+    def listed() -> ModelSummary:
+        return api.inspect(model, shapes=shapes, function=arguments.function, list_ops=True)
+
+    def choose(path: Path) -> ModelSummary:
+        """Returns the description, with its operations for pages."""
+        is_short = sum(sum(function.ops.values()) for function in summary.functions) <= _MOST_OPS_OF_PAGES
+        return listed() if path.suffix.lower() == ".html" and is_short and not needs_ops else summary
 
     def tables(width: int, color: bool) -> str:
         return render_console(summary, width=width, color=color)
 
-    write_reports(summary, arguments, tables)
+    write_reports(summary, arguments, tables, choose=choose)
     return 0
 
 

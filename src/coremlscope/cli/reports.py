@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from coremlscope.cli.command import write_result
@@ -25,6 +26,7 @@ def write_reports(
     as_text: Callable[[int, bool], str],
     as_json: Callable[[], str] | None = None,
     renderers: Sequence[Renderer[Any]] | None = None,
+    choose: Callable[[Path], Result] | None = None,
 ) -> None:
     """Writes the reports of `-o`, then prints the tables, or JSON instead of them.
 
@@ -34,6 +36,7 @@ def write_reports(
         as_text: Returns the tables, given the number of columns and whether to colour them.
         as_json: Returns what `--json` writes; the whole result where it is None.
         renderers: The formats of `-o`; None for those of the result.
+        choose: Returns what a file shows, by its path; the result where it is None.
 
     Raises:
         OutputError: A file cannot be written.
@@ -41,7 +44,7 @@ def write_reports(
     from coremlscope.render import render_json, write_report
 
     for path in arguments.output:
-        write_report(result, path, renderers)
+        write_report(result if choose is None else choose(path), path, renderers)
         if not arguments.quiet:
             print_note(f"wrote {path}")
     write_result(arguments, as_json or (lambda: render_json(result)), as_text)

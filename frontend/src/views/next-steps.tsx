@@ -1,0 +1,55 @@
+import { useState } from "preact/hooks";
+import { isPlanned } from "../data/words";
+import { fileName } from "../format";
+import { useReport } from "../report";
+import { CopyButton } from "../ui/copy";
+import { Section } from "../ui/section";
+import { quoted } from "./other-device";
+
+/** On a page of a model alone: the commands that plan, estimate and measure it. */
+export function NextSteps(props: { chips: readonly [id: string, name: string][] }) {
+  const { model, profile } = useReport();
+  const [chip, setChip] = useState("m1");
+  if (profile || !model.kind) return null;
+  const name = quoted(fileName(model.path));
+  const planned: readonly (readonly [string, string])[] = [
+    ["Which unit runs each operation, and why not a faster one?", `coremlscope plan ${name} --device ${chip} -o plan.html`],
+    ["How long does a prediction take there?", `coremlscope estimate ${name} --device ${chip} -o estimate.html`],
+    ["All of it, with the time on this machine", `coremlscope profile ${name} --device ${chip} -o report.html`],
+  ];
+  const measured: typeof planned = [["How long does a prediction take on this machine?", `coremlscope profile ${name} -o report.html`]];
+  const steps = isPlanned(model.kind) ? planned : measured;
+  return (
+    <Section
+      id="next"
+      title={steps === planned ? "Plan and estimate" : "Measure"}
+      note="this page describes the file; these commands write more"
+      actions={
+        steps === planned && props.chips.length > 0 ? (
+          <label class="menu">
+            <span>Device</span>
+            <select value={chip} onChange={(event) => setChip(event.currentTarget.value)}>
+              {[...props.chips].reverse().map(([id, title]) => (
+                <option key={id} value={id}>
+                  {title}
+                </option>
+              ))}
+            </select>
+          </label>
+        ) : undefined
+      }
+    >
+      <ul class="steps">
+        {steps.map(([question, command]) => (
+          <li key={question}>
+            <span>{question}</span>
+            <code>{command}</code>
+            <CopyButton label={`Copy: ${command}`} text={() => command}>
+              Copy
+            </CopyButton>
+          </li>
+        ))}
+      </ul>
+    </Section>
+  );
+}
