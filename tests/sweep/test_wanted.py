@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import shutil
 from pathlib import Path
 
 import pytest
@@ -125,6 +126,15 @@ def test_results_that_are_made_together_are_one_job(zoo: Path) -> None:
     assert rest == dataclasses.replace(rest, cases=together.cases[1:3])
     assert (expander.wanted, expander.found, expander.failed) == (4, 1, 1)
     assert len(jobs(path, measuring=Measuring(), variants=("", "int8"))) == 4
+
+
+def test_equal_files_give_one_result(zoo: Path, tmp_path: Path) -> None:
+    copied = tmp_path / "copy.mlpackage"
+    shutil.copytree(zoo / "small.mlpackage", copied)
+    expander, wanted = Expander(known={}), Wanted(devices=("m1",))
+    assert len(list(expander.jobs_of_path(zoo / "small.mlpackage", wanted))) == 1
+    assert list(expander.jobs_of_path(copied, wanted)) == []
+    assert (expander.wanted, expander.found) == (2, 1)
 
 
 def test_every_function_of_a_model_is_a_subject(zoo: Path) -> None:

@@ -23,7 +23,6 @@ from coremlscope.cli.command import (
 from coremlscope.cli.lookup import add_devices
 from coremlscope.cli.repetitions import add_iterations, add_limits, add_random_weights, add_seed
 from coremlscope.cli.terminal import print_note
-from coremlscope.units import format_duration
 
 if TYPE_CHECKING:
     from coremlscope.results.sweep import SweepProgress
@@ -207,7 +206,7 @@ def _words(state: SweepProgress) -> str:
 
 def _left(seconds: float) -> str:
     if seconds < 90:
-        return format_duration(round(seconds) or 1)
+        return f"{max(1, round(seconds))} s"
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
 
 

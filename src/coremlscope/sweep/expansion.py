@@ -96,6 +96,7 @@ class Expander:
     wanted: int = 0
     found: int = 0
     failed: int = 0
+    _taken: set[str] = field(default_factory=set)
     _devices: dict[tuple[str, str | None], Device] = field(default_factory=dict)
 
     def jobs_of_path(self, path: Path, wanted: Wanted) -> Iterator[Job]:
@@ -169,7 +170,9 @@ class Expander:
 
     def _missing(self, cases: list[Case]) -> tuple[Case, ...]:
         failed = sum(self.known.get(case.key, False) for case in cases)
-        missing = tuple(case for case in cases if case.key not in self.known)
+        # A second file with the same content gives the same results.
+        missing = tuple(c for c in cases if c.key not in self.known and c.key not in self._taken)
+        self._taken.update(case.key for case in missing)
         self.wanted += len(cases)
         self.failed += failed
         self.found += len(cases) - len(missing) - failed
