@@ -12,6 +12,7 @@ from coremlscope.comparison.alignment import align
 from coremlscope.errors import UsageError
 from coremlscope.findings import Finding
 from coremlscope.importers.listing import UNKNOWN_TYPE, Imported
+from coremlscope.results.measurement import Measurement, Status
 from coremlscope.results.operations import OpTable
 from coremlscope.results.plan import InsertedOp, Plan
 
@@ -62,7 +63,7 @@ def join(imported: Imported, ops: OpTable, model: str) -> Imported:
             f"none of the {total} operations of {file} is in {model}", "name the model that the file is of"
         )
     how = f"{rows.by_name} by name, {rows.by_order} by type and order"
-    rest = "" if joined == total else "; the others are shown as inserted by Core ML"
+    rest = "; the others are shown as inserted" if joined < total and imported.plans else ""
     finding = Finding(
         id="joined",
         severity="info" if 2 * joined >= total else "warning",
@@ -72,6 +73,7 @@ def join(imported: Imported, ops: OpTable, model: str) -> Imported:
     return dataclasses.replace(
         imported,
         ops=ops,
+        measurements=tuple(_moved_times(one, ops, rows.of) for one in imported.measurements),
         plans=tuple(_moved(plan, imported.ops, ops, rows.of) for plan in imported.plans),
         findings=(*imported.findings, finding),
     )
@@ -153,6 +155,29 @@ def _moved(plan: Plan, file: OpTable, model: OpTable, rows: dict[int, int]) -> P
         advice=move(plan.advice, ()) if plan.advice else (),
         settings=settings,
     )
+
+
+def _moved_times(measured: Measurement, model: OpTable, rows: dict[int, int]) -> Measurement:
+    """A measurement over the model's table; an operation of the file may be several of the model."""
+    if not measured.groups:
+        return measured
+    of_file: dict[int, list[int]] = {}
+    for row, there in rows.items():
+        of_file.setdefault(there, []).append(row)
+    members = [sorted(row for one in group.ops for row in of_file.get(one, ())) for group in measured.groups]
+    groups = tuple(
+        dataclasses.replace(group, ops=tuple(rows_of))
+        for group, rows_of in zip(measured.groups, members, strict=True)
+    )
+    column: list[int] = [-1] * len(model)
+    status: list[Status] = ["unattributed"] * len(model)
+    for row, there in rows.items():
+        column[row] = measured.group[there]
+        if column[row] >= 0:
+            status[row] = "timed" if len(groups[column[row]].ops) == 1 else "fused"
+        else:
+            status[row] = measured.status[there]
+    return dataclasses.replace(measured, groups=groups, group=tuple(column), status=tuple(status))
 
 
 def _inserted(

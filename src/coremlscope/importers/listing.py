@@ -132,6 +132,7 @@ def plan_of(
     backends: Mapping[str, ComputeUnit] = _UNIT_BACKENDS,
     functions: Mapping[str, FunctionCost] | None = None,
     notes: Sequence[str] = (),
+    planner: str = "Core ML",
 ) -> Plan:
     """Core ML's plan as a file has it, over the table of the same operations.
 
@@ -142,6 +143,7 @@ def plan_of(
         backends: What `ListedOp.backend` may be, with the unit of each.
         functions: Planned costs of functions, launches and switches included, where they are known.
         notes: What else to know.
+        planner: Whose plan it is: `Core ML`, `Core AI`.
     """
     names = list(backends)
     reasons = list(dict.fromkeys(reason for op in ops for reason in op.reasons))
@@ -152,14 +154,18 @@ def plan_of(
         device=origin.device,
         chip=origin.chip,
         os=origin.os,
-        planner="Core ML",
+        planner=planner,
         cost_model=origin.file,
-        notes=(f"planned by Core ML, as {origin.file} says; nothing was planned here", *origin.notes, *notes),
+        notes=(
+            f"planned by {planner}, as {origin.file} says; nothing was planned here",
+            *origin.notes,
+            *notes,
+        ),
         backends=dict(backends),
         supported={unit: tuple(op.supported.get(unit, -1) for op in ops) for unit in UNITS},
         cost_ms=costs,
         cost_basis={name: tuple(-1 if ms is None else 0 for ms in column) for name, column in costs.items()},
-        bases=("Core ML",),
+        bases=(planner,),
         reasons=tuple(reasons),
         why=tuple(tuple(places[reason] for reason in op.reasons) for op in ops),
         advice=tuple(() for _ in ops),

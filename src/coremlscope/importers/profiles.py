@@ -19,6 +19,8 @@ from coremlscope.escaping import path_text
 from coremlscope.findings import Finding
 from coremlscope.importers import (
     analytics,
+    core_ai,
+    core_ai_regions,
     coreml_profiler,
     coremltools_dumps,
     instruments,
@@ -76,6 +78,8 @@ IMPORTERS: tuple[Importer, ...] = (
     Importer("analytics.mil of Core ML", analytics.matches, analytics.read),
     Importer("performance report of Xcode (.mlperf)", xcode_report.matches, xcode_report.read),
     Importer("JSON of CoreMLProfiler", coreml_profiler.matches, coreml_profiler.read),
+    Importer("debug information and events of Core AI", core_ai.matches, core_ai.read, core_ai.read_together),
+    Importer("compiled Core AI model (.aimodelc)", core_ai_regions.matches, core_ai_regions.read),
     Importer("JSON around coremltools", coremltools_dumps.matches, coremltools_dumps.read),
     Importer(
         "XML of xctrace export (Instruments)",
@@ -89,7 +93,7 @@ IMPORTERS: tuple[Importer, ...] = (
 )
 
 #: What names of files that `read_any` takes end with.
-SUFFIXES = (".json", ".jsonl", ".mil", ".mlperf", ".plist", ".xml")
+SUFFIXES = (".aimodelc", ".json", ".jsonl", ".mil", ".mlperf", ".plist", ".xml")
 _KNOWN = "; ".join(importer.name for importer in IMPORTERS)
 
 

@@ -28,7 +28,7 @@ class SourceFile:
     """A file, read when it is needed.
 
     Args:
-        path: The file; of an Xcode report (`.mlperf`) the folder.
+        path: The file; of an Xcode report (`.mlperf`) or a compiled Core AI model (`.aimodelc`) the folder.
         progress: Called with `read`, the megabytes that were read of a stream, and how many it has.
 
     Raises:
@@ -44,6 +44,9 @@ class SourceFile:
                 "export its tables on a Mac with `xcrun xctrace export`; see docs/import.md",
             )
         self.file = path / "report.json" if path.is_dir() else path
+        if path.suffix == ".aimodelc" and path.is_dir():
+            self.file, self.head, self.size = path, b"", 0
+            return
         try:
             with self.file.open("rb") as opened:
                 self.head = opened.read(_HEAD_BYTES)

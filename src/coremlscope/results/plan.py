@@ -169,7 +169,7 @@ class Plan:
         device: The device, or its chip.
         chip: The chip's id.
         os: The system.
-        planner: The source of the plan: `rules` (coremlscope) or `Core ML`.
+        planner: The source of the plan: `rules` (coremlscope), `Core ML` or `Core AI`.
         cost_model: The published plans from which the costs were recovered; empty if the framework's costs
             are not published, as those of Core AI.
         notes: Further remarks.

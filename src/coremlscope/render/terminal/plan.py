@@ -102,8 +102,8 @@ def show_plan(screen: Screen, profile: Profile, plan: Plan, *, list_ops: bool = 
 
 def describe_planner(plan: Plan) -> str:
     """Who planned: `planned by Core ML's cost model, rates of M1, macOS 14.5`."""
-    if plan.planner == "Core ML":
-        return "planned by Core ML itself"
+    if plan.planner != "rules":
+        return f"planned by {plan.planner} itself"
     if not plan.cost_model:
         return f"placed by published rules; {NO_COSTS}"
     rates = plan.cost_model if plan.cost_model.startswith("rates ") else f"as of {plan.cost_model}"
