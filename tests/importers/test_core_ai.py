@@ -16,6 +16,7 @@ from coremlscope.results.profile import Profile
 from tests.support.aicode import Body, Graph, Val, tensor, write_bundle
 from tests.support.aimodels import sample
 from tests.support.core_ai_files import NOT_ON_ANE, core_ai_debug_info, core_ai_events
+from tests.support.recorded_files import document, node, row
 
 
 @pytest.fixture
@@ -186,3 +187,44 @@ def test_layers_of_single_models_are_joined(tmp_path: Path, debug_info: Path) ->
     model = write_bundle(tmp_path / "net.aimodel", [Graph("main", {"x": tensor("fp16", 1, 8)}, body)])
     with pytest.raises(UsageError, match="none of the 2 operations"):
         api.import_files(debug_info, model=model)
+
+
+#: The columns that are published; their types are not.
+_ODIE = (
+    ("start", "start-time"),
+    ("duration", "duration"),
+    ("model-name", "string"),
+    ("base-function-name", "string"),
+    ("function-name", "string"),
+    ("phase", "odie-phase"),
+    ("category", "odie-category"),
+)
+
+
+def _odie(start: int, duration: int, category: str, function: str) -> str:
+    return row(
+        f'<start-time fmt="x">{start}</start-time>',
+        f'<duration fmt="x">{duration}</duration>',
+        '<string fmt="granite">granite</string>',
+        '<string fmt="main">main</string>',
+        f'<string fmt="{function}">{function}</string>',
+        '<odie-phase fmt="Inference">1</odie-phase>',
+        f'<odie-category fmt="{category}">2</odie-category>',
+    )
+
+
+def test_predictions_of_instruments(tmp_path: Path) -> None:
+    """Functions within a prediction, and set-up, are no predictions of their own."""
+    rows = [
+        _odie(1000, 500, "Setup", "main"),
+        _odie(2000, 4000, "Inference", "main"),
+        _odie(2500, 3000, "Inference", "$main"),
+        _odie(8000, 5000, "Inference", "main"),
+    ]
+    path = tmp_path / "odie.xml"
+    path.write_text(document(node("ODIEProfile", _ODIE, rows)))
+    (measured,) = api.import_files(path).measurements
+    assert measured.predict is not None
+    assert [s * 1e9 for s in measured.predict.samples_s] == pytest.approx([4000, 5000])
+    assert measured.recording is not None
+    assert measured.recording.units == ()

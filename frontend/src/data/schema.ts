@@ -1036,7 +1036,7 @@ export interface Plan {
   cost_ms: Record<string, (number | null)[]>;
   /** All settings that were planned, the requested one first. */
   settings: SettingPlan[];
-  /** The source of the plan: `rules` (coremlscope) or `Core ML`. */
+  /** The source of the plan: `rules` (coremlscope), `Core ML` or `Core AI`. */
   planner: string;
   /** Further remarks. */
   notes: string[];

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from coremlscope.devices.unit import CPU, ComputeUnit
 from coremlscope.findings import Finding
-from coremlscope.recordings.export import CORE_ML, KINDS, Contents, Export, Table
+from coremlscope.recordings.export import CORE_AI, CORE_ML, KINDS, Contents, Export, Table
 from coremlscope.recordings.values import MISSING
 from coremlscope.results.recording import ActivityPart, Recording, UnitActivity, UnitSamples
 from coremlscope.results.statistics import summarize
@@ -21,8 +21,10 @@ _Ints = np.ndarray[Any, np.dtype[np.int64]]
 #: Labels and processes that are listed, those with the longest times.
 _LISTED = 12
 _NS = 1e9
-#: Events of the Core ML table, by the published exports: predictions, and segments on the CPU within them.
-_PREDICTION, _CPU = "prediction", "cpu"
+#: Events of the Core ML table, by the published exports: segments on the CPU within predictions.
+_CPU = "cpu"
+#: What the tables of Core ML and Core AI call predictions. Core AI lists functions within functions.
+_PREDICTIONS: Mapping[str, str] = {CORE_ML.schema: "prediction", CORE_AI.schema: "inference"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,6 +74,11 @@ class _Intervals:
     def __len__(self) -> int:
         return len(self.starts)
 
+    def outermost(self) -> _Intervals:
+        """The intervals that lie in no earlier one."""
+        before = np.maximum.accumulate(np.concatenate([np.array([-1], np.int64), self.ends[:-1]]))
+        return self.where(self.ends > before[: len(self)])
+
     def where(self, chosen: np.ndarray[Any, np.dtype[np.bool_]]) -> _Intervals:
         """The chosen intervals."""
         return _Intervals(
@@ -119,7 +126,7 @@ class _Union:
 
 @dataclass(slots=True)
 class _Predictions:
-    """The predictions that the Core ML table delimits, sorted by start."""
+    """The predictions that the table of Core ML or Core AI delimits, sorted by start."""
 
     starts: _Ints
     ends: _Ints
@@ -189,11 +196,12 @@ def _find_predictions(exports: Sequence[Export]) -> _Predictions:
     """Predictions of the model with the most of them."""
     for export in exports:
         for table in export.tables.values():
-            if table.kind is not CORE_ML or not len(table.starts):
+            event = _PREDICTIONS.get(table.kind.schema) if table.kind is not None else None
+            if event is None or not len(table.starts):
                 continue
             texts, intervals = export.texts.all(), _Intervals.of(table)
-            wanted = [index for index, text in enumerate(texts) if text.strip().casefold() == _PREDICTION]
-            found = intervals.where(np.isin(intervals.labels, wanted))
+            wanted = [index for index, text in enumerate(texts) if text.strip().casefold() == event]
+            found = intervals.where(np.isin(intervals.labels, wanted)).outermost()
             if not len(found):
                 continue
             models, counts = np.unique(found.models, return_counts=True)

@@ -19,7 +19,7 @@ from coremlscope.errors import UsageError
 from coremlscope.recordings.stacks import classify_frame
 from coremlscope.recordings.values import MISSING, Texts, Values
 
-__all__ = ["CORE_ML", "KINDS", "Contents", "Export", "Kind", "Table", "read_export"]
+__all__ = ["CORE_AI", "CORE_ML", "KINDS", "Contents", "Export", "Kind", "Table", "read_export"]
 
 _HINT = "export the table again with `xcrun xctrace export`"
 _DEEPEST = 64
@@ -62,6 +62,9 @@ CORE_ML: Final = Kind(
     label_type="coreml-model-event",
     telling="coreml-model-event",
 )
+#: Core AI's own table, of Xcode 27. The types of its columns are not published, only their names, so every
+#: cell is kept.
+CORE_AI: Final = Kind(schema="ODIEProfile", unit=None, label=("category",), telling="odie-profile")
 #: The tables whose rows are kept.
 KINDS: tuple[Kind, ...] = (
     Kind(
@@ -86,6 +89,7 @@ KINDS: tuple[Kind, ...] = (
         telling="gpu-channel-name",
     ),
     CORE_ML,
+    CORE_AI,
     Kind(schema="time-profile", unit=None),
     Kind(schema="time-sample", unit=None),
     Kind(schema="cpu-profile", unit=None),
@@ -257,7 +261,7 @@ class _Reader:
     def _start(self, name: str, attributes: dict[str, str]) -> None:
         self._depth = depth = self._depth + 1
         if self._row:
-            if name in _KEPT:
+            if name in _KEPT or (depth == self._row + 1 and self._node.keeps_all):
                 self._start_value(name, attributes)
             elif depth == self._row + 1:
                 self._cells.append((name, MISSING))
@@ -369,7 +373,7 @@ class _Reader:
         if kind is None:
             return
         cells = node.roles(kind, self._cells)
-        if kind.unit is None and kind is not CORE_ML:
+        if kind.unit is None and kind not in (CORE_ML, CORE_AI):
             units = cells.get("stack", 0)
             for unit, bit in _BITS.items():
                 if units > 0 and units & bit:
@@ -452,6 +456,11 @@ class _Node:
         self.schema = ""
         self.columns: list[str] = []
         self.table: Table | None = None
+
+    @property
+    def keeps_all(self) -> bool:
+        """Whether cells of any type are kept."""
+        return self.schema.startswith(CORE_AI.schema)
 
     def roles(self, kind: Kind, cells: list[tuple[str, int]]) -> dict[str, int]:
         """The values of a row by their role; by column, or by type where columns are not named."""
