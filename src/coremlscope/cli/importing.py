@@ -13,11 +13,12 @@ __all__ = ["COMMAND"]
 
 _EPILOG = """\
 Files that are read: analytics.mil, which Core ML writes when it compiles a program; performance
-reports of Xcode (.mlperf, or report.json alone); the JSON that CoreMLProfiler exports; answers of
-coremltools' runner on devices, and dumps of its plans and benchmarks; results.json of the app that
-`coremlscope runner` writes; debug information, events and compiled models (.aimodelc) of Core AI;
-XML of `xctrace export`, of any size; readings of powermetrics, macmon and mactop. Several files of one model become one profile. With --model the operations are those of
-the model, and the files' are joined to them; without it they are those of the file that lists the
+reports of Xcode (.mlperf, or report.json alone); the JSON that CoreMLProfiler exports; answers
+of coremltools' runner on devices, and dumps of its plans and benchmarks; results.json of the
+app that `coremlscope runner` writes; debug information, events and compiled models (.aimodelc)
+of Core AI; XML of `xctrace export`, of any size; readings of powermetrics, macmon and mactop.
+Several files of one model become one profile. With --model the operations are those of the
+model, and the files' are joined to them; without it they are those of the file that lists the
 most.
 
 Nothing is measured or planned here: every figure is labelled with the file that says it. Saved
