@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import shutil
 import threading
 from typing import Any
 
@@ -29,10 +28,11 @@ def seen(drive: Drive, tmp_path_factory: pytest.TempPathFactory) -> dict[str, An
         write_profiles(profiles / f"{name}.json", [dataclasses.replace(small_profile(), made=made)])
     write_profiles(folder / "upload.json", [small_profile()])
     write_mlpackage(sample_model(size=32, width=0.5, classes=10), folder / "small.mlpackage")
-    shutil.make_archive(str(folder / "small"), "zip", folder, "small.mlpackage")
     with serve(profiles, Address(), Limits()) as (url, answer):
         threading.Thread(target=answer, daemon=True).start()
-        found: dict[str, Any] = drive("server", url, str(folder / "upload.json"), f"{folder / 'small'}.zip")
+        found: dict[str, Any] = drive(
+            "server", url, str(folder / "upload.json"), str(folder / "small.mlpackage")
+        )
     return {**found, "files": sorted(path.name for path in profiles.iterdir() if path.name[0] != ".")}
 
 

@@ -19,7 +19,7 @@ export function Header() {
       <div class="report-title">
         <h1>{fileName(model.path)}</h1>
         {profile && model.kind && (
-          <CopyButton label="Copy a summary as Markdown" text={() => toMarkdown(report, summary(model))}>
+          <CopyButton label="Copy summary as Markdown" text={() => toMarkdown(report, summary(model))}>
             Copy summary
           </CopyButton>
         )}

@@ -1,7 +1,7 @@
 import { scaleLinear } from "d3-scale";
 import { useState } from "preact/hooks";
 import type { Entry, Figure, ServerForm } from "../../data/schema";
-import { comparison, countTags, type History, histories, search } from "../../data/server";
+import { changePoints, comparison, countTags, type History, histories, search } from "../../data/server";
 import { duration, plural, share } from "../../format";
 import { OriginTag } from "../../ui/origin";
 import { ScrollRegion } from "../../ui/scroll";
@@ -101,7 +101,7 @@ function HistoryView(props: { history: History; actions: EntryActions }) {
         <h3>{model}</h3>
         {origin && <OriginTag origin={origin} on={label} />}
         <span class="dim">{origin === "measured" && change(times)}</span>
-        <Trend times={times} />
+        <Trend entries={entries.filter((entry) => entry.predict_s !== null)} />
       </header>
       <ScrollRegion label={`Profiles of ${model}`}>
         <table class="plain numbers">
@@ -140,9 +140,14 @@ function change(times: readonly Figure[]): string {
 const [WIDTH, HEIGHT, EDGE] = [220, 44, 5];
 
 /** Times in the order in which the profiles were made, with their intervals. */
-function Trend(props: { times: readonly Figure[] }) {
-  const { times } = props;
+function Trend(props: { entries: readonly Entry[] }) {
+  const times = props.entries.map((entry) => entry.predict_s).filter((figure) => figure !== null);
   if (times.length < 2) return null;
+  const changes = changePoints(times);
+  const said = changes.map(({ index, ratio }) => {
+    const when = props.entries[index]?.made_at.slice(0, 10) || props.entries[index]?.id;
+    return `${when}: ${share(Math.abs(ratio - 1))} ${ratio < 1 ? "faster" : "slower"}`;
+  });
   const y = scaleLinear(
     [Math.min(...times.map((time) => time.low)) * 0.98, Math.max(...times.map((time) => time.high)) * 1.02],
     [HEIGHT - EDGE, EDGE],
@@ -156,10 +161,17 @@ function Trend(props: { times: readonly Figure[] }) {
       width={WIDTH}
       height={HEIGHT}
       role="img"
-      aria-label={`Times of ${times.length} profiles: ${times.map((time) => duration(time.value)).join(", ")}`}
+      aria-label={[`Times of ${times.length} profiles: ${times.map((time) => duration(time.value)).join(", ")}`, ...said].join("; ")}
     >
       <path class="trend-range" d={bars} />
       <path class="trend-line" d={line} />
+      {changes.map(({ index, ratio }, number) => (
+        <g key={index} class={ratio < 1 ? "trend-faster" : "trend-slower"}>
+          <title>{said[number]}</title>
+          <line x1={x(index)} x2={x(index)} y1={0} y2={HEIGHT} />
+          <circle cx={x(index)} cy={y(times[index]?.value ?? 0)} r={4} />
+        </g>
+      ))}
     </svg>
   );
 }

@@ -1,4 +1,5 @@
 import { useRef, useState } from "preact/hooks";
+import { readChosen, readDropped, type Sent } from "../../data/folder";
 import type { DeviceName, ServerForm } from "../../data/schema";
 import { bytes } from "../../format";
 import { Section } from "../../ui/section";
@@ -16,15 +17,17 @@ export function Upload(props: {
   const [isOver, setOver] = useState(false);
   const [devices, setDevices] = useState<readonly string[]>([]);
 
-  const send = (file: File | null | undefined) => {
-    if (!file || !form.current || sent !== null) return;
-    if (file.size > props.limit) {
-      setProblem(`${file.name} has ${bytes(file.size)}; the limit is ${bytes(props.limit)}. Start the server with a larger --max-upload.`);
+  const send = ({ name: fileName, content }: Sent) => {
+    if (!form.current || sent !== null) return;
+    if (content.size > props.limit) {
+      setProblem(
+        `${fileName} has ${bytes(content.size)}; the limit is ${bytes(props.limit)}. Start the server with a larger --max-upload.`,
+      );
       return;
     }
     setProblem("");
     setSent(0);
-    const query = new URLSearchParams({ name: file.name });
+    const query = new URLSearchParams({ name: fileName });
     for (const [name, value] of new FormData(form.current)) if (typeof value === "string" && value) query.append(name, value);
     query.set("devices", [...devices, ...query.getAll("devices")].join(","));
     const request = new XMLHttpRequest();
@@ -37,7 +40,15 @@ export function Upload(props: {
       else if (answer && "error" in answer) setProblem([answer.error, answer.hint].filter(Boolean).join(": "));
       else setProblem("The server does not respond. It may have been stopped.");
     };
-    request.send(file);
+    request.send(content);
+  };
+  const sendRead = async (reading: Promise<Sent | undefined>) => {
+    try {
+      const read = await reading;
+      if (read) send(read);
+    } catch (error) {
+      setProblem(error instanceof Error ? error.message : String(error));
+    }
   };
 
   return (
@@ -53,7 +64,7 @@ export function Upload(props: {
           onDrop={(event) => {
             event.preventDefault();
             setOver(false);
-            send(event.dataTransfer?.files[0]);
+            if (event.dataTransfer) void sendRead(readDropped(event.dataTransfer));
           }}
         >
           <input
@@ -61,14 +72,27 @@ export function Upload(props: {
             accept={props.suffixes.join(",")}
             disabled={sent !== null}
             onChange={(event) => {
-              send(event.currentTarget.files?.[0]);
+              const file = event.currentTarget.files?.[0];
+              if (file) send({ name: file.name, content: file });
               event.currentTarget.value = "";
             }}
           />
           <span>
-            <b>Choose a model or a file</b>, or drop one here: a .mlmodel, a .mlpackage as a zip, a saved profile, or what Core ML, Xcode
-            and other tools wrote (analytics.mil, a .mlperf as a zip, JSON, …), up to {bytes(props.limit)}
+            <b>Choose a model or a file</b>, or drop one here: a .mlmodel, a .mlpackage, a saved profile, or what Core ML, Xcode and other
+            tools wrote (analytics.mil, a .mlperf, JSON, …), up to {bytes(props.limit)}
           </span>
+        </label>
+        <label class="folder">
+          <input
+            type="file"
+            ref={(input) => input?.setAttribute("webkitdirectory", "")}
+            disabled={sent !== null}
+            onChange={(event) => {
+              void sendRead(readChosen([...(event.currentTarget.files ?? [])]));
+              event.currentTarget.value = "";
+            }}
+          />
+          Choose a package that is a folder
         </label>
         <label class="menu">
           <span>Predictions</span>
