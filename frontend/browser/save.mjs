@@ -27,7 +27,7 @@ await look(async (page, url) => {
   seen.weights = (await save("weights", "CSV")).toString();
   await page.locator("#layers").getByRole("button", { name: "Tree", exact: true }).click();
   seen.tree = (await save("layers", "CSV")).toString();
-  await page.getByRole("button", { name: "Copy a summary as Markdown" }).click();
+  await page.getByRole("button", { name: "Copy summary as Markdown" }).click();
   await page.waitForFunction(() => globalThis.copied);
   seen.summary = await page.evaluate(() => globalThis.copied);
   return seen;
