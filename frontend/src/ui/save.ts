@@ -3,8 +3,9 @@ import type { Cell } from "../data/csv";
 
 /** Pixels of the picture for each of the page. */
 const SCALE = 2;
-/** Drawings of less area than this, in pixels of the page, are no charts. */
+/** Drawings of less area than this, in pixels of the page, are not saved. */
 const LEAST = 20_000;
+const CHARTS = "canvas, svg:not([aria-hidden])";
 const [MARGIN, HEAD, GAP] = [16, 40, 12];
 /** What the look of an SVG element depends on. */
 const STYLES = [
@@ -21,9 +22,11 @@ export function saveFile(name: string, content: Blob): void {
   URL.revokeObjectURL(link.href);
 }
 
-/** The charts that a section shows. */
-export function chartsIn(section: HTMLElement): (HTMLCanvasElement | SVGSVGElement)[] {
-  return [...section.querySelectorAll<HTMLCanvasElement | SVGSVGElement>("canvas, svg:not([aria-hidden])")].filter(
+/** Whether a section has charts. Sizes are not asked for: that would lay out sections that are out of view. */
+export const hasCharts = (section: HTMLElement): boolean => section.querySelector(CHARTS) !== null;
+
+function chartsIn(section: HTMLElement): (HTMLCanvasElement | SVGSVGElement)[] {
+  return [...section.querySelectorAll<HTMLCanvasElement | SVGSVGElement>(CHARTS)].filter(
     (one) => one.clientWidth * one.clientHeight >= LEAST,
   );
 }

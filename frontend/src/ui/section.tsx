@@ -1,7 +1,7 @@
 import type { ComponentChildren } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { type Cell, toCsv } from "../data/csv";
-import { chartsIn, drawCharts, saveFile, tablesIn } from "./save";
+import { drawCharts, hasCharts, saveFile, tablesIn } from "./save";
 
 /** A section of the page with a heading that links can target, and buttons that save its charts and tables. */
 export function Section(props: {
@@ -21,7 +21,7 @@ export function Section(props: {
   useEffect(() => {
     const section = ref.current;
     if (!section) return;
-    const found = { charts: chartsIn(section).length > 0, tables: cells !== undefined || section.querySelector("table.plain") !== null };
+    const found = { charts: hasCharts(section), tables: cells !== undefined || section.querySelector("table.plain") !== null };
     setShown((old) => (old.charts === found.charts && old.tables === found.tables ? old : found));
   });
   const savePicture = async () => {
