@@ -4,6 +4,7 @@ import { buildRows, type OpTimes, type Row } from "../src/data/rows";
 import type {
   ComputeUnits,
   Estimate,
+  Finding,
   Group,
   InsertedOp,
   Kernel,
@@ -58,6 +59,12 @@ export function opTable(ids: readonly string[], columns: Partial<OpTable> = {}):
     details: NO_DETAILS,
     ...columns,
   };
+}
+
+/** A finding that concerns no operation. */
+export function finding(id: string, changes: Partial<Finding> = {}): Finding {
+  const known = { confidence: "" as const, source: "", savings: [], saved_bytes: 0, transform: "" };
+  return { id, severity: "warning", text: `text of ${id}`, hint: "", ops: [], exit_code: 0, ...known, ...changes };
 }
 
 /** A measured group of operations, given as rows of the op table. */

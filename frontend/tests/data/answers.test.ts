@@ -1,10 +1,11 @@
 import { describe, expect, it } from "vitest";
 import { changes, elsewhere, estimateBadges, isWhole, measurementBadges, spending, unitSeconds } from "../../src/data/answers";
 import { buildRows } from "../../src/data/rows";
-import type { Estimate, Finding, StageTiming } from "../../src/data/schema";
+import type { Estimate, StageTiming } from "../../src/data/schema";
 import {
   BACKEND,
   estimate,
+  finding,
   first,
   group,
   kernel,
@@ -21,8 +22,6 @@ import {
 const IDS = ["main/0", "main/1", "main/2", "main/3"];
 const NE = 2;
 const CPU = 0;
-
-const finding = (id: string): Finding => ({ id, severity: "warning", text: `text of ${id}`, hint: "", ops: [], exit_code: 0 });
 
 const stage = (name: string, absent: string): StageTiming => ({
   ...{ name, kind: "neuralNetwork", absent, origin: "measured" },

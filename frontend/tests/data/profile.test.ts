@@ -11,7 +11,7 @@ import {
   totalMs,
 } from "../../src/data/profile";
 import type { Finding, Profile, Severity } from "../../src/data/schema";
-import { BACKEND, estimate, first, goldenMeasurement, goldenProfile, measurement, phase, plan, settingPlan } from "../fixtures";
+import { BACKEND, estimate, finding, first, goldenMeasurement, goldenProfile, measurement, phase, plan, settingPlan } from "../fixtures";
 
 /** What `data/schema.ts` declares, held against the JSON that Python writes. */
 describe("the JSON of a profile", () => {
@@ -164,7 +164,7 @@ describe("measurements", () => {
 });
 
 describe("remarksOf", () => {
-  const finding = (text: string, severity: Severity): Finding => ({ id: text, severity, text, hint: "", ops: [], exit_code: 0 });
+  const remark = (text: string, severity: Severity): Finding => finding(text, { text, severity });
   const profile = (findings: Finding[], measured: Finding[][]): Profile => ({
     ...goldenProfile(),
     findings,
@@ -172,7 +172,7 @@ describe("remarksOf", () => {
   });
 
   it("puts errors first, then warnings, and says which measurement they belong to", () => {
-    const found = remarksOf(profile([finding("a", "info"), finding("b", "error")], [[finding("c", "warning")]]));
+    const found = remarksOf(profile([remark("a", "info"), remark("b", "error")], [[remark("c", "warning")]]));
     expect(found.map(({ finding: { text }, on }) => [text, on])).toEqual([
       ["b", ""],
       ["c", "m0"],
@@ -181,7 +181,7 @@ describe("remarksOf", () => {
   });
 
   it("lists a remark once for each measurement", () => {
-    const one = finding("a", "info");
+    const one = remark("a", "info");
     expect(remarksOf(profile([one, one], [[one], [one, one]])).map(({ on }) => on)).toEqual(["", "m0", "m1"]);
   });
 });
