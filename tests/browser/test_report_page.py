@@ -447,5 +447,7 @@ def test_models_have_pages(drive: Drive, tmp_path: Path) -> None:
     path.write_text(render_html(small_summary(list_ops=True)), encoding="utf-8")
     seen = drive("page", path)
     assert seen["complaints"] == seen["deadLinks"] == []
-    assert {"Plan and estimate", "Layers", "Graph", "Memory", "Weights", "Metadata"} <= set(seen["sections"])
+    assert {"Plan and estimate", "Layers", "Graph", "Memory of live values", "Weights", "Metadata"} <= set(
+        seen["sections"]
+    )
     assert "Times" not in seen["sections"]

@@ -156,22 +156,25 @@ function Trend(props: { entries: readonly Entry[] }) {
   const line = times.map((time, index) => `${index ? "L" : "M"}${x(index).toFixed(1)},${y(time.value).toFixed(1)}`).join("");
   const bars = times.map((time, index) => `M${x(index).toFixed(1)},${y(time.low).toFixed(1)}V${y(time.high).toFixed(1)}`).join("");
   return (
-    <svg
-      class="trend"
-      width={WIDTH}
-      height={HEIGHT}
-      role="img"
-      aria-label={[`Times of ${times.length} profiles: ${times.map((time) => duration(time.value)).join(", ")}`, ...said].join("; ")}
-    >
-      <path class="trend-range" d={bars} />
-      <path class="trend-line" d={line} />
-      {changes.map(({ index, ratio }, number) => (
-        <g key={index} class={ratio < 1 ? "trend-faster" : "trend-slower"}>
-          <title>{said[number]}</title>
-          <line x1={x(index)} x2={x(index)} y1={0} y2={HEIGHT} />
-          <circle cx={x(index)} cy={y(times[index]?.value ?? 0)} r={4} />
-        </g>
-      ))}
-    </svg>
+    <>
+      <svg
+        class="trend"
+        width={WIDTH}
+        height={HEIGHT}
+        role="img"
+        aria-label={[`Times of ${times.length} profiles: ${times.map((time) => duration(time.value)).join(", ")}`, ...said].join("; ")}
+      >
+        <path class="trend-range" d={bars} />
+        <path class="trend-line" d={line} />
+        {changes.map(({ index, ratio }, number) => (
+          <g key={index} class={ratio < 1 ? "trend-faster" : "trend-slower"}>
+            <title>{said[number]}</title>
+            <line x1={x(index)} x2={x(index)} y1={0} y2={HEIGHT} />
+            <circle cx={x(index)} cy={y(times[index]?.value ?? 0)} r={4} />
+          </g>
+        ))}
+      </svg>
+      {said.length > 0 && <p class="changes">{said.join("; ")}</p>}
+    </>
   );
 }
