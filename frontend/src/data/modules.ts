@@ -4,7 +4,11 @@ import type { Row } from "./rows";
 /** Ends of names of weights that say what the weight is, or what a converter did to it. */
 const ENDS = /_(to_fp16|quantized|palettized|cast_fp16|cast|weight|bias|gamma|beta|running_mean|running_var|kernel|perm)(_\d+)?$/;
 /** What converters call values and constants of their own, besides the types of operations: `const_66`, `var_118_bias_0`. */
-const CONVERTER = ["const", "var", "op", "tmp", "input", "inversed", "x", "y", "hidden_states"];
+const CONVERTER = [
+  ...["const", "var", "op", "tmp", "input", "inversed", "x", "y", "hidden_states"],
+  // Types of operations that converters compute beforehand.
+  ...["concat", "transpose", "reshape", "expand_dims", "squeeze", "cast", "add", "sub", "mul", "real_div", "gather", "stack"],
+];
 /** The share of operations that must have a path in their names for these to be taken. */
 const MOST = 0.6;
 /** The fewest words of a typical name that contains a path. */

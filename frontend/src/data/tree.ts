@@ -20,7 +20,8 @@ export interface Leaf {
   title: string;
   label: string;
   unit: LeafUnit;
-  amount: number;
+  /** Null where it is not known. */
+  amount: number | null;
 }
 
 export interface TreeNode {
@@ -34,6 +35,8 @@ export interface TreeNode {
   /** Its operations, those inside included. */
   ops: number;
   amount: number;
+  /** Whether the amount of anything inside is known. */
+  isKnown: boolean;
   /** The amount on each unit. */
   units: Map<LeafUnit, number>;
   flops: number;
@@ -73,7 +76,7 @@ export function leavesOf(source: Source, measure: Measure): Leaf[] {
     const parts = kernels.map((one, index) =>
       together(source, one.ops, kernelLabel(table.type, one), estimate.kernel_s[index] ?? 0, index),
     );
-    const sum = parts.reduce((total, one) => total + one.amount, 0);
+    const sum = parts.reduce((total, one) => total + (one.amount ?? 0), 0);
     const rest = estimate.latency.value - sum;
     const overhead: Leaf = { rows: [], title: "launches, changes of unit", label: OVERHEAD_WORDS, unit: "overhead", amount: rest };
     return [
@@ -81,7 +84,7 @@ export function leavesOf(source: Source, measure: Measure): Leaf[] {
       ...alone(
         source,
         (row) => row.kernel < 0 && row.kind !== "engine",
-        () => 0,
+        () => null,
       ),
       ...(rest > 0 && sum > 0 ? [overhead] : []),
     ];
@@ -96,15 +99,16 @@ export function leavesOf(source: Source, measure: Measure): Leaf[] {
       ...alone(
         source,
         (row) => row.group < 0 && row.kind === "op",
-        () => 0,
+        () => null,
       ),
     ];
   }
-  const amount = (row: Row): number => {
-    if (measure === "flops") return table.flops[row.op] ?? 0;
-    if (measure === "weights") return table.weight_bytes[row.op] ?? 0;
+  const amount = (row: Row): number | null => {
+    if (measure === "flops") return table.flops[row.op] ?? null;
+    if (measure === "weights") return table.weight_bytes[row.op] ?? null;
     // The planned cost of a loop includes what is in it.
-    return row.column < 0 || row.depth > 0 ? 0 : (source.placement?.costMs(row.column) ?? 0) / 1e3;
+    const cost = row.column < 0 || row.depth > 0 ? null : source.placement?.costMs(row.column);
+    return cost == null ? null : cost / 1e3;
   };
   return alone(source, (row) => row.kind !== "engine", amount);
 }
@@ -118,7 +122,7 @@ function together(source: Source, ops: readonly number[], label: string, amount:
   return { rows: members, title: named?.layer || named?.name || label, label, unit, amount };
 }
 
-function alone(source: Source, isIncluded: (row: Row) => boolean, amount: (row: Row) => number): Leaf[] {
+function alone(source: Source, isIncluded: (row: Row) => boolean, amount: (row: Row) => number | null): Leaf[] {
   return source.rows.all
     .filter(isIncluded)
     .map((row) => ({ rows: [row], title: row.layer || row.name, label: row.type, unit: unitOf(source, row), amount: amount(row) }));
@@ -175,16 +179,17 @@ function joined(one: TreeNode, parent: TreeNode): TreeNode {
 }
 
 const node = (key: string, title: string, parent: TreeNode | null): TreeNode => ({
-  ...{ key, title, parent, leaf: null, children: [], depth: parent ? parent.depth + 1 : 0, ops: 0, amount: 0 },
+  ...{ key, title, parent, leaf: null, children: [], depth: parent ? parent.depth + 1 : 0, ops: 0, amount: 0, isKnown: false },
   ...{ units: new Map(), flops: 0, isComplete: true, weightBytes: 0, order: Number.POSITIVE_INFINITY },
 });
 
 function addTotals(one: TreeNode, table: OpTable): void {
   const { leaf } = one;
   if (leaf) {
-    one.amount = leaf.amount;
+    one.amount = leaf.amount ?? 0;
+    one.isKnown = leaf.amount !== null;
     one.ops = leaf.rows.filter((row) => row.kind !== "engine").length;
-    one.units.set(leaf.unit, leaf.amount);
+    if (leaf.amount !== null) one.units.set(leaf.unit, leaf.amount);
     one.order = leaf.rows[0]?.order ?? Number.POSITIVE_INFINITY;
     for (const { op } of leaf.rows) {
       if (op < 0) continue;
@@ -197,6 +202,7 @@ function addTotals(one: TreeNode, table: OpTable): void {
   for (const child of one.children) {
     addTotals(child, table);
     one.amount += child.amount;
+    one.isKnown ||= child.isKnown;
     one.ops += child.ops;
     one.flops += child.flops;
     one.isComplete &&= child.isComplete;

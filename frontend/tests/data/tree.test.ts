@@ -78,6 +78,12 @@ describe("trees of operations", () => {
     expect(tree(source(), "weights", "module").amount).toBe(12);
   });
 
+  it("do not take what is not known for zero", () => {
+    const root = tree(source(), "measured", "type");
+    const add = first(root.children.filter((one) => one.leaf?.rows[0]?.type === "add"));
+    expect([add.isKnown, root.isKnown, [...add.units]]).toEqual([false, true, []]);
+  });
+
   it("order the largest first on request, and know the way to a node", () => {
     const root = tree(source(), "estimated", "type");
     expect(ordered(root, true).map((one) => one.title)).toEqual(["conv", "launches, changes of unit", "add"]);

@@ -126,7 +126,7 @@ function Line(props: {
   onUse: () => void;
 }) {
   const { one, total, isOpen, format } = props;
-  const unit = mainUnit(one);
+  const unit = one.leaf ? one.leaf.unit : mainUnit(one);
   const part = total ? one.amount / total : 0;
   return (
     <div
@@ -153,16 +153,16 @@ function Line(props: {
       <div role="gridcell" class="cell number">
         <span class="bar-cell">
           <span class={`bar fill-soft-${unit ?? "none"}`} style={{ width: `${part * 100}%` }} />
-          <span class="bar-text">{format(one.amount)}</span>
+          <span class="bar-text">{one.isKnown ? format(one.amount) : "–"}</span>
         </span>
       </div>
       {!props.isCompact && (
         <>
           <div role="gridcell" class="cell number">
-            {share(part)}
+            {one.isKnown && share(part)}
           </div>
           <div role="gridcell" class="cell number dim">
-            {one.ops > 0 && `${one.isComplete ? "" : "≥ "}${count(one.flops)}`}
+            {one.ops > 0 && flopsText(one)}
           </div>
           <div role="gridcell" class="cell number dim">
             {one.weightBytes > 0 && bytes(one.weightBytes)}
@@ -171,6 +171,11 @@ function Line(props: {
       )}
     </div>
   );
+}
+
+function flopsText({ flops, isComplete }: TreeNode): string {
+  if (isComplete) return count(flops);
+  return flops ? `≥ ${count(flops)}` : "?";
 }
 
 function Title(props: { one: TreeNode; isOpen: boolean; isCompact: boolean }) {
