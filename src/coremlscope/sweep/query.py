@@ -44,7 +44,7 @@ _ONE_OF_EACH = (
 def query_results(sql: str, folder: str | os.PathLike[str] = RESULTS) -> pa.Table:
     """Runs a query over the results in a folder, those of sweeps at work included.
 
-    Nothing is changed, and DuckDB loads nothing from the network.
+    Results are not changed, and DuckDB loads no extensions, so that it reads nothing from the network.
 
     Args:
         sql: A query of the tables `results`, `measurements`, `estimates`, `failures` and `models`.
