@@ -85,6 +85,25 @@ def test_a_second_sweep_makes_only_what_is_new(
     assert {job.subject.name for job in runner.jobs} == {str(zoo / "damaged.mlmodel")}
 
 
+def test_other_labels_replace_those_of_results_that_exist(
+    swept: tuple[Path, SweepSummary], zoo: Path, tmp_path: Path
+) -> None:
+    results = tmp_path / "results"
+    shutil.copytree(swept[0], results)
+    options = {"folder": results, "devices": "m1"}
+    select = "SELECT labels['family'] AS f, numbers['accuracy'] AS a, numbers['size'] AS s FROM results"
+    where = "chip = 'm1' AND compute_units = 'all' AND model LIKE '%small%'"
+    before = rows(results, "SELECT key, made_at FROM results ORDER BY key")
+    for _ in range(2):
+        summary = run_sweep(zoo / "small.mlpackage", **options, labels={"family": "other", "size": 3})
+        assert (summary.made, summary.known) == (0, 1)
+        (changed,) = rows(results, f"{select} WHERE {where}")
+        assert changed == {"f": "other", "a": None, "s": 3.0}
+    assert rows(results, "SELECT key, made_at FROM results ORDER BY key") == before
+    assert run_sweep(zoo / "small.mlpackage", **options).known == 1, "without labels they stay"
+    assert len(rows(results, "SELECT key FROM results WHERE labelled_at IS NOT NULL")) == 1
+
+
 class _Recording:
     """A runner that only notes its jobs."""
 

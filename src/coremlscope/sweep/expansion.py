@@ -87,6 +87,7 @@ class Expander:
         wanted: Number of results that are wanted in all.
         found: Number of those that exist already.
         failed: Number of those that failed before.
+        labelled: The labels and numbers that are wanted of results that exist already, by key.
     """
 
     known: Mapping[str, bool]
@@ -96,6 +97,7 @@ class Expander:
     wanted: int = 0
     found: int = 0
     failed: int = 0
+    labelled: dict[str, tuple[Mapping[str, str], Mapping[str, float]]] = field(default_factory=dict)
     _taken: set[str] = field(default_factory=set)
     _devices: dict[tuple[str, str | None], Device] = field(default_factory=dict)
 
@@ -146,7 +148,7 @@ class Expander:
             device = self._device(name, wanted.os)
             key = address(subject, ESTIMATED, device.name, str(device.os), setting, own)
             cases.append(Case(key=key, compute_units=setting, device=device.name, os=str(device.os)))
-        missing = self._missing(cases)
+        missing = self._missing(subject, cases)
         if missing:
             yield Job(subject=subject, cases=missing, own=self.own)
 
@@ -164,11 +166,14 @@ class Expander:
             )
             for setting in settings
         ]
-        missing = self._missing(cases)
+        missing = self._missing(subject, cases)
         if missing:
             yield Job(subject=subject, cases=missing, measuring=wanted.measuring)
 
-    def _missing(self, cases: list[Case]) -> tuple[Case, ...]:
+    def _missing(self, subject: Subject, cases: list[Case]) -> tuple[Case, ...]:
+        if subject.labels or subject.numbers:
+            wanted = subject.labels, subject.numbers
+            self.labelled |= {case.key: wanted for case in cases if case.key in self.known}
         failed = sum(self.known.get(case.key, False) for case in cases)
         # A second file with the same content gives the same results.
         missing = tuple(c for c in cases if c.key not in self.known and c.key not in self._taken)

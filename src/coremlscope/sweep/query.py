@@ -36,8 +36,9 @@ TABLES: tuple[tuple[str, str, str], ...] = (
 )
 #: Failures give way to results, older rows to newer ones.
 _ONE_OF_EACH = (
-    "SELECT * REPLACE (try_cast(made_at AS TIMESTAMP) AS made_at) FROM ({rows})"
-    " QUALIFY row_number() OVER (PARTITION BY key ORDER BY (failure = '') DESC, made_at DESC) = 1"
+    "SELECT * REPLACE (try_cast(made_at AS TIMESTAMP) AS made_at,"
+    " try_cast(labelled_at AS TIMESTAMP) AS labelled_at) FROM ({rows}) QUALIFY row_number() OVER"
+    " (PARTITION BY key ORDER BY (failure = '') DESC, made_at DESC, labelled_at DESC NULLS LAST) = 1"
 )
 
 

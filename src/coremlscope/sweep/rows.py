@@ -82,6 +82,7 @@ class Row:
         hint: What to do about it.
         exit_code: The exit code of the failure; 0 for none.
         made_at: When the result was made, UTC, ISO 8601.
+        labelled_at: When its labels and numbers were replaced; empty if they are those of before.
         version: The version of coremlscope.
         host: The name of the machine that worked on it.
         work_s: Time of work on the model, shared by all rows that were made together.
@@ -137,6 +138,7 @@ class Row:
     hint: str = ""
     exit_code: int = 0
     made_at: str = ""
+    labelled_at: str = ""
     version: str = ""
     host: str = ""
     work_s: float | None = None
@@ -197,4 +199,4 @@ def _sql_type(hint: Any) -> str:
 
 
 #: Columns whose type queries see differently.
-_SQL_TYPES = {"made_at": "TIMESTAMP"}
+_SQL_TYPES = dict.fromkeys(("made_at", "labelled_at"), "TIMESTAMP")

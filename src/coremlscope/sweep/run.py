@@ -26,7 +26,7 @@ from coremlscope.sweep.profiles import imported_rows
 from coremlscope.sweep.query import RESULTS
 from coremlscope.sweep.store import ResultStore, Writer
 from coremlscope.sweep.wanted import Wanted
-from coremlscope.sweep.work import failed_rows
+from coremlscope.sweep.work import failed_rows, timestamp
 
 __all__ = ["run_sweep"]
 
@@ -114,6 +114,7 @@ def run_sweep(
         runner = _runner(ray, on, workers, measures)
         expander = Expander(known=known, own=use_own()[0], place=runner.place, cores=runner.cores)
         sweep.run(runner, expander, models, graphs, wanted)
+        sweep.relabel(store, expander)
     return sweep.summary(store.folder, expander)
 
 
@@ -214,6 +215,14 @@ class _Sweep:
             runner.run(chain(in_files, later), done)
         except KeyboardInterrupt:
             self.interrupted = True
+
+    def relabel(self, store: ResultStore, expander: Expander) -> None:
+        """Replaces the labels of results that exist already, where others are wanted now."""
+        wanted = expander.labelled
+        for key, row in store.rows(wanted.keys()).items() if wanted else ():
+            labels, numbers = dict(wanted[key][0]), dict(wanted[key][1])
+            if (row["labels"], row["numbers"]) != (labels, numbers):
+                self.writer.add([{**row, "labels": labels, "numbers": numbers, "labelled_at": timestamp()}])
 
     def _count(self, rows: Rows) -> None:
         for row in rows:

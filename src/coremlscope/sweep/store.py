@@ -12,7 +12,7 @@ import contextlib
 import io
 import secrets
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -72,6 +72,21 @@ class ResultStore:
                 found[key] = bool(failure) and found.get(key, True)
         return found
 
+    def rows(self, keys: Collection[str]) -> dict[str, dict[str, Any]]:
+        """Returns the rows of some results by key, those that queries see.
+
+        Raises:
+            UsageError: A file is damaged.
+        """
+        found: dict[str, dict[str, Any]] = {}
+        for table in [*(self._read(path, None) for path in self.parts()), self.journalled()]:
+            places = [place for place, key in enumerate(table["key"].to_pylist()) if key in keys]
+            for row in table.take(places).to_pylist() if places else ():
+                row |= {name: dict(row[name]) for name in ("labels", "numbers")}
+                if row["key"] not in found or _order(row) >= _order(found[row["key"]]):
+                    found[row["key"]] = row
+        return found
+
     def complete_abandoned(self) -> None:
         """Writes the journals of writers that were killed as Parquet files.
 
@@ -101,7 +116,7 @@ class ResultStore:
         self.complete_abandoned()
         return Writer(self.folder)
 
-    def _read(self, path: Path, columns: Sequence[str]) -> pa.Table:
+    def _read(self, path: Path, columns: list[str] | None) -> pa.Table:
         arrow = require_arrow()
         try:
             return arrow.parquet.read_table(path, columns=columns)
@@ -170,6 +185,11 @@ class Writer:
         _complete(self._path, self._rows)
         self._file.close()
         self._rows = []
+
+
+def _order(row: Mapping[str, Any]) -> tuple[bool, str, str]:
+    """Returns a value that is largest for the row that is taken of those with the same key."""
+    return not row["failure"], row["made_at"], row.get("labelled_at") or ""
 
 
 def _complete(journal: Path, rows: Sequence[Mapping[str, Any]]) -> None:

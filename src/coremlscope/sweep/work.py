@@ -30,7 +30,7 @@ from coremlscope.variants.worker import first_line
 from coremlscope.version import __version__
 from coremlscope.writing import lock_file, open_draft
 
-__all__ = ["failed_rows", "run_job"]
+__all__ = ["failed_rows", "run_job", "timestamp"]
 
 #: The file that measuring jobs lock, in the user's cache, and seconds between two tries.
 _LOCK, _PAUSE_S = "measuring.lock", 0.1
@@ -52,11 +52,12 @@ def run_job(job: Job) -> tuple[Row, ...]:
     except (MemoryError, RecursionError) as error:
         cause = "the memory was not enough" if isinstance(error, MemoryError) else "it is nested too deeply"
         found = failed_rows(job, CoremlscopeError(cause, "`coremlscope inspect` may say more"))
-    work_s, made_at = time.monotonic() - began, _now()
+    work_s, made_at = time.monotonic() - began, timestamp()
     return tuple(dataclasses.replace(row, work_s=work_s, made_at=made_at) for row in found)
 
 
-def _now() -> str:
+def timestamp() -> str:
+    """Returns the time in UTC as ISO 8601, to the millisecond."""
     return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
@@ -68,7 +69,7 @@ def failed_rows(job: Job, error: CoremlscopeError) -> tuple[Row, ...]:
             failure=error.message,
             hint=error.hint,
             exit_code=error.exit_code,
-            made_at=_now(),
+            made_at=timestamp(),
             version=__version__,
             host=socket.gethostname(),
         )
