@@ -31,6 +31,7 @@ _SIMILAR_NAMES: Mapping[str, int] = {}
 #: yet, a draft or a temporary one, or renames folders of the cache.
 _OTHER_WRITERS: Mapping[str, int] = {
     "src/coremlscope/cli/terminal.py": 1,  # the null device
+    "src/coremlscope/conversion/convert.py": 1,  # copies into a draft
     "src/coremlscope/dropin/compiled.py": 2,  # copies into a temporary folder
     "src/coremlscope/engines/onnxruntime.py": 1,  # a link to the null device
     "src/coremlscope/execution/cache.py": 1,  # an entry that is being removed
