@@ -130,6 +130,15 @@ def _configure(parser: argparse.ArgumentParser) -> None:
         default=[],
         help="attach a text or a number to all results (repeatable)",
     )
+    _add_places(parser)
+    parser.add_argument("--retry", action="store_true", help="make results again that failed before")
+    add_results(parser, ("-o", "--output"), "keep the results in this folder")
+    add_json(parser, "the summary")
+    add_quiet(parser)
+
+
+def _add_places(parser: argparse.ArgumentParser) -> None:
+    """Adds where the work is done."""
     parser.add_argument(
         "--workers",
         metavar="N",
@@ -146,10 +155,6 @@ def _configure(parser: argparse.ArgumentParser) -> None:
         default=(),
         help="with --ray: measure on nodes that have these resources: mac, m2, quiet",
     )
-    parser.add_argument("--retry", action="store_true", help="make results again that failed before")
-    add_results(parser, ("-o", "--output"), "keep the results in this folder")
-    add_json(parser, "the summary")
-    add_quiet(parser)
 
 
 def _run(arguments: argparse.Namespace) -> int:
