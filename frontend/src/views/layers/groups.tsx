@@ -61,7 +61,7 @@ export function Groups(props: {
   onTree: (root: TreeNode, measure: string) => void;
 }) {
   const report = useReport();
-  const { layers, setLayers, filter, target, measuredBy } = report;
+  const { layers, setLayers, filter, target, placement, measuredBy } = report;
   const measures = measuresOf(report);
   const measure = measures.find((one) => one === layers.measure) ?? measures[0] ?? "flops";
   const modules = useModules();
@@ -97,7 +97,10 @@ export function Groups(props: {
         />
       )}
       <div class="layers-foot">
-        <p class="dim">{NOTES[layers.by]}</p>
+        <p class="dim">
+          {NOTES[layers.by]}
+          {placement && measure !== "estimated" && ` Colours are the units planned on ${placement.plan.device}.`}
+        </p>
         <UnitLegend units={[...root.units.keys()]} />
       </div>
     </>

@@ -180,7 +180,8 @@ function flopsText({ flops, isComplete }: TreeNode): string {
 
 function Title(props: { one: TreeNode; isOpen: boolean; isCompact: boolean }) {
   const { one, isOpen } = props;
-  const chip = one.leaf ? one.leaf.rows.length > 0 && one.leaf.label !== one.title && one.leaf.label : props.isCompact && one.ops;
+  const hasLabel = !props.isCompact && one.leaf && one.leaf.rows.length > 0 && one.leaf.label !== one.title;
+  const chip = hasLabel ? one.leaf?.label : props.isCompact && !one.leaf && one.ops;
   return (
     <div role="gridcell" class="cell name" style={{ paddingLeft: `${10 + (one.depth - 1) * 16}px` }} title={titleOf(one)}>
       <span class="fold" aria-hidden="true">
