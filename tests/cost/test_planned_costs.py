@@ -282,7 +282,9 @@ def test_small_linear_layers_on_an_m4() -> None:
     assert prices["bnns"].ms == pytest.approx(0.186, rel=0.01)
 
 
-def test_a_single_row_is_priced_by_bytes() -> None:
+def test_few_rows_are_priced_by_bytes() -> None:
+    few, more = (price(example_view(linear(rows, 1024, 1024)), M4)["bnns"].ms for rows in (8, 9))
+    assert few < 0.2 * more
     single = price(example_view(linear(1, 576, 576)), M4)
     assert single["ane"].ms == pytest.approx((576 * 576 + 2 * 576) * 2 / 73.014444032e9 * 1e3, rel=1e-6)
 

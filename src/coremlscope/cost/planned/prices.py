@@ -244,18 +244,22 @@ def _transposed_convolution(view: OpView, rates: RateTable) -> PlannedCosts:
 #: side, 128×128 and 128×512 (M4), 769×384 (M1 Max) and 128×3072 (M4 Max).
 _LINEAR_MEDIUM, _LINEAR_LARGE = (16_384, 65_536), (295_296, 393_216)
 
+#: Rows of `linear` that are priced by bytes.
+_FEW_ROWS = 8
+
 
 def _linear(view: OpView, rates: RateTable) -> PlannedCosts:
     """Counts a square matrix of the input's width, whatever the width of the result: 2 · rows · in².
 
     In plans of an M1 Max 384→384, 384→1152 and 384→1536 cost the same per operation so counted, and 1536→384
-    costs 16 times 384→384; on M4, M4 Pro and M4 Max the rates so counted are those of the M1 Max. A single
-    row is priced by bytes: chains of 64 such layers of width 576, and one of width 4096, stay on the CPU
-    (thisisthepy/torchnative, chip not stated).
+    costs 16 times 384→384; on M4, M4 Pro and M4 Max the rates so counted are those of the M1 Max. Few
+    rows are priced by bytes: of single ones, chains of 64 such layers of width 576, and one of width 4096,
+    stay on the CPU (thisisthepy/torchnative, chip not stated), and so do 8 rows of width 1024, but not 64
+    (EKS-A9, M1 with macOS 26.6).
     """
     width, elements = view.static_shape("weight")[1], _output_elements(view)
     rows = math.prod(view.static_shape("x")[:-1])
-    if rows == 1:
+    if rows <= _FEW_ROWS:
         return _at(_moved_bytes(view), rates, "bytes", "fitted")
     operations = 2 * rows * width**2 + (view.static_shape("weight")[0] if view.has("bias") else 0)
     if elements < _LINEAR_MEDIUM[1]:
