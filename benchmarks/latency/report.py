@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from benchmarks.latency.dataset import Measurement, load_networks
 from benchmarks.latency.fit import Estimator, Fitted
 from benchmarks.latency.intervals import coverage, unseen_spreads
+from benchmarks.latency.planned import PlannedEstimate, render_planned
 from benchmarks.latency.priors import FamilyPriors
 from benchmarks.latency.validate import Errors, HeldOut, errors, noise_floor, oracle
 from coremlscope.cost.latency.calibration import Spread
@@ -53,7 +54,11 @@ _RULE = "|---|---:|---:|---:|---:|---:|---:|---:|"
 _MACS = "Macs and iPads (M)"
 
 
-def render(results: Mapping[ComputeUnit, Result], measurements: Sequence[Measurement]) -> str:
+def render(
+    results: Mapping[ComputeUnit, Result],
+    measurements: Sequence[Measurement],
+    planned: Sequence[PlannedEstimate] = (),
+) -> str:
     """Returns the page in Markdown."""
     lines = [
         "# Accuracy of the latency estimates",
@@ -74,6 +79,7 @@ def render(results: Mapping[ComputeUnit, Result], measurements: Sequence[Measure
     ]
     for result in results.values():
         lines += ["", f"## {_NAMES[result.unit]}", "", *_unit(result)]
+    lines += render_planned(planned)
     lines += ["", "## Not in any fit", "", *_others(results, measurements)]
     lines += ["", "## Limitations", "", *_CAVEATS]
     lines += ["", "## Constants", "", *_parameters(results)]

@@ -20,7 +20,7 @@ from coremlscope.devices import NEURAL_ENGINE, ComputeUnit, all_chips
 #: A13 with iOS 13, in whole milliseconds, stays out of the constants of the Neural Engine.
 _PHONES = ("a14", "a15", "a16", "a17-pro")
 #: Rows that contradict others of their network by a factor of five or more: networks that fell off a unit.
-_CONTRADICTED = {("a16", "efficientformer_l1-224"), ("m1-pro", "tiny_vit_5m_224-1024")}
+CONTRADICTED = {("a16", "efficientformer_l1-224"), ("m1-pro", "tiny_vit_5m_224-1024")}
 #: Families of transformers, which took several times as long before iOS 16 (EfficientFormer's figures).
 _TRANSFORMERS = frozenset({"deit", "mobilevit", "pit", "sam"})
 _OLD_PUBLICATIONS = frozenset({"MobileViT"})
@@ -73,7 +73,7 @@ def choose(measurements: Iterable[Measurement], unit: ComputeUnit, family: Famil
         for m in measurements
         if m.ran_on == unit
         and family.has(chips[m.chip])
-        and (m.chip, m.network) not in _CONTRADICTED
+        and (m.chip, m.network) not in CONTRADICTED
         and not (m.family in _TRANSFORMERS and m.publication in _OLD_PUBLICATIONS)
         and (unit != NEURAL_ENGINE or m.chip.startswith("m") or (m.chip in _PHONES and m.grade == "A"))
     ]

@@ -322,8 +322,18 @@ def test_changes_of_the_unit_cost() -> None:
     )
     assert (apart.switches, together.switches) == (3, 1)
     difference = apart.latency.value - together.latency.value
-    assert difference == pytest.approx(2 * load_calibration().switch_s)
+    known = load_calibration()
+    moved = 2 * min(made[0].outputs, made[1].inputs)
+    assert difference == pytest.approx(2 * (known.switch_s + moved / known.convert_Bps))
     assert apart.latency.high / apart.latency.low > on(CPU, "a13").latency.high / on(CPU, "a13").latency.low
+
+
+def test_tensors_are_transferred_where_the_unit_changes() -> None:
+    known = load_calibration()
+    kernels = [kernel(size=10**6), replace(kernel(size=10**5), ops=["main/second"])]
+    for other, rate in ((GPU, known.switch_Bps), (CPU, known.convert_Bps)):
+        found = estimate(kernels, {"main/conv": NEURAL_ENGINE, "main/second": other}, A14)
+        assert found.parts["switches"] == pytest.approx(known.switch_s + 10**5 / rate)
 
 
 def test_networks_of_about_a_millisecond_hardly_gain_from_a14_to_a15() -> None:

@@ -191,13 +191,16 @@ class Calibration:
         families: The constants of each unit by family, the oldest family first.
         spreads: The uncertainty of each unit's estimates.
         switch_s: The cost of changing the unit.
-        convert_Bps: Conversion of inputs and outputs that are not in half precision.
+        switch_Bps: The transfer of tensors between the GPU and the Neural Engine.
+        convert_Bps: Conversion of inputs and outputs that are not in half precision, and transfers from and
+            to the CPU.
         own: Constants by chip and unit that replace those of the family: a user's calibration.
     """
 
     families: Mapping[ComputeUnit, tuple[FamilyConstants, ...]]
     spreads: Mapping[ComputeUnit, Spread]
     switch_s: float
+    switch_Bps: float  # noqa: N815
     convert_Bps: float  # noqa: N815
     own: Mapping[tuple[str, ComputeUnit], OwnConstants] = field(default_factory=dict)
 
@@ -247,6 +250,7 @@ def calibration_of(table: Mapping[str, Any]) -> Calibration:
             for unit, values in table["spreads"].items()
         },
         switch_s=table["switch_s"],
+        switch_Bps=table["switch_Bps"],
         convert_Bps=table["convert_Bps"],
     )
 

@@ -44,6 +44,8 @@ _MATTERS = 0.1
 _UNCERTAIN_PLACEMENT = 0.4
 #: The least factor to either end of an interval where only other chips were measured, and where none was.
 _OTHER_CHIPS, _NO_CHIP = 1.7, 2.0
+#: Bytes of a number that changes the unit.
+_HALF = 2
 _BOUNDS: tuple[Bound, ...] = ("compute", "weights", "activations", "dispatch", "switches")
 
 
@@ -75,13 +77,12 @@ def estimate(
     table = KernelTable.of(kernels) if table is None else table
     steps = np.array([kernel.steps for kernel in kernels], dtype=np.float64)
     total, bounds, terms = _price(table, steps, where, device, known)
-    pairs = itertools.pairwise(zip(where, kernels, strict=True))
-    switches = sum(min(a.steps, b.steps) for (here, a), (there, b) in pairs if here != there)
+    switches, switches_s = _switch(table, steps, where, known)
     placement = _shares(total, where, [one.unit for one in terms])
     own = known.own.get((chip.id, _main_unit(placement)))
     slower = 1.0 if own is None else own.slower
     conversion_s = slower * converted_bytes / known.convert_Bps
-    switches_s = slower * switches * known.switch_s
+    switches_s *= slower
     seconds = sum(one.total_s for one in terms) + conversion_s + switches_s
     parts = _parts(terms, conversion_s, switches_s)
     unusual, elsewhere = _unusual(table, total, seconds), 1 - max(placement.values())
@@ -106,6 +107,21 @@ def estimate(
         kernel_unit=tuple(UNITS.index(unit) for unit in where),
         kernel_bound=tuple(bounds),
     )
+
+
+def _switch(
+    table: KernelTable, steps: Floats, where: Sequence[ComputeUnit], known: Calibration
+) -> tuple[int, float]:
+    """Returns the number of changes of the unit, and their seconds with the transfer of tensors."""
+    switches, seconds = 0, 0.0
+    for place, (here, there) in enumerate(itertools.pairwise(where)):
+        if here != there:
+            times = int(min(steps[place], steps[place + 1]))
+            moved = _HALF * min(float(table.outputs[place]), float(table.inputs[place + 1]))
+            rate = known.convert_Bps if CPU in {here, there} else known.switch_Bps
+            switches += times
+            seconds += times * (known.switch_s + moved / rate)
+    return switches, seconds
 
 
 def _parts(terms: Sequence[UnitTerms], conversion_s: float, switches_s: float) -> dict[Bound, float]:

@@ -1,0 +1,143 @@
+"""Compares published latencies of Macs with all compute units with estimates that follow our plan.
+
+The plan decides which unit runs each operation, so these estimates add its errors to those of the latency
+model. The constants of every unit come from a fit without the publication and without the family of networks.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.latency.dataset import Measurement, load_networks
+from benchmarks.latency.fit import fit
+from benchmarks.latency.priors import PRIORS
+from benchmarks.latency.validate import CONTRADICTED, choose
+from coremlscope.cost.latency.calibration import Calibration, FamilyConstants, Spread, load_calibration
+from coremlscope.cost.latency.recorded import estimate_recorded
+from coremlscope.devices import ComputeUnit, Device, all_chips
+from coremlscope.forecast.planner import record_prediction
+from coremlscope.formats import container
+from coremlscope.results.estimate import Estimate
+
+__all__ = ["MODELS", "PlannedEstimate", "estimate_planned", "render_planned"]
+
+MODELS = Path(__file__).parents[3] / "shared" / "knowledge" / "latency" / "models"
+#: The publication that the bandwidth between GPU and Neural Engine is from; it is held out with it.
+_OF_SWITCHES = "E. Zhang"
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedEstimate:
+    """A measurement with all units, and the estimates that follow our plan.
+
+    Attributes:
+        measurement: The measurement.
+        held: The estimate with constants from a fit without its publication and its family of networks.
+        seen: The estimate with constants from a fit to all measurements.
+    """
+
+    measurement: Measurement
+    held: Estimate
+    seen: Estimate
+
+    @property
+    def ratios(self) -> tuple[float, float]:
+        """The held-out and the other estimate, relative to the measurement."""
+        ms = self.measurement.ms
+        return self.held.latency.value * 1e3 / ms, self.seen.latency.value * 1e3 / ms
+
+    @property
+    def is_inside(self) -> bool:
+        """Whether the measurement is within the interval of the held-out estimate."""
+        found = self.held.latency
+        return found.low * 1e3 <= self.measurement.ms <= found.high * 1e3
+
+
+def estimate_planned(
+    measurements: Sequence[Measurement], spreads: Mapping[ComputeUnit, Spread]
+) -> list[PlannedEstimate]:
+    """Estimates the measurements of Macs with all units; empty without the models.
+
+    Left out are publications whose GPU was at the low clock of idleness, and contradicted rows.
+
+    Args:
+        measurements: All measurements.
+        spreads: The widths of the intervals.
+    """
+    if not MODELS.is_dir():
+        return []
+    return [
+        _estimate(m, tuple(measurements), spreads)
+        for m in measurements
+        if m.setting == "all" and all_chips()[m.chip].platform == "macOS" and _is_sound(m, measurements)
+    ]
+
+
+def _is_sound(measurement: Measurement, others: Sequence[Measurement]) -> bool:
+    idle = {(m.publication, m.chip) for m in others if m.ran_on == "idle"}
+    m = measurement
+    return (m.publication, m.chip) not in idle and (m.chip, m.network) not in CONTRADICTED
+
+
+def _estimate(
+    m: Measurement, measurements: tuple[Measurement, ...], spreads: Mapping[ComputeUnit, Spread]
+) -> PlannedEstimate:
+    device = Device(name=m.chip, chip=all_chips()[m.chip], os=m.release)
+    recorded = record_prediction(container.read(MODELS / f"{m.network}.mlpackage"), device, "all")
+    held, seen = (
+        estimate_recorded(recorded, device, "all", replace(_fitted(measurements, *left_out), spreads=spreads))
+        for left_out in ((m.publication, m.family), ("", ""))
+    )
+    return PlannedEstimate(m, held, seen)
+
+
+@functools.cache
+def _fitted(measurements: tuple[Measurement, ...], publication: str, kind: str) -> Calibration:
+    """Returns the constants of all units, fitted without a publication and a family of networks."""
+    known, networks = load_calibration(), load_networks()
+    families: dict[ComputeUnit, tuple[FamilyConstants, ...]] = {}
+    for unit, constants in known.families.items():
+        fitted = []
+        for family, one in zip(PRIORS[unit], constants, strict=True):
+            chosen = choose(measurements, unit, family)
+            seen = [m for m in chosen if m.publication != publication and m.family != kind]
+            fitted.append(replace(one, constants=fit(unit, family, seen, networks).parameters))
+        families[unit] = tuple(fitted)
+    if publication.startswith(_OF_SWITCHES):
+        known = replace(known, switch_Bps=known.convert_Bps)
+    return replace(known, families=families)
+
+
+def render_planned(found: Sequence[PlannedEstimate]) -> Iterator[str]:
+    """Yields the section of the page in Markdown."""
+    if not found:
+        return
+    yield from (
+        "",
+        "## All units of Macs",
+        "",
+        "Published latencies with all compute units, beside estimates that follow our plan, whose errors are"
+        " part of these. *In sample* are constants from a fit to all measurements. Left out are publications"
+        " whose GPU was at a low clock between predictions. The time of a change of the unit, 0.2 ms, is an"
+        " assumption; the bandwidth between GPU and Neural Engine, 4 GB/s, is from three transformers on an"
+        " M4 Pro (E. Zhang: 1.2, 4.4 and 7 GB/s), which are estimated here without it.",
+        "",
+        "| measurements | n | median | median in sample | within |",
+        "|---|---:|---:|---:|---:|",
+    )
+    groups = [("all", list(found))]
+    groups += [
+        (all_chips()[chip].name, [one for one in found if one.measurement.chip == chip])
+        for chip in sorted({one.measurement.chip for one in found})
+    ]
+    for name, group in groups:
+        held, seen = (
+            np.median(np.abs(np.array(r) - 1)) for r in zip(*(g.ratios for g in group), strict=True)
+        )
+        inside = np.mean([one.is_inside for one in group])
+        yield f"| {name} | {len(group)} | {held:.1%} | {seen:.1%} | {inside:.0%} |"
