@@ -174,7 +174,7 @@ function Trend(props: { entries: readonly Entry[] }) {
           </g>
         ))}
       </svg>
-      {said.length > 0 && <p class="changes">{said.join("; ")}</p>}
+      {said.length > 0 && <p class="time-changes">{said.join("; ")}</p>}
     </>
   );
 }
