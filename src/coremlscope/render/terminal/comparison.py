@@ -164,7 +164,7 @@ def _show_rows(screen: Screen, difference: Difference) -> None:
         return
     screen.heading("Largest differences", "operations that run as one are one row")
     columns = _columns(
-        Column("operations", style="cyan", most=max(16, (screen.width - 58) // 2)),
+        Column("operations", style="cyan", most=max(16, (screen.width - 58) // 2), least=14),
         Column("name", most=max(10, (screen.width - 58) // 2)),
     )
     screen.table(columns, [_row(row) for row in telling[:_LISTED_ROWS]])

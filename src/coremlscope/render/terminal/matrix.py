@@ -65,7 +65,7 @@ def render_matrix(
     for block in (*measured_blocks(profiles), *device_blocks(profiles)):
         screen.heading(block.title, block.remark)
         columns = [
-            Column(block.titles[0], style="cyan", most=max(14, width - 58), least=14),
+            Column(block.titles[0], style="cyan", most=max(22, width - 58), least=14),
             *(Column(name, is_number=bool(name)) for name in block.titles[1:]),
         ]
         screen.table(columns, block.rows)

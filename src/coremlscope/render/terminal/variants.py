@@ -71,7 +71,7 @@ def _show(screen: Screen, block: Block) -> None:
     columns = [
         Column(name, style="cyan", most=26)
         if place == 0
-        else Column(name, most=26)
+        else Column(name, most=26, rank=1)
         if name in _TEXT_COLUMNS
         else Column(name, is_number=True)
         for place, name in enumerate(block.titles)
