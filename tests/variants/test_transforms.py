@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from coremlscope.errors import UsageError
+from coremlscope.formats.sample import sample_model
 from coremlscope.ir import DType, EnumeratedShapes, Model
 from coremlscope.variants.transforms import default_transforms, parse_transform, why_not
 from tests.support import ir_models
@@ -69,6 +70,24 @@ def test_what_is_done_already_is_not_tried() -> None:
     assert "w8a8" not in [one.name for one in default_transforms(model, has_data=False)]
     assert "needs iOS 15 or later already" in why_not(parse_transform("ios15"), model)
     assert ("fp16" in names) == _computes_in(model, DType.FP32)
+
+
+def test_weights_of_fp16_programs_are_clustered_as_they_are() -> None:
+    model = sample_model(size=32, width=0.5, classes=10)
+    names = [one.name for one in default_transforms(model, has_data=False)]
+    assert "palettize-8" in names
+    assert not any(name.startswith("fp16+") for name in names)
+
+
+def test_large_float32_weights_are_made_fp16_before_they_are_clustered() -> None:
+    large, small = (
+        {one.name for one in default_transforms(ir_models.perceptron(units=units), has_data=False)}
+        for units in (128, 64)
+    )
+    assert large >= {"fp16+palettize-8", "fp16+palettize-4-group-16", "fp16+prune-50+palettize-4", "prune-50"}
+    assert small >= {"palettize-8", "palettize-4-group-16"}
+    assert not {"palettize-8", "palettize-4-group-16"} & large
+    assert not any(name.startswith("fp16+") for name in small)
 
 
 def _computes_in(model: Model, dtype: DType) -> bool:

@@ -10,7 +10,7 @@ from typing import Literal
 from coremlscope.advice import Remark, bind_subject, find_remarks
 from coremlscope.errors import CoremlscopeError, UsageError
 from coremlscope.features.names import nearest
-from coremlscope.ir import ArrayFeature, DType, ImageFeature, Model, Program
+from coremlscope.ir import ArrayFeature, DType, ImageFeature, Model, Program, TensorType
 
 __all__ = [
     "Step",
@@ -40,6 +40,8 @@ StepKind = Literal[
 _JOIN = "+"
 _BITS = (8, 6, 4, 3, 2, 1)
 _LARGEST_GROUP = 4096
+#: Elements of weights that coremltools clusters by itself where they are fp16.
+_LARGE = 10_000
 _TARGETS = (15, 16, 17, 18, 26)
 #: The names that the help and errors list.
 _EXAMPLES = (
@@ -215,12 +217,24 @@ _PROGRAM = (
 def default_transforms(model: Model, *, has_data: bool) -> tuple[Transform, ...]:
     """Returns the transforms that suit a model.
 
+    Large float32 weights are made fp16 before they are clustered: coremltools clusters fp16 weights by
+    an exact algorithm, others with scikit-learn, which takes ten times as long for 256 values.
+
     Args:
         model: The model.
         has_data: Whether real inputs are given: quantised activations need them.
     """
-    known = tuple(parse_transform(name) for name in _PROGRAM)
-    return tuple(one for one in known if not why_not(one, model) and (has_data or not one.has("activations")))
+    program = model.content
+    is_float32 = isinstance(program, Program) and not program.is_network and _has_fp32_weights(program)
+    is_float32 = is_float32 and not why_not(parse_transform("fp16"), model)
+    found = []
+    for name in _PROGRAM:
+        one = parse_transform(name)
+        if is_float32 and one.has("palettize"):
+            one = parse_transform(f"fp16{_JOIN}{name}")
+        if not why_not(one, model) and (has_data or not one.has("activations")):
+            found.append(one)
+    return tuple(found)
 
 
 def why_not(transform: Transform, model: Model) -> str:
@@ -283,6 +297,20 @@ def _computes_in_fp32(program: Program) -> bool:
         for value in op.outputs
     ]
     return DType.FP32 in types
+
+
+def _has_fp32_weights(program: Program) -> bool:
+    """Returns whether weights that coremltools clusters are float32."""
+    types = (
+        op.constant.type
+        for function in program.functions.values()
+        for op in function.graph.walk()
+        if op.constant is not None
+    )
+    return any(
+        isinstance(type_, TensorType) and type_.dtype is DType.FP32 and (type_.elements or 0) >= _LARGE
+        for type_ in types
+    )
 
 
 def _has_fp32_edges(model: Model) -> bool:

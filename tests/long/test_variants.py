@@ -1,0 +1,130 @@
+"""Variants of MobileNetV2 beside those of direct calls of coremltools, which predicts through the drop-in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import coremltools as ct
+import coremltools.optimize.coreml as cto
+import numpy as np
+import pytest
+from coremltools.models.utils import _apply_graph_pass
+from PIL import Image
+
+import coremlscope
+from coremlscope.formats import container
+from coremlscope.formats.sample import write_sample
+from coremlscope.results.variants import Variant
+from coremlscope.variants.study import what_if
+
+#: The version of the specification of iOS 18.
+_IOS_18 = 9
+_WEIGHTS = "Data/com.apple.CoreML/weights/weight.bin"
+
+Model = Any
+
+
+def _palettized(bits: int) -> Callable[[Model], Model]:
+    # Without scikit-learn coremltools clusters weights of at least 10,000 elements.
+    config = cto.OpPalettizerConfig(nbits=bits, mode="kmeans", weight_threshold=10_000)
+    return lambda model: cto.palettize_weights(model, cto.OptimizationConfig(global_config=config))
+
+
+def _quantized(joint: bool = False, **options: Any) -> Callable[[Model], Model]:
+    config = cto.OpLinearQuantizerConfig(mode="linear_symmetric", **options)
+    return lambda model: cto.linear_quantize_weights(
+        model, cto.OptimizationConfig(global_config=config), joint_compression=joint
+    )
+
+
+def _pruned(share: float) -> Callable[[Model], Model]:
+    config = cto.OpMagnitudePrunerConfig(target_sparsity=share)
+    return lambda model: cto.prune_weights(model, cto.OptimizationConfig(global_config=config))
+
+
+def _raised(model: Model) -> Model:
+    return _apply_graph_pass(model, [], spec_version=_IOS_18, skip_model_load=True)
+
+
+DIRECT: Mapping[str, Callable[[Model], Model]] = {
+    "palettize-8": _palettized(8),
+    "palettize-6": _palettized(6),
+    "palettize-4": _palettized(4),
+    "palettize-2": _palettized(2),
+    "palettize-1": _palettized(1),
+    "int8": _quantized(dtype="int8", granularity="per_channel"),
+    "int8-tensor": _quantized(dtype="int8", granularity="per_tensor"),
+    "int4": lambda model: _quantized(dtype="int4", granularity="per_channel")(_raised(model)),
+    "int4-block-32": lambda model: _quantized(dtype="int4", granularity="per_block", block_size=32)(
+        _raised(model)
+    ),
+    "prune-50": _pruned(0.5),
+    "prune-75": _pruned(0.75),
+    "prune-50+int8": lambda model: _quantized(joint=True, dtype="int8", granularity="per_channel")(
+        _pruned(0.5)(_raised(model))
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """MobileNetV2 at its full size."""
+    path = tmp_path_factory.mktemp("variants") / "mobilenet.mlpackage"
+    write_sample(path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def images() -> list[dict[str, Any]]:
+    random = np.random.default_rng(7)
+    pixels = random.integers(0, 256, (2, 224, 224, 3), dtype=np.uint8)
+    return [{"image": Image.fromarray(one)} for one in pixels]
+
+
+@pytest.fixture(scope="module")
+def variants(model: Path, images: list[dict[str, Any]]) -> dict[str, Variant]:
+    report = what_if(model, transforms=tuple(DIRECT), inputs=images, has_cache=False)
+    return {one.name: one for one in report.variants}
+
+
+@pytest.fixture(scope="module")
+def dropin() -> Iterator[None]:
+    coremlscope.install()
+    yield
+    coremlscope.uninstall()
+
+
+def _probabilities(path: Path, images: list[dict[str, Any]]) -> np.ndarray:
+    """The probabilities of all classes in a row for each image, predicted through coremltools."""
+    loaded = ct.models.MLModel(str(path), compute_units=ct.ComputeUnit.CPU_ONLY)
+    found = [loaded.predict(image) for image in images]
+    (name,) = (name for name, value in found[0].items() if isinstance(value, dict))
+    labels = sorted(found[0][name], key=str)
+    return np.array([[one[name][label] for label in labels] for one in found], np.float64)
+
+
+@pytest.mark.usefixtures("dropin")
+@pytest.mark.filterwarnings("ignore:overflow encountered in cast:RuntimeWarning")  # of coremltools' pruning
+@pytest.mark.parametrize("name", DIRECT)
+def test_sizes_and_differences_are_those_of_coremltools(
+    name: str, variants: dict[str, Variant], model: Path, images: list[dict[str, Any]], tmp_path: Path
+) -> None:
+    found, path = variants[name], tmp_path / "direct.mlpackage"
+    assert not found.failure
+    DIRECT[name](ct.models.MLModel(str(model), skip_model_load=True)).save(str(path))
+    assert found.weights_bytes is not None
+    # Headers and alignment are those of the file.
+    stored = (path / _WEIGHTS).stat().st_size
+    assert 0 <= stored - found.weights_bytes <= 0.01 * stored
+    assert found.size_bytes == pytest.approx(container.read(path).size_bytes, abs=400)  # ids in the manifest
+
+    original, other = _probabilities(model, images), _probabilities(path, images)
+    assert found.difference is not None
+    (measured,) = (one for one in found.difference.outputs if one.max_abs is not None)
+    assert measured.max_abs == pytest.approx(np.abs(original - other).max(), rel=1e-3)
+    snr = 10 * np.log10(np.square(original).sum() / np.square(original - other).sum())
+    assert measured.snr_db == pytest.approx(snr, abs=0.01)
+    same = (original.argmax(axis=1) == other.argmax(axis=1)).mean()
+    assert measured.top1 == pytest.approx(same)
