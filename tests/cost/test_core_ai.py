@@ -54,6 +54,17 @@ def test_units_and_crossings() -> None:
     assert (found.basis, found.load) == ("extrapolated", None)
 
 
+def test_crossings_hold_the_launch_of_the_other_unit() -> None:
+    plain = _estimate()
+    gpu = dataclasses.replace(plain.terms[1], launch_s=1e-3)
+    launching = dataclasses.replace(
+        plain, terms=(plain.terms[0], gpu), parts={**plain.parts, "dispatch": 2e-3}
+    )
+    crossed, alone = adapt(launching, 1, _FACTORS), adapt(launching, 0, _FACTORS)
+    assert crossed.latency.value == pytest.approx(adapt(plain, 1, _FACTORS).latency.value)
+    assert alone.latency.value == pytest.approx(adapt(plain, 0, _FACTORS).latency.value + 2e-3)
+
+
 def test_intervals_are_never_narrower_than_those_of_core_ml() -> None:
     wide = dataclasses.replace(_estimate(), latency=Figure(6.4e-3, 0.64e-3, 64e-3, "estimated"))
     found = adapt(wide, 0, _FACTORS)

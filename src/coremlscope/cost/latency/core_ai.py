@@ -63,7 +63,9 @@ def adapt(
     """
     known = factors or load_factors()
     main = max(found.placement, key=lambda unit: found.placement[unit])
-    terms = tuple(_scaled(one, known[one.unit].factor) for one in found.terms)
+    # The price of crossings holds the launch of the unit on the other side.
+    launched = {main} if crossings else set(found.placement)
+    terms = tuple(_scaled(one, known[one.unit].factor, one.unit in launched) for one in found.terms)
     conversion_s = found.parts["dispatch"] - sum(one.operations_s + one.launch_s for one in found.terms)
     conversion_s = max(conversion_s, 0.0) * known[main].factor
     least, usual, most = (crossings * seconds for seconds in CROSSING_S)
@@ -99,12 +101,12 @@ def _note(factor: CoreAIFactor) -> str:
     )
 
 
-def _scaled(terms: UnitTerms, factor: float) -> UnitTerms:
+def _scaled(terms: UnitTerms, factor: float, is_launched: bool) -> UnitTerms:
     return UnitTerms(
         unit=terms.unit,
         compute_s=terms.compute_s * factor,
         weights_s=terms.weights_s * factor,
         activations_s=terms.activations_s * factor,
         operations_s=terms.operations_s * factor,
-        launch_s=terms.launch_s * factor,
+        launch_s=terms.launch_s * factor if is_launched else 0.0,
     )
