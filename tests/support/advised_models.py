@@ -235,6 +235,18 @@ def _program(dtype: ir.DType) -> ir.Model:
     return b.model(y)
 
 
+def _recurrent() -> ir.Model:
+    """An LSTM in float32 between casts, as coremltools writes it."""
+    b = Builder({"x": (F16, (16, 1, 64))})
+    y = b.op("cast", "wide", (16, 1, 64), F32, x=b.op("relu", "r", (16, 1, 64), x=b["x"]), dtype="fp32")
+    given = {"initial_h": np.zeros((1, 64), np.float32), "initial_c": np.zeros((1, 64), np.float32)}
+    weights = {name: weight(256, 64, dtype=F32) for name in ("weight_ih", "weight_hh")}
+    results = [("lstm", (1, 1, 64)), ("h", (1, 64)), ("c", (1, 64))]
+    y = b.ops_of("lstm", results, F32, x=y, direction="forward", output_sequence=False, **given, **weights)[0]
+    y = b.op("cast", "narrow", (1, 1, 64), x=y, dtype="fp16")
+    return b.model(b.op("relu", "r2", (1, 1, 64), x=y))
+
+
 def half_between_casts() -> ir.Model:
     """The program of float32 with its convolutions in float16 between two casts."""
     b = Builder({"x": (F32, _MAP)})
@@ -350,7 +362,7 @@ MODELS: dict[str, tuple[list[ir.Model], list[ir.Model]]] = {
     "redundant-reshapes": ([_undone_reshape(), _reshapes(doubled=True)], [_reshapes(doubled=False)]),
     "redundant-casts": ([_casts(lossless=True)], [_casts(lossless=False)]),
     "redundant-concats": ([_concats(nested=True), _undone_split()], [_concats(nested=False)]),
-    "fp32-islands": ([_precision(island=True)], [_precision(island=False), _program(F32)]),
+    "fp32-islands": ([_precision(island=True)], [_precision(island=False), _program(F32), _recurrent()]),
     "fp32-program": ([_program(F32)], [_program(F16), _precision(island=True)]),
     "integer-indices": ([_indices(computed=True)], [_indices(computed=False)]),
     "image-as-array": ([_image(as_array=True)], [_image(as_array=False), _spectrogram()]),

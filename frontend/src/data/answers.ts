@@ -3,7 +3,8 @@ import { duration, plural } from "../format";
 import type { Placement } from "./placement";
 import { kernelLabel } from "./profile";
 import type { Row, Rows } from "./rows";
-import type { ComputeUnit, Confidence, Estimate, Group, Kernel, Measurement, OpTable, Origin, WhatIf } from "./schema";
+import { savingOn } from "./savings";
+import type { ComputeUnit, Confidence, Estimate, Finding, Group, Kernel, Measurement, OpTable, Origin, WhatIf } from "./schema";
 import { ALLOWED } from "./words";
 
 /** What limits a figure, shown on its card. */
@@ -172,18 +173,38 @@ export interface Change {
 const CHANGES = 3;
 
 /** The changes that save most, then advice whose saving is not known. */
-export function changes(placement: Placement, rows: Rows): Change[] {
+export function changes(placement: Placement, rows: Rows, findings: readonly Finding[] = []): Change[] {
   const idOf = new Map(rows.all.filter((row) => row.column >= 0).map((row) => [row.column, row.id]));
   const saving = placement.setting.what_ifs
     .filter((one) => one.hypothesis === "without" && (one.saved_s ? one.saved_s.value : one.saved_ms) > 0)
-    .map((one): Change => {
+    .map((one): Ranked => {
       const ids = one.ops.map((column) => idOf.get(column)).filter((id) => id !== undefined);
-      return { ...wording(one.fix, one.reason), ...savingOf(one), confidence: one.confidence, ids };
+      return { seconds: secondsOf(one), change: { ...wording(one.fix, one.reason), ...savingOf(one), confidence: one.confidence, ids } };
     });
-  return [...saving, ...advised(placement, rows)].slice(0, CHANGES);
+  const ranked = [...saving, ...mended(placement, findings)].sort((a, b) => b.seconds - a.seconds);
+  return [...ranked.map((one) => one.change), ...advised(placement, rows)].slice(0, CHANGES);
 }
 
-function savingOf({ saved_s: figure, saved_ms: planned }: WhatIf): Pick<Change, "saving" | "origin"> {
+interface Ranked {
+  seconds: number;
+  change: Change;
+}
+
+/** What findings on the model suggest, with their savings on the device of a plan. */
+function mended(placement: Placement, findings: readonly Finding[]): Ranked[] {
+  return findings.flatMap((one) => {
+    const saving = savingOn(one, placement);
+    if (!saving || !one.confidence) return [];
+    const { text, hint, confidence, ops } = one;
+    return [{ seconds: secondsOf(saving), change: { ...wording(hint, text), ...savingOf(saving), confidence, ids: [...ops] } }];
+  });
+}
+
+type Saved = Pick<WhatIf, "saved_s" | "saved_ms">;
+
+const secondsOf = ({ saved_s: figure, saved_ms: planned }: Saved): number => figure?.value ?? planned / 1e3;
+
+function savingOf({ saved_s: figure, saved_ms: planned }: Saved): Pick<Change, "saving" | "origin"> {
   if (!figure) return { saving: `saves ${duration(planned / 1e3)}`, origin: "planned" };
   return { saving: `saves ${duration(figure.value)} (${duration(figure.low)} – ${duration(figure.high)})`, origin: "estimated" };
 }

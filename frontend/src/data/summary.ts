@@ -2,7 +2,7 @@
 import { duration, fileName, share } from "../format";
 import { changes, spending, unitSeconds } from "./answers";
 import type { Placement } from "./placement";
-import { measurementName, type Target, targetName } from "./profile";
+import { measurementName, type Remark, type Target, targetName } from "./profile";
 import type { Rows } from "./rows";
 import type { Estimate, Group, Kernel, Measurement, ModelSummary, OpTable } from "./schema";
 import { plannedColumns, unitShares } from "./totals";
@@ -20,6 +20,7 @@ export interface Summarized {
   target: Target | null;
   setting: keyof typeof SETTING_NAMES;
   measurements: readonly Measurement[];
+  remarks: readonly Remark[];
 }
 
 /** The answers of the first screen as Markdown, each with the origin of its numbers. */
@@ -78,8 +79,9 @@ function dearest(report: Summarized): string {
   return [`| most expensive | operations | ${found.origin} | share |`, "|---|---|---:|---:|", ...rows].join("\n");
 }
 
-function advice({ placement, rows }: Summarized): string {
-  const found = placement ? changes(placement, rows) : [];
+function advice({ placement, rows, remarks }: Summarized): string {
+  const findings = remarks.map((one) => one.finding);
+  const found = placement ? changes(placement, rows, findings) : [];
   if (found.length === 0) return "";
   return `Changes worth making:\n\n${list(found.map((one) => `${text(one.text)}${one.saving && ` (${one.saving}, ${one.origin})`}`))}`;
 }

@@ -1,5 +1,7 @@
 import { useMemo, useState } from "preact/hooks";
 import type { Remark } from "../data/profile";
+import { counts, findingFacts } from "../data/savings";
+import type { Finding } from "../data/schema";
 import { type Obstacle, obstacles } from "../data/totals";
 import { SETTING_NAMES, SEVERITY_WORDS, UNIT_NAMES } from "../data/words";
 import { duration, plural } from "../format";
@@ -12,7 +14,9 @@ const LISTED = 6;
 
 /** Findings, and the reasons that keep operations from faster units with the plan as it would be without them. */
 export function Findings() {
-  const { remarks, measurements, placement, estimate, rows } = useReport();
+  const { remarks: every, measurements, placement, estimate, rows } = useReport();
+  const remarks = useMemo(() => every.filter(({ finding }) => counts(finding, placement)), [every, placement]);
+  const facts = (finding: Finding) => findingFacts(finding, placement);
   const notes = [...(placement?.plan.notes ?? []), ...(estimate?.notes ?? [])];
   const found = useMemo(() => (placement ? obstacles(placement, rows) : []), [placement, rows]);
   const [isOpen, open] = useState(false);
@@ -20,7 +24,7 @@ export function Findings() {
     <Section
       id="findings"
       title="Findings"
-      actions={<CopyButton label="Copy the findings as text" text={() => toText(remarks, notes, found)} />}
+      actions={<CopyButton label="Copy the findings as text" text={() => toText(remarks, notes, found, facts)} />}
     >
       {remarks.length > 0 && (
         <ul class="findings">
@@ -31,6 +35,7 @@ export function Findings() {
                 {finding.text}
                 {on && measurements.length > 1 && <span class="faint"> ({on})</span>}
                 {finding.hint && <div class="fix">→ {finding.hint}</div>}
+                {facts(finding) && <div class="dim">{facts(finding)}</div>}
                 <Operations ids={finding.ops} />
               </div>
             </li>
@@ -116,8 +121,10 @@ function Operations(props: { ids: string[] }) {
   );
 }
 
-function toText(remarks: readonly Remark[], notes: readonly string[], found: Obstacle[]): string {
-  const first = remarks.map(({ finding: one }) => `${one.severity}: ${one.text}${one.hint ? ` → ${one.hint}` : ""}`);
+function toText(remarks: readonly Remark[], notes: readonly string[], found: Obstacle[], facts: (of: Finding) => string): string {
+  const first = remarks.map(({ finding: one }) =>
+    [`${one.severity}: ${one.text}`, one.hint && `→ ${one.hint}`, facts(one)].filter(Boolean).join(" "),
+  );
   const second = found.map(
     (one) =>
       `${UNIT_NAMES[one.reason.unit]}: ${one.reason.text}${one.effect ? `; ${one.effect}` : ""}${one.reason.fix ? ` → ${one.reason.fix}` : ""} (${plural(one.ids.length, "operation")}, planned ${duration(one.costMs / 1e3)})`,

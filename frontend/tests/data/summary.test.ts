@@ -21,6 +21,7 @@ function report(changes: Partial<Summarized> = {}): Summarized {
     target: targetsOf({ plans: [made], estimates: [found] })[0] ?? null,
     setting: "all",
     measurements: [],
+    remarks: [],
     ...changes,
   };
 }

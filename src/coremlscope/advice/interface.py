@@ -274,7 +274,7 @@ RULES: tuple[AdviceRule, ...] = (
         " as an array of floats. The app has to convert every pixel, and the array has three times the bytes"
         " of the image, which Core ML converts once more.",
         find=_array_images,
-        fix="declare it as an image: ct.ImageType(name=…, shape=…, scale=…, bias=…)",
+        fix="declare the picture as an image: ct.ImageType(name=…, shape=…, scale=…, bias=…)",
         source="apple/coremltools: guide to image inputs",
         confidence="documented",
     ),
@@ -285,7 +285,8 @@ RULES: tuple[AdviceRule, ...] = (
         " channels, channels first. Scale and bias of an image are operations of an ML Program in either"
         " case.",
         find=_picture_preparation,
-        fix="declare the input as an image in the wanted order: ct.ImageType(color_layout=…), channels first",
+        fix="declare the picture as an image, channels first, in the wanted order:"
+        " ct.ImageType(color_layout=…)",
         source="apple/coremltools: guide to image inputs",
         confidence="documented",
     ),
@@ -305,7 +306,7 @@ RULES: tuple[AdviceRule, ...] = (
         doc="Operations whose results neither an output nor another operation needs. Core ML may remove them"
         " when it compiles a model; its plans list and price them.",
         find=_unused_operations,
-        fix="convert the model again, or use the coremltools pass dead_code_elimination",
+        fix="remove unused operations, for instance by coremltools' pass dead_code_elimination",
         source="apple/coremltools: graph pass dead_code_elimination",
         confidence="static analysis",
         transform="tidy",
@@ -314,7 +315,7 @@ RULES: tuple[AdviceRule, ...] = (
         id="needless-outputs",
         doc="Outputs that are constants, inputs passed through, or other outputs under a second name.",
         find=_needless_outputs,
-        fix="leave them out when converting",
+        fix="leave out outputs that repeat others",
         source="the dataflow of the program",
         confidence="static analysis",
         transform="without-needless-outputs",

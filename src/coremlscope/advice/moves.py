@@ -230,7 +230,7 @@ RULES: tuple[AdviceRule, ...] = (
         doc="Transposes one after the other, without an operation between them: at most one is needed, and"
         " none where together they restore the order. Each of them reads and writes all elements.",
         find=_transposes,
-        fix="remove them, or use the coremltools passes merge_consecutive_transposes and reduce_transposes",
+        fix="remove needless transposes, for instance by coremltools' pass merge_consecutive_transposes",
         source=f"{_PASSES} merge_consecutive_transposes and reduce_transposes",
         confidence="documented",
         transform="tidy",
@@ -240,7 +240,7 @@ RULES: tuple[AdviceRule, ...] = (
         doc="Reshapes, flattenings, and insertions and removals of axes of one element, one after the other"
         " or without any effect: at most the last one is needed.",
         find=_reshapes,
-        fix="reshape once, or use the coremltools pass merge_consecutive_reshapes",
+        fix="reshape once, for instance by coremltools' pass merge_consecutive_reshapes",
         source=f"{_PASSES} merge_consecutive_reshapes and noop_elimination",
         confidence="documented",
         transform="tidy",
@@ -250,7 +250,7 @@ RULES: tuple[AdviceRule, ...] = (
         doc="Casts to the type that the value has, and casts to a wider type whose result is cast again at"
         " once. A cast that loses digits is not redundant: it changes the result.",
         find=_casts,
-        fix="remove them, or use the coremltools pass cast_optimization",
+        fix="remove casts that cancel out, for instance by coremltools' pass cast_optimization",
         source=f"{_PASSES} cast_optimization",
         confidence="documented",
         transform="tidy",
@@ -260,7 +260,7 @@ RULES: tuple[AdviceRule, ...] = (
         doc="A concat of one value, of all parts of one split in their order, or whose result only another"
         " concat along the same axis reads: each copies its inputs for nothing.",
         find=_concats,
-        fix="join all parts at once",
+        fix="join all parts by one concat",
         source="the definition of concat: a copy of all its inputs",
         confidence="static analysis",
     ),

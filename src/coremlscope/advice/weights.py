@@ -132,7 +132,7 @@ RULES: tuple[AdviceRule, ...] = (
         doc="Weights in the file that have the content of another one, for instance of layers that share"
         " their weights.",
         find=_repeated,
-        fix="share them when converting, or use the coremltools pass const_deduplication",
+        fix="store equal weights once, for instance by coremltools' pass const_deduplication",
         source="apple/coremltools: graph pass const_deduplication",
         confidence="static analysis",
         transform="tidy",
@@ -143,7 +143,7 @@ RULES: tuple[AdviceRule, ...] = (
         " each element is the same weight in fewer bytes, which the Neural Engine reads packed. Training with"
         " quantization leaves such weights, as does a conversion that unpacked them.",
         find=_few_values,
-        fix="palettize them with mode='unique' (coremltools.optimize.coreml), which changes no value",
+        fix="palettize weights of few values with mode='unique', which changes none of them",
         source="apple/coremltools: guide to compression",
         confidence="static analysis",
         transform="palettize-unique",

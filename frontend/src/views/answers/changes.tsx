@@ -7,8 +7,18 @@ import { Card } from "./card";
 
 /** The first changes that are worth making. */
 export function Changes() {
-  const { placement, rows } = useReport();
-  const found = useMemo(() => (placement ? changes(placement, rows) : []), [placement, rows]);
+  const { placement, rows, remarks } = useReport();
+  const found = useMemo(
+    () =>
+      placement
+        ? changes(
+            placement,
+            rows,
+            remarks.map((one) => one.finding),
+          )
+        : [],
+    [placement, rows, remarks],
+  );
   return (
     <Card id="changes" question="What should I change?">
       {found.length > 0 ? (
@@ -20,7 +30,7 @@ export function Changes() {
       ) : (
         <p class="answer-text">
           {placement
-            ? "No change of placement is known to save time on this device with this setting."
+            ? "No change is known to save time on this device with this setting."
             : "Advice follows from a plan for a device; there is none here."}
         </p>
       )}
@@ -50,10 +60,16 @@ function ChangeItem(props: { change: Change }) {
           <span>saving not known</span>
         )}
         <span class="faint">
-          <span class="roomy"> known by: {change.confidence};</span>{" "}
-          <button type="button" class="link" onClick={() => showOp(change.ids[0] ?? "")}>
-            {plural(change.ids.length, "operation")}
-          </button>
+          <span class="roomy">
+            {" "}
+            known by: {change.confidence}
+            {change.ids.length > 0 && ";"}
+          </span>{" "}
+          {change.ids.length > 0 && (
+            <button type="button" class="link" onClick={() => showOp(change.ids[0] ?? "")}>
+              {plural(change.ids.length, "operation")}
+            </button>
+          )}
         </span>
       </div>
     </li>

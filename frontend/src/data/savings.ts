@@ -1,0 +1,40 @@
+/** What a model costs less without what a finding is about, on the chosen device. */
+import { bytes, duration } from "../format";
+import type { Placement } from "./placement";
+import type { Figure, Finding, Saving } from "./schema";
+
+/** The saving on the device and setting of a plan; undefined where it saves nothing there. */
+export const savingOn = (finding: Finding, placement: Placement | null): Saving | undefined =>
+  finding.savings.find(
+    (one) => one.device === placement?.plan.device && one.os === placement.plan.os && one.compute_units === placement.name,
+  );
+
+/** Findings on the model count where they save time or space; all others always do. */
+export const counts = (finding: Finding, placement: Placement | null): boolean =>
+  !placement || finding.confidence === "" || finding.saved_bytes > 0 || savingOn(finding, placement) !== undefined;
+
+/** `planned 36.4 µs less (1.00 ms → 0.96 ms), estimated 10.0 µs less (5.70 µs to 13.5 µs)`, as in `results/what_if.py`. */
+export function savingText(saving: Saving): string {
+  const [before, after] = [saving.planned_ms + saving.saved_ms, saving.planned_ms].map((ms) => duration(ms / 1e3));
+  const much = `planned ${duration(Math.abs(saving.saved_ms) / 1e3)} ${saving.saved_ms > 0 ? "less" : "more"}`;
+  const planned = duration(Math.abs(saving.saved_ms) / 1e3) === "0 ns" ? "planned at the same cost" : much;
+  const whole = planned === much && before !== after ? `${planned} (${before} → ${after})` : planned;
+  return saving.saved_s ? `${whole}, ${estimated(saving.saved_s)}` : whole;
+}
+
+function estimated({ value, low, high }: Figure): string {
+  if (low < 0 && high > 0) return `estimated without a clear difference (${duration(-low)} more to ${duration(high)} less)`;
+  return `estimated ${duration(value)} less (${duration(low)} to ${duration(high)})`;
+}
+
+/** How a finding is known, what it saves, and what applies it: one line below its text. */
+export function findingFacts(finding: Finding, placement: Placement | null): string {
+  const saving = savingOn(finding, placement);
+  const parts = [
+    saving && `Without that ${savingText(saving)}.`,
+    finding.saved_bytes > 0 && `Files smaller by ${bytes(finding.saved_bytes)}.`,
+    finding.transform && `what-if --try ${finding.transform} applies it.`,
+    finding.confidence && `Known by: ${finding.confidence}.`,
+  ];
+  return parts.filter(Boolean).join(" ");
+}
