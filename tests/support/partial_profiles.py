@@ -226,20 +226,25 @@ def _finding() -> Finding:
     )
 
 
+def _every_setting() -> Settings:
+    """Settings that differ from the defaults."""
+    return Settings(
+        compute_units="cpu_only",
+        function="main",
+        warmups=3,
+        seed=7,
+        shapes={"image": (1, 3, 32, 32)},
+        inputs=("image",),
+        random_weights=True,
+        precision="fp16",
+    )
+
+
 def _every_field() -> Profile:
     """A measurement of a pipeline in half precision, with every field that may be absent."""
     measured = dataclasses.replace(
         small_measurement(),
-        settings=Settings(
-            compute_units="cpu_only",
-            function="main",
-            warmups=3,
-            seed=7,
-            shapes={"image": (1, 3, 32, 32)},
-            inputs=("image",),
-            random_weights=True,
-            precision="fp16",
-        ),
+        settings=_every_setting(),
         stages=(
             StageTiming(name="model0", kind="mlProgram", run_s=0.001, convert_s=0.0001, operations_s=0.0009),
             StageTiming(name="model1", kind="visionFeaturePrint", absent="it is part of the system"),
