@@ -182,6 +182,7 @@ export function plan(columns: number, changes: Partial<Plan> = {}): Plan {
     cost_ms: { ane: filled(1), mps: filled(2), bnns: filled(4) },
     cost_basis: {},
     bases: [],
+    transitions: null,
     origin: "planned",
     reasons: [],
     why: none,

@@ -72,7 +72,13 @@ def small_plan(*, every: bool = False) -> Profile:
     placed = place(graph, verdicts, _prices, _TRANSITION_COSTS, settings)
     table = _table(placed)
     plan = tabulate(
-        table, find_device("m1", "15"), {"main": placed}, settings, "M1, macOS 14.5", ("a remark",)
+        table,
+        find_device("m1", "15"),
+        {"main": placed},
+        settings,
+        "M1, macOS 14.5",
+        ("a remark",),
+        _TRANSITION_COSTS,
     )
     main = FunctionSummary(name="main", inputs=(), outputs=(), ops=dict.fromkeys(kinds, 1))
     model = ModelSummary(path="folder/net.mlpackage", kind="mlProgram", functions=(main,))

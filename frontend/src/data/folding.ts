@@ -1,3 +1,4 @@
+import { modulePaths } from "./modules";
 import type { Row } from "./rows";
 
 /** Operations that the graph can show as one part: a scope of the author's names, or a repeated block. */
@@ -13,18 +14,27 @@ export type Part = Fold | Row;
 
 export const isFold = (part: Part): part is Fold => "parts" in part;
 
+/** Whether a fold is only a piece of a long list. */
+export const isPiece = (fold: Fold): boolean => /(^|:)piece@[^:]*$/.test(fold.id);
+
 /** The longest repeated block searched for, and the fewest operations in a fold. */
 const [LONGEST, FEWEST] = [160, 3];
 /** Lists of more parts than this are also searched for repeated blocks, and then cut into pieces of about so many. */
-const [MANY, PIECE] = [40, 16];
+const [MANY, PIECE] = [24, 12];
+/** The part of operations outside folds below which shorter lists are cut as well. */
+const LOOSE = 0.2;
 
 /**
- * Folds a list of operations by the scopes of their names, by repeated blocks of types, and else into pieces, so that no list has
+ * Folds a list of operations by modules, by repeated blocks of types, and else into pieces, so that no list has
  * many parts. Blocks and pieces begin where few values cross: between the layers of a network.
  */
-export function fold(rows: readonly Row[], inputsOf: (row: Row) => Row[] = () => []): Part[] {
-  const scoped = rows.filter((row) => scopes(row).length > 1).length;
-  const parts = scoped > rows.length * 0.6 ? byScope(rows, 0, "") : rows;
+export function fold(
+  rows: readonly Row[],
+  inputsOf: (row: Row) => Row[] = () => [],
+  modules: ReadonlyMap<Row, readonly string[]> = modulePaths(rows, () => []),
+): Part[] {
+  const scopes = (row: Row): string[] => [...(modules.get(row) ?? []), row.id];
+  const parts = rows.some((row) => modules.get(row)?.length) ? byScope(rows, 0, "", scopes) : rows;
   return short(parts, "", crossings(rows, inputsOf));
 }
 
@@ -48,9 +58,12 @@ function crossings(rows: readonly Row[], inputsOf: (row: Row) => Row[]): Crossin
 /** Shortens a list, and the lists in it, by folding. */
 function short(parts: readonly Part[], path: string, crossing: Crossings): Part[] {
   const inner = parts.map((part) => (isFold(part) ? { ...part, parts: short(part.parts, `${part.id}:`, crossing) } : part));
-  if (inner.length <= MANY) return inner;
+  // Where folds hold most operations, the others do not take the space.
+  const loose = inner.filter((part) => !isFold(part)).length;
+  const most = loose < rowsOf(inner).length * LOOSE ? PIECE : MANY;
+  if (inner.length <= most) return inner;
   const repeated = byRepetition(inner, path, crossing);
-  return repeated.length > MANY ? inPieces(repeated, path, crossing) : repeated;
+  return repeated.length > most ? inPieces(repeated, path, crossing) : repeated;
 }
 
 /** Every fold, the outer ones first. */
@@ -58,10 +71,8 @@ export function folds(parts: readonly Part[]): Fold[] {
   return parts.filter(isFold).flatMap((part) => [part, ...folds(part.parts)]);
 }
 
-const scopes = (row: Row): string[] => (row.layer || row.name).split(/[/.]/).filter(Boolean);
-
 /** Folds neighbours with the same scope. */
-function byScope(rows: readonly Row[], depth: number, path: string): Part[] {
+function byScope(rows: readonly Row[], depth: number, path: string, scopes: (row: Row) => string[]): Part[] {
   const parts: Part[] = [];
   for (let start = 0; start < rows.length; ) {
     const first = rows[start];
@@ -72,7 +83,7 @@ function byScope(rows: readonly Row[], depth: number, path: string): Part[] {
     const run = rows.slice(start, end);
     const isScope = scope !== undefined && run.every((row) => scopes(row).length > depth + 1);
     if (isScope && run.length >= FEWEST) {
-      const inner = byScope(run, depth + 1, `${path}/${scope}`);
+      const inner = byScope(run, depth + 1, `${path}/${scope}`, scopes);
       const only = inner.length === 1 ? inner[0] : undefined;
       // A scope that contains only another scope is merged with it.
       if (only && isFold(only)) parts.push({ ...only, title: `${scope}/${only.title}` });

@@ -1,16 +1,23 @@
+import { isFold, isPiece, type Part } from "./folding";
 import type { Placement } from "./placement";
 import { kernelLabel } from "./profile";
 import type { Row } from "./rows";
-import type { ComputeUnit, Estimate, Group, Kernel, OpTable, Origin } from "./schema";
+import type { ComputeUnit, Estimate, Group, Kernel, OpTable, Origin, Plan } from "./schema";
 import { UNIT_NAMES } from "./words";
+
+/** What takes the time of a span: operations, or what a runtime does between them. */
+export type SpanKind = "work" | "launch" | "change" | "rest";
 
 /** A time span in a lane. */
 export interface Span {
-  /** The operation that a click selects. */
+  kind: SpanKind;
+  /** The operation that a click selects; empty where there is none. */
   id: string;
   label: string;
   start: number;
   seconds: number;
+  /** Rows of the operations table. */
+  ops: readonly number[];
 }
 
 export interface Lane {
@@ -33,10 +40,10 @@ export interface Timeline {
 /** The measured groups in the order of execution. */
 export function measuredTimeline(table: OpTable, groups: readonly Group[]): Timeline {
   let now = 0;
-  const spans = groups.map((group) => {
-    const span = { id: table.id[group.ops[0] ?? -1] ?? "", label: group.label, start: now, seconds: group.wall_s };
+  const spans = groups.map((group): Span => {
+    const start = now;
     now += group.wall_s;
-    return span;
+    return { kind: "work", id: table.id[group.ops[0] ?? -1] ?? "", label: group.label, start, seconds: group.wall_s, ops: group.ops };
   });
   return {
     origin: "measured",
@@ -47,48 +54,147 @@ export function measuredTimeline(table: OpTable, groups: readonly Group[]): Time
   };
 }
 
-/** Planned costs in sequence, each in the lane of its planned unit. */
+/** Planned costs in sequence, each in the lane of its planned unit, with launches of units and changes between them. */
 export function plannedTimeline(rows: readonly Row[], placement: Placement): Timeline {
-  const lanes = emptyLanes(placement.plan.units);
-  const steps = rows.flatMap((row) => {
-    const unit = row.column < 0 ? null : placement.unit(row.column);
+  const { plan } = placement;
+  const sequence = new Sequence(plan.units);
+  const path = new PlannedPath(sequence, plan);
+  for (const row of rows) {
     // Nested operations are planned separately; the cost of their owner includes them.
-    const cost = row.depth === 0 && unit ? placement.costMs(row.column) : null;
-    return unit && cost ? [{ id: row.id, label: row.type, unit, seconds: cost / 1e3 }] : [];
-  });
-  const omitted = "The plan's total also includes launches and changes of unit. Operations nested in loops and branches are left out.";
-  return { ...inLanes(steps, lanes), origin: "planned", omitted };
+    const backend = row.depth === 0 && row.column >= 0 ? placement.backendName(row.column) : null;
+    const unit = backend === null ? undefined : plan.backends[backend];
+    if (backend === null || !unit) continue;
+    path.enter(row.function, backend);
+    sequence.add(unit, "work", row.type, (placement.costMs(row.column) ?? 0) / 1e3, row.id, row.op < 0 ? [] : [row.op]);
+  }
+  path.end();
+  const rest = sequence.finish(placement.totalMs === null ? null : placement.totalMs / 1e3);
+  const omitted = rest
+    ? "The last part is launches and changes of unit whose place is not known. Operations nested in loops and branches are left out."
+    : "Hatched: launches of units and changes between them. Operations nested in loops and branches are left out.";
+  return { ...sequence.timeline(), origin: "planned", omitted };
 }
 
-/** Estimated kernel times in sequence; null where the estimate has none. */
+/** Estimated kernel times in sequence, with launches of units and changes between them; null where the estimate has no kernels. */
 export function estimatedTimeline(table: OpTable, kernels: readonly Kernel[], estimate: Estimate): Timeline | null {
   if (estimate.kernel_s.length === 0) return null;
-  const steps = kernels.flatMap((kernel, index) => {
+  const sequence = new Sequence(estimate.units);
+  const change_s = estimate.switches > 0 ? (estimate.parts.switches ?? 0) / estimate.switches : 0;
+  const launches = new Map(estimate.terms.map((one) => [one.unit, one.launch_s]));
+  let last: ComputeUnit | null = null;
+  kernels.forEach((kernel, index) => {
     const unit = estimate.units[estimate.kernel_unit[index] ?? -1];
     const seconds = estimate.kernel_s[index] ?? 0;
-    return unit && seconds > 0 ? [{ id: table.id[kernel.ops[0] ?? -1] ?? "", label: kernelLabel(table.type, kernel), unit, seconds }] : [];
-  });
-  const omitted = "The estimate's total also includes dispatch, conversions and changes of unit.";
-  return { ...inLanes(steps, emptyLanes(estimate.units)), origin: "estimated", omitted };
-}
-
-function emptyLanes(units: readonly ComputeUnit[]): Map<ComputeUnit, Lane> {
-  const order: ComputeUnit[] = ["neural_engine", "gpu", "cpu"];
-  return new Map(order.filter((unit) => units.includes(unit)).map((unit) => [unit, { title: UNIT_NAMES[unit], unit, spans: [] }]));
-}
-
-function inLanes(
-  steps: readonly { id: string; label: string; unit: ComputeUnit; seconds: number }[],
-  lanes: Map<ComputeUnit, Lane>,
-): Pick<Timeline, "lanes" | "seconds" | "switches"> {
-  const switches: Timeline["switches"] = [];
-  let now = 0;
-  let last: ComputeUnit | null = null;
-  for (const { id, label, unit, seconds } of steps) {
-    if (last && last !== unit) switches.push({ at: now, from: last, to: unit });
-    lanes.get(unit)?.spans.push({ id, label, start: now, seconds });
-    now += seconds;
+    if (!unit || seconds <= 0) return;
+    if (last && last !== unit) sequence.add(unit, "change", `change to the ${UNIT_NAMES[unit]}`, change_s);
+    // An estimate has one launch of each unit in a prediction.
+    if (launches.has(unit)) sequence.add(unit, "launch", `launch of the ${UNIT_NAMES[unit]}`, launches.get(unit) ?? 0);
+    launches.delete(unit);
+    sequence.add(unit, "work", kernelLabel(table.type, kernel), seconds, table.id[kernel.ops[0] ?? -1] ?? "", kernel.ops);
     last = unit;
+  });
+  const rest = sequence.finish(estimate.latency.value);
+  const omitted = rest
+    ? "Hatched: launches of units, changes between them, and at the end conversions of inputs and outputs and what is not known by kernel."
+    : "Hatched: launches of units and changes between them.";
+  return { ...sequence.timeline(), origin: "estimated", omitted };
+}
+
+/** What a plan costs where its path through the backends of a function begins, changes and ends. */
+class PlannedPath {
+  private last: { function: string; backend: string } | null = null;
+
+  constructor(
+    private readonly sequence: Sequence,
+    private readonly plan: Plan,
+  ) {}
+
+  enter(name: string, backend: string): void {
+    if (this.last?.function !== name) this.end();
+    if (this.last?.backend === backend) return;
+    if (this.last) this.add(backend, "change", "change to the", this.plan.transitions?.switch_ms);
+    this.add(backend, "launch", "launch of the", this.plan.transitions?.launch_ms[backend]);
+    this.last = { function: name, backend };
   }
-  return { lanes: [...lanes.values()], seconds: now, switches };
+
+  end(): void {
+    if (this.last) this.add(this.last.backend, "change", "end on the", this.plan.transitions?.finish_ms[this.last.backend]);
+    this.last = null;
+  }
+
+  private add(backend: string, kind: SpanKind, words: string, ms = 0): void {
+    const unit = this.plan.backends[backend];
+    if (unit) this.sequence.add(unit, kind, `${words} ${UNIT_NAMES[unit]}`, ms / 1e3);
+  }
+}
+
+/** The least part of the whole that is shown as the rest; less is due to the rounding of costs in a page. */
+const LEAST_REST = 1e-4;
+
+/** Spans one after the other, each in the lane of its unit. */
+class Sequence {
+  private readonly lanes: Map<ComputeUnit, Lane>;
+  private readonly switches: Timeline["switches"] = [];
+  private now = 0;
+  private last: ComputeUnit | null = null;
+
+  constructor(units: readonly ComputeUnit[]) {
+    const order: ComputeUnit[] = ["neural_engine", "gpu", "cpu"];
+    this.lanes = new Map(order.filter((unit) => units.includes(unit)).map((unit) => [unit, { title: UNIT_NAMES[unit], unit, spans: [] }]));
+  }
+
+  add(unit: ComputeUnit, kind: SpanKind, label: string, seconds: number, id = "", ops: readonly number[] = []): void {
+    if (seconds <= 0) return;
+    if (this.last && this.last !== unit) this.switches.push({ at: this.now, from: this.last, to: unit });
+    this.lanes.get(unit)?.spans.push({ kind, id, label, start: this.now, seconds, ops });
+    this.now += seconds;
+    this.last = unit;
+  }
+
+  /** Adds what the total has besides; whether that is anything. */
+  finish(total: number | null): boolean {
+    const rest = total === null ? 0 : total - this.now;
+    if (!this.last || rest <= (total ?? 0) * LEAST_REST) return false;
+    this.add(this.last, "rest", "launches, changes and conversions whose place is not known", rest);
+    return true;
+  }
+
+  timeline(): Pick<Timeline, "lanes" | "seconds" | "switches"> {
+    return { lanes: [...this.lanes.values()], seconds: this.now, switches: this.switches };
+  }
+}
+
+/** A module or block over the time of its operations. */
+export interface ModuleSpan {
+  title: string;
+  depth: number;
+  start: number;
+  seconds: number;
+}
+
+/** How deep modules are shown. */
+const DEPTH = 3;
+
+/** The folds of a graph over time, outer ones first; pieces of long lists and folds without times are left out. */
+export function moduleSpans(parts: readonly Part[], timeline: Timeline): ModuleSpan[] {
+  const times = new Map<number, [number, number]>();
+  for (const lane of timeline.lanes)
+    for (const span of lane.spans) for (const op of span.ops) times.set(op, [span.start, span.start + span.seconds]);
+  const found: ModuleSpan[] = [];
+  const visit = (inner: readonly Part[], depth: number) => {
+    for (const part of inner) {
+      if (!isFold(part)) continue;
+      const inside = part.rows.flatMap((row) => {
+        const time = times.get(row.op);
+        return time ? [time] : [];
+      });
+      const isNamed = !isPiece(part) && inside.length > 0;
+      const start = inside.reduce((least, [from]) => Math.min(least, from), Number.POSITIVE_INFINITY);
+      const end = inside.reduce((most, [, to]) => Math.max(most, to), 0);
+      if (isNamed) found.push({ title: part.title, depth, start, seconds: end - start });
+      if (depth + 1 < DEPTH || !isNamed) visit(part.parts, isNamed ? depth + 1 : depth);
+    }
+  };
+  visit(parts, 0);
+  return found;
 }

@@ -1048,6 +1048,8 @@ export interface Plan {
   cost_basis: Record<string, number[]>;
   /** The bases of costs: `recovered`, `fitted`, `assumed`, … */
   bases: string[];
+  /** The costs of launches and changes of backend; null where they are not known, and in older profiles. */
+  transitions: Transitions | null;
   /** The distinct reasons. */
   reasons: Reason[];
   /** Per operation: indices of the reasons why it cannot run on units. */
@@ -1634,6 +1636,16 @@ export interface TracedProcess {
   lost: number;
   /** Time that recording took. */
   overhead_s: number;
+}
+
+/** What a plan costs besides its operations, in milliseconds. */
+export interface Transitions {
+  /** For each backend: the cost of entering it. */
+  launch_ms: Record<string, number>;
+  /** The cost of every change of backend. */
+  switch_ms: number;
+  /** For each backend: the cost of ending on it. */
+  finish_ms: Record<string, number>;
 }
 
 /** The planned cost of all operations of one type, in seconds. */

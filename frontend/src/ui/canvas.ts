@@ -49,3 +49,20 @@ export function drawTimeAxis(
   }
   context.textAlign = "left";
 }
+
+/** Draws slanted lines over a rectangle: what is not work. */
+export function hatch({ context, colour }: Pen, x: number, y: number, width: number, height: number): void {
+  context.save();
+  context.beginPath();
+  context.rect(x, y, width, height);
+  context.clip();
+  context.strokeStyle = colour("line-strong");
+  context.lineWidth = 1;
+  context.beginPath();
+  for (let at = x - height; at < x + width; at += 7) {
+    context.moveTo(at, y + height);
+    context.lineTo(at + height, y);
+  }
+  context.stroke();
+  context.restore();
+}

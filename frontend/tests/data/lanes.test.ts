@@ -1,7 +1,24 @@
 import { describe, expect, it } from "vitest";
-import { estimatedTimeline, measuredTimeline, plannedTimeline } from "../../src/data/lanes";
+import { fold } from "../../src/data/folding";
+import {
+  estimatedTimeline,
+  type Lane,
+  measuredTimeline,
+  moduleSpans,
+  plannedTimeline,
+  type Span,
+  type Timeline,
+} from "../../src/data/lanes";
 import { buildRows } from "../../src/data/rows";
 import { BACKEND, estimate, first, goldenProfile, group, kernel, opTable, placementOf, plan, settingPlan } from "../fixtures";
+
+const worksOf = (lane: Lane): Span[] => lane.spans.filter((span) => span.kind === "work");
+/** The unit, the kind and the milliseconds of every span, in the order of time. */
+const sequence = (timeline: Timeline): [string, string, number][] =>
+  timeline.lanes
+    .flatMap((lane) => lane.spans.map((span) => ({ lane, span })))
+    .sort((a, b) => a.span.start - b.span.start)
+    .map(({ lane, span }) => [lane.unit, span.kind, Math.round(span.seconds * 1e6) / 1e3]);
 
 describe("measuredTimeline", () => {
   it("places groups one after the other", () => {
@@ -12,8 +29,8 @@ describe("measuredTimeline", () => {
         title: "Measured",
         unit: "measured",
         spans: [
-          { id: "main/0", label: "a", start: 0, seconds: 1 },
-          { id: "", label: "engine", start: 1, seconds: 2 },
+          { kind: "work", id: "main/0", label: "a", start: 0, seconds: 1, ops: [0, 1] },
+          { kind: "work", id: "", label: "engine", start: 1, seconds: 2, ops: [] },
         ],
       },
     ]);
@@ -50,6 +67,30 @@ describe("plannedTimeline", () => {
     expect(timeline.seconds).toBeCloseTo(6e-3);
   });
 
+  it("shows launches, changes and ends where they are; what is left of the total is the last part", () => {
+    const transitions = { launch_ms: { ane: 0.5, bnns: 0 }, switch_ms: 0.2, finish_ms: { ane: 0.1 } };
+    const functions = { main: { total_ms: 7.7, switches: 2 } };
+    const settings = [settingPlan({ backend: [BACKEND.ane, BACKEND.bnns, BACKEND.ane, BACKEND.bnns], functions })];
+    const show = (total_ms: number) => {
+      const devicePlan = plan(4, { transitions, settings: [{ ...first(settings), functions: { main: { total_ms, switches: 2 } } }] });
+      return plannedTimeline(buildRows(table, null, devicePlan).all, placementOf(table, devicePlan));
+    };
+    const known = [
+      ["neural_engine", "launch", 0.5],
+      ["neural_engine", "work", 1],
+      ["cpu", "change", 0.2],
+      ["cpu", "work", 4],
+      ["neural_engine", "change", 0.2],
+      ["neural_engine", "launch", 0.5],
+      ["neural_engine", "work", 1],
+      ["neural_engine", "change", 0.1],
+    ];
+    expect(sequence(show(7.5))).toEqual(known);
+    expect(show(7.5).seconds).toBeCloseTo(7.5e-3, 9);
+    expect(sequence(show(7.7))).toEqual([...known, ["neural_engine", "rest", 0.2]]);
+    expect(show(7.7).omitted).toContain("whose place is not known");
+  });
+
   it("has lanes of the device's own units only", () => {
     const devicePlan = plan(4, { units: ["cpu", "gpu"], settings: [settingPlan({ backend: [1, 1, 1, 1] })] });
     const timeline = plannedTimeline(buildRows(table, null, devicePlan).all, placementOf(table, devicePlan));
@@ -72,11 +113,35 @@ describe("estimatedTimeline", () => {
     const { ops, kernels, estimates } = goldenProfile();
     const timeline = estimatedTimeline(ops, kernels, first(estimates));
     expect(timeline?.origin).toBe("estimated");
-    expect(timeline?.lanes.flatMap((lane) => lane.spans.map((span) => [lane.unit, span.id, span.label, span.start]))).toEqual([
+    expect(timeline?.lanes.flatMap((lane) => worksOf(lane).map((span) => [lane.unit, span.id, span.label, span.start]))).toEqual([
       ["neural_engine", "main/2", "add + layer_norm", 1e-6],
       ["gpu", "main/0", "conv + linear", 0],
     ]);
     expect(timeline?.switches).toEqual([{ at: 1e-6, from: "gpu", to: "neural_engine" }]);
+  });
+
+  it("shows one launch of each unit, its changes, and what is left of the latency", () => {
+    const term = { compute_s: 0, weights_s: 0, activations_s: 0, operations_s: 0 };
+    const one = estimate({
+      ...{ kernel_s: [1, 2, 3], kernel_unit: [0, 1, 0], units: ["neural_engine", "cpu"], switches: 2, parts: { switches: 0.4 } },
+      latency: { value: 7.5, low: 7, high: 8, origin: "estimated" },
+      terms: [
+        { ...term, unit: "neural_engine", launch_s: 0.5 },
+        { ...term, unit: "cpu", launch_s: 0.25 },
+      ],
+    });
+    const timeline = estimatedTimeline(opTable(["main/0", "main/1", "main/2"]), [kernel(0), kernel(1), kernel(2)], one);
+    expect(timeline && sequence(timeline)).toEqual([
+      ["neural_engine", "launch", 500],
+      ["neural_engine", "work", 1000],
+      ["cpu", "change", 200],
+      ["cpu", "launch", 250],
+      ["cpu", "work", 2000],
+      ["neural_engine", "change", 200],
+      ["neural_engine", "work", 3000],
+      ["neural_engine", "rest", 350],
+    ]);
+    expect(timeline?.seconds).toBeCloseTo(7.5);
   });
 
   it("is absent without kernel times", () => {
@@ -87,6 +152,25 @@ describe("estimatedTimeline", () => {
     const table = opTable(["main/0", "main/1", "main/2", "main/3"]);
     const one = estimate({ kernel_s: [0, 1, 2], kernel_unit: [0, 9, 0] });
     const timeline = estimatedTimeline(table, [kernel(1), kernel(2), kernel(3)], one);
-    expect(timeline?.lanes.flatMap((lane) => lane.spans.map((span) => span.id))).toEqual(["main/3"]);
+    expect(timeline?.lanes.flatMap((lane) => worksOf(lane).map((span) => span.id))).toEqual(["main/3"]);
+  });
+});
+
+describe("moduleSpans", () => {
+  it("puts modules over the time of their operations, inner ones below", () => {
+    const names = ["a/b/x", "a/b/y", "a/b/z", "a/u", "c"];
+    const table = opTable(
+      names.map((_, index) => `main/${index}`),
+      { name: names },
+    );
+    const timeline = measuredTimeline(
+      table,
+      names.map((name, index) => group(name, [index], index + 1)),
+    );
+    expect(moduleSpans(fold(buildRows(table, null, null).all), timeline)).toEqual([
+      { title: "a", depth: 0, start: 0, seconds: 10 },
+      { title: "b", depth: 1, start: 0, seconds: 6 },
+    ]);
+    expect(moduleSpans(fold(buildRows(table, null, null).all), measuredTimeline(table, []))).toEqual([]);
   });
 });

@@ -8,9 +8,18 @@ from typing import Generic, TypeVar
 from coremlscope.devices import UNITS, ComputeUnit, ComputeUnits, Device
 from coremlscope.placement.backend import BACKENDS, UNIT_OF, Backend
 from coremlscope.placement.place import PlacedFunction, PlacedOp
+from coremlscope.placement.search import TransitionCosts
 from coremlscope.placement.verdict import Verdict
 from coremlscope.results.operations import OpTable
-from coremlscope.results.plan import FunctionCost, InsertedOp, Plan, Reason, SettingPlan, Undecided
+from coremlscope.results.plan import (
+    FunctionCost,
+    InsertedOp,
+    Plan,
+    Reason,
+    SettingPlan,
+    Transitions,
+    Undecided,
+)
 
 __all__ = ["tabulate"]
 
@@ -27,16 +36,18 @@ def tabulate(
     settings: Sequence[ComputeUnits],
     cost_model: str,
     notes: Sequence[str] = (),
+    transition_costs: TransitionCosts | None = None,
 ) -> Plan:
     """Converts placed functions to a plan.
 
-        Args:
-    ops: All operations.
-    device: The device for which they were placed.
-            functions: By their names in the plan.
-            settings: The settings that were planned, the requested one first.
-    cost_model: Where the rates behind the costs come from.
-    notes: Further remarks.
+    Args:
+        ops: All operations.
+        device: The device for which they were placed.
+        functions: By their names in the plan.
+        settings: The settings that were planned, the requested one first.
+        cost_model: Where the rates behind the costs come from.
+        notes: Further remarks.
+        transition_costs: What paths cost besides operations; None if that is not known.
     """
     placed = {op.id: op for function in functions.values() for op in function.ops}
     inserted = _inserted(ops, functions)
@@ -65,11 +76,20 @@ def tabulate(
         cost_ms={backend: tuple(_cost(op, backend) for op in columns) for backend in BACKENDS},
         cost_basis=cost_basis,
         bases=tuple(bases.found),
+        transitions=None if transition_costs is None else _transitions(transition_costs),
         reasons=tuple(reasons.found),
         why=why,
         advice=advice,
         doubts=doubts if any(doubts) else (),
         settings=tuple(_setting(setting, functions, columns) for setting in settings),
+    )
+
+
+def _transitions(known: TransitionCosts) -> Transitions:
+    return Transitions(
+        {str(backend): ms for backend, ms in known.launch_ms.items()},
+        known.switch_ms,
+        {str(backend): ms for backend, ms in known.finish_ms.items()},
     )
 
 

@@ -178,8 +178,9 @@ def forecast(
         found = {name: one.function for name, one in placed[key].items()}
         notes = (*unplanned, *about, *_crossing_notes(functions, found, settings[0]))
         # Core AI's costs are not published: a plan of its programs has none.
-        costs = "" if _is_core_ai(model) else rate_table(device).name
-        plan = tabulate(ops, device, found, settings, costs, notes)
+        rates = None if _is_core_ai(model) else rate_table(device)
+        costs, transitions = (rates.name, rates.transition_costs) if rates else ("", None)
+        plan = tabulate(ops, device, found, settings, costs, notes, transitions)
         main = {one.key: found[one.key] for one in counted}
         estimators = {} if kernels is None else kernels.estimators(device, settings, main, left_out)
         usable = {} if kernels is None or kernels.loops else estimators

@@ -28,6 +28,7 @@ __all__ = [
     "Reason",
     "SettingPlan",
     "Support",
+    "Transitions",
     "Undecided",
     "segments",
     "undecided_counts",
@@ -159,6 +160,21 @@ class SettingPlan:
         return sum(cost.switches for cost in self.functions.values())
 
 
+@dataclass(frozen=True, slots=True)
+class Transitions:
+    """What a plan costs besides its operations, in milliseconds.
+
+    Attributes:
+        launch_ms: For each backend: the cost of entering it.
+        switch_ms: The cost of every change of backend.
+        finish_ms: For each backend: the cost of ending on it.
+    """
+
+    launch_ms: Mapping[str, float]
+    switch_ms: float
+    finish_ms: Mapping[str, float]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
     """The placement of every operation on the units of a device, with planned costs and reasons.
@@ -182,6 +198,8 @@ class Plan:
         cost_basis: For each backend, per operation: how that cost is known, an index into `bases`; -1 for
             none. Empty in older profiles.
         bases: The bases of costs: `recovered`, `fitted`, `assumed`, …
+        transitions: The costs of launches and changes of backend; None where they are not known, and in older
+            profiles.
         reasons: The distinct reasons.
         why: Per operation: indices of the reasons why it cannot run on units.
         advice: Per operation: indices of advice that would make it faster on its unit.
@@ -204,6 +222,7 @@ class Plan:
     cost_ms: Mapping[str, tuple[float | None, ...]]
     cost_basis: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     bases: tuple[str, ...] = ()
+    transitions: Transitions | None = None
     reasons: tuple[Reason, ...] = ()
     why: tuple[tuple[int, ...], ...] = ()
     advice: tuple[tuple[int, ...], ...] = ()

@@ -8,6 +8,7 @@ import { requestLayout } from "../../layout/client";
 import { HEIGHT, WIDTH } from "../../layout/shapes";
 import { useReport } from "../../report";
 import { Choice } from "../../ui/choice";
+import { useModules } from "../../ui/modules";
 import { OriginTag } from "../../ui/origin";
 import { Section } from "../../ui/section";
 import { useWidth } from "../../ui/width";
@@ -148,7 +149,8 @@ interface Folding {
 }
 
 function useFolding(top: readonly Row[], inputsOf: (row: Row) => Row[], size: Size): [Folding, (folding: Folding) => void] {
-  const parts = useMemo(() => fold(top, inputsOf), [top, inputsOf]);
+  const modules = useModules();
+  const parts = useMemo(() => fold(top, inputsOf, modules), [top, inputsOf, modules]);
   const first = useMemo((): Folding => {
     const across = Math.max(1, Math.floor(size.width / OPENING_SCALE / (WIDTH + SPACE_X)));
     const down = Math.floor(size.height / OPENING_SCALE / (HEIGHT + SPACE_Y));

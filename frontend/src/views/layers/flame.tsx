@@ -4,7 +4,7 @@ import { UNIT_NAMES } from "../../data/words";
 import { plural, share } from "../../format";
 import { useReport } from "../../report";
 import { useTheme } from "../../theme";
-import { type Pen, prepare } from "../../ui/canvas";
+import { hatch, type Pen, prepare } from "../../ui/canvas";
 import { useWidth } from "../../ui/width";
 
 const ROW = 24;
@@ -245,25 +245,9 @@ function drawBox(pen: Pen, node: TreeNode, left: number, right: number, top: num
   const isPlain = !node.parent || unit === null || unit === "overhead";
   context.fillStyle = isPlain ? colour("raised") : colour(`${unit === "neural_engine" ? "ne" : unit}-soft`);
   context.fillRect(left, top + 0.5, Math.max(right - left - 1, LEAST), ROW - 1.5);
-  if (node.leaf?.unit === "overhead") hatch(pen, left, right, top);
+  if (node.leaf?.unit === "overhead") hatch(pen, left, top + 0.5, right - left - 1, ROW - 1.5);
   if (node.units.size > 1) drawUnits(pen, node, left, right, top);
   if (right - left >= LEGIBLE) write(pen, node.parent ? node.title : "All", left, right, top);
-}
-
-function hatch({ context, colour }: Pen, left: number, right: number, top: number): void {
-  context.save();
-  context.beginPath();
-  context.rect(left, top + 0.5, right - left - 1, ROW - 1.5);
-  context.clip();
-  context.strokeStyle = colour("line-strong");
-  context.lineWidth = 1;
-  context.beginPath();
-  for (let at = left - ROW; at < right; at += 7) {
-    context.moveTo(at, top + ROW);
-    context.lineTo(at + ROW, top);
-  }
-  context.stroke();
-  context.restore();
 }
 
 /** A strip at the lower edge, divided among the units of what is inside. */

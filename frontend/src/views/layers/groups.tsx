@@ -1,11 +1,10 @@
 import { useMemo } from "preact/hooks";
 import type { LayerView } from "../../data/address";
-import { Arguments } from "../../data/arguments";
-import { modulePaths } from "../../data/modules";
 import { buildTree, type Grouping, leavesOf, type Measure, measuresOf, type TreeNode } from "../../data/tree";
 import { bytes, count, duration } from "../../format";
 import { useReport } from "../../report";
 import { Choice } from "../../ui/choice";
+import { useModules } from "../../ui/modules";
 import { OriginTag } from "../../ui/origin";
 import { UnitLegend } from "../../ui/units";
 import { passes } from "./filter";
@@ -105,18 +104,6 @@ export function Groups(props: {
       </div>
     </>
   );
-}
-
-function useModules() {
-  const { rows, table } = useReport();
-  return useMemo(() => {
-    const known = new Arguments(table, rows, new Map());
-    const weightsOf = (row: (typeof rows.all)[number]) => (row.op < 0 ? [] : known.weights(row).map((one) => one.name));
-    return modulePaths(
-      rows.all.filter((row) => row.kind !== "engine"),
-      weightsOf,
-    );
-  }, [rows, table]);
 }
 
 /** The tree of the operations that pass the filter; in drawings a search highlights instead. */
