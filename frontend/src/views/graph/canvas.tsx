@@ -120,16 +120,24 @@ export function Canvas(props: {
 
 type Change = (change: (old: View) => View) => void;
 
-/** The view: the whole graph at first; a fold that was opened or closed stays where it is. */
+/** The view: the whole graph at first, and while it is not moved; a fold that was opened or closed stays where it is. */
 function useView(laid: Laid, width: number, height: number): [View, Change] {
   const [view, setView] = useState<View>(() => whole(laid.positions, width, height));
   const before = useRef({ laid, width, height });
   useLayoutEffect(() => {
     const old = before.current;
     before.current = { laid, width, height };
-    const isNew = old.laid.fitted !== laid.fitted || old.width !== width || old.height !== height;
-    if (isNew) setView(whole(laid.positions, width, height));
-    else if (old.laid !== laid) setView((seen) => kept(seen, old.laid, laid, width, height));
+    if (old.laid.fitted !== laid.fitted) {
+      setView(whole(laid.positions, width, height));
+      return;
+    }
+    setView((seen) => {
+      const all = whole(old.laid.positions, old.width, old.height);
+      if (seen.scale === all.scale && seen.x === all.x && seen.y === all.y && old.laid === laid)
+        return whole(laid.positions, width, height);
+      const resized = { ...seen, x: seen.x + (old.width - width) / seen.scale / 2, y: seen.y + (old.height - height) / seen.scale / 2 };
+      return old.laid === laid ? resized : kept(resized, old.laid, laid, width, height);
+    });
   }, [laid, width, height]);
   return [view, setView];
 }

@@ -35,8 +35,9 @@ export function Graph() {
   const [ref, width] = useWidth<HTMLDivElement>();
   const size = useMemo(() => ({ width, height: Math.round(Math.min(Math.max(innerHeight * 0.74, 420), 820)) }), [width]);
   const inputsOf = useInputs();
-  const [folding, setFolding] = useFolding(top, inputsOf, size);
-  const { laid, isBusy, hasFailed } = useLaid(folding, setFolding, inputsOf, size);
+  const steady = useSteady(size);
+  const [folding, setFolding] = useFolding(top, inputsOf, steady);
+  const { laid, isBusy, hasFailed } = useLaid(folding, setFolding, inputsOf, steady);
   const drawing = laid?.drawing;
   const known = useCosts();
   const [colouring, choose] = useState<Colouring>("unit");
@@ -214,6 +215,17 @@ async function settle(folding: Folding, inputsOf: (row: Row) => Row[], aspect: n
 interface Size {
   width: number;
   height: number;
+}
+
+/** Widths that differ by less have the same layout, so that a panel beside the graph does not rearrange it. */
+const OTHER = 1.6;
+
+/** The size, as it was before a small change of its width. */
+function useSteady(size: Size): Size {
+  const known = useRef(size);
+  const ratio = size.width / known.current.width;
+  if (ratio > OTHER || ratio < 1 / OTHER) known.current = size;
+  return known.current;
 }
 
 /** Everything that can colour by time. */
