@@ -283,6 +283,24 @@ def test_samples_are_read_as_by_coreai_core(name: str) -> None:
     _check_walk(sample(name))
 
 
+@pytest.mark.parametrize("name", ["mobilenet_v2", "vit_tiny"])
+def test_operations_are_timed_by_the_interpreter(name: str, tmp_path: Path) -> None:
+    """The profiler's events add up to 85 % of a call at least, and belong to operations of the file."""
+    if name == "vit_tiny":
+        timm = pytest.importorskip("timm", exc_type=ImportError)
+        module = timm.create_model("vit_tiny_patch16_224", pretrained=False)
+    else:
+        module = pytest.importorskip("torchvision.models", exc_type=ImportError).mobilenet_v2(weights=None)
+    bundle = tmp_path / "net.aimodel"
+    _convert(module, (torch.randn(1, 3, 224, 224),), bundle)
+    measured = api.profile(bundle, engine="coreai", iterations=2, load_iterations=1, warmups=0).measurement
+    assert measured.partial is None
+    assert measured.nodes is not None
+    assert measured.nodes.nodes_s > 0.85 * measured.nodes.run_s
+    assert sum(group.share or 0 for group in measured.groups if group.ops) > 0.99
+    assert measured.status.count("unattributed") <= 0.02 * len(measured.status)
+
+
 def test_compressed_weights(tmp_path: Path) -> None:
     """Weights in blocks are read, and are close to those that they were made from."""
     utils = pytest.importorskip("coreai_opt.coreai_utils", exc_type=ImportError)

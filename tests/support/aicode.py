@@ -64,6 +64,7 @@ class _Op:
     results: list[Val]
     properties: bytes | None
     regions: Sequence[_Region] = ()
+    location: int = 0
 
 
 @dataclass(eq=False)
@@ -113,6 +114,8 @@ class _Tables:
         self.names: dict[str, int] = {}
         self.properties: list[bytes] = []
         self.resources: list[bytes] = []
+        #: The number of the next operation; None if operations have none.
+        self.next_number: int | None = None
 
     def string(self, text: str) -> bytes:
         return _varint(self.strings.setdefault(text, len(self.strings)))
@@ -142,6 +145,15 @@ class _Tables:
 
     def named(self, name: str, *values: int) -> int:
         return self.attribute(9, self.string(name), _varint(len(values)), *map(_varint, values))
+
+    def location(self) -> int:
+        """Returns the location of the next operation, with its number if it has one."""
+        if self.next_number is None:
+            return 0
+        kind = self.named("type", self.any("coreai"))
+        entry = self.named("op_id", kind, self.named("value", self.any(self.next_number)))
+        self.next_number += 1
+        return self.attribute(40, *map(_varint, (0, 0, 0, 1, entry)))
 
     def array(self, values: Sequence[int]) -> int:
         return self.attribute(5, _varint(len(values)), *map(_varint, values))
@@ -236,14 +248,16 @@ class Body:
     ) -> Any:
         versioned = name if name.rpartition("_v")[2].isdecimal() else f"{name}_v1"
         results = [Val(type_) for type_ in types]
-        self._region.ops.append(_Op(versioned, operands, results, properties, regions))
+        op = _Op(versioned, operands, results, properties, regions, self._tables.location())
+        self._region.ops.append(op)
         return results[0] if len(results) == 1 else results
 
 
-def write_program(graphs: Sequence[Graph]) -> bytes:
-    """Returns the bytes of a program."""
+def write_program(graphs: Sequence[Graph], *, is_numbered: bool = False) -> bytes:
+    """Returns the bytes of a program, whose operations may have numbers, from 0 in the program's order."""
     t = _Tables()
-    t.attribute(46)  # the location of every operation
+    t.attribute(46)  # the location of operations without a number
+    t.next_number = 0 if is_numbered else None
     encoded = b"".join(_graph(t, graph) for graph in graphs)
     asset = _op_head(t, "serialization.asset", 16) + _varint(1 << 1)
     region = _varint(1) + _varint(0) + _varint(len(graphs) << 1) + encoded
@@ -282,9 +296,9 @@ def _graph(t: _Tables, graph: Graph) -> bytes:
     return head + _varint(1 << 1 | 1) + section
 
 
-def _op_head(t: _Tables, name: str, mask: int) -> bytes:
+def _op_head(t: _Tables, name: str, mask: int, location: int = 0) -> bytes:
     t.string(name)
-    return _varint(t.names.setdefault(name, len(t.names))) + bytes([mask]) + _varint(0)
+    return _varint(t.names.setdefault(name, len(t.names))) + bytes([mask]) + _varint(location)
 
 
 def _region(t: _Tables, region: _Region, base: int) -> bytes:
@@ -319,7 +333,7 @@ def _operation(t: _Tables, op: _Op, base: int) -> bytes:
     if op.regions:
         parts += _varint(len(op.regions) << 1) + b"".join(_region(t, region, base) for region in op.regions)
         mask |= 16
-    return _op_head(t, op.name, mask) + parts
+    return _op_head(t, op.name, mask, op.location) + parts
 
 
 def _file(t: _Tables, ir_section: bytes) -> bytes:
@@ -353,10 +367,10 @@ def _file(t: _Tables, ir_section: bytes) -> bytes:
     return b"ML\xefR" + _varint(6) + b"tests\0" + body
 
 
-def write_bundle(path: Path, graphs: Sequence[Graph]) -> Path:
-    """Writes a bundle, and returns its path."""
+def write_bundle(path: Path, graphs: Sequence[Graph], *, is_numbered: bool = False) -> Path:
+    """Writes a bundle, and returns its path; see `write_program`."""
     path.mkdir()
-    program = write_program(graphs)
+    program = write_program(graphs, is_numbered=is_numbered)
     (path / "main.mlirb").write_bytes(program)
     (path / "main.hash").write_bytes(hashlib.sha256(program).digest())
     (path / "metadata.json").write_text(json.dumps({"assetVersion": "2.0", "producer": "tests"}))

@@ -76,8 +76,8 @@ def add_engine(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--engine",
         metavar="NAME",
-        type=one_of("engine", "coreml", *(name for name, *_ in ENGINES)),
-        help="coreml, on a Mac only and the default there, or onnxruntime",
+        type=one_of("engine", "coreml", "coreai", *(name for name, *_ in ENGINES)),
+        help="coreml, on a Mac only and the default there, onnxruntime, or coreai for .aimodel",
     )
 
 

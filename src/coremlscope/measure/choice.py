@@ -1,4 +1,4 @@
-"""Chooses what measures: an embedded engine, in this process or in one of its own, or Core ML."""
+"""Chooses what measures: an embedded engine, in this process or in one of its own, Core ML or Core AI."""
 
 from __future__ import annotations
 
@@ -28,20 +28,21 @@ def choose_measurer(
     others: bool = False,
     only_embedded: bool = False,
 ) -> Measurer:
-    """Returns what measures with an engine, or with Core ML.
+    """Returns what measures with an engine, with Core ML, or with Core AI.
 
     Args:
-        engine: The engine, or `coreml`.
+        engine: The engine, `coreml` or `coreai`.
         threads: Threads that work on one operation.
-        isolate: Whether an engine runs in a process of its own; Core ML always does.
+        isolate: Whether an engine runs in a process of its own; Core ML and Core AI always do.
         limits: Seconds and bytes of memory; None for no limit.
         others: Whether Core ML's other predictions are timed.
         only_embedded: Whether something is asked for that only embedded engines have.
 
     Raises:
-        UsageError: The engine is unknown, or has no other predictions, or Core ML is asked for elsewhere than
-            on a Mac, or with what it does not have.
-        MissingDependencyError: Core ML is asked for, and coremltools is not installed.
+        UsageError: The engine is unknown, or has no other predictions or no choice of threads, or Core ML is
+            asked for elsewhere than on a Mac, or with what it does not have.
+        MissingDependencyError: Core ML is asked for, and coremltools is not installed, or Core AI and
+            coreai-core.
     """
     time_s, memory = limits
     if engine != "coreml":
@@ -49,6 +50,8 @@ def choose_measurer(
             raise UsageError(
                 "--other-predictions times Core ML through pyobjc, on a Mac only", "profile without it"
             )
+        if engine == "coreai":
+            return _choose_core_ai(threads, limits)
         return choose_embedded(engine, threads, isolate, limits)
     if only_embedded:
         raise UsageError(
@@ -68,6 +71,19 @@ def choose_measurer(
         CORE_ML_LIMITS, time_s=time_s, memory_bytes=memory or CORE_ML_LIMITS.memory_bytes
     )
     return CoreMLMeasurer(limits=held, others=OtherPredictions() if others else None)
+
+
+def _choose_core_ai(threads: int | None, limits: tuple[float | None, int | None]) -> Measurer:
+    from coremlscope.measure.coreai.measurer import CoreAIMeasurer, require_coreai
+
+    if threads is not None:
+        raise UsageError("Core AI chooses its threads itself", "leave out --threads")
+    require_coreai()
+    time_s, memory = limits
+    held = CoreAIMeasurer().limits
+    return CoreAIMeasurer(
+        limits=dataclasses.replace(held, time_s=time_s, memory_bytes=memory or held.memory_bytes)
+    )
 
 
 def choose_embedded(

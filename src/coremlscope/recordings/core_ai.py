@@ -16,8 +16,10 @@ import msgspec
 
 from coremlscope.errors import UsageError
 
-__all__ = ["Call", "DebugOp", "Events", "Interval", "read_debug_info", "read_events"]
+__all__ = ["INTERPRETER", "Call", "DebugOp", "Events", "Interval", "read_debug_info", "read_events"]
 
+#: The numbering of the operations that the interpreter runs.
+INTERPRETER = "odix_op_id"
 _HINT = "save the debug information or the events again"
 #: More events or operations than any recording or model has.
 _MOST_EVENTS, _MOST_OPS = 5_000_000, 500_000
@@ -33,6 +35,7 @@ class DebugOp:
         record: The numbering that it belongs to: `odix_op_id`, `MPSGraph_optimized_op_id`.
         name: Its name in this numbering.
         id: Its number, to which events refer; None if it has none.
+        ops: The numbers that coreai-core gave to the operations of the file that it was made from.
         layers: The path of the module and the node in PyTorch of everything that it was made from, as a
             reader of the model names its layers: `Sequential$1/Linear$2/addmm`.
         residency: The unit that Core AI chose: `ANE`, `GPU`, `CPU`; empty if it is not told.
@@ -42,7 +45,8 @@ class DebugOp:
     record: str
     name: str
     id: int | None
-    layers: tuple[str, ...]
+    ops: tuple[int, ...] = ()
+    layers: tuple[str, ...] = ()
     residency: str = ""
     reason: str = ""
 
@@ -97,6 +101,7 @@ def read_debug_info(data: Any) -> tuple[DebugOp, ...]:
 def _debug_op(record: str, op: Mapping[str, Any]) -> DebugOp:
     stacks: list[list[str]] = []
     nodes: list[str] = []
+    numbers: list[int] = []
     units: list[str] = []
     reasons: list[str] = []
     listed = op.get("metadatas")
@@ -109,6 +114,8 @@ def _debug_op(record: str, op: Mapping[str, Any]) -> DebugOp:
                 stacks.append([str(name) for name in value])
             case "sources" if isinstance(value, list):
                 nodes += _nodes(value)
+            case "op_id" if isinstance(value, Mapping) and value.get("type") == "coreai":
+                numbers += [value["value"]] if isinstance(value.get("value"), int) else []
             case "residency":
                 units.append(str(value))
             case "ane_validation_message":
@@ -118,6 +125,7 @@ def _debug_op(record: str, op: Mapping[str, Any]) -> DebugOp:
         record=record,
         name=str(op.get("name", "")),
         id=number if isinstance(number, int) else None,
+        ops=tuple(dict.fromkeys(numbers)),
         layers=tuple(dict.fromkeys(_layers(stacks, nodes))),
         residency=units[-1] if units else "",
         reason="; ".join(dict.fromkeys(reasons)),

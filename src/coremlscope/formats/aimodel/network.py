@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -22,7 +22,7 @@ from coremlscope.formats.neuralnetwork.builder import Blob, Builder, CannotTrans
 from coremlscope.ir import Constant, Derived, DType, Function, Layer, Program, StateType, TensorType
 from coremlscope.units import shown
 
-__all__ = ["translate"]
+__all__ = ["find_layers", "translate"]
 
 #: The operation set of the translation: that of iOS 18, which has states and scaled blocks.
 _OPSET = "CoreML8"
@@ -61,6 +61,33 @@ def translate(content: Content) -> Program:
     )
 
 
+def find_layers(content: Content, graph: GraphContent) -> dict[int, tuple[frozenset[Layer], ...]]:
+    """Returns the layers that compute each operation, by the operation's number; see `Origin`.
+
+    An operation that is joined with another one, such as a padding, is computed by the layer of that one.
+    One of a graph that is called several times is computed by the layers of all calls. Different graphs use
+    the same numbers, so there are several sets for some.
+
+    Args:
+        content: The program.
+        graph: The graph that is run, with all that it calls.
+
+    Raises:
+        CorruptModelError: The graph is damaged.
+    """
+    network = _Network(content, graph)
+    network.translate()
+    computing: dict[StoredOp, set[Layer]] = {}
+    for op, layer in network.placed():
+        computing.setdefault(op, set()).add(layer)
+    found: dict[int, list[frozenset[Layer]]] = {}
+    for op, layers in computing.items():
+        number = content.origin(op).id
+        if number is not None:
+            found.setdefault(number, []).append(frozenset(layers))
+    return {number: tuple(sets) for number, sets in found.items()}
+
+
 class _Network:
     """Translates a graph with all graphs that it calls."""
 
@@ -70,6 +97,10 @@ class _Network:
         outputs = [feature.name for feature in _tensors(graph)]
         self.builder = Builder(graph.name, outputs)
         self.layers: list[Layer] = []
+        #: Operations, with the index of the layer that was made for each; several times if called again.
+        self._places: list[tuple[StoredOp, int]] = []
+        #: The operations that others were joined with.
+        self._hosts: dict[StoredOp, StoredOp] = {}
         stored = sum(len(graph.body.ops) for graph in content.graphs.values())
         self._left = _FREE_OPERATIONS + _RATIO * stored
         self._calls: list[str] = []
@@ -94,6 +125,12 @@ class _Network:
         ]
         graph = b.graph(self.graph.name, inputs, outputs)
         return Function(name=self.graph.name, opset=_OPSET, graph=graph, layers=tuple(self.layers))
+
+    def placed(self) -> Iterator[tuple[StoredOp, Layer]]:
+        """Yields the translated operations, each with the layer that computes it."""
+        own = dict(self._places)
+        for op, place in self._places:
+            yield op, self.layers[own.get(self._hosts[op], place) if op in self._hosts else place]
 
     def _input(self, name: str, type_: object) -> tuple[Operand, Blob | None]:
         if isinstance(type_, StateType) and isinstance(type_.wrapped, TensorType):
@@ -141,6 +178,7 @@ class _Network:
                     constants[op.results[0]] = found
         constants.update((v, operand) for v, operand in given.items() if isinstance(operand, Constant))
         joined, absorbed = join(body, constants, types)
+        self._hosts.update(_hosts(body, joined, absorbed))
         scope.update(constants)
         for op in body.ops:
             if op.name in ("output", "yield"):
@@ -169,11 +207,10 @@ class _Network:
 
     def _note(self, op: StoredOp) -> Layer:
         """Adds a layer for an operation, and returns it."""
-        if self._whole is not None:
-            return self._whole
-        layer = Layer(name=_layer_name(self.content, op), type=op.name)
-        self.layers.append(layer)
-        return layer
+        if self._whole is None:
+            self.layers.append(Layer(name=_layer_name(self.content, op), type=op.name))
+        self._places.append((op, len(self.layers) - 1))
+        return self._whole or self.layers[-1]
 
     def _results(
         self, op: StoredOp, joined: Joined | None, scope: Mapping[Value, Operand]
@@ -305,6 +342,7 @@ class _Network:
             try:
                 result = emit(self.builder, Arguments(graph, list(t.inputs)))
                 if not self._contradiction([result], t.op.results):
+                    self._places.extend((op, len(self.layers) - 1) for op in graph.body.ops)
                     return [result]
             except CannotTranslate:
                 pass  # Its body says the same with simpler operations.
@@ -384,6 +422,18 @@ def _joined_op(t: Translation, joined: Joined, scope: Mapping[Value, Operand]) -
     if joined.padding is not None:
         return contraction.pool(t, "max_pool", x, joined.padding, ceil_mode=t.flag(4))
     return None
+
+
+def _hosts(
+    body: BlockContent, joined: Mapping[StoredOp, Joined], absorbed: Collection[StoredOp]
+) -> dict[StoredOp, StoredOp]:
+    """Returns the operation with which each of the absorbed ones is joined."""
+    makers = {value: op for op in body.ops for value in op.results}
+    hosts: dict[StoredOp, StoredOp] = {}
+    for op, found in joined.items():
+        parts = (found.follower, *(makers.get(value) for value in op.operands))
+        hosts.update((part, op) for part in parts if part is not None and part in absorbed)
+    return hosts
 
 
 def _tensors(graph: GraphContent) -> list[ir.Value]:

@@ -1,0 +1,267 @@
+"""Measures Core AI itself: a child process lowers, loads and predicts through coreai-core.
+
+On Linux, coreai-core runs programs by Core AI's reference interpreter, whose times say nothing about Apple's
+hardware. On macOS 27 it reaches the system's framework, which is not yet confirmed on a device.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib.util
+import json
+import statistics
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from coremlscope.engines.host import conditions, this_machine
+from coremlscope.errors import EngineError, MissingDependencyError, UsageError
+from coremlscope.execution.wiring import input_functions, interface_of
+from coremlscope.features import dummy_values, to_tensors
+from coremlscope.findings import Finding
+from coremlscope.formats.aimodel.bundle import open_program
+from coremlscope.formats.aimodel.content import read_content
+from coremlscope.formats.aimodel.network import find_layers
+from coremlscope.measure.child import Limits, Task, python_child, run_child
+from coremlscope.measure.contract import Progress, Subject, now
+from coremlscope.measure.coreai.operations import Attribution, Event, attribute
+from coremlscope.measure.coreai.timing_child import DEBUG_INFO, VALUES, Request
+from coremlscope.measure.coreml.timing import Told, listen
+from coremlscope.measure.endings import Failure, Failures
+from coremlscope.measure.partial import explain_partial
+from coremlscope.measure.repetitions import repetition_findings
+from coremlscope.recordings.core_ai import read_debug_info
+from coremlscope.results.conditions import condition_findings
+from coremlscope.results.measurement import Measurement, NodeTiming, Runtime, Settings
+from coremlscope.writing import open_draft, write_draft
+
+__all__ = ["CHILD", "CoreAIMeasurer", "require_coreai"]
+
+CHILD = python_child("coremlscope.measure.coreai.timing_child")
+_LIMITS = Limits(memory_bytes=12 * 10**9)
+_HINT = "use --engine onnxruntime, which needs no coreai-core"
+#: Share of the time without an operation of the file that is worth a remark.
+_MUCH = 0.05
+_INSTALL = "pip install 'coremlscope[coreai]'"
+_FAILURES = Failures(
+    "Core AI",
+    (
+        Failure(r"No module named 'coreai'", "coreai-core is not installed", _INSTALL),
+        Failure(r"No space left on device", "the disk is full", "free disk space"),
+    ),
+)
+
+
+def require_coreai() -> None:
+    """Checks that coreai-core is installed.
+
+    Raises:
+        MissingDependencyError: It is not.
+    """
+    if importlib.util.find_spec("coreai") is None:
+        raise MissingDependencyError(
+            "Core AI is reached through coreai-core, which is not installed",
+            f"{_INSTALL}, on Linux (x86_64) or macOS; `--engine onnxruntime` needs no coreai-core",
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CoreAIMeasurer:
+    """Measures Core AI on this machine: its reference interpreter, or on macOS 27 the system's framework.
+
+    Attributes:
+        limits: When to give up.
+        command: The child process to run; tests give another one.
+    """
+
+    limits: Limits = _LIMITS
+    command: Sequence[str] = CHILD
+
+    def measure(
+        self,
+        subject: Subject,
+        settings: Settings,
+        *,
+        inputs: Mapping[str, Any] | None = None,
+        progress: Progress | None = None,
+    ) -> Measurement:
+        """Times lowering, loads, predictions and operations in a process of its own; see `Measurer`.
+
+        Raises:
+            UsageError: The model is not a Core AI bundle, or a setting is not for Core AI.
+            EngineError: Core AI failed, or went past a limit.
+            InputError: A value does not suit its input.
+        """
+        source = subject.model.source
+        if subject.model.container != "aimodel" or source is None:
+            raise UsageError(
+                "Core AI runs .aimodel bundles only", "use --engine onnxruntime for other models"
+            )
+        if settings.random_weights or settings.precision != "fp32":
+            raise UsageError(
+                "synthetic weights and fp16 precision are not for Core AI", "use --engine onnxruntime"
+            )
+        machine, before = this_machine(), conditions()
+        with tempfile.TemporaryDirectory(prefix="coremlscope-", ignore_cleanup_errors=True) as name:
+            request = _prepare_request(subject, settings, inputs or {}, source, Path(name))
+            told = self._run(request, settings, progress)
+            found = _attribute(told, subject, settings, source, Path(name))
+        runtime = Runtime(
+            "coreai",
+            "Core AI" if told.is_system else "Core AI's reference interpreter",
+            through=f"coreai-core {told.version}".strip(),
+        )
+        bare = Measurement(
+            label=f"{runtime.name} on {machine.processor}",
+            runtime=runtime,
+            machine=machine,
+            settings=settings,
+            compute_units=settings.compute_units if told.is_system else "",
+            threads=None if told.is_system else 1,
+            compile=told.phases.phase("compile"),
+            load=told.phases.phase("load", "first load"),
+            predict=told.phases.phase("predict", "warm-up"),
+            groups=found.groups if found else (),
+            status=found.status if found else (),
+            group=found.group if found else (),
+            nodes=_node_timing(told, found) if found else None,
+            before=before,
+            after=conditions(),
+            partial=told.phases.partial,
+            measured_at=now(),
+        )
+        findings = (
+            *told.phases.findings,
+            *_interpreter_findings(told, found),
+            *repetition_findings(settings, {} if told.phases.partial else bare.phases),
+            *condition_findings(before, bare.after),
+        )
+        return dataclasses.replace(bare, findings=findings)
+
+    def _run(self, request: Path, settings: Settings, progress: Progress | None) -> _Told:
+        """Returns what the child says; of one that fails or is interrupted, what it said before."""
+        told, task = _Told(), Task("Core AI", _HINT, _FAILURES)
+        environment = {"TMPDIR": str(request.parent)}
+        try:
+            with run_child(
+                [*self.command, str(request)], self.limits, task, environment=environment
+            ) as messages:
+                listen(told.watch(messages), settings, progress, told.phases)
+            if not told.phases.is_complete(settings):
+                raise EngineError("Core AI made no predictions", _HINT)
+        except (EngineError, KeyboardInterrupt) as error:
+            if not told.phases.seconds:
+                raise
+            told.phases.partial, finding = explain_partial(error, told.phases.last)
+            told.phases.findings = (*told.phases.findings, finding)
+        return told
+
+
+@dataclass(slots=True, kw_only=True)
+class _Told:
+    """What the child said.
+
+    Attributes:
+        phases: The times of phases.
+        version: The version of coreai-core.
+        is_system: True for the system's framework, False for the reference interpreter.
+        runs: The events of each profiled run.
+        runs_s: The seconds of each profiled run.
+        members: Operations that a delegate runs as one.
+    """
+
+    phases: Told = field(default_factory=Told)
+    version: str = ""
+    is_system: bool = False
+    runs: list[list[Event]] = field(default_factory=list)
+    runs_s: list[float] = field(default_factory=list)
+    members: dict[int, list[int]] = field(default_factory=dict)
+
+    def watch(self, messages: Iterable[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
+        """Collects what is Core AI's own from messages, and passes them on."""
+        for message in messages:
+            self.version = message.get("coreai", self.version)
+            self.is_system = message.get("is_system", self.is_system)
+            if "run" in message:
+                self.runs.append([Event(n, d, label, ns / 1e9) for n, d, label, ns in message["run"]])
+                self.runs_s.append(float(message["run_s"]))
+                self.members = {int(group): found for group, found in message["groups"].items()}
+            yield message
+
+
+def _prepare_request(
+    subject: Subject, settings: Settings, inputs: Mapping[str, Any], source: Path, folder: Path
+) -> Path:
+    """Writes the values of the inputs and the request of the child; returns the file of the request."""
+    function, interface = interface_of(subject.model, settings.function or None)
+    bodies = input_functions(subject.model, function)
+    synthetic = dummy_values(interface, *bodies, seed=settings.seed, shapes=settings.shapes)
+    tensors = to_tensors(interface.inputs, {**synthetic, **inputs}, settings.shapes)
+    with open_draft(folder / VALUES) as file:
+        np.savez(file, **{name: np.asarray(tensor) for name, tensor in tensors.items()})  # type: ignore[arg-type]
+    request = Request(
+        model=str(source.expanduser().resolve()),
+        compute_units=settings.compute_units,
+        function=function,
+        compiles=settings.compile_iterations,
+        loads=settings.load_iterations,
+        iterations=settings.iterations,
+        warmups=settings.warmups,
+        early=settings.early,
+    )
+    path = folder / "request.json"
+    write_draft(path, json.dumps(dataclasses.asdict(request)))
+    return path
+
+
+def _attribute(
+    told: _Told, subject: Subject, settings: Settings, source: Path, folder: Path
+) -> Attribution | None:
+    """Returns the times of operations; None if the child did not report any."""
+    debug_info = folder / DEBUG_INFO
+    if not told.runs or not debug_info.is_file():
+        return None
+    content = read_content(open_program(source)[0])
+    layers = find_layers(content, content.graphs[settings.function])
+    records = read_debug_info(msgspec.json.decode(debug_info.read_bytes()))
+    return attribute(told.runs, records, layers, subject.ops, told.members)
+
+
+def _node_timing(told: _Told, found: Attribution) -> NodeTiming:
+    predict = told.phases.phase("predict")
+    run_s, nodes_s = statistics.median(told.runs_s), statistics.median(found.runs_s)
+    return NodeTiming(
+        iterations=len(told.runs_s),
+        warmups=0,
+        run_s=run_s,
+        nodes_s=nodes_s,
+        node_overhead_s=run_s - nodes_s,
+        profiler_overhead_s=run_s - (predict.statistics.median if predict is not None else run_s),
+    )
+
+
+def _interpreter_findings(told: _Told, found: Attribution | None) -> list[Finding]:
+    """Returns what the times of the interpreter are good for, and which operations it reported none of."""
+    findings = []
+    if not told.is_system:
+        text = (
+            "Core AI's reference interpreter ran the model. Its times are not a speed of Apple hardware, nor"
+            " that of a good runtime on this processor."
+        )
+        hint = "--engine onnxruntime times this processor, --device estimates Apple's"
+        findings.append(Finding(id="reference-interpreter", severity="warning", text=text, hint=hint))
+    if (
+        found is not None
+        and found.groups
+        and not found.groups[-1].ops
+        and (found.groups[-1].share or 0) > 0.05
+    ):
+        share = found.groups[-1].share or 0
+        text = f"{share:.0%} of the time belongs to no operation of the file."
+        findings.append(Finding(id="coreai-unattributed", severity="info", text=text))
+    return findings

@@ -1,0 +1,271 @@
+"""The child process that times a model in Core AI and sends each phase to its parent.
+
+`python -m coremlscope.measure.coreai.timing_child REQUEST`, a JSON file with the fields of `Request`; the
+values of the inputs are beside it. Off a Mac, Core AI's reference interpreter runs a lowered program. On a
+Mac, the system's framework compiles the bundle as it loads it; this is not yet confirmed on a device.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import itertools
+import json
+import shutil
+import sys
+import time
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from coremlscope.engines.sampling import PHASE_BUDGET_S, is_settled, sample, spends
+from coremlscope.measure.channel import tell
+from coremlscope.writing import write_draft
+
+__all__ = ["DEBUG_INFO", "VALUES", "Request", "main"]
+
+#: The files beside the request: arrays of the inputs by name, and the debug information of the program.
+VALUES, DEBUG_INFO = "values.npz", "debug-info.json"
+#: Predictions whose operations are timed, unless they take longer than so many seconds; and at least so many.
+_PROFILED_RUNS, _PROFILED_S, _LEAST_PROFILED = 30, 10.0, 3
+_OPERATION, _CALL = "call.", "Function Execute"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What is timed.
+
+    Attributes:
+        model: The bundle.
+        compute_units: The setting, which only the system's framework uses.
+        function: The function.
+        compiles: Timed compilations.
+        loads: Timed loads.
+        iterations: Timed predictions.
+        warmups: Predictions before them; None for as many as it takes.
+        early: The phases that end early; see `Settings`.
+    """
+
+    model: str
+    compute_units: str
+    function: str
+    compiles: int
+    loads: int
+    iterations: int
+    warmups: int | None
+    early: Sequence[str] = ()
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Times compilations, loads, predictions and operations.
+
+    Args:
+        arguments: The file of the request.
+    """
+    file = Path(arguments[0])
+    request = Request(**json.loads(file.read_text(encoding="utf-8")))
+    with asyncio.Runner() as runner:
+        _Run(request, file.parent, runner.run).time()
+    return 0
+
+
+class _Run:
+    """One model, compiled and loaded repeatedly; at most one loaded model exists at a time."""
+
+    def __init__(
+        self, request: Request, folder: Path, wait: Callable[[Coroutine[Any, Any, Any]], Any]
+    ) -> None:
+        from importlib.metadata import version
+
+        from coreai import runtime
+
+        self._runtime: Any = runtime
+        self._request, self._folder, self._wait = request, folder, wait
+        self._is_system = bool(getattr(runtime, "_use_os_coreai", False))
+        self._lowered = Path(request.model)
+        self._model: Any = None
+        self._function: Any = None
+        self._numbers = itertools.count()
+        rules = {"compile": spends(PHASE_BUDGET_S), "load": spends(PHASE_BUDGET_S), "predict": is_settled}
+        self._enough = {phase: rules[phase] for phase in request.early}
+        tell(coreai=version("coreai-core"), is_system=self._is_system)
+
+    def time(self) -> None:
+        """Times every phase."""
+        request = self._request
+        if not self._is_system:
+            self._repeat("compile", self._lower, request.compiles, after=self._keep_one)
+        self._repeat("first load", self._load, 1, before=self._release)
+        self._repeat("load", self._load, request.loads, before=self._release)
+        inputs, states = self._inputs(), self._states()
+
+        def predict() -> None:
+            self._wait(self._function(inputs, state=states))
+
+        self._repeat("warm-up", predict, None)
+        self._repeat("predict", predict, request.iterations)
+        write_draft(self._folder / DEBUG_INFO, bytes(self._model._debug_infos))
+        self._time_operations(predict)
+        self._release()
+
+    def _repeat(
+        self,
+        phase: str,
+        work: Callable[[], object],
+        iterations: int | None,
+        *,
+        before: Callable[[], object] | None = None,
+        after: Callable[[], object] | None = None,
+    ) -> None:
+        """Times a phase and sends it; warm-ups where `iterations` is None."""
+
+        def done(seconds: float) -> None:
+            if after is not None:
+                after()
+            tell(progress=phase, seconds=seconds)
+
+        warmups = self._request.warmups if iterations is None else 0
+        enough = self._enough.get(phase, lambda _: False)
+        taken = sample(work, iterations or 0, warmups, before=before, after=done, enough=enough)
+        tell(phase=phase, seconds=taken.seconds or taken.warmups, native_ns=[])
+
+    def _lower(self) -> None:
+        """Lowers the program to what the interpreter runs."""
+        from coreai.authoring import AIModelAsset
+
+        self._lowered = self._folder / f"lowered{next(self._numbers)}.aimodelx"
+        self._lowered.mkdir()
+        AIModelAsset.load(Path(self._request.model))._write_odix(self._lowered, enable_debug_info=True)
+
+    def _keep_one(self) -> None:
+        for folder in self._folder.glob("*.aimodelx"):
+            if folder != self._lowered:
+                shutil.rmtree(folder, ignore_errors=True)
+
+    def _release(self) -> None:
+        """Releases the model that was loaded before, so that two never take memory at a time."""
+        self._function = self._model = None
+        gc.collect()
+
+    def _load(self) -> None:
+        options = {"specialization_options": self._options()} if self._is_system else {}
+        self._model = self._wait(self._runtime.AIModel.load(self._lowered, **options))
+        self._function = self._model.load_function(self._request.function)
+
+    def _options(self) -> Any:
+        """Returns the system's options for the setting; only `cpu_only` forbids other units."""
+        options, kinds = self._runtime.SpecializationOptions, self._runtime.ComputeUnitKind
+        if self._request.compute_units == "cpu_only":
+            found = options.cpu_only()
+        elif self._request.compute_units == "all":
+            found = options.default()
+        else:
+            is_gpu = self._request.compute_units == "cpu_and_gpu"
+            found = options.from_preferred_compute_unit_kind(kinds.gpu() if is_gpu else kinds.neural_engine())
+        return found.with_debug(enabled=True)
+
+    def _inputs(self) -> dict[str, Any]:
+        description = self._function.desc
+        with np.load(self._folder / VALUES, allow_pickle=False) as arrays:
+            values = {name: arrays[name] for name in arrays.files}
+        return {
+            name: self._array(values[name], description.input_descriptor(name).dtype)
+            for name in description.input_names
+        }
+
+    def _states(self) -> dict[str, Any]:
+        """Returns states of zeros, which predictions change."""
+        description = self._function.desc
+        states = {name: description.state_descriptor(name) for name in description.state_names}
+        return {name: self._array(np.zeros(found.shape), found.dtype) for name, found in states.items()}
+
+    def _array(self, value: np.ndarray, dtype: str) -> Any:
+        if dtype == "bfloat16":
+            import ml_dtypes
+
+            return self._runtime.NDArray(value.astype(ml_dtypes.bfloat16))
+        return self._runtime.NDArray(np.ascontiguousarray(value, dtype))
+
+    def _time_operations(self, predict: Callable[[], object]) -> None:
+        """Predicts while Core AI's profiler reports events, and sends the operations' times of each run."""
+        recorder = _Recorder()
+        profiler = self._runtime.Profiler(recorder.event, recorder.begin, recorder.end)
+        self._function = None
+        self._function = self._model.load_function(self._request.function, profiler=profiler)
+        began = time.perf_counter()
+        for number in range(_PROFILED_RUNS):
+            if number >= _LEAST_PROFILED and time.perf_counter() - began > _PROFILED_S:
+                break
+            recorder.clear()
+            started = time.perf_counter()
+            predict()
+            seconds = time.perf_counter() - started
+            tell(run=recorder.operations, run_s=recorder.call_s or seconds, groups=recorder.groups)
+            tell(progress="operations", seconds=seconds)
+
+
+class _Recorder:
+    """Collects the events of one prediction. Callbacks may come from another thread.
+
+    Attributes:
+        groups: Of delegates, the operations that are run as one, by the number of that.
+        operations: The number, the delegate's number, the label and the nanoseconds of each operation.
+        call_s: Seconds of the whole call by the runtime's own clock; 0 if it does not tell.
+    """
+
+    def __init__(self) -> None:
+        self.groups: dict[str, list[int]] = {}
+        self.operations: list[tuple[int | None, int | None, str, int]] = []
+        self.call_s = 0.0
+        self._began: dict[int, int] = {}
+        self._count = itertools.count(1)
+
+    def clear(self) -> None:
+        """Forgets the events so far, but not the groups, of which delegates tell once."""
+        self._began.clear()
+        self.operations.clear()
+        self.call_s = 0.0
+
+    def begin(self, event: Any) -> int:
+        """Notes the begin of an interval, and returns its number."""
+        number = next(self._count)
+        self._began[number] = event.timestamp
+        return number
+
+    def end(self, event: Any, number: int) -> None:
+        """Notes the end of an interval."""
+        began = self._began.pop(number, event.timestamp)
+        if event.event_id.startswith(_OPERATION):
+            self._note(event, event.timestamp - began)
+        elif event.event_id == _CALL:
+            self.call_s = max(self.call_s, (event.timestamp - began) / 1e9)
+
+    def event(self, event: Any) -> None:
+        """Notes the duration, or the members of a group, that a single event carries."""
+        content = json.loads(event.encoded_data) if event.encoded_data else {}
+        if not isinstance(content, dict):
+            return
+        duration = content.get("interval", {}).get("duration")
+        if duration is not None and not _is_host_side(event):
+            self._note(event, int(duration))
+        group = content.get("compileIdGroup")
+        if group is not None:
+            self.groups[str(group["groupId"])] = [int(member) for member in group["members"]]
+
+    def _note(self, event: Any, nanoseconds: int) -> None:
+        ids = event.compile_ids
+        self.operations.append(
+            (ids.id, ids.delegate_id, event.event_id.removeprefix(_OPERATION), nanoseconds)
+        )
+
+
+def _is_host_side(event: Any) -> bool:
+    """True for the time that the processor waited for the GPU, which has an event of its own."""
+    return event.event_id.startswith("GPU") and " HW " not in event.event_id
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
