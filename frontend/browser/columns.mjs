@@ -16,14 +16,14 @@ await look(async (page, url) => {
   seen.dragged = await titles();
   await page.locator(".grid-scroll").evaluate((grid) => grid.scrollTo(0, 0));
   seen.width = await width();
-  const edge = await type.locator(".edge").boundingBox();
+  const edge = await type.locator(".column-edge").boundingBox();
   await page.mouse.move(edge.x + 4, edge.y + 8);
   await page.mouse.down();
   await page.mouse.move(edge.x + 34, edge.y + 8);
   await page.mouse.move(edge.x + 64, edge.y + 8);
   await page.mouse.up();
   seen.wider = await width();
-  await type.locator(".edge").press("ArrowRight");
+  await type.locator(".column-edge").press("ArrowRight");
   seen.byKey = await width();
   await page.reload();
   seen.reloaded = [await titles(), await width()];

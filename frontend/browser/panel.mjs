@@ -43,7 +43,7 @@ function read(panel) {
     inputs: textOf("Inputs"),
     outputs: textOf("Output"),
     weights: textOf("Weights"),
-    bars: panel.querySelectorAll(".histogram rect").length,
+    bars: panel.querySelectorAll(".weight-histogram rect").length,
     sources: texts(".reason-source"),
     mil: panel.querySelector(".mil")?.textContent ?? "",
   };

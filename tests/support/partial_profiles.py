@@ -269,7 +269,16 @@ def _every_field() -> Profile:
         before=Conditions("normal", "AC Power", "nominal"),
         after=Conditions("normal", "Battery Power", "moderate"),
     )
-    stage = StageSummary(
+    model = dataclasses.replace(small_summary(), stages=(_stage(),), facts=(("trees", "3"),))
+    profile = small_profile()
+    ops = dataclasses.replace(profile.ops, details=_small_details())
+    return dataclasses.replace(
+        profile, model=model, ops=ops, measurements=(measured,), findings=(_finding(),)
+    )
+
+
+def _stage() -> StageSummary:
+    return StageSummary(
         name="model0",
         kind="mlProgram",
         inputs=(("image", "image RGB 32×32"),),
@@ -278,12 +287,6 @@ def _every_field() -> Profile:
         operations=6,
         parameters=1000,
         weights_bytes=2000,
-    )
-    model = dataclasses.replace(small_summary(), stages=(stage,), facts=(("trees", "3"),))
-    profile = small_profile()
-    ops = dataclasses.replace(profile.ops, details=_small_details())
-    return dataclasses.replace(
-        profile, model=model, ops=ops, measurements=(measured,), findings=(_finding(),)
     )
 
 

@@ -51,7 +51,13 @@ function Histogram(props: { shares: number[]; text: string }) {
   if (shares.length === 0) return null;
   const most = Math.max(...shares, 1);
   return (
-    <svg class="histogram" role="img" aria-label={props.text} viewBox={`0 0 ${shares.length * BAR} ${HEIGHT}`} preserveAspectRatio="none">
+    <svg
+      class="weight-histogram"
+      role="img"
+      aria-label={props.text}
+      viewBox={`0 0 ${shares.length * BAR} ${HEIGHT}`}
+      preserveAspectRatio="none"
+    >
       {shares.map((share, place) => {
         const height = share ? Math.max((share / most) * HEIGHT, 1) : 0;
         // biome-ignore lint/suspicious/noArrayIndexKey: bars have no identity but their place.

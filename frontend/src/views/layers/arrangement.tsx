@@ -88,7 +88,7 @@ export function Edge(props: { title: string; onWidth: (pixels: number | null) =>
   return (
     <button
       type="button"
-      class="edge"
+      class="column-edge"
       aria-label={`Width of the column ${props.title}: left and right`}
       title="Drag to change the width; double click to restore it"
       // Else the heading itself is dragged.
