@@ -35,9 +35,12 @@ from coremlscope.measure.coreml.failures import FAILURES
 from coremlscope.measure.coreml.timing import CoreMLMeasurer
 from coremlscope.measure.coreml.values import load_values, save_values
 from coremlscope.measure.endings import explain
+from coremlscope.measure.generation import check_decoder, measure_generation
+from coremlscope.measure.scripted import ScriptedMeasurer
 from coremlscope.results.measurement import Conditions, Machine, Settings
 from tests.support import converted_models
 from tests.support.coreml_children import TIMING_CHILD, scripted_timing_child
+from tests.support.decoders import ROOM, save_flexible_decoder
 from tests.support.ir_models import perceptron
 from tests.support.later import minutes_later
 
@@ -288,3 +291,23 @@ def test_the_label_and_findings_of_a_mac(package: Path, monkeypatch: pytest.Monk
         "thermal-state-changed",
     ]
     assert [measured.before, measured.after] == told
+
+
+def test_tokens_of_a_decoder_through_coremltools(tmp_path: Path) -> None:
+    path = tmp_path / "decoder.mlpackage"
+    save_flexible_decoder(path)
+    model = container.read(path)
+    shapes = {"ids": (1, 1), "mask": (1, 1, 1, 24)}
+    asked = dataclasses.replace(SHORT, compute_units="cpu_only", shapes=shapes)
+    whole = ScriptedMeasurer().measure(Subject.of(model, asked), asked)
+    measurer = CoreMLMeasurer(command=TIMING_CHILD)
+    timings, findings = measure_generation(measurer, model, check_decoder(model, asked), [whole], 3)
+    (one,) = timings
+    assert (one.phase, one.attended, one.context, one.compute_units) == ("decode", 24, ROOM, "cpu_only")
+    assert one.label.startswith("Core ML on ")
+    assert one.predict.statistics.count == 3
+    assert one.tokens_per_s.value == pytest.approx(1 / one.predict.statistics.median)
+    # Core ML keeps the cache in the type of the file.
+    assert one.held_bytes is None
+    assert one.peak_memory_bytes is not None
+    assert not findings
