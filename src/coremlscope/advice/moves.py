@@ -21,6 +21,8 @@ from coremlscope.ops.view import CONTRADICTIONS, CannotInfer, CannotLower, OpVie
 
 __all__ = ["RULES"]
 
+#: For several operations, and for one.
+_FOLLOW = ("follow each other or change nothing", "changes nothing")
 _PASSES = "apple/coremltools: graph passes"
 #: The bits of the significand and of the exponent: a type with more of both holds every value.
 _FLOATS = {DType.FP16: (11, 5), DType.FP32: (24, 8), DType.FP64: (53, 11)}
@@ -99,7 +101,7 @@ def _transposes(subject: Subject) -> Found | None:
         subject,
         found(),
         lambda count, names: (
-            f"{plural(count, 'transpose')} follow each other or change nothing, where at most"
+            f"{plural(count, 'transpose')} {_FOLLOW[count == 1]}, where at most"
             f" one of a chain is needed: {names}."
         ),
     )
@@ -118,7 +120,7 @@ def _reshapes(subject: Subject) -> Found | None:
         subject,
         found(),
         lambda count, names: (
-            f"{plural(count, 'reshape')} follow each other or change nothing, where at most"
+            f"{plural(count, 'reshape')} {_FOLLOW[count == 1]}, where at most"
             f" one of a chain is needed: {names}."
         ),
     )
@@ -158,7 +160,8 @@ def _casts(subject: Subject) -> Found | None:
         subject,
         found(),
         lambda count, names: (
-            f"{plural(count, 'cast')} give a type that the value had before, or that it is"
+            f"{plural(count, 'cast')} {'gives' if count == 1 else 'give'} a type that the value had before,"
+            " or that it is"
             f" cast from at once: {names}."
         ),
     )
@@ -198,7 +201,8 @@ def _concats(subject: Subject) -> Found | None:
         subject,
         found(),
         lambda count, names: (
-            f"{plural(count, 'concat')} copy what is joined again or was joined before: {names}."
+            f"{plural(count, 'concat')} {'copies' if count == 1 else 'copy'} what is joined again or was"
+            f" joined before: {names}."
         ),
     )
 
