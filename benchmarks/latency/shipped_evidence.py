@@ -6,6 +6,8 @@ import csv
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
+
 from benchmarks.latency.dataset import Measurement, Network, in_precision, load_measurements, load_networks
 from benchmarks.latency.extract import MEASUREMENTS
 from coremlscope.cost.latency.calibration import load_calibration
@@ -13,6 +15,7 @@ from coremlscope.cost.latency.constants import constants_of, on_system
 from coremlscope.cost.latency.evidence import Published, write_evidence
 from coremlscope.cost.latency.roofline import time_kernels
 from coremlscope.cost.latency.structure import structure_of
+from coremlscope.cost.latency.table import Floats, KernelTable
 from coremlscope.devices import ComputeUnit, all_chips
 
 EVIDENCE = Path(__file__).parents[2] / "src" / "coremlscope" / "cost" / "latency" / "data" / "evidence.csv.gz"
@@ -49,8 +52,14 @@ def _row(m: Measurement, unit: ComputeUnit, network: Network, url: str) -> Publi
         precision=m.precision,
         measured_ms=m.ms,
         estimated_ms=seconds * 1e3,
-        structure=structure_of(table, network.times),
+        structure=structure_of(repeated(table, network.times), np.ones(int(network.times.sum()))),
     )
+
+
+def repeated(table: KernelTable, times: Floats) -> KernelTable:
+    """Returns a table with each kernel as often as it is in the network, each with weights of its own."""
+    counts = times.astype(int)
+    return KernelTable(**{name: np.repeat(getattr(table, name), counts) for name in KernelTable.__slots__})
 
 
 def _urls() -> dict[str, str]:

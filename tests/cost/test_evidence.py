@@ -37,6 +37,12 @@ def test_every_row_is_shipped_small_and_with_its_source() -> None:
     assert EVIDENCE.stat().st_size < 40_000
 
 
+def test_weights_count_in_every_kernel_of_a_network() -> None:
+    """ResNet50 has 25.6 million parameters."""
+    rows = (row for row in load_evidence() if (row.network, row.precision) == ("resnet50-224", "fp16"))
+    assert next(rows).structure.weight_bytes == pytest.approx(51.1e6, rel=0.02)
+
+
 def test_sizes_by_hand() -> None:
     columns = {name: [0.0, 0.0] for name in KernelTable.__slots__}
     columns |= {"kind": [0.0, 7.0], "macs": [100.0, 0.0], "inputs": [10.0, 4.0], "outputs": [20.0, 4.0]}
