@@ -103,6 +103,6 @@ def _row(one: CheckedMeasurement) -> tuple[str, ...]:
 def _remark(one: CheckedMeasurement) -> str:
     near = f", and nearer to that of the {UNIT_NAMES[one.like]}" if one.like else ""
     return (
-        f"{one.measurement.id} is {one.apart:.1f} standard deviations from our estimate and the other"
-        f" measurements{near}"
+        f"{one.measurement.id} is set apart: {one.apart:.1f} standard deviations from our estimate and the"
+        f" other measurements{near}"
     )
