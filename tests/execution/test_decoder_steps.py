@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import coremltools as ct
 import pytest
 
@@ -54,8 +56,19 @@ def test_caches_in_inputs_and_outputs_grow() -> None:
 
 
 def test_fixed_shapes_are_one_step_for_each_function() -> None:
-    assert found(decoder(tokens=1)) == [(1, 512, 512)]
-    assert found(decoder(tokens=64)) == [(64, 512, 512)]
+    infer, prefill = decoder(tokens=1), decoder(tokens=64)
+    functions = {
+        name: one.content.functions["main"]
+        for name, one in (("infer", infer), ("prefill", prefill))
+        if isinstance(one.content, ir.Program)
+    }
+    interfaces = {"infer": infer.description.main, "prefill": prefill.description.main}
+    both = dataclasses.replace(
+        infer, content=ir.Program(functions=functions), description=ir.Description(interfaces, "infer")
+    )
+    assert found(both) == [(1, 512, 512), (64, 512, 512)]
+    assert [one.function for one in decoder_steps(both)] == ["infer", "prefill"]
+    assert found(both, function="prefill") == [(64, 512, 512)]
 
 
 def test_other_models_have_none() -> None:
