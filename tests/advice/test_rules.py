@@ -8,9 +8,9 @@ from coremlscope.advice import RULES, bind_subject, find_remarks
 from coremlscope.formats import container
 from coremlscope.formats.packaging import write_mlpackage
 from coremlscope.formats.weights import BlobData
-from coremlscope.ir import Constant, Model, Program
+from coremlscope.ir import Constant, DType, Model, Program, TensorType, Value
 from coremlscope.variants.transforms import parse_transform
-from tests.support.advised_models import MODELS, few_values, two_layers
+from tests.support.advised_models import MODELS, Builder, few_values, two_layers
 
 
 def _found(model: Model) -> set[str]:
@@ -37,6 +37,16 @@ def test_a_model_must_not_show_the_rule(rule: str, place: int) -> None:
 @pytest.mark.parametrize("rule", [rule.transform for rule in RULES if rule.transform])
 def test_transforms_are_those_of_what_if(rule: str) -> None:
     assert parse_transform(rule).name == rule
+
+
+@pytest.mark.parametrize("kind", ["transpose", "reshape", "identity", "relu", "cast", "concat"])
+def test_operations_of_a_damaged_file_that_read_each_other(kind: str) -> None:
+    b = Builder({"image": (DType.FP32, (1, 3, 32, 32))})
+    later = Value("b", TensorType(DType.FP32, (1, 3, 32, 32)))
+    given = {"values" if kind == "concat" else "x": later, "perm": [0, 1, 2, 3], "axis": 1, "dtype": "fp32"}
+    first = b.op(kind, "a", (1, 3, 32, 32), DType.FP32, **given)
+    second = b.op(kind, "b", (1, 3, 32, 32), DType.FP32, **{**given, next(iter(given)): first})
+    assert isinstance(find_remarks(bind_subject(b.model(second))), list)
 
 
 def test_ids_are_unique() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from coremlscope.advice.rule import AdviceRule, Change, Found, Subject, has_trait, listed, plural
+from coremlscope.errors import MissingWeightsError
 from coremlscope.ops.traits import Trait
 from coremlscope.ops.view import CONTRADICTIONS, CannotInfer, CannotLower, OpView
 
@@ -12,7 +13,7 @@ __all__ = ["RULES"]
 
 _WEIGHTED = Trait.CONVOLUTION | Trait.LINEAR
 _MOVES = Trait.TRANSPOSITION | Trait.RESHAPE
-_CANNOT_TELL = (CannotInfer, CannotLower, *CONTRADICTIONS)
+_CANNOT_TELL = (CannotInfer, CannotLower, MissingWeightsError, *CONTRADICTIONS)
 #: The factor in front of the cube in the approximation of GELU by tanh, and its tolerance.
 _CUBE, _NEAR = 0.044715, 1e-3
 

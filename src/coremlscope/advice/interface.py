@@ -17,6 +17,7 @@ from coremlscope.advice.rule import (
     plural,
     shape_of,
 )
+from coremlscope.errors import MissingWeightsError
 from coremlscope.ir import ArrayFeature, DType, Feature, ImageFeature, StateType, Value
 from coremlscope.ops.traits import Trait
 from coremlscope.ops.view import CONTRADICTIONS, BoundGraph, CannotInfer, CannotLower, OpView
@@ -25,7 +26,7 @@ from coremlscope.units import shown
 
 __all__ = ["RULES", "find_needless_outputs"]
 
-_CANNOT_TELL = (CannotInfer, CannotLower, *CONTRADICTIONS)
+_CANNOT_TELL = (CannotInfer, CannotLower, MissingWeightsError, *CONTRADICTIONS)
 #: What an input that holds a picture is called.
 _PICTURE = re.compile(r"image|img|pict|photo|pixel|frame|rgb|bgr", re.IGNORECASE)
 _SMALLEST_SIDE = 16
@@ -114,7 +115,9 @@ def _picture_preparation(subject: Subject) -> Found | None:
 
 def _arranging(subject: Subject, name: str) -> Iterator[OpView]:
     """Yields the operations behind an input that arrange axes or channels, up to the first layer."""
-    while len(readers := subject.readers.get(name, ())) == 1:
+    seen: set[str] = set()
+    while name not in seen and len(readers := subject.readers.get(name, ())) == 1:
+        seen.add(name)
         view = readers[0]
         if view.op.type == "transpose":
             try:
@@ -257,7 +260,11 @@ def _origin(subject: Subject, value: Value) -> tuple[str, list[OpView]]:
     """Returns the value that another one is a copy of, and the operations that copy it for this alone."""
     copies = []
     name = value.name
-    while (view := subject.makers.get(name)) is not None and view.op.type == "identity":
+    seen: set[str] = set()
+    while name not in seen and (view := subject.makers.get(name)) is not None:
+        seen.add(name)
+        if view.op.type != "identity":
+            break
         given = view.op.inputs["x"][0]
         if not isinstance(given, Value):
             break

@@ -15,6 +15,7 @@ from coremlscope.advice.rule import (
     plural,
     shape_of,
 )
+from coremlscope.errors import MissingWeightsError
 from coremlscope.ir import DType, Value
 from coremlscope.ops.traits import Trait
 from coremlscope.ops.view import CONTRADICTIONS, CannotInfer, CannotLower, OpView
@@ -26,7 +27,7 @@ _FOLLOW = ("follow each other or change nothing", "changes nothing")
 _PASSES = "apple/coremltools: graph passes"
 #: The bits of the significand and of the exponent: a type with more of both holds every value.
 _FLOATS = {DType.FP16: (11, 5), DType.FP32: (24, 8), DType.FP64: (53, 11)}
-_CANNOT_TELL = (CannotInfer, CannotLower, *CONTRADICTIONS)
+_CANNOT_TELL = (CannotInfer, CannotLower, MissingWeightsError, *CONTRADICTIONS)
 
 
 def _without(

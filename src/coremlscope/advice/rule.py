@@ -121,6 +121,11 @@ class Subject:
         return frozenset(value.name for graph in _graphs(self.bound.graph) for value in graph.graph.outputs)
 
     @cached_property
+    def _places(self) -> Mapping[str, int]:
+        """The place of each operation, by id."""
+        return {view.op.id: place for place, view in enumerate(self.views)}
+
+    @cached_property
     def _sizes(self) -> Counter[Layer]:
         """The number of operations of each layer of a neural network."""
         return Counter(view.op.layer for view in self.views if view.op.layer is not None)
@@ -130,9 +135,14 @@ class Subject:
         return view.op.layer is None or self._sizes[view.op.layer] == 1
 
     def source(self, view: OpView, parameter: str = "x") -> OpView | None:
-        """Returns the operation that makes an argument; None for inputs and constants."""
+        """Returns the operation that makes an argument; None for inputs and constants.
+
+        In a damaged file an operation may read what a later one makes: that is no source.
+        """
         given = view.op.inputs.get(parameter, ())
-        return self.makers.get(given[0].name) if len(given) == 1 and isinstance(given[0], Value) else None
+        maker = self.makers.get(given[0].name) if len(given) == 1 and isinstance(given[0], Value) else None
+        is_before = maker is not None and self._places[maker.op.id] < self._places.get(view.op.id, 0)
+        return maker if is_before else None
 
     def only_reader(self, view: OpView) -> OpView | None:
         """Returns the one operation that reads the results; None if several do, or they are returned."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from coremlscope.advice import fusion, interface, layout, moves, precision, weights
 from coremlscope.advice.rule import AdviceRule, Remark, Subject
+from coremlscope.errors import MissingWeightsError
 from coremlscope.execution.binding import bind_model, choose_function
 from coremlscope.ir import Model
 from coremlscope.ops.view import CONTRADICTIONS, CannotInfer, CannotLower
@@ -11,7 +12,7 @@ from coremlscope.ops.view import CONTRADICTIONS, CannotInfer, CannotLower
 __all__ = ["RULES", "bind_subject", "find_remarks"]
 
 #: Raised by rules on the arguments of a damaged file.
-_NOT_TOLD = (CannotInfer, CannotLower, *CONTRADICTIONS)
+_NOT_TOLD = (CannotInfer, CannotLower, MissingWeightsError, *CONTRADICTIONS)
 
 RULES: tuple[AdviceRule, ...] = (
     *fusion.RULES,
