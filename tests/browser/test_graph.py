@@ -75,3 +75,17 @@ def test_large_graphs_are_quick(drive: Drive, tmp_path: Path, count: int, profil
     if count <= 3000:
         assert statistics.median(one["unfolded"]["seconds"] for one in seen) < 4
         assert statistics.median(one["unfolded"]["longestFrameMs"] for one in seen) < 300
+
+
+def test_the_timeline_zooms_to_what_is_dragged_over(drive: Drive, tmp_path: Path) -> None:
+    """The plan of this profile totals 10 ms, of which its operations are 1.34 ms."""
+    seen = drive("timeline", write(tmp_path, layered_profile(240)))
+    assert seen["complaints"] == seen["foreign"] == []
+    # From 2 % to 10 % of the whole; zooming out shows 1.4 times as much.
+    assert (seen["dragged"], seen["zoomedOut"]) == ("800 µs of 10.0 ms shown", "1.12 ms of 10.0 ms shown")
+    assert seen["all"] == seen["whole"]
+    assert "model.layers.5.block.142" in seen["tip"]
+    assert "main/142" in seen["tip"]
+    assert seen["module"].startswith("model/layers")
+    assert "1.34 ms" in seen["module"]
+    assert "whose place is not known" in seen["caption"]

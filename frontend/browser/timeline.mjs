@@ -1,0 +1,32 @@
+// The timeline: what dragging, keys and the strip show, and what is said of a span under the pointer.
+import { look } from "./open.mjs";
+
+await look(async (page, url, [screenshot]) => {
+  await page.goto(url);
+  const canvas = page.locator("#timeline canvas").first();
+  await canvas.scrollIntoViewIfNeeded();
+  const note = () => page.locator("#timeline .zoom-note").textContent();
+  const seen = { whole: await note(), caption: await page.locator("#timeline .caption").textContent() };
+  const [labels, box] = [112, await canvas.boundingBox()];
+  const at = (part) => box.x + labels + (box.width - labels) * part;
+  const middle = box.y + box.height - 24 - 8 - 17 - 2 * 42;
+  await page.mouse.move(at(0.02), middle);
+  await page.mouse.down();
+  await page.mouse.move(at(0.1), middle, { steps: 4 });
+  await page.mouse.up();
+  seen.dragged = await note();
+  await page.mouse.move(at(0.75), middle);
+  await page.mouse.move(at(0.76), middle);
+  seen.tip = await page.locator("#timeline .tip").textContent();
+  if (screenshot) await page.screenshot({ path: screenshot });
+  await canvas.focus();
+  await canvas.press("-");
+  seen.zoomedOut = await note();
+  await canvas.press("0");
+  seen.all = await note();
+  const now = await canvas.boundingBox();
+  await page.mouse.move(at(0.04), now.y + 8);
+  await page.mouse.move(at(0.05), now.y + 8);
+  seen.module = await page.locator("#timeline .tip").textContent();
+  return seen;
+});
