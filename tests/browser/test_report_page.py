@@ -254,7 +254,7 @@ def test_what_is_saved_equals_the_data(drive: Drive, looped: Profile, tmp_path: 
         assert float(layers[id_]["planned_ms"]) == pytest.approx(plan.cost_ms[backend][row], rel=1e-5)
     tree = list(csv.DictReader(io.StringIO(seen["tree"])))
     leaves = [row for row in tree if row["id"]]
-    assert sum(float(row["estimated_s"]) for row in leaves) == pytest.approx(sum(estimate.kernel_s))
+    assert sum(float(row["estimated_s"] or 0) for row in leaves) == pytest.approx(sum(estimate.kernel_s))
     weights = list(csv.reader(io.StringIO(seen["weights"])))
     assert weights[0][:3] == ["Stored as", "Used as", "Tensors"]
     assert [row[0] for row in weights[1:]] == [group.storage for group in looped.model.weights]
