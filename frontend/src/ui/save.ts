@@ -9,7 +9,7 @@ const CHARTS = "canvas, svg:not([aria-hidden])";
 const [MARGIN, HEAD, GAP] = [16, 40, 12];
 /** What the look of an SVG element depends on. */
 const STYLES = [
-  ...["fill", "fill-opacity", "stroke", "stroke-width", "stroke-dasharray", "stroke-opacity", "opacity", "marker-end"],
+  ...["fill", "fill-opacity", "stroke", "stroke-width", "stroke-dasharray", "stroke-opacity", "opacity", "marker-end", "paint-order"],
   ...["font-family", "font-size", "font-weight", "text-anchor", "dominant-baseline", "display", "visibility"],
 ];
 
