@@ -19,8 +19,9 @@ from unittest import mock
 
 import numpy as np
 
-from coremlscope.advice import RULES
+from coremlscope.advice import RULES, VALUE_RULES, AdviceRule
 from coremlscope.cli import COMMANDS, main
+from coremlscope.devices import SETTINGS
 from coremlscope.ops import kernels
 from coremlscope.results.encoding import MODEL, PROFILE, PROFILES
 from coremlscope.results.evidence import SCHEMA as EVIDENCE
@@ -154,16 +155,34 @@ In JSON a finding has the `confidence` and `source` of its rule, its `savings` b
 finding names, and compares the outputs."""
 
 
+_WRONG_VALUES = """\
+Findings on Core AI models are about values instead of costs, which are not published: operations that were
+seen to return wrong values on a unit, without any error. They are shown for settings that may use the unit.
+Each was published for one device and system, and later systems may return right values: compare with the
+outputs under `cpuOnly`, which were right in all these cases."""
+
+
 def findings() -> str:
     """Returns the page on findings about models."""
     parts = [_WRITTEN, "# Findings on models", _FINDINGS]
     for rule in RULES:
-        facts = [f"- What to do: {rule.fix}."]
-        if rule.transform:
-            facts.append(f"- `what-if --try {rule.transform}` applies it.")
-        facts += [f"- Known by: {rule.confidence}.", f"- Source: {rule.source}."]
-        parts += [f"## `{rule.id}`", rule.doc, "\n".join(facts)]
+        parts += [f"## `{rule.id}`", rule.doc, _facts(rule)]
+    parts += ["## Wrong values in Core AI", _WRONG_VALUES]
+    for rule in VALUE_RULES:
+        parts += [f"### `{rule.id}`", rule.doc, _facts(rule)]
     return "\n\n".join(parts) + "\n"
+
+
+def _facts(rule: AdviceRule) -> str:
+    """Returns what to do about a finding, and how it is known, as a list."""
+    facts = [f"- What to do: {rule.fix}."]
+    if rule.transform:
+        facts.append(f"- `what-if --try {rule.transform}` applies it.")
+    if rule.settings:
+        settings = ", ".join(f"`{name}`" for name in SETTINGS if name in rule.settings)
+        facts.append(f"- Shown for: {settings}.")
+    facts += [f"- Known by: {rule.confidence}.", f"- Source: {rule.source}."]
+    return "\n".join(facts)
 
 
 def evidence() -> str:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from coremlscope.devices.unit import ComputeUnits
 from coremlscope.findings import Confidence, Severity
 from coremlscope.ir import DType, FunctionDescription, Layer, Model, Program, TensorType, Value
 from coremlscope.ops import traits_of
@@ -170,6 +171,7 @@ class AdviceRule:
         confidence: How the source knows.
         transform: The transform of `what-if` that does it; empty if there is none.
         severity: That of its findings.
+        settings: The settings under which Core AI may return wrong values; empty for a rule about costs.
     """
 
     id: str
@@ -180,6 +182,7 @@ class AdviceRule:
     confidence: Confidence
     transform: str = ""
     severity: Severity = "info"
+    settings: frozenset[ComputeUnits] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from coremlscope.advice import fusion, interface, layout, moves, precision, weights
 from coremlscope.advice.rule import AdviceRule, Remark, Subject
+from coremlscope.advice.wrong_values import VALUE_RULES
 from coremlscope.errors import MissingWeightsError
 from coremlscope.execution.binding import bind_model, choose_function
-from coremlscope.ir import Model
+from coremlscope.ir import Model, Program
 from coremlscope.ops.view import CONTRADICTIONS, CannotInfer, CannotLower
 
 __all__ = ["RULES", "bind_subject", "find_remarks"]
@@ -25,12 +26,14 @@ RULES: tuple[AdviceRule, ...] = (
 
 
 def find_remarks(subject: Subject) -> list[Remark]:
-    """Applies every rule to a function.
+    """Applies every rule to a function: those on costs or, for Core AI, which publishes none, on values.
 
     A rule finds nothing where the arguments of a damaged file contradict each other.
     """
+    content = subject.model.content
+    is_core_ai = isinstance(content, Program) and content.is_core_ai
     found = []
-    for rule in RULES:
+    for rule in VALUE_RULES if is_core_ai else RULES:
         try:
             one = rule.find(subject)
         except _NOT_TOLD:

@@ -21,7 +21,7 @@ from coremlscope.placement.rules import GRAPH_RULES
 from coremlscope.placement.search import TIE_MS
 from coremlscope.results.estimate import Estimate
 
-__all__ = ["Estimating", "Tally", "change_kernels", "weigh_remarks"]
+__all__ = ["Estimating", "Tally", "change_kernels", "describe_remark", "weigh_remarks"]
 
 #: A saving below this share of the whole is none: estimates are known to some ten percent.
 _LEAST_SHARE = 5e-3
@@ -59,11 +59,18 @@ class Tally:
             for remark in several:
                 savings = tuple(self._savings[name, remark.rule.id])
                 if savings or remark.found.saved_bytes:
-                    found.append(_finding(remark, savings, where))
+                    found.append(describe_remark(remark, savings, where))
         return tuple(sorted(found, key=lambda one: -max((s.saved_ms for s in one.savings), default=0.0)))
 
 
-def _finding(remark: Remark, savings: tuple[Saving, ...], where: str) -> Finding:
+def describe_remark(remark: Remark, savings: tuple[Saving, ...] = (), where: str = "") -> Finding:
+    """Returns a remark as a finding.
+
+    Args:
+        remark: The remark.
+        savings: What the model costs less without what it is about.
+        where: Precedes the text: the name of the function, where there are several.
+    """
     rule, found = remark.rule, remark.found
     return Finding(
         id=rule.id,

@@ -29,7 +29,7 @@ from coremlscope.execution.wiring import Stage, is_external, shaped_stages, stag
 from coremlscope.findings import Finding
 from coremlscope.forecast.columns import tabulate
 from coremlscope.forecast.memory import MemoryModel
-from coremlscope.forecast.model_findings import Estimating, Kernels, Tally, weigh_remarks
+from coremlscope.forecast.model_findings import Estimating, Kernels, Tally, describe_remark, weigh_remarks
 from coremlscope.forecast.what_if import Estimator, describe_what_ifs
 from coremlscope.ir import (
     ArrayFeature,
@@ -170,7 +170,9 @@ def forecast(
     kernels = _Kernels(counted, ops, own) if with_estimates or (with_advice and counted) else None
     left_out = (*_left_out(model), *_unknown_operations(counted))
     memory = MemoryModel.of(model, ops, function)
-    tally = Tally(_find_remarks(counted) if with_advice else {})
+    remarks = _find_remarks(counted) if with_advice else {}
+    is_core_ai = _is_core_ai(model)
+    tally = Tally({} if is_core_ai else remarks)
     for device in devices:
         key = _planning_key(device)
         if key not in placed:
@@ -178,7 +180,7 @@ def forecast(
         found = {name: one.function for name, one in placed[key].items()}
         notes = (*unplanned, *about, *_crossing_notes(functions, found, settings[0]))
         # Core AI's costs are not published: a plan of its programs has none.
-        rates = None if _is_core_ai(model) else rate_table(device)
+        rates = None if is_core_ai else rate_table(device)
         costs, transitions = (rates.name, rates.transition_costs) if rates else ("", None)
         plan = tabulate(ops, device, found, settings, costs, notes, transitions)
         main = {one.key: found[one.key] for one in counted}
@@ -192,10 +194,10 @@ def forecast(
                 replace(one({}), memory=memory.on(device, _units(setting, main.values())))
                 for setting, one in estimators.items()
             ]
-            if _is_core_ai(model):
+            if is_core_ai:
                 planned = [_as_core_ai(one, main.values()) for one in planned]
             estimates += map(kernels.with_evidence, planned) if kernels and with_evidence else planned
-    findings = tally.findings()
+    findings = (*tally.findings(), *_warn(remarks, settings))
     if kernels is None or not with_estimates:
         return Forecast(plans=tuple(plans), findings=findings)
     if kernels.loops:
@@ -508,13 +510,17 @@ def _with_what_ifs(
 
 
 def _find_remarks(functions: Sequence[_Function]) -> dict[str, list[Remark]]:
-    """Returns what there is to say about functions, by function; of Core AI no costs are published."""
-    subjects = [
-        Subject(one.model, one.bound, one.description, one.key)
-        for one in functions
-        if not _is_core_ai(one.model)
-    ]
+    """Returns what there is to say about functions, by function."""
+    subjects = [Subject(one.model, one.bound, one.description, one.key) for one in functions]
     return {one.key: remarks for one in subjects if (remarks := find_remarks(one))}
+
+
+def _warn(remarks: Mapping[str, Sequence[Remark]], settings: Sequence[ComputeUnits]) -> Iterator[Finding]:
+    """Yields the values that may be wrong under the settings."""
+    for name, several in remarks.items():
+        for remark in several:
+            if remark.rule.settings.intersection(settings):
+                yield describe_remark(remark, where=f"{name}: " if len(remarks) > 1 else "")
 
 
 def _weigh(
