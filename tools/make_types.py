@@ -23,6 +23,7 @@ from coremlscope.results.model import ModelSummary
 from coremlscope.results.preview import Preview
 from coremlscope.results.profile import Profile
 from coremlscope.results.schema import docstring_parts
+from coremlscope.results.sweep import RESULT_TABLE, ResultTable
 from coremlscope.results.trace import SCHEMA as TRACE
 from coremlscope.results.trace import Trace
 from coremlscope.results.variants import VARIANTS, VariantReport
@@ -45,9 +46,13 @@ _FORMS: Mapping[str, tuple[str, Mapping[str, str]]] = {
     "TraceForm": ("Trace", {"schema": f'"{TRACE}"', "kinds": "EventKind[]", "live?": "boolean"}),
     "VariantsForm": ("VariantReport", {"schema": f'"{VARIANTS}"'}),
     "GateForm": ("GateReport", {"schema": f'"{GATE}"', "summary": "string", "passed": "boolean"}),
+    "ResultsForm": ("ResultTable", {"schema": f'"{RESULT_TABLE}"'}),
     "ServerForm": ("State", {"schema": f'"{SERVER}"'}),
 }
-_ROOTS = (Profile, ModelSummary, Comparison, Trace, EventKind, VariantReport, GateReport, State, Preview)
+_ROOTS = (
+    *(Profile, ModelSummary, Comparison, Trace, EventKind, VariantReport, GateReport, ResultTable, State),
+    Preview,
+)
 #: The maximum line length of the front end's formatter.
 _WIDTH = 140
 

@@ -88,3 +88,14 @@ export function moment(iso: string): string {
 export function fileName(path: string): string {
   return path.split(/[\\/]/).filter(Boolean).at(-1) ?? "model";
 }
+
+/** The shortest ends of paths that tell them apart. */
+export function shortNames(texts: readonly string[]): string[] {
+  const paths = texts.map((text) => text.split(/[\\/]/).filter(Boolean));
+  const distinct = new Set(paths.map((parts) => parts.join("/"))).size;
+  const ends = (depth: number) => paths.map((parts) => parts.slice(-depth).join("/"));
+  const longest = Math.max(1, ...paths.map((parts) => parts.length));
+  let depth = 1;
+  while (depth < longest && new Set(ends(depth)).size < distinct) depth++;
+  return ends(depth).map((name) => name || "model");
+}

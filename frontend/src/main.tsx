@@ -4,6 +4,7 @@ import { CheckPage } from "./pages/check";
 import { ComparePage } from "./pages/compare";
 import { ProfilesPage } from "./pages/profiles";
 import { ReportPage } from "./pages/report";
+import { ResultsPage } from "./pages/results";
 import { ServerPage } from "./pages/server";
 import { TracePage } from "./pages/trace";
 import { VariantsPage } from "./pages/variants";
@@ -19,6 +20,7 @@ import "./styles/drawings.css";
 import "./styles/server.css";
 import "./styles/preview.css";
 import "./styles/compare.css";
+import "./styles/results.css";
 import "./styles/print.css";
 
 /** The page of a result. A new kind of result is one file in `pages/` and one case here. */
@@ -38,6 +40,8 @@ function Page(props: { payload: Payload }) {
       return <VariantsPage result={result} />;
     case "coremlscope.check/1":
       return <CheckPage result={result} />;
+    case "coremlscope.results/1":
+      return <ResultsPage result={result} />;
     case "coremlscope.server/2":
       return <ServerPage result={result} />;
   }

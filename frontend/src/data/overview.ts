@@ -1,3 +1,4 @@
+import { shortNames } from "../format";
 import { measurementName, totalMs } from "./profile";
 import type { Origin, Profile } from "./schema";
 import { SETTING_NAMES } from "./words";
@@ -65,15 +66,7 @@ export function timeColumns(profiles: readonly Profile[]): TimeColumn[] {
 }
 
 /** What profiles are called: the shortest ends of their paths that tell them apart. */
-export function profileNames(profiles: readonly Profile[]): string[] {
-  const paths = profiles.map((profile) => profile.model.path.split(/[\\/]/).filter(Boolean));
-  const distinct = new Set(paths.map((parts) => parts.join("/"))).size;
-  const ends = (depth: number) => paths.map((parts) => parts.slice(-depth).join("/"));
-  const longest = Math.max(1, ...paths.map((parts) => parts.length));
-  let depth = 1;
-  while (depth < longest && new Set(ends(depth)).size < distinct) depth++;
-  return ends(depth).map((name) => name || "model");
-}
+export const profileNames = (profiles: readonly Profile[]): string[] => shortNames(profiles.map((profile) => profile.model.path));
 
 /** The index that an address opens: 3 for `#profile-3`; null for the list; undefined for places within what is open. */
 export function openedBy(hash: string): number | null | undefined {

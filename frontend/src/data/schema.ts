@@ -7,6 +7,8 @@ export type ChangeVerdict = "faster" | "no change" | "slower" | "unclear";
 
 export type CheckKind = "baseline" | "max-latency" | "max-memory" | "max-size" | "min-neural-engine" | "min-psnr";
 
+export type ColumnQuantity = "bytes" | "count" | "milliseconds" | "number" | "seconds" | "share" | "text";
+
 export type ComputeUnit = "cpu" | "gpu" | "neural_engine";
 
 export type ComputeUnits = "all" | "cpu_and_gpu" | "cpu_and_ne" | "cpu_only";
@@ -1212,6 +1214,30 @@ export interface Recording {
   origin: Origin;
 }
 
+/** A column of a query over the results of sweeps. */
+export interface ResultColumn {
+  /** Its name in the query; of labels and numbers of the user `labels.family`, `numbers.accuracy`. */
+  name: string;
+  /** What it means; empty for columns that only the query has. */
+  meaning: string;
+  /** What its values are. */
+  quantity: ColumnQuantity;
+  /** The origin of its numbers; null for texts, the user's numbers and columns of the query. */
+  origin: Origin | null;
+  /** One value for each row; null where it is unknown. */
+  values: (string | number | null)[];
+}
+
+/** Rows of a query over the results of sweeps. */
+export interface ResultTable {
+  /** The query. */
+  sql: string;
+  /** Number of rows. */
+  rows: number;
+  /** Its columns; those without any value are left out. */
+  columns: ResultColumn[];
+}
+
 /**
  * The measured time of operations that correspond to each other. It is never split among operations that the engine runs as one, so a row
  * holds all that belongs together on either side.
@@ -1972,9 +1998,22 @@ export interface GateForm extends GateReport {
   passed: boolean;
 }
 
+export interface ResultsForm extends ResultTable {
+  schema: "coremlscope.results/1";
+}
+
 export interface ServerForm extends State {
   schema: "coremlscope.server/2";
 }
 
 /** What a page shows; `schema` tells the kinds apart. */
-export type Result = ProfileForm | ProfilesForm | ModelForm | ComparisonForm | TraceForm | VariantsForm | GateForm | ServerForm;
+export type Result =
+  | ProfileForm
+  | ProfilesForm
+  | ModelForm
+  | ComparisonForm
+  | TraceForm
+  | VariantsForm
+  | GateForm
+  | ResultsForm
+  | ServerForm;

@@ -18,15 +18,16 @@ if TYPE_CHECKING:
 __all__ = ["COMMAND"]
 
 _EPILOG = """\
-Without a query, the tables and their columns are shown. Queries are run by DuckDB (pip install
-'coremlscope[sweep]') and see the results of sweeps that are still running.
+Without a query, the tables and their columns are shown, and a page shows all results. Queries are
+run by DuckDB (pip install 'coremlscope[sweep]') and see the results of sweeps that are still running.
 
 examples:
   coremlscope query
   coremlscope query "SELECT model, device, estimated_s * 1e3 AS ms FROM estimates ORDER BY ms"
   coremlscope query "SELECT * FROM results" -o all.parquet
+  coremlscope query -o sweep.html
 """
-_SUFFIXES = (".csv", ".json", ".parquet")
+_SUFFIXES = (".html", ".csv", ".json", ".parquet")
 
 
 def _target(text: str) -> Path:
@@ -48,7 +49,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
         type=_target,
         action="append",
         default=[],
-        help="write the rows; the suffix selects the format: .csv, .json or .parquet (repeatable)",
+        help="write the rows; the suffix selects the format: .html, .csv, .json or .parquet (repeatable)",
     )
     add_json(parser, "the rows")
     add_quiet(parser)
@@ -58,7 +59,17 @@ def _run(arguments: argparse.Namespace) -> int:
     from coremlscope.render.terminal.sweep import render_columns, render_tables
     from coremlscope.sweep.query import TABLES, query_results
     from coremlscope.sweep.rows import describe_columns
+    from coremlscope.sweep.table import PAGE_QUERY, listed_columns
 
+    if (
+        arguments.sql is None
+        and arguments.output
+        and not arguments.json
+        and all(map(_is_page, arguments.output))
+    ):
+        table = query_results(PAGE_QUERY, arguments.results)
+        _write_all(table, PAGE_QUERY, arguments)
+        return 0
     if arguments.sql is None:
         if arguments.output or arguments.json:
             raise UsageError("there is no query to write the rows of", "see `coremlscope query --help`")
@@ -67,26 +78,39 @@ def _run(arguments: argparse.Namespace) -> int:
         print_result(render_tables(tables, describe_columns(), width=width, color=color))
         return 0
     table = query_results(arguments.sql, arguments.results)
-    for path in arguments.output:
-        _write(table, path)
-        if not arguments.quiet:
-            print_note(f"wrote {path}")
+    _write_all(table, arguments.sql, arguments)
     write_result(
         arguments,
         lambda: _json(table),
-        lambda width, color: render_columns(_columns(table), width=width, color=color),
+        lambda width, color: render_columns(listed_columns(table), width=width, color=color),
     )
     return 0
 
 
-def _write(table: pa.Table, path: Path) -> None:
+def _is_page(path: Path) -> bool:
+    return path.suffix.lower() == ".html"
+
+
+def _write_all(table: pa.Table, sql: str, arguments: argparse.Namespace) -> None:
+    """Writes the rows of a query to each file of `-o`."""
+    for path in arguments.output:
+        _write(table, sql, path)
+        if not arguments.quiet:
+            print_note(f"wrote {path}")
+
+
+def _write(table: pa.Table, sql: str, path: Path) -> None:
     from coremlscope.render.csv import render_columns
+    from coremlscope.render.page import render_html_results
     from coremlscope.sweep.store import table_bytes
+    from coremlscope.sweep.table import listed_columns, to_result_table
     from coremlscope.writing import write_file
 
     match path.suffix.lower():
+        case ".html":
+            write_file(path, render_html_results(to_result_table(table, sql)))
         case ".csv":
-            write_file(path, render_columns(_columns(table)))
+            write_file(path, render_columns(listed_columns(table)))
         case ".json":
             write_file(path, _json(table))
         case _:
@@ -96,7 +120,9 @@ def _write(table: pa.Table, path: Path) -> None:
 def _json(table: pa.Table) -> str:
     import msgspec
 
-    columns = _columns(table)
+    from coremlscope.sweep.table import listed_columns
+
+    columns = listed_columns(table)
     rows = [dict(zip(columns, map(_plain, row), strict=True)) for row in zip(*columns.values(), strict=True)]
     return msgspec.json.format(msgspec.json.encode(rows, enc_hook=str)).decode()
 
@@ -105,14 +131,6 @@ def _plain(value: object) -> object:
     """Returns a map of Arrow, which is a list of pairs, as a dictionary."""
     is_map = isinstance(value, list) and all(isinstance(one, tuple) and len(one) == 2 for one in value)
     return dict(cast("list[tuple[Any, Any]]", value)) if is_map else value
-
-
-def _columns(table: pa.Table) -> dict[str, list[Any]]:
-    """Returns the values by column; columns of one name are numbered."""
-    found: dict[str, list[Any]] = {}
-    for name, column in zip(table.column_names, table.columns, strict=True):
-        found[name if name not in found else f"{name}_{len(found)}"] = column.to_pylist()
-    return found
 
 
 COMMAND = Command(

@@ -26,6 +26,7 @@ from coremlscope.results.events import EVENT_KINDS
 from coremlscope.results.gate import GateReport
 from coremlscope.results.model import ModelSummary
 from coremlscope.results.profile import Profile
+from coremlscope.results.sweep import ResultTable
 from coremlscope.results.trace import Trace
 from coremlscope.results.variants import VariantReport
 from coremlscope.version import __version__
@@ -35,6 +36,7 @@ __all__ = [
     "render_html",
     "render_html_comparison",
     "render_html_gate",
+    "render_html_results",
     "render_html_trace",
     "render_html_variants",
     "to_page_values",
@@ -107,6 +109,11 @@ def render_html_gate(report: GateReport) -> str:
     """The result of a gate as a page."""
     values = {**report.to_json(), "summary": gate_summary(report), "passed": report.exit_code == 0}
     return build_page(values, "Limits of " + ", ".join(model_name(model.path) for model in report.models))
+
+
+def render_html_results(table: ResultTable) -> str:
+    """Rows of a query over the results of sweeps as a page."""
+    return build_page(table.to_json(), "Results of sweeps")
 
 
 def to_page_values(subject: Result) -> dict[str, Any]:

@@ -1,10 +1,19 @@
-"""What a sweep did, and how far it is."""
+"""What a sweep did, how far it is, and rows of its results."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any, Literal
 
-__all__ = ["FailedModel", "SweepProgress", "SweepSummary"]
+from coremlscope.figures import Origin
+from coremlscope.results.encoding import plain
+
+__all__ = ["RESULT_TABLE", "FailedModel", "ResultColumn", "ResultTable", "SweepProgress", "SweepSummary"]
+
+#: The name and version of the schema of `ResultTable`.
+RESULT_TABLE = "coremlscope.results/1"
+
+ColumnQuantity = Literal["seconds", "milliseconds", "bytes", "count", "share", "number", "text"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,3 +82,41 @@ class SweepSummary:
     def failed(self) -> int:
         """Number of results that failed now."""
         return sum(one.results for one in self.failures)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResultColumn:
+    """A column of a query over the results of sweeps.
+
+    Attributes:
+        name: Its name in the query; of labels and numbers of the user `labels.family`, `numbers.accuracy`.
+        meaning: What it means; empty for columns that only the query has.
+        quantity: What its values are.
+        origin: The origin of its numbers; None for texts, the user's numbers and columns of the query.
+        values: One value for each row; None where it is unknown.
+    """
+
+    name: str
+    meaning: str
+    quantity: ColumnQuantity
+    origin: Origin | None
+    values: tuple[str | float | None, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResultTable:
+    """Rows of a query over the results of sweeps.
+
+    Attributes:
+        sql: The query.
+        rows: Number of rows.
+        columns: Its columns; those without any value are left out.
+    """
+
+    sql: str
+    rows: int
+    columns: tuple[ResultColumn, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """Converts the table to plain JSON values, with the schema's name."""
+        return {"schema": RESULT_TABLE, **plain(self)}

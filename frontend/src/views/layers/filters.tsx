@@ -7,6 +7,7 @@ import type { ComputeUnit } from "../../data/schema";
 import { plannedColumns } from "../../data/totals";
 import { ALLOWED, UNIT_SHORT } from "../../data/words";
 import { useReport } from "../../report";
+import { Menu } from "../../ui/menu";
 
 /** Search and the menus above the layer table. */
 export function Filters(props: {
@@ -100,20 +101,4 @@ function counted(rows: Row[]): [string, number][] {
   const found = new Map<string, number>();
   for (const row of rows) found.set(row.type, (found.get(row.type) ?? 0) + 1);
   return [...found].sort((a, b) => b[1] - a[1] || a[0].localeCompare(b[0]));
-}
-
-function Menu(props: { label: string; value: string; onChange: (value: string) => void; options: [string, string][] }) {
-  return (
-    <label class={props.value ? "menu menu-set" : "menu"}>
-      <span>{props.label}</span>
-      <select value={props.value} onChange={(event) => props.onChange(event.currentTarget.value)}>
-        <option value="">all</option>
-        {props.options.map(([value, text]) => (
-          <option key={value} value={value}>
-            {text}
-          </option>
-        ))}
-      </select>
-    </label>
-  );
 }

@@ -1,0 +1,184 @@
+import { useMemo, useState } from "preact/hooks";
+import type { Cell } from "../../data/csv";
+import {
+  columnNamed,
+  firstColumns,
+  firstSort,
+  headingOf,
+  intervalOf,
+  isNumeric,
+  numberOf,
+  reportOf,
+  rowName,
+  type Sort,
+  shownNumber,
+  shownText,
+  sorted,
+} from "../../data/results";
+import type { ResultColumn, ResultsForm } from "../../data/schema";
+import { plural } from "../../format";
+import { OriginTag } from "../../ui/origin";
+import { ScrollRegion } from "../../ui/scroll";
+import { Section } from "../../ui/section";
+
+/** Rows that are shown at first, and that each press of the button adds. */
+const STEP = 100;
+
+/** Results, one row each: a heading sorts by its column, and a pinned row is what the others are compared with. */
+export function Leaderboard(props: { table: ResultsForm; rows: readonly number[] }) {
+  const { table, rows } = props;
+  const [names, setNames] = useState(() => firstColumns(table));
+  const [sort, setSort] = useState<Sort>(() => firstSort(table));
+  const [pinned, setPinned] = useState<number | null>(null);
+  const [most, setMost] = useState(STEP);
+  const order = useMemo(() => sorted(table, rows, sort), [table, rows, sort]);
+  const columns = names.flatMap((name) => columnNamed(table, name) ?? []);
+  const shown = order.slice(0, most);
+  const listed = pinned === null ? shown : [pinned, ...shown.filter((row) => row !== pinned)];
+  const places = useMemo(() => new Map(order.map((row, index) => [row, index + 1])), [order]);
+  const pin = (row: number) => setPinned((old) => (old === row ? null : row));
+  const press = (name: string) => setSort((old) => ({ name, descending: old?.name === name && !old.descending }));
+  const cells = (): Cell[][] => [columns.map((column) => column.name), ...order.map((row) => columns.map((column) => column.values[row]))];
+  return (
+    <Section id="leaderboard" title="Leaderboard" cells={cells} actions={<Columns table={table} names={names} onChange={setNames} />}>
+      <ScrollRegion label="Results">
+        <table class="plain overview results">
+          <thead>
+            <tr>
+              <td />
+              {columns.map((column) => (
+                <Heading key={column.name} column={column} sort={sort} onPress={press} />
+              ))}
+            </tr>
+          </thead>
+          <tbody>
+            {listed.map((row) => (
+              <tr key={row} class={row === pinned ? "pinned" : ""}>
+                <Pin place={places.get(row)} name={rowName(table, row)} isPinned={row === pinned} onPress={() => pin(row)} />
+                {columns.map((column) =>
+                  isNumeric(column) ? (
+                    <Figure key={column.name} table={table} column={column} row={row} pinned={pinned} />
+                  ) : (
+                    <Text key={column.name} table={table} column={column} row={row} />
+                  ),
+                )}
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </ScrollRegion>
+      {order.length > most && (
+        <p class="more">
+          <button type="button" class="quiet" onClick={() => setMost(most + STEP)}>
+            Show {Math.min(STEP, order.length - most)} more of {plural(order.length, "result")}
+          </button>
+        </p>
+      )}
+      <p class="dim caption">
+        A number at the left pins its row as the baseline: below each figure is then its ratio to the baseline's.
+        {columns.some((column) => column.origin === "estimated") && " Below estimates: the interval that holds 80 % of the cases."}
+        {columnNamed(table, "basis") && " * extrapolated from the chip's specification."}
+      </p>
+    </Section>
+  );
+}
+
+/** The place of a row, which pins it as the baseline; a baseline that the filter leaves out has none. */
+function Pin(props: { place: number | undefined; name: string; isPinned: boolean; onPress: () => void }) {
+  const text = props.isPinned ? "baseline" : String(props.place ?? "–");
+  return (
+    <td>
+      <button
+        type="button"
+        class="pin"
+        aria-pressed={props.isPinned}
+        aria-label={`${text}: compare others with ${props.name}`}
+        title={props.isPinned ? "Unpin the baseline" : "Pin as the baseline"}
+        onClick={props.onPress}
+      >
+        {text}
+      </button>
+    </td>
+  );
+}
+
+function Heading(props: { column: ResultColumn; sort: Sort; onPress: (name: string) => void }) {
+  const { column, sort } = props;
+  const isSorted = sort?.name === column.name;
+  return (
+    <th
+      scope="col"
+      class={isNumeric(column) ? "number" : ""}
+      aria-sort={isSorted ? (sort.descending ? "descending" : "ascending") : "none"}
+      title={[column.name, column.meaning].filter(Boolean).join(": ")}
+    >
+      <button type="button" class="heading" onClick={() => props.onPress(column.name)}>
+        {headingOf(column)}
+        <span class="arrow" aria-hidden="true">
+          {isSorted ? (sort.descending ? "↓" : "↑") : ""}
+        </span>
+      </button>
+      {column.origin && (
+        <div>
+          <OriginTag origin={column.origin} />
+        </div>
+      )}
+    </th>
+  );
+}
+
+function Text(props: { table: ResultsForm; column: ResultColumn; row: number }) {
+  const { table, column, row } = props;
+  const text = shownText(column, row);
+  const report = column.name === "model" || column.name === "report" ? reportOf(table, row) : null;
+  const title = String(column.values[row] ?? "");
+  const shown = report ? <a href={report}>{text}</a> : text;
+  if (column.name !== "model") return <td title={title}>{shown}</td>;
+  return (
+    <th scope="row" class="label" title={title}>
+      {shown}
+    </th>
+  );
+}
+
+function Figure(props: { table: ResultsForm; column: ResultColumn; row: number; pinned: number | null }) {
+  const { table, column, row, pinned } = props;
+  const value = numberOf(column, row);
+  if (value === null) return <td class="number faint">–</td>;
+  const base = pinned === null || pinned === row ? null : numberOf(column, pinned);
+  const interval = base === null ? intervalOf(table, column, row) : null;
+  const isExtrapolated = column.name === "estimated_s" && columnNamed(table, "basis")?.values[row] === "extrapolated";
+  return (
+    <td class="number" data-value={value}>
+      {shownNumber(column, value)}
+      {isExtrapolated && " *"}
+      {base ? <div class="faint">× {Number((value / base).toPrecision(3))}</div> : null}
+      {interval && (
+        <div class="faint">
+          {shownNumber(column, interval[0])} – {shownNumber(column, interval[1])}
+        </div>
+      )}
+    </td>
+  );
+}
+
+function Columns(props: { table: ResultsForm; names: readonly string[]; onChange: (names: string[]) => void }) {
+  const { table, names, onChange } = props;
+  return (
+    <details class="column-menu results-columns">
+      <summary class="quiet">Columns</summary>
+      <div>
+        {table.columns.map(({ name, meaning }) => (
+          <label key={name} title={meaning}>
+            <input
+              type="checkbox"
+              checked={names.includes(name)}
+              onChange={() => onChange(names.includes(name) ? names.filter((one) => one !== name) : [...names, name])}
+            />{" "}
+            {name}
+          </label>
+        ))}
+      </div>
+    </details>
+  );
+}
