@@ -21,8 +21,12 @@ await look(
     await page.locator(".filters input").fill("iphone");
     seen.filtered = await latencies();
     seen.status = await texts(".filters [role=status]");
-    await page.locator(".filters button").click();
+    await page.locator("search.filters button").click();
     seen.cleared = (await latencies()).length;
+    seen.points = await texts("#pareto circle title");
+    seen.best = await texts("#pareto circle.fill-neural_engine title");
+    await page.locator("#pareto button", { hasText: "is better" }).click();
+    seen.turned = await texts("#pareto circle.fill-neural_engine title");
     for (const colorScheme of ["light", "dark"]) {
       await page.emulateMedia({ colorScheme });
       seen.violations[colorScheme] = await seriousViolations(page);

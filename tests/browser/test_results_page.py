@@ -71,6 +71,13 @@ def test_the_search_narrows_all_rows(seen: dict[str, Any]) -> None:
     assert seen["cleared"] == 6
 
 
+def test_the_line_joins_what_no_other_beats(seen: dict[str, Any]) -> None:
+    shown = ["small.mlpackage: 1.00 ms", "b>.mlpackage: 2.10 ms", "large.mlpackage: 4.20 ms"]
+    assert sorted(text.split(", accuracy")[0] for text in seen["points"]) == sorted(shown)
+    assert len(seen["best"]) == 3
+    assert seen["turned"] == ["small.mlpackage: 1.00 ms, accuracy 61"]
+
+
 def test_the_page_is_accessible_and_fits_a_phone(seen: dict[str, Any]) -> None:
     assert seen["violations"] == {"light": [], "dark": []}
     assert seen["phoneOverflow"] == 0

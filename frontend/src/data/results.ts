@@ -155,10 +155,20 @@ export function sorted(table: ResultTable, rows: readonly number[], sort: Sort):
   });
 }
 
+/** Whether a column holds times. */
+const isTime = (column: ResultColumn): boolean => /^(seconds|milliseconds)$/.test(column.quantity);
+
+/** The columns of times. */
+export const timesOf = (table: ResultTable): ResultColumn[] => table.columns.filter((column) => isTime(column) && !isBound(table, column));
+
+/** The columns that times are shown against: sizes, work, and the user's own numbers. */
+export const costsOf = (table: ResultTable): ResultColumn[] =>
+  table.columns.filter((column) => isNumeric(column) && !isTime(column) && varies(column));
+
 /** The time that is known of most rows: measured or estimated seconds. */
 export function mainTime(table: ResultTable): ResultColumn | undefined {
   const known = (column: ResultColumn) => column.values.filter((value) => value !== null).length;
-  const times = table.columns.filter((column) => /^(seconds|milliseconds)$/.test(column.quantity) && !isBound(table, column));
+  const times = timesOf(table);
   const named = times.filter((column) => column.name === "estimated_s" || column.name === "measured_s");
   return (named.length ? named : times).sort((a, b) => known(b) - known(a))[0];
 }
@@ -195,4 +205,26 @@ export function reportOf(table: ResultTable, row: number): string | null {
   const value = columnNamed(table, "report")?.values[row];
   if (typeof value !== "string" || !value) return null;
   return /^https?:\/\//i.test(value) || !/^[a-z][a-z0-9+.-]*:/i.test(value) ? value : null;
+}
+
+/** The columns that say where a result was made or what it is for. */
+export const PLACE = ["device", "os", "compute_units"];
+
+/** Where a result was made, or what it is for, as far as rows differ in it: `M1, CPU only`. */
+export const placeName = (table: ResultTable, row: number): string =>
+  PLACE.flatMap((name) => {
+    const column = columnNamed(table, name);
+    return column && (name === "device" || varies(column)) ? [shownText(column, row)] : [];
+  })
+    .filter(Boolean)
+    .join(", ");
+
+/** The rows of each place, those with most rows first. */
+export function placesOf(table: ResultTable, rows: readonly number[]): Map<string, number[]> {
+  const found = new Map<string, number[]>();
+  for (const row of rows) {
+    const name = placeName(table, row);
+    found.set(name, [...(found.get(name) ?? []), row]);
+  }
+  return new Map([...found].sort(([, a], [, b]) => b.length - a.length));
 }

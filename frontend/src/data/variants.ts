@@ -1,3 +1,4 @@
+import { bestOf } from "./frontier";
 import type { OutputDifference, Variant, VariantDifference, VariantForecast, VariantsForm } from "./schema";
 
 /** What the horizontal axis of the chart shows. */
@@ -48,8 +49,11 @@ export function pointsOf(report: VariantsForm, cost: Cost, key: string): Point[]
     const psnr = difference ? (worstOutput(difference)?.psnr_db ?? null) : null;
     return psnr === null ? [] : [{ name: variant.name, cost: amount, psnr, isBest: false }];
   });
-  markBest(points);
-  return points;
+  const best = bestOf(
+    points.map((point) => point.cost),
+    points.map((point) => point.psnr ?? Number.POSITIVE_INFINITY),
+  );
+  return points.map((point, index) => ({ ...point, isBest: best.has(index) }));
 }
 
 function costOf(variant: Variant, cost: Cost, key: string): number | null {
@@ -57,18 +61,6 @@ function costOf(variant: Variant, cost: Cost, key: string): number | null {
   const forecast = forecastOf(variant, key);
   if (!forecast) return null;
   return cost === "latency" ? forecast.latency.value : (forecast.memory.peak?.value ?? null);
-}
-
-function markBest(points: Point[]) {
-  const quality = (point: Point) => point.psnr ?? Number.POSITIVE_INFINITY;
-  const ordered = [...points].sort((a, b) => a.cost - b.cost || quality(b) - quality(a));
-  let best: number | null = null;
-  for (const point of ordered) {
-    if (best === null || quality(point) > best) {
-      point.isBest = true;
-      best = quality(point);
-    }
-  }
 }
 
 /** Each note once, with the names of the variants that it concerns. */

@@ -1,10 +1,11 @@
 import { useMemo, useState } from "preact/hooks";
-import { choices, EVERYTHING, matching, sameTexts, textNames, type Wanted } from "../data/results";
+import { choices, costsOf, EVERYTHING, matching, sameTexts, textNames, timesOf, type Wanted } from "../data/results";
 import type { ResultsForm } from "../data/schema";
 import { plural } from "../format";
 import { ThemeSwitch } from "../theme";
 import { Menu } from "../ui/menu";
 import { Leaderboard } from "../views/results/leaderboard";
+import { Pareto } from "../views/results/pareto";
 
 /** The page of results of sweeps: the rows of a query, in all views those that the filter leaves. */
 export function ResultsPage(props: { result: ResultsForm }) {
@@ -12,6 +13,7 @@ export function ResultsPage(props: { result: ResultsForm }) {
   const [wanted, setWanted] = useState(EVERYTHING);
   const rows = useMemo(() => matching(result, wanted), [result, wanted]);
   const same = useMemo(() => sameTexts(result), [result]);
+  const canCompare = timesOf(result).length > 0 && costsOf(result).length > 0;
   return (
     <>
       <div class="topbar">
@@ -20,6 +22,7 @@ export function ResultsPage(props: { result: ResultsForm }) {
         </a>
         <nav aria-label="Parts of the page">
           <a href="#leaderboard">Leaderboard</a>
+          {canCompare && <a href="#pareto">Pareto</a>}
         </nav>
         <ThemeSwitch />
       </div>
@@ -36,6 +39,7 @@ export function ResultsPage(props: { result: ResultsForm }) {
         </header>
         <Filters table={result} wanted={wanted} onChange={setWanted} shown={rows.length} />
         <Leaderboard table={result} rows={rows} />
+        {canCompare && <Pareto table={result} rows={rows} />}
       </main>
     </>
   );

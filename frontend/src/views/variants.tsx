@@ -1,4 +1,3 @@
-import { scaleLinear } from "d3-scale";
 import { useMemo, useState } from "preact/hooks";
 import type { Variant, VariantForecast, VariantsForm } from "../data/schema";
 import { type Cost, forecastKey, forecastKeys, forecastOf, notesOf, type Point, pointsOf, sameClass, worstOutput } from "../data/variants";
@@ -7,7 +6,7 @@ import { Choice } from "../ui/choice";
 import { OriginTag } from "../ui/origin";
 import { ScrollRegion } from "../ui/scroll";
 import { Section } from "../ui/section";
-import { useWidth } from "../ui/width";
+import { Scatter } from "./scatter";
 
 const COSTS: readonly (readonly [Cost, string])[] = [
   ["size", "Size"],
@@ -50,88 +49,13 @@ function comparedOn(report: VariantsForm): string {
   return `on ${plural(known.samples, known.synthetic ? "synthetic input" : "input")}, computed where this report was made`;
 }
 
-const HEIGHT = 360;
-const EDGE = { left: 76, right: 24, top: 18, bottom: 44 };
-/** The room of outputs that are equal to the original's, above all ratios. */
-const ABOVE = 34;
-
-/** The room of a label, and the height of a line. */
-const LABEL = 160;
-const LINE = 13;
-
-/** The names of points whose labels do not cover others; the best ones first. */
-function uncovered(points: readonly Point[], place: (point: Point) => readonly [number, number]): Set<string> {
-  const taken: (readonly [number, number])[] = [];
-  const shown = [...points]
-    .sort((a, b) => Number(b.isBest) - Number(a.isBest))
-    .filter((point) => {
-      const [left, top] = place(point);
-      const isFree = taken.every(([x, y]) => Math.abs(x - left) > LABEL || Math.abs(y - top) >= LINE);
-      if (isFree) taken.push([left, top]);
-      return isFree;
-    });
-  return new Set(shown.map((point) => point.name));
-}
-
 function Plot(props: { points: readonly Point[]; cost: Cost }) {
-  const { points, cost } = props;
-  const [ref, width] = useWidth<HTMLDivElement>();
-  const format = cost === "latency" ? duration : bytes;
-  const x = scaleLinear([0, Math.max(...points.map((point) => point.cost)) * 1.08], [EDGE.left, width - EDGE.right]);
-  const ratios = points.flatMap((point) => (point.psnr === null ? [] : [point.psnr]));
-  const ends: [number, number] = ratios.length ? [Math.min(...ratios) - 2, Math.max(...ratios) + 2] : [0, 1];
-  const y = scaleLinear(ends, [HEIGHT - EDGE.bottom, EDGE.top + ABOVE]).nice();
-  const place = (point: Point) => [x(point.cost), point.psnr === null ? EDGE.top + 8 : y(point.psnr)] as const;
-  const labelled = uncovered(points, place);
-  const best = points.filter((point) => point.isBest).sort((a, b) => a.cost - b.cost);
-  return (
-    <div ref={ref}>
-      <svg
-        width={width}
-        height={HEIGHT}
-        class="variants-chart"
-        role="img"
-        aria-label={`${plural(points.length, "variant")}; the best are ${best.map((point) => point.name).join(", ")}`}
-      >
-        {y.ticks(5).map((tick) => (
-          <g key={`y${tick}`}>
-            <line class="grid" x1={EDGE.left} x2={width - EDGE.right} y1={y(tick)} y2={y(tick)} />
-            <text class="tick" x={EDGE.left - 6} y={y(tick)} dy="0.32em" text-anchor="end">
-              {tick} dB
-            </text>
-          </g>
-        ))}
-        <text class="tick" x={EDGE.left - 6} y={EDGE.top + 8} dy="0.32em" text-anchor="end">
-          equal
-        </text>
-        {x.ticks(5).map((tick) => (
-          <g key={`x${tick}`}>
-            <line class="grid" x1={x(tick)} x2={x(tick)} y1={EDGE.top} y2={HEIGHT - EDGE.bottom} />
-            <text class="tick" x={x(tick)} y={HEIGHT - EDGE.bottom + 16} text-anchor="middle">
-              {tick ? format(tick) : "0"}
-            </text>
-          </g>
-        ))}
-        <polyline class="roof" points={best.map((point) => place(point).join(",")).join(" ")} />
-        {points.map((point) => {
-          const [left, top] = place(point);
-          const isFar = left > width - LABEL;
-          return (
-            <g key={point.name}>
-              <circle class={`point ${point.isBest ? "fill-neural_engine" : "fill-measured"}`} cx={left} cy={top} r={point.isBest ? 6 : 4}>
-                <title>{`${point.name}: ${format(point.cost)}, ${point.psnr === null ? "equal outputs" : `${point.psnr.toFixed(1)} dB`}`}</title>
-              </circle>
-              {labelled.has(point.name) && (
-                <text class="tick" x={left + (isFar ? -9 : 9)} y={top} dy="0.32em" text-anchor={isFar ? "end" : "start"}>
-                  {point.name}
-                </text>
-              )}
-            </g>
-          );
-        })}
-      </svg>
-    </div>
-  );
+  const format = props.cost === "latency" ? duration : bytes;
+  const marks = props.points.map(({ name, cost, psnr, isBest }) => ({
+    ...{ id: name, name, x: cost, y: psnr, isBest },
+    title: `${name}: ${format(cost)}, ${psnr === null ? "equal outputs" : `${psnr.toFixed(1)} dB`}`,
+  }));
+  return <Scatter marks={marks} noun="variant" formatX={format} formatY={(psnr) => `${psnr} dB`} above="equal" />;
 }
 
 /** Size and outputs of all variants, one row each. */
