@@ -78,6 +78,14 @@ def test_the_line_joins_what_no_other_beats(seen: dict[str, Any]) -> None:
     assert seen["turned"] == ["small.mlpackage: 1.00 ms, accuracy 61"]
 
 
+def test_the_heat_map_has_the_numbers_of_the_query(seen: dict[str, Any]) -> None:
+    assert seen["devices"] == ["iPhone 15 Pro", "M1"]
+    assert seen["cells"] == [
+        [f"{model.rpartition('/')[2]}.mlpackage", seconds, 2 * seconds]
+        for model, seconds in sorted(_SECONDS.items(), key=lambda item: item[1])
+    ]
+
+
 def test_the_page_is_accessible_and_fits_a_phone(seen: dict[str, Any]) -> None:
     assert seen["violations"] == {"light": [], "dark": []}
     assert seen["phoneOverflow"] == 0

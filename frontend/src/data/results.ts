@@ -161,6 +161,13 @@ const isTime = (column: ResultColumn): boolean => /^(seconds|milliseconds)$/.tes
 /** The columns of times. */
 export const timesOf = (table: ResultTable): ResultColumn[] => table.columns.filter((column) => isTime(column) && !isBound(table, column));
 
+/** The columns of numbers, without the ends of intervals. */
+export const figuresOf = (table: ResultTable): ResultColumn[] =>
+  table.columns.filter((column) => isNumeric(column) && !isBound(table, column));
+
+/** The name of a column where its origin is not beside it: `estimated latency`. */
+export const labelOf = (column: ResultColumn): string => (headingOf(column) === "latency" ? `${column.origin} latency` : headingOf(column));
+
 /** The columns that times are shown against: sizes, work, and the user's own numbers. */
 export const costsOf = (table: ResultTable): ResultColumn[] =>
   table.columns.filter((column) => isNumeric(column) && !isTime(column) && varies(column));
@@ -210,14 +217,36 @@ export function reportOf(table: ResultTable, row: number): string | null {
 /** The columns that say where a result was made or what it is for. */
 export const PLACE = ["device", "os", "compute_units"];
 
-/** Where a result was made, or what it is for, as far as rows differ in it: `M1, CPU only`. */
+/** Where a result was made, or what it is for: the device, and what differs between results of one: `M1, CPU only`. */
 export const placeName = (table: ResultTable, row: number): string =>
-  PLACE.flatMap((name) => {
-    const column = columnNamed(table, name);
-    return column && (name === "device" || varies(column)) ? [shownText(column, row)] : [];
-  })
+  placeColumns(table)
+    .map((column) => shownText(column, row))
     .filter(Boolean)
     .join(", ");
+
+const places = new WeakMap<ResultTable, ResultColumn[]>();
+
+function placeColumns(table: ResultTable): ResultColumn[] {
+  const known = places.get(table);
+  if (known) return known;
+  const device = columnNamed(table, "device");
+  const found = PLACE.flatMap((name) => {
+    const column = columnNamed(table, name);
+    return column && (column === device || differsWithin(column, device)) ? [column] : [];
+  });
+  places.set(table, found);
+  return found;
+}
+
+/** Whether a column differs between rows with the same value of another one. */
+function differsWithin(column: ResultColumn, other: ResultColumn | undefined): boolean {
+  const first = new Map<unknown, unknown>();
+  return column.values.some((value, row) => {
+    const key = other?.values[row];
+    if (!first.has(key)) first.set(key, value);
+    return first.get(key) !== value;
+  });
+}
 
 /** The rows of each place, those with most rows first. */
 export function placesOf(table: ResultTable, rows: readonly number[]): Map<string, number[]> {

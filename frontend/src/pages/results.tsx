@@ -1,9 +1,21 @@
 import { useMemo, useState } from "preact/hooks";
-import { choices, costsOf, EVERYTHING, matching, sameTexts, textNames, timesOf, type Wanted } from "../data/results";
+import {
+  choices,
+  columnNamed,
+  costsOf,
+  EVERYTHING,
+  figuresOf,
+  matching,
+  sameTexts,
+  textNames,
+  timesOf,
+  type Wanted,
+} from "../data/results";
 import type { ResultsForm } from "../data/schema";
 import { plural } from "../format";
 import { ThemeSwitch } from "../theme";
 import { Menu } from "../ui/menu";
+import { HeatMap } from "../views/results/heat-map";
 import { Leaderboard } from "../views/results/leaderboard";
 import { Pareto } from "../views/results/pareto";
 
@@ -14,6 +26,8 @@ export function ResultsPage(props: { result: ResultsForm }) {
   const rows = useMemo(() => matching(result, wanted), [result, wanted]);
   const same = useMemo(() => sameTexts(result), [result]);
   const canCompare = timesOf(result).length > 0 && costsOf(result).length > 0;
+  const hasFigures =
+    columnNamed(result, "model") !== undefined && columnNamed(result, "device") !== undefined && figuresOf(result).length > 0;
   return (
     <>
       <div class="topbar">
@@ -23,6 +37,7 @@ export function ResultsPage(props: { result: ResultsForm }) {
         <nav aria-label="Parts of the page">
           <a href="#leaderboard">Leaderboard</a>
           {canCompare && <a href="#pareto">Pareto</a>}
+          {hasFigures && <a href="#heat-map">Devices</a>}
         </nav>
         <ThemeSwitch />
       </div>
@@ -40,6 +55,7 @@ export function ResultsPage(props: { result: ResultsForm }) {
         <Filters table={result} wanted={wanted} onChange={setWanted} shown={rows.length} />
         <Leaderboard table={result} rows={rows} />
         {canCompare && <Pareto table={result} rows={rows} />}
+        {hasFigures && <HeatMap table={result} rows={rows} />}
       </main>
     </>
   );

@@ -5,6 +5,7 @@ import {
   costsOf,
   headingOf,
   isOwn,
+  labelOf,
   mainTime,
   numberOf,
   PLACE,
@@ -38,11 +39,11 @@ export function Pareto(props: { table: ResultsForm; rows: readonly number[] }) {
   const place = places.has(wanted) ? wanted : ([...places.keys()][0] ?? "");
   const isMore = turned[costName] ?? isOwn(cost);
   const marks = marksOf(table, places.get(place) ?? [], time, cost, isMore);
-  const names = (columns: readonly ResultColumn[]): [string, string][] => columns.map((column) => [column.name, headingOf(column)]);
+  const names = (columns: readonly ResultColumn[]): [string, string][] => columns.map((column) => [column.name, labelOf(column)]);
   return (
     <Section id="pareto" title="Pareto" note={time.origin && <OriginTag origin={time.origin} on={place || undefined} />}>
       <div class="filters">
-        {times.length > 1 && <Menu label="Time" isNeeded value={timeName} onChange={chooseTime} options={timeNames(times)} />}
+        {times.length > 1 && <Menu label="Time" isNeeded value={timeName} onChange={chooseTime} options={names(times)} />}
         <Menu label="against" isNeeded value={costName} onChange={chooseCost} options={names(costs)} />
         {places.size > 1 && (
           <Menu label="on" isNeeded value={place} onChange={choosePlace} options={[...places.keys()].map((one) => [one, one])} />
@@ -69,10 +70,6 @@ export function Pareto(props: { table: ResultsForm; rows: readonly number[] }) {
     </Section>
   );
 }
-
-/** The names of times; those of one heading are told apart by their origins. */
-const timeNames = (times: readonly ResultColumn[]): [string, string][] =>
-  times.map((column) => [column.name, headingOf(column) === "latency" ? `${column.origin} latency` : headingOf(column)]);
 
 function marksOf(table: ResultsForm, rows: readonly number[], time: ResultColumn, cost: ResultColumn, isMore: boolean): Mark[] {
   const seconds = rows.map((row) => numberOf(time, row) ?? 0);
