@@ -224,8 +224,7 @@ class TestMemoryErrors:
     ) -> None:
         from coremlscope.cli import main
 
-        monkeypatch.setattr("coremlscope.api.inspect", _no_memory)
-        monkeypatch.setattr("coremlscope.inspect", _no_memory, raising=False)
+        monkeypatch.setattr("coremlscope.api.read", _no_memory)
         (tmp_path / "m.mlmodel").write_bytes(b"")
         assert main(["inspect", str(tmp_path / "m.mlmodel")]) == 1
         assert "there is not enough memory" in capsys.readouterr().err

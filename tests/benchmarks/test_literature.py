@@ -55,11 +55,12 @@ def test_networks_of_a_millisecond_do_not_follow_the_marketed_speed(network: str
 @pytest.mark.parametrize(
     ("chip", "helps"),
     [
-        *((chip, False) for chip in ("a14", "a15", "a16", "m1", "m3")),
-        *((chip, True) for chip in ("a17-pro", "a18", "m4", "m5")),
+        *((chip, False) for chip in ("a14", "a15", "m1", "m2")),
+        # A16: ResNet50 takes 0.94 ms, and 1.52 ms with 8-bit weights alone; M3 has the same engine.
+        *((chip, True) for chip in ("a16", "a17-pro", "a18", "m3", "m4", "m5")),
     ],
 )
-def test_eight_bits_for_weights_and_activations_help_from_a17_pro_and_m4_on(
+def test_eight_bits_for_weights_and_activations_help_from_a16_and_m3_on(
     network: str, chip: str, helps: bool
 ) -> None:
     gain = ms(network, chip, precision="w8") / ms(network, chip, precision="w8a8")

@@ -1,4 +1,5 @@
 import { compactType } from "../format";
+import { sharedBeginning } from "./names";
 import type { Group, InsertedOp, Kernel, Measurement, OpTable, Plan } from "./schema";
 
 /** `op`: from the file; `inserted`: by Core ML's compiler, according to the plan; `engine`: by the measuring engine. */
@@ -38,6 +39,8 @@ export interface Rows {
   byId: Map<string, Row>;
   functions: string[];
   types: string[];
+  /** What most of the long names begin with; see `shortName`. */
+  shared: string;
 }
 
 /** The part of a measurement that rows refer to. */
@@ -82,6 +85,7 @@ export function buildRows(table: OpTable, times: OpTimes | null, plan: Plan | nu
     byId,
     functions: [...new Set(table.function)],
     types: [...new Set(all.map((row) => row.type))].sort(),
+    shared: sharedBeginning(all.map((row) => row.layer || row.name)),
   };
 }
 

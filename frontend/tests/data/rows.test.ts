@@ -5,7 +5,7 @@ import { goldenMeasurement, goldenPlan, goldenProfile, group, inserted, kernel, 
 describe("buildRows", () => {
   it("builds nothing from an empty table", () => {
     const rows = buildRows(opTable([]), null, null);
-    expect(rows).toEqual({ all: [], ops: [], byId: new Map(), functions: [], types: [] });
+    expect(rows).toEqual({ all: [], ops: [], byId: new Map(), functions: [], types: [], shared: "" });
   });
 
   it("builds one row for each operation of the golden profile", () => {

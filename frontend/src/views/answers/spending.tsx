@@ -1,5 +1,6 @@
 import { useMemo } from "preact/hooks";
 import { type Spending, spending } from "../../data/answers";
+import { shortName } from "../../data/names";
 import { BOUND_WORDS, OVERHEAD_WORDS } from "../../data/words";
 import { duration, plural, share } from "../../format";
 import { useReport } from "../../report";
@@ -24,7 +25,7 @@ export function TimeSpent() {
 
 function Groups(props: { found: Spending }) {
   const { found } = props;
-  const { showOp, estimate } = useReport();
+  const { showOp, estimate, rows } = useReport();
   const total = found.totalSeconds;
   const most = Math.max(...found.dearest.map((one) => one.seconds), found.overheadSeconds ?? 0);
   const width = (seconds: number) => ({ width: `${(seconds / most) * 100}%` });
@@ -37,10 +38,10 @@ function Groups(props: { found: Spending }) {
             <button
               type="button"
               class="link"
-              title={`${one.label}: ${plural(one.ids.length, "operation")}`}
+              title={`${one.name || one.label}, ${one.label}: ${plural(one.ids.length, "operation")}`}
               onClick={() => showOp(one.ids[0] ?? "")}
             >
-              {one.name || one.label}
+              {shortName(one.name, rows.shared) || one.label}
             </button>
             <span class="spending-type">{one.label}</span>
             <span class="spending-bar">

@@ -1,5 +1,6 @@
 import { Component, type ComponentProps } from "preact";
 import { useEffect, useState } from "preact/hooks";
+import { shortName } from "../../data/names";
 import type { Row } from "../../data/rows";
 import { useReport } from "../../report";
 import { useWindow } from "../../ui/virtual";
@@ -175,6 +176,7 @@ const cellClass = (column: Column): string => `cell${column.isNumber ? " number"
 
 function Name(props: { row: Row; isTree: boolean; isFolded: boolean; onToggle: (id: string) => void }) {
   const { row } = props;
+  const { rows } = useReport();
   const name = row.layer || row.name;
   return (
     <div
@@ -198,7 +200,7 @@ function Name(props: { row: Row; isTree: boolean; isFolded: boolean; onToggle: (
           {props.isFolded ? "▸" : "▾"}
         </button>
       )}
-      <span class="ellipsis">{name}</span>
+      <span class="ellipsis">{shortName(name, rows.shared)}</span>
       {row.layerType && <span class="chip">{row.layerType}</span>}
     </div>
   );
