@@ -38,12 +38,20 @@ class _NDArray:
     def __init__(self, array: np.ndarray) -> None:
         self.array = array
 
+    def numpy(self) -> np.ndarray:
+        return self.array
+
+    @classmethod
+    def _wrap(cls, array: np.ndarray) -> _NDArray:
+        return cls(array)
+
 
 class _Function:
     """A function with an input `x`, float32 1×4, and a state `s`, float32 4."""
 
-    def __init__(self, profiler: Any, fault: str, is_system: bool) -> None:
+    def __init__(self, profiler: Any, logger: Any, fault: str, is_system: bool) -> None:
         self._profiler, self._fault, self._is_system = profiler, fault, is_system
+        self._logger = logger
         self._clock = 0
         self.desc = SimpleNamespace(
             input_names=["x"],
@@ -62,7 +70,17 @@ class _Function:
             (self._report_delegate if self._is_system else self._report)()
             if self._fault == "abort while profiled":
                 os.abort()
-        return {}
+        return {} if self._logger is None else self._report_values(inputs["x"].array)
+
+    def _report_values(self, x: np.ndarray) -> dict[str, Any]:
+        """Reports buffers before they have values, and inputs; returns the output of `relu(x) + 1`."""
+        relu = np.maximum(x, 0) if self._fault != "wrong relu" else np.abs(x)
+        for (number, *_), value in zip(_RUN, (relu, relu + 1), strict=False):
+            assert number in self._logger.wanted
+            self._logger.callback([None], "input", SimpleNamespace(id=number))
+            for array in (np.full_like(x, np.nan), value):
+                self._logger.callback([array], "output", SimpleNamespace(id=number))
+        return {"y": _NDArray(relu + 1)}
 
     def _event(self, label: str, number: int, **given: Any) -> Any:
         ids = SimpleNamespace(id=number, delegate_id=given.get("delegate"))
@@ -98,8 +116,17 @@ class _Profiler:
         self.event, self.begin, self.end = on_log_event, on_log_event_begin, on_log_event_end
 
 
+class _IntermediateLogger:
+    def __init__(self, requested_intermediates: Any, callback: Any, is_enabled: bool) -> None:
+        assert is_enabled
+        self.wanted = {ids.id for ids in requested_intermediates}
+        self.callback = callback
+
+
 def _tagged(value: Any) -> Any:
     """Returns a value as Core AI tags it with types."""
+    if isinstance(value, list):
+        return {"array": {"_0": [_tagged(item) for item in value]}}
     if isinstance(value, dict):
         return {"dictionary": {"_0": {key: _tagged(item) for key, item in value.items()}}}
     return {"integer" if isinstance(value, int) else "string": {"_0": value}}
@@ -107,7 +134,13 @@ def _tagged(value: Any) -> Any:
 
 def _debug_op(number: int, op: int | None) -> dict[str, Any]:
     metadata = {"key": "op_id", "value": _tagged({"type": "coreai", "value": op})}
-    return {"name": f"odix_{number}", "odixId": number, "metadatas": [] if op is None else [metadata]}
+    ends = {
+        "source": {"level": "coreai", "id": op, "output": 0},
+        "target": {"level": "odix", "output": 0},
+    }
+    maps = {"key": "output_maps", "value": _tagged([ends])}
+    metadatas = [] if op is None else [metadata, maps]
+    return {"name": f"odix_{number}", "odixId": number, "metadatas": metadatas}
 
 
 def _debug_infos(is_system: bool) -> bytes:
@@ -134,7 +167,8 @@ def install(fault: str = "", *, is_system: bool = False) -> None:
     """Puts the modules in place.
 
     Args:
-        fault: `abort` to abort in predictions, `abort while profiled` in those that are profiled.
+        fault: `abort` to abort in predictions, `abort while profiled` in those that are profiled,
+            `wrong relu` to compute another function.
         is_system: True for the system's framework.
     """
 
@@ -149,9 +183,11 @@ def install(fault: str = "", *, is_system: bool = False) -> None:
 
         _debug_infos = _debug_infos(is_system)
 
-        def load_function(self, name: str, profiler: Any = None) -> _Function:
+        def load_function(
+            self, name: str, profiler: Any = None, intermediate_logger: Any = None
+        ) -> _Function:
             assert name == "main"
-            return _Function(profiler, fault, is_system)
+            return _Function(profiler, intermediate_logger, fault, is_system)
 
     class AIModelAsset:
         @classmethod
@@ -168,6 +204,9 @@ def install(fault: str = "", *, is_system: bool = False) -> None:
         AIModel=AIModel,
         NDArray=_NDArray,
         Profiler=_Profiler,
+        IntermediateLogger=_IntermediateLogger,
+        CompileIdentifiers=lambda number, delegate: SimpleNamespace(id=number, delegate_id=delegate),
+        _ndarray=SimpleNamespace(NDArray=_NDArray),
         SpecializationOptions=_Options,
         ComputeUnitKind=SimpleNamespace(neural_engine=lambda: "neural engine"),
         _use_os_coreai=is_system,

@@ -50,6 +50,7 @@ examples:
   coremlscope verify model.mlpackage --reference program.pt2 --input image=photo.jpg --pairs
   coremlscope verify model.mlpackage --reference saved.npz --rtol 1e-3 --quiet --json result.json
   coremlscope verify model.mlpackage --reference fp32.mlpackage --apply -o fixed.mlpackage
+  coremlscope verify net.aimodel --reference coreai --pairs
 """
 
 
@@ -72,8 +73,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
         type=Path,
         required=True,
         help=".onnx, .pt2 (torch.export), another Core ML model, or .npz with outputs, inputs and"
-        " intermediate"
-        " values by name",
+        " intermediate values by name; coreai runs an .aimodel itself by Core AI's interpreter",
     )
     add_inputs(parser)
     add_function(parser, "to verify")

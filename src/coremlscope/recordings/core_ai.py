@@ -40,6 +40,8 @@ class DebugOp:
             reader of the model names its layers: `Sequential$1/Linear$2/addmm`.
         residency: The unit that Core AI chose: `ANE`, `GPU`, `CPU`; empty if it is not told.
         reason: Why the Neural Engine does not take it, in Core AI's words.
+        results: Which result of which of the file's operations each result is: its place among the own
+            results, the number of the operation, and the place among its results.
     """
 
     record: str
@@ -49,6 +51,7 @@ class DebugOp:
     layers: tuple[str, ...] = ()
     residency: str = ""
     reason: str = ""
+    results: tuple[tuple[int, int, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +107,7 @@ def _debug_op(record: str, op: Mapping[str, Any]) -> DebugOp:
     numbers: list[int] = []
     units: list[str] = []
     reasons: list[str] = []
+    results: list[tuple[int, int, int]] = []
     listed = op.get("metadatas")
     for metadata in listed if isinstance(listed, list) else []:
         if not isinstance(metadata, Mapping):
@@ -116,6 +120,8 @@ def _debug_op(record: str, op: Mapping[str, Any]) -> DebugOp:
                 nodes += _nodes(value)
             case "op_id" if isinstance(value, Mapping) and value.get("type") == "coreai":
                 numbers += [value["value"]] if isinstance(value.get("value"), int) else []
+            case "output_maps" if isinstance(value, list):
+                results += _results(value)
             case "residency":
                 units.append(str(value))
             case "ane_validation_message":
@@ -129,7 +135,22 @@ def _debug_op(record: str, op: Mapping[str, Any]) -> DebugOp:
         layers=tuple(dict.fromkeys(_layers(stacks, nodes))),
         residency=units[-1] if units else "",
         reason="; ".join(dict.fromkeys(reasons)),
+        results=tuple(dict.fromkeys(results)),
     )
+
+
+def _results(maps: list[Any]) -> Iterator[tuple[int, int, int]]:
+    """Yields which results of the file's operations an operation of the interpreter has."""
+    for found in maps:
+        source, target = (
+            (found.get(end) for end in ("source", "target")) if isinstance(found, Mapping) else (0, 0)
+        )
+        if not isinstance(source, Mapping) or not isinstance(target, Mapping):
+            continue
+        levels = (source.get("level"), target.get("level"))
+        match target.get("output"), source.get("id"), source.get("output"):
+            case int(own), int(number), int(place) if levels == ("coreai", "odix"):
+                yield own, number, place
 
 
 def _layers(stacks: list[list[str]], nodes: list[str]) -> Iterator[str]:

@@ -17,6 +17,8 @@ from coremlscope.results.verification import Verification
 from coremlscope.verification.core_ml_units import unit_runner
 from coremlscope.verification.outputs import Tolerance
 from coremlscope.verification.references.choice import given_inputs, open_reference
+from coremlscope.verification.references.contract import Reference
+from coremlscope.verification.references.core_ai import CORE_AI, CoreAIReference
 from coremlscope.verification.steps import verify_model
 
 __all__ = ["verify"]
@@ -49,7 +51,8 @@ def verify(
         source: The model.
         reference: The path of an ONNX model, of a program of `torch.export` (`.pt2`), of another Core ML
             model, or of saved arrays (`.npz`); or such arrays, a model, a module of PyTorch, or a function
-            that takes a dictionary of arrays and returns outputs. Operations can be compared with references
+            that takes a dictionary of arrays and returns outputs. `coreai` runs a Core AI bundle itself by
+            Core AI's interpreter, which needs coreai-core. Operations can be compared with references
             that have intermediate values, that is with all but functions.
         function: The function of the model; None for the default one.
         inputs: Values of inputs by name; absent ones are taken from saved arrays of their name, else
@@ -75,12 +78,15 @@ def verify(
         ModelError: The model cannot be read or run.
         InputError: A value or a shape is not allowed, or the reference has other inputs or outputs.
         UsageError: The reference is of no known kind, or damaged.
-        MissingDependencyError: torch, or coremltools for compute units, is not installed.
+        MissingDependencyError: torch, coreai-core, or coremltools for compute units, is not installed.
         EngineError: The model or the reference failed.
         OutputError: There is no change that works to apply, or the package cannot be written.
     """
     model = source if isinstance(source, Model) else container.read(source)
-    opened = open_reference(reference)
+    if isinstance(reference, (str, os.PathLike)) and os.fspath(reference) == CORE_AI:
+        opened: Reference = CoreAIReference(model, function)
+    else:
+        opened = open_reference(reference)
     names = {feature.name: feature for feature in choose_function(model, function).description.inputs}
     outcome = verify_model(
         model,

@@ -61,7 +61,9 @@ def translate(content: Content) -> Program:
     )
 
 
-def find_layers(content: Content, graph: GraphContent) -> dict[int, tuple[frozenset[Layer], ...]]:
+def find_layers(
+    content: Content, graph: GraphContent, *, has_parts: bool = True
+) -> dict[int, tuple[frozenset[Layer], ...]]:
     """Returns the layers that compute each operation, by the operation's number; see `Origin`.
 
     An operation that is joined with another one, such as a padding, is computed by the layer of that one.
@@ -71,6 +73,8 @@ def find_layers(content: Content, graph: GraphContent) -> dict[int, tuple[frozen
     Args:
         content: The program.
         graph: The graph that is run, with all that it calls.
+        has_parts: Whether operations count whose results are not those of the layer: a padding, or a product
+            to which the layer adds a bias.
 
     Raises:
         CorruptModelError: The graph is damaged.
@@ -79,6 +83,8 @@ def find_layers(content: Content, graph: GraphContent) -> dict[int, tuple[frozen
     network.translate()
     computing: dict[StoredOp, set[Layer]] = {}
     for op, layer in network.placed():
+        if op in network.parts and not has_parts:
+            continue
         computing.setdefault(op, set()).add(layer)
     found: dict[int, list[frozenset[Layer]]] = {}
     for op, layers in computing.items():
@@ -101,6 +107,8 @@ class _Network:
         self._places: list[tuple[StoredOp, int]] = []
         #: The operations that others were joined with.
         self._hosts: dict[StoredOp, StoredOp] = {}
+        #: The operations whose results are not those of the layer that computes them.
+        self.parts: set[StoredOp] = set()
         stored = sum(len(graph.body.ops) for graph in content.graphs.values())
         self._left = _FREE_OPERATIONS + _RATIO * stored
         self._calls: list[str] = []
@@ -178,7 +186,9 @@ class _Network:
                     constants[op.results[0]] = found
         constants.update((v, operand) for v, operand in given.items() if isinstance(operand, Constant))
         joined, absorbed = join(body, constants, types)
-        self._hosts.update(_hosts(body, joined, absorbed))
+        followers = {found.follower: op for op, found in joined.items() if found.follower is not None}
+        self._hosts.update({**_hosts(body, joined, absorbed), **followers})
+        self.parts.update({*absorbed, *followers.values()} - followers.keys())
         scope.update(constants)
         for op in body.ops:
             if op.name in ("output", "yield"):
@@ -343,6 +353,8 @@ class _Network:
                 result = emit(self.builder, Arguments(graph, list(t.inputs)))
                 if not self._contradiction([result], t.op.results):
                     self._places.extend((op, len(self.layers) - 1) for op in graph.body.ops)
+                    returned = set(graph.body.ops[-1].operands)
+                    self.parts.update(op for op in graph.body.ops if returned.isdisjoint(op.results))
                     return [result]
             except CannotTranslate:
                 pass  # Its body says the same with simpler operations.
@@ -425,13 +437,13 @@ def _joined_op(t: Translation, joined: Joined, scope: Mapping[Value, Operand]) -
 
 
 def _hosts(
-    body: BlockContent, joined: Mapping[StoredOp, Joined], absorbed: Collection[StoredOp]
+    body: BlockContent, joined: Collection[StoredOp], absorbed: Collection[StoredOp]
 ) -> dict[StoredOp, StoredOp]:
-    """Returns the operation with which each of the absorbed ones is joined."""
+    """Returns the operation with which each of the absorbed ones before it is joined."""
     makers = {value: op for op in body.ops for value in op.results}
     hosts: dict[StoredOp, StoredOp] = {}
-    for op, found in joined.items():
-        parts = (found.follower, *(makers.get(value) for value in op.operands))
+    for op in joined:
+        parts = (makers.get(value) for value in op.operands)
         hosts.update((part, op) for part in parts if part is not None and part in absorbed)
     return hosts
 

@@ -30,7 +30,8 @@ from coremlscope.formats.aimodel.network import find_layers
 from coremlscope.measure.child import Limits, Task, python_child, run_child
 from coremlscope.measure.contract import Progress, Subject, now
 from coremlscope.measure.coreai.operations import Attribution, Event, attribute
-from coremlscope.measure.coreai.timing_child import DEBUG_INFO, VALUES, Request
+from coremlscope.measure.coreai.program import VALUES
+from coremlscope.measure.coreai.timing_child import DEBUG_INFO, Request
 from coremlscope.measure.coreml.timing import Told, listen
 from coremlscope.measure.endings import Failure, Failures
 from coremlscope.measure.partial import explain_partial
@@ -40,15 +41,15 @@ from coremlscope.results.conditions import condition_findings
 from coremlscope.results.measurement import Measurement, NodeTiming, Runtime, Settings
 from coremlscope.writing import open_draft, write_draft
 
-__all__ = ["CHILD", "CoreAIMeasurer", "require_coreai"]
+__all__ = ["CHILD", "FAILURES", "LIMITS", "CoreAIMeasurer", "require_coreai", "save_inputs"]
 
 CHILD = python_child("coremlscope.measure.coreai.timing_child")
-_LIMITS = Limits(memory_bytes=12 * 10**9)
+LIMITS = Limits(memory_bytes=12 * 10**9)
 _HINT = "use --engine onnxruntime, which needs no coreai-core"
 #: Share of the time without an operation of the file that is worth a remark.
 _MUCH = 0.05
 _INSTALL = "pip install 'coremlscope[coreai]'"
-_FAILURES = Failures(
+FAILURES = Failures(
     "Core AI",
     (
         Failure(r"No module named 'coreai'", "coreai-core is not installed", _INSTALL),
@@ -79,7 +80,7 @@ class CoreAIMeasurer:
         command: The child process to run; tests give another one.
     """
 
-    limits: Limits = _LIMITS
+    limits: Limits = LIMITS
     command: Sequence[str] = CHILD
 
     def measure(
@@ -145,7 +146,7 @@ class CoreAIMeasurer:
 
     def _run(self, request: Path, settings: Settings, progress: Progress | None) -> _Told:
         """Returns what the child says; of one that fails or is interrupted, what it said before."""
-        told, task = _Told(), Task("Core AI", _HINT, _FAILURES)
+        told, task = _Told(), Task("Core AI", _HINT, FAILURES)
         environment = {"TMPDIR": str(request.parent)}
         try:
             with run_child(
@@ -201,9 +202,7 @@ def _prepare_request(
     function, interface = interface_of(subject.model, settings.function or None)
     bodies = input_functions(subject.model, function)
     synthetic = dummy_values(interface, *bodies, seed=settings.seed, shapes=settings.shapes)
-    tensors = to_tensors(interface.inputs, {**synthetic, **inputs}, settings.shapes)
-    with open_draft(folder / VALUES) as file:
-        np.savez(file, **{name: np.asarray(tensor) for name, tensor in tensors.items()})  # type: ignore[arg-type]
+    save_inputs(to_tensors(interface.inputs, {**synthetic, **inputs}, settings.shapes), folder)
     request = Request(
         model=str(source.expanduser().resolve()),
         compute_units=settings.compute_units,
@@ -217,6 +216,12 @@ def _prepare_request(
     path = folder / "request.json"
     write_draft(path, json.dumps(dataclasses.asdict(request)))
     return path
+
+
+def save_inputs(tensors: Mapping[str, Any], folder: Path) -> None:
+    """Writes the values of inputs for a child."""
+    with open_draft(folder / VALUES) as file:
+        np.savez(file, **{name: np.asarray(tensor) for name, tensor in tensors.items()})  # type: ignore[arg-type]
 
 
 def _attribute(

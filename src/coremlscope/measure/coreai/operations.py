@@ -17,7 +17,7 @@ from coremlscope.results.measurement import Group, Status
 from coremlscope.results.operations import OpTable
 from coremlscope.results.statistics import median_interval
 
-__all__ = ["Attribution", "Event", "attribute"]
+__all__ = ["Attribution", "Event", "attribute", "layers_of"]
 
 #: A measurement has many groups, several of whose medians would be outside a 95 % interval.
 _GROUP_LEVEL = 0.995
@@ -122,21 +122,26 @@ class _Origins:
         return self._of([record for member in own for record in self._delegated.get(member, ())])
 
     def _of(self, records: Iterable[DebugOp]) -> set[Layer]:
-        return {layer for record in records for layer in self._of_record(record)}
+        return {layer for record in records for layer in layers_of(record, self._layers)}
 
-    def _of_record(self, record: DebugOp) -> frozenset[Layer]:
-        """Returns the layers of an operation that runs.
 
-        Graphs of a file use the same numbers; the path of modules with the node tells operations apart, where
-        the file has it. A graph that is called several times runs as one, whose events do not say which call
-        they are of unless they name the call, too.
-        """
-        candidates = [found for number in record.ops for found in self._layers.get(number, ())]
-        for path in record.layers:
-            named = [found for found in candidates if any(layer.name == path for layer in found)]
-            if named:
-                return frozenset.intersection(*named) or min(named, key=len)
-        return frozenset().union(*candidates)
+def layers_of(record: DebugOp, layers: Mapping[int, Sequence[frozenset[Layer]]]) -> frozenset[Layer]:
+    """Returns the layers of an operation that runs.
+
+    Graphs of a file use the same numbers; the path of modules with the node tells operations apart, where
+    the file has it. A graph that is called several times runs as one, whose events do not say which call
+    they are of unless they name the call, too.
+
+    Args:
+        record: The operation.
+        layers: The layers that compute the operations of the file, by number; see `find_layers`.
+    """
+    candidates = [found for number in record.ops for found in layers.get(number, ())]
+    for path in record.layers:
+        named = [found for found in candidates if any(layer.name == path for layer in found)]
+        if named:
+            return frozenset.intersection(*named) or min(named, key=len)
+    return frozenset().union(*candidates)
 
 
 def _merge(times: Mapping[tuple[int, ...], _Times]) -> dict[tuple[int, ...], _Times]:

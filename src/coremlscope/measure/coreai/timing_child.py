@@ -8,10 +8,8 @@ Mac, the system's framework compiles the bundle as it loads it; this is not yet 
 from __future__ import annotations
 
 import asyncio
-import gc
 import itertools
 import json
-import shutil
 import sys
 import time
 from collections.abc import Callable, Coroutine, Sequence
@@ -19,16 +17,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from coremlscope.engines.sampling import PHASE_BUDGET_S, is_settled, sample, spends
 from coremlscope.measure.channel import tell
+from coremlscope.measure.coreai.program import CoreAIProgram
 from coremlscope.writing import write_draft
 
-__all__ = ["DEBUG_INFO", "VALUES", "Request", "main"]
+__all__ = ["DEBUG_INFO", "Request", "main"]
 
-#: The files beside the request: arrays of the inputs by name, and the debug information of the program.
-VALUES, DEBUG_INFO = "values.npz", "debug-info.json"
+#: The file beside the request for the debug information of the program.
+DEBUG_INFO = "debug-info.json"
 #: Predictions whose operations are timed, unless they take longer than so many seconds; and at least so many.
 _PROFILED_RUNS, _PROFILED_S, _LEAST_PROFILED = 30, 10.0, 3
 _OPERATION, _CALL = "call.", "Function Execute"
@@ -73,43 +70,34 @@ def main(arguments: Sequence[str]) -> int:
 
 
 class _Run:
-    """One model, compiled and loaded repeatedly; at most one loaded model exists at a time."""
+    """The phases of one model."""
 
     def __init__(
         self, request: Request, folder: Path, wait: Callable[[Coroutine[Any, Any, Any]], Any]
     ) -> None:
-        from importlib.metadata import version
-
-        from coreai import runtime
-
-        self._runtime: Any = runtime
-        self._request, self._folder, self._wait = request, folder, wait
-        self._is_system = bool(getattr(runtime, "_use_os_coreai", False))
-        self._lowered = Path(request.model)
-        self._model: Any = None
-        self._function: Any = None
-        self._numbers = itertools.count()
+        self._program = CoreAIProgram(request.model, request.function, folder, wait, request.compute_units)
+        self._request, self._folder = request, folder
         rules = {"compile": spends(PHASE_BUDGET_S), "load": spends(PHASE_BUDGET_S), "predict": is_settled}
         self._enough = {phase: rules[phase] for phase in request.early}
-        tell(coreai=version("coreai-core"), is_system=self._is_system)
+        tell(coreai=self._program.version, is_system=self._program.is_system)
 
     def time(self) -> None:
         """Times every phase."""
-        request = self._request
-        if not self._is_system:
-            self._repeat("compile", self._lower, request.compiles, after=self._keep_one)
-        self._repeat("first load", self._load, 1, before=self._release)
-        self._repeat("load", self._load, request.loads, before=self._release)
-        inputs, states = self._inputs(), self._states()
+        request, program = self._request, self._program
+        if not program.is_system:
+            self._repeat("compile", program.lower, request.compiles, after=program.keep_one)
+        self._repeat("first load", program.load, 1, before=program.release)
+        self._repeat("load", program.load, request.loads, before=program.release)
+        inputs, states = program.inputs(), program.states()
 
         def predict() -> None:
-            self._wait(self._function(inputs, state=states))
+            program.predict(inputs, states)
 
         self._repeat("warm-up", predict, None)
         self._repeat("predict", predict, request.iterations)
-        write_draft(self._folder / DEBUG_INFO, bytes(self._model._debug_infos))
+        write_draft(self._folder / DEBUG_INFO, program.debug_info)
         self._time_operations(predict)
-        self._release()
+        program.release()
 
     def _repeat(
         self,
@@ -132,69 +120,11 @@ class _Run:
         taken = sample(work, iterations or 0, warmups, before=before, after=done, enough=enough)
         tell(phase=phase, seconds=taken.seconds or taken.warmups, native_ns=[])
 
-    def _lower(self) -> None:
-        """Lowers the program to what the interpreter runs."""
-        from coreai.authoring import AIModelAsset
-
-        self._lowered = self._folder / f"lowered{next(self._numbers)}.aimodelx"
-        self._lowered.mkdir()
-        AIModelAsset.load(Path(self._request.model))._write_odix(self._lowered, enable_debug_info=True)
-
-    def _keep_one(self) -> None:
-        for folder in self._folder.glob("*.aimodelx"):
-            if folder != self._lowered:
-                shutil.rmtree(folder, ignore_errors=True)
-
-    def _release(self) -> None:
-        """Releases the model that was loaded before, so that two never take memory at a time."""
-        self._function = self._model = None
-        gc.collect()
-
-    def _load(self) -> None:
-        options = {"specialization_options": self._options()} if self._is_system else {}
-        self._model = self._wait(self._runtime.AIModel.load(self._lowered, **options))
-        self._function = self._model.load_function(self._request.function)
-
-    def _options(self) -> Any:
-        """Returns the system's options for the setting; only `cpu_only` forbids other units."""
-        options, kinds = self._runtime.SpecializationOptions, self._runtime.ComputeUnitKind
-        if self._request.compute_units == "cpu_only":
-            found = options.cpu_only()
-        elif self._request.compute_units == "all":
-            found = options.default()
-        else:
-            is_gpu = self._request.compute_units == "cpu_and_gpu"
-            found = options.from_preferred_compute_unit_kind(kinds.gpu() if is_gpu else kinds.neural_engine())
-        return found.with_debug(enabled=True)
-
-    def _inputs(self) -> dict[str, Any]:
-        description = self._function.desc
-        with np.load(self._folder / VALUES, allow_pickle=False) as arrays:
-            values = {name: arrays[name] for name in arrays.files}
-        return {
-            name: self._array(values[name], description.input_descriptor(name).dtype)
-            for name in description.input_names
-        }
-
-    def _states(self) -> dict[str, Any]:
-        """Returns states of zeros, which predictions change."""
-        description = self._function.desc
-        states = {name: description.state_descriptor(name) for name in description.state_names}
-        return {name: self._array(np.zeros(found.shape), found.dtype) for name, found in states.items()}
-
-    def _array(self, value: np.ndarray, dtype: str) -> Any:
-        if dtype == "bfloat16":
-            import ml_dtypes
-
-            return self._runtime.NDArray(value.astype(ml_dtypes.bfloat16))
-        return self._runtime.NDArray(np.ascontiguousarray(value, dtype))
-
     def _time_operations(self, predict: Callable[[], object]) -> None:
         """Predicts while Core AI's profiler reports events, and sends the operations' times of each run."""
         recorder = _Recorder()
-        profiler = self._runtime.Profiler(recorder.event, recorder.begin, recorder.end)
-        self._function = None
-        self._function = self._model.load_function(self._request.function, profiler=profiler)
+        profiler = self._program.runtime.Profiler(recorder.event, recorder.begin, recorder.end)
+        self._program.observe(profiler=profiler)
         began = time.perf_counter()
         for number in range(_PROFILED_RUNS):
             if number >= _LEAST_PROFILED and time.perf_counter() - began > _PROFILED_S:

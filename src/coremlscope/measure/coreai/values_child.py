@@ -1,0 +1,134 @@
+"""The child process that runs a model once in Core AI's interpreter and saves what its operations compute.
+
+`python -m coremlscope.measure.coreai.values_child REQUEST`, a JSON file with the fields of `Request`; the
+values of the inputs are beside it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from coremlscope.errors import UsageError
+from coremlscope.measure.channel import tell
+from coremlscope.measure.coreai.program import CoreAIProgram
+from coremlscope.recordings.core_ai import INTERPRETER, read_debug_info
+from coremlscope.writing import open_draft, write_draft
+
+__all__ = ["DEBUG_INFO", "RESULTS", "TOO_LARGE", "Request", "main"]
+
+#: The files beside the request: the debug information, and the arrays, named by their order.
+DEBUG_INFO, RESULTS = "debug-info.json", "results.npz"
+#: What the process says where the values do not fit in memory.
+TOO_LARGE = "intermediate values are larger than allowed"
+#: Kinds of types of NumPy that a file can hold; others, such as bfloat16, are saved as float32.
+_PLAIN_KINDS = "fiub"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What is run.
+
+    Attributes:
+        model: The bundle.
+        function: The function.
+        most_bytes: The most that all values may take.
+    """
+
+    model: str
+    function: str
+    most_bytes: int
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Runs the model, and saves its values.
+
+    Args:
+        arguments: The file of the request.
+    """
+    file = Path(arguments[0])
+    request = Request(**json.loads(file.read_text(encoding="utf-8")))
+    with asyncio.Runner() as runner:
+        _record(request, file.parent, runner.run)
+    return 0
+
+
+def _record(request: Request, folder: Path, wait: Callable[[Coroutine[Any, Any, Any]], Any]) -> None:
+    program = CoreAIProgram(request.model, request.function, folder, wait)
+    if program.is_system:
+        raise UsageError("the system's framework does not report the values of operations")
+    tell(coreai=program.version)
+    program.lower()
+    program.load()
+    write_draft(folder / DEBUG_INFO, program.debug_info)
+    recorder = _Recorder(request.most_bytes)
+    program.observe(intermediate_logger=recorder.logger(program))
+    outputs = program.predict(program.inputs(), program.states())
+    if recorder.bytes > request.most_bytes:
+        raise MemoryError(TOO_LARGE)
+    arrays = [
+        *(array for _, array in recorder.values),
+        *(_plain(found.numpy()) for found in outputs.values()),
+    ]
+    with open_draft(folder / RESULTS) as file:
+        np.savez(file, **{str(place): array for place, array in enumerate(arrays)})  # type: ignore[arg-type]
+    program.release()
+    tell(values=[about for about, _ in recorder.values], outputs=list(outputs))
+
+
+class _Recorder:
+    """Collects the results of operations. Callbacks may come from another thread.
+
+    Attributes:
+        values: The number of the operation, how many ran before it, and the place among its results; with the
+            elements.
+        bytes: The size of all, also of those that were not kept.
+    """
+
+    def __init__(self, most_bytes: int) -> None:
+        self.values: list[tuple[tuple[int, int, int], np.ndarray]] = []
+        self.bytes = 0
+        self._count = 0
+        self._most_bytes = most_bytes
+        self._wanted: dict[int, frozenset[int]] = {}
+
+    def logger(self, program: CoreAIProgram) -> Any:
+        """Returns what makes the runtime report the results that are those of operations of the file."""
+        for record in read_debug_info(json.loads(program.debug_info)):
+            if record.record == INTERPRETER and record.id is not None and record.results:
+                self._wanted[record.id] = frozenset(own for own, *_ in record.results)
+        runtime = program.runtime
+        self._wrap = runtime._ndarray.NDArray._wrap
+        return runtime.IntermediateLogger(
+            requested_intermediates=[runtime.CompileIdentifiers(number, None) for number in self._wanted],
+            callback=self._note,
+            is_enabled=True,
+        )
+
+    def _note(self, arrays: Sequence[Any], kind: str, ids: Any) -> None:
+        if kind != "output":
+            return
+        for place, array in enumerate(arrays):
+            if array is None or place not in self._wanted.get(ids.id, ()):
+                continue
+            found = self._wrap(array).numpy()
+            self.bytes += found.nbytes
+            if self.bytes <= self._most_bytes:
+                self.values.append(((ids.id, self._count, place), _plain(found)))
+        self._count += 1
+
+
+def _plain(array: np.ndarray) -> np.ndarray:
+    """Returns a copy in a type that a file can hold."""
+    return np.array(array, None if array.dtype.kind in _PLAIN_KINDS else np.float32)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
