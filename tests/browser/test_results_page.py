@@ -18,9 +18,9 @@ from tests.support.browser import Drive
 _SECONDS = {"small": 0.001, "large": 0.0042, "<b>medium</b>": 0.0021}
 
 
-def _row(model: str, seconds: float, device: str) -> Row:
+def _row(model: str, seconds: float, device: str, commit: int = 0) -> Row:
     return Row(
-        key=f"{model} {device}",
+        key=f"{model} {device} {commit}",
         origin="estimated",
         model=f"zoo/{model}.mlpackage",
         device=device,
@@ -31,7 +31,8 @@ def _row(model: str, seconds: float, device: str) -> Row:
         estimated_low_s=seconds / 2,
         estimated_high_s=seconds * 3,
         basis="extrapolated",
-        made_at="2026-01-31T12:00:00",
+        labels={"commit": f"c{commit}"},
+        made_at=f"2026-01-{commit + 1:02}T12:00:00",
     )
 
 
@@ -89,4 +90,19 @@ def test_the_heat_map_has_the_numbers_of_the_query(seen: dict[str, Any]) -> None
 def test_the_page_is_accessible_and_fits_a_phone(seen: dict[str, Any]) -> None:
     assert seen["violations"] == {"light": [], "dark": []}
     assert seen["phoneOverflow"] == 0
+    assert (seen["complaints"], seen["foreign"]) == ([], [])
+
+
+def test_the_trend_shows_each_commit_and_the_changes(drive: Drive, tmp_path: Path) -> None:
+    store, path = ResultStore(tmp_path / "results"), tmp_path / "page.html"
+    seconds = [0.002, 0.002, 0.002, 0.003, 0.003]
+    with store.open_writer() as writer:
+        writer.add(_row("net", one, "iPhone 15 Pro", commit) for commit, one in enumerate(seconds))
+        writer.add(_row("other", 0.001, "iPhone 15 Pro", commit) for commit in range(5))
+    path.write_text(render_html_results(to_result_table(query_results(PAGE_QUERY, store.folder), PAGE_QUERY)))
+    seen = drive("trend", path)
+    assert seen["points"] == [f"c{i}: {1e3 * one:.2f} ms, 1 result" for i, one in enumerate(seconds)]
+    assert seen["changes"] == ["c3: 2.00 ms → 3.00 ms (+50.0 %)"]
+    assert seen["lines"] == 1
+    assert (seen["violations"], seen["phoneOverflow"]) == ({"light": [], "dark": []}, 0)
     assert (seen["complaints"], seen["foreign"]) == ([], [])

@@ -12,12 +12,14 @@ import {
   type Wanted,
 } from "../data/results";
 import type { ResultsForm } from "../data/schema";
+import { hasTrend } from "../data/trend";
 import { plural } from "../format";
 import { ThemeSwitch } from "../theme";
 import { Menu } from "../ui/menu";
 import { HeatMap } from "../views/results/heat-map";
 import { Leaderboard } from "../views/results/leaderboard";
 import { Pareto } from "../views/results/pareto";
+import { Trend } from "../views/results/trend";
 
 /** The page of results of sweeps: the rows of a query, in all views those that the filter leaves. */
 export function ResultsPage(props: { result: ResultsForm }) {
@@ -28,6 +30,7 @@ export function ResultsPage(props: { result: ResultsForm }) {
   const canCompare = timesOf(result).length > 0 && costsOf(result).length > 0;
   const hasFigures =
     columnNamed(result, "model") !== undefined && columnNamed(result, "device") !== undefined && figuresOf(result).length > 0;
+  const hasSteps = useMemo(() => hasTrend(result), [result]);
   return (
     <>
       <div class="topbar">
@@ -38,6 +41,7 @@ export function ResultsPage(props: { result: ResultsForm }) {
           <a href="#leaderboard">Leaderboard</a>
           {canCompare && <a href="#pareto">Pareto</a>}
           {hasFigures && <a href="#heat-map">Devices</a>}
+          {hasSteps && <a href="#trend">Trend</a>}
         </nav>
         <ThemeSwitch />
       </div>
@@ -56,6 +60,7 @@ export function ResultsPage(props: { result: ResultsForm }) {
         <Leaderboard table={result} rows={rows} />
         {canCompare && <Pareto table={result} rows={rows} />}
         {hasFigures && <HeatMap table={result} rows={rows} />}
+        {hasSteps && <Trend table={result} rows={rows} />}
       </main>
     </>
   );

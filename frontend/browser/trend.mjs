@@ -1,0 +1,19 @@
+// The trend of results of sweeps: its series and changes, axe-core, and a phone.
+import { look, seriousViolations } from "./open.mjs";
+
+await look(
+  async (page, url) => {
+    await page.goto(url);
+    const texts = (selector) => page.locator(selector).allTextContents();
+    const seen = { points: await texts("#trend circle title"), changes: await texts("#trend td div"), violations: {} };
+    seen.lines = await page.locator(".trend-change").count();
+    for (const colorScheme of ["light", "dark"]) {
+      await page.emulateMedia({ colorScheme });
+      seen.violations[colorScheme] = await seriousViolations(page);
+    }
+    await page.setViewportSize({ width: 390, height: 844 });
+    seen.phoneOverflow = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+    return seen;
+  },
+  { bypassCSP: true },
+);

@@ -1,0 +1,46 @@
+import { describe, expect, it } from "vitest";
+import type { ResultColumn, ResultTable } from "../../src/data/schema";
+import { changesOf, seriesOf, stepColumns, stepsOf } from "../../src/data/trend";
+
+const points = (values: number[]) => values.map((value, step) => ({ step, value, rows: [step] }));
+const text = (name: string, values: string[]): ResultColumn => ({ ...{ name, values }, quantity: "text", meaning: "", origin: null });
+
+describe("changes", () => {
+  it("are found beyond noise, and not in noise", () => {
+    const noise = [1, 1.03, 0.98, 1.01, 0.99, 1.02, 0.97, 1.0, 1.01, 0.98];
+    expect(changesOf(points(noise), false)).toEqual([]);
+    const [change, ...others] = changesOf(points([...noise, ...noise.map((value) => value * 1.3)]), false);
+    expect(others).toEqual([]);
+    expect(change?.at).toBe(10);
+    expect((change?.after ?? 0) / (change?.before ?? 1)).toBeCloseTo(1.3, 2);
+  });
+
+  it("of exact figures are all steps of two percent", () => {
+    expect(changesOf(points([1, 1, 1.01, 1.5, 1.5]), true)).toEqual([{ at: 3, step: 3, before: 1, after: 1.5 }]);
+    expect(changesOf(points([2, 1]), true)).toEqual([{ at: 1, step: 1, before: 2, after: 1 }]);
+  });
+
+  it("need more than two measured figures", () => {
+    expect(changesOf(points([2, 1]), false)).toEqual([]);
+    expect(changesOf(points([0, 1]), true)).toEqual([]);
+  });
+});
+
+describe("series", () => {
+  const commit = text("labels.commit", ["bbb", "aaa", "bbb", "aaa"]);
+  const figure: ResultColumn = { ...{ name: "estimated_s", values: [3, 2, 5, 5] }, quantity: "seconds", origin: "estimated", meaning: "" };
+  const made = text("made_at", ["2026-01-02T00:00:00", "2026-01-01T00:00:00", "2026-01-03T00:00:00", "2026-01-01T00:00:00"]);
+  const table: ResultTable = { sql: "", rows: 4, columns: [text("model", ["x", "x", "y", "y"]), commit, figure, made] };
+
+  it("follow the time of the first result of each commit", () => {
+    expect(stepColumns(table)).toEqual([commit, made]);
+    expect(stepsOf(table, commit)).toEqual(["aaa", "bbb"]);
+  });
+
+  it("have their changes, the largest first", () => {
+    const found = seriesOf(table, [0, 1, 2, 3], figure, commit);
+    expect(found.map((series) => series.name)).toEqual(["x", "y"]);
+    expect(found[0]?.changes).toEqual([{ at: 1, step: 1, before: 2, after: 3 }]);
+    expect(found[1]?.changes).toEqual([]);
+  });
+});
