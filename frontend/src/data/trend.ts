@@ -95,7 +95,7 @@ const largest = (series: Series): number => Math.max(0, ...series.changes.map(({
 
 /**
  * The changes of the level of a series, by binary segmentation of logarithms (Scott and Knott 1974): a part is divided where that
- * reduces the squared deviations most, if by more than 3 σ² ln n; σ follows from the median difference of neighbours.
+ * reduces the squared deviations most, if by more than a penalty; σ² follows from the median difference of neighbours.
  * Numbers without noise change wherever they differ.
  */
 export function changesOf(points: readonly TrendPoint[], isExact: boolean): Change[] {
@@ -104,7 +104,7 @@ export function changesOf(points: readonly TrendPoint[], isExact: boolean): Chan
   const differences = logs.slice(1).map((value, index) => Math.abs(value - (logs[index] ?? 0)));
   // 1.4826 makes the median absolute deviation that of a normal distribution; a difference has twice the variance.
   const variance = isExact ? 0 : (1.4826 * median(differences)) ** 2 / 2;
-  const cuts = divided(logs, 0, logs.length, 3 * variance * Math.log(logs.length));
+  const cuts = divided(logs, 0, logs.length, variance * penaltyOf(logs.length));
   for (;;) {
     const edges = [0, ...cuts, points.length];
     const levels = edges.slice(1).map((edge, index) => median(points.slice(edges[index], edge).map(({ value }) => value)));
@@ -117,6 +117,12 @@ export function changesOf(points: readonly TrendPoint[], isExact: boolean): Chan
     cuts.splice(sizes.indexOf(least), 1);
   }
 }
+
+/**
+ * The penalty of a change in σ². By simulation: of series of 4 to 6 normal values without a change at most 7 % get one, of 20
+ * values 2 %; short series need more, since their σ is uncertain.
+ */
+const penaltyOf = (length: number): number => 5 * (Math.log(length) + 5 / length);
 
 /** The indices at which a part of a series is divided. */
 function divided(values: readonly number[], from: number, to: number, penalty: number): number[] {

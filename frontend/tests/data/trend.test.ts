@@ -15,6 +15,31 @@ describe("changes", () => {
     expect((change?.after ?? 0) / (change?.before ?? 1)).toBeCloseTo(1.3, 2);
   });
 
+  it("are rare in noise alone, and mostly found where they are", () => {
+    let state = 1;
+    const uniform = () => {
+      state = (state * 48271) % 2147483647;
+      return state / 2147483647;
+    };
+    const normal = () => Math.sqrt(-2 * Math.log(uniform())) * Math.cos(2 * Math.PI * uniform());
+    const rates = (length: number) => {
+      const trials = Array.from({ length: 400 }, () => Array.from({ length }, () => Math.exp(0.05 * normal())));
+      const wrong = trials.filter((values) => changesOf(points(values), false).length > 0).length;
+      const moved = trials.map((values) => values.map((value, index) => value * (index < length / 2 ? 1 : 1.25)));
+      const right = moved.filter((values) => changesOf(points(values), false).some((change) => change.at === length / 2)).length;
+      return [wrong / trials.length, right / trials.length] as const;
+    };
+    for (const [length, most, least] of [
+      [4, 0.1, 0.2],
+      [10, 0.08, 0.65],
+      [20, 0.05, 0.85],
+    ] as const) {
+      const [wrong, right] = rates(length);
+      expect(wrong).toBeLessThan(most);
+      expect(right).toBeGreaterThan(least);
+    }
+  });
+
   it("of exact figures are all steps of two percent", () => {
     expect(changesOf(points([1, 1, 1.01, 1.5, 1.5]), true)).toEqual([{ at: 3, step: 3, before: 1, after: 1.5 }]);
     expect(changesOf(points([2, 1]), true)).toEqual([{ at: 1, step: 1, before: 2, after: 1 }]);
