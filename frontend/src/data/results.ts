@@ -64,10 +64,16 @@ export function textNames(column: ResultColumn): Map<string, string> {
   return new Map(texts.map((text) => [text, column.name === "compute_units" ? settingName(text) : moment(text)]));
 }
 
+const texts = new WeakMap<ResultColumn, string[]>();
+
 /** The different texts of a column, unknown and empty ones left out, in the order of the rows. */
-export const distinct = (column: ResultColumn): string[] => [
-  ...new Set(column.values.flatMap((value) => (value === null || value === "" ? [] : [String(value)]))),
-];
+export function distinct(column: ResultColumn): string[] {
+  const known = texts.get(column) ?? [
+    ...new Set(column.values.flatMap((value) => (value === null || value === "" ? [] : [String(value)]))),
+  ];
+  texts.set(column, known);
+  return known;
+}
 
 /** Whether rows differ in this column; unknown values differ from none. */
 const varies = (column: ResultColumn): boolean => distinct(column).length > 1;
@@ -253,7 +259,9 @@ export function placesOf(table: ResultTable, rows: readonly number[]): Map<strin
   const found = new Map<string, number[]>();
   for (const row of rows) {
     const name = placeName(table, row);
-    found.set(name, [...(found.get(name) ?? []), row]);
+    const own = found.get(name);
+    if (own) own.push(row);
+    else found.set(name, [row]);
   }
   return new Map([...found].sort(([, a], [, b]) => b.length - a.length));
 }
