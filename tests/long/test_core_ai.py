@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 import random
 import resource
+import sys
+import types
 import warnings
 from pathlib import Path
 from typing import Any
@@ -28,6 +30,9 @@ import torch.nn.functional as F  # noqa: E402, N812
 from torch import nn  # noqa: E402
 
 from benchmarks.networks import NETWORKS, Network  # noqa: E402
+
+# torchvision's compiled part does not load with PyTorch's CPU build.
+sys.modules.setdefault("torchvision._meta_registrations", types.ModuleType("torchvision._meta_registrations"))
 
 #: Largest error relative to the largest absolute value of the reference: only the order of sums differs.
 _TOLERANCE = 1e-4
