@@ -20,7 +20,9 @@ export async function look(work, options = {}) {
   const [executablePath, url, ...rest] = process.argv.slice(2);
   const browser = await chromium.launch({ executablePath, args: FLAGS });
   try {
-    const context = await browser.newContext({ viewport: { width: 1440, height: 900 }, offline: true, ...options });
+    // Without motion the page scrolls at once, so that what is measured stays where it is.
+    const still = { viewport: { width: 1440, height: 900 }, offline: true, reducedMotion: "reduce" };
+    const context = await browser.newContext({ ...still, ...options });
     const page = await context.newPage();
     const complaints = [];
     const requests = [];
@@ -32,6 +34,17 @@ export async function look(work, options = {}) {
     console.log(JSON.stringify({ ...found, complaints, foreign }));
   } finally {
     await browser.close();
+  }
+}
+
+/** The place of an element once it stays: parts of the page are drawn as they come into view, which moves others. */
+export async function settledBox(element) {
+  let box = await element.boundingBox();
+  for (;;) {
+    await element.page().waitForTimeout(150);
+    const next = await element.boundingBox();
+    if (JSON.stringify(next) === JSON.stringify(box)) return box;
+    box = next;
   }
 }
 

@@ -1,5 +1,5 @@
 // The timeline: what dragging, keys and the strip show, and what is said of a span under the pointer.
-import { look } from "./open.mjs";
+import { look, settledBox } from "./open.mjs";
 
 await look(async (page, url, [screenshot]) => {
   await page.goto(url);
@@ -7,7 +7,7 @@ await look(async (page, url, [screenshot]) => {
   await canvas.scrollIntoViewIfNeeded();
   const note = () => page.locator("#timeline .zoom-note").textContent();
   const seen = { whole: await note(), caption: await page.locator("#timeline .caption").textContent() };
-  const [labels, box] = [112, await canvas.boundingBox()];
+  const [labels, box] = [112, await settledBox(canvas)];
   const at = (part) => box.x + labels + (box.width - labels) * part;
   const middle = box.y + box.height - 24 - 8 - 17 - 2 * 42;
   await page.mouse.move(at(0.02), middle);
@@ -24,7 +24,7 @@ await look(async (page, url, [screenshot]) => {
   seen.zoomedOut = await note();
   await canvas.press("0");
   seen.all = await note();
-  const now = await canvas.boundingBox();
+  const now = await settledBox(canvas);
   await page.mouse.move(at(0.04), now.y + 8);
   await page.mouse.move(at(0.05), now.y + 8);
   seen.module = await page.locator("#timeline .tip").textContent();
