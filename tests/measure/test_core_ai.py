@@ -60,6 +60,7 @@ def test_the_interpreter_is_measured(bundle: Path) -> None:
     assert (measured.runtime.id, measured.runtime.through) == ("coreai", "coreai-core 1.0.0b3")
     assert measured.label.startswith("Core AI's reference interpreter on ")
     assert (measured.compute_units, measured.threads) == ("", 1)
+    assert measured.peak_memory_bytes
     assert {name: len(phase.samples_s) for name, phase in measured.phases.items()} == {
         "compile": 1,
         "load": 1,

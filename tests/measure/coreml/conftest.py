@@ -8,7 +8,6 @@ from functools import partial
 import pytest
 
 from coremlscope.devices import find_device
-from coremlscope.engines.host import processor_name
 from coremlscope.measure.coreml.plan import ask_core_ml
 from coremlscope.measure.coreml.timing import CoreMLMeasurer
 from coremlscope.results.measurement import Conditions, Machine
@@ -20,7 +19,6 @@ _MACHINE = Machine(processor="Apple M1", cores=8, os="macOS 14.5 (arm64)", power
 @pytest.fixture
 def mac(monkeypatch: pytest.MonkeyPatch) -> None:
     """An M1 with the drop-in in Core ML's place; on a Mac Core ML itself answers."""
-    processor_name()  # is cached: not the answer of this Mac
     monkeypatch.setattr("coremlscope.api.sys.platform", "darwin")
     monkeypatch.delenv("COREMLSCOPE_ENGINE", raising=False)
     measure = "coremlscope.measure.coreml"

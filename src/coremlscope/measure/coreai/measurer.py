@@ -131,6 +131,7 @@ class CoreAIMeasurer:
             status=found.status if found else (),
             group=found.group if found else (),
             nodes=_node_timing(told, found) if found else None,
+            peak_memory_bytes=told.phases.peak_memory_bytes,
             before=before,
             after=conditions(),
             partial=told.phases.partial,

@@ -17,9 +17,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from coremlscope.engines.sampling import PHASE_BUDGET_S, is_settled, sample, spends
 from coremlscope.measure.channel import tell
 from coremlscope.measure.coreai.program import CoreAIProgram
+from coremlscope.measure.restraint import peak_memory_bytes
+from coremlscope.measure.told_phases import ToldPhases
 from coremlscope.writing import write_draft
 
 __all__ = ["DEBUG_INFO", "Request", "main"]
@@ -66,6 +67,7 @@ def main(arguments: Sequence[str]) -> int:
     request = Request(**json.loads(file.read_text(encoding="utf-8")))
     with asyncio.Runner() as runner:
         _Run(request, file.parent, runner.run).time()
+    tell(peak_memory_bytes=peak_memory_bytes())
     return 0
 
 
@@ -77,48 +79,26 @@ class _Run:
     ) -> None:
         self._program = CoreAIProgram(request.model, request.function, folder, wait, request.compute_units)
         self._request, self._folder = request, folder
-        rules = {"compile": spends(PHASE_BUDGET_S), "load": spends(PHASE_BUDGET_S), "predict": is_settled}
-        self._enough = {phase: rules[phase] for phase in request.early}
+        self._phases = ToldPhases(request.warmups, request.early)
         tell(coreai=self._program.version, is_system=self._program.is_system)
 
     def time(self) -> None:
         """Times every phase."""
         request, program = self._request, self._program
         if not program.is_system:
-            self._repeat("compile", program.lower, request.compiles, after=program.keep_one)
-        self._repeat("first load", program.load, 1, before=program.release)
-        self._repeat("load", program.load, request.loads, before=program.release)
+            self._phases.repeat("compile", program.lower, request.compiles, after=program.keep_one)
+        self._phases.repeat("first load", program.load, 1, before=program.release)
+        self._phases.repeat("load", program.load, request.loads, before=program.release)
         inputs, states = program.inputs(), program.states()
 
         def predict() -> None:
             program.predict(inputs, states)
 
-        self._repeat("warm-up", predict, None)
-        self._repeat("predict", predict, request.iterations)
+        self._phases.repeat("warm-up", predict, None)
+        self._phases.repeat("predict", predict, request.iterations)
         write_draft(self._folder / DEBUG_INFO, program.debug_info)
         self._time_operations(predict)
         program.release()
-
-    def _repeat(
-        self,
-        phase: str,
-        work: Callable[[], object],
-        iterations: int | None,
-        *,
-        before: Callable[[], object] | None = None,
-        after: Callable[[], object] | None = None,
-    ) -> None:
-        """Times a phase and sends it; warm-ups where `iterations` is None."""
-
-        def done(seconds: float) -> None:
-            if after is not None:
-                after()
-            tell(progress=phase, seconds=seconds)
-
-        warmups = self._request.warmups if iterations is None else 0
-        enough = self._enough.get(phase, lambda _: False)
-        taken = sample(work, iterations or 0, warmups, before=before, after=done, enough=enough)
-        tell(phase=phase, seconds=taken.seconds or taken.warmups, native_ns=[])
 
     def _time_operations(self, predict: Callable[[], object]) -> None:
         """Predicts while Core AI's profiler reports events, and sends the operations' times of each run."""

@@ -19,11 +19,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from coremlscope.engines.sampling import PHASE_BUDGET_S, is_settled, sample, spends
 from coremlscope.measure.channel import tell
 from coremlscope.measure.coreml.energy import find_meter, measure_energy
 from coremlscope.measure.coreml.values import load_values
 from coremlscope.measure.restraint import peak_memory_bytes
+from coremlscope.measure.told_phases import ToldPhases
 
 __all__ = ["GO", "Request", "main"]
 
@@ -89,59 +89,33 @@ class _Run:
         self._unit = getattr(coremltools.ComputeUnit, request.compute_units.upper())
         self._compiled = Path(request.model)
         self._model: Any = None
-        self._native: list[int] = []
         self._numbers = itertools.count()
-        rules = {"compile": spends(PHASE_BUDGET_S), "load": spends(PHASE_BUDGET_S), "predict": is_settled}
-        self._enough = {phase: rules[phase] for phase in request.early}
+        self._phases = ToldPhases(request.warmups, request.early)
 
     def time(self) -> None:
         """Times every phase."""
         request = self._request
         if self._compiled.suffix != ".mlmodelc":
-            self._repeat("compile", self._compile, request.compiles, after=self._keep_one)
+            self._phases.repeat("compile", self._compile, request.compiles, after=self._keep_one)
         # The first load after a compilation is cold.
-        self._repeat("first load", self._load, 1, before=self._release)
-        self._repeat("load", self._load, request.loads, before=self._release, after=self._note_load)
+        self._phases.repeat("first load", self._load, 1, before=self._release)
+        self._phases.repeat("load", self._load, request.loads, before=self._release, after=self._note_load)
         values = load_values(self._folder)
         states = [self._model.make_state()] if request.is_stateful else []
 
         def predict() -> None:
             self._model.predict(values, *states)
 
-        warmups = self._repeat("warm-up", predict, None)
+        warmups = self._phases.repeat("warm-up", predict, None)
         iterations = request.iterations
         if request.waits:
             iterations = min(iterations, _fitting(predict, warmups))
             self._wait()
-        self._repeat("predict", predict, iterations, after=self._note_prediction)
+        self._phases.repeat("predict", predict, iterations, after=self._note_prediction)
         meter = None if request.waits else find_meter()
         if meter is not None:
             tell(progress="energy")
             tell(energy=measure_energy(meter, predict))
-
-    def _repeat(
-        self,
-        phase: str,
-        work: Callable[[], object],
-        iterations: int | None,
-        *,
-        before: Callable[[], object] | None = None,
-        after: Callable[[], object] | None = None,
-    ) -> Sequence[float]:
-        """Times a phase, sends it and returns its seconds; warm-ups where `iterations` is None."""
-        self._native.clear()
-
-        def done(seconds: float) -> None:
-            if after is not None:
-                after()
-            tell(progress=phase, seconds=seconds)
-
-        warmups = self._request.warmups if iterations is None else 0
-        enough = self._enough.get(phase, lambda _: False)
-        taken = sample(work, iterations or 0, warmups, before=before, after=done, enough=enough)
-        seconds = taken.seconds or taken.warmups
-        tell(phase=phase, seconds=seconds, native_ns=self._native)
-        return seconds
 
     def _wait(self) -> None:
         """Tells the parent that the model is loaded, and waits until it has started to record."""
@@ -185,7 +159,7 @@ class _Run:
         with suppress(AttributeError):
             duration = getattr(self._model._proxy, name)()
             if duration is not None:
-                self._native.append(int(duration))
+                self._phases.native_ns.append(int(duration))
 
 
 def _fitting(predict: Callable[[], object], seconds: Sequence[float]) -> int:

@@ -1,0 +1,52 @@
+"""Repeats the phases of a measurement in a child process, and tells each repetition to the parent."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from coremlscope.engines.sampling import PHASE_BUDGET_S, is_settled, sample, spends
+from coremlscope.measure.channel import tell
+
+__all__ = ["ToldPhases"]
+
+
+class ToldPhases:
+    """Times phases and tells them.
+
+    Args:
+        warmups: Predictions before the timed ones; None for as many as it takes.
+        early: The phases that end early; see `Settings`.
+
+    Attributes:
+        native_ns: Durations of the current phase by the runtime's own clock, which `after` may add.
+    """
+
+    def __init__(self, warmups: int | None, early: Sequence[str]) -> None:
+        rules = {"compile": spends(PHASE_BUDGET_S), "load": spends(PHASE_BUDGET_S), "predict": is_settled}
+        self._warmups = warmups
+        self._enough = {phase: rules[phase] for phase in early}
+        self.native_ns: list[int] = []
+
+    def repeat(
+        self,
+        phase: str,
+        work: Callable[[], object],
+        iterations: int | None,
+        *,
+        before: Callable[[], object] | None = None,
+        after: Callable[[], object] | None = None,
+    ) -> Sequence[float]:
+        """Times a phase, tells it and returns its seconds; warm-ups where `iterations` is None."""
+        self.native_ns.clear()
+
+        def done(seconds: float) -> None:
+            if after is not None:
+                after()
+            tell(progress=phase, seconds=seconds)
+
+        warmups = self._warmups if iterations is None else 0
+        enough = self._enough.get(phase, lambda _: False)
+        taken = sample(work, iterations or 0, warmups, before=before, after=done, enough=enough)
+        seconds = taken.seconds or taken.warmups
+        tell(phase=phase, seconds=seconds, native_ns=self.native_ns)
+        return seconds
