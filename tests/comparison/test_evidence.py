@@ -148,6 +148,6 @@ def test_the_verb(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_a_model_needs_a_mac(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("coremlscope.api.sys.platform", "linux")
+    monkeypatch.setattr("sys.platform", "linux")
     with pytest.raises(UsageError, match="only on a Mac"):
         api.evidence(tmp_path / "model.mlpackage")

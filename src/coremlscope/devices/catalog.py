@@ -6,7 +6,7 @@ import difflib
 import functools
 import re
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from importlib import resources
 from typing import Any
 
@@ -15,7 +15,7 @@ from coremlscope.devices.release import NEWEST, ONLY_IOS, OSRelease, Platform, p
 from coremlscope.devices.unit import UNITS
 from coremlscope.errors import UsageError
 
-__all__ = ["all_chips", "expand_names", "find_device", "product_name"]
+__all__ = ["all_chips", "expand_names", "find_device", "find_devices", "product_name"]
 
 #: Names that stand for several chips: all of them, and the newest two generations of phones and of Macs.
 _EVERY, _CURRENT = "every", "all-current"
@@ -89,6 +89,15 @@ def find_device(name: str, os: str | None = None) -> Device:
         hint = f"the last supported version is {platform} {last}"
         raise UsageError(f"{shown} does not support {release}", hint)
     return Device(chip, release, shown)
+
+
+def find_devices(names: str | Sequence[str], os: str | None = None) -> list[Device]:
+    """Returns the devices of one name or several, with groups of devices expanded.
+
+    Raises:
+        UsageError: A device or the version of a system is unknown.
+    """
+    return [find_device(name, os) for name in expand_names([names] if isinstance(names, str) else names)]
 
 
 def _platform(chip: Chip, os: str | None) -> Platform:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import sys
 from typing import TYPE_CHECKING
 
@@ -17,7 +18,26 @@ if TYPE_CHECKING:
     from coremlscope.measure.engine import EngineMeasurer
     from coremlscope.measure.isolated import IsolatedMeasurer
 
-__all__ = ["choose_embedded", "choose_measurer"]
+__all__ = ["choose_embedded", "choose_engine", "choose_measurer"]
+
+#: Names the engine that measures where none is named.
+_ENGINE_VARIABLE = "COREMLSCOPE_ENGINE"
+
+
+def choose_engine(asked: str | None = None, *, only_embedded: bool = False) -> str:
+    """Returns the name of the engine that measures.
+
+    Args:
+        asked: The engine that the user named; None if there is none.
+        only_embedded: Whether something is asked for that only embedded engines have.
+
+    Returns:
+        The engine that was named, else `onnxruntime` for what only embedded engines have, else that of the
+        environment variable COREMLSCOPE_ENGINE, else `coreml` on a Mac and `onnxruntime` elsewhere.
+    """
+    if asked or only_embedded:
+        return asked or "onnxruntime"
+    return os.environ.get(_ENGINE_VARIABLE) or ("coreml" if sys.platform == "darwin" else "onnxruntime")
 
 
 def choose_measurer(

@@ -16,7 +16,7 @@ from coremlscope.own_measurements.store import CalibrationStore, default_store, 
 from coremlscope.results.calibration import CALIBRATION, CalibrationReport, Calibrations, Skipped
 from coremlscope.version import __version__
 
-__all__ = ["add_files", "export", "remove", "show", "use_own"]
+__all__ = ["add_files", "choose_own", "export", "remove", "show", "use_own"]
 
 _ALL = "all"
 _OTHER_VERSION = "was recorded by another version, or is damaged"
@@ -35,6 +35,11 @@ def use_own() -> tuple[Own, tuple[Finding, ...]]:
         )
         return NOTHING_OWN, (finding,)
     return (calibrate(measurements), ()) if measurements else (NOTHING_OWN, ())
+
+
+def choose_own(*, is_used: bool) -> tuple[Own, tuple[Finding, ...]]:
+    """Returns what `use_own` does, or the constants without the user's own measurements."""
+    return use_own() if is_used else (NOTHING_OWN, ())
 
 
 def add_files(

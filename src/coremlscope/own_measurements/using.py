@@ -5,12 +5,54 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
-from coremlscope.devices import ComputeUnits, Device
+from coremlscope.devices import SETTINGS, ComputeUnits, Device
+from coremlscope.errors import UnsupportedModelError
+from coremlscope.findings import Finding
+from coremlscope.forecast.generation import estimate_generation
 from coremlscope.forecast.planner import Forecast, forecast
 from coremlscope.measure.contract import Subject
 from coremlscope.own_measurements.report import use_own
+from coremlscope.results.measurement import Settings
 
-__all__ = ["forecast_subject"]
+__all__ = ["forecast_profiled", "forecast_subject"]
+
+
+def forecast_profiled(
+    subject: Subject, settings: Settings, devices: Sequence[Device]
+) -> tuple[Forecast | None, list[Finding]]:
+    """Plans and estimates a model that is profiled, under every setting, the requested one first.
+
+    Args:
+        subject: The model with its shapes.
+        settings: Those of its measurement.
+        devices: The chips and systems; without any there is no forecast.
+
+    Returns:
+        The forecast, or None with a finding for a model that cannot be planned; and a finding if the user's
+        own measurements cannot be read.
+    """
+    if not devices:
+        return None, []
+    own, findings = use_own()
+    function, wanted = settings.function or None, settings.compute_units
+    units = sorted(SETTINGS, key=lambda setting: setting != wanted)
+    try:
+        found = forecast(
+            subject.model, subject.ops, devices, units, function=function, shapes=settings.shapes, own=own
+        )
+    except UnsupportedModelError as error:
+        text = f"No plan and no estimate: {error.message}."
+        return None, [Finding(id="not-estimated", severity="info", text=text, hint=error.hint)]
+    rates = estimate_generation(
+        subject.model,
+        devices,
+        [units[0]],
+        function=function,
+        shapes=settings.shapes,
+        own=own,
+        known=[one for one in found.estimates if one.compute_units == units[0]],
+    )
+    return dataclasses.replace(found, rates=rates), list(findings)
 
 
 def forecast_subject(

@@ -19,7 +19,7 @@ _MACHINE = Machine(processor="Apple M1", cores=8, os="macOS 14.5 (arm64)", power
 @pytest.fixture
 def mac(monkeypatch: pytest.MonkeyPatch) -> None:
     """An M1 with the drop-in in Core ML's place; on a Mac Core ML itself answers."""
-    monkeypatch.setattr("coremlscope.api.sys.platform", "darwin")
+    monkeypatch.setattr("sys.platform", "darwin")
     monkeypatch.delenv("COREMLSCOPE_ENGINE", raising=False)
     measure = "coremlscope.measure.coreml"
     monkeypatch.setattr(f"{measure}.plan.this_mac", lambda: find_device("m1", "14.5"))

@@ -126,7 +126,7 @@ def test_what_was_timed_before_is_kept(
 
 def test_on_a_mac_every_setting_is_measured(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("COREMLSCOPE_ENGINE", raising=False)
-    monkeypatch.setattr("coremlscope.api.sys.platform", "darwin")
+    monkeypatch.setattr("sys.platform", "darwin")
     monkeypatch.setattr("coremlscope.batch.power_mode", lambda: "low power")
     monkeypatch.setattr("coremlscope.engines.host.power_mode", lambda: "low power")
     measurer = partial(CoreMLMeasurer, command=scripted_timing_child())
@@ -268,7 +268,7 @@ def test_ends_are_explained(code: int, said: str, message: str) -> None:
 
 def test_without_coremltools_a_matrix_fails_once(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("COREMLSCOPE_ENGINE", raising=False)
-    monkeypatch.setattr("coremlscope.api.sys.platform", "darwin")
+    monkeypatch.setattr("sys.platform", "darwin")
     monkeypatch.setattr("coremlscope.measure.coreml.files.importlib.util.find_spec", lambda _: None)
     with pytest.raises(MissingDependencyError) as caught:
         api.matrix(package)

@@ -1,0 +1,197 @@
+"""Plans and estimates for devices."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from coremlscope.api.models import Source, read
+from coremlscope.devices import find_devices
+from coremlscope.devices.unit import choose_settings
+
+if TYPE_CHECKING:
+    from coremlscope.devices import ComputeUnits
+    from coremlscope.results.calibration import CalibrationReport
+    from coremlscope.results.profile import Profile
+
+__all__ = ["calibrate", "estimate", "plan", "plan_by_core_ml"]
+
+
+def plan(
+    source: Source,
+    devices: str | Sequence[str],
+    *,
+    os: str | None = None,
+    compute_units: ComputeUnits | Literal["every"] | Sequence[ComputeUnits] = "all",
+    shapes: Mapping[str, Sequence[int]] | None = None,
+) -> Profile:
+    """Plans which compute unit Core ML would run each operation on, at what planned cost, and why.
+
+    Args:
+        source: The model. Weights may be absent.
+        devices: Chips or devices: `m1`, `iphone-15-pro`.
+        os: The version of their systems; the newest known one of each by default.
+        compute_units: What an app allows: `all`, `cpu_and_ne`, `cpu_and_gpu`, `cpu_only`, several of them, or
+            `every` for all four.
+        shapes: Shapes of flexible inputs of the default function, instead of the defaults.
+
+    Returns:
+        A profile with a plan for each device, of every function.
+
+    Raises:
+        ModelError: The model cannot be read, or has no operations to plan.
+        InputError: A shape is not allowed.
+        UsageError: A device or setting is unknown.
+    """
+    from coremlscope.assemble import assemble
+    from coremlscope.describe.model import describe_model, list_operations
+    from coremlscope.execution.sequence_lengths import choose_lengths, length_findings
+    from coremlscope.forecast.planner import forecast
+
+    model, chosen, settings = read(source), find_devices(devices, os), choose_settings(compute_units)
+    default = model.description.default
+    names = sorted(model.description.functions, key=lambda name: name != default)
+    given, shapes = shapes or {}, choose_lengths(model, default, shapes or {})
+    ops = list_operations(model, shapes, functions=names)
+    found = forecast(model, ops, chosen, settings, every_function=True, shapes=shapes, with_estimates=False)
+    findings = length_findings(given, shapes)
+    return assemble(describe_model(model, shapes), ops, forecast=found, findings=findings)
+
+
+def estimate(
+    source: Source,
+    devices: str | Sequence[str],
+    *,
+    os: str | None = None,
+    compute_units: ComputeUnits | Literal["every"] | Sequence[ComputeUnits] = "all",
+    function: str | None = None,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+    explain: bool = False,
+    calibrated: bool = True,
+) -> Profile:
+    """Estimates the time of a prediction on devices, with an interval.
+
+    Args:
+        source: The model. Weights may be absent.
+        devices: Chips or devices: `m1`, `iphone-15-pro`.
+        os: The version of their systems; the newest known one of each by default.
+        compute_units: What an app allows: `all`, `cpu_and_ne`, `cpu_and_gpu`, `cpu_only`, several of them, or
+            `every` for all four.
+        function: The function; None for the default one.
+        shapes: Shapes of flexible inputs, instead of the defaults.
+        explain: Adds the published latencies that are nearest to each estimate.
+        calibrated: Uses your own measurements of the devices, see `calibrate`.
+
+    Returns:
+        A profile with an estimate for every device and setting, in that order, and the plans on which they
+        are based.
+
+    Raises:
+        ModelError: The model cannot be read, or models of its kind cannot be estimated.
+        InputError: A shape is not allowed.
+        UsageError: A device, setting or function is unknown.
+    """
+    from coremlscope.assemble import assemble
+    from coremlscope.describe.model import describe_model
+    from coremlscope.execution.sequence_lengths import choose_lengths, length_findings
+    from coremlscope.forecast.generation import estimate_generation
+    from coremlscope.forecast.planner import forecast
+    from coremlscope.own_measurements.report import choose_own
+
+    model, chosen, settings = read(source), find_devices(devices, os), choose_settings(compute_units)
+    given, shapes = shapes or {}, choose_lengths(model, function, shapes or {})
+    summary = describe_model(model, shapes, function=function, list_ops=True)
+    own, findings = choose_own(is_used=calibrated)
+    found = forecast(
+        model,
+        summary.ops,
+        chosen,
+        settings,
+        function=function,
+        shapes=shapes,
+        with_evidence=explain,
+        own=own,
+    )
+    rates = estimate_generation(
+        model, chosen, settings, function=function, shapes=given, own=own, known=found.estimates
+    )
+    found = dataclasses.replace(found, rates=rates)
+    return assemble(summary, forecast=found, findings=[*length_findings(given, shapes), *findings])
+
+
+def plan_by_core_ml(
+    path: str | os.PathLike[str],
+    *,
+    compute_units: ComputeUnits = "all",
+    shapes: Mapping[str, Sequence[int]] | None = None,
+) -> Profile:
+    """Returns Core ML's own plan for this Mac, and ours; only on a Mac. Not yet confirmed on a device.
+
+    Args:
+        path: The model.
+        compute_units: The setting of compute units.
+        shapes: Shapes of flexible inputs, instead of the defaults, for our plan.
+
+    Returns:
+        A profile with two plans: Core ML's and ours. Where rules do not know the chip or the system of this
+        Mac, ours is left out, with a finding.
+
+    Raises:
+        ModelError: The model cannot be read, or has no operations to plan.
+        MissingDependencyError: coremltools is not installed.
+        EngineError: Core ML did not return a plan.
+    """
+    from coremlscope.assemble import assemble
+    from coremlscope.describe.model import describe_model, list_operations
+    from coremlscope.forecast.planner import Forecast
+    from coremlscope.measure.coreml.files import require_coremltools
+    from coremlscope.measure.coreml.plan import ask_core_ml, plan_findings
+    from coremlscope.on_this_mac import plans_beside_ours
+
+    require_coremltools()
+    model, (setting,) = read(path), choose_settings(compute_units)
+    default = model.description.default
+    names = sorted(model.description.functions, key=lambda name: name != default)
+    ops = list_operations(model, shapes, functions=names)
+    answer = ask_core_ml(Path(path), setting, functions=names[1:])
+    plans, findings = plans_beside_ours(model, ops, {setting: answer}, shapes=shapes)
+    return assemble(
+        describe_model(model, shapes),
+        ops,
+        forecast=Forecast(plans=plans),
+        findings=[*plan_findings(answer), *findings],
+    )
+
+
+def calibrate(
+    *files: str | os.PathLike[str],
+    model: Source | None = None,
+    device: str | None = None,
+    os: str | None = None,
+) -> CalibrationReport:
+    """Adds your own measurements of devices, which refine all later estimates for their chips.
+
+    They are kept in the user's data folder. Without files nothing is added.
+
+    Args:
+        *files: Saved profiles with measurements of Core ML, files that `import_files` reads, tables (.csv)
+            with the columns model, chip, unit and milliseconds, and exported measurements.
+        model: The model of the files that do not name theirs.
+        device: The device or chip of files that do not say.
+        os: Its system: `macOS 14.5`.
+
+    Returns:
+        All measurements, the factor of each unit of a chip, and what was skipped.
+
+    Raises:
+        UsageError: A file cannot be read or is damaged, or nothing in the files can be used.
+        ModelError: The model cannot be read, or a file is damaged.
+        OutputError: The measurements cannot be kept.
+    """
+    from coremlscope.own_measurements.report import add_files, show
+
+    known = None if model is None else read(model)
+    return add_files([Path(file) for file in files], known, device, os) if files else show()

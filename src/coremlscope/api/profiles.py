@@ -1,0 +1,301 @@
+"""Profiles: measured here, or read from files."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal
+
+from coremlscope.api.models import Source, name_of, read
+from coremlscope.devices import find_devices
+from coremlscope.devices.unit import choose_settings
+from coremlscope.findings import Finding
+
+if TYPE_CHECKING:
+    from coremlscope.devices import ComputeUnits
+    from coremlscope.measure.contract import Measurer, Progress
+    from coremlscope.results.measurement import Precision, Settings
+    from coremlscope.results.profile import Profile
+
+__all__ = ["import_files", "matrix", "profile", "profile_power_modes"]
+
+
+def profile(
+    source: Source,
+    *,
+    function: str | None = None,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+    inputs: Mapping[str, Any] | None = None,
+    compute_units: ComputeUnits | Literal["every"] | Sequence[ComputeUnits] = "all",
+    devices: str | Sequence[str] = (),
+    os: str | None = None,
+    iterations: int | None = None,
+    compile_iterations: int | None = None,
+    load_iterations: int | None = None,
+    warmups: int | None = None,
+    threads: int | None = None,
+    seed: int = 0,
+    random_weights: bool = False,
+    precision: Precision = "fp32",
+    engine: str | None = None,
+    trace: bool = False,
+    other_predictions: bool = False,
+    tokens: int | None = None,
+    isolate: bool = False,
+    timeout_s: float | None = None,
+    memory_bytes: int | None = None,
+    measurer: Measurer | None = None,
+    progress: Progress | None = None,
+) -> Profile:
+    """Compiles, loads and runs a model repeatedly, and reports the time of each operation.
+
+    Args:
+        source: The model.
+        function: The function; None for the default one.
+        shapes: Shapes of flexible inputs, instead of the defaults.
+        inputs: Values of inputs by name; absent ones are synthetic.
+        compute_units: The setting of compute units. Core ML is measured under each setting; with another
+            engine the first one is recorded, and used for plans and estimates.
+        devices: Chips or devices to plan and estimate for, under every setting: `m1`, `iphone-15-pro`.
+        os: The version of their systems; the newest known one of each by default.
+        iterations: Timed predictions, exactly; None for 50, or fewer once their median is known within 1 %
+            or they have taken 30 s.
+        compile_iterations: Timed compilations, exactly; None for as many as fit into 10 s, 10 at most.
+        load_iterations: Timed loads, likewise.
+        warmups: Predictions before the timed ones; None for as many as it takes.
+        threads: Threads that work on one operation; None for one per physical core.
+        seed: Seed of synthetic inputs and weights.
+        random_weights: Replaces absent weights by synthetic ones.
+        precision: `fp16` adds a prediction in which fp16 results are rounded as on a device.
+        engine: `coreml`, which is Core ML itself, on a Mac only and not yet confirmed on a device; or
+            `onnxruntime`. None for that of the environment variable COREMLSCOPE_ENGINE, else `coreml` on a
+            Mac, else `onnxruntime`; always `onnxruntime` if the model is not in a file, or with arguments
+            that only the embedded engine has (`threads`, `random_weights`, `precision`).
+        trace: Measures Core ML a second time under each setting while Instruments records when each compute
+            unit is busy; on a Mac with Xcode, and not yet confirmed on a device.
+        other_predictions: Times Core ML's predictions into output backings and asynchronous predictions as
+            well; on a Mac with pyobjc (the extra `mac`), and not yet confirmed on a device.
+        tokens: For language models, also times so many predictions of one token with caches of several
+            lengths, and predictions of many tokens.
+        isolate: Measures with an embedded engine in a process of its own, as `coremlscope profile` does:
+            what was measured before the engine crashes, reaches a limit or Ctrl-C is kept, in a measurement
+            that is `partial`. The model must be in a file, which is read again there. Core ML always has
+            a process of its own.
+        timeout_s: Seconds that each measurement may take; implies `isolate`.
+        memory_bytes: Resident memory that the process of a measurement may take; implies `isolate`.
+        measurer: The measurer to use instead of an engine.
+        progress: Called with the phase, the repetitions done, and how many there will be.
+
+    Returns:
+        A profile with one measurement, or one for each setting with Core ML, and plans and estimates of the
+        devices. With Core ML also its own plan for this Mac, and ours.
+
+    Raises:
+        ModelError: The model cannot be read or run, or weights are absent.
+        InputError: A value or a shape is not allowed.
+        UsageError: An argument is wrong, or tokens of a model that is not a decoder are to be timed.
+        EngineError: The engine failed, under every setting; otherwise a finding tells it.
+        LimitError: A limit was reached before anything was measured.
+        MissingDependencyError: Core ML is to be measured, and coremltools is not installed.
+    """
+    from coremlscope.assemble import assemble
+    from coremlscope.measure.choice import choose_engine, choose_measurer
+    from coremlscope.measure.contract import Subject, resolve_settings
+    from coremlscope.measure.coreml.tracing import trace_measurer
+    from coremlscope.measure.generation import check_decoder, measure_generation
+    from coremlscope.measure.partial import is_interrupted
+    from coremlscope.measure.repetitions import choose_repetitions
+    from coremlscope.measure.settings import measure_settings
+    from coremlscope.on_this_mac import with_plans_of_this_mac
+    from coremlscope.own_measurements.using import forecast_profiled
+    from coremlscope.results.measurement import Settings
+
+    model, chosen, units = read(source), find_devices(devices, os), choose_settings(compute_units)
+    only_embedded = threads is not None or random_weights or precision != "fp32" or model.source is None
+    name = choose_engine(engine, only_embedded=only_embedded)
+    is_core_ml = measurer is None and name == "coreml"
+    limits = (timeout_s, memory_bytes)
+    runs = measurer or choose_measurer(name, threads, isolate, limits, other_predictions, only_embedded)
+    recorder = trace_measurer(is_core_ml) if trace else None
+    given = Settings(
+        compute_units=units[0],
+        function=function or "",
+        warmups=warmups,
+        seed=seed,
+        shapes={name: tuple(shape) for name, shape in (shapes or {}).items()},
+        random_weights=random_weights,
+        precision=precision,
+    )
+    asked = choose_repetitions(given, iterations, compile_iterations, load_iterations)
+    steps = check_decoder(model, given) if tokens else ()
+    with runs if isinstance(runs, AbstractContextManager) else nullcontext():
+        first = resolve_settings(model, asked, inputs)
+        settings = [dataclasses.replace(first, compute_units=u) for u in (units if is_core_ml else units[:1])]
+        subject = Subject.of(model, first)
+        forecast, findings = forecast_profiled(subject, first, chosen)
+        measurements, failures = measure_settings(
+            runs, subject, settings, inputs=inputs, progress=progress, recorder=recorder
+        )
+        timings, lost = measure_generation(runs, model, steps, measurements, tokens or 1, progress)
+    if is_core_ml and not is_interrupted(measurements[-1]):
+        forecast, remarks = with_plans_of_this_mac(forecast, subject, first, measurements)
+        findings += remarks
+    return assemble(
+        subject.summary,
+        subject.ops,
+        measurements=measurements,
+        forecast=forecast,
+        timings=timings,
+        findings=[*_on_lengths(asked, inputs, first), *failures, *lost, *findings],
+    )
+
+
+def profile_power_modes(
+    source: Source, *, announce: Callable[[str], None] = lambda _: None, **options: Any
+) -> Profile:
+    """Profiles a model twice on a Mac: in the present power mode, and in the one that it is switched to.
+
+    Args:
+        source: The model.
+        announce: Called with the present power mode when it is to be switched.
+        **options: Those of `profile`.
+
+    Returns:
+        One profile with the measurements of both modes, which are never averaged, and the first one's plans.
+
+    Raises:
+        UsageError: This machine does not report a power mode; or see `profile`.
+        EngineError: The power mode was not switched within 15 minutes; or see `profile`.
+        ModelError: See `profile`, also for other errors.
+    """
+    from coremlscope.engines.host import power_mode
+    from coremlscope.measure.partial import is_interrupted
+    from coremlscope.measure.power_modes import wait_for_other_mode
+
+    mode = power_mode()
+    if not mode:
+        wait_for_other_mode(mode)
+    model = read(source)
+    first = profile(model, **options)
+    if any(map(is_interrupted, first.measurements)):
+        return first
+    announce(mode)
+    wait_for_other_mode(mode)
+    second = profile(model, **options)
+    return dataclasses.replace(
+        first,
+        measurements=(*first.measurements, *second.measurements),
+        token_timings=(*first.token_timings, *second.token_timings),
+        findings=tuple(dict.fromkeys((*first.findings, *second.findings))),
+    )
+
+
+def matrix(
+    *sources: Source,
+    compute_units: ComputeUnits | Literal["every"] | Sequence[ComputeUnits] = "every",
+    devices: str | Sequence[str] = (),
+    os: str | None = None,
+    iterations: int = 10,
+    threads: int | None = None,
+    seed: int = 0,
+    isolate: bool = False,
+    timeout_s: float | None = None,
+    memory_bytes: int | None = None,
+    progress: Progress | None = None,
+    changed: Callable[[tuple[Profile, ...]], None] = lambda _: None,
+) -> tuple[Profile, ...]:
+    """Measures models under settings of compute units, and plans and estimates them for devices.
+
+    On a Mac, Core ML itself is timed under each setting (not yet confirmed on a device). Elsewhere there is
+    one measurement, on this host, and the settings affect only plans and estimates.
+
+    Args:
+        *sources: The models. One that fails does not stop the others; its profile has a finding.
+        compute_units: The settings.
+        devices: Chips or devices to plan and estimate for: `m1`, `iphone-15-pro`.
+        os: The version of their systems; the newest known one of each by default.
+        iterations: Timed predictions.
+        threads: Threads that work on one operation; None for one per physical core. Not on a Mac.
+        seed: Seed of synthetic inputs.
+        isolate: Measures each model in a process of its own; see `profile`.
+        timeout_s: Seconds that each measurement may take; implies `isolate`.
+        memory_bytes: Resident memory that the process of a measurement may take; implies `isolate`.
+        progress: Called with the phase, the repetitions done, and how many there will be.
+        changed: Called with all profiles whenever one of them changed.
+
+    Returns:
+        One profile for each model. After Ctrl-C, the profiles completed so far.
+
+    Raises:
+        UsageError: An argument is wrong.
+        MissingDependencyError: Core ML is to be measured, and coremltools is not installed.
+    """
+    from coremlscope.batch import fill_matrix
+    from coremlscope.measure.choice import choose_engine, choose_measurer
+    from coremlscope.own_measurements.using import forecast_subject
+    from coremlscope.results.measurement import Settings
+
+    chosen, units = find_devices(devices, os), choose_settings(compute_units)
+    has_core_ml = choose_engine() == "coreml"
+    name = "coreml" if has_core_ml else "onnxruntime"
+    measurer = choose_measurer(name, threads, isolate, (timeout_s, memory_bytes))
+    return fill_matrix(
+        [(name_of(source), partial(read, source)) for source in sources],
+        [
+            Settings(
+                compute_units=setting,
+                iterations=iterations,
+                compile_iterations=1,
+                load_iterations=3,
+                seed=seed,
+            )
+            for setting in (units if has_core_ml else units[:1])
+        ],
+        measurer,
+        forecaster=partial(forecast_subject, devices=chosen, settings=units) if chosen else None,
+        progress=progress,
+        changed=changed,
+    )
+
+
+def import_files(
+    *files: str | os.PathLike[str],
+    model: Source | None = None,
+    device: str | None = None,
+    os: str | None = None,
+    progress: Progress | None = None,
+) -> Profile:
+    """Reads what Core ML, Xcode and other tools wrote about a model. Nothing is measured here.
+
+    Args:
+        *files: Files of one model: `analytics.mil`, reports of Xcode (`.mlperf`), JSON of CoreMLProfiler and
+            around coremltools, exports of Instruments, readings of power.
+        model: The model, whose operations those of the files are joined to.
+        device: The device or chip that the files are from, where they do not say.
+        os: Its system: `macOS 14.5`.
+        progress: Called with `read`, megabytes that were read of a large file, and how many it has.
+
+    Returns:
+        A profile with the measurements and plans of all files. With a model and a known device and system,
+        also with our own plan for it, and how far the two agree.
+
+    Raises:
+        UsageError: A file cannot be read, is of no known format or damaged, or is not of the model.
+        ModelError: The model cannot be read, or a file is damaged.
+    """
+    from coremlscope.assemble import with_plans_by_rules
+    from coremlscope.importers.profiles import import_files as import_paths
+
+    known = None if model is None else read(model)
+    profile = import_paths(files, known, device=device, system=os, progress=progress)
+    return profile if known is None else with_plans_by_rules(profile, known)
+
+
+def _on_lengths(asked: Settings, inputs: Mapping[str, Any] | None, resolved: Settings) -> tuple[Finding, ...]:
+    """Returns a finding on lengths of sequences that were neither requested nor given."""
+    from coremlscope.execution.sequence_lengths import length_findings
+
+    return length_findings([*asked.shapes, *(inputs or {})], resolved.shapes)
