@@ -58,15 +58,22 @@ Cause = Literal[
 class OutputDifference:
     """One output of the model beside that of the reference.
 
-    Attributes: name: The output. reference: Its name in the reference. run: How the model ran: `fp32`,
-        `fp16`, or a compute unit. meaning: What it means. passed: Whether it is within the tolerance.
-        largest: The largest absolute difference; None if elements are infinite or NaN in one only. relative:
-        The root mean square of the difference over that of the reference; None likewise. cosine: The cosine
-        of the angle between both; None if one is zero or not finite. snr_db: The ratio of signal to noise in
-        decibels; None if they are equal or not comparable. psnr_db: For images, the ratio of the peak to the
-        noise; None for others, and for equal images. iou: For masks, the mean intersection over union of the
-        classes. top_1: For classes, the share of rows whose best class is that of the reference. top_k: For
-        classes, the share of the reference's best classes (5, or `--top-k`) that are among the best.
+    Attributes:
+        name: The output.
+        reference: Its name in the reference.
+        run: How the model ran: `fp32`, `fp16`, `fp16-inside` with parts of operations rounded as well, or a
+            compute unit.
+        meaning: What it means.
+        passed: Whether it is within the tolerance.
+        largest: The largest absolute difference; None if elements are infinite or NaN in one only.
+        relative: The root mean square of the difference over that of the reference; None likewise.
+        cosine: The cosine of the angle between both; None if one is zero or not finite.
+        snr_db: The ratio of signal to noise in decibels; None if they are equal or not comparable.
+        psnr_db: For images, the ratio of the peak to the noise; None for others, and for equal images.
+        iou: For masks, the mean intersection over union of the classes.
+        top_1: For classes, the share of rows whose best class is that of the reference.
+        top_k: For classes, the share of the reference's best classes (5, or `--top-k`) that are among the
+            best.
         not_finite: The number of elements that are infinite or NaN in the model and not in the reference.
         why: Why it did not pass.
     """
@@ -121,7 +128,7 @@ class VerifiedFault:
 
     Attributes:
         kind: Whether the conversion or the precision is at fault.
-        run: The run that differs: `fp32`, `fp16`, or a compute unit.
+        run: The run that differs: `fp32`, `fp16`, `fp16-inside`, or a compute unit.
         op: The id of the operation.
         type: Its type.
         name: The author's name for it.
@@ -180,7 +187,7 @@ class Verification:
         inputs: What the inputs were, as clauses.
         outputs: The outputs, of each run.
         passed: Whether all outputs are within the tolerance.
-        runs: How the model ran: `fp32`, `fp16`, compute units.
+        runs: How the model ran: `fp32`, `fp16`, `fp16-inside`, compute units.
         recorded: The number of the model's values that were recorded.
         pairs: The values that have a counterpart in the reference.
         faults: The first operation whose results differ, for each kind of fault.

@@ -3,7 +3,7 @@ function."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -25,8 +25,16 @@ from coremlscope.ir import (
     ValueType,
     constant,
 )
+from coremlscope.ir.rewriting import with_ops
 
-__all__ = ["bypass", "insert_after", "keep_fp32", "set_constant", "with_function", "with_half_results"]
+__all__ = [
+    "bypass",
+    "insert_after",
+    "keep_fp32",
+    "set_constant",
+    "with_function",
+    "with_half_results",
+]
 
 _FP32, _FP16 = "_fp32", "_fp16"
 
@@ -53,25 +61,6 @@ def _retyped(feature: Feature, type_: ValueType | None) -> Feature:
         return feature
     is_wide = type_.dtype is DType.FP32 and feature.type.dtype is DType.FP16
     return replace(feature, type=replace(feature.type, dtype=DType.FP32)) if is_wide else feature
-
-
-def _with_ops(function: Function, ops: Iterable[Op]) -> Function:
-    """Returns a function with other operations, whose ids are their places."""
-    graph = function.graph
-    stem = graph.ops[0].id.rpartition("/")[0] if graph.ops else graph.name
-    numbered = tuple(_renumber(op, f"{stem}/{place}") for place, op in enumerate(ops))
-    return replace(function, graph=replace(graph, ops=numbered), specialise=None)
-
-
-def _renumber(op: Op, op_id: str) -> Op:
-    blocks = tuple(
-        replace(
-            block,
-            ops=tuple(_renumber(inner, inner.id.replace(op.id, op_id, 1)) for inner in block.ops),
-        )
-        for block in op.blocks
-    )
-    return replace(op, id=op_id, blocks=blocks)
 
 
 def _named(name: str) -> dict[str, Constant]:
@@ -154,7 +143,7 @@ class _Widening:
         graph = self.function.graph
         outputs = tuple(self.wide.get(v.name, v) if v.name in self.wide_outputs else v for v in graph.outputs)
         wider = replace(self.function, graph=replace(graph, outputs=outputs))
-        return _with_ops(wider, self.ops)
+        return with_ops(wider, self.ops)
 
     def widen(self, op: Op) -> None:
         inputs = {name: tuple(map(self.argument, given)) for name, given in op.inputs.items()}
@@ -229,7 +218,7 @@ def set_constant(function: Function, changes: Mapping[tuple[str, str], Array]) -
                 ops.append(added)
                 inputs[parameter] = (added.outputs[0],)
         ops.append(replace(op, inputs=inputs))
-    return _with_ops(function, ops)
+    return with_ops(function, ops)
 
 
 def insert_after(
@@ -281,7 +270,7 @@ def insert_after(
             ops.append(added)
     if not any(op is added for op in ops):
         ops.insert(0, added)
-    return _with_ops(function, ops)
+    return with_ops(function, ops)
 
 
 def bypass(function: Function, op_ids: Collection[str]) -> Function:
@@ -307,7 +296,7 @@ def bypass(function: Function, op_ids: Collection[str]) -> Function:
             ops.append(replace(op, type="identity", inputs={"x": given}))
         else:
             instead[op.outputs[0].name] = given[0]
-    return _with_ops(function, ops)
+    return with_ops(function, ops)
 
 
 def with_half_results(function: Function) -> Function:

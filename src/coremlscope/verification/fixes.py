@@ -13,11 +13,12 @@ from coremlscope.units import shown
 from coremlscope.verification.conversion_causes import SMALLEST_FP16, Diagnosis
 from coremlscope.verification.distance import Relation, relative_error
 from coremlscope.verification.edits import bypass, insert_after, keep_fp32, set_constant
+from coremlscope.verification.inner_arithmetic import with_stable_forms
 from coremlscope.verification.intermediates import Run
 from coremlscope.verification.pairing import plain_name
 from coremlscope.verification.precision_causes import LARGEST_FP16, RoundedCase
 
-__all__ = ["Candidate", "conversion_candidates", "precision_candidates"]
+__all__ = ["Candidate", "conversion_candidates", "inner_candidates", "precision_candidates"]
 
 #: Epsilons that fp16 represents: its smallest normal number, and larger ones.
 _EPSILONS = (2.0**-14, 1e-4, 1e-3)
@@ -27,6 +28,13 @@ _SHARES = (0.1, 0.25, 0.5)
 _MOST_LISTED = 4
 #: Operations named in a line of code; more are counted.
 _MOST_NAMES = 12
+
+#: What to write in the module instead of an operation inside which numbers overflow.
+_STABLE_CODE: Mapping[str, str] = {
+    "softplus": "x.relu() + torch.log(1 + torch.exp(-x.abs())) instead of softplus(x)",
+    "reduce_log_sum_exp": "m + torch.log(torch.exp(x - m).sum(dim, keepdim=True)) with m = x.amax(dim,"
+    " keepdim=True) instead of logsumexp(x)",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -228,6 +236,31 @@ def precision_candidates(function: Function, diagnosis: Diagnosis, case: Rounded
                 function=keep_fp32(function, ids, wide),
                 code="compute_precision=ct.precision.FLOAT32" if is_all else _selector(run, ids),
             )
+
+
+def inner_candidates(function: Function, op_id: str, run: Run) -> Iterator[Candidate]:
+    """Yields changes for an operation inside which numbers overflow: another form of it, or of its type.
+
+    Args:
+        function: The function.
+        op_id: The operation.
+        run: The run of the model.
+    """
+    kind = next(op.type for op in function.graph.ops if op.id == op_id)
+    several = tuple(op.id for op in function.graph.ops if op.type == kind)
+    for ids in dict.fromkeys(((op_id,), several)):
+        yield Candidate(
+            text=f"write {_listed(run, ids)} in a form whose exponentials are at most 1",
+            ops=ids,
+            function=with_stable_forms(function, ids),
+            code=_STABLE_CODE[kind],
+        )
+        yield Candidate(
+            text=f"keep {_listed(run, ids)} in float32, so that another unit computes it",
+            ops=ids,
+            function=keep_fp32(function, ids),
+            code=_selector(run, ids),
+        )
 
 
 def _scaled_before(function: Function, case: RoundedCase) -> Iterator[Candidate]:

@@ -21,7 +21,7 @@ from coremlscope.verification.conversion_causes import (
 from coremlscope.verification.intermediates import Intermediate, Run
 from coremlscope.verification.locate import PrecisionSite, lost_elements, producers
 
-__all__ = ["LARGEST_FP16", "RoundedCase", "diagnose_precision"]
+__all__ = ["LARGEST_FP16", "RoundedCase", "diagnose_inside", "diagnose_precision"]
 
 #: The largest finite fp16 number (IEEE 754 binary16).
 LARGEST_FP16 = 65504.0
@@ -82,6 +82,22 @@ def diagnose_precision(case: RoundedCase) -> Diagnosis:
             return found
     text = f"rounding moves its result by {case.site.total:.2g}, relative to its size"
     return Diagnosis(cause="unknown", value=case.value.name, text=text)
+
+
+def diagnose_inside(value: Intermediate, seen: Array) -> Diagnosis:
+    """Describes an overflow of what an operation computes on its way to a result that fp16 represents.
+
+    Args:
+        value: The exact result.
+        seen: The result where the parts of the operation are rounded as well.
+    """
+    lost = np.isfinite(value.array) & ~np.isfinite(seen)
+    text = (
+        "the Neural Engine computes it from exponentials, which overflow fp16 although its result reaches"
+        f" only {_largest(value.array):.4g}: {int(lost.sum())} of {value.array.size} elements are lost"
+        " (apple/coremltools issues 2687, 2690)"
+    )
+    return Diagnosis(cause="overflow", value=value.name, text=text)
 
 
 def _largest(array: Array) -> float:

@@ -23,7 +23,13 @@ from coremlscope.results.verification import (
 from coremlscope.verification.conversion_causes import Case, Diagnosis, diagnose_conversion
 from coremlscope.verification.distance import relative_error
 from coremlscope.verification.edits import with_function, with_half_results
-from coremlscope.verification.fixes import Candidate, conversion_candidates, precision_candidates
+from coremlscope.verification.fixes import (
+    Candidate,
+    conversion_candidates,
+    inner_candidates,
+    precision_candidates,
+)
+from coremlscope.verification.inner_arithmetic import COMPOSED, has_composed, with_inner_results
 from coremlscope.verification.inputs import Inputs, choose_inputs
 from coremlscope.verification.intermediates import Run
 from coremlscope.verification.locate import (
@@ -35,7 +41,7 @@ from coremlscope.verification.locate import (
 from coremlscope.verification.outputs import Tolerance, compare_output, match_outputs, meaning_of
 from coremlscope.verification.own_run import Subject, record, run_from
 from coremlscope.verification.pairing import Pair, pair_runs
-from coremlscope.verification.precision_causes import RoundedCase, diagnose_precision
+from coremlscope.verification.precision_causes import RoundedCase, diagnose_inside, diagnose_precision
 from coremlscope.verification.references.contract import Reference
 from coremlscope.version import __version__
 
@@ -47,6 +53,8 @@ _MOST_FAULTS = 4
 _MOST_REWRITTEN = 6
 #: How many changes are tried for a fault.
 _MOST_TRIALS = 9
+#: The run in which parts of operations are rounded as well, as on the Neural Engine.
+INSIDE = "fp16-inside"
 
 #: Called with what is done now.
 Progress = Callable[[str], None]
@@ -113,6 +121,7 @@ def verify_model(
         check.run_unit(name, measure)
     check.find_conversion_faults()
     check.find_precision_faults()
+    check.find_inner_faults()
     check.find_unit_faults()
     return check.outcome(drawn)
 
@@ -208,12 +217,24 @@ class _Verifier:
         ]
         return max(errors, default=math.inf)
 
-    def round(self, function: Function, names: Collection[str] | None = None) -> Run:
-        """Runs a function with rounded results, and records some values or all."""
+    def round(
+        self, function: Function, names: Collection[str] | None = None, *, is_inside: bool = False
+    ) -> Run:
+        """Runs a function with rounded results, and records some values or all.
+
+        Args:
+            function: The function.
+            names: The values to record; None for all.
+            is_inside: Rounds inside operations as well, as the Neural Engine does.
+        """
+        body = self._half(function)
+        return record(self.subject, "fp16", with_inner_results(body) if is_inside else body, names)
+
+    def _half(self, function: Function) -> Function:
+        """Returns a function that declares which values a device rounds."""
         content = self.subject.model.content
         assert isinstance(content, Program)
-        body = with_half_results(function) if content.is_network else function
-        return record(self.subject, "fp16", body, names)
+        return with_half_results(function) if content.is_network else function
 
     def compare(self, run: Run, label: str) -> list[OutputDifference]:
         """Compares the outputs of a run with those of the reference."""
@@ -413,7 +434,8 @@ class _Verifier:
         returned = set(self.exact.outputs.values())
         if run == "fp32":
             return self.compare(record(subject, names=returned), run)
-        return self.compare(self.round(trial.function, returned), run)
+        rounded = self.round(trial.function, returned, is_inside=run == INSIDE)
+        return self.compare(rounded, run)
 
     def find_precision_faults(self) -> None:
         """Finds what rounding to fp16 does, in a program that computes the right results in float32."""
@@ -435,7 +457,7 @@ class _Verifier:
     ) -> None:
         self.progress("looking for the first operation that rounding changes")
         names = [name for name, value in exact.values.items() if value.op]
-        precise = replace(self.subject, function=self._half_function())
+        precise = replace(self.subject, function=self._half(self.working))
         local = run_from(precise, {name: exact.values[name].array for name in names}, names, "fp16")
         made = {name: relative_error(local[name], exact.values[name].array) for name in names}
         site = locate_precision(exact, rounded, failing, made)
@@ -446,6 +468,33 @@ class _Verifier:
         self._add_precision_fault(exact, diagnosis, site)
         trials = precision_candidates(self.working, diagnosis, case)
         best = self._try(trials, "fp16", _worst(outputs), exact, [], [])
+        if best is not None:
+            self.working = best[0]
+            self.works = not best[1]
+
+    def find_inner_faults(self) -> None:
+        """Finds operations inside which numbers overflow on the Neural Engine, where all else is right."""
+        if self.rounded is None or not has_composed(self._half(self.working)):
+            return
+        exact = record(self.subject) if self.fixes else self.exact
+        rounded = self.round(self.working) if self.fixes else self.rounded
+        if any(not o.passed for o in (*self.compare(exact, "fp32"), *self.compare(rounded, "fp16"))):
+            return
+        self.progress("running the model with parts of operations rounded to fp16")
+        inside = self.round(self.working, is_inside=True)
+        outputs = self.compare(inside, INSIDE)
+        self.outputs += outputs
+        failing = self._differing(outputs)
+        site = locate_precision(rounded, inside, failing, None) if failing else None
+        if site is None:
+            return
+        value = exact.values[site.value]
+        if value.type not in COMPOSED:
+            return
+        diagnosis = diagnose_inside(value, inside.values[site.value].array)
+        self._add_fault("precision", INSIDE, diagnosis, site.value, (site.inherited, None))
+        trials = inner_candidates(self.working, value.op, exact)
+        best = self._try(trials, INSIDE, _worst(outputs), exact, [], [])
         if best is not None:
             self.working = best[0]
             self.works = not best[1]
@@ -462,11 +511,6 @@ class _Verifier:
             case = RoundedCase(site=site, exact=self.exact, rounded=run, made={}, ops=self.ops())
             diagnosis = diagnose_precision(case)
             self._add_fault("unit", name, diagnosis, site.value, (site.inherited, None))
-
-    def _half_function(self) -> Function:
-        content = self.subject.model.content
-        assert isinstance(content, Program)
-        return with_half_results(self.working) if content.is_network else self.working
 
     def _add_precision_fault(self, exact: Run, diagnosis: Diagnosis, site: PrecisionSite) -> None:
         before, self.exact = self.exact, exact
