@@ -14,6 +14,7 @@ from coremlscope.errors import UsageError
 from coremlscope.formats import container
 from coremlscope.formats.packaging import write_mlpackage
 from coremlscope.formats.platforms import first_release
+from tests.support.classical_specs import regressor
 from tests.support.graphs import op, tensor, value
 from tests.support.ir_models import array_feature, model, perceptron
 from tests.support.pipelines import arithmetic, described, image_feature, pipeline, scene_print
@@ -25,6 +26,16 @@ def test_a_sound_model(tmp_path: Path) -> None:
     report = examine_model(path, [ios(26), macos(26)])
     assert (report.path, report.kind, report.problems) == (str(path), "mlProgram", ())
     assert report.needs.startswith("iOS ")
+
+
+def test_what_a_plan_can_place(tmp_path: Path) -> None:
+    network, trees = tmp_path / "a.mlpackage", tmp_path / "b.mlmodel"
+    write_mlpackage(perceptron(), network)
+    trees.write_bytes(regressor([[1.0, 2.0]], [0.0]).SerializeToString())
+    for path, has_operations in ((network, True), (trees, False)):
+        report = examine_model(path)
+        assert report.has_operations is has_operations
+        assert report.problems == ()
 
 
 def test_missing_weights_hide_nothing_else(tmp_path: Path) -> None:

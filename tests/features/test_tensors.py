@@ -101,6 +101,14 @@ def test_missing_and_unknown_inputs() -> None:
     assert caught.value.hint == "the inputs are: tokens, mask"
 
 
+def test_many_missing_inputs() -> None:
+    features = [Feature(f"a b{index}", DoubleFeature()) for index in range(1000)]
+    with pytest.raises(InputError) as caught:
+        to_tensors(features, {})
+    assert caught.value.message.endswith("'a b5' (double), and 994 more are missing")
+    assert caught.value.hint.endswith("--input 'a b0=VALUE'")
+
+
 def test_missing_optional_inputs_get_their_default() -> None:
     features = [
         Feature("a", ArrayFeature(dtype=DType.FP16, shape=(2,), default=0.1), is_optional=True),

@@ -158,7 +158,7 @@ def test_operations_kept_by_launches_name_the_rule_that_takes_them_along() -> No
         (
             0.0,
             Figure(0.0, 0.0, 0.0, "estimated"),
-            "planned at the same cost, estimated at the same time",
+            "planned at the same cost, estimated to take as long as before",
         ),
         (
             0.0,

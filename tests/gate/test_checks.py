@@ -14,6 +14,7 @@ from coremlscope.gate import checks
 from coremlscope.gate.run import check, check_project
 from coremlscope.render.json import render_json
 from coremlscope.results.gate import CheckResult, GateReport
+from tests.support.converted_models import text_classifier
 
 
 def verdicts(report: GateReport) -> dict[str, str]:
@@ -69,6 +70,15 @@ def test_every_limit(model: Path) -> None:
     assert latency == estimate.latency
     assert report.exit_code == 9
     assert {one.kind for _, one in report.failed} == {"max-latency", "max-size"}
+
+
+def test_memory_of_parameters_that_cannot_be_read(tmp_path: Path) -> None:
+    path = tmp_path / "text.mlmodel"
+    path.write_bytes(text_classifier().SerializeToString())
+    report = check(path, max_memory="1GB", max_size="1MB")
+    assert verdicts(report) == {"max-memory": "unknown", "max-size": "pass"}
+    (memory,) = (one for one in report.models[0].checks if one.kind == "max-memory")
+    assert memory.text.startswith("peak memory is not known: its parameters can only be read by Apple's")
 
 
 def test_a_baseline_of_a_check_and_of_a_profile(model: Path, tmp_path: Path) -> None:

@@ -29,24 +29,32 @@ _MODEL = ModelSummary(
             outputs=(FeatureSummary(name="y", type="fp32 [4]"),),
         ),
     ),
-    user_defined={f"key{i}": "" for i in range(300)},
+    user_defined={"table": "7" * 1000} | {f"key{i}": "" for i in range(300)},
     missing_weights=tuple(f"w{i}.bin" for i in range(20)),
     ops=OpTable.of(_row(f"main/{i}") for i in range(150)),
 )
 
 
-@pytest.mark.parametrize("render", [lambda model: render_console(model, width=80), render_markdown])
-def test_summaries(render, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("render", "listed"), [(lambda model: render_console(model, width=80), 40), (render_markdown, 200)]
+)
+def test_summaries(render, listed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("coremlscope.render.terminal.model._LISTED_OPS", 50)
     monkeypatch.setattr("coremlscope.render.markdown.report._LISTED_OPS", 50)
     text = render(_MODEL)
-    assert "x199" in text
-    assert "x200" not in text
-    assert "800 features more, which JSON lists" in text
+    assert f"x{listed - 1}" in text
+    assert f"x{listed}" not in text
+    assert f"{1000 - listed} features more, which JSON lists" in text
     assert "12 files more" in text
     assert "main/49" in text
     assert "main/50" not in text
     assert "100 operations more, which JSON lists" in text
+
+
+def test_long_metadata() -> None:
+    text = render_console(_MODEL, width=80)
+    assert text.count("7") < 400
+    assert "(760 characters more, which JSON lists)" in " ".join(text.split())
 
 
 def test_json_is_whole() -> None:
@@ -54,6 +62,7 @@ def test_json_is_whole() -> None:
 
     content = json.loads(render_json(_MODEL))
     assert "x999" in json.dumps(content)
+    assert content["user_defined"]["table"] == "7" * 1000
 
 
 def test_short_lists_are_whole() -> None:

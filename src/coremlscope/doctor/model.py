@@ -25,7 +25,7 @@ from coremlscope.execution.wiring import shaped_stages, wire
 from coremlscope.formats import container
 from coremlscope.formats.platforms import describe_platforms, first_release
 from coremlscope.formats.weights import BlobData
-from coremlscope.ir import Constant, Model, Program
+from coremlscope.ir import Constant, Model, Pipeline, Program
 from coremlscope.units import shown
 
 __all__ = ["Effect", "ModelReport", "Problem", "examine_model", "find_problems", "parse_systems"]
@@ -65,12 +65,14 @@ class ModelReport:
         kind: Apple's name of the model type; empty if the model cannot be read.
         needs: The oldest systems that read it; empty if the model cannot be read.
         problems: The problems; empty if none was found.
+        has_operations: It contains operations that a plan places, so it is not a classical model.
     """
 
     path: str
     kind: str
     needs: str
     problems: Sequence[Problem]
+    has_operations: bool = False
 
 
 def parse_systems(text: str) -> tuple[OSRelease, ...]:
@@ -107,7 +109,14 @@ def examine_model(path: Path, systems: Sequence[OSRelease] = ()) -> ModelReport:
         kind=model.kind,
         needs=describe_platforms(model.spec_version),
         problems=tuple(find_problems(model, systems)),
+        has_operations=_has_operations(model),
     )
+
+
+def _has_operations(model: Model) -> bool:
+    if isinstance(model.content, Pipeline):
+        return any(map(_has_operations, model.content.models))
+    return isinstance(model.content, Program)
 
 
 def find_problems(model: Model, systems: Sequence[OSRelease] = ()) -> list[Problem]:

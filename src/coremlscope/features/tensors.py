@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
@@ -31,6 +32,9 @@ from coremlscope.ir import (
 __all__ = ["ConversionObserver", "from_tensors", "observe_conversions", "to_tensors"]
 
 Labels = Sequence[str | int]
+
+#: Missing inputs that a message names; tree ensembles can have a thousand.
+_LISTED_INPUTS = 6
 
 
 class ConversionObserver(Protocol):
@@ -79,11 +83,7 @@ def to_tensors(
             raise InputError(f"the model has no input {name!r}", suggest_name(name, known, "input"))
     missing = [f for f in features if f.name not in values and not f.is_optional]
     if missing:
-        noun, verb = ("input", "is") if len(missing) == 1 else ("inputs", "are")
-        listed = ", ".join(f"{f.name!r} ({describe_feature(f.type)})" for f in missing)
-        raise InputError(
-            f"the {noun} {listed} {verb} missing", "set a value for every input that is not optional"
-        )
+        raise InputError(*_describe_missing(missing))
     tensors = {}
     observer = _observer
     start = 0 if observer is None else time.perf_counter_ns()
@@ -247,6 +247,17 @@ def _image(feature: Feature, type_: ImageFeature, value: Any, shape: Shape | Non
     if shape is None:
         check_shape(feature, tensor.shape)
     return tensor
+
+
+def _describe_missing(missing: Sequence[Feature]) -> tuple[str, str]:
+    """Returns a sentence on the first missing inputs, and how to set them."""
+    noun, verb = ("input", "is") if len(missing) == 1 else ("inputs", "are")
+    listed = [f"{f.name!r} ({describe_feature(f.type)})" for f in missing[:_LISTED_INPUTS]]
+    if len(missing) > len(listed):
+        listed.append(f"and {len(missing) - len(listed)} more")
+    option = shlex.quote(f"{missing[0].name}=VALUE")
+    hint = f"set every input that is not optional; on the command line: --input {option}"
+    return f"the {noun} {', '.join(listed)} {verb} missing", hint
 
 
 def _default_value(feature: Feature, shape: Shape | None) -> Array:

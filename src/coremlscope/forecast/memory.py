@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from coremlscope.describe.stages import programs_of
+from coremlscope.describe.stages import programs_of, why_absent
 from coremlscope.describe.weights import group_weights
 from coremlscope.devices import ComputeUnit, Device
 from coremlscope.devices.app_limits import app_limit
@@ -19,6 +19,7 @@ __all__ = ["MemoryModel"]
 
 #: How the peak is derived.
 _BASIS = "live ranges of the file's tensors; bounds, not measured"
+_NO_SIZE = "the size of a result is not known before a prediction"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,12 +31,14 @@ class MemoryModel:
         stored_bytes: Bytes of the weights in the file.
         expanded_bytes: Bytes of the weights in the type that operations read.
         state_bytes: Bytes of the states.
+        why_unknown: Why the peak is not known, as a clause; empty if it is.
     """
 
     ops: OpTable
     stored_bytes: int
     expanded_bytes: int
     state_bytes: int
+    why_unknown: str = ""
 
     @classmethod
     def of(cls, model: Model, ops: OpTable, function: str | None = None) -> MemoryModel:
@@ -54,6 +57,7 @@ class MemoryModel:
             stored_bytes=sum(group.nbytes for group in groups),
             expanded_bytes=sum(group.parameters * DType(group.dtype).bits // 8 for group in groups),
             state_bytes=sum(math.prod(array.shape) * array.dtype.bits // 8 for array in states),
+            why_unknown=why_absent(model) or (_NO_SIZE if None in ops.live_bytes else ""),
         )
 
     def on(self, device: Device, units: Mapping[str, ComputeUnit]) -> MemoryEstimate:
@@ -71,7 +75,7 @@ class MemoryModel:
                 alive[unit] = max(alive.get(unit, 0), op.live_bytes or 0)
                 weights[unit] = weights.get(unit, 0) + (op.weight_bytes or 0)
         peak, peak_op = max(((op.live_bytes or 0, op.id) for op in self.ops), default=(0, ""))
-        is_known = None not in self.ops.live_bytes
+        is_known = not self.why_unknown
         return MemoryEstimate(
             weights_bytes=self.stored_bytes,
             expanded_bytes=max(self.expanded_bytes, self.stored_bytes),
@@ -87,12 +91,12 @@ class MemoryModel:
         )
 
     def peak(self) -> Figure | None:
-        """Returns stored weights, states and live results, with bounds; None if a size is not known.
+        """Returns stored weights, states and live results, with bounds; None if `why_unknown` says so.
 
         The system maps stored weights and may drop them, so they may not count at all. At most there are
         weights in the type that operations read beside the stored ones, and each result twice.
         """
-        if None in self.ops.live_bytes:
+        if self.why_unknown:
             return None
         alive = max((size or 0 for size in self.ops.live_bytes), default=0)
         stored, expanded, state = self.stored_bytes, self.expanded_bytes, self.state_bytes

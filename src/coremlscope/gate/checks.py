@@ -26,7 +26,6 @@ from coremlscope.own_measurements.report import use_own
 from coremlscope.results.estimate import Estimate
 from coremlscope.results.gate import CheckedModel, CheckKind, CheckResult, Quantity, Verdict
 from coremlscope.results.measurement import Precision
-from coremlscope.results.operations import OpTable
 from coremlscope.results.plan import PlanView
 from coremlscope.results.variants import OutputDifference
 from coremlscope.units import format_bytes, format_duration
@@ -56,7 +55,7 @@ class _Facts:
 
     model: Model
     size_bytes: int
-    memory: Figure | None
+    memory: MemoryModel
     placed: Mapping[str, _Placed]
     why_not: str
 
@@ -124,14 +123,10 @@ def _learn(path: Path, limits: Limits) -> _Facts:
     return _Facts(
         model=model,
         size_bytes=model.size_bytes,
-        memory=_memory(model, summary.ops),
+        memory=MemoryModel.of(model, summary.ops),
         placed=placed,
         why_not=why_not,
     )
-
-
-def _memory(model: Model, ops: OpTable) -> Figure | None:
-    return MemoryModel.of(model, ops).peak()
 
 
 def _on_engine(view: PlanView) -> Figure:
@@ -162,11 +157,11 @@ def _checks(facts: _Facts, limits: Limits, baseline: Baseline | None) -> Iterato
     if limits.size_bytes is not None:
         yield _at_most("max-size", "", "bytes", limits.size_bytes, _exactly(facts.size_bytes, "declared"))
     if limits.memory_bytes is not None:
-        if facts.memory is None:
-            why = "the size of a result is not known before a prediction"
-            yield _unknown("max-memory", "", "bytes", limits.memory_bytes, why)
+        peak = facts.memory.peak()
+        if peak is None:
+            yield _unknown("max-memory", "", "bytes", limits.memory_bytes, facts.memory.why_unknown)
         else:
-            yield _at_most("max-memory", "", "bytes", limits.memory_bytes, facts.memory)
+            yield _at_most("max-memory", "", "bytes", limits.memory_bytes, peak)
     if limits.psnr_db is not None:
         yield _precision(facts.model, limits)
     if baseline is not None:
@@ -302,8 +297,9 @@ def _against(baseline: Baseline, facts: _Facts, limits: Limits) -> Iterator[Chec
     figures: list[tuple[str, Quantity, float, float | None, bool]] = [
         ("size", "bytes", facts.size_bytes, baseline.size_bytes, False),
     ]
-    if facts.memory is not None:
-        figures.append(("peak memory", "bytes", facts.memory.value, baseline.memory_bytes, False))
+    peak = facts.memory.peak()
+    if peak is not None:
+        figures.append(("peak memory", "bytes", peak.value, baseline.memory_bytes, False))
     for one in facts.placed.values():
         known = baseline.latency_s.get(one.subject)
         figures.append((f"latency on {one.subject}", "seconds", one.estimate.latency.value, known, False))

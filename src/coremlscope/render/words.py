@@ -38,6 +38,7 @@ __all__ = [
     "plural",
     "shorten",
     "systems",
+    "truncate",
     "undecided_line",
     "unit_name",
     "weight_cells",
@@ -169,6 +170,13 @@ def shorten(text: str, width: int) -> str:
         return text[:width]
     head = (width - 1 + 1) // 2
     return f"{text[:head]}…{text[len(text) - (width - 1 - head) :]}"
+
+
+def truncate(text: str, most: int) -> str:
+    """Returns the first `most` characters of a text, and how many are left out, if any are."""
+    if len(text) <= most:
+        return text
+    return f"{text[:most]}… ({plural(len(text) - most, 'character')} more, which JSON lists)"
 
 
 def compact_type(text: str) -> str:

@@ -87,7 +87,7 @@ def describe_saving(saved_ms: float, planned_ms: float, saved_s: Figure | None) 
 def _describe_estimate(saved: Figure) -> str:
     """Describes an estimated saving: `estimated 3.1 ms less (2.0 ms to 4.2 ms)`."""
     if saved.low == saved.high == 0:
-        return "estimated at the same time"
+        return "estimated to take as long as before"
     if saved.low < 0 < saved.high:
         slower, faster = format_duration(-saved.low), format_duration(saved.high)
         return f"estimated without a clear difference ({slower} more to {faster} less)"

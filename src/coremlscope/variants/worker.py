@@ -9,6 +9,7 @@ import dataclasses
 import logging
 import os
 import pickle
+import re
 import signal
 import sys
 import tempfile
@@ -139,8 +140,9 @@ def _elements(type_: ValueType) -> int:
 
 
 def first_line(error: Exception) -> str:
-    """Returns the first line of an exception's text, without its full stop."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    """Returns the first line of an exception's text, without its full stop and addresses of functions."""
+    text = re.sub(r"<function (\S+) at 0x[0-9a-f]+>", r"\1", str(error))
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
     return (lines[0] if lines else type(error).__name__)[:_LONGEST].rstrip(".")
 
 

@@ -12,7 +12,7 @@ from coremlscope.errors import InputError, UnsupportedModelError
 from coremlscope.escaping import path_text
 from coremlscope.execution.binding import choose_function
 from coremlscope.findings import Finding
-from coremlscope.ir import Array, DType, Function, Model, Op, Program, Shape, TensorType
+from coremlscope.ir import Array, DType, Function, Model, Op, Pipeline, Program, Shape, TensorType
 from coremlscope.results.verification import (
     OutputDifference,
     PairedValue,
@@ -108,7 +108,9 @@ def verify_model(
     if not isinstance(model.content, Program):
         raise UnsupportedModelError(
             f"models of type {model.kind} have no operations to compare",
-            "verify each program of it by itself",
+            "verify each program of it by itself"
+            if isinstance(model.content, Pipeline)
+            else "verify supports ML Programs and neural networks",
         )
     chosen = choose_function(model, function)
     drawn = choose_inputs(chosen, inputs or {}, shapes, seed)

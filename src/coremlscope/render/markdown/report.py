@@ -379,7 +379,11 @@ def _reason_line(group: ReasonGroup, function: str) -> str:
     reason = group.reason
     where = ", ".join(filter(None, [unit_name(group.unit), function]))
     names = f" (such as {code(group.example)})" if group.example else ""
-    known = f" [{reason.rule}, {reason.confidence}]" if reason.rule and reason.rule != COST_RULE else ""
+    known = (
+        f" [rule {reason.rule}, known by: {reason.confidence}]"
+        if reason.rule and reason.rule != COST_RULE
+        else ""
+    )
     text = f"- **{cell(where)}**, {plural(len(group.ops), 'operation')}: {cell(reason.text)}{names}{known}"
     lines = [text, f"  - {cell(group.effect)}"]
     return "\n".join([*lines, f"  - fix: {cell(reason.fix)}"] if reason.fix else lines)

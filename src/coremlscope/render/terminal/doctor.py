@@ -151,7 +151,8 @@ def _show_model(screen: Screen, report: ModelReport) -> None:
             screen.line(f"try: {problem.fix}", "dim", indent=2)
     if not report.problems:
         screen.line("Nothing was found that keeps it from loading, or from running here.")
-        screen.line("`coremlscope plan MODEL --device NAME` tells what runs on which unit.", "dim")
+        if report.has_operations:
+            screen.line("`coremlscope plan MODEL --device NAME` tells what runs on which unit.", "dim")
 
 
 def _name(path: str) -> str:

@@ -18,6 +18,7 @@ from coremlscope.render.words import (
     model_name,
     plural,
     shorten,
+    truncate,
     weight_cells,
 )
 from coremlscope.results.model import FeatureSummary, FunctionSummary, ModelSummary
@@ -30,6 +31,10 @@ __all__ = ["show_summary"]
 _LISTED_TYPES = 12
 #: Operations that `--ops` lists.
 _LISTED_OPS = 10_000
+#: Inputs, outputs or states of a function that are listed; tree ensembles can have a thousand inputs.
+_LISTED_FEATURES = 40
+#: Characters of a metadata value that are shown.
+_LONGEST_VALUE = 240
 _WIDE = 110
 
 
@@ -58,12 +63,12 @@ def show_summary(screen: Screen, model: ModelSummary) -> None:
     if model.user_defined:
         screen.heading("Metadata")
         pairs, more = elide(list(model.user_defined.items()), "entry")
-        screen.pairs(pairs, indent=2)
+        screen.pairs([(name, truncate(value, _LONGEST_VALUE)) for name, value in pairs], indent=2)
         _show_rest(screen, more, 2)
     if model.ops:
         _show_ops(screen, model)
     screen.line()
-    ops = "" if model.ops else "--ops lists every operation; "
+    ops = "" if model.ops or not main.ops else "--ops lists every operation; "
     screen.line(f"more: {ops}-o report.html, or .md, .csv, .json", "dim")
 
 
@@ -112,12 +117,9 @@ def _facts(model: ModelSummary) -> list[tuple[str, str]]:
             facts.append(("not counted", histogram(work.unknown_ops, 6)))
         if work.live_bytes is not None:
             stored, alive = format_bytes(model.weights_bytes), format_bytes(work.live_bytes)
-            facts.append(
-                (
-                    "memory",
-                    f"{stored} of weights, and up to {alive} of inputs and results at once (from the file)",
-                )
-            )
+            most = "up to " if work.is_complete else ""
+            known = f"{at_least}{stored} of weights, and {most}{alive} of inputs and results at once"
+            facts.append(("memory", f"{known} (declared)"))
     return facts
 
 
@@ -163,7 +165,7 @@ def _show_labels(screen: Screen, model: ModelSummary) -> None:
 def _show_features(screen: Screen, features: tuple[FeatureSummary, ...], indent: int) -> None:
     name_width = max(12, screen.width // 3)
     rows = []
-    listed, more = elide(features, "feature")
+    listed, more = elide(features, "feature", _LISTED_FEATURES)
     for feature in listed:
         remarks = [feature.doc] if feature.doc else []
         if feature.is_optional:

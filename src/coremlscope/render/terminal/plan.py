@@ -320,6 +320,6 @@ def show_group(screen: Screen, group: ReasonGroup) -> None:
     text = f"{plural(len(group.ops), 'op')}: {reason.text}{where}"
     hints = [f"fix: {reason.fix}"] if reason.fix else []
     if reason.rule != COST_RULE:
-        hints.append(f"{reason.rule}, {reason.confidence}")
+        hints.append(f"rule {reason.rule}, known by: {reason.confidence}")
     lines = [f"→ {group.effect}"] if group.effect else []
     screen.bullet("•", text, "\n".join([*lines, *filter(None, ["; ".join(hints)])]))
