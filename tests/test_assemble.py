@@ -14,7 +14,7 @@ from coremlscope.engines.host import this_machine
 from coremlscope.findings import Finding
 from coremlscope.forecast.planner import Forecast, forecast
 from coremlscope.measure.contract import Subject, now, resolve_settings
-from coremlscope.measure.engine import EngineMeasurer
+from coremlscope.measure.embedded.measurer import EngineMeasurer
 from coremlscope.results.measurement import Settings
 from coremlscope.results.operations import OpTable
 from coremlscope.results.profile import Profile

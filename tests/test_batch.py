@@ -17,7 +17,7 @@ from coremlscope.forecast.planner import Forecast, forecast
 from coremlscope.formats.sample import sample_model
 from coremlscope.ir import Model
 from coremlscope.measure.contract import Subject
-from coremlscope.measure.engine import EngineMeasurer
+from coremlscope.measure.embedded.measurer import EngineMeasurer
 from coremlscope.measure.scripted import ScriptedMeasurer
 from coremlscope.results.measurement import Settings
 from coremlscope.results.profile import Profile, profiles_from_json, to_json

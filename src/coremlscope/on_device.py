@@ -25,7 +25,7 @@ from coremlscope.formats import container
 from coremlscope.importers.profiles import import_files
 from coremlscope.ir import Model
 from coremlscope.measure.contract import Progress, Subject
-from coremlscope.measure.coreml.device import can_be_sent, device_measurer
+from coremlscope.measure.coreml.device.measurer import can_be_sent, device_measurer
 from coremlscope.own_measurements.using import forecast_subject
 from coremlscope.results.measurement import Settings
 from coremlscope.results.model import ModelSummary

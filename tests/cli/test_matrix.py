@@ -36,7 +36,7 @@ def test_ctrl_c(sample: Path, capsys: pytest.CaptureFixture[str], monkeypatch: p
     def interrupt(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("coremlscope.measure.isolated.IsolatedMeasurer.measure", interrupt)
+    monkeypatch.setattr("coremlscope.measure.embedded.isolated.IsolatedMeasurer.measure", interrupt)
     assert main(["matrix", str(sample), "--device", "m1", "--compute-units", "all"]) == 130
     printed = capsys.readouterr()
     assert "estimated" in printed.out

@@ -18,7 +18,7 @@ from coremlscope.engines.scripted import ScriptedClock, ScriptedEngine
 from coremlscope.errors import UsageError
 from coremlscope.figures import Figure
 from coremlscope.formats.sample import sample_model
-from coremlscope.measure.engine import EngineMeasurer
+from coremlscope.measure.embedded.measurer import EngineMeasurer
 from coremlscope.render import render_console
 from coremlscope.render.markdown.report import render_markdown
 from coremlscope.render.terminal.plan import render_plan

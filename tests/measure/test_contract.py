@@ -14,7 +14,7 @@ from coremlscope.errors import UsageError
 from coremlscope.formats import container
 from coremlscope.measure.contract import Measurer, Subject, resolve_settings
 from coremlscope.measure.coreml.timing import CoreMLMeasurer
-from coremlscope.measure.engine import EngineMeasurer
+from coremlscope.measure.embedded.measurer import EngineMeasurer
 from coremlscope.measure.scripted import ScriptedMeasurer
 from coremlscope.render import RENDERERS
 from coremlscope.results.measurement import Settings

@@ -12,7 +12,7 @@ from coremlscope import api, ir
 from coremlscope.describe.model import describe_model
 from coremlscope.engines.scripted import ScriptedClock, ScriptedEngine
 from coremlscope.errors import InputError, MissingWeightsError, UnsupportedModelError, UsageError
-from coremlscope.measure.interleaved import ROUNDS, time_interleaved
+from coremlscope.measure.embedded.interleaved import ROUNDS, time_interleaved
 from coremlscope.results.encoding import decode
 from coremlscope.results.measurement import Settings
 from coremlscope.results.model import ModelSummary

@@ -14,7 +14,7 @@ import pytest
 from coremlscope.cli import main
 from coremlscope.errors import CoremlscopeError, EngineError, MissingDependencyError, UsageError
 from coremlscope.formats import container
-from coremlscope.measure.coreml.devicectl import ask, explain_failure, list_phones
+from coremlscope.measure.coreml.device.devicectl import ask, explain_failure, list_phones
 from coremlscope.results.profile import Profile, read_profiles
 from coremlscope.runner.phone import Patience, PhoneResults, measure_on_phone
 from coremlscope.runner.request import RunnerSettings
@@ -292,7 +292,7 @@ def test_both_forms_of_the_list_of_devices(monkeypatch: pytest.MonkeyPatch) -> N
     simulator = {"identifier": "3", "hardwareProperties": {"deviceType": "iPhone", "reality": "simulated"}}
     watch = {"identifier": "4", "hardwareProperties": {"deviceType": "appleWatch"}}
     answers = {"devices": [new, old, simulator, watch, {"hardwareProperties": {}}, "odd"]}
-    monkeypatch.setattr("coremlscope.measure.coreml.devicectl.ask", lambda *_: answers)
+    monkeypatch.setattr("coremlscope.measure.coreml.device.devicectl.ask", lambda *_: answers)
     first, second = list_phones()
     assert (first.name, first.system, first.state) == ("A", "iOS 18.2", "connected")
     assert (second.name, second.model, second.state) == ("B", "iPad mini", "disconnected")

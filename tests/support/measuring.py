@@ -12,7 +12,7 @@ from coremlscope.engines.base import Engine
 from coremlscope.engines.sampling import Clock
 from coremlscope.ir import Model
 from coremlscope.measure.contract import Progress, Subject, resolve_settings
-from coremlscope.measure.engine import EngineMeasurer
+from coremlscope.measure.embedded.measurer import EngineMeasurer
 from coremlscope.results.measurement import Group, Settings
 from coremlscope.results.profile import Profile
 

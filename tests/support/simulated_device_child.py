@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import coremlscope
-from coremlscope.measure.coreml import device_child
+from coremlscope.measure.coreml.device import child as device_child
 
 coremlscope.install()
 

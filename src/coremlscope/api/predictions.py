@@ -71,7 +71,7 @@ def predict(
     """
     if isolate or timeout_s or memory_bytes:
         from coremlscope.measure.child import Limits
-        from coremlscope.measure.engine_process import call_isolated, file_of
+        from coremlscope.measure.embedded.process import call_isolated, file_of
 
         given = {"source": file_of(source) if isinstance(source, Model) else source, "values": values}
         limits = Limits(time_s=timeout_s, memory_bytes=memory_bytes)

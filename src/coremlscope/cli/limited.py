@@ -43,7 +43,7 @@ def call_on_model(
     Raises:
         CoremlscopeError: The model or an input cannot be read, the work failed, or a limit was reached.
     """
-    from coremlscope.measure.engine_process import call_isolated
+    from coremlscope.measure.embedded.process import call_isolated
 
     given = {
         "work": work,

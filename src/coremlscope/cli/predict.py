@@ -65,7 +65,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
 
 def _run(arguments: argparse.Namespace) -> int:
     from coremlscope.measure.child import Limits
-    from coremlscope.measure.engine_process import call_isolated
+    from coremlscope.measure.embedded.process import call_isolated
     from coremlscope.render.terminal.prediction import render_prediction, render_prediction_json
 
     given = {
@@ -116,7 +116,7 @@ def predict_files(
     from coremlscope import api
     from coremlscope.execution.pipeline import open_predictor
     from coremlscope.execution.wiring import bodies_of
-    from coremlscope.measure.overflow import note_ranges
+    from coremlscope.measure.embedded.overflow import note_ranges
 
     model = api.read(path)
     with open_predictor(model, function, precision=precision) as predictor:

@@ -22,8 +22,8 @@ from coremlscope.findings import Finding
 from coremlscope.forecast.planner import Forecast, forecast
 from coremlscope.ir import Model
 from coremlscope.measure.contract import Progress, Subject, resolve_settings
-from coremlscope.measure.engine import EngineMeasurer
-from coremlscope.measure.isolated import IsolatedMeasurer
+from coremlscope.measure.embedded.isolated import IsolatedMeasurer
+from coremlscope.measure.embedded.measurer import EngineMeasurer
 from coremlscope.measure.partial import check_whole
 from coremlscope.results.measurement import Phase, Settings
 from coremlscope.results.profile import Profile

@@ -21,7 +21,7 @@ from coremlscope.formats import container
 from coremlscope.gate.baseline import Baseline, read_baseline
 from coremlscope.gate.limits import Limits
 from coremlscope.ir import Model
-from coremlscope.measure.engine_process import call_isolated, file_of
+from coremlscope.measure.embedded.process import call_isolated, file_of
 from coremlscope.own_measurements.report import use_own
 from coremlscope.results.estimate import Estimate
 from coremlscope.results.gate import CheckedModel, CheckKind, CheckResult, Quantity, Verdict

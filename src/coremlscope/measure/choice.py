@@ -15,8 +15,8 @@ from coremlscope.measure.coreml.files import require_coremltools
 from coremlscope.measure.coreml.limits import CORE_ML_LIMITS
 
 if TYPE_CHECKING:
-    from coremlscope.measure.engine import EngineMeasurer
-    from coremlscope.measure.isolated import IsolatedMeasurer
+    from coremlscope.measure.embedded.isolated import IsolatedMeasurer
+    from coremlscope.measure.embedded.measurer import EngineMeasurer
 
 __all__ = ["choose_embedded", "choose_engine", "choose_measurer"]
 
@@ -116,10 +116,10 @@ def choose_embedded(
     """
     time_s, memory = limits
     if isolate or time_s or memory:
-        from coremlscope.measure.isolated import IsolatedMeasurer
+        from coremlscope.measure.embedded.isolated import IsolatedMeasurer
 
         held = Limits(time_s=time_s, memory_bytes=memory)
         return IsolatedMeasurer(engine=engine, threads=threads, limits=held)
-    from coremlscope.measure.engine import EngineMeasurer
+    from coremlscope.measure.embedded.measurer import EngineMeasurer
 
     return EngineMeasurer(engine=engine_of(engine), threads=threads)

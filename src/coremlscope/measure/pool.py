@@ -16,7 +16,7 @@ from typing import Any, Generic, TypeVar
 
 from coremlscope.errors import CoremlscopeError, EngineError, LimitError
 from coremlscope.measure.child import Child, Limits, Task
-from coremlscope.measure.engine_process import rebuild_error
+from coremlscope.measure.embedded.process import rebuild_error
 from coremlscope.writing import write_draft
 
 __all__ = ["Lane", "Pool"]

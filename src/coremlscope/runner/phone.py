@@ -21,7 +21,7 @@ from typing import Any
 
 from coremlscope.errors import EngineError, UsageError
 from coremlscope.ir import Model
-from coremlscope.measure.coreml.devicectl import (
+from coremlscope.measure.coreml.device.devicectl import (
     Phone,
     ask,
     check_team,

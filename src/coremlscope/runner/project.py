@@ -9,7 +9,7 @@ from pathlib import Path
 
 from coremlscope.errors import UsageError
 from coremlscope.ir import Model
-from coremlscope.measure.coreml.devicectl import check_team
+from coremlscope.measure.coreml.device.devicectl import check_team
 from coremlscope.runner.pbxproj import PROJECT, project_file, scheme_file
 from coremlscope.runner.request import RunnerSettings, write_payload
 from coremlscope.writing import check_folder, new_content, write_draft

@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from coremlscope.errors import CoremlscopeError, UsageError
 from coremlscope.measure.child import Child, Limits, Task, python_child
-from coremlscope.measure.engine_process import ENGINE
+from coremlscope.measure.embedded.process import ENGINE
 
 __all__ = ["NO_LIMITS", "Job", "JobQueue", "JobStatus"]
 

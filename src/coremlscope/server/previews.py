@@ -15,7 +15,7 @@ import msgspec
 from coremlscope.errors import UsageError
 from coremlscope.features.images import RESIZES, Resize
 from coremlscope.measure.child import Limits
-from coremlscope.measure.engine_process import call_isolated
+from coremlscope.measure.embedded.process import call_isolated
 from coremlscope.preview.predict import GivenFile, preview_files
 from coremlscope.results.preview import Preview
 from coremlscope.server.bodies import RefusedError

@@ -11,7 +11,7 @@ from typing import Any
 from coremlscope.engines.host import logical_processors, processor_name
 from coremlscope.errors import CoremlscopeError
 from coremlscope.measure.child import Limits, Task, python_child
-from coremlscope.measure.engine_process import ENGINE
+from coremlscope.measure.embedded.process import ENGINE
 from coremlscope.measure.pool import Lane, Pool
 from coremlscope.sweep.jobs import Job
 

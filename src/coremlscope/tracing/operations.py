@@ -20,7 +20,7 @@ from coremlscope.errors import CoremlscopeError
 from coremlscope.execution.artefact import read_artefact
 from coremlscope.execution.binding import bind_model
 from coremlscope.formats import container
-from coremlscope.measure.attribution import group_nodes
+from coremlscope.measure.embedded.attribution import group_nodes
 from coremlscope.results.events import KIND_CODES, NESTED
 
 __all__ = ["OperationReader"]

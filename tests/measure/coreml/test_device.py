@@ -26,9 +26,9 @@ from coremlscope.errors import (
 from coremlscope.formats import container
 from coremlscope.ir import Model
 from coremlscope.measure.contract import Progress, Subject, resolve_settings
-from coremlscope.measure.coreml import device_child
-from coremlscope.measure.coreml.device import DeviceMeasurer, device_measurer
-from coremlscope.measure.coreml.device_child import prepared_device
+from coremlscope.measure.coreml.device import child as device_child
+from coremlscope.measure.coreml.device.child import prepared_device
+from coremlscope.measure.coreml.device.measurer import DeviceMeasurer, device_measurer
 from coremlscope.on_device import measure_on_device
 from coremlscope.results.measurement import Measurement, Settings
 from tests.support import converted_models
@@ -69,7 +69,7 @@ def weightless(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def mac(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("coremlscope.measure.coreml.device.sys.platform", "darwin")
+    monkeypatch.setattr("coremlscope.measure.coreml.device.measurer.sys.platform", "darwin")
 
 
 def test_a_device_times(package: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -27,9 +27,9 @@ from coremlscope.formats.packaging import write_mlpackage
 from coremlscope.formats.sample import sample_model
 from coremlscope.measure.child import Limits
 from coremlscope.measure.contract import Subject, resolve_settings
-from coremlscope.measure.engine import EngineMeasurer
-from coremlscope.measure.engine_process import call_isolated
-from coremlscope.measure.isolated import IsolatedMeasurer
+from coremlscope.measure.embedded.isolated import IsolatedMeasurer
+from coremlscope.measure.embedded.measurer import EngineMeasurer
+from coremlscope.measure.embedded.process import call_isolated
 from coremlscope.measure.partial import check_whole
 from coremlscope.results.measurement import Measurement, Settings
 from coremlscope.results.profile import Profile

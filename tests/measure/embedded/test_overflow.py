@@ -16,7 +16,7 @@ from coremlscope import ir
 from coremlscope.execution.ranges import OpRange
 from coremlscope.findings import Finding
 from coremlscope.formats.sample import sample_model
-from coremlscope.measure.overflow import note_ranges
+from coremlscope.measure.embedded.overflow import note_ranges
 from coremlscope.results.measurement import Settings
 from coremlscope.results.profile import Profile
 from tests.support.graphs import graph, op, tensor, value

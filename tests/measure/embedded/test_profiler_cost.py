@@ -10,8 +10,8 @@ from coremltools.models.neural_network import NeuralNetworkBuilder
 
 from coremlscope.engines.base import EngineNode, NodeProfile
 from coremlscope.engines.scripted import ScriptedClock, ScriptedEngine
-from coremlscope.measure.attribution import Attribution, NodeGroup
-from coremlscope.measure.profiler_cost import GroupTimes, time_groups
+from coremlscope.measure.embedded.attribution import Attribution, NodeGroup
+from coremlscope.measure.embedded.profiler_cost import GroupTimes, time_groups
 from coremlscope.render import render_console
 from coremlscope.render.markdown.report import render_markdown
 from coremlscope.render.timing import nodes_line

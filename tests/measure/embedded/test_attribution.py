@@ -17,7 +17,7 @@ from coremlscope.execution.executable import Executable, compile_model
 from coremlscope.features import dummy_values, to_tensors
 from coremlscope.formats import container
 from coremlscope.formats.sample import sample_model
-from coremlscope.measure.attribution import Attribution, attribute
+from coremlscope.measure.embedded.attribution import Attribution, attribute
 from coremlscope.ops.program import MERGED, OnnxProgram
 from tests.support.ir_models import accumulator, perceptron
 

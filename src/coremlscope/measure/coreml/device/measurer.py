@@ -24,7 +24,7 @@ from coremlscope.execution.wiring import interface_of
 from coremlscope.ir import ArrayFeature, Model, Program
 from coremlscope.measure.child import Limits, Task, python_child, run_child
 from coremlscope.measure.contract import Progress, Subject, now
-from coremlscope.measure.coreml.devicectl import check_team
+from coremlscope.measure.coreml.device.devicectl import check_team
 from coremlscope.measure.coreml.failures import FAILURES
 from coremlscope.measure.coreml.files import require_coremltools
 from coremlscope.measure.coreml.limits import CORE_ML_LIMITS
@@ -32,7 +32,7 @@ from coremlscope.results.measurement import Machine, Measurement, Phase, Runtime
 
 __all__ = ["DeviceMeasurer", "can_be_sent", "device_measurer"]
 
-_CHILD = python_child("coremlscope.measure.coreml.device_child")
+_CHILD = python_child("coremlscope.measure.coreml.device.child")
 #: How often a model is loaded; the first time compiles for the device.
 _LOADS = 3
 _NEEDED = (

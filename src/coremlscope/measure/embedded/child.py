@@ -55,7 +55,7 @@ def main() -> int:
     from coremlscope.engines import engine
     from coremlscope.errors import CoremlscopeError, EngineError, UnsupportedOpError
     from coremlscope.formats import container
-    from coremlscope.measure.engine import EngineMeasurer
+    from coremlscope.measure.embedded.measurer import EngineMeasurer
 
     del container, EngineMeasurer
     with suppress(ImportError):
@@ -105,7 +105,7 @@ def measure(
     from coremlscope.engines import engine as engine_of
     from coremlscope.formats import container
     from coremlscope.measure.contract import Subject
-    from coremlscope.measure.engine import EngineMeasurer
+    from coremlscope.measure.embedded.measurer import EngineMeasurer
 
     runs = engine_of(engine)
     tell(runtime={"id": runs.name, "name": runs.title, "version": runs.version})

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from coremlscope.engines.base import EngineNode
 from coremlscope.ir import Graph, Op
-from coremlscope.measure.lowered_graph import LoweredGraph, LoweredNode
+from coremlscope.measure.embedded.lowered_graph import LoweredGraph, LoweredNode
 from coremlscope.ops.program import OnnxProgram
 from coremlscope.results.measurement import Status
 

@@ -1,6 +1,6 @@
 """The child process that times a model on a connected device and sends each sample to its parent.
 
-`python -m coremlscope.measure.coreml.device_child MODEL UNITS ITERATIONS LOADS SEED DEVICE TEAM FOLDER`
+`python -m coremlscope.measure.coreml.device.child MODEL UNITS ITERATIONS LOADS SEED DEVICE TEAM FOLDER`
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from coremlscope.execution.wiring import input_functions, interface_of
 from coremlscope.features import dummy_values
 from coremlscope.formats import container
 from coremlscope.measure.channel import tell
-from coremlscope.measure.coreml.devicectl import Phone, ready_phone
+from coremlscope.measure.coreml.device.devicectl import Phone, ready_phone
 
 __all__ = ["main", "prepared_device"]
 

@@ -12,10 +12,10 @@ from coremlscope.engines.base import EngineOptions
 from coremlscope.engines.host import conditions, this_machine
 from coremlscope.errors import EngineError
 from coremlscope.ir import Model
-from coremlscope.measure import engine_child
 from coremlscope.measure.child import Limits
 from coremlscope.measure.contract import Progress, Subject, now
-from coremlscope.measure.engine_process import CHILD, HINT, Answer, EngineProcess, call_isolated, file_of
+from coremlscope.measure.embedded import child as engine_child
+from coremlscope.measure.embedded.process import CHILD, HINT, Answer, EngineProcess, call_isolated, file_of
 from coremlscope.measure.partial import explain_partial
 from coremlscope.results.conditions import condition_findings
 from coremlscope.results.encoding import decode
@@ -125,7 +125,7 @@ class IsolatedMeasurer:
             "threads": self.threads,
             "engine": self.engine,
         }
-        from coremlscope.measure.interleaved import time_files
+        from coremlscope.measure.embedded.interleaved import time_files
 
         taken: list[list[tuple[float, ...]]] = call_isolated(
             time_files, arguments, limits=self.limits, progress=progress or _ignore, command=self.command

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from coremlscope.measure.findings import Evidence, remark_on
+from coremlscope.measure.embedded.findings import Evidence, remark_on
 from tests.support.profiles import small_profile
 
 

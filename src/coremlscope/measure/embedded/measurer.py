@@ -38,12 +38,12 @@ from coremlscope.execution.wiring import input_functions
 from coremlscope.features import dummy_values, to_tensors
 from coremlscope.findings import Finding
 from coremlscope.ir import Array, Model
-from coremlscope.measure.attribution import NodeGroup, attribute
 from coremlscope.measure.contract import Progress, Subject, now
-from coremlscope.measure.findings import Evidence, remark_on
-from coremlscope.measure.interleaved import time_interleaved
-from coremlscope.measure.overflow import note_ranges
-from coremlscope.measure.profiler_cost import GroupTimes, time_groups
+from coremlscope.measure.embedded.attribution import NodeGroup, attribute
+from coremlscope.measure.embedded.findings import Evidence, remark_on
+from coremlscope.measure.embedded.interleaved import time_interleaved
+from coremlscope.measure.embedded.overflow import note_ranges
+from coremlscope.measure.embedded.profiler_cost import GroupTimes, time_groups
 from coremlscope.measure.repetitions import ends_predictions, phase_budget_s, repetition_findings
 from coremlscope.results.conditions import condition_findings
 from coremlscope.results.measurement import (

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from coremlscope import errors
 from coremlscope.errors import CoremlscopeError, EngineError, UnsupportedOpError, UsageError
-from coremlscope.measure import engine_child
 from coremlscope.measure.child import Child, Limits, Task, python_child
+from coremlscope.measure.embedded import child as engine_child
 from coremlscope.measure.endings import Failure, Failures
 from coremlscope.writing import write_draft
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["CHILD", "ENGINE", "HINT", "Answer", "EngineProcess", "call_isolated", "file_of", "rebuild_error"]
 
-CHILD = python_child("coremlscope.measure.engine_child")
+CHILD = python_child("coremlscope.measure.embedded.child")
 HINT = "`coremlscope inspect` and `coremlscope estimate` work without running the model"
 #: What is known of the failures of a process that runs an embedded engine.
 ENGINE = Failures(

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from coremlscope.engines.base import NodeProfile
-from coremlscope.measure.attribution import Attribution, NodeGroup
+from coremlscope.measure.embedded.attribution import Attribution, NodeGroup
 
 __all__ = ["GroupTimes", "time_groups"]
 

@@ -1,0 +1,1 @@
+"""Measuring with the embedded engines, in this process or in one of its own."""
