@@ -21,7 +21,7 @@ export TQDM_DISABLE := 1
 export ORT_DISABLE_TELEMETRY := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help profile example test check frontend browser long attack attack-verbs fuzz conformance bench-speed bench-latency bench-plan bench-recording docs drift lock release clean
+.PHONY: help profile example test check frontend browser long attack attack-verbs fuzz conformance bench-speed bench-latency bench-plan bench-recording bench-sweep docs drift lock release clean
 .DELETE_ON_ERROR:
 
 help: ## list the targets
@@ -82,6 +82,9 @@ bench-plan: $(VENV)/.dev ## compare plans with published ones, every miss listed
 bench-recording: $(VENV)/.dev ## time predictions with and without recording, interleaved; ARGS="--blocks 300 coremltools"
 	$(VENV)/bin/python -m benchmarks.recording $(ARGS)
 
+bench-sweep: $(VENV)/.ray ## what sweeps cost on a quiet machine (minutes); ARGS="workers architectures cluster --nodes 100"
+	RAY_USAGE_STATS_ENABLED=0 $(VENV)/bin/python -m benchmarks.sweeps $(ARGS)
+
 bench-latency: $(VENV)/.dev ## how good latency estimates are on measurements that the fit did not see (minutes)
 	OMP_NUM_THREADS=1 $(VENV)/bin/python -m benchmarks.latency -o $(OUT) $(ARGS)
 
@@ -89,7 +92,7 @@ docs: $(VENV)/.dev ## write the generated pages of docs/
 	$(VENV)/bin/python tools/make_docs.py
 
 lock: $(VENV)/.dev ## pin the requirements anew from requirements/*.in
-	cd requirements && for purpose in build runtime dev fuzz references conformance release; do \
+	cd requirements && for purpose in build runtime dev fuzz ray references conformance release; do \
 	  ../$(VENV)/bin/pip-compile $(LOCK) --output-file $$purpose.txt $$purpose.in || exit 1; done
 
 release: $(RELEASE)/.ready ## build the packages into dist/, with lists of what is in them (CycloneDX; needs Node) and checksums
@@ -123,6 +126,10 @@ $(VENV)/.dev: requirements/dev.txt $(VENV)/.runtime
 
 $(VENV)/.fuzz: requirements/fuzz.txt $(VENV)/.dev
 	@$(call install,$(VENV),--require-hashes -r requirements/fuzz.txt)
+	@touch $@
+
+$(VENV)/.ray: requirements/ray.txt $(VENV)/.dev
+	@$(call install,$(VENV),--require-hashes -r requirements/ray.txt)
 	@touch $@
 
 $(TORCH)/bin/python:

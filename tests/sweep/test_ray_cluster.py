@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import shutil
 import sys
 from collections.abc import Callable, Iterator
@@ -12,13 +13,17 @@ from typing import Any
 import pytest
 
 from coremlscope.errors import EngineError, MissingDependencyError, UsageError
+from coremlscope.ir import DType
+from coremlscope.probing.building import LayerBuilder
 from coremlscope.sweep import ray_cluster
 from coremlscope.sweep.expansion import Expander
 from coremlscope.sweep.jobs import Job, Measuring
 from coremlscope.sweep.query import query_results
-from coremlscope.sweep.ray_cluster import RayRunner, pack, run_packed
+from coremlscope.sweep.ray_cluster import RayRunner, pack, run_batch
+from coremlscope.sweep.rows import Row
 from coremlscope.sweep.run import run_sweep
 from coremlscope.sweep.wanted import Wanted
+from coremlscope.sweep.work import run_job
 from coremlscope.version import __version__
 
 
@@ -43,8 +48,9 @@ class FakeRay(ModuleType):
         super().__init__("ray")
         self.exceptions = SimpleNamespace(RayError=RayError, RayTaskError=RayTaskError)
         self.lost: set[str] = set()
-        self.asked: list[tuple[str, dict[str, Any]]] = []
+        self.asked: list[tuple[list[str], dict[str, Any]]] = []
         self.most = 0
+        self.processors = 2.0
         self.is_open = False
         self._tasks: dict[object, Callable[[], Any]] = {}
 
@@ -57,17 +63,17 @@ class FakeRay(ModuleType):
         self.is_open = False
 
     def cluster_resources(self) -> dict[str, float]:
-        return {"CPU": 2.0}
+        return {"CPU": self.processors}
 
     def put(self, value: object) -> object:
         return value
 
     def remote(self, **options: Any) -> Callable[[Callable[..., Any]], Any]:
         def decorate(function: Callable[..., Any]) -> Any:
-            def submit(more: dict[str, Any], job: Job, *rest: Any) -> object:
-                self.asked.append((job.subject.name, {**options, **more}))
+            def submit(more: dict[str, Any], jobs: tuple[Job, ...], *rest: Any) -> object:
+                self.asked.append(([job.subject.name for job in jobs], {**options, **more}))
                 task = object()
-                self._tasks[task] = lambda: self._call(function, job, *rest)
+                self._tasks[task] = lambda: self._call(function, jobs, *rest)
                 self.most = max(self.most, len(self._tasks))
                 return task
 
@@ -78,11 +84,11 @@ class FakeRay(ModuleType):
 
         return decorate
 
-    def _call(self, function: Callable[..., Any], job: Job, *rest: Any) -> Any:
-        if Path(job.subject.name).name in self.lost:
+    def _call(self, function: Callable[..., Any], jobs: tuple[Job, ...], *rest: Any) -> Any:
+        if any(Path(job.subject.name).name in self.lost for job in jobs):
             raise WorkerCrashedError("the worker died")
         try:
-            return function(job, *rest)
+            return function(jobs, *rest)
         except Exception as error:
             raise RayTaskError(error) from error
 
@@ -118,20 +124,80 @@ def test_a_sweep_on_a_cluster_gives_the_results_of_one_here(ray: FakeRay, zoo: P
     assert counted == {"n": 4, "p": True}
 
 
-def test_jobs_are_handed_over_a_few_at_a_time(ray: FakeRay, zoo: Path) -> None:
-    wanted = Wanted(devices=("m1",))
-    (job,) = Expander(known={}).jobs_of_path(zoo / "damaged.mlmodel", wanted)
+def graphs(count: int) -> Iterator[Job]:
+    """Yields jobs that are a millisecond of work."""
+    expander = Expander(known={})
+    for index in range(count):
+        net = LayerBuilder(DType.FP16)
+        model = net.model(net.op("relu", x=net.input("x", (1, 8 + index))), "")
+        yield from expander.jobs_of_graph(f"net {index}", model, Wanted(devices=("m1",)))
+
+
+def test_jobs_are_handed_over_a_few_at_a_time(
+    ray: FakeRay, zoo: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ray_cluster, "_BATCH_S", 0.0)
     answered: list[Job] = []
-    RayRunner("auto").run((job for _ in range(40)), lambda one, _: answered.append(one))
-    assert len(answered) == 40
+    RayRunner("auto").run(graphs(20), lambda one, _: answered.append(one))
+    assert len(answered) == 20
     assert ray.most == 6, "three for each processor"
+    assert all(len(names) == 1 for names, _ in ray.asked)
+
+
+def test_short_jobs_are_sent_together(ray: FakeRay, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ray_cluster, "_BATCH_S", 1000.0)
+    monkeypatch.setattr(ray_cluster, "_MOST", 8)
+    answered: list[str] = []
+    RayRunner("auto").run(graphs(40), lambda job, _: answered.append(job.subject.name))
+    assert sorted(answered) == sorted({f"net {index}" for index in range(40)})
+    sizes = [len(names) for names, _ in ray.asked]
+    assert sizes[:6] == [1] * 6, "how long a job takes is not known yet"
+    assert max(sizes) == 8
+    assert {options["max_retries"] for names, options in ray.asked if len(names) > 1} == {2}
+
+
+def test_large_graphs_are_sent_alone(ray: FakeRay, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ray_cluster, "_BATCH_S", 1000.0)
+    monkeypatch.setattr(ray_cluster, "_BATCH_BYTES", 100)
+    RayRunner("auto").run(graphs(12), lambda *_: None)
+    assert all(len(names) == 1 for names, _ in ray.asked)
+
+
+def test_a_job_that_ends_its_worker_costs_no_other_job(ray: FakeRay, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ray_cluster, "_BATCH_S", 1000.0)
+    ray.lost = {"net 20"}
+    answers: dict[str, object] = {}
+
+    def done(job: Job, answer: object) -> None:
+        assert job.subject.name not in answers, "it was answered twice"
+        answers[job.subject.name] = answer
+
+    RayRunner("auto").run(graphs(30), done)
+    failed = {name: answer for name, answer in answers.items() if isinstance(answer, EngineError)}
+    assert (len(answers), list(failed)) == (30, ["net 20"])
+    assert "lost the job 6 times: WorkerCrashedError" in failed["net 20"].message
+    assert (["net 20"], {"max_retries": 5, "num_cpus": 1}) in ray.asked
+
+
+def test_nodes_that_join_get_jobs(ray: FakeRay, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ray_cluster, "_LOOK_S", 0.0)
+    monkeypatch.setattr(ray_cluster, "_BATCH_S", 0.0)
+
+    def done(*_: object) -> None:
+        ray.processors = 4.0
+
+    RayRunner("auto").run(graphs(30), done)
+    assert ray.most == 12
 
 
 def test_measuring_jobs_take_the_named_resources(ray: FakeRay, zoo: Path) -> None:
     wanted = Wanted(devices=("m1",), measuring=Measuring())
     jobs = list(Expander(known={}).jobs_of_path(zoo / "damaged.mlmodel", wanted))
     RayRunner("auto", ["mac", "quiet"]).run(jobs, lambda *_: None)
-    assert [options.get("resources") for _, options in ray.asked] == [None, {"mac": 1, "quiet": 1}]
+    assert [(len(names), options.get("resources")) for names, options in ray.asked] == [
+        (1, None),
+        (1, {"mac": 1, "quiet": 1}),
+    ]
     assert RayRunner("auto", ["quiet", "mac"]).place == RayRunner("auto", ["mac", "quiet"]).place != "ray"
 
 
@@ -140,24 +206,46 @@ def test_a_node_without_the_file_gets_it(zoo: Path, tmp_path: Path) -> None:
     shutil.copytree(zoo / "small.mlpackage", path)
     (job,) = Expander(known={}).jobs_of_path(path, Wanted(devices=("m1",)))
     packed = pack(path)
-    here = run_packed(job, packed, __version__)
+
+    def run() -> list[dict[str, Any]]:
+        (answer,) = run_batch([job], __version__, packed).answers
+        assert isinstance(answer, list)
+        return answer
+
+    here = run()
     shutil.rmtree(path)
     for _ in range(2):
-        (there,) = run_packed(job, packed, __version__)
+        (there,) = run()
         changing = ("work_s", "made_at")
         assert {k: v for k, v in there.items() if k not in changing} == {
             k: v for k, v in here[0].items() if k not in changing
         }
     path.mkdir()
-    assert run_packed(job, packed, __version__)[0]["failure"] == "", (
-        "another model at the same path is not taken"
-    )
+    assert run()[0]["failure"] == "", "another model at the same path is not taken"
 
 
 def test_another_version_is_refused(zoo: Path) -> None:
     (job,) = Expander(known={}).jobs_of_path(zoo / "damaged.mlmodel", Wanted(devices=("m1",)))
     with pytest.raises(EngineError, match=r"has coremlscope .*, and the sweep 99"):
-        run_packed(job, None, "99")
+        run_batch([job], "99", None)
+
+
+def test_an_error_of_one_job_is_the_answer_to_that_job(monkeypatch: pytest.MonkeyPatch) -> None:
+    first, second = graphs(2)
+
+    def run(job: Job) -> tuple[Row, ...]:
+        if job is first:
+            raise ZeroDivisionError("division by zero")
+        return run_job(job)
+
+    monkeypatch.setattr(ray_cluster, "run_job", run)
+    failed, made = run_batch([first, second], __version__, None, None).answers
+    assert isinstance(failed, EngineError)
+    assert failed.message == "the job failed: ZeroDivisionError division by zero"
+    assert isinstance(made, list)
+    assert made[0]["estimated_s"] > 0
+    again = pickle.loads(pickle.dumps(failed))
+    assert (again.message, again.hint) == (failed.message, failed.hint), "Ray carries it to the sweep"
 
 
 def test_a_cluster_that_is_not_there(ray: FakeRay, zoo: Path, tmp_path: Path) -> None:

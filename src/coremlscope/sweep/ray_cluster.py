@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import collections
 import functools
+import math
 import os
 import socket
 import tempfile
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -19,13 +22,23 @@ from coremlscope.sweep.expansion import content_of_path
 from coremlscope.sweep.jobs import Job
 from coremlscope.sweep.local import Rows
 from coremlscope.sweep.work import run_job
+from coremlscope.variants.worker import first_line
 from coremlscope.version import __version__
 from coremlscope.writing import write_draft
 
-__all__ = ["PackedModel", "RayRunner", "pack", "run_packed"]
+__all__ = ["BatchAnswer", "PackedModel", "RayRunner", "pack", "run_batch"]
 
-#: How often Ray begins a job again whose worker or node is lost, and jobs that wait for each processor.
+#: How often Ray begins a task again whose worker or node is lost, and tasks that wait for each processor.
 _RETRIES, _AHEAD = 5, 3
+#: Seconds that the jobs of a task should take, the most jobs of a task, and bytes of models after which no
+#: job is added to it. A lost task is made again as a whole, so it should not be long.
+_BATCH_S, _MOST, _BATCH_BYTES = 0.5, 256, 4 << 20
+#: How often Ray begins a task of several jobs again; after that, each job is tried alone.
+_BATCH_RETRIES = 2
+#: The weight of the last task in the expected time of a job.
+_WEIGHT = 0.2
+#: Seconds between looks at the processors of the cluster.
+_LOOK_S = 5.0
 #: Seconds after which an answer of the cluster is looked for again, so that Ctrl-C is heard.
 _WAIT_S = 1.0
 #: Ray sends statistics of its use unless this variable forbids it.
@@ -48,8 +61,9 @@ class PackedModel:
 class RayRunner:
     """Runs jobs on a cluster.
 
-    Each job is a task of one processor. A measuring job also takes one of each of the named resources, which
-    nodes declare when they are started; of a resource of 1, one job at a time.
+    A task takes one processor. Plans and estimates of small models are sent several in a task, since a task
+    costs Ray as much as many of them take. A measurement is a task alone, and also takes one of each of the
+    named resources, which nodes declare when they are started; of a resource of 1, one job at a time.
 
     Args:
         address: `auto` for the running cluster of this machine, `local` for one of its own, or an address.
@@ -80,29 +94,107 @@ class RayRunner:
         """
         ray = _connect(self._address)
         try:
-            self._run(ray, iter(jobs), done)
+            self._run(ray, _Batches(jobs), done)
         finally:
             ray.shutdown()
 
-    def _run(self, ray: Any, jobs: Any, done: Callable[[Job, Rows | CoremlscopeError], None]) -> None:
-        task = ray.remote(max_retries=_RETRIES, num_cpus=1)(run_packed)
+    def _run(self, ray: Any, batches: _Batches, done: Callable[[Job, Rows | CoremlscopeError], None]) -> None:
+        task = ray.remote(max_retries=_RETRIES, num_cpus=1)(run_batch)
         measuring = task.options(resources=dict.fromkeys(self._resources, 1)) if self._resources else task
-        waiting: dict[Any, Job] = {}
+        batched = task.options(max_retries=_BATCH_RETRIES)
+        waiting: dict[Any, tuple[Job, ...]] = {}
         models = _Stored(ray)
-        most = _AHEAD * max(1, int(ray.cluster_resources().get("CPU", 1)))
+        cluster = _Processors(ray)
         while True:
-            while len(waiting) < most and (job := next(jobs, None)) is not None:
-                chosen = task if job.measuring is None else measuring
-                waiting[chosen.remote(job, models.put(job), __version__)] = job
+            while len(waiting) < _AHEAD * cluster.count() and (batch := batches.next()):
+                chosen = measuring if batch[0].measuring is not None else batched if batch[1:] else task
+                waiting[chosen.remote(batch, __version__, *map(models.put, batch))] = batch
             if not waiting:
                 return
             ready, _ = ray.wait(list(waiting), num_returns=1, timeout=_WAIT_S)
             if ready:  # and all others that are
                 ready, _ = ray.wait(list(waiting), num_returns=len(waiting), timeout=0)
             for one in ready:
-                job = waiting.pop(one)
-                done(job, _answer(ray, one))
-                models.drop(job)
+                batch = waiting.pop(one)
+                answer = _answer(ray, one)
+                if isinstance(answer, CoremlscopeError) and len(batch) > 1:
+                    batches.put_back(batch)  # one of them may end its process, so each is tried alone
+                elif isinstance(answer, CoremlscopeError):
+                    done(batch[0], answer)
+                else:
+                    batches.learn(batch, answer.seconds)
+                    for job, rows in zip(batch, answer.answers, strict=True):
+                        done(job, rows)
+                for job in batch:
+                    models.drop(job)
+
+
+class _Batches:
+    """Jobs in groups, each of which takes about as long as `_BATCH_S`.
+
+    Args:
+        jobs: The jobs.
+    """
+
+    def __init__(self, jobs: Iterable[Job]) -> None:
+        self._jobs = iter(jobs)
+        self._alone: collections.deque[Job] = collections.deque()
+        self._held: Job | None = None
+        self._each_s: float | None = None
+
+    def next(self) -> tuple[Job, ...]:
+        """Returns the jobs of the next task; none after the last one."""
+        if self._alone:
+            return (self._alone.popleft(),)
+        most = 1 if self._each_s is None else min(_MOST, max(1, int(_BATCH_S / max(self._each_s, 1e-9))))
+        taken: list[Job] = []
+        size = 0
+        while len(taken) < most and size < _BATCH_BYTES:
+            job = self._held or next(self._jobs, None)
+            self._held = None
+            if job is None:
+                break
+            if job.measuring is not None and taken:
+                self._held = job
+                break
+            taken.append(job)
+            if job.measuring is not None:
+                break
+            size += _size(job)
+        return tuple(taken)
+
+    def put_back(self, batch: Iterable[Job]) -> None:
+        """Takes the jobs of a task that was lost; each is then a task of its own."""
+        self._alone.extend(batch)
+
+    def learn(self, batch: Sequence[Job], seconds: float) -> None:
+        """Takes into account how long a task worked on its jobs."""
+        if batch[0].measuring is not None:
+            return
+        each_s = seconds / len(batch)
+        self._each_s = each_s if self._each_s is None else self._each_s + _WEIGHT * (each_s - self._each_s)
+
+
+def _size(job: Job) -> int:
+    """Returns the bytes of the model that is in a job; 0 if it is in a file."""
+    source = job.subject.source
+    if isinstance(source, Path):
+        return 0
+    return len(source if isinstance(source, bytes) else source.content)
+
+
+class _Processors:
+    """The processors of a cluster, which nodes join and leave."""
+
+    def __init__(self, ray: Any) -> None:
+        self._ray, self._count, self._seen = ray, 1, -math.inf
+
+    def count(self) -> int:
+        """Returns their number, as it was at most some seconds ago."""
+        now = time.monotonic()
+        if now - self._seen > _LOOK_S:
+            self._count, self._seen = max(1, int(self._ray.cluster_resources().get("CPU", 1))), now
+        return self._count
 
 
 class _Stored:
@@ -129,10 +221,10 @@ class _Stored:
             self._held[job.subject.content] = known, count - 1
 
 
-def _answer(ray: Any, one: Any) -> Rows | CoremlscopeError:
+def _answer(ray: Any, one: Any) -> BatchAnswer | CoremlscopeError:
     try:
-        rows: Rows = ray.get(one)
-        return rows
+        answer: BatchAnswer = ray.get(one)
+        return answer
     except ray.exceptions.RayTaskError as error:
         cause = error.cause
         return cause if isinstance(cause, CoremlscopeError) else EngineError(f"the job failed: {cause}", "")
@@ -173,16 +265,27 @@ def pack(path: Path) -> PackedModel:
     return PackedModel(place.name, {file.relative_to(place).as_posix(): file.read_bytes() for file in files})
 
 
-def run_packed(job: Job, packed: PackedModel | None, version: str) -> list[Any]:
-    """Works on a job on a node of the cluster.
+@dataclass(frozen=True, slots=True)
+class BatchAnswer:
+    """What a task made.
+
+    Attributes:
+        answers: The rows of each job as plain values, or why there are none.
+        seconds: How long it worked on them, without the time until it began.
+    """
+
+    answers: tuple[Rows | CoremlscopeError, ...]
+    seconds: float
+
+
+def run_batch(jobs: Sequence[Job], version: str, *packed: PackedModel | None) -> BatchAnswer:
+    """Works on jobs on a node of the cluster.
 
     Args:
-        job: The job.
-        packed: The files of its model, used where this node does not have them; None if it is in the job.
-        version: The version of coremlscope that made the job.
-
-    Returns:
-        Its rows as plain values.
+        jobs: The jobs.
+        version: The version of coremlscope that made the jobs.
+        packed: The files of each job's model, used where this node does not have them; None if it is in
+            the job itself.
 
     Raises:
         EngineError: This node has another version.
@@ -192,11 +295,22 @@ def run_packed(job: Job, packed: PackedModel | None, version: str) -> list[Any]:
             f"the node {socket.gethostname()} has coremlscope {__version__}, and the sweep {version}",
             "install the same version on all nodes",
         )
-    source = job.subject.source
-    if isinstance(source, Path) and packed is not None and not _is_here(source, job.subject.content):
-        place = _unpacked(job.subject.content, packed)
-        job = replace(job, subject=replace(job.subject, source=place))
-    return [plain(row) for row in run_job(job)]
+    began = time.monotonic()
+    answers = tuple(_run_packed(job, model) for job, model in zip(jobs, packed, strict=True))
+    return BatchAnswer(answers, time.monotonic() - began)
+
+
+def _run_packed(job: Job, packed: PackedModel | None) -> Rows | CoremlscopeError:
+    try:
+        source = job.subject.source
+        if isinstance(source, Path) and packed is not None and not _is_here(source, job.subject.content):
+            place = _unpacked(job.subject.content, packed)
+            job = replace(job, subject=replace(job.subject, source=place))
+        return [plain(row) for row in run_job(job)]
+    except CoremlscopeError as error:
+        return error
+    except Exception as error:  # one model must not stop the others
+        return EngineError(f"the job failed: {type(error).__name__} {first_line(error)}", "")
 
 
 def _is_here(path: Path, content: str) -> bool:

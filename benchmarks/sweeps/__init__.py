@@ -1,0 +1,1 @@
+"""What sweeps cost: `make bench-sweep`."""

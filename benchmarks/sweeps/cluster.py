@@ -1,0 +1,223 @@
+"""Sweeps on a simulated Ray cluster whose workers, nodes and driver are killed at random.
+
+Every node has a raylet, two agents and a worker on this machine, some 180 MB, so the memory limits their
+number. The jobs are estimates of graphs of one operation, each another one. A driver in a process of its own
+runs the sweep; one that was killed is started again and goes on. The wall time of a job is that of the sweep
+by the number of jobs: it contains the work, for which all nodes share the processors of the machine, and the
+starts of drivers, nodes and workers that replace killed ones.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from benchmarks.sweeps.graphs import small_graphs
+from coremlscope.sweep.query import query_results
+from coremlscope.sweep.run import run_sweep
+
+__all__ = ["lead", "report"]
+
+_STORE_BYTES = 80 << 20
+#: Seconds for the nodes to be there.
+_START_S = 600.0
+
+
+def lead(address: str, folder: str, jobs: int) -> None:
+    """Runs the sweep; this is the driver, in a process of its own."""
+    run_sweep(graphs=small_graphs(jobs), devices=["m1"], folder=folder, ray=address, retry=True)
+
+
+@dataclass(slots=True)
+class _Chaos:
+    """Kills what belongs to a cluster.
+
+    Attributes:
+        cluster: The cluster.
+        nodes: Its nodes besides the head, those that were killed left out.
+        folder: The results.
+        jobs: Number of jobs.
+        choose: What decides.
+        killed: Number of those killed, by kind.
+    """
+
+    cluster: Any
+    nodes: list[Any]
+    folder: Path
+    jobs: int
+    choose: random.Random = field(default_factory=lambda: random.Random(0))
+    killed: Counter[str] = field(default_factory=Counter)
+
+    def kill(self, kind: str, driver: subprocess.Popen[bytes]) -> None:
+        """Kills something of a kind; a node is replaced by another one."""
+        if kind == "driver":
+            driver.kill()
+        elif kind == "worker":
+            workers = _workers()
+            if not workers:
+                return
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.choose.choice(workers), 9)
+        else:
+            node = self.nodes.pop(self.choose.randrange(len(self.nodes)))
+            self.cluster.remove_node(node, allow_graceful=False)
+            self.nodes.append(_add_node(self.cluster))
+        self.killed[kind] += 1
+
+
+def report(jobs: int, nodes: int, kills: tuple[int, int, int]) -> str:
+    """Runs a sweep on a simulated cluster.
+
+    Args:
+        jobs: Number of jobs.
+        nodes: Number of nodes besides the head, which works on no jobs.
+        kills: How many workers, nodes and drivers are killed, at random moments.
+
+    Returns:
+        What was found, as text.
+    """
+    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+    from ray.cluster_utils import Cluster
+
+    began = time.monotonic()
+    cluster = Cluster(
+        initialize_head=True,
+        head_node_args={"num_cpus": 0, "include_dashboard": False, "object_store_memory": _STORE_BYTES},
+    )
+    try:
+        added = [_add_node(cluster) for _ in range(nodes)]
+        cluster.wait_for_nodes(timeout=_START_S)
+        started_s = time.monotonic() - began
+        with tempfile.TemporaryDirectory(prefix="coremlscope-") as folder:
+            chaos = _Chaos(cluster, added, Path(folder), jobs)
+            memory = _Memory()
+            seconds, drivers = _sweep(chaos, kills)
+            return _text(chaos, folder, nodes, started_s, seconds, drivers, memory.stop())
+    finally:
+        cluster.shutdown()
+
+
+def _sweep(chaos: _Chaos, kills: tuple[int, int, int]) -> tuple[float, int]:
+    """Returns the seconds of all drivers, and their number."""
+    kinds = [
+        kind for kind, count in zip(("worker", "node", "driver"), kills, strict=True) for _ in range(count)
+    ]
+    chaos.choose.shuffle(kinds)
+    moments = sorted(chaos.choose.randrange(chaos.jobs) for _ in kinds)
+    planned = list(zip(moments, kinds, strict=True))
+    code = (
+        f"from benchmarks.sweeps.cluster import lead; lead({chaos.cluster.address!r}, {str(chaos.folder)!r}, "
+    )
+    command = [sys.executable, "-c", f"{code}{chaos.jobs})"]
+    began, drivers, status = time.monotonic(), 0, 1
+    while status != 0:
+        drivers += 1
+        driver = subprocess.Popen(command)
+        while driver.poll() is None:
+            while planned and planned[0][0] <= _finished(chaos.folder):
+                chaos.kill(planned.pop(0)[1], driver)
+            time.sleep(0.5)
+        status = driver.returncode
+        if status not in (0, -9):
+            raise RuntimeError(f"the driver ended with {status}")
+    return time.monotonic() - began, drivers
+
+
+def _finished(folder: Path) -> int:
+    """Returns the number of results: rows of files and lines of journals."""
+    import pyarrow.parquet
+
+    count = 0
+    for path in folder.glob("results-*"):
+        with contextlib.suppress(OSError):
+            if path.suffix == ".parquet":
+                count += pyarrow.parquet.read_metadata(path).num_rows
+            elif not path.with_suffix(".parquet").exists():
+                count += path.read_bytes().count(b"\n")
+    return count
+
+
+def _text(
+    chaos: _Chaos, folder: str, nodes: int, started_s: float, seconds: float, drivers: int, memory: int
+) -> str:
+    (found,) = query_results(
+        "SELECT count(*) AS rows, count(DISTINCT key) AS keys, count(DISTINCT model) AS models FROM results",
+        folder,
+    ).to_pylist()
+    failures = query_results("SELECT * FROM failures", folder).num_rows
+    files = f"read_parquet('{folder}/*.parquet')"
+    (written,) = query_results(f"SELECT count(*) AS n FROM {files}", folder).to_pylist()
+    cores = os.cpu_count() or 1
+    lines = [
+        f"{chaos.jobs} jobs, {nodes} nodes on {cores} processors, up after {started_s:.0f} s,"
+        f" {memory >> 20} MB at most",
+        f"killed: {chaos.killed['worker']} workers, {chaos.killed['node']} nodes, {chaos.killed['driver']}"
+        f" drivers; {drivers} drivers ran",
+        f"results: {found['rows']} rows, {found['keys']} keys, {found['models']} models;"
+        f" failures: {failures}; rows in files: {written['n']}",
+        f"{seconds:.0f} s: {seconds / chaos.jobs * 1e3:.1f} ms for each job",
+    ]
+    is_exact = (
+        found["rows"] == found["keys"] == found["models"] == written["n"] == chaos.jobs and not failures
+    )
+    return "\n".join([*lines, "nothing was lost or doubled" if is_exact else "MISMATCH: see the counts"])
+
+
+def _add_node(cluster: Any) -> Any:
+    return cluster.add_node(wait=False, num_cpus=1, object_store_memory=_STORE_BYTES)
+
+
+def _workers() -> list[int]:
+    """Returns the processes of Ray that work on jobs."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            if path.read_bytes().startswith(b"ray::run_batch"):
+                found.append(int(path.parent.name))
+    return found
+
+
+class _Memory:
+    """The largest sum of the proportional memory of all processes below this one, looked at now and then."""
+
+    def __init__(self) -> None:
+        self._most, self._is_over = 0, threading.Event()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+        self._thread.start()
+
+    def stop(self) -> int:
+        """Returns the bytes."""
+        self._is_over.set()
+        self._thread.join()
+        return self._most
+
+    def _watch(self) -> None:
+        while not self._is_over.wait(20.0):
+            self._most = max(self._most, sum(map(_proportional, _below(os.getpid()))))
+
+
+def _below(pid: int) -> list[int]:
+    found = [pid]
+    for one in found:
+        for path in Path(f"/proc/{one}/task").glob("*/children"):
+            with contextlib.suppress(OSError):
+                found += map(int, path.read_text().split())
+    return found
+
+
+def _proportional(pid: int) -> int:
+    with contextlib.suppress(OSError):
+        for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
+            if line.startswith("Pss:"):
+                return int(line.split()[1]) << 10
+    return 0
