@@ -100,9 +100,10 @@ def report(jobs: int, nodes: int, kills: tuple[int, int, int]) -> str:
         started_s = time.monotonic() - began
         with tempfile.TemporaryDirectory(prefix="coremlscope-") as folder:
             chaos = _Chaos(cluster, added, Path(folder), jobs)
-            memory = _Memory()
+            watch = _Watch()
             seconds, drivers = _sweep(chaos, kills)
-            return _text(chaos, folder, nodes, started_s, seconds, drivers, memory.stop())
+            watch.stop()
+            return _text(chaos, nodes, started_s, seconds, drivers, watch)
     finally:
         cluster.shutdown()
 
@@ -147,9 +148,8 @@ def _finished(folder: Path) -> int:
     return count
 
 
-def _text(
-    chaos: _Chaos, folder: str, nodes: int, started_s: float, seconds: float, drivers: int, memory: int
-) -> str:
+def _text(chaos: _Chaos, nodes: int, started_s: float, seconds: float, drivers: int, watch: _Watch) -> str:
+    folder = os.fspath(chaos.folder)
     (found,) = query_results(
         "SELECT count(*) AS rows, count(DISTINCT key) AS keys, count(DISTINCT model) AS models FROM results",
         folder,
@@ -160,12 +160,13 @@ def _text(
     cores = os.cpu_count() or 1
     lines = [
         f"{chaos.jobs} jobs, {nodes} nodes on {cores} processors, up after {started_s:.0f} s,"
-        f" {memory >> 20} MB at most",
+        f" {watch.most_bytes >> 20} MB at most",
         f"killed: {chaos.killed['worker']} workers, {chaos.killed['node']} nodes, {chaos.killed['driver']}"
         f" drivers; {drivers} drivers ran",
         f"results: {found['rows']} rows, {found['keys']} keys, {found['models']} models;"
         f" failures: {failures}; rows in files: {written['n']}",
-        f"{seconds:.0f} s: {seconds / chaos.jobs * 1e3:.1f} ms for each job",
+        f"{seconds:.0f} s: {seconds / chaos.jobs * 1e3:.1f} ms for each job, and"
+        f" {watch.processor_s / chaos.jobs * 1e3:.1f} ms of processors for all processes",
     ]
     is_exact = (
         found["rows"] == found["keys"] == found["models"] == written["n"] == chaos.jobs and not failures
@@ -187,23 +188,40 @@ def _workers() -> list[int]:
     return found
 
 
-class _Memory:
-    """The largest sum of the proportional memory of all processes below this one, looked at now and then."""
+class _Watch:
+    """Memory and processor time of all processes below this one, looked at now and then."""
 
     def __init__(self) -> None:
-        self._most, self._is_over = 0, threading.Event()
+        self.most_bytes = 0
+        self._seconds: dict[int, float] = {}
+        self._is_over = threading.Event()
         self._thread = threading.Thread(target=self._watch, daemon=True)
         self._thread.start()
 
-    def stop(self) -> int:
-        """Returns the bytes."""
+    @property
+    def processor_s(self) -> float:
+        """Processor time so far; of processes that ended, as much as was seen."""
+        return sum(self._seconds.values())
+
+    def stop(self) -> None:
+        """Looks a last time."""
         self._is_over.set()
         self._thread.join()
-        return self._most
 
     def _watch(self) -> None:
-        while not self._is_over.wait(20.0):
-            self._most = max(self._most, sum(map(_proportional, _below(os.getpid()))))
+        is_over = False
+        while not is_over:
+            is_over = self._is_over.wait(5.0)
+            found = _below(os.getpid())
+            self.most_bytes = max(self.most_bytes, sum(map(_proportional, found)))
+            self._seconds |= {pid: seconds for pid in found if (seconds := _processor_s(pid))}
+
+
+def _processor_s(pid: int) -> float:
+    with contextlib.suppress(OSError):
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    return 0.0
 
 
 def _below(pid: int) -> list[int]:
