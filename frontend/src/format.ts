@@ -64,11 +64,12 @@ export function plural(number: number, noun: string): string {
   return number === 1 ? `1 ${noun}` : `${number} ${noun}${/(s|ch)$/.test(noun) ? "es" : "s"}`;
 }
 
-/** A rate in words: `about 45 a second`, `one in about 2.3 seconds`. */
-export function rateInWords(perSecond: number, noun: string): string {
-  if (perSecond >= 1.95) return `about ${perSecond >= 9.5 ? Math.round(perSecond) : perSecond.toFixed(1)} ${noun}s a second`;
-  if (perSecond > 0) return `one ${noun} in about ${threeDigits(1 / perSecond)} seconds`;
-  return `no ${noun}s`;
+/** The rate that a shown duration amounts to, in words: `about 45.2 predictions a second`, `one prediction in about 2.33 seconds`. */
+export function rateInWords(seconds: number, noun: string): string {
+  const shown = Number(seconds.toPrecision(3));
+  if (!(shown > 0)) return `no ${noun}s`;
+  if (shown > 0.5) return `one ${noun} in about ${threeDigits(shown)} seconds`;
+  return `about ${Number((1 / shown).toPrecision(3))} ${noun}s a second`;
 }
 
 /** `tensor<fp16, [1, 3]>` becomes `fp16 1×3`. */

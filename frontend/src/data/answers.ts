@@ -4,8 +4,20 @@ import type { Placement } from "./placement";
 import { kernelLabel } from "./profile";
 import type { Row, Rows } from "./rows";
 import { savingOn } from "./savings";
-import type { ComputeUnit, Confidence, Estimate, Finding, Group, Kernel, Measurement, OpTable, Origin, WhatIf } from "./schema";
-import { ALLOWED } from "./words";
+import type {
+  ComputeUnit,
+  ComputeUnits,
+  Confidence,
+  Estimate,
+  Finding,
+  Group,
+  Kernel,
+  Measurement,
+  OpTable,
+  Origin,
+  WhatIf,
+} from "./schema";
+import { ALLOWED, SETTING_NAMES, UNIT_NAMES } from "./words";
 
 /** What limits a figure, shown on its card. */
 export interface Badge {
@@ -71,6 +83,8 @@ export interface Spending {
   types: { label: string; ops: number; seconds: number }[];
   /** Launches, changes of unit and conversions of inputs and outputs; null where they are not known apart. */
   overheadSeconds: number | null;
+  /** False where the engine's profiler slows predictions so much that it decides the shares. */
+  hasShares: boolean;
 }
 
 const DEAREST = 3;
@@ -95,7 +109,8 @@ export function spending(report: {
   if (placement?.totalMs) return summed(plannedParts(report.rows, placement), "planned", placement.totalMs / 1e3);
   if (groups.length === 0) return null;
   const parts = groups.map((group) => part(table, group.ops, group.label, group.wall_s));
-  return summed(parts, "measured", null);
+  const found = summed(parts, "measured", null);
+  return found && { ...found, hasShares: groups.every((group) => group.share !== null) };
 }
 
 const unitOf = (estimate: Estimate, kernel: number): ComputeUnit | null => estimate.units[estimate.kernel_unit[kernel] ?? -1] ?? null;
@@ -125,6 +140,7 @@ function summed(parts: TimePart[], origin: Origin, total: number | null): Spendi
     ...{ origin, totalSeconds: total ?? sum, groups: timed.length, dearest: timed.slice(0, DEAREST) },
     types: byLabel(timed),
     overheadSeconds: overhead,
+    hasShares: true,
   };
 }
 
@@ -161,28 +177,34 @@ export interface Change {
   text: string;
   /** The reason that it removes; empty where `text` is the reason. */
   reason: string;
-  /** What it saves, as text; empty where that is not known. */
+  /** What it saves, as text. */
   saving: string;
   /** Of the saving. */
   origin: Origin;
-  confidence: Confidence;
+  /** How its reason is known; null for a change of the setting, which has none. */
+  confidence: Confidence | null;
   /** The ids of its operations. */
   ids: string[];
+  /** The setting to change to; null for changes of the model. */
+  setting: ComputeUnits | null;
 }
 
 const CHANGES = 3;
 
-/** The changes that save most, then advice whose saving is not known. */
-export function changes(placement: Placement, rows: Rows, findings: readonly Finding[] = []): Change[] {
-  const idOf = new Map(rows.all.filter((row) => row.column >= 0).map((row) => [row.column, row.id]));
-  const saving = placement.setting.what_ifs
-    .filter((one) => one.hypothesis === "without" && (one.saved_s ? one.saved_s.value : one.saved_ms) > 0)
-    .map((one): Ranked => {
-      const ids = one.ops.map((column) => idOf.get(column)).filter((id) => id !== undefined);
-      return { seconds: secondsOf(one), change: { ...wording(one.fix, one.reason), ...savingOf(one), confidence: one.confidence, ids } };
-    });
-  const ranked = [...saving, ...mended(placement, findings)].sort((a, b) => b.seconds - a.seconds);
-  return [...ranked.map((one) => one.change), ...advised(placement, rows)].slice(0, CHANGES);
+/** What changes are found in. */
+export interface Advised {
+  /** The plan of the chosen device and setting. */
+  placement: Placement;
+  rows: Rows;
+  findings?: readonly Finding[];
+  /** The estimates of the chosen device. */
+  estimates?: ReadonlyMap<ComputeUnits, Estimate> | undefined;
+}
+
+/** The changes that save most; those whose saving is not known are left out. */
+export function changes(report: Advised): Change[] {
+  const ranked = [...mended(report), ...planned(report), ...elsewhereFaster(report)].sort((a, b) => b.seconds - a.seconds);
+  return ranked.slice(0, CHANGES).map((one) => one.change);
 }
 
 interface Ranked {
@@ -191,18 +213,58 @@ interface Ranked {
 }
 
 /** What findings on the model suggest, with their savings on the device of a plan. */
-function mended(placement: Placement, findings: readonly Finding[]): Ranked[] {
+function mended({ placement, findings = [] }: Advised): Ranked[] {
   return findings.flatMap((one) => {
     const saving = savingOn(one, placement);
-    if (!saving || !one.confidence) return [];
+    if (!saving || !one.confidence || secondsOf(saving) <= 0) return [];
     const { text, hint, confidence, ops } = one;
-    return [{ seconds: secondsOf(saving), change: { ...wording(hint, text), ...savingOf(saving), confidence, ids: [...ops] } }];
+    const change = { ...wording(hint, text), ...savingOf(saving), confidence, ids: [...ops], setting: null };
+    return [{ seconds: secondsOf(saving), change }];
   });
+}
+
+/** What the plan made again without a reason saves; without all of them, where that saves more than each by itself together. */
+function planned({ placement, rows }: Advised): Ranked[] {
+  const idOf = new Map(rows.all.filter((row) => row.column >= 0).map((row) => [row.column, row.id]));
+  const ranked = (one: WhatIf, words: Pick<Change, "text" | "reason">): Ranked => {
+    const ids = one.ops.map((column) => idOf.get(column)).filter((id) => id !== undefined);
+    return { seconds: secondsOf(one), change: { ...words, ...savingOf(one), confidence: one.confidence, ids, setting: null } };
+  };
+  const { what_ifs: whatIfs } = placement.setting;
+  return whatIfs
+    .filter((one) => secondsOf(one) > 0)
+    .flatMap((one) => {
+      if (one.hypothesis === "without") return [ranked(one, wording(one.fix, one.reason))];
+      if (one.hypothesis !== "without all") return [];
+      const each = whatIfs.filter((other) => other.hypothesis === "without" && other.unit === one.unit && other.function === one.function);
+      const apart = each.reduce((sum, other) => sum + Math.max(0, secondsOf(other)), 0);
+      if (secondsOf(one) <= apart) return [];
+      const text = `remove all ${each.length} reasons that keep operations from the ${UNIT_NAMES[one.unit]}, together`;
+      return [ranked(one, { text, reason: each.map((other) => other.fix || other.reason).join("; ") })];
+    });
+}
+
+/** The fastest of the other settings, if its interval is below that of the chosen one. */
+function elsewhereFaster({ placement, estimates }: Advised): Ranked[] {
+  const here = estimates?.get(placement.name);
+  if (!estimates || !here || here.left_out.length > 0) return [];
+  const others = [...estimates].filter(([, one]) => one.left_out.length === 0 && one.latency.high < here.latency.low);
+  const [found] = others.sort(([, a], [, b]) => a.latency.value - b.latency.value);
+  if (!found) return [];
+  const [setting, there] = found;
+  const seconds = here.latency.value - there.latency.value;
+  const saving = `saves ${duration(seconds)} (${duration(here.latency.value)} → ${duration(there.latency.value)})`;
+  const text = `run it with the setting ${SETTING_NAMES[setting]}`;
+  return [{ seconds, change: { text, reason: "", saving, origin: "estimated", confidence: null, ids: [], setting } }];
 }
 
 type Saved = Pick<WhatIf, "saved_s" | "saved_ms">;
 
-const secondsOf = ({ saved_s: figure, saved_ms: planned }: Saved): number => figure?.value ?? planned / 1e3;
+/** Zero where the estimate does not tell a saving from a loss. */
+function secondsOf({ saved_s: figure, saved_ms: planned }: Saved): number {
+  if (!figure) return planned / 1e3;
+  return figure.low > 0 ? figure.value : Math.min(figure.value, 0);
+}
 
 function savingOf({ saved_s: figure, saved_ms: planned }: Saved): Pick<Change, "saving" | "origin"> {
   if (!figure) return { saving: `saves ${duration(planned / 1e3)}`, origin: "planned" };
@@ -210,22 +272,6 @@ function savingOf({ saved_s: figure, saved_ms: planned }: Saved): Pick<Change, "
 }
 
 const wording = (fix: string, reason: string): Pick<Change, "text" | "reason"> => ({ text: fix || reason, reason: fix ? reason : "" });
-
-/** What would help operations where they run; what concerns most operations first. */
-function advised(placement: Placement, rows: Rows): Change[] {
-  const found = new Map<string, Change>();
-  for (const row of rows.all) {
-    if (row.column < 0) continue;
-    for (const one of placement.advice(row.column)) {
-      if (one.unit !== placement.unit(row.column)) continue;
-      const { confidence } = one;
-      const change: Change = found.get(one.rule) ?? { ...wording(one.fix, one.text), saving: "", origin: "planned", confidence, ids: [] };
-      found.set(one.rule, change);
-      change.ids.push(row.id);
-    }
-  }
-  return [...found.values()].sort((a, b) => b.ids.length - a.ids.length);
-}
 
 /** Why operations do not run on the Neural Engine. */
 export interface Elsewhere {

@@ -79,11 +79,11 @@ function dearest(report: Summarized): string {
   return [`| most expensive | operations | ${found.origin} | share |`, "|---|---|---:|---:|", ...rows].join("\n");
 }
 
-function advice({ placement, rows, remarks }: Summarized): string {
+function advice({ placement, rows, remarks, target }: Summarized): string {
   const findings = remarks.map((one) => one.finding);
-  const found = placement ? changes(placement, rows, findings) : [];
+  const found = placement ? changes({ placement, rows, findings, estimates: target?.estimates }) : [];
   if (found.length === 0) return "";
-  return `Changes worth making:\n\n${list(found.map((one) => `${text(one.text)}${one.saving && ` (${one.saving}, ${one.origin})`}`))}`;
+  return `Changes worth making:\n\n${list(found.map((one) => `${text(one.text)} (${one.saving}, ${one.origin})`))}`;
 }
 
 /** Escapes a text from the model for Markdown; as in `escaping.py`. */

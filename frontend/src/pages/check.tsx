@@ -1,8 +1,8 @@
 import type { CheckedModel, GateForm, Verdict } from "../data/schema";
 import { bytes, fileName } from "../format";
-import { ThemeSwitch } from "../theme";
 import { ScrollRegion } from "../ui/scroll";
 import { Section } from "../ui/section";
+import { TopBar } from "../ui/topbar";
 
 const MARKS: Record<Verdict, string> = { pass: "✓", uncertain: "~", fail: "✗", unknown: "?" };
 
@@ -11,13 +11,7 @@ export function CheckPage(props: { result: GateForm }) {
   const { result } = props;
   return (
     <>
-      <div class="topbar">
-        <a class="brand" href="#top">
-          Limits
-        </a>
-        <nav aria-label="Parts of the page" />
-        <ThemeSwitch />
-      </div>
+      <TopBar brand="Limits" />
       <main>
         <header class="report-head" id="top">
           <h1>

@@ -1,6 +1,6 @@
 import type { ComparisonForm } from "../data/schema";
-import { ThemeSwitch } from "../theme";
 import { ScrollRegion } from "../ui/scroll";
+import { TopBar } from "../ui/topbar";
 import { DifferenceSection } from "../views/compare/difference";
 
 /** The page of a comparison: the differing facts, then each subject against the first. */
@@ -8,19 +8,10 @@ export function ComparePage(props: { result: ComparisonForm }) {
   const { subjects, differences, differing } = props.result;
   return (
     <>
-      <div class="topbar">
-        <a class="brand" href="#top">
-          Comparison
-        </a>
-        <nav aria-label="Parts of the page">
-          {differences.map((difference) => (
-            <a key={difference.other} href={`#difference-${difference.other}`}>
-              {subjects[difference.other]?.label}
-            </a>
-          ))}
-        </nav>
-        <ThemeSwitch />
-      </div>
+      <TopBar
+        brand="Comparison"
+        parts={differences.map(({ other }) => ({ id: `difference-${other}`, title: subjects[other]?.label ?? "" }))}
+      />
       <main class="compare">
         <header class="report-head" id="top">
           <h1>{subjects.map((subject) => subject.label).join(" · ")}</h1>

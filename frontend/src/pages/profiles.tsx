@@ -2,7 +2,7 @@ import { useEffect, useLayoutEffect, useState } from "preact/hooks";
 import { openedBy, profileNames } from "../data/overview";
 import type { ProfilesForm } from "../data/schema";
 import { plural } from "../format";
-import { ThemeSwitch } from "../theme";
+import { TopBar } from "../ui/topbar";
 import { Overview } from "../views/overview";
 import { ReportPage } from "./report";
 
@@ -25,13 +25,7 @@ export function ProfilesPage(props: { result: ProfilesForm }) {
   }
   return (
     <>
-      <div class="topbar">
-        <a class="brand" href="#profiles">
-          Models
-        </a>
-        <nav aria-label="Parts of the page" />
-        <ThemeSwitch />
-      </div>
+      <TopBar brand="Models" home="#profiles" />
       <main>
         <header class="report-head" id="top">
           <h1>{plural(profiles.length, "model")}</h1>

@@ -2,7 +2,6 @@ import type { ComponentChild, ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
 import type { ModelForm, ProfileForm } from "../data/schema";
 import { type Report, ReportProvider, useReport } from "../report";
-import { TopBar } from "../ui/topbar";
 import { Agreements } from "../views/agreement";
 import { BusyUnits } from "../views/busy";
 import { OperationPanel } from "../views/detail";
@@ -19,6 +18,7 @@ import { NextSteps } from "../views/next-steps";
 import { OtherDevice } from "../views/other-device";
 import { Phases } from "../views/phases";
 import { InputPreview } from "../views/preview";
+import { ReportBar } from "../views/report-bar";
 import { Roofline } from "../views/roofline";
 import { Settings } from "../views/settings";
 import { Timeline } from "../views/timeline";
@@ -115,7 +115,7 @@ function Views(props: { back: ComponentChildren; chips: readonly [string, string
   const [wanted, want] = useState<string | null>(null);
   return (
     <>
-      <TopBar views={views} back={props.back} chips={props.chips} onWant={want} />
+      <ReportBar views={views} back={props.back} chips={props.chips} onWant={want} />
       <main>
         {wanted && <OtherDevice chip={wanted} isExtensible={props.isExtensible} onClose={() => want(null)} />}
         <Header />

@@ -14,8 +14,8 @@ import {
 import type { ResultsForm } from "../data/schema";
 import { hasTrend } from "../data/trend";
 import { plural } from "../format";
-import { ThemeSwitch } from "../theme";
 import { Menu } from "../ui/menu";
+import { TopBar } from "../ui/topbar";
 import { HeatMap } from "../views/results/heat-map";
 import { Leaderboard } from "../views/results/leaderboard";
 import { Pareto } from "../views/results/pareto";
@@ -31,20 +31,15 @@ export function ResultsPage(props: { result: ResultsForm }) {
   const hasFigures =
     columnNamed(result, "model") !== undefined && columnNamed(result, "device") !== undefined && figuresOf(result).length > 0;
   const hasSteps = useMemo(() => hasTrend(result), [result]);
+  const parts = [
+    { id: "leaderboard", title: "Leaderboard", isShown: true },
+    { id: "pareto", title: "Pareto", isShown: canCompare },
+    { id: "heat-map", title: "Devices", isShown: hasFigures },
+    { id: "trend", title: "Trend", isShown: hasSteps },
+  ].filter((part) => part.isShown);
   return (
     <>
-      <div class="topbar">
-        <a class="brand" href="#top">
-          Sweep
-        </a>
-        <nav aria-label="Parts of the page">
-          <a href="#leaderboard">Leaderboard</a>
-          {canCompare && <a href="#pareto">Pareto</a>}
-          {hasFigures && <a href="#heat-map">Devices</a>}
-          {hasSteps && <a href="#trend">Trend</a>}
-        </nav>
-        <ThemeSwitch />
-      </div>
+      <TopBar brand="Sweep" parts={parts} />
       <main>
         <header class="report-head" id="top">
           <h1>{plural(result.rows, "result")}</h1>

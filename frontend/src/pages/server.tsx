@@ -1,6 +1,6 @@
 import { useEffect, useState } from "preact/hooks";
 import type { Job, ServerForm } from "../data/schema";
-import { ThemeSwitch } from "../theme";
+import { TopBar } from "../ui/topbar";
 import { Histories } from "../views/server/histories";
 import { Jobs } from "../views/server/jobs";
 import { Upload } from "../views/server/upload";
@@ -36,16 +36,13 @@ export function ServerPage(props: { result: ServerForm }) {
   }, []);
   return (
     <>
-      <div class="topbar">
-        <a class="brand" href="#top">
-          coremlscope
-        </a>
-        <nav aria-label="Parts of the page">
-          <a href="#upload">Add a model</a>
-          <a href="#profiles">Profiles</a>
-        </nav>
-        <ThemeSwitch />
-      </div>
+      <TopBar
+        brand="coremlscope"
+        parts={[
+          { id: "upload", title: "Add a model" },
+          { id: "profiles", title: "Profiles" },
+        ]}
+      />
       <main>
         {isLost && (
           <p class="banner" role="alert">

@@ -2,8 +2,8 @@ import { useEffect, useState } from "preact/hooks";
 import type { TraceForm } from "../data/schema";
 import { type Recorded, readTrace } from "../data/trace";
 import { duration, moment, plural } from "../format";
-import { ThemeSwitch } from "../theme";
 import { OriginTag } from "../ui/origin";
+import { TopBar } from "../ui/topbar";
 import { Lanes } from "../views/program/lanes";
 import { Mistakes } from "../views/program/mistakes";
 import { Operations } from "../views/program/operations";
@@ -31,17 +31,14 @@ export function TracePage(props: { result: TraceForm }) {
   }, [form]);
   return (
     <>
-      <div class="topbar">
-        <a class="brand" href="#top">
-          Recorded program
-        </a>
-        <nav aria-label="Parts of the page">
-          <a href="#mistakes">Mistakes</a>
-          <a href="#lanes">Lanes</a>
-          <a href="#totals">Totals</a>
-        </nav>
-        <ThemeSwitch />
-      </div>
+      <TopBar
+        brand="Recorded program"
+        parts={[
+          { id: "mistakes", title: "Mistakes" },
+          { id: "lanes", title: "Lanes" },
+          { id: "totals", title: "Totals" },
+        ]}
+      />
       <main>
         {isLost && (
           <p class="banner" role="alert">

@@ -1,7 +1,7 @@
 import type { VariantsForm } from "../data/schema";
 import { kindName } from "../data/words";
 import { fileName, plural } from "../format";
-import { ThemeSwitch } from "../theme";
+import { TopBar } from "../ui/topbar";
 import { VariantChart, VariantForecasts, VariantTable } from "../views/variants";
 
 /** The page of a model's variants. */
@@ -9,13 +9,7 @@ export function VariantsPage(props: { result: VariantsForm }) {
   const { result } = props;
   return (
     <>
-      <div class="topbar">
-        <a class="brand" href="#top">
-          Variants
-        </a>
-        <nav aria-label="Parts of the page" />
-        <ThemeSwitch />
-      </div>
+      <TopBar brand="Variants" />
       <main>
         <header class="report-head" id="top">
           <h1 title={result.path}>{fileName(result.path)}</h1>

@@ -1,109 +1,37 @@
 import type { ComponentChildren } from "preact";
-import { chipOf, measurementName, targetName } from "../data/profile";
-import type { ComputeUnits } from "../data/schema";
-import { isPlanned, SETTING_NAMES } from "../data/words";
-import { fileName } from "../format";
-import { useReport } from "../report";
 import { ThemeSwitch } from "../theme";
 
-/** The bar that stays in view: links to the sections, and menus for the measurement, the device and the setting. */
+/** The bar that stays in view: what the page is, links to its parts, its menus, and the choice of the theme. */
 export function TopBar(props: {
-  views: readonly { id: string; title: string }[];
+  brand: string;
+  /** The longer form of the brand. */
+  title?: string;
+  /** The target of the brand. */
+  home?: string;
+  parts?: readonly { id: string; title: string }[];
+  /** A link to the page that this one was opened from. */
   back?: ComponentChildren;
-  /** Chips that can be asked for, whether or not the report has them. */
-  chips: readonly [id: string, name: string][];
-  /** Asks for a chip that the report does not have. */
-  onWant: (id: string) => void;
+  /** Menus. */
+  children?: ComponentChildren;
 }) {
-  const { model } = useReport();
+  const { parts = [] } = props;
   return (
     <div class="topbar">
       {props.back}
-      <a class="brand" href="#top" title={model.path}>
-        {fileName(model.path)}
+      <a class="brand" href={props.home ?? "#top"} title={props.title}>
+        {props.brand}
       </a>
-      <nav aria-label="Parts of the report">
-        {props.views.map((view) => (
-          <a key={view.id} href={`#${view.id}`}>
-            {view.title}
-          </a>
-        ))}
-      </nav>
-      <Choices chips={props.chips} onWant={props.onWant} />
+      {parts.length > 0 && (
+        <nav aria-label="Parts of the page">
+          {parts.map((part) => (
+            <a key={part.id} href={`#${part.id}`}>
+              {part.title}
+            </a>
+          ))}
+        </nav>
+      )}
+      {props.children}
       <ThemeSwitch />
-    </div>
-  );
-}
-
-function Choices(props: { chips: readonly [string, string][]; onWant: (id: string) => void }) {
-  const { model, measurements, measurement, targets, target, setting, chooseMeasurement, chooseTarget } = useReport();
-  const known = new Set(targets.map(chipOf));
-  const others = isPlanned(model.kind) ? props.chips.filter(([id]) => !known.has(id)).reverse() : [];
-  if (!target && others.length === 0 && measurements.length < 2) return null;
-  return (
-    <div class="context">
-      {measurements.length > 1 && (
-        <label class="menu">
-          <span>Measured</span>
-          <select
-            value={measurement ? measurements.indexOf(measurement) : 0}
-            onChange={(event) => {
-              const chosen = measurements[Number(event.currentTarget.value)];
-              if (chosen) chooseMeasurement(chosen);
-            }}
-          >
-            {measurements.map((one, index) => (
-              <option key={measurementName(measurements, one)} value={index}>
-                {measurementName(measurements, one)}
-              </option>
-            ))}
-          </select>
-        </label>
-      )}
-      {(target || others.length > 0) && (
-        <label class="menu">
-          <span>Device</span>
-          <select
-            name="device"
-            value={target ? targets.indexOf(target) : ""}
-            onChange={(event) => {
-              const { value } = event.currentTarget;
-              const chosen = targets[Number(value)];
-              if (chosen) chooseTarget(chosen);
-              else props.onWant(value);
-              event.currentTarget.value = target && !chosen ? String(targets.indexOf(target)) : value;
-            }}
-          >
-            {!target && <option value="">Device</option>}
-            {targets.map((one, index) => (
-              <option key={one.key} value={index}>
-                {targetName(one)}
-              </option>
-            ))}
-            {others.length > 0 && (
-              <optgroup label="Not in this report">
-                {others.map(([id, name]) => (
-                  <option key={id} value={id}>
-                    {name}
-                  </option>
-                ))}
-              </optgroup>
-            )}
-          </select>
-        </label>
-      )}
-      {target && (
-        <label class="menu">
-          <span>Units</span>
-          <select value={setting} onChange={(event) => chooseTarget(target, event.currentTarget.value as ComputeUnits)}>
-            {target.settings.map((one) => (
-              <option key={one} value={one}>
-                {SETTING_NAMES[one]}
-              </option>
-            ))}
-          </select>
-        </label>
-      )}
     </div>
   );
 }

@@ -17,7 +17,9 @@ export function Header() {
   return (
     <header class="report-head" id="top">
       <div class="report-title">
-        <h1>{fileName(model.path)}</h1>
+        <h1>
+          <FileTitle path={model.path} />
+        </h1>
         {profile && model.kind && (
           <CopyButton label="Copy summary as Markdown" text={() => toMarkdown(report, summary(model))}>
             Copy summary
@@ -27,6 +29,20 @@ export function Header() {
       <p class="lead lead-line">{model.kind ? summary(model) : "This model could not be read; the findings say why."}</p>
       {profile ? <Answers /> : <Facts />}
     </header>
+  );
+}
+
+/** The name of a file, which breaks before its suffix where it must. */
+function FileTitle(props: { path: string }) {
+  const name = fileName(props.path);
+  const dot = name.lastIndexOf(".");
+  if (dot <= 0) return <>{name}</>;
+  return (
+    <>
+      {name.slice(0, dot)}
+      <wbr />
+      {name.slice(dot)}
+    </>
   );
 }
 

@@ -26,9 +26,13 @@ export function Memory() {
       </p>
       <Curve live={live} shown={shown} onPoint={setAt} />
       <p class="dim caption">
-        {at === null ? "Highest" : "Here"}: {bytes(live[shown] ?? 0)} while <Operation index={shown} /> runs. A value is live from the
-        operation that produces it to the last one that reads it, at the file's own precision. A runtime that works in place or splits
-        values needs less.
+        {at !== null && (
+          <>
+            Here: {bytes(live[at] ?? 0)} while <Operation index={at} /> runs.{" "}
+          </>
+        )}
+        A value is live from the operation that produces it to the last one that reads it, at the file's own precision. A runtime that works
+        in place or splits values needs less.
       </p>
     </Section>
   );
@@ -39,7 +43,7 @@ function Operation(props: { index: number }) {
   const id = table.id[props.index] ?? "";
   return (
     <button type="button" class="link" onClick={() => select(id)}>
-      {table.type[props.index]} <code>{id}</code>
+      {table.layer[props.index] || table.name[props.index] || table.type[props.index]}
     </button>
   );
 }

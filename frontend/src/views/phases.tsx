@@ -2,7 +2,7 @@ import { scaleLinear } from "d3-scale";
 import { measuredPhases, measurementName, nativeNote, type PhaseRow, phaseRows } from "../data/profile";
 import type { Phase, StageTiming } from "../data/schema";
 import { kindName } from "../data/words";
-import { bytes, duration, share } from "../format";
+import { bytes, duration, plural, share } from "../format";
 import { useReport } from "../report";
 import { OriginTag } from "../ui/origin";
 import { ScrollRegion } from "../ui/scroll";
@@ -41,9 +41,11 @@ export function Phases() {
       )}
       {note && <p class="caption dim">{note}</p>}
       <div class="phases">
-        {phases.map(([name, phase]) => (
-          <PhaseChart key={name} name={name} phase={phase} />
-        ))}
+        {phases
+          .filter(([, phase]) => phase.samples_s.length > 1)
+          .map(([name, phase]) => (
+            <PhaseChart key={name} name={name} phase={phase} />
+          ))}
       </div>
       <Stages stages={measurement.stages} />
     </Section>
@@ -201,7 +203,7 @@ function PhaseChart(props: { name: string; phase: Phase }) {
     <figure class="chart" ref={ref}>
       <figcaption>
         <b>{props.name}</b> every sample in order
-        {warmups.length > 0 && `, after ${warmups.length} warm-up${warmups.length > 1 ? "s" : ""} that are not counted`}
+        {warmups.length > 0 && `, after ${plural(warmups.length, "warm-up")}, not counted`}
       </figcaption>
       <svg
         width={width}
@@ -236,7 +238,7 @@ function PhaseChart(props: { name: string; phase: Phase }) {
         )}
         <Histogram samples={samples} y={y} x={width - EDGE.right + 8} width={EDGE.right - 10} />
         <text class="tick" x={(seam + width - EDGE.right) / 2} y={HEIGHT - 6} text-anchor="middle">
-          {samples.length === 1 ? "1 sample" : `sample 1 … ${samples.length}`}
+          sample 1 … {samples.length}
         </text>
       </svg>
     </figure>

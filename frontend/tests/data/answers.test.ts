@@ -118,19 +118,53 @@ describe("changes", () => {
       whatIf({ rule: "d", hypothesis: "doubt", fix: "a doubt", saved_ms: 9 }),
     ];
     const made = plan(4, { settings: [settingPlan({ backend: [0, 0, 0, 0], what_ifs: whatIfs })] });
-    const found = changes(placementOf(table, made), buildRows(table, times(4), made));
+    const found = changes({ placement: placementOf(table, made), rows: buildRows(table, times(4), made) });
     expect(found.map((one) => [one.text, one.reason, one.saving, one.origin, one.ids])).toEqual([
       ["reshape", "rank 6", "saves 2.00 ms (1.00 ms – 3.00 ms)", "estimated", ["main/1", "main/2"]],
       ["too wide", "", "saves 1.00 ms", "planned", ["main/3"]],
     ]);
   });
 
-  it("end with advice for the unit that runs the operations", () => {
-    const reasons = [reason("slow", { effect: "advises", fix: "use conv" }), reason("cpu", { unit: "cpu", effect: "advises" })];
-    const made = plan(2, { reasons, advice: [[0, 1], [0]] });
+  it("leave out advice whose saving is not known", () => {
+    const reasons = [reason("slow", { effect: "advises", fix: "use conv" })];
+    const made = plan(2, { reasons, advice: [[0], [0]] });
     const table = opTable(IDS.slice(0, 2));
-    const found = changes(placementOf(table, made), buildRows(table, times(2), made));
-    expect(found.map((one) => [one.text, one.saving, one.ids])).toEqual([["use conv", "", ["main/0", "main/1"]]]);
+    expect(changes({ placement: placementOf(table, made), rows: buildRows(table, times(2), made) })).toEqual([]);
+  });
+
+  it("are made together where reasons save nothing alone", () => {
+    const saved = (value: number) => ({ value, low: value / 2, high: value * 2, origin: "estimated" }) as const;
+    const whatIfs = [
+      whatIf({ hypothesis: "without all", rule: "", reason: "all rules", ops: [0, 1], saved_s: saved(2e-3) }),
+      whatIf({ rule: "a", fix: "pad with zeros", ops: [0], saved_ms: 0 }),
+      whatIf({ rule: "b", fix: "use smaller kernels", ops: [1], saved_ms: 0 }),
+    ];
+    const made = plan(4, { settings: [settingPlan({ backend: [0, 0, 0, 0], what_ifs: whatIfs })] });
+    const found = changes({ placement: placementOf(table, made), rows: buildRows(table, times(4), made) });
+    expect(found.map((one) => [one.text, one.reason, one.ids.length])).toEqual([
+      [
+        "remove all 2 reasons that keep operations from the Neural Engine, together",
+        "pad with zeros; use smaller kernels",
+        2,
+      ],
+    ]);
+  });
+
+  it("include another setting whose interval is below the chosen one's", () => {
+    const made = plan(1, { settings: [settingPlan({ backend: [0] })] });
+    const report = { placement: placementOf(table, made), rows: buildRows(table, times(4), made) };
+    const of = (value: number, changed: Partial<Estimate> = {}) =>
+      estimate({ latency: { value, low: value / 2, high: value * 2, origin: "estimated" }, ...changed });
+    const among = (...others: Estimate[]) =>
+      changes({
+        ...report,
+        estimates: new Map(others.map((one, index) => [(["all", "cpu_and_ne", "cpu_only"] as const)[index] ?? "all", one])),
+      });
+    expect(among(of(8e-3), of(3e-3), of(1e-3)).map((one) => [one.text, one.saving, one.setting])).toEqual([
+      ["run it with the setting CPU only", "saves 7.00 ms (8.00 ms → 1.00 ms)", "cpu_only"],
+    ]);
+    expect(among(of(8e-3), of(3e-3))).toEqual([]);
+    expect(among(of(8e-3, { left_out: ["model0"] }), of(1e-3))).toEqual([]);
   });
 });
 

@@ -43,11 +43,13 @@ describe("findings on the model", () => {
 
   it("are among the changes that are worth making", () => {
     const rows = buildRows(table, null, made);
-    const [first] = changes(placement, rows, [finding()]);
+    const [first] = changes({ placement, rows, findings: [finding()] });
     expect(first).toEqual({
       ...{ text: "remove them", reason: "2 transposes follow each other.", confidence: "documented", ids: ["main/0"] },
-      ...{ saving: "saves 100 µs (50.0 µs – 200 µs)", origin: "estimated" },
+      ...{ saving: "saves 100 µs (50.0 µs – 200 µs)", origin: "estimated", setting: null },
     });
-    expect(changes(placement, rows, [finding({ savings: [] })])).toEqual([]);
+    expect(changes({ placement, rows, findings: [finding({ savings: [] })] })).toEqual([]);
+    const unclear = saving({ saved_s: { value: 1e-6, low: -1e-6, high: 3e-6, origin: "estimated" } });
+    expect(changes({ placement, rows, findings: [finding({ savings: [unclear] })] })).toEqual([]);
   });
 });

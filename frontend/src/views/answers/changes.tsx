@@ -1,5 +1,6 @@
 import { useMemo } from "preact/hooks";
 import { type Change, changes } from "../../data/answers";
+import { isPlanned } from "../../data/words";
 import { plural } from "../../format";
 import { useReport } from "../../report";
 import { OriginTag } from "../../ui/origin";
@@ -7,17 +8,10 @@ import { Card } from "./card";
 
 /** The first changes that are worth making. */
 export function Changes() {
-  const { placement, rows, remarks } = useReport();
+  const { placement, rows, remarks, target } = useReport();
   const found = useMemo(
-    () =>
-      placement
-        ? changes(
-            placement,
-            rows,
-            remarks.map((one) => one.finding),
-          )
-        : [],
-    [placement, rows, remarks],
+    () => (placement ? changes({ placement, rows, findings: remarks.map((one) => one.finding), estimates: target?.estimates }) : []),
+    [placement, rows, remarks, target],
   );
   return (
     <Card id="changes" question="What should I change?">
@@ -28,11 +22,7 @@ export function Changes() {
           ))}
         </ol>
       ) : (
-        <p class="answer-text">
-          {placement
-            ? "No change is known to save time on this device with this setting."
-            : "Advice follows from a plan for a device; there is none here."}
-        </p>
+        <Nothing />
       )}
       <p class="answer-text">
         <a class="more-link" href="#findings">
@@ -43,34 +33,51 @@ export function Changes() {
   );
 }
 
+/** Why no change is known; for trees, what their time depends on. */
+function Nothing() {
+  const { placement, model } = useReport();
+  if (placement) return <p class="answer-text">No change is known to save time on this device with this setting.</p>;
+  if (isPlanned(model.kind) && !model.stages.some((stage) => stage.facts.length > 0))
+    return <p class="answer-text">Advice follows from a plan for a device; there is none here.</p>;
+  const facts = [model.facts, ...model.stages.map((stage) => stage.facts)].flatMap((one) => {
+    const known = new Map(one);
+    const trees = known.get("trees");
+    return trees ? [[trees, known.get("depth"), known.get("uses")].filter(Boolean).join(", ")] : [];
+  });
+  return (
+    <>
+      <p class="answer-text">No saving is known: plans cover only programs and neural networks.</p>
+      {facts.map((one) => (
+        <p key={one} class="answer-text">
+          The time depends on the number and the depth of the trees: {one}. <OriginTag origin="declared" />
+        </p>
+      ))}
+    </>
+  );
+}
+
 function ChangeItem(props: { change: Change }) {
   const { change } = props;
-  const { showOp } = useReport();
+  const { target, showOp, chooseTarget } = useReport();
+  const { setting, confidence, ids } = change;
   return (
     <li>
       <div class="change-text" title={change.reason}>
         {change.text}
       </div>
       <div class="change-facts">
-        {change.saving ? (
-          <>
-            <b>{change.saving}</b> <OriginTag origin={change.origin} />
-          </>
-        ) : (
-          <span>saving not known</span>
+        <b>{change.saving}</b> <OriginTag origin={change.origin} />{" "}
+        {confidence && <span class="faint roomy">known by: {confidence}; </span>}
+        {ids.length > 0 && (
+          <button type="button" class="link" onClick={() => showOp(ids[0] ?? "")}>
+            {plural(ids.length, "operation")}
+          </button>
         )}
-        <span class="faint">
-          <span class="roomy">
-            {" "}
-            known by: {change.confidence}
-            {change.ids.length > 0 && ";"}
-          </span>{" "}
-          {change.ids.length > 0 && (
-            <button type="button" class="link" onClick={() => showOp(change.ids[0] ?? "")}>
-              {plural(change.ids.length, "operation")}
-            </button>
-          )}
-        </span>
+        {setting && target && (
+          <button type="button" class="link" onClick={() => chooseTarget(target, setting)}>
+            show this setting
+          </button>
+        )}
       </div>
     </li>
   );

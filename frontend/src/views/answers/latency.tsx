@@ -41,7 +41,7 @@ function Estimated(props: { device: string; estimate: Estimate }) {
       </div>
       <div class="latency-text">
         {duration(low)} – {duration(high)} (80 % interval)
-        {!isPart && `; ${rateInWords(1 / value, "prediction")}`}
+        {!isPart && `; ${rateInWords(value, "prediction")}`}
       </div>
       {estimate.notes.map((note) => (
         <div class="latency-text" key={note}>
@@ -123,7 +123,7 @@ function Measured(props: { measurement: Measurement; isMain: boolean }) {
       </div>
       <div class="latency-text">
         {median !== undefined && `median of ${predict?.statistics.count}`}
-        {median && isMeasuredWhole ? `; ${rateInWords(1 / median, "prediction")}` : ""}
+        {median && isMeasuredWhole ? `; ${rateInWords(median, "prediction")}` : ""}
       </div>
       <div class="latency-text roomy">{others.filter(Boolean).join("; ")}</div>
     </div>

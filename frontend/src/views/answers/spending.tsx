@@ -25,11 +25,13 @@ export function TimeSpent() {
 
 function Groups(props: { found: Spending }) {
   const { found } = props;
-  const { showOp, estimate, rows } = useReport();
+  const { showOp, estimate, measurement, rows } = useReport();
+  const isSlowed = found.origin === "measured" && measurement?.findings.some((one) => one.id === "profiler-overhead");
   const total = found.totalSeconds;
   const most = Math.max(...found.dearest.map((one) => one.seconds), found.overheadSeconds ?? 0);
   const width = (seconds: number) => ({ width: `${(seconds / most) * 100}%` });
-  const types = found.types.slice(0, 3).map((one) => `${one.label} ${share(one.seconds / total)}`);
+  const shareOf = (seconds: number) => (found.hasShares ? share(seconds / total) : "");
+  const types = found.types.slice(0, 3).map((one) => [one.label, shareOf(one.seconds)].filter(Boolean).join(" "));
   return (
     <>
       <ol class="spending" aria-label="The most expensive groups of operations">
@@ -48,7 +50,7 @@ function Groups(props: { found: Spending }) {
               <span class={`fill-${one.unit ?? "measured"}`} style={width(one.seconds)} />
             </span>
             <span class="spending-time">
-              {duration(one.seconds)} <span class="faint">{share(one.seconds / total)}</span>
+              {duration(one.seconds)} <span class="faint">{shareOf(one.seconds)}</span>
             </span>
           </li>
         ))}
@@ -60,14 +62,15 @@ function Groups(props: { found: Spending }) {
               <span class="fill-overhead" style={width(found.overheadSeconds)} />
             </span>
             <span class="spending-time">
-              {duration(found.overheadSeconds)} <span class="faint">{share(found.overheadSeconds / total)}</span>
+              {duration(found.overheadSeconds)} <span class="faint">{shareOf(found.overheadSeconds)}</span>
             </span>
           </li>
         )}
       </ol>
       <p class="answer-text roomy">
-        {types.join(" · ")} of {duration(total)} {WORDS[found.origin]}, in {plural(found.groups, "group")}
+        {types.join(" · ")} {found.hasShares ? "of" : "in"} {duration(total)} {WORDS[found.origin]}, in {plural(found.groups, "group")}
         {found.origin === "estimated" && estimate && `; bound by ${BOUND_WORDS[estimate.bound]}`}
+        {isSlowed && ", longer than in predictions because of the engine's profiler"}
       </p>
     </>
   );

@@ -105,7 +105,8 @@ function WhyNot(props: { away: ReturnType<typeof elsewhere>; total: number }) {
       )}
       {away.unexplained.length > 0 && (
         <li class={away.reasons.length > 0 ? "roomy" : ""}>
-          <b>{plural(away.unexplained.length, "operation")}:</b> {away.types.join(", ")}; no rule is known for them{" "}
+          <b>{plural(away.unexplained.length, "operation")}:</b> {away.types.join(", ")}; no rule is known for{" "}
+          {away.unexplained.length === 1 ? "it" : "them"}{" "}
           {away.unexplained.slice(0, 1).map((id) => (
             <OpLink key={id} id={id} />
           ))}
@@ -127,10 +128,19 @@ function OpLink(props: { id: string }) {
 }
 
 function NotPlanned() {
-  const { model, target } = useReport();
+  const { model, target, remarks } = useReport();
+  const why = remarks.find(({ finding }) => finding.id === "not-estimated")?.finding;
   if (!isPlanned(model.kind))
     return (
-      <p class="answer-text">Not known: Core ML's plans cover programs and neural networks, and nothing is published on other models.</p>
+      <p class="answer-text">
+        <b>CPU:</b> Core ML runs models of this kind there. Its plans cover only programs and neural networks.
+      </p>
+    );
+  if (why)
+    return (
+      <p class="answer-text">
+        {why.text} {why.hint && `→ ${why.hint}`}
+      </p>
     );
   if (target) return <p class="answer-text">Not planned for {target.device} with this setting.</p>;
   return (

@@ -190,7 +190,7 @@ function Bar(props: { value: number | null; most: number; text: (value: number) 
   const width = props.most ? Math.max((props.value / props.most) * 100, 0) : 0;
   return (
     <span class="bar-cell" title={props.note}>
-      <span class={`bar bar-${props.kind}`} style={{ width: `${width}%` }} />
+      <span class="bar" style={{ width: `${width}%` }} />
       <span class="bar-text">{props.text(props.value)}</span>
     </span>
   );
@@ -221,7 +221,7 @@ function Shared(props: { value: number; members: string[]; row: Row; most: numbe
   const title = members.length > 1 ? `${props.noun} together for ${members.length} operations: ${members.join(", ")}` : undefined;
   return (
     <span class="bar-cell" title={title}>
-      <span class={`bar bar-${props.kind}`} style={{ width: `${width}%` }} />
+      <span class="bar" style={{ width: `${width}%` }} />
       {members.length > 1 && <span class="chip chip-group">{isFirst ? `${members.length} ops` : "same"}</span>}
       <span class={isFirst ? "bar-text" : "bar-text faint"}>{duration(props.value)}</span>
     </span>
