@@ -5,11 +5,14 @@ from __future__ import annotations
 import argparse
 import logging
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from benchmarks.plan.published import FOLDER
 
-_PARTS = ("network", "wholes", "shapes", "programs", "left-out", "fit", "support", "context", "speed")
+_PARTS = (
+    *("network", "wholes", "encoders", "shapes", "programs", "left-out"),
+    *("fit", "support", "context", "speed"),
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -25,11 +28,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     logging.disable(logging.WARNING)
     warnings.filterwarnings("ignore")
-    from benchmarks.plan import agreement, fit, programs, speed, wholes
+    from benchmarks.plan import agreement, encoders, fit, programs, speed, wholes
 
-    compare = {
+    compare: dict[str, Callable[[], list[agreement.Agreement]]] = {
         "network": agreement.compare_network,
         "wholes": wholes.compare_networks,
+        "encoders": encoders.compare_encoders,
         "shapes": wholes.compare_shapes,
         "programs": programs.compare_programs,
         "left-out": wholes.compare_left_out,

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from benchmarks.plan.agreement import Agreement, compare_network
+from benchmarks.plan.encoders import compare_encoders
 from benchmarks.plan.published import FOLDER, Share, read_mobilenet, read_shapes, read_shares
 from coremlscope.cost.planned.prices import price
 from coremlscope.cost.planned.publications import publications
@@ -205,8 +206,11 @@ def compare_left_out() -> list[Agreement]:
     def without(device: Device) -> RateTable:
         return rate_table(device, [one for one in publications() if one.chip.id != device.chip.id])
 
-    m1, m1_max = find_device("m1", "14.5"), find_device("m1-max", "27")
+    m1, m1_max, m4_max = (
+        find_device(chip, os) for chip, os in (("m1", "14.5"), ("m1-max", "27"), ("m4-max", "26"))
+    )
     found = list(_compare_shares(without(_M4_PRO), remark))
     selections = compare_network(without(m1))[0]
     selections.name += remark
+    found += compare_encoders(without(m4_max), remark)
     return [*found, selections, _compare_shapes(without(m1_max), remark)]

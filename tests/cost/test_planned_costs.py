@@ -320,3 +320,16 @@ def test_costs_near_a_border_span_both_leaves() -> None:
     assert between.high / between.low == pytest.approx(6870.994 / 3159.306, rel=1e-3)
     clear = price(example_view(conv(fp16(16, 64, 28, 28), 64, 64, 3, 3)), table)["ane"]
     assert clear.high / clear.low == pytest.approx(1, abs=1e-4)
+
+
+def test_exchanging_the_last_axis_with_a_distant_one_has_its_own_rate() -> None:
+    rates = rate_table(find_device("m4-max", "26"))
+    keys = {"x": fp16(1, 64, 1, 512)}
+    exchanged = price(example_view(Example("transpose", {**keys, "perm": [0, 3, 2, 1]})), rates)
+    negative = price(example_view(Example("transpose", {**keys, "perm": [0, -1, 2, 1]})), rates)
+    rotated = price(example_view(Example("transpose", {**keys, "perm": [0, 2, 3, 1]})), rates)
+    # 464 of them cost 7,269.9 µs on the GPU, 16 cost 53.602 µs on the Neural Engine (AirRunner/laya-apple).
+    assert exchanged["mps_graph"].ms == pytest.approx(7.2699 / 464, rel=1e-3)
+    assert exchanged["ane"].ms == pytest.approx(0.053602 / 16, rel=1e-3)
+    assert negative["mps_graph"].ms == exchanged["mps_graph"].ms
+    assert rotated["mps_graph"].ms < exchanged["mps_graph"].ms / 4

@@ -284,6 +284,16 @@ def _route(
     return _Routed(choices, _segments(ids, [backend for backend, *_ in placed], spent), route.total_ms)
 
 
+#: How far costs lean towards the ends of their intervals at the same time.
+_TOGETHER = 0.5
+
+
+def _leaning(cost: PlannedCost, is_favoured: bool) -> float:
+    """Returns a cost on the way to the lower end of its interval, or to the upper end."""
+    end = cost.low if is_favoured else cost.high
+    return cost.ms * (end / cost.ms) ** _TOGETHER if cost.ms > 0.0 < end else end
+
+
 def _extremes(
     prices: Sequence[Mapping[Backend, PlannedCost]],
     allowed: Sequence[tuple[Backend, ...]],
@@ -293,8 +303,9 @@ def _extremes(
 ) -> list[tuple[Backend, ...]]:
     """Returns the cheapest path for each unit at the costs within their intervals that favour it most.
 
-    All costs on the unit are at their lower ends and all others at their upper ends: uncertain rates of one
-    unit are wrong together, as they come from the same chip by the same ratio.
+    All costs on the unit are low and all others are high: uncertain rates of one unit are wrong together, as
+    they come from the same chip by the same ratio. Few of them are at the ends of their intervals at the same
+    time, so they go `_TOGETHER` of the way there (in logarithms).
     """
     is_exact = all(
         known[backend].low == known[backend].high
@@ -311,7 +322,7 @@ def _extremes(
     found = []
     for unit in SETTINGS[setting]:
         favouring = [
-            {b: known[b].low if UNIT_OF[b] == unit else known[b].high for b in backends} or dict(cost)
+            {b: _leaning(known[b], UNIT_OF[b] == unit) for b in backends} or dict(cost)
             for known, backends, cost in zip(prices, allowed, costs, strict=True)
         ]
         found.append(search_path(favouring, transition_costs.favouring(unit)))

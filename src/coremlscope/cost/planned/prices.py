@@ -322,7 +322,13 @@ _TRANSPOSE_LARGE = (65_540, 131_072)
 
 
 def _transposition(view: OpView, rates: RateTable) -> PlannedCosts:
+    """Exchanging the last axis with one that is not beside it has a rate of its own, at any size."""
     elements = _input_elements(view)
+    rank = len(view.shape("x"))
+    perm = [axis % rank for axis in view.integers("perm")]
+    place = rank - 1
+    if len(perm) == rank > 2 and place - perm[place] > 1 and perm[perm[place]] == place:
+        return _at(elements, rates, "transpose, reversed")
     return _between(elements, rates, ("transpose, small", "transpose, large"), elements, _TRANSPOSE_LARGE)
 
 

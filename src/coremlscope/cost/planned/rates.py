@@ -43,6 +43,7 @@ CLASSES: Mapping[str, str] = {
     "mul": "elements",
     "transpose, small": "elements",
     "transpose, large": "elements",
+    "transpose, reversed": "elements",
     "concat": "elements",
     "gather": "elements",
     "bilinear, twice": "elements",
@@ -65,6 +66,7 @@ _SUBSTITUTES: Mapping[str, str] = {
     "mul": "add",
     "transpose, small": "bytes",
     "transpose, large": "transpose, small",
+    "transpose, reversed": "transpose, large",
     "concat": "mul",
     "gather": "bytes",
     "bilinear, twice": "bytes",
@@ -83,9 +85,9 @@ _MOVED, _BYTES_PER_ELEMENT = ("elements", "bytes"), 4
 #: The relation between all accelerators' and the CPU's bandwidths is the same in all publications: the
 #: uncertainty of these rates is common to all units and does not move operations between them.
 _COMMON = ("bytes", "relu")
-#: The factor of the interval of a rate that is transferred from a single publication: rates per core of the
-#: published GPUs differ by up to this.
-_SINGLE = 1.25
+#: The factor of the interval of a transferred rate, which four in five published rates keep if those of their
+#: chip are left out (`python -m benchmarks.plan rates`): of convolutions, and of all others.
+_SPREAD_CONVOLUTIONS, _SPREAD = 1.9, 1.33
 #: With so many published chips the median is nearer than the nearest chip: single fits of sums of costs are
 #: off by a factor of two (`mul` on M4 Max: 0.6 per core, the others 1.3 to 1.7).
 _SEVERAL = 3
@@ -191,8 +193,8 @@ def _rate(device: Device, ranked: list[Publication], name: str, backend: Backend
             factor /= _BYTES_PER_ELEMENT
         return Rate(
             value=other.value * factor,
-            low=other.low * factor / _SINGLE,
-            high=other.high * factor * _SINGLE,
+            low=other.low * factor / _SPREAD,
+            high=other.high * factor * _SPREAD,
             basis="assumed",
             publication=other.publication,
             law=other.law,
@@ -218,7 +220,7 @@ def _transferred(
     law = _law(name, backend)
     ratios = [_strength(device.chip, law, backend) / _strength(one.chip, law, backend) for one, _ in known]
     place = 0
-    if law and UNIT_OF[backend] == GPU and len(known) >= _SEVERAL:
+    if len(known) >= _SEVERAL:
         place = _middle(
             [published.value * ratio for (_, published), ratio in zip(known, ratios, strict=True)]
         )
@@ -226,8 +228,9 @@ def _transferred(
     value = published.value * ratios[place]
     low = min(published.low * ratio for (_, published), ratio in zip(known, ratios, strict=True))
     high = max(published.high * ratio for (_, published), ratio in zip(known, ratios, strict=True))
-    if len(known) == 1 and nearest.chip.id != device.chip.id:
-        low, high = low / _SINGLE, high * _SINGLE
+    if nearest.chip.id != device.chip.id:
+        spread = _spread(name, backend)
+        low, high = min(low, value / spread), max(high, value * spread)
     if law == "matrix" and device.chip.value(GPU, "matrix_speedup"):
         least, usual, most = _MATRIX_SPEEDUP
         low, high = low * least / usual, high * most / usual
@@ -241,6 +244,12 @@ def _transferred(
         note=published.note,
         is_common=name in _COMMON,
     )
+
+
+def _spread(name: str, backend: Backend) -> float:
+    """Returns the factor of the interval: planned convolutions on the CPU differ as little as other rates."""
+    is_wide = name.startswith("convolution") and UNIT_OF[backend] != CPU
+    return _SPREAD_CONVOLUTIONS if is_wide else _SPREAD
 
 
 def _middle(values: Sequence[float]) -> int:
