@@ -34,6 +34,7 @@ from typing import IO, BinaryIO
 from coremlscope.errors import OutputError
 
 __all__ = [
+    "check_apart",
     "check_file",
     "check_folder",
     "check_new_folder",
@@ -295,6 +296,23 @@ def check_new_folder(
         raise OutputError(
             f"{target} already exists and is not {what}", "choose another name, or remove it yourself"
         )
+
+
+def check_apart(target: str | os.PathLike[str], source: str | os.PathLike[str]) -> None:
+    """Checks that writing a file or folder does not replace what is read.
+
+    Args:
+        target: The path that is written.
+        source: The path that is read; empty for what is in memory.
+
+    Raises:
+        OutputError: `target` is `source`, or a folder in which it is.
+    """
+    if not os.fspath(source):
+        return
+    written, read = (Path(os.path.realpath(path)) for path in (target, source))
+    if written == read or written in read.parents:
+        raise OutputError(f"{target} is read, and writing it would replace it", "choose another name")
 
 
 def _exists(target: Path) -> OutputError:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from coremlscope.__main__ import main as start
 from coremlscope.cli import COMMANDS, main, terminal
 
 
@@ -192,3 +193,32 @@ def test_colour(
         monkeypatch.setenv(name, value)
     monkeypatch.setattr("sys.stdout.isatty", lambda: is_terminal)
     assert terminal.has_color() is expected
+
+
+def test_what_is_read_is_not_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("a.json").write_text("[]", encoding="utf-8")
+    Path("b.json").symlink_to("a.json")
+    for line in (
+        "compare a.json c.json -o a.json",
+        "compare c.json a.json --json b.json",
+        "import b.json -o a.json",
+    ):
+        code, error, hint = fail(line.split(), capsys)
+        assert (code, hint) == (8, "choose another name")
+        assert error.endswith("is read, and writing it would replace it")
+    assert Path("a.json").read_text(encoding="utf-8") == "[]"
+
+
+def test_ctrl_c_during_the_imports(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Interrupted:
+        def __getattr__(self, name: str) -> None:
+            raise KeyboardInterrupt
+
+    monkeypatch.setitem(sys.modules, "coremlscope.cli", Interrupted())
+    assert start() == 130
+    assert capsys.readouterr().err == "interrupted\n"

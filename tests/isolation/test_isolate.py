@@ -19,6 +19,7 @@ from coremlscope.errors import OutputError, UnsupportedModelError, UsageError
 from coremlscope.formats import container
 from coremlscope.formats.packaging import write_mlpackage
 from coremlscope.formats.sample import sample_model
+from coremlscope.isolation.bisect import bisect
 from coremlscope.isolation.comparing import differences, run_here, run_on_core_ml
 from coremlscope.isolation.files import write_part
 from coremlscope.isolation.isolate import isolate, open_cutter
@@ -307,3 +308,15 @@ def test_damaged_models_are_one_sentence(
     damaged.write_bytes(b"\x08\x07\x12\xff\xff")
     assert main(["isolate", str(damaged), "--type", "conv", "-o", str(tmp_path / "x.mlpackage")]) == 3
     assert capsys.readouterr().err.count("\n") <= 2
+
+
+def test_the_whole_model_is_not_replaced(sample: Path) -> None:
+    before = sorted((path, path.stat().st_mtime_ns) for path in sample.rglob("*"))
+    for way in (
+        lambda: isolate(sample, sample, type="conv", overwrite=True),
+        lambda: isolate(container.read(sample), sample, type="conv", overwrite=True),
+        lambda: bisect(sample, unit="neural_engine", device="m1", output=sample, overwrite=True),
+    ):
+        with pytest.raises(OutputError, match="is read, and writing it would replace it"):
+            way()
+    assert sorted((path, path.stat().st_mtime_ns) for path in sample.rglob("*")) == before

@@ -178,6 +178,8 @@ def test_a_variant_can_be_written(model: Path, tmp_path: Path) -> None:
     assert container.read(target).size_bytes == made.size_bytes
     with pytest.raises(OutputError, match="already exists"):
         apply_variant(model, "int8", target)
+    with pytest.raises(OutputError, match="is read, and writing it would replace it"):
+        apply_variant(model, "int8", model, overwrite=True)
     assert list(tmp_path.iterdir()) == [target]
 
 

@@ -86,6 +86,9 @@ def test_the_mended_model_is_written_and_passes(
     arguments = ["verify", str(model), "--reference", str(reference)]
     assert main([*arguments, "--apply", "-o", str(fixed), "--quiet"]) == 11
     assert main(["verify", str(fixed), "--reference", str(reference), "--quiet"]) == 0
+    for target in (fixed, model):  # It exists; it is read. Both are found before anything runs.
+        with pytest.raises(OutputError):
+            verify(model, lambda values: pytest.fail("the reference ran"), apply=target)
     assert load(*_specification(fixed)) is not None  # coremltools checks the types of all operations
     assert capsys.readouterr().out == ""
 

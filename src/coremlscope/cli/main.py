@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import argparse
+import os
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 import coremlscope
 from coremlscope.cli import (
@@ -44,6 +47,7 @@ from coremlscope.cli.command import Command, Parser
 from coremlscope.cli.terminal import abandon_output, print_error, print_note
 from coremlscope.errors import CoremlscopeError, UsageError
 from coremlscope.features.names import nearest
+from coremlscope.writing import check_apart
 
 __all__ = ["COMMANDS", "main"]
 
@@ -84,6 +88,9 @@ COMMANDS: tuple[Command, ...] = (
 
 _DESCRIPTION = "Profile, inspect and run Core ML models on any machine."
 _EPILOG = "`coremlscope VERB --help` describes each in full."
+#: Arguments that are paths, by what a verb does with them. A baseline may be replaced by a newer one.
+_READ = ("model", "models", "sources", "files", "reference", "program", "script", "config")
+_WRITTEN = ("output", "json", "fixed", "part", "export")
 _INTERRUPTED, _BROKEN_PIPE = 130, 141
 #: Created beforehand: there may be no memory left for it.
 _NO_MEMORY = CoremlscopeError("there is not enough memory", "free memory, or use a larger machine")
@@ -136,8 +143,28 @@ def _run(given: list[str]) -> int:
         return int(leaving.code or 0)
     if rest:
         verbs.get(given[0], parser).refuse(rest[0])
+    _check_outputs(known)
     command: Command = known.command
     return command.run(known)
+
+
+def _check_outputs(known: argparse.Namespace) -> None:
+    """Checks that no file is both read and written.
+
+    Raises:
+        OutputError: A file is both.
+    """
+    read = {os.path.realpath(path): path for path in _paths(known, _READ)}
+    for path in _paths(known, _WRITTEN):
+        if os.path.realpath(path) in read:
+            check_apart(path, read[os.path.realpath(path)])
+
+
+def _paths(known: argparse.Namespace, names: Sequence[str]) -> list[str | Path]:
+    """Returns the paths among arguments, which have one value or several; `-` is none."""
+    values = (getattr(known, name, None) for name in names)
+    several = (value if isinstance(value, list) else [value] for value in values)
+    return [path for group in several for path in group if isinstance(path, str | Path) and str(path) != "-"]
 
 
 def _parsers() -> tuple[Parser, dict[str, Parser]]:

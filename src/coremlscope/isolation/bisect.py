@@ -86,7 +86,7 @@ def bisect(
     if not cutter.units:
         raise UsageError("this model has no operations to test", "choose another function")
     if output is not None:
-        check_target(cutter, Path(output), overwrite=overwrite)
+        check_target(cutter, Path(output), name_of(source), overwrite=overwrite)
     with tempfile.TemporaryDirectory(prefix="coremlscope-") as folder:
         limit = most_tests or limit_of(len(cutter.units))
         found, chosen = _Bisecting(cutter, asked, Path(folder), limit, progress).find(name_of(source))

@@ -12,7 +12,7 @@ import numpy as np
 from coremlscope.errors import OutputError
 from coremlscope.formats.packaging import check_package
 from coremlscope.isolation.parts import Cutter, Part, Values
-from coremlscope.writing import check_file, write_file
+from coremlscope.writing import check_apart, check_file, write_file
 
 __all__ = ["check_target", "value_files", "write_part"]
 
@@ -20,12 +20,19 @@ __all__ = ["check_target", "value_files", "write_part"]
 _SUFFIXES = (".npz", ".expected.npz", ".states.npz")
 
 
-def check_target(cutter: Cutter, path: Path, *, overwrite: bool) -> None:
+def check_target(cutter: Cutter, path: Path, source: str, *, overwrite: bool) -> None:
     """Checks in advance that a part and its values can be written.
+
+    Args:
+        cutter: What cuts the part out.
+        path: The model to write.
+        source: The path of the whole model; empty if it is in memory.
+        overwrite: Allows replacing files, but not the whole model.
 
     Raises:
         OutputError: The path has another suffix, a file exists, or nothing can be written there.
     """
+    check_apart(path, source)
     if path.suffix == ".mlmodel" == cutter.suffix:
         check_file(path)
     else:

@@ -89,7 +89,7 @@ def isolate(
     )
     names = [op] if isinstance(op, str) else list(op)
     chosen = select_units(cutter.units, ops=names, span=span, type_=type)
-    check_target(cutter, path, overwrite=overwrite)
+    check_target(cutter, path, name_of(source), overwrite=overwrite)
     part = cutter.cut(chosen)
     files = write_part(cutter, part, path, overwrite=overwrite)
     profile = api.profile(

@@ -47,7 +47,7 @@ from coremlscope.variants.pool import Pool, worker_count
 from coremlscope.variants.transforms import Transform, default_transforms, parse_transform, why_not
 from coremlscope.variants.worker import Job
 from coremlscope.version import __version__
-from coremlscope.writing import check_file, check_new_folder, new_folder, write_draft, write_file
+from coremlscope.writing import check_apart, check_file, check_new_folder, new_folder, write_draft, write_file
 
 __all__ = ["apply_variant", "what_if"]
 
@@ -177,6 +177,7 @@ def apply_variant(
     if reason:
         raise UnsupportedModelError(f"{transform} cannot be applied: {reason}", "choose another transform")
     is_network = _is_network(model)
+    check_apart(target, source)
     _check_target(target, ".mlmodel" if is_network else ".mlpackage", overwrite=overwrite)
     with _asked(model, Path(source), inputs, samples, shapes or {}, seed) as (path, question, folder):
         made = folder / f"made{target.suffix}"

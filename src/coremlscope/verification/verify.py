@@ -11,7 +11,7 @@ from coremlscope.devices.unit import ComputeUnits
 from coremlscope.errors import OutputError
 from coremlscope.execution.binding import choose_function
 from coremlscope.formats import container
-from coremlscope.formats.packaging import write_mlpackage
+from coremlscope.formats.packaging import check_package, write_mlpackage
 from coremlscope.ir import Model
 from coremlscope.results.verification import Verification
 from coremlscope.verification.core_ml_units import unit_runner
@@ -20,6 +20,7 @@ from coremlscope.verification.references.choice import given_inputs, open_refere
 from coremlscope.verification.references.contract import Reference
 from coremlscope.verification.references.core_ai import CORE_AI, CoreAIReference
 from coremlscope.verification.steps import verify_model
+from coremlscope.writing import check_apart
 
 __all__ = ["verify"]
 
@@ -83,6 +84,9 @@ def verify(
         OutputError: There is no change that works to apply, or the package cannot be written.
     """
     model = source if isinstance(source, Model) else container.read(source)
+    if apply is not None:
+        check_apart(apply, model.source or "")
+        check_package(Path(apply), overwrite=overwrite)
     if isinstance(reference, (str, os.PathLike)) and os.fspath(reference) == CORE_AI:
         opened: Reference = CoreAIReference(model, function)
     else:
