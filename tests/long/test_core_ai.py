@@ -14,14 +14,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from coremlscope import api, ir
+from coremlscope import api
 from coremlscope.errors import CoremlscopeError
-from coremlscope.formats.aimodel import read_aimodel
-from coremlscope.formats.aimodel.bundle import open_program
-from coremlscope.formats.aimodel.content import Content, StoredData, read_content
-from coremlscope.formats.aimodel.dialect import OtherType, Type
+from coremlscope.formats.aimodel import dialect, opening, read_aimodel
+from coremlscope.formats.aimodel.opening import OWN_READER, open_content
 from tests.support.aimodels import SAMPLES, copy_bundle, sample
-from tests.support.coreai_walk import walk
+from tests.support.core_ai_contents import assert_same
 
 torch = pytest.importorskip("torch", exc_type=ImportError)
 coreai_torch = pytest.importorskip("coreai_torch", exc_type=ImportError)
@@ -30,30 +28,10 @@ import torch.nn.functional as F  # noqa: E402, N812
 from torch import nn  # noqa: E402
 
 from benchmarks.networks import NETWORKS, Network  # noqa: E402
+from tests.support.core_ai_conversion import check_predictions, check_walk, convert  # noqa: E402
 
 # torchvision's compiled part does not load with PyTorch's CPU build.
 sys.modules.setdefault("torchvision._meta_registrations", types.ModuleType("torchvision._meta_registrations"))
-
-#: Largest error relative to the largest absolute value of the reference: only the order of sums differs.
-_TOLERANCE = 1e-4
-
-#: Names of element types in coreai-core.
-_ELEMENTS = {
-    ir.DType.FP32: "f32",
-    ir.DType.FP16: "f16",
-    ir.DType.BOOL: "i1",
-    ir.DType.INT8: "si8",
-    ir.DType.INT16: "si16",
-    ir.DType.INT32: "si32",
-    ir.DType.INT64: "si64",
-    ir.DType.INT4: "si4",
-    ir.DType.UINT8: "ui8",
-    ir.DType.UINT16: "ui16",
-    ir.DType.UINT32: "ui32",
-    ir.DType.UINT64: "ui64",
-    ir.DType.UINT4: "ui4",
-    ir.DType.UINT2: "ui2",
-}
 
 
 class _Recurrent(nn.Module):
@@ -174,80 +152,15 @@ _PUBLISHED = (
 )
 
 
-def _convert(module: nn.Module, inputs: tuple[Any, ...], bundle: Path) -> None:
-    with torch.no_grad(), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        exported = torch.export.export(module.eval(), inputs)
-        exported = exported.run_decompositions(coreai_torch.get_decomp_table())
-        try:
-            program = coreai_torch.TorchConverter().add_exported_program(exported).to_coreai()
-        except ValueError as error:
-            if "unsupported ATen ops" in str(error):
-                pytest.skip(f"coreai-torch: {error}")
-            raise
-    program.save_asset(bundle)
-
-
-def _check(module: nn.Module, inputs: tuple[Any, ...], bundle: Path) -> None:
-    """Compares predictions with those of PyTorch."""
-    with torch.no_grad():
-        result = module.eval()(*inputs)
-    expected = [one.numpy() for one in (result if isinstance(result, tuple) else (result,))]
-    model = read_aimodel(bundle)
-    given = [one.numpy().astype(np.int32) if not one.is_floating_point() else one.numpy() for one in inputs]
-    names = [feature.name for feature in model.description.main.inputs]
-    found = api.predict(bundle, dict(zip(names, given, strict=True)))
-    for feature, reference in zip(model.description.main.outputs, expected, strict=True):
-        error = np.abs(found[feature.name] - reference).max() / max(np.abs(reference).max(), 1e-6)
-        assert found[feature.name].shape == reference.shape
-        assert error <= _TOLERANCE, f"{feature.name}: off by {error:.2e}"
-
-
-def _spelled(type_: Type) -> str:
-    """Returns a type as coreai-core spells it."""
-    if isinstance(type_, ir.StateType):
-        assert isinstance(type_.wrapped, ir.TensorType)
-        return f"!coreai.handle<{_spelled(type_.wrapped)}>"
-    if isinstance(type_, OtherType):
-        return f"!coreai.{type_.name}"
-    dims = "".join(f"{'?' if size is None else size}x" for size in type_.shape or ())
-    return f"tensor<{dims}{_ELEMENTS[type_.dtype]}>"
-
-
-def _bytes_of(constant: ir.Constant) -> bytes:
-    """Returns the elements of a constant: packed from a resource, or as NumPy has them."""
-    if isinstance(constant.data, StoredData) and constant.data.is_packed:
-        return bytes(constant.data.packed())
-    return constant.numpy().tobytes()
-
-
-def _check_walk(bundle: Path) -> None:
-    """Compares operations, types and the bytes of all constants with those that coreai-core reads."""
-    content: Content = read_content(open_program(bundle)[0])
-    theirs = walk(bundle)
-    assert list(content.graphs) == list(theirs)
-    assert content.unknown == {}
-    for name, graph in content.graphs.items():
-        assert [_spelled(feature.type) for feature in graph.inputs] == theirs[name]["inputs"]
-        assert len(graph.body.ops) == len(theirs[name]["ops"])
-        for ours, other in zip(graph.body.ops, theirs[name]["ops"], strict=True):
-            plain = other["name"].rpartition(".")[2]
-            assert ours.name.replace("logical_", "") == plain.replace("logical_", "")
-            assert [_spelled(content.type(value)) for value in ours.results] == other["types"]
-            assert len(ours.operands) == other["operands"]
-            if "sha256" in other:
-                assert hashlib.sha256(_bytes_of(content.constant(ours))).hexdigest() == other["sha256"]
-
-
 @pytest.mark.parametrize("name", _MODULES)
 def test_modules(name: str, tmp_path: Path) -> None:
     torch.manual_seed(5)
     make, draw = _MODULES[name]
     module, inputs = make(), draw()
     bundle = tmp_path / "net.aimodel"
-    _convert(module, inputs, bundle)
-    _check_walk(bundle)
-    _check(module, inputs, bundle)
+    convert(module, inputs, bundle)
+    check_walk(bundle)
+    check_predictions(module, inputs, bundle)
 
 
 @pytest.mark.parametrize("network", NETWORKS, ids=lambda network: network.name)
@@ -257,9 +170,9 @@ def test_networks(network: Network, tmp_path: Path) -> None:
     module = network.make()
     inputs = tuple(torch.from_numpy(value) for value in network.draw(0).values())
     bundle = tmp_path / "net.aimodel"
-    _convert(module, inputs, bundle)
-    _check_walk(bundle)
-    _check(module, inputs, bundle)
+    convert(module, inputs, bundle)
+    check_walk(bundle)
+    check_predictions(module, inputs, bundle)
 
 
 @pytest.mark.parametrize("name", _PUBLISHED)
@@ -278,14 +191,14 @@ def test_published_networks(name: str, tmp_path: Path) -> None:
     size = 256 if name == "mobilevit_xxs" else 224
     inputs = (torch.randn(1, 3, size, size),)
     bundle = tmp_path / "net.aimodel"
-    _convert(module, inputs, bundle)
-    _check_walk(bundle)
-    _check(module, inputs, bundle)
+    convert(module, inputs, bundle)
+    check_walk(bundle)
+    check_predictions(module, inputs, bundle)
 
 
 @pytest.mark.parametrize("name", SAMPLES)
 def test_samples_are_read_as_by_coreai_core(name: str) -> None:
-    _check_walk(sample(name))
+    check_walk(sample(name))
 
 
 @pytest.mark.parametrize("name", ["mobilenet_v2", "vit_tiny"])
@@ -297,7 +210,7 @@ def test_operations_are_timed_by_the_interpreter(name: str, tmp_path: Path) -> N
     else:
         module = pytest.importorskip("torchvision.models", exc_type=ImportError).mobilenet_v2(weights=None)
     bundle = tmp_path / "net.aimodel"
-    _convert(module, (torch.randn(1, 3, 224, 224),), bundle)
+    convert(module, (torch.randn(1, 3, 224, 224),), bundle)
     measured = api.profile(bundle, engine="coreai", iterations=2, load_iterations=1, warmups=0).measurement
     assert measured.partial is None
     assert measured.nodes is not None
@@ -323,7 +236,7 @@ def test_compressed_weights(tmp_path: Path) -> None:
             exported = exported.run_decompositions(coreai_torch.get_decomp_table())
             program = coreai_torch.TorchConverter().add_exported_program(exported).to_coreai()
             change(program).save_asset(bundle)
-        _check_walk(bundle)
+        check_walk(bundle)
         model = read_aimodel(bundle)
         feature = model.description.main.inputs[0].name
         (found,) = api.predict(bundle, {feature: inputs[0].numpy()}).values()
@@ -333,8 +246,41 @@ def test_compressed_weights(tmp_path: Path) -> None:
         assert api.inspect(bundle).weights_bytes < 0.4 * 32 * 36 * 16 * 4
 
 
-def test_mutated_bundles(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", SAMPLES)
+def test_coreai_core_takes_over_for_unknown_encodings(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without our decoding of resources, which hold the large weights, coreai-core reads the same program."""
+    own = open_content(sample(name))
+    monkeypatch.delitem(dialect._READERS, 7)
+    theirs = open_content(sample(name))
+    monkeypatch.undo()
+    assert own.reader == OWN_READER
+    assert "encodings are not known: attribute 7" in theirs.reader
+    assert_same(own.content, theirs.content)
+
+
+def test_mutated_bundles_do_not_end_this_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """coreai-core aborts on most damaged files, in a process of its own."""
+    monkeypatch.setattr(opening, "KNOWN_VERSION", 1)
+    bundle = copy_bundle("tiny_decoder_state", tmp_path)
+    program, chance, readers = (bundle / "main.mlirb").read_bytes(), random.Random(9), []
+    for _ in range(40):
+        mutated = bytearray(program)
+        for _ in range(4):
+            mutated[chance.randrange(200, len(mutated))] = chance.randrange(256)
+        (bundle / "main.mlirb").write_bytes(mutated)
+        (bundle / "main.hash").write_bytes(hashlib.sha256(mutated).digest())
+        try:
+            readers.append(read_aimodel(bundle).reader)
+        except CoremlscopeError as error:
+            readers.append(f"error: {error.message}")
+    assert len(readers) == 40
+    assert any(reader.startswith("coreai-core") for reader in readers)
+    assert any("could not read it" in reader or reader == OWN_READER for reader in readers)
+
+
+def test_mutated_bundles(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of 10,000 mutations, each is read or is an error with a sentence; memory stays bounded."""
+    monkeypatch.setattr(opening.importlib.util, "find_spec", lambda _: None)  # Our reader alone.
     bundles = [copy_bundle(name, tmp_path) for name in SAMPLES]
     programs = [(bundle / "main.mlirb").read_bytes() for bundle in bundles]
     chance = random.Random(7)

@@ -41,18 +41,30 @@ def _describe(bundle: str) -> dict[str, Any]:
         block = graph.regions[0].blocks[0]
         graphs[name] = {
             "inputs": [str(value.type) for value in block.arguments],
+            "attributes": _attributes(graph),
             "ops": [_operation(op, resources) for op in block.operations],
         }
     return graphs
 
 
+def _attributes(op: Any) -> dict[str, str]:
+    names = [getattr(one, "name", one) for one in op.attributes]
+    return {name: str(op.attributes[name]) for name in names}
+
+
 def _operation(op: Any, resources: dict[str, bytes]) -> dict[str, Any]:
+    is_constant = op.operation.name == "coreai.constant"
     found: dict[str, Any] = {
         "name": op.operation.name,
         "types": [str(result.type) for result in op.results],
         "operands": len(op.operands),
+        "attributes": {} if is_constant else _attributes(op),
+        "blocks": [
+            [_operation(inner, resources) for inner in region.blocks[0].operations]
+            for region in op.regions
+            if len(region.blocks)
+        ],
     }
-    is_constant = op.operation.name == "coreai.constant"
     # The binding ends the process if it is asked for elements of less than 8 bits outside of resources.
     is_narrow = re.search(r"[su]i[1-7]>", found["types"][0]) is not None if found["types"] else False
     if is_constant and ("dense_resource" in str(op.attributes["value"])[:20] or not is_narrow):

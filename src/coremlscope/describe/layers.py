@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from coremlscope.ir import Model, Program
+from coremlscope.results.model import READ_BY
 
 __all__ = ["describe_assumptions"]
 
@@ -14,7 +15,9 @@ _MOST = 5
 
 
 def describe_assumptions(model: Model) -> Iterator[tuple[str, str]]:
-    """Yields label and text of what was assumed about a model, and of why layers of it cannot be run."""
+    """Yields label and text of what read a model, what was assumed, and why layers of it cannot be run."""
+    if model.reader:
+        yield READ_BY, model.reader
     yield from (("assumed", remark) for remark in model.remarks)
     if not isinstance(model.content, Program):
         return

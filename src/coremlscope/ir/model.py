@@ -236,6 +236,8 @@ class Model:
         is_updatable: True if the model can be trained on a device.
         source: The path from which it was read; None for bytes. Ignored by equality.
         container: `mlpackage`, `mlmodel`, `mlmodelc` or `aimodel`. Ignored by equality.
+        reader: What read the program of a Core AI bundle, and why where that was not coremlscope's reader;
+            empty for other models. Ignored by equality.
         size_bytes: Total size of the model's files. Ignored by equality.
         weight_files: The weight files that the program refers to. Ignored by equality.
         stage: For a model in a pipeline that is run or planned, its path in the pipeline, such as `model0` or
@@ -250,6 +252,7 @@ class Model:
     is_updatable: bool = False
     source: Path | None = field(default=None, compare=False)
     container: str = field(default="mlmodel", compare=False)
+    reader: str = field(default="", compare=False)
     size_bytes: int = field(default=0, compare=False)
     weight_files: tuple[WeightFile, ...] = field(default=(), compare=False)
     stage: str = field(default="", compare=False)

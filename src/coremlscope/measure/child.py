@@ -21,6 +21,7 @@ from typing import Any
 
 import msgspec
 
+from coremlscope.children import python_child
 from coremlscope.errors import EngineError, LimitError
 from coremlscope.measure.channel import VARIABLE
 from coremlscope.measure.endings import Failures, explain
@@ -34,7 +35,6 @@ _GRACE_S = 1.0
 _LAST_BYTES = 64 * 1024
 #: Bytes of all messages. A measurement of a million operations takes some 200 MB.
 _MOST_BYTES = 1 << 30
-_PACKAGE = Path(__file__).resolve().parents[2]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,18 +67,6 @@ class Task:
     name: str
     hint: str
     failures: Failures
-
-
-def python_child(module: str) -> tuple[str, ...]:
-    """Returns the command that runs a module of this package as a program.
-
-    Modules are never taken from the current folder, which may be that of a model from a stranger.
-    """
-    code = (
-        f"import runpy, sys; sys.path.append({str(_PACKAGE)!r}); "
-        f"runpy.run_module({module!r}, run_name='__main__', alter_sys=True)"
-    )
-    return (sys.executable, "-P", "-c", code)
 
 
 class Child:

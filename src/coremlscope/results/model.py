@@ -13,6 +13,7 @@ from coremlscope.results.presentation import Presented
 
 __all__ = [
     "COMPILED_BY",
+    "READ_BY",
     "ClassLabels",
     "FeatureSummary",
     "FunctionSummary",
@@ -22,8 +23,8 @@ __all__ = [
     "WorkSummary",
 ]
 
-#: The label of the fact that names the version of Apple's compiler.
-COMPILED_BY = "compiled by"
+#: The labels of the facts that name the version of Apple's compiler, and what read a Core AI bundle.
+COMPILED_BY, READ_BY = "compiled by", "read by"
 
 _Pairs = tuple[tuple[str, str], ...]
 

@@ -14,11 +14,23 @@ from dataclasses import dataclass, field
 from coremlscope.errors import NotAModelError, UnsupportedModelError
 from coremlscope.formats.aimodel.cursor import Cursor, damaged
 
-__all__ = ["MAGIC", "Block", "Bytecode", "Entry", "Operation", "Region", "Resource", "Value", "read_bytecode"]
+__all__ = [
+    "MAGIC",
+    "VERSIONS",
+    "Block",
+    "Bytecode",
+    "Entry",
+    "Operation",
+    "Region",
+    "Resource",
+    "Value",
+    "read_bytecode",
+    "read_versions",
+]
 
 MAGIC = b"ML\xefR"
 #: The versions of the format that are read: properties since 5, their compact segment sizes since 6.
-_VERSIONS = (5, 6)
+VERSIONS = (5, 6)
 
 _STRINGS, _DIALECTS, _ATTR_TYPES, _OFFSETS, _IR, _RESOURCES, _RESOURCE_OFFSETS, _VERSION, _PROPERTIES = range(
     9
@@ -156,16 +168,11 @@ def read_bytecode(data: memoryview) -> Bytecode:
         UnsupportedModelError: Its version cannot be read.
         CorruptModelError: It is damaged.
     """
-    if bytes(data[:4]) != MAGIC:
-        raise NotAModelError(
-            "the program is not MLIR bytecode", "a Core AI bundle has its program in main.mlirb"
-        )
-    cursor = Cursor(data, 4, len(data))
-    version = cursor.varint()
-    if version not in _VERSIONS:
+    version, cursor = _open(data)
+    if version not in VERSIONS:
         raise UnsupportedModelError(
             f"version {version} of MLIR bytecode is not supported",
-            f"the versions {_VERSIONS[0]} to {_VERSIONS[-1]} are",
+            f"the versions {VERSIONS[0]} to {VERSIONS[-1]} are",
         )
     producer = cursor.text(_MOST_PRODUCER_BYTES)
     sections = _read_sections(cursor)
@@ -189,6 +196,31 @@ def read_bytecode(data: memoryview) -> Bytecode:
         operations=program.read(sections[_IR]),
         data=data,
     )
+
+
+def read_versions(data: memoryview) -> tuple[int, dict[str, int | None]]:
+    """Returns the version of a file's format, and those of its dialects where the format is known.
+
+    Raises:
+        NotAModelError: It is not MLIR bytecode.
+        CorruptModelError: It is damaged.
+    """
+    version, cursor = _open(data)
+    if version not in VERSIONS:
+        return version, {}
+    cursor.text(_MOST_PRODUCER_BYTES)
+    sections = _read_sections(cursor)
+    dialects, versions, _ = _read_dialects(sections[_DIALECTS], _read_strings(sections[_STRINGS]))
+    return version, dict(zip(dialects, versions, strict=True))
+
+
+def _open(data: memoryview) -> tuple[int, Cursor]:
+    if bytes(data[:4]) != MAGIC:
+        raise NotAModelError(
+            "the program is not MLIR bytecode", "a Core AI bundle has its program in main.mlirb"
+        )
+    cursor = Cursor(data, 4, len(data))
+    return cursor.varint(), cursor
 
 
 def _read_section(cursor: Cursor) -> tuple[int, Cursor]:

@@ -5,57 +5,34 @@ This is the program as the file has it, in the terms of coreai-core, before any 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
 
 import numpy as np
 
 from coremlscope import ir
 from coremlscope.errors import UnsupportedModelError
-from coremlscope.formats.aimodel.bytecode import Block, Bytecode, Resource, Value, read_bytecode
+from coremlscope.formats.aimodel.bytecode import Block, Resource, Value, read_bytecode
 from coremlscope.formats.aimodel.bytecode import Operation as Encoded
-from coremlscope.formats.aimodel.cursor import Cursor, damaged
-from coremlscope.formats.aimodel.dialect import (
-    Attribute,
-    Decoder,
-    Dense,
-    Location,
-    OtherType,
-    ResourceName,
-    Type,
-    Unknown,
-)
+from coremlscope.formats.aimodel.cursor import damaged
+from coremlscope.formats.aimodel.dialect import Attribute, Dense, Flags, OtherType, ResourceName, Type
+from coremlscope.formats.aimodel.encoding import Encoding, Origin
+from coremlscope.formats.aimodel.own_encoding import OwnEncoding
 from coremlscope.formats.packing import unpack
 from coremlscope.formats.weights import WeightStorage
 from coremlscope.units import shown
 
-__all__ = ["Content", "Feature", "GraphContent", "Origin", "StoredData", "StoredOp", "Value", "read_content"]
-
-_DIALECT = "aicode"
-#: The attributes of operations, in the order of their encoding. "?" marks those that may be absent.
-_PROPERTIES: Mapping[str, tuple[str, ...]] = {
-    "graph": (
-        "arg_attrs",
-        "composite_decl?",
-        "externalize",
-        "function_type",
-        "no_inline",
-        "sym_name",
-        "priv",
-        "param_decls",
-        "res_attrs",
-    ),
-    "constant": ("value",),
-    "invoke": ("arg_attrs", "callee", "res_attrs"),
-    "pad": ("padding_mode",),
-    "gelu": ("approximate",),
-    "interpolate": ("interpolation_mode",),
-    "interpolate_coordinates": ("interpolation_mode",),
-    "scan": ("scan_op",),
-    "scatter_along_axis": ("scatter_mode",),
-}
-#: The longest call stack that is read.
-_MOST_FRAMES = 64
+__all__ = [
+    "Content",
+    "Feature",
+    "GraphContent",
+    "Origin",
+    "StoredData",
+    "StoredOp",
+    "Value",
+    "read_content",
+    "read_graphs",
+]
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -114,21 +91,6 @@ def _signed(array: ir.Array, dtype: ir.DType) -> ir.Array:
         return array
     shift = 8 - dtype.bits
     return np.asarray(array.view(np.int8) << shift >> shift)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Origin:
-    """Where an operation comes from, as far as the file tells.
-
-    Attributes:
-        nodes: Names of the nodes of the PyTorch program: `convolution_2`.
-        modules: The path of modules, outermost first: `TinyConv$1`, `Sequential$1`, `Linear$1`.
-        id: The number that coreai-core gave to the operation; None if there is none.
-    """
-
-    nodes: tuple[str, ...] = ()
-    modules: tuple[str, ...] = ()
-    id: int | None = None
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
@@ -203,17 +165,22 @@ class Content:
 
     Attributes:
         graphs: Its graphs by name, in the file's order.
-        unknown: The numbers of encodings that are not known, with how often they are used.
+        encoding: Decodes types and attributes.
+        storage: The file with the program.
     """
 
     graphs: Mapping[str, GraphContent]
-    decoder: Decoder
+    encoding: Encoding
     storage: WeightStorage
-    unknown: dict[int, int] = field(default_factory=dict)
+
+    @property
+    def unknown(self) -> Mapping[str, int]:
+        """How often each encoding that is not known is used."""
+        return self.encoding.unknown
 
     def type(self, value: Value) -> Type:
         """Returns the type of a value."""
-        return self.decoder.type(value.type)
+        return self.encoding.type(value.type)
 
     def constant(self, op: StoredOp) -> ir.Constant:
         """Returns the value of a `constant` operation.
@@ -227,7 +194,7 @@ class Content:
             name = type_.name if isinstance(type_, OtherType) else "unknown shape"
             raise UnsupportedModelError(f"a constant of type {name} is not supported")
         if isinstance(value, ResourceName):
-            blob = self.decoder.bytecode.resources.get(value.name)
+            blob = self.encoding.bytecode.resources.get(value.name)
             if blob is None:
                 raise damaged(f"the resource {value.name} is missing")
             data = _stored(self.storage, blob, type_, is_packed=True)
@@ -236,6 +203,8 @@ class Content:
             return ir.Constant(type_, data)
         if isinstance(value, Dense):
             return ir.Constant(type_, self._dense(value, type_))
+        if isinstance(value, Flags):
+            return ir.Constant(type_, ir.Immediate(self._flags(value, type_)))
         raise UnsupportedModelError(f"a constant is encoded as {value!r}, which is not supported")
 
     def _dense(self, value: Dense, type_: ir.TensorType) -> ir.DataSource:
@@ -253,39 +222,25 @@ class Content:
         shape = tuple(size or 0 for size in type_.shape or ())
         return ir.Immediate(np.broadcast_to(one, shape))
 
+    def _flags(self, value: Flags, type_: ir.TensorType) -> ir.Array:
+        raw = np.frombuffer(self.storage.read(value.offset, value.size, "a constant"), np.uint8)
+        elements, shape = type_.elements or 0, tuple(size or 0 for size in type_.shape or ())
+        if value.size == 1:
+            raw = np.repeat(raw, max(1, -(-elements // 8)))
+        bits = np.unpackbits(raw, bitorder="little")[:elements]
+        if bits.size != elements:
+            raise damaged(f"a constant of {ir.describe_type(type_)} has {value.size} bytes")
+        return bits.astype(np.bool_).reshape(shape)
+
     def origin(self, op: StoredOp) -> Origin:
         """Returns where an operation comes from."""
-        location = self.decoder.attribute(op.encoded.location)
-        if not isinstance(location, Location):
-            return Origin()
-        metadata = location.metadata
-        return Origin(
-            nodes=tuple(_nodes(metadata.get("sources"))),
-            modules=tuple(reversed(_texts(metadata.get("call_stack")))),
-            id=_number(metadata.get("op_id")),
-        )
+        return self.encoding.origin(op.encoded)
 
 
 def _stored(
     storage: WeightStorage, place: Dense | Resource, type_: ir.TensorType, *, is_packed: bool
 ) -> StoredData:
     return StoredData(storage=storage, offset=place.offset, size=place.size, type=type_, is_packed=is_packed)
-
-
-def _texts(value: Attribute | None) -> tuple[str, ...]:
-    found = value if isinstance(value, tuple) else ()
-    return tuple(text for text in found[:_MOST_FRAMES] if isinstance(text, str))
-
-
-def _nodes(value: Attribute | None) -> Iterator[str]:
-    for source in value[:_MOST_FRAMES] if isinstance(value, tuple) else ():
-        if isinstance(source, dict) and source.get("name") == "torch":
-            yield from _texts(source.get("identifiers"))
-
-
-def _number(value: Attribute | None) -> int | None:
-    number = value.get("value") if isinstance(value, dict) and value.get("type") == "coreai" else None
-    return number if isinstance(number, int) else None
 
 
 def read_content(storage: WeightStorage) -> Content:
@@ -297,23 +252,34 @@ def read_content(storage: WeightStorage) -> Content:
         CorruptModelError: It is damaged.
         MissingWeightsError: The file is missing.
     """
-    size = storage.size or 0
-    bytecode = read_bytecode(storage.read(0, size, "the program"))
+    encoding = OwnEncoding(read_bytecode(storage.read(0, storage.size or 0, "the program")))
+    encoding.count_unknown_types()
+    return read_graphs(encoding, storage)
+
+
+def read_graphs(encoding: Encoding, storage: WeightStorage) -> Content:
+    """Reads the graphs of a program.
+
+    Raises:
+        UnsupportedModelError: It is not a Core AI program.
+        CorruptModelError: It is damaged.
+    """
+    bytecode = encoding.bytecode
     top = bytecode.operations[0] if len(bytecode.operations) == 1 else None
-    if top is None or top.name != f"{_DIALECT}.serialization.asset":
+    if top is None or top.name != encoding.program:
         found = shown(", ".join(bytecode.dialects))
         raise UnsupportedModelError(
             f"the program is in the dialect {found}, not a Core AI program",
             "convert the model with coreai-torch, and use the .aimodel bundle",
         )
-    reader = _Reader(bytecode)
+    reader = _Reader(encoding)
     graphs = {}
     for op in _block(top).operations:
         graph = reader.graph(op)
         graphs[graph.name] = graph
     if not graphs:
         raise damaged("it has no graphs")
-    return Content(graphs, reader.decoder, storage, reader.unknown)
+    return Content(graphs, encoding, storage)
 
 
 def _block(op: Encoded) -> Block:
@@ -326,14 +292,12 @@ def _block(op: Encoded) -> Block:
 class _Reader:
     """Reads graphs.
 
-    Attributes:
-        decoder: Decodes attributes and types.
-        unknown: How often each encoding of an attribute that is not known is used.
+    Args:
+        encoding: Decodes attributes and types.
     """
 
-    def __init__(self, bytecode: Bytecode) -> None:
-        self.decoder = Decoder(bytecode)
-        self.unknown: dict[int, int] = {}
+    def __init__(self, encoding: Encoding) -> None:
+        self._encoding = encoding
 
     def graph(self, encoded: Encoded) -> GraphContent:
         """Reads a graph."""
@@ -347,13 +311,13 @@ class _Reader:
         result_names, _ = self._named(op.attributes.get("res_attrs"))
         inputs = []
         for index, value in enumerate(body.arguments):
-            type_ = self.decoder.type(value.type)
+            type_ = self._encoding.type(value.type)
             label = names.get(index) or f"input_{index}"
             state = states.get(index, "") or (label if isinstance(type_, ir.StateType) else "")
             inputs.append(Feature(name=label, type=type_, state=state))
         results = body.ops[-1].operands if body.ops and body.ops[-1].name == "output" else ()
         outputs = tuple(
-            Feature(name=result_names.get(index) or f"output_{index}", type=self.decoder.type(value.type))
+            Feature(name=result_names.get(index) or f"output_{index}", type=self._encoding.type(value.type))
             for index, value in enumerate(results)
         )
         return GraphContent(
@@ -374,7 +338,7 @@ class _Reader:
             entries = given if isinstance(given, tuple) else ()
             for entry in entries:
                 for key, value in (entry if isinstance(entry, dict) else {}).items():
-                    if isinstance(value, str) and key == f"{_DIALECT}.name":
+                    if isinstance(value, str) and key == f"{self._encoding.prefix}.name":
                         names[index] = value
                     elif isinstance(value, str) and key == "MutableBuffers.buffer_mutation":
                         states[index] = value
@@ -387,36 +351,13 @@ class _Reader:
             version=version,
             operands=encoded.operands,
             results=encoded.results,
-            attributes=self._properties(name, encoded),
+            attributes=self._encoding.attributes(name, encoded),
             blocks=tuple(self._content(region.blocks[0]) for region in encoded.regions if region.blocks),
             encoded=encoded,
         )
 
     def _content(self, block: Block) -> BlockContent:
         return BlockContent(block.arguments, tuple(map(self._operation, block.operations)))
-
-    def _properties(self, name: str, encoded: Encoded) -> Mapping[str, Attribute]:
-        if encoded.properties is None:
-            return {}
-        part = self.decoder.bytecode.properties[encoded.properties]
-        cursor = Cursor(part.data, part.at, part.end)
-        found: dict[str, Attribute] = {}
-        for key in _PROPERTIES.get(name, ()):
-            index = cursor.varint()
-            if key.endswith("?"):
-                index, is_given = index >> 1, index & 1
-                if not is_given:
-                    continue
-            found[key.removesuffix("?")] = self._attribute(index)
-        if cursor.left and name not in _PROPERTIES:
-            found["encoded"] = Unknown(-1)
-        return found
-
-    def _attribute(self, index: int) -> Attribute:
-        value = self.decoder.attribute(index)
-        if isinstance(value, Unknown):
-            self.unknown[value.number] = self.unknown.get(value.number, 0) + 1
-        return value
 
 
 def _composite(value: Attribute | None) -> tuple[str, Mapping[str, Attribute], tuple[str, ...]]:
@@ -426,7 +367,12 @@ def _composite(value: Attribute | None) -> tuple[str, Mapping[str, Attribute], t
     ((name, given),) = value.items()
     given = given if isinstance(given, dict) else {}
     attributes = given.get("op_attrs")
-    return name, attributes if isinstance(attributes, dict) else {}, _texts(given.get("input_names"))
+    return name, attributes if isinstance(attributes, dict) else {}, _names(given.get("input_names"))
+
+
+def _names(value: Attribute | None) -> tuple[str, ...]:
+    found = value if isinstance(value, tuple) else ()
+    return tuple(name for name in found if isinstance(name, str))
 
 
 def _split(name: str) -> tuple[str, int]:

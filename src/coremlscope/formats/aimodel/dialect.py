@@ -20,6 +20,7 @@ __all__ = [
     "Choice",
     "Decoder",
     "Dense",
+    "Flags",
     "Location",
     "OtherType",
     "ResourceName",
@@ -78,9 +79,15 @@ _FLOATS = {16: "<e", 32: "<f", 64: "<d"}
 
 @dataclass(frozen=True, slots=True)
 class OtherType:
-    """A type that Core ML does not have: a token, a function, complex numbers."""
+    """A type that Core ML does not have: a token, a function, complex numbers.
+
+    Attributes:
+        name: Its name.
+        is_unknown: True if its encoding is not known.
+    """
 
     name: str
+    is_unknown: bool = False
 
 
 Type = ir.TensorType | ir.StateType | OtherType
@@ -130,6 +137,19 @@ class Dense:
 
 
 @dataclass(frozen=True, slots=True)
+class Flags:
+    """Truth values of one bit each, the first one in the lowest bit; a single byte for equal ones.
+
+    Attributes:
+        offset: The offset of the first byte in the file.
+        size: The number of bytes.
+    """
+
+    offset: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
 class Location:
     """What is known of the source of an operation: metadata by name (`call_stack`, `op_id`, `sources`)."""
 
@@ -147,6 +167,7 @@ Attribute = (
     | TypeNumber
     | ResourceName
     | Dense
+    | Flags
     | Location
     | Unknown
 )
@@ -174,7 +195,9 @@ class Decoder:
         """
         if index not in self._types:
             cursor = self._open(self.bytecode.types, index, "type", depth)
-            self._types[index] = OtherType("unknown") if cursor is None else self._read_type(cursor, depth)
+            self._types[index] = (
+                OtherType("unknown", is_unknown=True) if cursor is None else self._read_type(cursor, depth)
+            )
         return self._types[index]
 
     def _read_type(self, cursor: Cursor, depth: int) -> Type:
@@ -189,7 +212,8 @@ class Decoder:
         element = _ELEMENTS.get(number)
         if element is not None:
             return ir.TensorType(element, ())
-        return OtherType(_OTHERS.get(number, f"type {number}"))
+        name = _OTHERS.get(number)
+        return OtherType(f"type {number}", is_unknown=True) if name is None else OtherType(name)
 
     def _tensor(self, cursor: Cursor, depth: int) -> Type:
         rank = cursor.count("dimensions", _MOST_RANK)

@@ -6,8 +6,9 @@ from pathlib import Path
 
 from coremlscope import ir
 from coremlscope.errors import CorruptModelError
-from coremlscope.formats.aimodel.bundle import PROGRAM, open_program, read_metadata
-from coremlscope.formats.aimodel.content import Content, read_content
+from coremlscope.formats.aimodel.bundle import PROGRAM, read_metadata
+from coremlscope.formats.aimodel.content import Content
+from coremlscope.formats.aimodel.opening import open_content
 
 __all__ = ["read_aimodel"]
 
@@ -28,14 +29,14 @@ def read_aimodel(path: Path, weights_dir: Path | None = None) -> ir.Model:
     from coremlscope.formats.aimodel.interface import DYNAMIC_SIZE, describe
     from coremlscope.formats.aimodel.network import translate
 
-    storage, remark = open_program(path)
-    found = read_metadata(path)
     try:
-        content = read_content(storage)
+        opened = open_content(path)
+        content, found = opened.content, read_metadata(path)
         program = translate(content)
     except CorruptModelError as error:
-        raise CorruptModelError(f"{error.message} ({PROGRAM} of {path})", error.hint) from None
-    remarks = [remark] if remark else []
+        message = error.message if str(path) in error.message else f"{error.message} ({PROGRAM} of {path})"
+        raise CorruptModelError(message, error.hint) from None
+    remarks = list(opened.remarks)
     if not found.producer:
         remarks.append("the bundle names no producer: beta 2 and later of the systems of 2026 reject it")
     if _is_dynamic(content):
@@ -49,6 +50,7 @@ def read_aimodel(path: Path, weights_dir: Path | None = None) -> ir.Model:
         metadata=found.metadata,
         source=path,
         container="aimodel",
+        reader=opened.reader,
         size_bytes=sum(file.stat().st_size for file in path.rglob("*") if file.is_file()),
         remarks=tuple(remarks),
     )

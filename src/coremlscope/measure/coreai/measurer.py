@@ -24,9 +24,8 @@ from coremlscope.errors import EngineError, MissingDependencyError, UsageError
 from coremlscope.execution.wiring import input_functions, interface_of
 from coremlscope.features import dummy_values, to_tensors
 from coremlscope.findings import Finding
-from coremlscope.formats.aimodel.bundle import open_program
-from coremlscope.formats.aimodel.content import read_content
 from coremlscope.formats.aimodel.network import find_layers
+from coremlscope.formats.aimodel.opening import open_content
 from coremlscope.measure.child import Limits, Task, python_child, run_child
 from coremlscope.measure.contract import Progress, Subject, now
 from coremlscope.measure.coreai.operations import Attribution, Event, attribute
@@ -232,7 +231,7 @@ def _attribute(
     debug_info = folder / DEBUG_INFO
     if not told.runs or not debug_info.is_file():
         return None
-    content = read_content(open_program(source)[0])
+    content = open_content(source).content
     layers = find_layers(content, content.graphs[settings.function])
     records = read_debug_info(msgspec.json.decode(debug_info.read_bytes()))
     return attribute(told.runs, records, layers, subject.ops, told.members)

@@ -12,9 +12,8 @@ import numpy as np
 from coremlscope.budget import Budget
 from coremlscope.errors import UsageError
 from coremlscope.execution.binding import choose_function
-from coremlscope.formats.aimodel.bundle import open_program
-from coremlscope.formats.aimodel.content import read_content
 from coremlscope.formats.aimodel.network import find_layers
+from coremlscope.formats.aimodel.opening import open_content
 from coremlscope.ir import Array, Layer, Model, Op, Program, Value
 from coremlscope.measure.coreai.measurer import require_coreai
 from coremlscope.measure.coreai.operations import layers_of
@@ -63,7 +62,7 @@ class CoreAIReference:
     def run(self, inputs: Mapping[str, Array]) -> Run:
         """Runs the bundle; see `Reference.run`. Values have the names of ours where the layer is the same."""
         found = record_values(self._source, self._name, inputs, self._most_bytes, command=self._command)
-        content = read_content(open_program(self._source)[0])
+        content = open_content(self._source).content
         layers = find_layers(content, content.graphs[self._name], has_parts=False)
         values = {name: Intermediate(name=name, array=array) for name, array in inputs.items()}
         named, others = _by_layer(found.results, layers)

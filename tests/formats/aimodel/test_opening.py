@@ -1,0 +1,138 @@
+"""Bundles that our reader does not know: coreai-core reads them, or the report says why nothing does."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from coremlscope import api
+from coremlscope.errors import UnsupportedModelError
+from coremlscope.formats.aimodel import dialect, opening, own_encoding, read_aimodel
+from coremlscope.formats.aimodel.opening import OWN_READER, open_content
+from tests.support.core_ai_contents import assert_same
+from tests.support.rewritten_bundle import RECORDED, recorded_rewriting
+
+
+@pytest.fixture
+def bundle(tmp_path: Path) -> Path:
+    target = tmp_path / "net.aimodel"
+    shutil.copytree(RECORDED / "net.aimodel", target)
+    return target
+
+
+def change_version(bundle: Path, version: int) -> None:
+    """Changes the version of the bytecode, and the hash with it."""
+    program = bytearray((bundle / "main.mlirb").read_bytes())
+    program[4] = version << 1 | 1
+    (bundle / "main.mlirb").write_bytes(program)
+    (bundle / "main.hash").write_bytes(hashlib.sha256(program).digest())
+
+
+@pytest.fixture
+def without_coreai(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(opening.importlib.util, "find_spec", lambda _: None)
+
+
+@pytest.fixture
+def with_recording(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Gives the recorded files for whatever coreai-core is asked to rewrite."""
+    monkeypatch.setattr(opening.importlib.util, "find_spec", lambda _: object())
+    monkeypatch.setattr(opening, "REWRITING", recorded_rewriting())
+
+
+def test_a_known_bundle_is_read_by_us(bundle: Path) -> None:
+    assert open_content(bundle).reader == OWN_READER
+    assert ("read by", "coremlscope's reader") in api.inspect(bundle).facts
+
+
+def test_both_readers_find_the_same_program(bundle: Path, with_recording: None) -> None:
+    own = open_content(bundle)
+    change_version(bundle, 9)
+    theirs = open_content(bundle)
+    assert theirs.reader == "coreai-core 1.0.0b3, because version 9 of MLIR bytecode is not known"
+    assert_same(own.content, theirs.content)
+
+
+def test_predictions_are_those_of_the_file(bundle: Path, with_recording: None) -> None:
+    x = {"x": np.random.default_rng(4).standard_normal((1, 2, 4, 16), np.float32)}
+    expected = api.predict(bundle, x)
+    change_version(bundle, 9)
+    found = api.predict(bundle, x)
+    assert found.keys() == expected.keys()
+    for name, array in found.items():
+        np.testing.assert_array_equal(array, expected[name])
+    profile = api.plan(bundle, devices="m2")
+    assert any(what == "read by" and "coreai-core 1.0.0b3" in how for what, how in profile.model.facts)
+
+
+def test_an_unknown_encoding_goes_to_coreai_core(
+    bundle: Path, with_recording: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = open_content(bundle)
+    readers = {number: read for number, read in dialect._READERS.items() if number != 7}
+    monkeypatch.setattr(dialect, "_READERS", readers)
+    theirs = open_content(bundle)
+    assert theirs.reader == "coreai-core 1.0.0b3, because encodings are not known: attribute 7"
+    monkeypatch.undo()
+    assert_same(own.content, theirs.content)
+
+
+def test_an_unknown_element_type_goes_to_coreai_core(
+    bundle: Path, with_recording: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    elements = {number: dtype for number, dtype in dialect._ELEMENTS.items() if number != 24}
+    monkeypatch.setattr(dialect, "_ELEMENTS", elements)
+    assert "encodings are not known: type 24" in open_content(bundle).reader
+
+
+def test_a_newer_dialect_is_read_as_far_as_it_is_known(
+    bundle: Path, without_coreai: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(opening, "KNOWN_VERSION", own_encoding.KNOWN_VERSION - 1)
+    opened = open_content(bundle)
+    assert opened.reader == OWN_READER
+    assert opened.remarks == (
+        "version 2 of the dialect aicode is not known; what it means is not known,"
+        " and coreai-core is not installed",
+    )
+    assert ("assumed", opened.remarks[0]) in api.inspect(bundle).facts
+
+
+def test_a_version_that_nobody_reads_is_an_error(bundle: Path, without_coreai: None) -> None:
+    change_version(bundle, 9)
+    with pytest.raises(UnsupportedModelError, match="version 9 of MLIR bytecode is not known") as caught:
+        read_aimodel(bundle)
+    assert "coreai-core is not installed" in caught.value.message
+    assert "pip install 'coremlscope[coreai]'" in caught.value.hint
+
+
+@pytest.mark.parametrize("code", ["import os; os.abort()", "pass"])
+def test_a_failure_of_coreai_core_is_an_error(
+    code: str, bundle: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    change_version(bundle, 9)
+    with pytest.raises(UnsupportedModelError, match="and coreai-core could not read it"):
+        open_content(bundle, [sys.executable, "-c", code])
+
+
+def test_coreai_core_is_stopped_when_it_hangs(bundle: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    change_version(bundle, 9)
+    monkeypatch.setattr(opening, "_TIME_S", 0.3)
+    with pytest.raises(UnsupportedModelError, match="coreai-core took longer than 0 s"):
+        open_content(bundle, [sys.executable, "-c", "import time; time.sleep(60)"])
+
+
+def test_what_does_not_belong_together_is_an_error(bundle: Path, tmp_path: Path) -> None:
+    change_version(bundle, 9)
+    other = tmp_path / "other"
+    shutil.copytree(RECORDED / "rewritten", other)
+    told = (other / "operations.json").read_text()
+    (other / "operations.json").write_text(told.replace('"coreai.gelu"', '"coreai.relu"'))
+    command = [*recorded_rewriting()[:-1], str(other)]
+    with pytest.raises(UnsupportedModelError, match="could not read it"):
+        open_content(bundle, command)

@@ -1,0 +1,457 @@
+"""Networks of torchvision, timm and transformers, converted to Core AI and, where it can, to Core ML.
+
+Each is read like coreai-core reads it, predicts like PyTorch, and has its work paired with that of Core ML.
+"""
+
+from __future__ import annotations
+
+import sys
+import types
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from coremlscope import api
+from coremlscope.comparison.work import pair_work
+from coremlscope.formats.aimodel import read_aimodel
+from coremlscope.ir import Program
+from coremlscope.measure.coreai.values import record_values
+
+torch = pytest.importorskip("torch", exc_type=ImportError)
+coreai_torch = pytest.importorskip("coreai_torch", exc_type=ImportError)
+
+from torch import nn  # noqa: E402
+
+from coremlscope.conversion.worker import _to_core_ml  # noqa: E402
+from tests.support.core_ai_conversion import TOLERANCE, check_walk  # noqa: E402
+
+# torchvision's compiled part does not load with PyTorch's CPU build.
+sys.modules.setdefault("torchvision._meta_registrations", types.ModuleType("torchvision._meta_registrations"))
+
+#: The largest relative error of programs in float16, computed here in float32 with values stored as float16.
+_HALF_TOLERANCE = 5e-3
+#: The least share of the work that has a counterpart in the conversion to Core ML.
+_LEAST_PAIRED = 0.95
+_SMALL = {
+    "hidden_size": 256,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "intermediate_size": 1024,
+    "vocab_size": 2000,
+}
+_TINY_SPEECH = {
+    "hidden_size": 64,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "intermediate_size": 128,
+    "conv_dim": (32, 32, 32),
+    "conv_stride": (5, 4, 4),
+    "conv_kernel": (10, 8, 4),
+    "num_conv_pos_embeddings": 16,
+    "num_conv_pos_embedding_groups": 4,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Net:
+    """A network.
+
+    Attributes:
+        make: Builds the module.
+        draw: Draws its inputs.
+        names: The names of its inputs.
+        compress: The compression of its weights; empty for none.
+        dynamic: Dimensions that vary, as `torch.export.export` takes them.
+        steps: Predictions one after another, for a network with states.
+        core_ml: Why coremltools does not convert it; empty if it does.
+    """
+
+    make: Callable[[], nn.Module]
+    draw: Callable[[], tuple[Any, ...]]
+    names: tuple[str, ...] = ("image",)
+    compress: str = ""
+    dynamic: Any = None
+    steps: int = 0
+    core_ml: str = ""
+
+
+class _Picked(nn.Module):
+    """A network of which one of several results is the output."""
+
+    def __init__(self, inner: nn.Module, pick: Callable[[Any], Any]) -> None:
+        super().__init__()
+        self.inner, self.pick = inner, pick
+
+    def forward(self, *given: Any) -> Any:
+        return self.pick(self.inner(*given))
+
+
+def _image(size: int = 224) -> Callable[[], tuple[Any, ...]]:
+    return lambda: (torch.randn(1, 3, size, size),)
+
+
+def _timm(name: str, size: int = 224, **options: Any) -> _Net:
+    def make() -> nn.Module:
+        timm = pytest.importorskip("timm", exc_type=ImportError)
+        made: nn.Module = timm.create_model(name, pretrained=False)
+        return made
+
+    return _Net(make=make, draw=_image(size), **options)
+
+
+def _torchvision(name: str, size: int = 224, *, pick: str = "", **options: Any) -> _Net:
+    given: dict[str, Any] = {"aux_logits": False, "init_weights": False} if name in _WITH_HELPERS else {}
+
+    def make() -> nn.Module:
+        models = pytest.importorskip("torchvision.models", exc_type=ImportError)
+        weights = {"weights_backbone": None} if pick else {}
+        made: nn.Module = models.get_model(name, weights=None, **weights, **given)
+        return _Picked(made, lambda found: found[pick]) if pick else made
+
+    return _Net(make=make, draw=_image(size), **options)
+
+
+_WITH_HELPERS = ("googlenet", "inception_v3")
+
+
+def _transformer(
+    kind: str,
+    config: Mapping[str, Any],
+    *,
+    draw: Callable[[], tuple[Any, ...]] | None = None,
+    pick: str = "last_hidden_state",
+    **options: Any,
+) -> _Net:
+    def make() -> nn.Module:
+        transformers = pytest.importorskip("transformers", exc_type=ImportError)
+        model_type = getattr(transformers, kind)
+        made = model_type(model_type.config_class(**config)).eval()
+        return _Picked(made, lambda found: getattr(found, pick))
+
+    tokens = lambda: (torch.randint(0, 1000, (1, 32)),)  # noqa: E731
+    return _Net(
+        make=make, draw=draw or tokens, **{"names": ("tokens",) if draw is None else ("image",), **options}
+    )
+
+
+def _draw_tokens() -> tuple[Any, ...]:
+    return (torch.randint(0, 1000, (1, 32)),)
+
+
+class _Decoder(nn.Module):
+    """A block of a decoder, whose keys and values are states."""
+
+    def __init__(self, room: int = 16) -> None:
+        super().__init__()
+        self.room = room
+        self.words, self.norm = nn.Embedding(64, 32), nn.LayerNorm(32)
+        self.qkv, self.out, self.head = nn.Linear(32, 96), nn.Linear(32, 32), nn.Linear(32, 64)
+        self.register_buffer("keys", torch.zeros(1, 2, room, 16))
+        self.register_buffer("values", torch.zeros(1, 2, room, 16))
+
+    def forward(self, token: Any, position: Any) -> Any:
+        x = self.words(token)
+        parts = self.qkv(self.norm(x)).chunk(3, -1)
+        q, k, v = (part.view(1, 1, 2, 16).transpose(1, 2) for part in parts)
+        here = (torch.arange(self.room) == position).view(1, 1, self.room, 1)
+        self.keys.copy_(torch.where(here, k, self.keys))
+        self.values.copy_(torch.where(here, v, self.values))
+        mask = (torch.arange(self.room) <= position).view(1, 1, 1, self.room)
+        found = nn.functional.scaled_dot_product_attention(q, self.keys, self.values, attn_mask=mask)
+        return self.head(x + self.out(found.transpose(1, 2).reshape(1, 1, -1)))
+
+
+class _Average(nn.Module):
+    """A running mean in a state."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.mix = nn.Linear(16, 16)
+        self.register_buffer("mean", torch.zeros(1, 16))
+
+    def forward(self, x: Any) -> Any:
+        self.mean.mul_(0.9).add_(0.1 * x)
+        return self.mix(self.mean) + x
+
+
+class _UNet(nn.Module):
+    """An encoder and a decoder of images, with transposed convolutions and skipped connections."""
+
+    def __init__(self) -> None:
+        super().__init__()
+
+        def double(inputs: int, outputs: int) -> nn.Module:
+            return nn.Sequential(
+                nn.Conv2d(inputs, outputs, 3, padding=1),
+                nn.GroupNorm(4, outputs),
+                nn.SiLU(),
+                nn.Conv2d(outputs, outputs, 3, padding=1),
+                nn.LeakyReLU(0.1),
+            )
+
+        self.first, self.second, self.third = double(3, 16), double(16, 32), double(32, 64)
+        self.up_second, self.up_first = nn.ConvTranspose2d(64, 32, 2, 2), nn.ConvTranspose2d(32, 16, 2, 2)
+        self.merge_second, self.merge_first = double(64, 32), double(32, 16)
+        self.last = nn.Conv2d(16, 4, 1)
+
+    def forward(self, x: Any) -> Any:
+        first = self.first(x)
+        second = self.second(nn.functional.max_pool2d(first, 2))
+        third = self.third(nn.functional.avg_pool2d(second, 2))
+        second = self.merge_second(torch.cat((self.up_second(third), second), 1))
+        return self.last(self.merge_first(torch.cat((self.up_first(second), first), 1)))
+
+
+class _Encoder(nn.Module):
+    """Attention over a sequence of any length."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm, self.qkv, self.out = nn.LayerNorm(32), nn.Linear(32, 96), nn.Linear(32, 32)
+
+    def forward(self, x: Any) -> Any:
+        b, s, _ = x.shape
+        q, k, v = (part.view(b, s, 2, 16).transpose(1, 2) for part in self.qkv(self.norm(x)).chunk(3, -1))
+        found = nn.functional.scaled_dot_product_attention(q, k, v)
+        return x + self.out(found.transpose(1, 2).reshape(b, s, 32))
+
+
+def _half(net: _Net) -> _Net:
+    def draw() -> tuple[Any, ...]:
+        return tuple(one.half() if one.is_floating_point() else one for one in net.draw())
+
+    return _Net(make=lambda: net.make().half(), draw=draw, names=net.names, core_ml=net.core_ml)
+
+
+def _compressed(net: _Net, compress: str) -> _Net:
+    return _Net(make=net.make, draw=net.draw, names=net.names, compress=compress)
+
+
+_SOUND = {"draw": lambda: (torch.randn(1, 4000),), "names": ("sound",)}
+_RESNET, _VIT = _torchvision("resnet18"), _timm("vit_tiny_patch16_224")
+_BERT = _transformer("BertModel", _SMALL)
+_SQUEEZE = _torchvision("squeezenet1_1", 96)
+
+_NETS: Mapping[str, _Net] = {
+    "resnet18": _RESNET,
+    "resnet50": _timm("resnet50"),
+    "mobilenetv2": _timm("mobilenetv2_100"),
+    "mobilenetv3": _timm("mobilenetv3_large_100"),
+    "mobilenetv4": _timm("mobilenetv4_conv_small"),
+    "efficientnet": _timm("efficientnet_b0"),
+    "densenet": _torchvision("densenet121"),
+    "squeezenet": _torchvision("squeezenet1_1"),
+    "shufflenet": _torchvision("shufflenet_v2_x1_0"),
+    "googlenet": _torchvision("googlenet"),
+    "mnasnet": _torchvision("mnasnet1_0"),
+    "regnet": _torchvision("regnet_y_400mf"),
+    "regnetx": _timm("regnetx_002"),
+    "inception": _torchvision("inception_v3", 299),
+    "repvgg": _timm("repvgg_a0"),
+    "ghostnet": _timm("ghostnet_100"),
+    "res2net": _timm("res2net50_26w_4s"),
+    "ese_vovnet": _timm("ese_vovnet19b_dw"),
+    "hrnet": _timm("hrnet_w18_small"),
+    "dla": _timm("dla34"),
+    "vit": _VIT,
+    "deit": _timm("deit_tiny_patch16_224"),
+    "mixer": _timm("mixer_s32_224"),
+    "poolformer": _timm("poolformer_s12"),
+    "mobilevit": _timm("mobilevit_xxs", 256),
+    "mobilevitv2": _timm("mobilevitv2_050", 256),
+    "efficientvit": _timm("efficientvit_b0"),
+    "levit": _timm("levit_128s"),
+    "xcit": _timm("xcit_nano_12_p16_224"),
+    "maxvit": _timm("maxvit_rmlp_pico_rw_256", 256),
+    "swin": _torchvision("swin_t"),
+    "deeplab": _torchvision("deeplabv3_mobilenet_v3_large", pick="out"),
+    "lraspp": _torchvision("lraspp_mobilenet_v3_large", pick="out"),
+    "fcn": _torchvision("fcn_resnet50", 128, pick="out"),
+    "unet": _Net(make=_UNet, draw=_image(64)),
+    "bert": _BERT,
+    "albert": _transformer("AlbertModel", {**_SMALL, "embedding_size": 64}),
+    "electra": _transformer("ElectraModel", {**_SMALL, "embedding_size": 64}),
+    "roberta": _transformer("RobertaModel", _SMALL),
+    "distilbert": _transformer(
+        "DistilBertModel", {"dim": 256, "n_layers": 2, "n_heads": 4, "hidden_dim": 512, "vocab_size": 2000}
+    ),
+    "t5": _transformer(
+        "T5EncoderModel",
+        {"d_model": 256, "d_ff": 512, "num_layers": 2, "num_heads": 4, "d_kv": 64, "vocab_size": 2000},
+    ),
+    "segformer": _transformer("SegformerForSemanticSegmentation", {}, draw=_image(128), pick="logits"),
+    "clip": _transformer(
+        "CLIPVisionModel",
+        {**{k: v for k, v in _SMALL.items() if k != "vocab_size"}, "patch_size": 32},
+        draw=_image(),
+    ),
+    "wav2vec2": _transformer("Wav2Vec2Model", {**_TINY_SPEECH, "num_feat_extract_layers": 3}, **_SOUND),
+    "gpt2": _transformer(
+        "GPT2Model",
+        {"n_embd": 128, "n_layer": 2, "n_head": 4, "vocab_size": 2000, "use_cache": False},
+        core_ml="diff is not converted",
+    ),
+    "llama": _transformer(
+        "LlamaModel",
+        {**_SMALL, "use_cache": False, "num_key_value_heads": 2},
+        core_ml="diff is not converted",
+    ),
+    "resnet18_fp16": _half(_RESNET),
+    "vit_fp16": _half(_VIT),
+    "bert_fp16": _half(_BERT),
+    "mobilenetv2_fp16": _half(_timm("mobilenetv2_100")),
+    "squeezenet_int8": _compressed(_SQUEEZE, "int8"),
+    "bert_int8": _compressed(_BERT, "int8"),
+    "bert_int4": _compressed(_BERT, "int4"),
+    "squeezenet_palettized": _compressed(_SQUEEZE, "palettized"),
+    "bert_palettized": _compressed(_BERT, "palettized"),
+    "decoder_with_states": _Net(
+        make=_Decoder,
+        draw=lambda: (torch.tensor([[3]]), torch.tensor([0])),
+        names=("token", "position"),
+        steps=4,
+    ),
+    "average_with_state": _Net(make=_Average, draw=lambda: (torch.randn(1, 16),), names=("x",), steps=3),
+    "encoder_dynamic": _Net(
+        make=_Encoder, draw=lambda: (torch.randn(1, 8, 32),), names=("x",), dynamic=({1: (2, 64)},)
+    ),
+    "unet_dynamic": _Net(make=_UNet, draw=_image(64), dynamic=({2: (16, 128, 4), 3: (16, 128, 4)},)),
+}
+
+
+@pytest.mark.parametrize("name", _NETS)
+def test_networks(name: str, tmp_path: Path) -> None:
+    torch.manual_seed(8)
+    net = _NETS[name]
+    module, inputs = net.make().eval(), net.draw()
+    _settle(module)
+    bundle = tmp_path / "net.aimodel"
+    exported = _convert(net, module, inputs, bundle)
+    check_walk(bundle)
+    _check_translation(bundle)
+    if net.compress:
+        _check_against_interpreter(net, inputs, bundle)
+    elif net.steps:
+        _check_steps(net, module, bundle)
+    else:
+        _check_outputs(net, module, inputs, bundle)
+    if net.core_ml or net.compress or net.steps or net.dynamic:
+        return
+    package = tmp_path / "net.mlpackage"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        _to_core_ml(exported, package)
+    before, after = (api.inspect(path, list_ops=True).ops for path in (package, bundle))
+    share = pair_work(before, after).share
+    assert share is not None
+    assert share >= _LEAST_PAIRED, f"{share:.1%} of the work is paired"
+
+
+def _settle(module: nn.Module) -> None:
+    for part in module.modules():
+        if isinstance(part, nn.BatchNorm2d):  # Or else it is the identity.
+            part.running_mean.uniform_(-0.1, 0.1)
+            part.running_var.uniform_(0.8, 1.2)
+
+
+def _convert(net: _Net, module: nn.Module, inputs: tuple[Any, ...], bundle: Path) -> Any:
+    """Converts a network, and returns the exported program."""
+    dynamic = None
+    if net.dynamic is not None:
+        dynamic = tuple(
+            {axis: _dimension(f"d{axis}", *bounds) for axis, bounds in given.items()} for given in net.dynamic
+        )
+    with torch.no_grad(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        exported = torch.export.export(module, inputs, dynamic_shapes=dynamic)
+        lowered = exported.run_decompositions(coreai_torch.get_decomp_table())
+        converter = coreai_torch.TorchConverter().add_exported_program(lowered, input_names=list(net.names))
+        try:
+            program = converter.to_coreai()
+        except ValueError as error:
+            if "unsupported ATen ops" in str(error):
+                pytest.skip(f"coreai-torch: {error}")
+            raise
+        _compress(net, program).save_asset(bundle)
+    return exported
+
+
+def _dimension(name: str, least: int, most: int, step: int = 1) -> Any:
+    if step == 1:
+        return torch.export.Dim(name, min=least, max=most)
+    return step * torch.export.Dim(name, min=least // step, max=most // step)
+
+
+def _compress(net: _Net, program: Any) -> Any:
+    if not net.compress:
+        return program
+    utils = pytest.importorskip("coreai_opt.coreai_utils", exc_type=ImportError)
+    if net.compress == "palettized":
+        pytest.importorskip("sklearn", exc_type=ImportError)
+        return utils.palettize_weights(program, lut_dtype=None, n_bits=4, weight_num_threshold=1000)
+    dtype = {"int8": utils.DType.INT8, "int4": utils.DType.INT4}[net.compress]
+    return utils.quantize_weights(program, dtype=dtype, weight_num_threshold=1000)
+
+
+def _check_translation(bundle: Path) -> None:
+    """Checks that every operation of the file has a translation."""
+    content = read_aimodel(bundle).content
+    assert isinstance(content, Program)
+    problems = {
+        f"{layer.type}: {layer.problem}"
+        for function in content.functions.values()
+        for layer in function.layers
+        if layer.problem
+    }
+    assert not problems
+
+
+def _given(net: _Net, inputs: tuple[Any, ...]) -> dict[str, np.ndarray]:
+    arrays = (one.numpy() for one in inputs)
+    return {
+        name: array if array.dtype.kind == "f" else array.astype(np.int32)
+        for name, array in zip(net.names, arrays, strict=True)
+    }
+
+
+def _check_outputs(net: _Net, module: nn.Module, inputs: tuple[Any, ...], bundle: Path) -> None:
+    is_half = any(one.dtype == torch.float16 for one in module.state_dict().values())
+    with torch.no_grad():
+        expected = module.float()(*(one.float() if one.dtype == torch.float16 else one for one in inputs))
+    found = list(api.predict(bundle, _given(net, inputs)).values())
+    _compare(found[0], expected.numpy(), _HALF_TOLERANCE if is_half else TOLERANCE)
+    if is_half:
+        module.half()
+
+
+def _compare(found: np.ndarray, expected: np.ndarray, tolerance: float) -> None:
+    assert found.shape == expected.shape
+    error = float(np.abs(found - expected).max() / max(np.abs(expected).max(), 1e-6))
+    assert error <= tolerance, f"off by {error:.2e}"
+
+
+def _check_against_interpreter(net: _Net, inputs: tuple[Any, ...], bundle: Path) -> None:
+    """Compares predictions with those of Core AI's interpreter: PyTorch has other weights."""
+    given = _given(net, inputs)
+    theirs = record_values(bundle, "main", given, 4 << 30).outputs
+    for name, found in api.predict(bundle, given).items():
+        _compare(found, theirs[name], TOLERANCE)
+
+
+def _check_steps(net: _Net, module: nn.Module, bundle: Path) -> None:
+    """Compares predictions that share states."""
+    for buffer in module.buffers():
+        buffer.zero_()
+    with api.open(bundle) as predictor:
+        state = predictor.new_state()
+        for step in range(net.steps):
+            inputs = net.draw() if len(net.names) == 1 else (torch.tensor([[step + 5]]), torch.tensor([step]))
+            with torch.no_grad():
+                expected = module(*inputs).numpy()
+            found = predictor.predict(_given(net, inputs), state)
+            _compare(next(iter(found.values())), expected, TOLERANCE)
