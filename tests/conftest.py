@@ -13,6 +13,10 @@ import pytest
 # Tests import ONNX Runtime themselves; without this it would write telemetry files.
 os.environ["ORT_DISABLE_TELEMETRY"] = "1"
 
+# Each of several hundred child processes would compile all modules of the package anew without a cache.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
+
 
 def pytest_collection_finish() -> None:
     """Exempts all imported modules from garbage collection.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 
 from coremlscope.describe.model import describe_model
 from coremlscope.findings import Finding
@@ -31,6 +32,7 @@ _STATUS: tuple[Status, ...] = ("timed", "folded", "fused", "fused", "timed", "fo
 _GROUP = (0, -1, 1, 1, 3, -1)
 
 
+@functools.cache
 def small_summary(*, list_ops: bool = False) -> ModelSummary:
     """The summary of a small sample, as if it had been read from a package."""
     summary = describe_model(sample_model(size=32, width=0.5, classes=10), list_ops=list_ops)
@@ -43,6 +45,7 @@ def small_summary(*, list_ops: bool = False) -> ModelSummary:
     )
 
 
+@functools.cache
 def small_ops() -> OpTable:
     """Six operations of the sample: a product, a cast, a convolution, its clip, a linear layer, a cast."""
     kept = {"main/1", "main/13", "main/16", "main/542"}
