@@ -66,9 +66,11 @@ def test_ties_leave_both_units_open() -> None:
 
 
 def test_costs_within_their_bounds_leave_both_units_open() -> None:
-    wide = planned("relu", "relu", ane=1.0, cpu=3.0, bounds={"ane": (0.5, 2.5)})
+    wide = planned("relu", "relu", ane=1.0, cpu=3.0, bounds={"ane": (0.5, 30.0)})
     assert set(units(wide)) == {NEURAL_ENGINE}
     assert alternatives(wide) == [{"cpu": "rates"}] * 2
+    # All costs at the ends of their intervals at the same time are no plausible chip: 2.5 ms each is that.
+    assert alternatives(planned("relu", "relu", ane=1.0, cpu=3.0, bounds={"ane": (0.5, 2.5)})) == [{}] * 2
     narrow = planned("relu", "relu", ane=1.0, cpu=3.0, bounds={"ane": (0.9, 1.1)})
     assert alternatives(narrow) == [{}] * 2
     # What cannot run there stays decided.

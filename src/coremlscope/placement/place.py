@@ -284,8 +284,9 @@ def _route(
     return _Routed(choices, _segments(ids, [backend for backend, *_ in placed], spent), route.total_ms)
 
 
-#: How far costs lean towards the ends of their intervals at the same time.
-_TOGETHER = 0.5
+#: How far costs lean towards the ends of their intervals at the same time: if errors are independent, that of
+#: a sum of about six costs is 1 / √6 of that of one.
+_TOGETHER = 0.4
 
 
 def _leaning(cost: PlannedCost, is_favoured: bool) -> float:
@@ -305,7 +306,7 @@ def _extremes(
 
     All costs on the unit are low and all others are high: uncertain rates of one unit are wrong together, as
     they come from the same chip by the same ratio. Few of them are at the ends of their intervals at the same
-    time, so they go `_TOGETHER` of the way there (in logarithms).
+    time, so they go `_TOGETHER` of the way (in logarithms).
     """
     is_exact = all(
         known[backend].low == known[backend].high
