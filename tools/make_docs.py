@@ -19,7 +19,7 @@ from unittest import mock
 
 import numpy as np
 
-from coremlscope.advice import RULES, VALUE_RULES, AdviceRule
+from coremlscope.advice import CORE_ML_VALUE_RULES, RULES, VALUE_RULES, AdviceRule
 from coremlscope.cli import COMMANDS, main
 from coremlscope.devices import SETTINGS
 from coremlscope.ops import kernels
@@ -146,13 +146,20 @@ new path. Findings that save less than 0.5 % of the estimated time there are not
 that already run where they take least are left out, and a model has other findings on other devices. Where
 no time can be estimated, the planned cost counts.
 
-Operations are not fused anew for this, so a saving is a lower bound where mending also lets the compiler fuse
-more. Costs are planned and estimated, never measured; intervals are those of 80 % of estimates. Operations
-that only our translation of a layer of a neural network contains are no finding.
+Only activations that a layer could end with are fused anew for this, so a saving is a lower bound where
+mending lets the compiler fuse other operations. Findings overlap: where several save time, the last one,
+`findings-together`, tells what they save together. Costs are planned and estimated, never measured; intervals
+are those of 80 % of estimates. Operations that only our translation of a layer of a neural network contains
+are no finding.
 
 In JSON a finding has the `confidence` and `source` of its rule, its `savings` by device and setting, and
 `saved_bytes`; see [Finding](profile-schema.md#finding). [`what-if`](what-if.md) applies the transform that a
 finding names, and compares the outputs."""
+
+
+_WRONG_VALUES_IN_CORE_ML = """\
+Operations whose results on a unit were reported to be off by more than rounding explains. `plan` and `verify`
+show them for settings that may use the unit, whatever they cost. None is confirmed on a device here."""
 
 
 _WRONG_VALUES = """\
@@ -167,6 +174,9 @@ def findings() -> str:
     parts = [_WRITTEN, "# Findings on models", _FINDINGS]
     for rule in RULES:
         parts += [f"## `{rule.id}`", rule.doc, _facts(rule)]
+    parts += ["## Wrong values in Core ML", _WRONG_VALUES_IN_CORE_ML]
+    for rule in CORE_ML_VALUE_RULES:
+        parts += [f"### `{rule.id}`", rule.doc, _facts(rule)]
     parts += ["## Wrong values in Core AI", _WRONG_VALUES]
     for rule in VALUE_RULES:
         parts += [f"### `{rule.id}`", rule.doc, _facts(rule)]

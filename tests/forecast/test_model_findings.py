@@ -8,8 +8,10 @@ from coremlscope import api
 from coremlscope.assemble import with_devices
 from coremlscope.devices import find_device
 from coremlscope.findings import Finding
+from coremlscope.forecast.model_findings import TOGETHER
+from coremlscope.ir import Model
 from coremlscope.render.words import describe_finding, finding_hint
-from tests.support.advised_models import MODELS, half_between_casts
+from tests.support.advised_models import F16, MODELS, Builder, half_between_casts
 
 #: Newer systems run float32 and layer normalizations with several shapes on the Neural Engine.
 _OS = {"fp32-program": "17", "flexible-shapes": "17"}
@@ -60,6 +62,44 @@ def test_the_saving_is_the_difference_of_two_plans() -> None:
     assert saving.saved_s is not None
     seconds = [profile.estimates[0].latency.value for profile in (with_it, without)]
     assert saving.saved_s.value == pytest.approx(seconds[0] - seconds[1])
+
+
+@pytest.mark.parametrize("place", [0, 1])
+@pytest.mark.parametrize("device", ["iphone-13", "m1"])
+def test_an_activation_that_is_one_operation_ends_the_layer_before_it(place: int, device: str) -> None:
+    """Written out, a GELU reads the layer's result twice: its saving has the pass that fusing saves."""
+    shows, others = MODELS["composed-activation"]
+    with_it, without = (api.estimate(model, [device]) for model in (shows[place], others[0]))
+    (finding,) = (one for one in with_it.findings if one.id == "composed-activation")
+    seconds = [profile.estimates[0].latency.value for profile in (with_it, without)]
+    assert finding.savings[0].saved_s is not None
+    assert finding.savings[0].saved_s.value == pytest.approx(seconds[0] - seconds[1])
+
+
+def _overlapping() -> Model:
+    """Two transposes that cancel out, and an operation that nothing reads."""
+    shape, turned = (1, 64, 128, 128), (1, 128, 128, 64)
+    b = Builder({"x": (F16, shape)})
+    y = b.conv("c", b["x"], 64)
+    first = b.op("transpose", "t1", turned, x=y, perm=[0, 2, 3, 1])
+    second = b.op("transpose", "t2", shape, x=first, perm=[0, 3, 1, 2])
+    b.op("exp", "unused", shape, x=second)
+    return b.model(b.conv("d", second, 64))
+
+
+def test_findings_that_overlap_are_weighed_together() -> None:
+    found = api.estimate(_overlapping(), ["iphone-13"]).findings
+    assert [one.id for one in found[-1:]] == [TOGETHER]
+    each = {one.id: one.savings[0].saved_s for one in found}
+    assert {"redundant-transposes", "unused-operations"} < set(each)
+    both = each.pop(TOGETHER)
+    values = [saved.value for saved in each.values() if saved is not None]
+    assert both is not None
+    assert max(values) < both.value <= sum(values) * (1 + 1e-9)
+
+
+def test_one_finding_has_nothing_to_be_weighed_with() -> None:
+    assert TOGETHER not in {one.id for one in api.estimate(MODELS["padded-widths"][0][0], ["m1"]).findings}
 
 
 def test_what_would_be_computed_in_float16_is_planned_as_such_a_program() -> None:

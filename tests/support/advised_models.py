@@ -10,7 +10,7 @@ import numpy as np
 from coremlscope import ir
 from coremlscope.placement.rules.rule import weight
 
-__all__ = ["MODELS", "Builder", "few_values", "half_between_casts", "two_layers"]
+__all__ = ["MODELS", "Builder", "few_values", "half_between_casts", "hard_swish", "two_layers"]
 
 #: Smaller constants are arguments.
 _INLINE = 10
@@ -348,6 +348,11 @@ def _axis(length: int) -> ir.Model:
 
 
 #: For each rule: models that show it, and models that must not.
+def _widths(channels: int) -> ir.Model:
+    b = Builder({"x": (F16, (1, channels, 64, 64))})
+    return b.model(b.conv("c", b["x"], 64))
+
+
 MODELS: dict[str, tuple[list[ir.Model], list[ir.Model]]] = {
     "batch-norm-behind-activation": (
         [_batch_norm(behind_activation=True)],
@@ -378,8 +383,22 @@ MODELS: dict[str, tuple[list[ir.Model], list[ir.Model]]] = {
     "needless-outputs": ([_outputs(repeated=True)], [_outputs(repeated=False)]),
     "sequence-layout": ([_sequence(positions=128)], [_sequence(positions=1)]),
     "high-rank": ([_rank(1, 8, 8, 8, 8, 64)], [_rank(1, 64, 64, 64)]),
+    "padded-widths": ([_widths(65), _widths(40)], [_widths(64), _widths(63), _widths(12)]),
     "long-axes": ([_axis(20_000)], [_axis(4096)]),
 }
+
+
+def hard_swish(*, rank: int, dtype: ir.DType = F16, thresholded: bool = True) -> ir.Model:
+    """A linear layer and a hardswish as coremltools writes it."""
+    lead = (4,) * (rank - 1)
+    b = Builder({"x": (dtype, (*lead, 16))})
+    y = b.op("linear", "fc", (*lead, 32), dtype, x=b["x"], weight=_weights(32, 16, dtype=dtype))
+    x = y
+    if thresholded:
+        x = b.op("thresholded_relu", "from_minus_3", (*lead, 32), dtype, x=y, alpha=dtype.numpy.type(-3))
+    given = {"alpha": dtype.numpy.type(1 / 6), "beta": dtype.numpy.type(0.5)}
+    gate = b.op("sigmoid_hard", "gate", (*lead, 32), dtype, x=x, **given)
+    return b.model(b.op("mul", "swish", (*lead, 32), dtype, x=x, y=gate))
 
 
 def two_layers() -> ir.Model:

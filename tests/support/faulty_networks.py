@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -300,6 +301,41 @@ class RootMeanSquare(nn.Module):
         return self.linear(x / root)
 
 
+class Sentence(nn.Module):
+    """Report 1809: an encoder of sentences. The converter drops the positions' embedding, with a warning.
+
+    Its cause, the second input of an embedding, is that of report 1428, which the report names as the same.
+    """
+
+    def __init__(self, *, has_positions: bool) -> None:
+        super().__init__()
+        self.words, self.places = nn.Embedding(50, 32), nn.Embedding(16, 32)
+        self.norm, self.block, self.has_positions = nn.LayerNorm(32), Block(), has_positions
+
+    def forward(self, ids: torch.Tensor) -> torch.Tensor:
+        places = torch.arange(ids.shape[1])[None] * (1 if self.has_positions else 0)
+        return self.block(self.norm(self.words(ids) + self.places(places))).mean(1)
+
+
+def _sentence(folder: Path) -> tuple[Path, nn.Module]:
+    right, wrong = (_seeded(partial(Sentence, has_positions=has)) for has in (True, False))
+    with warnings.catch_warnings(), torch.no_grad():
+        warnings.simplefilter("ignore")
+        import coremltools as ct
+
+        graph = torch.jit.trace(wrong, torch.zeros((1, 8), dtype=torch.int32))
+        given = ct.TensorType(name="ids", shape=(1, 8), dtype=np.int32)
+        model = ct.convert(
+            graph,
+            inputs=[given],
+            convert_to="mlprogram",
+            minimum_deployment_target=ct.target.iOS17,
+            skip_model_load=True,
+        )
+        model.save(str(folder / "model.mlpackage"))
+    return folder / "model.mlpackage", right
+
+
 _SEQUENCE = (1, 4, 32)
 _ALL_MASKED: Inputs = {
     "x": np.full((1, 4, 16), -20, np.float32) + np.random.default_rng(3).random((1, 4, 16), np.float32)
@@ -370,6 +406,13 @@ NETWORKS: tuple[Planted, ...] = (
         build=_built(RawResidual, None, (1, 3, 32, 32), fp16=True, image=1.0),
         ops=("op_64",),
         causes=("overflow",),
+    ),
+    Planted(
+        name="report-1809",
+        build=_sentence,
+        ops=("input_3",),
+        causes=("constant",),
+        inputs={"ids": np.arange(3, 11, dtype=np.int32)[None]},
     ),
     Planted(
         name="report-2223",

@@ -15,7 +15,9 @@ from coremlscope.variants.transforms import default_transforms, parse_transform,
 from tests.support.advised_models import MODELS, few_values
 
 _MODELS: dict[str, list[Model]] = {
-    rule.id: MODELS[rule.id][0] for rule in RULES if rule.transform and rule.id in MODELS
+    rule.id: MODELS[rule.id][0]
+    for rule in RULES
+    if rule.transform not in ("", "image-inputs") and rule.id in MODELS
 } | {"few-values": [few_values(16)]}
 _TRANSFORMS = {rule.id: parse_transform(rule.transform) for rule in RULES if rule.transform}
 #: A GELU by its definition, and half precision, round differently.

@@ -1,15 +1,17 @@
 """Findings on a model: what it does at a cost that another form would not have.
 
-`RULES` is the table of them, `VALUE_RULES` that of wrong values in Core AI; `find_remarks` applies them to a
-function. What each remark costs on a device is planned again by `forecast.model_findings`.
+`RULES` is the table of them; `VALUE_RULES` and `CORE_ML_VALUE_RULES` are those of wrong values in Core AI and
+in Core ML. `find_remarks` applies them to a function. What each remark costs on a device is planned again by
+`forecast.model_findings`.
 """
 
-from coremlscope.advice.interface import find_needless_outputs
+from coremlscope.advice.interface import find_needless_outputs, find_pictures
 from coremlscope.advice.rule import AdviceRule, Change, Found, Remark, Subject
 from coremlscope.advice.table import RULES, bind_subject, find_remarks
-from coremlscope.advice.wrong_values import VALUE_RULES
+from coremlscope.advice.wrong_values import CORE_ML_VALUE_RULES, VALUE_RULES
 
 __all__ = [
+    "CORE_ML_VALUE_RULES",
     "RULES",
     "VALUE_RULES",
     "AdviceRule",
@@ -19,5 +21,6 @@ __all__ = [
     "Subject",
     "bind_subject",
     "find_needless_outputs",
+    "find_pictures",
     "find_remarks",
 ]

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
-from coremlscope.advice.rule import AdviceRule, Change, Found, Subject, has_trait, listed, plural
+from coremlscope.advice.rule import AdviceRule, Change, Found, Subject, arguments, has_trait, listed, plural
 from coremlscope.errors import MissingWeightsError
 from coremlscope.ops.traits import Trait
 from coremlscope.ops.view import CONTRADICTIONS, CannotInfer, CannotLower, OpView
@@ -86,8 +86,25 @@ def _composed_activations(subject: Subject) -> Found | None:
     return Found(
         text=f"{len(ends)} {what} as several operations instead of one: those up to {listed(ends)}.",
         ops=tuple(view.op.id for members in parts.values() for view in members),
-        change=Change(removed=gone),
+        change=Change(removed=gone, fused=dict(_joined(subject, parts.values()))),
     )
+
+
+def _joined(subject: Subject, composed: Iterable[list[OpView]]) -> Iterator[tuple[str, str]]:
+    """Yields the last operation of each activation that one layer could end with, and that layer.
+
+    Written out, it reads the layer's result twice, so that nothing of it is fused.
+    """
+    for members in composed:
+        ids = {view.op.id for view in members}
+        made = {value.name for view in members for value in view.op.outputs}
+        read = {value.name for view in members for value in arguments(view)} - made
+        makers = [subject.makers[name] for name in read if name in subject.makers]
+        if len(makers) != 1 or subject.returned.intersection(read):
+            continue
+        readers = subject.readers.get(makers[0].op.outputs[0].name, ())
+        if ids.issuperset(reader.op.id for reader in readers):
+            yield members[-1].op.id, makers[0].op.id
 
 
 def _composed(subject: Subject) -> Iterator[list[OpView]]:

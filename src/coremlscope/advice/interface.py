@@ -24,7 +24,7 @@ from coremlscope.ops.view import CONTRADICTIONS, BoundGraph, CannotInfer, Cannot
 from coremlscope.placement.publications import APPLE_FAQ, MOBIUS
 from coremlscope.units import shown
 
-__all__ = ["RULES", "find_needless_outputs"]
+__all__ = ["RULES", "find_needless_outputs", "find_pictures"]
 
 _CANNOT_TELL = (CannotInfer, CannotLower, MissingWeightsError, *CONTRADICTIONS)
 #: What an input that holds a picture is called.
@@ -73,13 +73,14 @@ def _is_convolved(subject: Subject, name: str) -> bool:
     return False
 
 
-def _pictures(subject: Subject) -> list[tuple[Feature, int, int]]:
+def find_pictures(subject: Subject) -> list[tuple[Feature, int, int]]:
+    """Returns the arrays that hold pictures, with their heights and widths."""
     found = ((feature, _picture(subject, feature)) for feature in subject.description.inputs)
     return [(feature, *size) for feature, size in found if size is not None]
 
 
 def _array_images(subject: Subject) -> Found | None:
-    found = _pictures(subject)
+    found = find_pictures(subject)
     if not found:
         return None
     names = ", ".join(shown(feature.name) for feature, *_ in found[:3])
@@ -97,7 +98,7 @@ def _array_images(subject: Subject) -> Found | None:
 
 def _picture_preparation(subject: Subject) -> Found | None:
     """Finds operations that put a picture's channels in order, which the type of an image input does."""
-    names = [feature.name for feature, *_ in _pictures(subject)]
+    names = [feature.name for feature, *_ in find_pictures(subject)]
     names += [
         feature.name for feature in subject.description.inputs if isinstance(feature.type, ImageFeature)
     ]
@@ -284,6 +285,7 @@ RULES: tuple[AdviceRule, ...] = (
         fix="declare the picture as an image: ct.ImageType(name=…, shape=…, scale=…, bias=…)",
         source="apple/coremltools: guide to image inputs",
         confidence="documented",
+        transform="image-inputs",
     ),
     AdviceRule(
         id="image-preparation",

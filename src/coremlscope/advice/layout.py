@@ -9,7 +9,8 @@ from coremlscope.advice.rule import AdviceRule, Change, Found, Subject, has_trai
 from coremlscope.ir import Constant, Derived, TensorType
 from coremlscope.ops.traits import Trait
 from coremlscope.ops.view import BoundValue, OpView
-from coremlscope.placement.publications import APPLE_TRANSFORMERS, M4_PLANS
+from coremlscope.placement.publications import APPLE_TRANSFORMERS, GUIDE_LIMITS, M4_PLANS
+from coremlscope.units import shown
 
 __all__ = ["RULES"]
 
@@ -19,6 +20,11 @@ _WIDE_RANK, _RANK_RULES = 5, frozenset({"ne-rank", "ne-matmul-rank-on-m1", "ne-l
 _EXTENT_RULES = frozenset({"ne-extent", "ne-extent-16384", "ne-transpose-extent"})
 #: The longest axis of every Neural Engine; newer ones take four times as much (see the rules of placement).
 _EXTENT = 16_384
+#: Channels that the Neural Engine sums over at once: what the calibration of estimates finds, and a power of
+#: two, as in the source.
+_STEP = 16
+#: The most channels above a multiple that are few, and the least share of padding that is worth a word.
+_FEW, _LEAST_PADDING = 8, 0.05
 
 
 def _sequences(subject: Subject) -> Found | None:
@@ -97,6 +103,64 @@ def _extents(subject: Subject) -> Found | None:
     )
 
 
+def _widths(subject: Subject) -> Found | None:
+    found = [(view, narrow) for view in subject.views if (narrow := _narrowed(view)) is not None]
+    if not found:
+        return None
+    views = [view for view, _ in found]
+    view = max(views, key=_padding)
+    channels = _channels(view)
+    return Found(
+        text=f"{plural(len(found), 'layer')} {'sums' if len(found) == 1 else 'sum'} over a few channels more"
+        f" than a multiple of {_STEP}, {shown(view.op.name)} over {channels}, and computes"
+        f" {channels + _padding(view)}: {listed(views)}.",
+        ops=tuple(view.op.id for view in views),
+        change=Change(replaced={view.op.id: narrow for view, narrow in found}),
+    )
+
+
+def _channels(view: OpView) -> int:
+    """Returns over how many channels a layer sums; 0 for layers of several groups and other operations."""
+    weight = shape_of(view, "weight") if view.has("weight") else None
+    is_linear = view.op.type == "linear" and weight is not None and len(weight) == 2
+    is_conv = view.op.type == "conv" and weight is not None and len(weight) == 4
+    if weight is None or not (is_linear or (is_conv and view.integer("groups", 1) == 1)):
+        return 0
+    return weight[1]
+
+
+def _padding(view: OpView) -> int:
+    return -_channels(view) % _STEP
+
+
+def _narrowed(view: OpView) -> OpView | None:
+    """Returns a layer over the next lower multiple of channels; None if its channels are no few too many."""
+    channels = _channels(view)
+    fewer = channels - channels % _STEP
+    is_wide = fewer > 0 and channels - fewer <= _FEW and _padding(view) > _LEAST_PADDING * channels
+    given, weight = shape_of(view, "x"), shape_of(view, "weight") if view.has("weight") else None
+    if not is_wide or given is None or weight is None:
+        return None
+    axis = 1 if view.op.type == "conv" else len(given) - 1
+    inputs = {
+        **view.inputs,
+        "x": (_typed(view.bound("x"), (*given[:axis], fewer, *given[axis + 1 :])),),
+        "weight": (_typed(view.bound("weight"), (weight[0], fewer, *weight[2:])),),
+    }
+    return replace(view, inputs=inputs)
+
+
+def _typed(value: BoundValue, shape: tuple[int, ...]) -> BoundValue:
+    """Returns a value of another shape, whose content, if it is a constant, is cut off."""
+    assert isinstance(value.type, TensorType)
+    type_ = TensorType(value.type.dtype, shape)
+    known = value.constant
+    if known is None:
+        return BoundValue(type_)
+    cut = tuple(slice(0, extent) for extent in shape)
+    return BoundValue(type_, Constant(type_, Derived(lambda: known.numpy()[cut], (known,))))
+
+
 def _shapes(view: OpView) -> Iterator[Sequence[int]]:
     """Yields the shapes of what an operation reads and gives at run time."""
     for value in (*(one for given in view.inputs.values() for one in given), *view.outputs):
@@ -115,6 +179,7 @@ RULES: tuple[AdviceRule, ...] = (
         fix="keep sequences as (B, C, 1, S), and write linear layers as 1×1 convolutions",
         source=APPLE_TRANSFORMERS,
         confidence="documented",
+        transform="linear-as-conv",
     ),
     AdviceRule(
         id="high-rank",
@@ -132,6 +197,16 @@ RULES: tuple[AdviceRule, ...] = (
         find=_extents,
         fix="reshape a long axis into two, or split the tensor",
         source=M4_PLANS,
+        confidence="measured",
+    ),
+    AdviceRule(
+        id="padded-widths",
+        doc="Convolutions and linear layers that sum over a few channels more than a multiple of 16. The"
+        " Neural Engine computes them padded to the next one. The saving is that of the next lower multiple,"
+        " for the same activations.",
+        find=_widths,
+        fix="choose a multiple of 16 as the number of channels, and train again",
+        source=GUIDE_LIMITS,
         confidence="measured",
     ),
 )

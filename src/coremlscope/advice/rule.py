@@ -9,7 +9,7 @@ not shown there.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -47,6 +47,7 @@ class Change:
         removed: The ids of operations that would cost nothing, also those that Core ML inserts.
         replaced: Operations in another form, by id.
         freed: Rules of placement that would not apply any longer, by id.
+        fused: Operations that would be fused with the layer before them, by id, with the id of that layer.
         has_fixed_shapes: Whether all inputs would have fixed shapes.
         converted_bytes: The bytes of inputs and outputs that are converted to half precision, less.
     """
@@ -54,8 +55,23 @@ class Change:
     removed: frozenset[str] = frozenset()
     replaced: Mapping[str, OpView] = field(default_factory=dict)
     freed: frozenset[str] = frozenset()
+    fused: Mapping[str, str] = field(default_factory=dict)
     has_fixed_shapes: bool = False
     converted_bytes: int = 0
+
+    @classmethod
+    def of_all(cls, changes: Iterable[Change]) -> Change:
+        """Returns several changes at once. What one of them removes, no other one changes."""
+        several = tuple(changes)
+        removed = frozenset[str]().union(*(one.removed for one in several))
+        return cls(
+            removed=removed,
+            replaced={i: view for one in several for i, view in one.replaced.items() if i not in removed},
+            freed=frozenset[str]().union(*(one.freed for one in several)),
+            fused={i: head for one in several for i, head in one.fused.items() if head not in removed},
+            has_fixed_shapes=any(one.has_fixed_shapes for one in several),
+            converted_bytes=sum(one.converted_bytes for one in several),
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from coremlscope.advice import fusion, interface, layout, moves, precision, weights
 from coremlscope.advice.rule import AdviceRule, Remark, Subject
-from coremlscope.advice.wrong_values import VALUE_RULES
+from coremlscope.advice.wrong_values import CORE_ML_VALUE_RULES, VALUE_RULES
 from coremlscope.errors import MissingWeightsError
 from coremlscope.execution.binding import bind_model, choose_function
 from coremlscope.ir import Model, Program
@@ -26,14 +26,15 @@ RULES: tuple[AdviceRule, ...] = (
 
 
 def find_remarks(subject: Subject) -> list[Remark]:
-    """Applies every rule to a function: those on costs or, for Core AI, which publishes none, on values.
+    """Applies every rule to a function: those on costs and values or, for Core AI, which publishes no costs,
+    on values alone.
 
     A rule finds nothing where the arguments of a damaged file contradict each other.
     """
     content = subject.model.content
     is_core_ai = isinstance(content, Program) and content.is_core_ai
     found = []
-    for rule in VALUE_RULES if is_core_ai else RULES:
+    for rule in VALUE_RULES if is_core_ai else (*RULES, *CORE_ML_VALUE_RULES):
         try:
             one = rule.find(subject)
         except _NOT_TOLD:

@@ -1,4 +1,4 @@
-"""Findings on Core AI models: operations that return wrong values on a unit, without an error.
+"""Findings on values: operations that return wrong ones on a unit, without an error, mostly in Core AI.
 
 Each was published for a system and a device; whether later systems still do it is not known.
 """
@@ -13,9 +13,9 @@ from coremlscope.ir import DType, TensorType
 from coremlscope.ops.traits import Trait
 from coremlscope.ops.view import OpView
 
-__all__ = ["VALUE_RULES"]
+__all__ = ["CORE_ML_VALUE_RULES", "VALUE_RULES"]
 
-#: Settings under which an operation may run on a unit: only `cpu_only` forbids any in Core AI.
+#: Settings under which an operation may run on a unit: in Core AI only `cpu_only` forbids any.
 _ON_ACCELERATORS: frozenset[ComputeUnits] = frozenset({"all", "cpu_and_ne", "cpu_and_gpu"})
 _ON_NEURAL_ENGINE: frozenset[ComputeUnits] = frozenset({"all", "cpu_and_ne"})
 _PRODUCT = Trait.LINEAR | Trait.MATRIX_PRODUCT
@@ -83,7 +83,10 @@ def _is_hard_swish_of_matrix(subject: Subject, view: OpView) -> bool:
     for gate, layer in (makers, makers[::-1]):
         if gate is None or layer is None or gate.op.type != "sigmoid_hard":
             continue
-        if subject.source(gate) is layer and _is_matrix_product(subject, layer):
+        # coremltools writes x·[x ≥ −3] for the factor x, which is the same product.
+        base = subject.source(layer) if layer.op.type == "thresholded_relu" else layer
+        is_gated = subject.source(gate) in (layer, base)
+        if base is not None and is_gated and _is_matrix_product(subject, base):
             return True
     return False
 
@@ -186,6 +189,25 @@ VALUE_RULES: tuple[AdviceRule, ...] = (
         source="apple/coreai-torch issue 115: iPhone 17 Pro, iOS 27.0",
         confidence="anecdotal",
         severity="warning",
+        settings=_ON_NEURAL_ENGINE,
+    ),
+)
+
+
+CORE_ML_VALUE_RULES: tuple[AdviceRule, ...] = (
+    AdviceRule(
+        id="hard-swish-behind-linear",
+        doc="A hardswish of float16 directly behind a linear layer over a matrix, as in the classifier of"
+        " MobileNetV3. Converted by coremltools, that network was off by 0.19 to 0.26 with the Neural Engine"
+        " or the GPU, three times as much as on the CPU, where ResNet-18 was not; converted for Core AI, by"
+        " 0.2 on the Neural Engine, where the same layer over four dimensions was right. That both have one"
+        " cause is a likeness: rounding alone does not reproduce it.",
+        find=_hard_swish,
+        fix="write the layer as a 1×1 convolution over (N, C, 1, 1), which gives the same result, and compare"
+        " the outputs on a device with those under cpuOnly",
+        source="apple/coremltools issue 2625: M4; apple/coreai-torch issue 51",
+        confidence="anecdotal",
+        transform="linear-as-conv",
         settings=_ON_NEURAL_ENGINE,
     ),
 )

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from coremlscope.advice import Change, Remark
 from coremlscope.cost.latency.geometry import geometry_of
-from coremlscope.cost.latency.kernels import Kernel
+from coremlscope.cost.latency.kernels import Kernel, takes_activations
 from coremlscope.cost.latency.kinds import kind_of
 from coremlscope.devices import SETTINGS, ComputeUnit, ComputeUnits
 from coremlscope.findings import Finding, Saving
@@ -21,11 +21,15 @@ from coremlscope.placement.rules import GRAPH_RULES
 from coremlscope.placement.search import TIE_MS
 from coremlscope.results.estimate import Estimate
 
-__all__ = ["Estimating", "Tally", "change_kernels", "describe_remark", "weigh_remarks"]
+__all__ = ["TOGETHER", "Estimating", "Tally", "change_kernels", "describe_remark", "weigh_remarks"]
 
 #: A saving below this share of the whole is none: estimates are known to some ten percent.
 _LEAST_SHARE = 5e-3
 _HALF_BYTES = 2
+#: Kinds of kernels whose head can have another form or another width.
+_WEIGHTED = frozenset({"linear", "conv", "pointwise"})
+#: The id of the finding on what the others save together.
+TOGETHER = "findings-together"
 _OF_FUNCTIONS = frozenset(rule.id for rule in GRAPH_RULES)
 
 #: Estimates a prediction with other kernels, with operations on other units, and with fewer converted bytes.
@@ -46,21 +50,44 @@ class Tally:
         self._savings: dict[tuple[str, str], list[Saving]] = {
             (name, remark.rule.id): [] for name, several in remarks.items() for remark in several
         }
+        self._together: dict[str, list[Saving]] = {name: [] for name in remarks}
 
     def add(self, function: str, rule: str, saving: Saving) -> None:
         """Adds what a remark saves on a device."""
         self._savings[function, rule].append(saving)
 
+    def add_together(self, function: str, saving: Saving) -> None:
+        """Adds what all remarks on a function that save anything on a device save together."""
+        self._together[function].append(saving)
+
     def findings(self) -> tuple[Finding, ...]:
-        """Returns the remarks that save time or space as findings, the largest planned saving first."""
-        found = []
+        """Returns the remarks that save time or space as findings, the largest planned saving first.
+
+        The last ones tell what those of a function save together.
+        """
+        found, together = [], []
         for name, several in self.remarks.items():
             where = f"{name.partition('/')[0]}: " if len(self.remarks) > 1 else ""
             for remark in several:
                 savings = tuple(self._savings[name, remark.rule.id])
                 if savings or remark.found.saved_bytes:
                     found.append(describe_remark(remark, savings, where))
-        return tuple(sorted(found, key=lambda one: -max((s.saved_ms for s in one.savings), default=0.0)))
+            if self._together[name]:
+                together.append(_describe_together(tuple(self._together[name]), where))
+        found.sort(key=lambda one: -max((s.saved_ms for s in one.savings), default=0.0))
+        return (*found, *together)
+
+
+def _describe_together(savings: tuple[Saving, ...], where: str) -> Finding:
+    return Finding(
+        id=TOGETHER,
+        severity="info",
+        text=f"{where}What the findings on operations save together. They overlap, so this is not their sum.",
+        hint="mend those first that save most",
+        confidence="static analysis",
+        source="planned and estimated once with all of their changes",
+        savings=savings,
+    )
 
 
 def describe_remark(remark: Remark, savings: tuple[Saving, ...] = (), where: str = "") -> Finding:
@@ -115,23 +142,55 @@ def weigh_remarks(
     remarks = tally.remarks.get(function, ())
     if not remarks:
         return
-    changes = [remark.found.change for remark in remarks]
-    planned = planning.placed.total_ms[setting]
-    again = plan_with_costs(planning, setting, [_costs(planning, setting, one, pricing) for one in changes])
-    before = None if kernels is None else kernels.estimating(kernels.fused, {}, 0)
-    for remark, replanned in zip(remarks, again, strict=True):
+    weighing = _Weighing(planning, setting, pricing, kernels)
+    found = weighing.weigh([remark.found.change for remark in remarks])
+    saving = [(remark, one) for remark, one in zip(remarks, found, strict=True) if weighing.is_visible(one)]
+    for remark, one in saving:
+        tally.add(function, remark.rule.id, one)
+    if len(saving) > 1:
+        both = Change.of_all(remark.found.change for remark, _ in saving)
+        tally.add_together(function, weighing.weigh([both])[0])
+
+
+class _Weighing:
+    """Plans and estimates a function with changes, on one device under one setting.
+
+    Args:
+        planning: The function, planned for a device.
+        setting: The setting.
+        pricing: What other forms of operations cost.
+        kernels: The kernels; None where no time is estimated.
+    """
+
+    def __init__(
+        self, planning: Planning, setting: ComputeUnits, pricing: Pricing, kernels: Kernels | None
+    ) -> None:
+        self.planning, self.setting, self.pricing, self.kernels = planning, setting, pricing, kernels
+        self.before = None if kernels is None else kernels.estimating(kernels.fused, {}, 0)
+
+    def weigh(self, changes: Sequence[Change]) -> list[Saving]:
+        """Returns what each change saves."""
+        planning, setting = self.planning, self.setting
+        costs = [_costs(planning, setting, one, self.pricing) for one in changes]
+        again = plan_with_costs(planning, setting, costs)
+        return [self._saving(change, one) for change, one in zip(changes, again, strict=True)]
+
+    def _saving(self, change: Change, replanned: Replanned) -> Saving:
         saving = Saving(
-            device=planning.device.name,
-            os=str(planning.device.os),
-            compute_units=setting,
+            device=self.planning.device.name,
+            os=str(self.planning.device.os),
+            compute_units=self.setting,
             planned_ms=replanned.total_ms,
             saved_ms=replanned.saved_ms,
         )
-        if kernels is not None and before is not None:
-            after, kept = _estimate(remark.found.change, planning, replanned, kernels)
-            saving = replace(saving, saved_s=estimate_saving(before, after, kept))
-        if _saves(saving, planned, before):
-            tally.add(function, remark.rule.id, saving)
+        if self.kernels is None or self.before is None:
+            return saving
+        after, kept = _estimate(change, self.planning, replanned, self.kernels)
+        return replace(saving, saved_s=estimate_saving(self.before, after, kept))
+
+    def is_visible(self, saving: Saving) -> bool:
+        """Returns whether a saving is more than a trace."""
+        return _saves(saving, self.planning.placed.total_ms[self.setting], self.before)
 
 
 def _saves(saving: Saving, planned_ms: float, before: Estimate | None) -> bool:
@@ -157,13 +216,19 @@ def _estimate(
 def change_kernels(fused: Sequence[Kernel], change: Change, planning: Planning) -> list[tuple[int, Kernel]]:
     """Returns the kernels that are left, changed where their operations are, each with its present place.
 
-    Operations are not fused anew: where that would save more, the saving is a lower bound.
+    Only activations that a layer could end with are fused anew: where others could be, the saving is a lower
+    bound.
     """
     views = {node.id: node.view for node in planning.graph.walk()} if change.removed else {}
+    joining = _joining(fused, change)
+    joined = {id_ for several in joining.values() for id_ in several}
     found = []
     for index, kernel in enumerate(fused):
-        if change.removed.issuperset(kernel.ops):
+        if (change.removed | joined).issuperset(kernel.ops):
             continue
+        more = sum(_elements(views[id_]) for id_ in joining.get(index, ()) if id_ in views)
+        if more:
+            kernel = replace(kernel, vector=kernel.vector + more)
         gone = [views[id_] for id_ in kernel.ops if id_ in change.removed and id_ in views]
         if gone:
             fewer = sum(_elements(view) for view in gone)
@@ -172,6 +237,19 @@ def change_kernels(fused: Sequence[Kernel], change: Change, planning: Planning) 
         if others:
             kernel = _changed(kernel, others)
         found.append((index, kernel))
+    return found
+
+
+def _joining(fused: Sequence[Kernel], change: Change) -> dict[int, list[str]]:
+    """Returns the operations that a kernel would end with, by its place: nothing else is left of theirs."""
+    homes = {id_: index for index, kernel in enumerate(fused) for id_ in kernel.ops}
+    found: dict[int, list[str]] = {}
+    for id_, head in change.fused.items():
+        home, target = homes.get(id_), homes.get(head)
+        if home is None or target is None or home == target or not takes_activations(fused[target]):
+            continue
+        if fused[target].ops[-1] == head and (change.removed | {id_}).issuperset(fused[home].ops):
+            found.setdefault(target, []).append(id_)
     return found
 
 
@@ -184,7 +262,7 @@ def _changed(kernel: Kernel, views: Sequence[OpView]) -> Kernel:
     for view in views:
         geometry = geometry_of(view)
         kind = kind_of(view, geometry)
-        if kernel.kind == "linear" and kind != kernel.kind and view.op.name == kernel.name:
+        if view.op.name == kernel.name and kernel.kind in _WEIGHTED:
             kernel = replace(kernel, kind=kind, geometry=geometry)
     is_halved = kernel.element_bytes > _HALF_BYTES and all(_is_half(view) for view in views)
     if not is_halved:

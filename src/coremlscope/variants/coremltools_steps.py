@@ -5,13 +5,17 @@ from __future__ import annotations
 import importlib.util
 import shutil
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from coremlscope.advice import bind_subject, find_needless_outputs
 from coremlscope.errors import MissingDependencyError, UnsupportedModelError
 from coremlscope.formats import container
+from coremlscope.formats.packaging import write_mlpackage
+from coremlscope.ir import Model, Program
+from coremlscope.variants.pictures import Pictures, with_image_inputs
+from coremlscope.variants.sequence_layout import with_convolutions
 from coremlscope.variants.transforms import Step, Transform
 
 __all__ = [
@@ -62,6 +66,7 @@ class Opened:
         samples: Inputs from which activations are calibrated.
         folder: A private folder for files.
         notes: Remarks on what was done.
+        pictures: The inputs that became images.
     """
 
     model: Any
@@ -70,6 +75,7 @@ class Opened:
     samples: Sequence[Mapping[str, Any]]
     folder: Path
     notes: list[str] = field(default_factory=list)
+    pictures: Pictures | None = None
 
     @property
     def is_network(self) -> bool:
@@ -105,7 +111,7 @@ def transform_file(
     shapes: Mapping[str, Sequence[tuple[int, ...]]],
     samples: Sequence[Mapping[str, Any]],
     folder: Path,
-) -> Sequence[str]:
+) -> tuple[Sequence[str], Pictures | None]:
     """Applies a transform to a model in a file, and writes the result.
 
     Args:
@@ -117,7 +123,7 @@ def transform_file(
         folder: A private folder for files.
 
     Returns:
-        Remarks on what was done.
+        Remarks on what was done, and the inputs that became images.
 
     Raises:
         UnsupportedModelError: The model has nothing that a step could change.
@@ -128,7 +134,7 @@ def transform_file(
     )
     apply_transform(opened, transform)
     save(opened, target)
-    return opened.notes
+    return opened.notes, opened.pictures
 
 
 def apply_transform(opened: Opened, transform: Transform) -> None:
@@ -327,6 +333,45 @@ def _drop_needless_outputs(opened: Opened, step: Step, joint: bool) -> None:
     opened.notes.append("without the outputs " + ", ".join(sorted(names)))
 
 
+def _take_images(opened: Opened, step: Step, joint: bool) -> None:
+    model, pictures = with_image_inputs(_program(opened), step.scaling or None)
+    _replace_program(opened, model)
+    opened.pictures = pictures
+    names = ", ".join(feature.name for feature in pictures.features)
+    opened.notes.append(f"{names}: {step.title}; outputs are compared on drawn pixels")
+
+
+def _as_convolutions(opened: Opened, step: Step, joint: bool) -> None:
+    model = _program(opened)
+    program = model.content
+    assert isinstance(program, Program)
+    made = {name: with_convolutions(function) for name, function in program.functions.items()}
+    count = sum(number for _, number in made.values())
+    if not count:
+        raise UnsupportedModelError(
+            "no linear layer has a matrix or a sequence of a fixed shape, and weights that are not packed",
+            "write layers as convolutions before weights are compressed",
+        )
+    functions = {name: function for name, (function, _) in made.items()}
+    _replace_program(opened, replace(model, content=replace(program, functions=functions)))
+    opened.notes.append(
+        f"{count} linear {'layer is a convolution' if count == 1 else 'layers are convolutions'}"
+    )
+
+
+def _program(opened: Opened) -> Model:
+    """Returns the model as it is now, in our own form."""
+    path = opened.folder / "before.mlpackage"
+    save(opened, path)
+    return container.read(path)
+
+
+def _replace_program(opened: Opened, model: Model) -> None:
+    path = opened.folder / "rewritten.mlpackage"
+    write_mlpackage(model, path, overwrite=True)
+    opened.model = open_for_coremltools(path)
+
+
 def _listed(shapes: Mapping[str, Sequence[tuple[int, ...]]]) -> str:
     return "; ".join(
         f"{name} {', '.join('×'.join(map(str, shape)) for shape in known)}" for name, known in shapes.items()
@@ -358,6 +403,8 @@ _STEPS: Mapping[str, Callable[[Opened, Step, bool], None]] = {
     "outputs": _drop_needless_outputs,
     "palettize-unique": _palettize_unique,
     "tidy": _tidy,
+    "images": _take_images,
+    "convolutions": _as_convolutions,
 }
 
 

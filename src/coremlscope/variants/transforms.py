@@ -11,6 +11,7 @@ from coremlscope.advice import Remark, bind_subject, find_remarks
 from coremlscope.errors import CoremlscopeError, UsageError
 from coremlscope.features.names import nearest
 from coremlscope.ir import ArrayFeature, DType, ImageFeature, Model, Program, TensorType
+from coremlscope.variants.pictures import Scaling, why_no_images
 
 __all__ = [
     "Step",
@@ -35,6 +36,8 @@ StepKind = Literal[
     "enumerated",
     "tidy",
     "outputs",
+    "images",
+    "convolutions",
 ]
 
 _JOIN = "+"
@@ -46,7 +49,8 @@ _TARGETS = (15, 16, 17, 18, 26)
 #: The names that the help and errors list.
 _EXAMPLES = (
     "fp16, fp16-io, ios18, palettize-4, palettize-4-group-16, int8, int4-block-32, prune-50, w8a8, static,"
-    " enumerated, tidy, palettize-unique, without-needless-outputs; several joined by +: prune-50+palettize-4"
+    " enumerated, tidy, palettize-unique, without-needless-outputs, image-inputs, linear-as-conv; several"
+    " joined by +: prune-50+palettize-4"
 )
 
 
@@ -61,6 +65,7 @@ class Step:
             scale per channel.
         percent: The share of weights that becomes zero.
         per_tensor: Whether there is one scale for the whole weight.
+        scaling: What arrays hold that become images; empty for pixels.
     """
 
     kind: StepKind
@@ -68,6 +73,7 @@ class Step:
     group: int = 0
     percent: float = 0.0
     per_tensor: bool = False
+    scaling: Scaling | Literal[""] = ""
 
     @property
     def title(self) -> str:
@@ -107,6 +113,11 @@ def _title_of_scale(step: Step) -> str:
     return f"weights as int{step.bits}, a scale for each {each}"
 
 
+_SCALINGS: Mapping[Scaling | Literal[""], str] = {
+    "": "pictures as images instead of arrays of pixels",
+    "unit": "pictures as images instead of arrays of 0 … 1",
+    "imagenet": "pictures as images instead of arrays that are normalized as for ImageNet",
+}
 _TITLES: dict[StepKind, Callable[[Step], str]] = {
     "fp16": lambda _: "computed in fp16",
     "fp16-io": lambda _: "fp16 inputs and outputs",
@@ -120,6 +131,8 @@ _TITLES: dict[StepKind, Callable[[Step], str]] = {
     "palettize-unique": lambda _: "weights of few values as indices, without loss",
     "tidy": lambda _: "without redundant moves, casts, copies and weights",
     "outputs": lambda _: "without outputs that repeat others",
+    "images": lambda step: _SCALINGS[step.scaling],
+    "convolutions": lambda _: "linear layers as 1×1 convolutions over (B, C, 1, S)",
 }
 
 
@@ -136,6 +149,11 @@ def _scale(match: re.Match[str]) -> Step | None:
 
 def _is_group(text: str | None) -> bool:
     return text is None or 1 <= int(text) <= _LARGEST_GROUP
+
+
+def _images(match: re.Match[str]) -> Step:
+    scaling: Scaling | Literal[""] = "unit" if match[1] == "unit" else "imagenet" if match[1] else ""
+    return Step(kind="images", scaling=scaling)
 
 
 def _prune(match: re.Match[str]) -> Step | None:
@@ -163,6 +181,8 @@ _GRAMMAR: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], Step | None]], 
         (r"palettize-unique", lambda _: Step(kind="palettize-unique")),
         (r"tidy", lambda _: Step(kind="tidy")),
         (r"without-needless-outputs", lambda _: Step(kind="outputs")),
+        (r"image-inputs(?:-(unit|imagenet))?", _images),
+        (r"linear-as-conv", lambda _: Step(kind="convolutions")),
     )
 )
 
@@ -211,6 +231,8 @@ _PROGRAM = (
     "tidy",
     "palettize-unique",
     "without-needless-outputs",
+    "image-inputs",
+    "linear-as-conv",
 )
 
 
@@ -264,6 +286,8 @@ def _why_not(step: Step, model: Model) -> str:
         return "no input has a flexible shape"
     if step.kind in _FOUND and not any(one.rule.transform == _FOUND[step.kind] for one in _remarks(model)):
         return "no finding on the model asks for it"
+    if step.kind == "images":
+        return why_no_images(model, step.scaling or None)
     return ""
 
 
@@ -280,6 +304,8 @@ _FOUND: Mapping[StepKind, str] = {
     "tidy": "tidy",
     "palettize-unique": "palettize-unique",
     "outputs": "without-needless-outputs",
+    "images": "image-inputs",
+    "convolutions": "linear-as-conv",
 }
 
 

@@ -25,7 +25,8 @@ from coremlscope.ir import Program, TensorType, ValueType
 from coremlscope.measure.channel import open_channel, tell
 from coremlscope.results.encoding import plain
 from coremlscope.results.variants import Variant
-from coremlscope.variants.evaluation import Question, evaluate, read_samples
+from coremlscope.variants.evaluation import Question, evaluate, read_samples, write_samples
+from coremlscope.variants.pictures import Pictures
 from coremlscope.variants.transforms import Transform
 
 __all__ = ["Job", "first_line", "main", "make_variant"]
@@ -94,21 +95,44 @@ def make_variant(job: Job, folder: Path) -> Variant:
         return evaluate(job.model, job.question, known, is_original=True, fp16=False)
     started = time.monotonic()
     target = job.target or folder / ("variant.mlmodel" if job.is_network else "variant.mlpackage")
-    notes = _transform(job, job.transform, folder, target)
+    notes, pictures = _transform(job, job.transform, folder, target)
     known = Variant(
         name=job.transform.name,
         title=job.transform.title,
         notes=tuple(notes),
         seconds=time.monotonic() - started,
     )
-    made = evaluate(target, job.question, known, is_original=False, fp16=job.transform.has("fp16"))
+    question = job.question
+    if pictures is not None:
+        question = _on_pictures(job, pictures, folder)
+    made = evaluate(target, question, known, is_original=False, fp16=job.transform.has("fp16"))
     pruned = [step for step in job.transform.steps if step.kind == "prune"]
     if pruned:
         made = dataclasses.replace(made, notes=(*made.notes, *_on_sparsity(target, pruned[0].percent)))
     return made
 
 
-def _transform(job: Job, transform: Transform, folder: Path, target: Path) -> Sequence[str]:
+def _on_pictures(job: Job, pictures: Pictures, folder: Path) -> Question:
+    """Returns the question with images of the same pictures that the original was given as arrays."""
+    pairs = [pictures.samples(one, place) for place, one in enumerate(read_samples(job.question.samples))]
+    question = dataclasses.replace(
+        job.question,
+        samples=folder / "pictures",
+        outputs=folder / "outputs",
+        sample_count=len(pairs),
+        synthetic=len(pairs),
+        devices=(),
+    )
+    write_samples(question.samples, [original for original, _ in pairs])
+    known = Variant(name="original", title="as it is")
+    evaluate(job.model, question, known, is_original=True, fp16=False)
+    write_samples(question.samples, [images for _, images in pairs])
+    return dataclasses.replace(question, devices=job.question.devices)
+
+
+def _transform(
+    job: Job, transform: Transform, folder: Path, target: Path
+) -> tuple[Sequence[str], Pictures | None]:
     from coremlscope.variants.coremltools_steps import transform_file
 
     samples = read_samples(job.question.samples) if transform.has("activations") else []

@@ -258,6 +258,33 @@ def _check_weights(case: Case) -> Diagnosis | None:
     return None
 
 
+def _check_folded_values(case: Case) -> Diagnosis | None:
+    """A constant is not what the reference computes there without its inputs, for instance from positions."""
+    others = [value for value in case.reference_region() if _is_constant(case.theirs, value)]
+    for value in case.region:
+        for mine in value.parameters:
+            wrong = mine.read() if 1 < mine.size <= _MOST_WEIGHTS else np.zeros(0)
+            for other in others if wrong.dtype.kind == "f" else ():
+                if other.array.size != mine.size or np.array_equal(other.array.ravel(), wrong.ravel()):
+                    continue
+                name, right = mine.name.split(" ")[0], other.array.reshape(wrong.shape)
+                if case.explains(changes={(value.op, name): right}):
+                    text = (
+                        f"with {shown(other.name)} of the reference, which depends on no input, as its"
+                        f" {shown(name)} the result is right"
+                    )
+                    return Diagnosis(
+                        cause="constant", value=value.name, text=text, changes={(value.name, name): right}
+                    )
+    return None
+
+
+def _is_constant(run: Run, value: Intermediate) -> bool:
+    """Returns whether an operation computes a value from no input."""
+    above = [run.values[name] for name in run.above(value.name, lambda _: False) if name in run.values]
+    return bool(value.op) and all(one.op for one in above)
+
+
 def _check_folded_weights(case: Case) -> Diagnosis | None:
     """A weight into which a normalisation was folded has the directions of another one of the reference."""
     own = [p for value in case.reference_region() for p in _large(value)]
@@ -741,6 +768,7 @@ _CHECKS: tuple[Callable[[Case], Diagnosis | None], ...] = (
     _check_layout_of_arguments,
     _check_order_of_elements,
     _check_weights,
+    _check_folded_values,
     _check_folded_weights,
     _check_cast,
     _check_extra,

@@ -8,10 +8,12 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from coremlscope.advice import bind_subject, find_remarks
 from coremlscope.errors import InputError, UnsupportedModelError
 from coremlscope.escaping import path_text
 from coremlscope.execution.binding import choose_function
 from coremlscope.findings import Finding
+from coremlscope.forecast.model_findings import describe_remark
 from coremlscope.ir import Array, DType, Function, Model, Op, Pipeline, Program, Shape, TensorType
 from coremlscope.results.verification import (
     OutputDifference,
@@ -125,6 +127,7 @@ def verify_model(
     check.find_precision_faults()
     check.find_inner_faults()
     check.find_unit_faults()
+    check.note_units()
     return check.outcome(drawn)
 
 
@@ -518,6 +521,13 @@ class _Verifier:
         before, self.exact = self.exact, exact
         self._add_fault("precision", "fp16", diagnosis, site.value, (site.inherited, site.made))
         self.exact = before
+
+    def note_units(self) -> None:
+        """Notes operations that were reported to return wrong values on a unit, which no run here shows."""
+        content = self.subject.model.content
+        if isinstance(content, Program) and not content.is_core_ai:
+            remarks = find_remarks(bind_subject(self.subject.model))
+            self.findings += [describe_remark(one) for one in remarks if one.rule.settings]
 
     def outcome(self, drawn: Inputs) -> Outcome:
         """Returns the result, and the changed model where the changes work."""

@@ -20,7 +20,7 @@ from coremlscope.ops.control import trip_count
 from coremlscope.ops.traits import NO_TRAITS, Trait
 from coremlscope.ops.view import BoundGraph, BoundValue, OpView
 
-__all__ = ["FUSIONS", "Fusion", "Kernel", "fuse"]
+__all__ = ["FUSIONS", "Fusion", "Kernel", "fuse", "takes_activations"]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -139,6 +139,11 @@ FUSIONS: tuple[Fusion, ...] = (
         when=_same_shape,
     ),
 )
+
+
+def takes_activations(kernel: Kernel) -> bool:
+    """Returns whether a kernel can end with a function of each element."""
+    return kernel.kind in _MATRIX | _VECTOR
 
 
 @dataclass(slots=True)
