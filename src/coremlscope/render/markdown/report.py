@@ -246,7 +246,8 @@ def _predictions(profile: Profile) -> Iterator[str]:
             median = format_duration(m.predict.statistics.median)
             rate = format_rate(m.predictions_per_s).removesuffix(" /s")
             by = cell(measurement_name(m))
-            yield f"**{median} a prediction**, on average {rate} a second one after the other, measured by {by}"
+            rates = f"on average {rate} a second one after the other"
+            yield f"**{median} a prediction**, {rates}, measured by {by}"
 
 
 def _measurement(profile: Profile, measurement: Measurement) -> Iterator[str]:
