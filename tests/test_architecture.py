@@ -190,10 +190,15 @@ def _writing_calls(path: Path) -> int:
     found = 0
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Call):
-            given = ", ".join(map(ast.unparse, [*node.args, *node.keywords]))
             name = ast.unparse(node.func)
-            found += any(re.fullmatch(f, name) and re.fullmatch(a, given, re.DOTALL) for f, a in _WRITING)
-            found += any(ast.unparse(each) == "shutil.copyfile" for each in node.args)
+            if endings := [ending for beginning, ending in _WRITING if re.fullmatch(beginning, name)]:
+                given = ", ".join(map(ast.unparse, [*node.args, *node.keywords]))
+                found += any(re.fullmatch(ending, given, re.DOTALL) for ending in endings)
+            found += any(
+                ast.unparse(each) == "shutil.copyfile"
+                for each in node.args
+                if isinstance(each, ast.Attribute)
+            )
     return found
 
 

@@ -49,6 +49,13 @@ def _without(
     )
 
 
+def _chained(kind: str) -> Callable[[int, str], str]:
+    """Returns a function that describes operations of a kind of which at most one of a chain is needed."""
+    return lambda count, names: (
+        f"{plural(count, kind)} {_FOLLOW[count == 1]}, where at most one of a chain is needed: {names}."
+    )
+
+
 def _chain(subject: Subject, last: OpView, traits: Trait) -> list[OpView]:
     """Returns the operations with a trait before one, each read by the next one only, the first one first."""
     found = [last]
@@ -101,10 +108,7 @@ def _transposes(subject: Subject) -> Found | None:
     return _without(
         subject,
         found(),
-        lambda count, names: (
-            f"{plural(count, 'transpose')} {_FOLLOW[count == 1]}, where at most"
-            f" one of a chain is needed: {names}."
-        ),
+        _chained("transpose"),
     )
 
 
@@ -120,10 +124,7 @@ def _reshapes(subject: Subject) -> Found | None:
     return _without(
         subject,
         found(),
-        lambda count, names: (
-            f"{plural(count, 'reshape')} {_FOLLOW[count == 1]}, where at most"
-            f" one of a chain is needed: {names}."
-        ),
+        _chained("reshape"),
     )
 
 

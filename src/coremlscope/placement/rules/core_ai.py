@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from coremlscope.devices.unit import CPU, GPU, NEURAL_ENGINE
+from coremlscope.devices.unit import CPU, GPU, NEURAL_ENGINE, ComputeUnit
 from coremlscope.ir import DType, StateType, TensorType, Value, ValueType
 from coremlscope.ops.traits import Trait
 from coremlscope.ops.view import OpView
@@ -54,7 +54,8 @@ _REFUSED = frozenset(set(DType) - _TAKEN)
 _HIGHEST_RANK = 5
 #: Bytes to which the last axis is aligned.
 _ALIGNMENT = 64
-_EMPTY = "Core AI stops the app on the Neural Engine and the GPU if a tensor has no elements: {detail}"
+#: Units on which tensors without elements stop the app, with the prefixes of their rules.
+_STOPPED: tuple[tuple[str, ComputeUnit], ...] = (("ne", NEURAL_ENGINE), ("gpu", GPU))
 _FOUR_BITS = frozenset({DType.INT4, DType.UINT4})
 _WEIGHTED = (Trait.CONVOLUTION | Trait.LINEAR | Trait.MATRIX_PRODUCT,)
 
@@ -218,31 +219,22 @@ OWN_RULES: tuple[Rule, ...] = (
             ),
         ),
     ),
-    Rule(
-        id="ne-core-ai-empty",
-        runtime="Core AI",
-        unit=NEURAL_ENGINE,
-        ops=EVERY_OP,
-        when=_empty,
-        message=_EMPTY,
-        fix="leave such operations out of the program",
-        source=ULTRALYTICS_COREAI,
-        confidence="measured",
-        applies_to=(Example("relu", {"x": fp16(1, 0, 64)}),),
-        negative_examples=(Example("relu", {"x": fp16(1, 1, 64)}),),
-    ),
-    Rule(
-        id="gpu-core-ai-empty",
-        runtime="Core AI",
-        unit=GPU,
-        ops=EVERY_OP,
-        when=_empty,
-        message=_EMPTY,
-        fix="leave such operations out of the program",
-        source=ULTRALYTICS_COREAI,
-        confidence="measured",
-        applies_to=(Example("relu", {"x": fp16(1, 0, 64)}),),
-        negative_examples=(Example("relu", {"x": fp16(1, 1, 64)}),),
+    *(
+        Rule(
+            id=f"{prefix}-core-ai-empty",
+            runtime="Core AI",
+            unit=unit,
+            ops=EVERY_OP,
+            when=_empty,
+            message="Core AI stops the app on the Neural Engine and the GPU if a tensor has no elements:"
+            " {detail}",
+            fix="leave such operations out of the program",
+            source=ULTRALYTICS_COREAI,
+            confidence="measured",
+            applies_to=(Example("relu", {"x": fp16(1, 0, 64)}),),
+            negative_examples=(Example("relu", {"x": fp16(1, 1, 64)}),),
+        )
+        for prefix, unit in _STOPPED
     ),
     Rule(
         id="ne-core-ai-linear",
