@@ -12,6 +12,7 @@ from coremlscope import api
 from coremlscope.errors import UsageError
 from coremlscope.importers.core_ai_regions import count_regions
 from coremlscope.render import RENDERERS, render_console
+from coremlscope.render.timing import describe_units
 from coremlscope.results.profile import Profile
 from tests.support.aicode import Body, Graph, Val, tensor, write_bundle
 from tests.support.aimodels import sample
@@ -122,6 +123,7 @@ def test_intervals_of_a_mac_have_their_duration(tmp_path: Path) -> None:
     assert measured.predict is not None
     assert measured.predict.samples_s == (5e-6,)
     assert not any(finding.id == "interpreted" for finding in measured.findings)
+    assert describe_units(measured) == "not recorded"
 
 
 @pytest.mark.parametrize(

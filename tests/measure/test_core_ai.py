@@ -18,7 +18,7 @@ from coremlscope.formats.aimodel.bundle import open_program
 from coremlscope.formats.aimodel.content import read_content
 from coremlscope.formats.aimodel.network import find_layers
 from coremlscope.measure.coreai.measurer import CoreAIMeasurer
-from coremlscope.measure.coreai.operations import Event, attribute
+from coremlscope.measure.coreai.operations import BETWEEN, UNOWNED, Event, attribute
 from coremlscope.measure.coreai.timing_child import _Recorder
 from coremlscope.recordings.core_ai import read_debug_info
 from coremlscope.results.measurement import Measurement
@@ -118,6 +118,23 @@ def test_without_coreai_core(bundle: Path, capsys: pytest.CaptureFixture[str]) -
         api.profile(bundle, engine="coreai", threads=2)
     assert main(["profile", str(bundle), "--engine", "coreai"]) != 0
     assert "pip install 'coremlscope[coreai]'" in capsys.readouterr().err
+
+
+def test_the_time_between_operations_is_a_group_of_its_own(bundle: Path) -> None:
+    """Groups add up to the call: what the interpreter and its profiler take is a part of it."""
+    ops = api.inspect(bundle, list_ops=True).ops
+    runs = [[Event(7, None, "coreai.relu", 0.002)], [Event(7, None, "coreai.relu", 0.003)]]
+    found = attribute(runs, [], {}, ops, calls_s=[0.005, 0.006])
+    assert [(group.label, group.ops) for group in found.groups] == [(UNOWNED, ()), (BETWEEN, ())]
+    assert [group.wall_s for group in found.groups] == [pytest.approx(0.0025), pytest.approx(0.003)]
+    assert sum(group.share or 0 for group in found.groups) == pytest.approx(1)
+    assert found.runs_s == (0.002, 0.003)
+
+
+def test_operations_that_run_at_the_same_time_leave_nothing_between(bundle: Path) -> None:
+    ops = api.inspect(bundle, list_ops=True).ops
+    found = attribute([[Event(7, None, "x", 0.002)] * 2], [], {}, ops, calls_s=[0.003])
+    assert BETWEEN not in [group.label for group in found.groups]
 
 
 @dataclass

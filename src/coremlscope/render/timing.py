@@ -284,7 +284,7 @@ def describe_units(measurement: Measurement) -> str:
     """Describes the setting of compute units, and whether it had an effect."""
     if measurement.compute_units:
         return measurement.compute_units
-    if measurement.runtime.id == "coreml" or _is_energy(measurement):
+    if measurement.runtime.id == "coreml" or measurement.threads is None or _is_energy(measurement):
         return "not recorded"
     return f"{measurement.settings.compute_units}, recorded only: the processor does all the work"
 

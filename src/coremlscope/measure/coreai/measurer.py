@@ -28,10 +28,11 @@ from coremlscope.formats.aimodel.network import find_layers
 from coremlscope.formats.aimodel.opening import open_content
 from coremlscope.measure.child import Limits, Task, python_child, run_child
 from coremlscope.measure.contract import Progress, Subject, now
-from coremlscope.measure.coreai.operations import Attribution, Event, attribute
+from coremlscope.measure.coreai.operations import UNOWNED, Attribution, Event, attribute
 from coremlscope.measure.coreai.program import VALUES
 from coremlscope.measure.coreai.timing_child import DEBUG_INFO, Request
 from coremlscope.measure.coreml.timing import Told, listen
+from coremlscope.measure.embedded.findings import profiler_finding
 from coremlscope.measure.endings import Failure, Failures
 from coremlscope.measure.partial import explain_partial
 from coremlscope.measure.repetitions import repetition_findings
@@ -139,6 +140,7 @@ class CoreAIMeasurer:
         findings = (
             *told.phases.findings,
             *_interpreter_findings(told, found),
+            *filter(None, [profiler_finding(bare)]),
             *repetition_findings(settings, {} if told.phases.partial else bare.phases),
             *condition_findings(before, bare.after),
         )
@@ -234,7 +236,8 @@ def _attribute(
     content = open_content(source).content
     layers = find_layers(content, content.graphs[settings.function])
     records = read_debug_info(msgspec.json.decode(debug_info.read_bytes()))
-    return attribute(told.runs, records, layers, subject.ops, told.members)
+    calls_s = () if told.is_system else told.runs_s
+    return attribute(told.runs, records, layers, subject.ops, told.members, calls_s=calls_s)
 
 
 def _node_timing(told: _Told, found: Attribution) -> NodeTiming:
@@ -260,13 +263,8 @@ def _interpreter_findings(told: _Told, found: Attribution | None) -> list[Findin
         )
         hint = "--engine onnxruntime times this processor, --device estimates Apple's"
         findings.append(Finding(id="reference-interpreter", severity="warning", text=text, hint=hint))
-    if (
-        found is not None
-        and found.groups
-        and not found.groups[-1].ops
-        and (found.groups[-1].share or 0) > 0.05
-    ):
-        share = found.groups[-1].share or 0
+    share = sum(group.share or 0 for group in found.groups if group.label == UNOWNED) if found else 0.0
+    if share > _MUCH:
         text = f"{share:.0%} of the time belongs to no operation of the file."
         findings.append(Finding(id="coreai-unattributed", severity="info", text=text))
     return findings

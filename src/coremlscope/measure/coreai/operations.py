@@ -17,7 +17,10 @@ from coremlscope.results.measurement import Group, Status
 from coremlscope.results.operations import OpTable
 from coremlscope.results.statistics import median_interval
 
-__all__ = ["Attribution", "Event", "attribute", "layers_of"]
+__all__ = ["BETWEEN", "UNOWNED", "Attribution", "Event", "attribute", "layers_of"]
+
+#: The labels of the time between operations, and of work that was made from no operation of the file.
+BETWEEN, UNOWNED = "between operations: the interpreter and its profiler", "without an operation of the file"
 
 #: A measurement has many groups, several of whose medians would be outside a 95 % interval.
 _GROUP_LEVEL = 0.995
@@ -72,8 +75,10 @@ def attribute(
     layers: Mapping[int, Sequence[frozenset[Layer]]],
     ops: OpTable,
     members: Mapping[int, Sequence[int]] | None = None,
+    *,
+    calls_s: Sequence[float] = (),
 ) -> Attribution:
-    """Returns the times of groups of operations.
+    """Returns the times of groups of operations, and of what a call takes beside them.
 
     Args:
         runs: The events of each profiled run.
@@ -81,6 +86,7 @@ def attribute(
         layers: The layers that compute the operations of the file, by number; see `find_layers`.
         ops: The op table of the function.
         members: Numbers of the operations that a delegate runs as one, by the number of that.
+        calls_s: Seconds of each whole profiled run, if the time between operations is to be a group, too.
     """
     origins = _Origins(records, layers, members or {})
     rows: dict[tuple[str | None, str | None], list[int]] = {}
@@ -95,7 +101,7 @@ def attribute(
             known.seconds[run] += event.seconds
             if len(known.nodes) < _MOST_NODES:
                 known.nodes[str(event.delegate if event.number is None else event.number), event.label] = None
-    return _assemble(_merge(times), ops, len(runs))
+    return _assemble(_merge(times), ops, len(runs), calls_s)
 
 
 class _Origins:
@@ -158,11 +164,17 @@ def _merge(times: Mapping[tuple[int, ...], _Times]) -> dict[tuple[int, ...], _Ti
     return merged
 
 
-def _assemble(times: Mapping[tuple[int, ...], _Times], ops: OpTable, runs: int) -> Attribution:
+def _assemble(
+    times: Mapping[tuple[int, ...], _Times], ops: OpTable, runs: int, calls_s: Sequence[float]
+) -> Attribution:
     owner, status = [-1] * len(ops.id), ["unattributed"] * len(ops.id)
     ordered = sorted(times, key=lambda rows: (not rows, rows))
     medians = [statistics.median(times[rows].seconds) for rows in ordered]
-    total = sum(medians)
+    sums = [sum(times[rows].seconds[run] for rows in ordered) for run in range(runs)]
+    rest_s = [call - known for call, known in zip(calls_s, sums, strict=False)]
+    # Operations of a delegate may run at the same time.
+    between_s = statistics.median(rest_s) if rest_s and min(rest_s) >= 0 else 0.0
+    total = sum(medians) + between_s
     groups = []
     for number, (rows, wall_s) in enumerate(zip(ordered, medians, strict=True)):
         for row in rows:
@@ -172,7 +184,7 @@ def _assemble(times: Mapping[tuple[int, ...], _Times], ops: OpTable, runs: int) 
         label = " + ".join(name if count == 1 else f"{name} ×{count}" for name, count in types.items())
         groups.append(
             Group(
-                label=label or "without an operation of the file",
+                label=label or UNOWNED,
                 ops=rows,
                 wall_s=wall_s,
                 share=wall_s / total if total else None,
@@ -181,5 +193,6 @@ def _assemble(times: Mapping[tuple[int, ...], _Times], ops: OpTable, runs: int) 
                 high_s=interval[1] if interval else None,
             )
         )
-    sums = [sum(times[rows].seconds[run] for rows in ordered) for run in range(runs)]
+    if between_s:
+        groups.append(Group(label=BETWEEN, ops=(), wall_s=between_s, share=between_s / total))
     return Attribution(groups=tuple(groups), status=tuple(status), group=tuple(owner), runs_s=tuple(sums))  # type: ignore[arg-type]

@@ -12,7 +12,7 @@ from coremlscope.results.model import StageSummary
 from coremlscope.results.operations import OpTable
 from coremlscope.units import format_duration, format_share
 
-__all__ = ["Evidence", "remark_on"]
+__all__ = ["Evidence", "profiler_finding", "remark_on"]
 
 #: Minimum number of samples for a meaningful spread.
 _FEW = 10
@@ -152,7 +152,12 @@ def _high_spread(evidence: Evidence) -> Finding | None:
 
 
 def _profiler(evidence: Evidence) -> Finding | None:
-    nodes = evidence.measurement.nodes
+    return profiler_finding(evidence.measurement)
+
+
+def profiler_finding(measurement: Measurement) -> Finding | None:
+    """Returns a finding if the engine's profiler makes predictions much slower."""
+    nodes = measurement.nodes
     if nodes is None:
         return None
     plain = nodes.run_s - nodes.profiler_overhead_s
@@ -166,7 +171,7 @@ def _profiler(evidence: Evidence) -> Finding | None:
         f"{format_duration(nodes.run_s)}: times of operations are too long, small ones most"
         + (
             "."
-            if all(group.share is not None for group in evidence.measurement.groups)
+            if all(group.share is not None for group in measurement.groups)
             else ", and it would decide their shares, which are left out."
         ),
         hint="compare operations with each other, not with the time of a prediction",
