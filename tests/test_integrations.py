@@ -35,6 +35,8 @@ def test_the_fixture_fails_a_test_with_what_is_not_kept(model: Path) -> None:
         pytest_plugin._check(model, max_size="1 kB")
     with pytest.raises(pytest.fail.Exception, match="does not exist"):
         pytest_plugin._check("absent.mlpackage", max_size="1 kB")
+    with pytest.raises(pytest.fail.Exception, match="unknown device 'iphone-99'"):
+        pytest_plugin._check(model, max_latency={"iphone-99": "1s"})
 
 
 def test_the_plugin_is_registered_and_loads_nothing() -> None:

@@ -35,14 +35,20 @@ def coremlscope_check() -> CheckFixture:
 
 
 def _check(*sources: str | os.PathLike[str], strict: bool = False, **limits: Any) -> GateReport:
+    from coremlscope.errors import CoremlscopeError
     from coremlscope.gate.run import check, check_project
     from coremlscope.render.terminal.gate import render_gate
 
     __tracebackhide__ = True
     has_limits = bool(sources) and bool(limits)
-    report = (
-        check(*sources, strict=strict, **limits) if has_limits else check_project(only=sources, strict=strict)
-    )
+    try:
+        report = (
+            check(*sources, strict=strict, **limits)
+            if has_limits
+            else check_project(only=sources, strict=strict)
+        )
+    except CoremlscopeError as error:
+        pytest.fail(f"{error.message}\n{error.hint}", pytrace=False)
     if report.exit_code:
         pytest.fail(render_gate(report), pytrace=False)
     return report

@@ -195,6 +195,13 @@ def test_colour(
     assert terminal.has_color() is expected
 
 
+@pytest.mark.parametrize("verb", ["inspect", "profile", "check", "compare", "estimate", "import", "matrix"])
+def test_an_empty_path_is_not_this_folder(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
+    code, error, hint = fail([verb, ""], capsys)
+    assert (code, hint) == (2, "give a path, or . for this folder")
+    assert error.endswith(": the path is empty")
+
+
 def test_what_is_read_is_not_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -208,3 +208,10 @@ def test_descriptions_are_written(tmp_path: Path) -> None:
     assert '"coremlscope.model/2"' in (tmp_path / "m.json").read_text()
     with pytest.raises(UsageError, match="no report format"):
         small_profile().write(tmp_path / "m.docx")
+
+
+def test_a_profile_is_one_line_at_a_prompt() -> None:
+    found = repr(small_profile())
+    assert "\n" not in found
+    assert len(found) < 200
+    assert "measurements: 1" in found

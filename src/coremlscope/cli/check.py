@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from coremlscope.cli.command import Command, add_reports, add_shape, one_of
+from coremlscope.cli.command import Command, add_reports, add_shape, one_of, read_path
 from coremlscope.cli.lookup import add_devices
 from coremlscope.cli.reports import write_reports
 from coremlscope.cli.terminal import print_note
@@ -52,7 +52,7 @@ def _latency(text: str) -> tuple[str, str]:
 
 
 def _configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("models", metavar="MODEL", type=Path, nargs="*", help="the models")
+    parser.add_argument("models", metavar="MODEL", type=read_path, nargs="*", help="the models")
     limits = parser.add_argument_group("limits")
     limits.add_argument(
         "--max-latency",

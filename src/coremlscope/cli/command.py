@@ -38,6 +38,7 @@ __all__ = [
     "add_shape",
     "at_least",
     "one_of",
+    "read_path",
     "write_output",
     "write_result",
 ]
@@ -208,12 +209,19 @@ def _target(text: str) -> str:
     return text
 
 
+def read_path(text: str) -> Path:
+    """Parses the path of what is read. An empty one, as of a variable that is not set, is not this folder."""
+    if not text:
+        raise argparse.ArgumentTypeError("the path is empty\ngive a path, or . for this folder")
+    return Path(text)
+
+
 def add_model(parser: argparse.ArgumentParser) -> None:
     """Adds the argument MODEL."""
     parser.add_argument(
         "model",
         metavar="MODEL",
-        type=Path,
+        type=read_path,
         help=".mlpackage, .mlmodelc, .mlmodel, .aimodel or .zip; or App.ipa#NAME",
     )
 

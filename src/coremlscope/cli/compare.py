@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
-from coremlscope.cli.command import Command, add_compute_units, add_reports, add_shape
+from coremlscope.cli.command import Command, add_compute_units, add_reports, add_shape, read_path
 from coremlscope.cli.lookup import add_devices
 from coremlscope.cli.progress import progress_bars
 from coremlscope.cli.repetitions import (
@@ -57,7 +56,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "sources",
         metavar="SOURCE",
-        type=Path,
+        type=read_path,
         nargs="+",
         help="models, saved profiles (.json), and files that `coremlscope import` reads; the first is the"
         " base",

@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
-from coremlscope.cli.command import Command, add_compute_units, add_reports, add_shape
+from coremlscope.cli.command import Command, add_compute_units, add_reports, add_shape, read_path
 from coremlscope.cli.lookup import add_devices, require_devices
 from coremlscope.cli.repetitions import add_function
 from coremlscope.cli.reports import write_reports
@@ -37,7 +37,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "models",
         metavar="MODEL",
-        type=Path,
+        type=read_path,
         nargs="+",
         help=".mlpackage, .mlmodelc, .mlmodel, .aimodel or .zip; or App.ipa#NAME; weights may be absent",
     )

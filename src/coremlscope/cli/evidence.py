@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from coremlscope.cli.command import Command, add_compute_units, add_output, write_output
+from coremlscope.cli.command import Command, add_compute_units, add_output, read_path, write_output
 
 __all__ = ["COMMAND"]
 
@@ -28,7 +28,7 @@ examples:
 
 def _configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "sources", metavar="SOURCE", type=Path, nargs="+", help="saved profiles, imported files, models"
+        "sources", metavar="SOURCE", type=read_path, nargs="+", help="saved profiles, imported files, models"
     )
     parser.add_argument(
         "--model",

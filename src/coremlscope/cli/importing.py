@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from coremlscope.cli.command import Command, add_reports
+from coremlscope.cli.command import Command, add_reports, read_path
 from coremlscope.cli.progress import progress_bars
 from coremlscope.cli.reports import write_reports
 
@@ -33,7 +33,7 @@ examples:
 
 
 def _configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("files", metavar="FILE", type=Path, nargs="+", help="files of one model")
+    parser.add_argument("files", metavar="FILE", type=read_path, nargs="+", help="files of one model")
     parser.add_argument(
         "--model",
         metavar="MODEL",

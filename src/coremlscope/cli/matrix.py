@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from coremlscope.cli.command import Command, add_compute_units, add_reports, at_least
+from coremlscope.cli.command import Command, add_compute_units, add_reports, at_least, read_path
 from coremlscope.cli.connected import add_on_device, chosen_power_mode, is_on_device
 from coremlscope.cli.lookup import add_devices
 from coremlscope.cli.progress import phase_words
@@ -48,7 +48,7 @@ Shown = Callable[[str, int, int], None]
 
 
 def _configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("models", metavar="MODEL", type=Path, nargs="+", help="the models")
+    parser.add_argument("models", metavar="MODEL", type=read_path, nargs="+", help="the models")
     add_compute_units(parser, default="every")
     add_iterations(parser, 10)
     add_devices(parser, "chips or devices to plan and estimate for, without measurements: m1, iphone-15-pro")

@@ -12,6 +12,7 @@ from coremlscope.cli.command import (
     add_shape,
     at_least,
     one_of,
+    read_path,
 )
 from coremlscope.cli.connected import add_power_mode, chosen_power_mode
 from coremlscope.cli.repetitions import add_iterations, add_seed
@@ -39,7 +40,7 @@ examples:
 
 def _configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("folder", metavar="DIR", type=Path, help="the folder of the project, a new one")
-    parser.add_argument("models", metavar="MODEL", type=Path, nargs="+", help="the models to measure")
+    parser.add_argument("models", metavar="MODEL", type=read_path, nargs="+", help="the models to measure")
     add_compute_units(parser, "what is measured", default="every")
     parser.add_argument(
         "--function", metavar="NAME", help="the function to measure, or every (default: the default one)"

@@ -41,7 +41,7 @@ class Provenance:
     machine: Machine | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Profile(Presented):
     """A model with its measurements, plans and estimates, each of which may be empty.
 
@@ -85,6 +85,12 @@ class Profile(Presented):
             _check_estimate(found, len(self.kernels))
         of_plans = (index for found in self.agreements for index in (found.theirs, found.ours))
         _check_rows("agreements", of_plans, len(self.plans))
+
+    def __repr__(self) -> str:
+        """Counts the parts: as fields they would fill pages at an interactive prompt."""
+        parts = ("ops", "measurements", "plans", "estimates", "findings")
+        counts = ", ".join(f"{part}: {len(getattr(self, part))}" for part in parts)
+        return f"<Profile of {self.model.path!r}, {counts}>"
 
     @property
     def measurement(self) -> Measurement:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -41,6 +42,9 @@ def render_summary(summary: SweepSummary, *, width: int, color: bool) -> str:
     if summary.interrupted:
         screen.line()
         screen.line("Interrupted: the same command goes on with the rest.")
+    if summary.made or summary.known or summary.imported:
+        folder = shlex.quote(summary.folder)
+        screen.line(f"more: `coremlscope query --from {folder}`; with -o sweep.html as a page", "dim")
     return screen.text
 
 
