@@ -24,7 +24,6 @@ from torch import nn
 
 __all__ = ["NETWORKS", "Network", "convert_network"]
 
-FloatArray = npt.NDArray[np.float32]
 
 _VOCABULARY = 1000
 

@@ -141,13 +141,13 @@ It is one object with `"schema": "{EVIDENCE}"` and the fields of [Evidence](#evi
 _FINDINGS = """\
 `plan`, `estimate`, and `profile` and `matrix` with `--device`, look for what a model does at a cost that
 another form would not have. Each finding is weighed on the device and setting that was asked for: the
-function is planned and estimated again as if it were mended, with the launches and changes of unit of the
+function is planned and estimated again as if it were fixed, with the launches and changes of unit of the
 new path. Findings that save less than 0.5 % of the estimated time there are not shown, so operations
 that already run where they take least are left out, and a model has other findings on other devices. Where
 no time can be estimated, the planned cost counts.
 
 Only activations that a layer could end with are fused anew for this, so a saving is a lower bound where
-mending lets the compiler fuse other operations. Findings overlap: where several save time, the last one,
+fixing it lets the compiler fuse other operations. Findings overlap: where several save time, the last one,
 `findings-together`, tells what they save together. Costs are planned and estimated, never measured; intervals
 are those of 80 % of estimates. Operations that only our translation of a layer of a neural network contains
 are no finding.

@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from benchmarks.plan.cases import CASES, GROUPS, build
+from benchmarks.plan.cases import GROUPS, build
 from benchmarks.plan.edgetpu import network
 from benchmarks.plan.published import DumpRow, read_context, read_dump, read_support
 from coremlscope.cost.planned.rates import RateTable
@@ -188,10 +188,3 @@ def _spelled(pattern: str) -> str:
     for word in pattern.replace("|", " ").split():
         text += text[-1] * (int(word[1:]) - 1) if word.startswith("x") else word
     return text
-
-
-def unknown_cases() -> list[str]:
-    """Returns rows of the published tables that have no case."""
-    rows = [row["model"] for row in read_support() if not row["ane"].startswith("n/a")]
-    rows += [name for name, _ in read_context()]
-    return [name for name in rows if name not in CASES and name not in GROUPS]

@@ -1,4 +1,4 @@
-"""A plugin of pytest: the fixture `coremlscope_check` holds a model to limits.
+"""A plugin of pytest: the fixture `coremlscope_check` checks a model against limits.
 
 pytest loads it in every run, so that it imports nothing of the package until a test uses the fixture.
 """

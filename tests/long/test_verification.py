@@ -38,9 +38,9 @@ def test_what_rounding_does_not_reproduce_is_noted_and_can_be_written_in_another
     assert note.ops
     target = tmp_path / "v.mlpackage"
     transform_file(model, parse_transform(note.transform), target, shapes={}, samples=[], folder=tmp_path)
-    mended = verify(target, reference)
-    assert mended.passed
-    assert "hard-swish-behind-linear" not in {one.id for one in mended.findings}
+    fixed = verify(target, reference)
+    assert fixed.passed
+    assert "hard-swish-behind-linear" not in {one.id for one in fixed.findings}
 
 
 def test_numbers_near_zero_are_no_fault(tmp_path: Path) -> None:

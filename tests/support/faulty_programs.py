@@ -26,7 +26,7 @@ class Planted:
         ops: Plain names of the operations at fault, any of which is right. For an operation that is missing,
             the ones before and behind it.
         causes: The causes that are right.
-        is_fixable: Whether a change of the program can mend it.
+        is_fixable: Whether a change of the program can fix it.
         inputs: Values of inputs.
         rtol: The tolerance; None for the default one.
     """

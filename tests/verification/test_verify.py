@@ -1,4 +1,4 @@
-"""Verification: the operation at fault, its cause, changes that mend it; a sentence for what is damaged."""
+"""Verification: the operation at fault, its cause, changes that fix it; a sentence for what is damaged."""
 
 from __future__ import annotations
 

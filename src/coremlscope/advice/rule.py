@@ -1,6 +1,6 @@
 """What a rule about a model is.
 
-A rule examines one bound function and returns what it found, with the change that would mend it: operations
+A rule examines one bound function and returns what it found, with the change that would fix it: operations
 that vanish, operations in another form, inputs of other types. The planner plans the function again with that
 change, so a rule states no cost of its own. A rule that finds something which costs nothing on a device is
 not shown there.
@@ -41,7 +41,7 @@ _NAMES, _LONGEST = 3, 48
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """What would be different in the function if it were mended.
+    """What would be different in the function if it were fixed.
 
     Attributes:
         removed: The ids of operations that would cost nothing, also those that Core ML inserts.

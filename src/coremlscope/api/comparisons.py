@@ -144,7 +144,7 @@ def evidence(
     has_names: bool = False,
     has_all: bool = False,
 ) -> Evidence:
-    """Gathers the operations on which our plans and Core ML's differ, to correct rules with.
+    """Gathers the operations on which our plans and Core ML's differ, to correct the rules.
 
     Args:
         *sources: Saved profiles, files that `import_files` reads, and on a Mac models, for which Core ML is

@@ -1,4 +1,4 @@
-"""`coremlscope doctor`: what works on this machine, what a log says, what keeps a model from running."""
+"""`coremlscope doctor`: what works on this machine, what a log says, why a model does not run."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def _report(name: str, systems: Sequence[OSRelease]) -> LogReport | ModelReport:
 
 COMMAND = Command(
     name="doctor",
-    doc="Check this machine, explain a log, or say what keeps a model from running.",
+    doc="Check this machine, explain a log, or say why a model does not run.",
     epilog=_EPILOG,
     configure=_configure,
     run=_run,

@@ -1,4 +1,4 @@
-"""`coremlscope evidence`: operations on which plans by rules and by Core ML differ, to correct rules with."""
+"""`coremlscope evidence`: operations on which plans by rules and by Core ML differ, to correct the rules."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def _run(arguments: argparse.Namespace) -> int:
 
 COMMAND = Command(
     name="evidence",
-    doc="Write where our plans differ from Core ML's, to correct rules with.",
+    doc="Write where our plans differ from Core ML's, to correct the rules.",
     epilog=_EPILOG,
     configure=_configure,
     run=_run,

@@ -23,7 +23,7 @@ __all__ = ["COMMAND"]
 _EPILOG = """\
 The project has one app target. The app compiles each model on the device, loads it, makes
 predictions one after the other, asynchronously, several at a time and into buffers of its own, asks
-Core ML for its plan, and records memory, heat and power. After a crash it goes on with the next
+Core ML for its plan, and records memory, heat and power. After a crash it continues with the next
 setting when it is opened again. It writes results.json, which `coremlscope import` reads. The same
 sources are a Swift package for the Mac. None of this is yet confirmed on a device.
 

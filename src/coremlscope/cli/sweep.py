@@ -35,7 +35,7 @@ _EPILOG = """\
 A result is the estimate of a model for a device and a setting, or its measurement on this machine.
 Each has an address, a hash of the file's content, the options and the versions: a second run makes
 only what has changed. Ctrl-C, or the end of any process, loses only what was not finished; the same
-command goes on. Failures are listed apart, and --retry makes them again.
+command continues. Failures are listed apart, and --retry makes them again.
 
 Measurements run one at a time, on Linux on half of the cores, while plans and estimates use the
 rest. Results are Parquet files; `coremlscope query` reads them, docs/sweep.md describes them, and

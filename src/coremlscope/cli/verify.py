@@ -38,7 +38,7 @@ The model runs on the same inputs as the reference: with float32 results, and wi
 after each operation, as on the Neural Engine and the GPU. Arithmetic inside an operation stays in
 float32. Intermediate values are paired, and each operation runs again on the reference's own values: so
 the error that it makes is told from the one that it inherits. If float32 differs as well, the conversion
-is at fault, else the precision. Changes that may mend the fault are tried on the model, which runs
+is at fault, else the precision. Changes that may fix the fault are tried on the model, which runs
 again; --apply writes it with those that work.
 
 Classes are compared by the best ones, images by PSNR, masks by IoU, other outputs by their numbers.
@@ -183,7 +183,7 @@ def _units(names: list[str]) -> list[ComputeUnits]:
 
 COMMAND = Command(
     name="verify",
-    doc="Find where a model and the network that it was converted from part, and mend it.",
+    doc="Compare a model with the network that it was converted from, and find and fix the fault.",
     epilog=_EPILOG,
     configure=_configure,
     run=_run,

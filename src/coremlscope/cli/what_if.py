@@ -31,7 +31,7 @@ __all__ = ["COMMAND"]
 _EPILOG = """\
 Variants are made by coremltools (pip install 'coremlscope[coreml]'), each in a child process. Their
 outputs are compared with the original's on the same inputs, here and in fp32 arithmetic. Results
-are kept in the cache: a call that was stopped goes on where it was.
+are kept in the cache: a call that was stopped continues where it stopped.
 
 transforms, several of them joined by +, as in prune-50+palettize-4:
   fp16, fp16-io             computation, or inputs and outputs, in half precision

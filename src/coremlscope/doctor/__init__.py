@@ -1,1 +1,1 @@
-"""Diagnoses: what works on this machine, what a log says, and what keeps a model from running."""
+"""Diagnoses: what works on this machine, what a log says, and why a model does not run."""

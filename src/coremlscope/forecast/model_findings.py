@@ -83,7 +83,7 @@ def _describe_together(savings: tuple[Saving, ...], where: str) -> Finding:
         id=TOGETHER,
         severity="info",
         text=f"{where}What the findings on operations save together. They overlap, so this is not their sum.",
-        hint="mend those first that save most",
+        hint="fix those first that save most",
         confidence="static analysis",
         source="planned and estimated once with all of their changes",
         savings=savings,

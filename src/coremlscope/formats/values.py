@@ -262,8 +262,3 @@ def _write_elements(array: ir.Array, dtype: ir.DType, message: Message) -> None:
     if dtype is ir.DType.UINT64:
         array = array.view(np.int64)
     target.values.extend(array.reshape(-1).tolist())
-
-
-def new_value() -> Message:
-    """Creates an empty `Value` message."""
-    return schema.message_class("MILSpec.Value")()

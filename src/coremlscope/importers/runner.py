@@ -210,7 +210,7 @@ def _findings(results: Sequence[SettingRecord], record: Record) -> Iterator[Find
         yield from _failures(result)
     if not record.complete:
         text = "The runner did not come to its end: settings are missing."
-        hint = "open the app again: it goes on where it stopped"
+        hint = "open the app again: it continues where it stopped"
         yield Finding(id="incomplete-run", severity="warning", text=text, hint=hint)
     planned = [result for result in results if result.plan]
     if planned and all(op.preferred is None for result in planned for op in result.plan or ()):

@@ -40,7 +40,6 @@ class Note:
     Attributes:
         id: Stable, in kebab case; begins with the unit.
         unit: The compute unit.
-        topic: Its topic, in a word: `weights`, `precision`, `shapes`, `attention`, …
         ops: Operations that it is about; may be empty.
         text: The fact.
         fix: What to do about it; may be empty.
@@ -50,7 +49,6 @@ class Note:
 
     id: str
     unit: ComputeUnit
-    topic: str
     ops: tuple[str, ...]
     text: str
     fix: str
@@ -63,7 +61,6 @@ _ne = partial(Note, unit=NEURAL_ENGINE)
 NOTES: tuple[Note, ...] = (
     _ne(
         id="ne-note-int8-weights",
-        topic="weights",
         ops=("constexpr_affine_dequantize",),
         text="symmetric int8 weights per channel are read as int8 from A15 and M2 on; M1 unpacks them to"
         " float16, so that they save file size only; weights with a zero point are slower or refused",
@@ -73,7 +70,6 @@ NOTES: tuple[Note, ...] = (
     ),
     _ne(
         id="ne-note-palettes",
-        topic="weights",
         ops=("constexpr_lut_to_dense",),
         text="palettes of 1, 2, 4, 6 and 8 bits are the Neural Engine's own compression: they are read"
         " packed on every generation, and unpacked just in time from iOS 17 on; strides above 2 leave the"
@@ -85,7 +81,6 @@ NOTES: tuple[Note, ...] = (
     ),
     _ne(
         id="ne-note-sparse-weights",
-        topic="weights",
         ops=("constexpr_sparse_to_dense",),
         text="sparse weights with half of the elements zero or more are read packed on every generation from"
         " M1 on",
@@ -95,7 +90,6 @@ NOTES: tuple[Note, ...] = (
     ),
     _ne(
         id="ne-note-activations-int8",
-        topic="weights",
         ops=("quantize", "dequantize"),
         text="int8 weights with int8 activations run up to 1.9 times as fast on A17 Pro, M4 and later where"
         " most of the model is on the Neural Engine; CPU and GPU become slower; chains of 1x1 convolutions"
@@ -106,7 +100,6 @@ NOTES: tuple[Note, ...] = (
     ),
     _ne(
         id="ne-note-split-weights",
-        topic="weights",
         ops=("conv", "linear", "matmul"),
         text="weights above 64 KB that are not compressed, and all above 16 MB, are split into parts",
         fix="palettize large weights",
@@ -115,7 +108,6 @@ NOTES: tuple[Note, ...] = (
     ),
     _ne(
         id="ne-note-kernel-reads-on-m3",
-        topic="weights",
         ops=("conv", "linear"),
         text="on M3, weights of exactly 1 MiB a core (sizes that are multiples of 2048) are read at 17 to 19"
         " GB/s",
@@ -125,7 +117,6 @@ NOTES: tuple[Note, ...] = (
     ),
     _ne(
         id="ne-note-float16",
-        topic="precision",
         ops=(),
         text="the Neural Engine computes in float16: values above 65504 overflow, partial sums above 32768"
         " become infinite, and NaN behaves as a large number",
@@ -135,7 +126,6 @@ NOTES: tuple[Note, ...] = (
     ),
     _ne(
         id="ne-note-rms-norm",
-        topic="precision",
         ops=("reduce_mean", "reduce_sum_square"),
         text="the squares of an RMS norm overflow float16; a fused norm was placed where the same steps one"
         " by one were not",
@@ -145,7 +135,6 @@ NOTES: tuple[Note, ...] = (
     ),
     _ne(
         id="ne-note-mish",
-        topic="precision",
         ops=("softplus",),
         text="mish (x * tanh(softplus(x))) overflows to NaN in float16",
         fix="clamp the softplus",
@@ -154,7 +143,6 @@ NOTES: tuple[Note, ...] = (
     ),
     _ne(
         id="ne-note-attention",
-        topic="attention",
         ops=("matmul", "softmax", "einsum"),
         text="there is no fused attention; one product of all heads does not fit the unit's memory, and"
         " softmax over a long last axis cannot be split",
@@ -165,7 +153,6 @@ NOTES: tuple[Note, ...] = (
     ),
     _ne(
         id="ne-note-rotary",
-        topic="attention",
         ops=("gather", "sin", "cos"),
         text="rotary embeddings that gather from tables inside the graph leave the Neural Engine",
         fix="pass cosines and sines in as (1, size, 1, length)",
@@ -174,7 +161,6 @@ NOTES: tuple[Note, ...] = (
     ),
     _ne(
         id="ne-note-key-value-cache",
-        topic="attention",
         ops=("read_state", "write_state", "slice_update"),
         text="states run on the Neural Engine in some models and fail in others; updates at places that are"
         " only known at run time crashed compilers",
@@ -184,7 +170,6 @@ NOTES: tuple[Note, ...] = (
     ),
     _ne(
         id="ne-note-windows",
-        topic="attention",
         ops=(),
         text="shifted windows have no native form",
         fix="use windows without a shift, partitioned by two 5-D reshapes",
@@ -193,7 +178,6 @@ NOTES: tuple[Note, ...] = (
     ),
     _ne(
         id="ne-note-dilated-vocoders",
-        topic="layers",
         ops=("conv",),
         text="some dilated 1-D convolutions of vocoders stay on the CPU; large dilations are fastest as"
         " chains of 2 and 3",
@@ -203,7 +187,6 @@ NOTES: tuple[Note, ...] = (
     ),
     _ne(
         id="ne-note-channels",
-        topic="shapes",
         ops=(),
         text="channels that are no multiple of the interleaving (a power of two) are padded, and rows to 16"
         " bytes",
@@ -213,7 +196,6 @@ NOTES: tuple[Note, ...] = (
     ),
     _ne(
         id="ne-note-factors",
-        topic="shapes",
         ops=("tile", "pixel_shuffle", "space_to_depth", "depth_to_space"),
         text="tiles and pixel shuffles are native with factors of 2, 3, 4 and 8",
         fix="use these factors, and broadcasting in place of tile",
@@ -222,7 +204,6 @@ NOTES: tuple[Note, ...] = (
     ),
     _ne(
         id="ne-note-neural-networks",
-        topic="layers",
         ops=(),
         text="in neural networks of iOS 13 to 15, batched matmul, broadcasting layers, ND concats, and inner"
         " products over more than one position left the Neural Engine; M4 with macOS 27 runs all of them as"
@@ -233,7 +214,6 @@ NOTES: tuple[Note, ...] = (
     ),
     _ne(
         id="ne-note-direct-programs",
-        topic="layers",
         ops=("scaled_dot_product_attention", "topk", "local_response_norm", "gelu", "concat"),
         text="programs that bypass Core ML meet other limits: attention masks are ignored, gelu and concat"
         " are refused, top-k fails with k of 3 and 4",
@@ -243,7 +223,6 @@ NOTES: tuple[Note, ...] = (
     ),
     _ne(
         id="ne-note-small-models",
-        topic="size",
         ops=(),
         text="small models stay on the CPU though every operation could run: the Neural Engine must save"
         " 0.25 ms of planned cost at the start or end of a network, 0.375 ms in the middle",
@@ -253,7 +232,6 @@ NOTES: tuple[Note, ...] = (
     ),
     _ne(
         id="ne-note-many-operations",
-        topic="size",
         ops=("einsum",),
         text="very long programs (15,849 operations) take the compiler tens of gigabytes, and twelve parallel"
         " branches that join in one operation very long",
@@ -263,7 +241,6 @@ NOTES: tuple[Note, ...] = (
     ),
     _ne(
         id="ne-note-first-load",
-        topic="loading",
         ops=(),
         text="the first load compiles for the Neural Engine: seconds to minutes, kept by the path of the"
         " compiled model",
@@ -273,7 +250,6 @@ NOTES: tuple[Note, ...] = (
     ),
     _ne(
         id="ne-note-hints",
-        topic="loading",
         ops=(),
         text="the hints for infrequent reshaping and fast prediction together cost 26 % on a model with fixed"
         " shapes",
@@ -283,7 +259,6 @@ NOTES: tuple[Note, ...] = (
     ),
     _ne(
         id="ne-note-background",
-        topic="settings",
         ops=(),
         text="iOS 27 and macOS 27 run the Neural Engine for apps in the background only with the entitlement"
         " for continued inference",
@@ -293,7 +268,6 @@ NOTES: tuple[Note, ...] = (
     ),
     _ne(
         id="ne-note-anchors",
-        topic="settings",
         ops=(),
         text="one more output, taken from where the Neural Engine computes, kept a model on it (353 ms"
         " became 44 ms)",
@@ -303,7 +277,6 @@ NOTES: tuple[Note, ...] = (
     ),
     _ne(
         id="ne-note-onnx-runtime",
-        topic="settings",
         ops=(),
         text="ONNX Runtime's provider for Core ML hands over fewer operations: no matmul by a computed"
         " matrix, no DequantizeLinear",
@@ -313,7 +286,6 @@ NOTES: tuple[Note, ...] = (
     ),
     _ne(
         id="ne-note-core-ai",
-        topic="settings",
         ops=(),
         text="exports for Core AI have limits of their own: Python floats become float32 constants, silu"
         " computes in float32, int4 weights by blocks leave the Neural Engine",
@@ -324,7 +296,6 @@ NOTES: tuple[Note, ...] = (
     Note(
         id="gpu-note-large-macs",
         unit=GPU,
-        topic="settings",
         ops=(),
         text="with all units allowed, Macs with large GPUs (M5 Max) plan whole models on the GPU",
         fix="look at CPU_AND_NE to see what the Neural Engine can run, and choose units by time",
@@ -333,7 +304,6 @@ NOTES: tuple[Note, ...] = (
     ),
     _ne(
         id="ne-note-failures-of-26",
-        topic="crash",
         ops=(),
         text="on macOS 26 large models that the compiler for the Neural Engine refuses ended the app at the"
         " first prediction, and enumerated shapes failed with arrays of given strides",
@@ -344,7 +314,6 @@ NOTES: tuple[Note, ...] = (
     Note(
         id="gpu-note-slices-on-iphones",
         unit=GPU,
-        topic="layers",
         ops=("slice_by_index",),
         text="slices went to the CPU on an iPhone where M4 ran them on the GPU",
         fix="look at a plan for the iPhone",
@@ -354,7 +323,6 @@ NOTES: tuple[Note, ...] = (
     Note(
         id="gpu-note-two-ranges",
         unit=GPU,
-        topic="settings",
         ops=(),
         text="two inputs with ranges of shapes that meet sent 141 operations to the GPU, six times slower",
         fix="use fixed or enumerated shapes, or split the model",
@@ -364,7 +332,6 @@ NOTES: tuple[Note, ...] = (
     Note(
         id="gpu-note-crashes",
         unit=GPU,
-        topic="crash",
         ops=(),
         text="mixed CPU and GPU plans crashed on macOS 26.4 and 26.5, some GPU stages end the app on iOS 27"
         " and macOS 27, and palettes with scales per channel crash on macOS 26",

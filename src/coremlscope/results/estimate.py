@@ -82,7 +82,7 @@ class LoadEstimate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NearRow:
-    """A published latency of a like network on a like chip, beside our estimate of it.
+    """A published latency of a similar network on a similar chip, beside our estimate of it.
 
     Attributes:
         network: The network and the size of its input.
@@ -136,7 +136,7 @@ class Estimate:
         own: Which of the user's own measurements it uses; None if it uses published ones alone.
         load: Times of loading, where the Neural Engine does most of the work; None where they are not known.
         memory: The memory of a prediction, from the file; None in older profiles.
-        near: Published latencies of like networks on like chips, nearest first; empty unless asked for.
+        near: Published latencies of similar networks on similar chips, nearest first; empty unless asked for.
         kernel_s: Seconds of each kernel in a prediction, in all iterations of a loop.
         kernel_unit: The unit of each kernel, an index into `units`.
         kernel_bound: The bottleneck of each kernel.

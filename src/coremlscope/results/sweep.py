@@ -66,7 +66,7 @@ class SweepSummary:
         imported: Number of results of saved profiles.
         failures: What failed now, by model and reason.
         seconds: How long it took.
-        interrupted: Whether Ctrl-C stopped it; a later call goes on.
+        interrupted: Whether Ctrl-C stopped it; a later call continues.
     """
 
     folder: str

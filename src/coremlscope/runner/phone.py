@@ -1,6 +1,6 @@
 """Measures models on a connected iPhone or iPad: builds the runner, starts it, and copies its results back.
 
-The app is started again after a crash, and goes on with the next setting. Written against the documented
+The app is started again after a crash, and continues with the next setting. Written against the documented
 tools of Xcode; not yet confirmed on a device.
 """
 

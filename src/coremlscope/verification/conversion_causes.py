@@ -330,8 +330,7 @@ def _swapped_folded(
     own: list[Parameter],
     owner: tuple[Intermediate, Parameter],
 ) -> Diagnosis:
-    """Returns the diagnosis of two operations that read each other's weights, and the exchange that"
-    " mends it."""
+    """Returns the diagnosis of two operations that read each other's weights, and the exchange as its fix."""
     name = parameter.name.split(" ")[0]
     text = (
         f"its {shown(name)} has the directions of {shown(owner[1].name)}, which"

@@ -1,4 +1,4 @@
-"""Changes of a program that may mend a fault, the most specific first. Each is tried by running the changed
+"""Changes of a program that may fix a fault, the most specific first. Each is tried by running the changed
 program."""
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _STABLE_CODE: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
-    """A change that may mend a fault.
+    """A change that may fix a fault.
 
     Attributes:
         text: The change, as a sentence.

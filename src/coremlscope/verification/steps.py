@@ -1,4 +1,4 @@
-"""Verifies a model against a reference: runs both, compares, finds the first fault, tries changes that mend
+"""Verifies a model against a reference: runs both, compares, finds the first fault, tries changes that fix
 it."""
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ from coremlscope.version import __version__
 
 __all__ = ["Outcome", "verify_model"]
 
-#: How many faults are mended one after the other: a swap is two.
+#: How many faults are fixed one after the other: a swap is two.
 _MOST_FAULTS = 4
 #: How many operations that the model may compute in another way are left out.
 _MOST_REWRITTEN = 6
@@ -274,7 +274,7 @@ class _Verifier:
         self.outputs += self.compare(run, name)
 
     def find_conversion_faults(self) -> None:
-        """Finds faults in float32, one after the other, and tries to mend each."""
+        """Finds faults in float32, one after the other, and tries to fix each."""
         if not self.theirs.has_intermediates:
             self._note_no_intermediates()
             return

@@ -46,7 +46,7 @@ def verify(
     why.
 
     The model runs with float32 results and, if it has fp16 values, with each of them rounded as on a device.
-    Changes that may mend a fault are tried: the changed model runs again.
+    Changes that may fix a fault are tried: the changed model runs again.
 
     Args:
         source: The model.

@@ -41,7 +41,7 @@ def render_summary(summary: SweepSummary, *, width: int, color: bool) -> str:
             screen.line(f"{len(summary.failures) - _LISTED} more are in the table failures", "dim")
     if summary.interrupted:
         screen.line()
-        screen.line("Interrupted: the same command goes on with the rest.")
+        screen.line("Interrupted: the same command continues with the rest.")
     if summary.made or summary.known or summary.imported:
         folder = shlex.quote(summary.folder)
         screen.line(f"more: `coremlscope query --from {folder}`; with -o sweep.html as a page", "dim")
