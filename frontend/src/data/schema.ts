@@ -360,7 +360,7 @@ export interface Estimate {
   load: LoadEstimate | null;
   /** The memory of a prediction, from the file; null in older profiles. */
   memory: MemoryEstimate | null;
-  /** Published latencies of like networks on like chips, nearest first; empty unless asked for. */
+  /** Published latencies of similar networks on similar chips, nearest first; empty unless asked for. */
   near: NearRow[];
   /** Seconds of each kernel in a prediction, in all iterations of a loop. */
   kernel_s: number[];
@@ -814,7 +814,7 @@ export interface NativeTimes {
   origin: Origin;
 }
 
-/** A published latency of a like network on a like chip, beside our estimate of it. */
+/** A published latency of a similar network on a similar chip, beside our estimate of it. */
 export interface NearRow {
   /** The network and the size of its input. */
   network: string;
