@@ -1,5 +1,5 @@
 // axe-core's verdict in both themes, with the details of a layer open.
-import { look, seriousViolations } from "./open.mjs";
+import { look, violations } from "./open.mjs";
 
 await look(
   async (page, url) => {
@@ -9,10 +9,10 @@ await look(
       await page.goto(url);
       const rows = page.locator(".grid-body .grid-row");
       if (await rows.count()) await rows.first().click();
-      found[colorScheme] = await seriousViolations(page);
+      found[colorScheme] = await violations(page);
       for (const view of (await rows.count()) ? ["Tree", "Icicle"] : []) {
         await page.locator("#layers").getByRole("button", { name: view, exact: true }).click();
-        found[colorScheme].push(...(await seriousViolations(page)));
+        found[colorScheme].push(...(await violations(page)));
       }
     }
     return found;

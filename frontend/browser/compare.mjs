@@ -1,5 +1,5 @@
 // The page of a comparison: its tables, what axe-core finds in both themes, and whether a phone shows it.
-import { look, seriousViolations } from "./open.mjs";
+import { look, violations } from "./open.mjs";
 
 await look(
   async (page, url) => {
@@ -24,7 +24,7 @@ await look(
     seen.unfolded = await rows.count();
     for (const colorScheme of ["light", "dark"]) {
       await page.emulateMedia({ colorScheme });
-      seen.violations[colorScheme] = await seriousViolations(page);
+      seen.violations[colorScheme] = await violations(page);
     }
     await page.setViewportSize({ width: 390, height: 844 });
     seen.phoneOverflow = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);

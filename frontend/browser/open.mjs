@@ -48,11 +48,11 @@ export async function settledBox(element) {
   }
 }
 
-/** What axe-core takes for serious or critical: the rule and the first elements. The page must be opened with `bypassCSP`. */
-export async function seriousViolations(page) {
+/** What axe-core finds, of every impact: the rule and the first elements. The page must be opened with `bypassCSP`. */
+export async function violations(page) {
   await page.evaluate(await readFile(fileURLToPath(import.meta.resolve("axe-core/axe.min.js")), "utf-8"));
   const result = await page.evaluate(() => globalThis.axe.run(document, { resultTypes: ["violations"] }));
-  return result.violations.filter((one) => ["serious", "critical"].includes(one.impact)).map((one) => `${one.id}: ${one.nodes[0].html}`);
+  return result.violations.map((one) => `${one.id}: ${one.nodes[0].html}`);
 }
 
 /** The text of each cell of the rows in view: heading of the column to text. */

@@ -1,5 +1,5 @@
 // A list of profiles: its table, sorted by a column, and the report that a row opens.
-import { look, seriousViolations } from "./open.mjs";
+import { look, violations } from "./open.mjs";
 
 await look(
   async (page, url) => {
@@ -17,7 +17,7 @@ await look(
     };
     for (const colorScheme of ["light", "dark"]) {
       await page.emulateMedia({ colorScheme });
-      seen.violations[colorScheme] = await seriousViolations(page);
+      seen.violations[colorScheme] = await violations(page);
     }
     const heading = page.locator(".overview .heading").first();
     await heading.click();

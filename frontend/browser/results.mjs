@@ -1,5 +1,5 @@
 // The page of results of sweeps: its figures, what sorting, filtering and pinning do, axe-core, and a phone.
-import { look, seriousViolations } from "./open.mjs";
+import { look, violations } from "./open.mjs";
 
 await look(
   async (page, url) => {
@@ -35,7 +35,7 @@ await look(
       );
     for (const colorScheme of ["light", "dark"]) {
       await page.emulateMedia({ colorScheme });
-      seen.violations[colorScheme] = await seriousViolations(page);
+      seen.violations[colorScheme] = await violations(page);
     }
     await page.setViewportSize({ width: 390, height: 844 });
     seen.phoneOverflow = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);

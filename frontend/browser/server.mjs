@@ -1,5 +1,5 @@
 // The page of `coremlscope serve`: search, tags, names, comparison, deletion, devices, and jobs as they change.
-import { look, seriousViolations } from "./open.mjs";
+import { look, violations } from "./open.mjs";
 
 /** A picture of 4 × 3 red pixels. */
 const PICTURE = "iVBORw0KGgoAAAANSUhEUgAAAAQAAAADCAIAAAA7ljmRAAAAFElEQVR4nGM8ISfHAANMDEgAhQMAJtoBCkAAOw8AAAAASUVORK5CYII=";
@@ -41,7 +41,7 @@ await look(
 
     for (const colorScheme of ["light", "dark"]) {
       await page.emulateMedia({ colorScheme });
-      seen.violations[colorScheme] = await seriousViolations(page);
+      seen.violations[colorScheme] = await violations(page);
       if (screenshot) await page.screenshot({ path: `${screenshot}-${colorScheme}.png`, fullPage: true });
     }
 
@@ -61,7 +61,7 @@ await look(
       time: await page.locator(".preview-time").textContent(),
       classes: await page.locator(".preview-classes li").count(),
       pictures: await page.locator("#preview .stage img").count(),
-      violations: await seriousViolations(page),
+      violations: await violations(page),
     };
     await page.locator("#preview .drop input").setInputFiles({ ...photo, name: "photo.txt" });
     seen.previewed.refused = await page.locator("#preview .banner").textContent();

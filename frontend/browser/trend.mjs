@@ -1,5 +1,5 @@
 // The trend of results of sweeps: its series and changes, axe-core, and a phone.
-import { look, seriousViolations } from "./open.mjs";
+import { look, violations } from "./open.mjs";
 
 await look(
   async (page, url) => {
@@ -9,7 +9,7 @@ await look(
     seen.lines = await page.locator(".trend-change").count();
     for (const colorScheme of ["light", "dark"]) {
       await page.emulateMedia({ colorScheme });
-      seen.violations[colorScheme] = await seriousViolations(page);
+      seen.violations[colorScheme] = await violations(page);
     }
     await page.setViewportSize({ width: 390, height: 844 });
     seen.phoneOverflow = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);

@@ -37,6 +37,15 @@ export const SETTING_NAMES: Record<ComputeUnits, string> = {
 /** The name of a setting; runtimes may have settings of their own. */
 export const settingName = (setting: string): string => (setting in SETTING_NAMES ? SETTING_NAMES[setting as ComputeUnits] : setting);
 
+/** What operations do that Core ML adds to a program, and that no author knows by their types. */
+const ADDED_OPS: Record<string, string> = {
+  tensor_buffer_to_tensor: "copy of the inputs",
+  tensor_to_tensor_buffer: "copy of the outputs",
+  classify: "choice of the class label",
+};
+
+export const opWords = (type: string): string => ADDED_OPS[type] ?? type;
+
 /** The units that each setting allows. */
 export const ALLOWED: Record<ComputeUnits, ComputeUnit[]> = {
   all: ["cpu", "gpu", "neural_engine"],

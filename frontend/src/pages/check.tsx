@@ -17,7 +17,7 @@ export function CheckPage(props: { result: GateForm }) {
           <h1>
             {result.passed ? "✓" : "✗"} {result.summary}
           </h1>
-          <p class="dim">An uncertain limit is kept by the figure, and not by the whole of its interval.</p>
+          <p class="lead">An uncertain limit is kept by the figure, and not by the whole of its interval.</p>
         </header>
         {result.models.map((model, index) => (
           <Model model={model} id={`model-${index}`} strict={result.strict} key={model.path} />
@@ -25,6 +25,11 @@ export function CheckPage(props: { result: GateForm }) {
       </main>
     </>
   );
+}
+
+/** A hint, whose commands stand between backticks. */
+function Hint(props: { text: string }) {
+  return <>{props.text.split("`").map((part, index) => (index % 2 ? <code key={part}>{part}</code> : part))}</>;
 }
 
 function Model(props: { model: CheckedModel; id: string; strict: boolean }) {
@@ -42,21 +47,28 @@ function Model(props: { model: CheckedModel; id: string; strict: boolean }) {
             <thead>
               <tr>
                 <th scope="col">Result</th>
-                <th scope="col">Limit</th>
+                <th scope="col" class="limit">
+                  Limit
+                </th>
                 <th scope="col">Found</th>
-                <th scope="col">Hint</th>
               </tr>
             </thead>
             <tbody>
               {model.checks.map((check) => (
                 <tr key={`${check.kind} ${check.subject}`}>
-                  <th scope="row">
+                  <th scope="row" class="nowrap">
                     {MARKS[check.verdict]} {check.verdict}
                     {check.verdict === "uncertain" && strict && ", fails"}
                   </th>
-                  <td>{check.kind}</td>
-                  <td>{check.text}</td>
-                  <td>{check.hint}</td>
+                  <td class="nowrap limit">{check.kind}</td>
+                  <td class="found">
+                    {check.text}
+                    {check.hint && (
+                      <div class="dim">
+                        → <Hint text={check.hint} />
+                      </div>
+                    )}
+                  </td>
                 </tr>
               ))}
             </tbody>

@@ -3,6 +3,9 @@ import { ScrollRegion } from "../ui/scroll";
 import { TopBar } from "../ui/topbar";
 import { DifferenceSection } from "../views/compare/difference";
 
+/** A whole number with its thousands apart; any other fact as it is. */
+const separated = (fact: string): string => (/^\d{5,}$/.test(fact) ? Number(fact).toLocaleString("en") : fact);
+
 /** The page of a comparison: the differing facts, then each subject against the first. */
 export function ComparePage(props: { result: ComparisonForm }) {
   const { subjects, differences, differing } = props.result;
@@ -34,7 +37,7 @@ export function ComparePage(props: { result: ComparisonForm }) {
                     <tr key={name}>
                       <th scope="row">{name}</th>
                       {subjects.map((subject) => (
-                        <td key={subject.label}>{subject.facts[name] ?? "–"}</td>
+                        <td key={subject.label}>{separated(subject.facts[name] ?? "–")}</td>
                       ))}
                     </tr>
                   ))}

@@ -44,7 +44,7 @@ export function ResultsPage(props: { result: ResultsForm }) {
         <header class="report-head" id="top">
           <h1>{plural(result.rows, "result")}</h1>
           {same.length > 0 && (
-            <p class="dim">In all of them: {same.map(([column, text]) => `${column.name.replaceAll("_", " ")} ${text}`).join(" · ")}</p>
+            <p class="lead">In all of them: {same.map(([column, text]) => `${column.name.replaceAll("_", " ")} ${text}`).join(" · ")}</p>
           )}
           <details class="results-query">
             <summary class="dim">Query</summary>

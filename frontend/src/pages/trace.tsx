@@ -87,7 +87,7 @@ function Head(props: { form: TraceForm; events: number | null }) {
         {facts
           .filter(([, value]) => value)
           .map(([name, value]) => (
-            <div key={name}>
+            <div key={name} class="fact">
               <dt>{name}</dt>
               <dd>{value}</dd>
             </div>

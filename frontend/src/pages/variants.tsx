@@ -13,7 +13,7 @@ export function VariantsPage(props: { result: VariantsForm }) {
       <main>
         <header class="report-head" id="top">
           <h1 title={result.path}>{fileName(result.path)}</h1>
-          <p class="dim">
+          <p class="lead">
             {kindName(result.kind)}, {plural(result.variants.length - 1, "variant")}
             {result.coremltools && ` by coremltools ${result.coremltools}`}
           </p>

@@ -16,7 +16,7 @@ export function TopBar(props: {
 }) {
   const { parts = [] } = props;
   return (
-    <div class="topbar">
+    <header class="topbar">
       {props.back}
       <a class="brand" href={props.home ?? "#top"} title={props.title}>
         {props.brand}
@@ -32,6 +32,6 @@ export function TopBar(props: {
       )}
       {props.children}
       <ThemeSwitch />
-    </div>
+    </header>
   );
 }

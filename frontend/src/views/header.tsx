@@ -26,9 +26,30 @@ export function Header() {
           </CopyButton>
         )}
       </div>
-      <p class="lead lead-line">{model.kind ? summary(model) : "This model could not be read; the findings say why."}</p>
+      <p class="lead lead-line">
+        {model.kind ? summary(model) : "This model could not be read; the findings say why."} <Lacks model={model} />
+      </p>
       {profile ? <Answers /> : <Facts />}
     </header>
+  );
+}
+
+/** What the file lacks, as badges. */
+function Lacks(props: { model: ModelSummary }) {
+  const { missing_weights: missing, absent } = props.model;
+  return (
+    <>
+      {missing.length > 0 && (
+        <span class="badge" title={missing.join(", ")}>
+          weights missing
+        </span>
+      )}
+      {absent && (
+        <span class="badge" title={absent}>
+          cannot be run here
+        </span>
+      )}
+    </>
   );
 }
 

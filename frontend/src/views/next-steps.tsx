@@ -10,14 +10,17 @@ import { quoted } from "./other-device";
 export function NextSteps(props: { chips: readonly [id: string, name: string][] }) {
   const { model, profile } = useReport();
   const [chip, setChip] = useState("m1");
-  if (profile || !model.kind) return null;
+  if (profile || !model.kind || model.absent) return null;
+  const synthetic = model.missing_weights.length > 0 ? " --random-weights" : "";
   const name = quoted(fileName(model.path));
   const planned: readonly (readonly [string, string])[] = [
     ["Which unit runs each operation, and why not a faster one?", `coremlscope plan ${name} --device ${chip} -o plan.html`],
     ["How long does a prediction take there?", `coremlscope estimate ${name} --device ${chip} -o estimate.html`],
-    ["All of it, with the time on this machine", `coremlscope profile ${name} --device ${chip} -o report.html`],
+    ["All of it, with the time on this machine", `coremlscope profile ${name} --device ${chip}${synthetic} -o report.html`],
   ];
-  const measured: typeof planned = [["How long does a prediction take on this machine?", `coremlscope profile ${name} -o report.html`]];
+  const measured: typeof planned = [
+    ["How long does a prediction take on this machine?", `coremlscope profile ${name}${synthetic} -o report.html`],
+  ];
   const steps = isPlanned(model.kind) ? planned : measured;
   return (
     <Section

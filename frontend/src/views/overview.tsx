@@ -95,34 +95,41 @@ function ProfileRow(props: { index: number; name: string; profile: Profile; colu
   const remarks = remarksOf(profile);
   const error = remarks.find(({ finding }) => finding.severity === "error");
   const warnings = remarks.filter(({ finding }) => finding.severity === "warning").length;
+  const isPart = error !== undefined && model.kind !== "";
   return (
-    <tr>
-      <th scope="row" class="label">
-        <a href={`#profile-${index}`} title={model.path}>
-          {name}
-        </a>
-        {warnings > 0 && <div class="faint">{plural(warnings, "warning")}</div>}
-      </th>
-      {error && !model.kind ? (
-        <td class="row-error" colSpan={3 + columns.length}>
-          {error.finding.text}
-        </td>
-      ) : (
-        <Cells index={index} profile={profile} columns={columns} error={error?.finding.text ?? ""} />
+    <>
+      <tr class={isPart ? "with-note" : ""}>
+        <th scope="row" class="label" rowSpan={isPart ? 2 : 1}>
+          <a href={`#profile-${index}`} title={model.path}>
+            {name}
+          </a>
+          {warnings > 0 && <div class="faint">{plural(warnings, "warning")}</div>}
+        </th>
+        {error && !model.kind ? (
+          <td class="row-error" colSpan={3 + columns.length}>
+            {error.finding.text}
+          </td>
+        ) : (
+          <Cells index={index} profile={profile} columns={columns} />
+        )}
+      </tr>
+      {isPart && (
+        <tr>
+          <td class="row-error" colSpan={3 + columns.length}>
+            {error.finding.text}
+          </td>
+        </tr>
       )}
-    </tr>
+    </>
   );
 }
 
-function Cells(props: { index: number; profile: Profile; columns: readonly TimeColumn[]; error: string }) {
+function Cells(props: { index: number; profile: Profile; columns: readonly TimeColumn[] }) {
   const { index, profile, columns } = props;
   const { model } = profile;
   return (
     <>
-      <td class="kind">
-        {kindName(model.kind)}
-        {props.error && <div class="row-error">{props.error}</div>}
-      </td>
+      <td class="kind">{kindName(model.kind)}</td>
       <td class="number">{profile.ops.id.length || ""}</td>
       <td class="number">{model.parameters ? count(model.parameters) : ""}</td>
       {columns.map((column) => {

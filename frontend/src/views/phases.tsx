@@ -23,7 +23,7 @@ export function Phases() {
           <table class="plain numbers">
             <thead>
               <tr>
-                <th scope="col" />
+                <th scope="col">Phase</th>
                 {["runs", "min", "median", "mean", "p95", "p99", "max", "std", "drift"].map((title) => (
                   <th scope="col" key={title} title={title === "drift" ? DRIFT : undefined}>
                     {title}

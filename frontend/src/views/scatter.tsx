@@ -147,7 +147,7 @@ function Point(props: { mark: Mark; at: readonly [number, number]; isLabelled: b
   const isLeft = isFar(left, props.width);
   const drawn = (
     <>
-      <circle class={`point ${mark.isBest ? "fill-neural_engine" : "fill-measured"}`} cx={left} cy={top} r={mark.isBest ? 6 : 4}>
+      <circle class={`point ${mark.isBest ? "point-best" : ""}`} cx={left} cy={top} r={mark.isBest ? 6 : 4}>
         <title>{mark.title}</title>
       </circle>
       {props.isLabelled && (

@@ -36,8 +36,8 @@ export function VariantChart(props: { report: VariantsForm }) {
     >
       {points.length > 1 ? <Plot points={points} cost={cost} /> : <p class="dim">No outputs were compared.</p>}
       <p class="dim caption">
-        PSNR of the output with the least, {comparedOn(report)}. The line joins the variants than which no other costs less and is closer to
-        the original.
+        PSNR of the output with the least, {comparedOn(report)}. The line joins the variants that no other surpasses in both cost and
+        closeness to the original.
       </p>
     </Section>
   );

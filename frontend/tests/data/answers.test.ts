@@ -142,11 +142,7 @@ describe("changes", () => {
     const made = plan(4, { settings: [settingPlan({ backend: [0, 0, 0, 0], what_ifs: whatIfs })] });
     const found = changes({ placement: placementOf(table, made), rows: buildRows(table, times(4), made) });
     expect(found.map((one) => [one.text, one.reason, one.ids.length])).toEqual([
-      [
-        "remove all 2 reasons that keep operations from the Neural Engine, together",
-        "pad with zeros; use smaller kernels",
-        2,
-      ],
+      ["remove all 2 reasons that keep operations from the Neural Engine, together", "pad with zeros; use smaller kernels", 2],
     ]);
   });
 

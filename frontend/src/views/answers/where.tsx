@@ -1,7 +1,7 @@
 import { useMemo } from "preact/hooks";
 import { elsewhere, unitSeconds } from "../../data/answers";
 import { plannedColumns, unitShares } from "../../data/totals";
-import { isPlanned, OVERHEAD_WORDS, UNIT_NAMES, UNIT_SHORT } from "../../data/words";
+import { isPlanned, OVERHEAD_WORDS, opWords, UNIT_NAMES, UNIT_SHORT } from "../../data/words";
 import { duration, fileName, plural, share } from "../../format";
 import { useReport } from "../../report";
 import { OriginTag } from "../../ui/origin";
@@ -28,7 +28,7 @@ export function Where() {
 }
 
 function Shares() {
-  const { placement, rows, estimate, filterUnit } = useReport();
+  const { placement, rows, table, estimate, filterUnit } = useReport();
   const shares = useMemo(() => (placement ? unitShares(placement, plannedColumns(rows)) : []), [placement, rows]);
   const away = useMemo(() => (placement ? elsewhere(placement, rows) : null), [placement, rows]);
   const total = shares.reduce((sum, one) => sum + one.ops, 0);
@@ -36,7 +36,7 @@ function Shares() {
   return (
     <>
       <div class="answer-row">
-        <span class="answer-label">
+        <span class="answer-label" title={addedWords(table.id.length, total)}>
           {total} <span class="roomy">{total === 1 ? "operation" : "operations"}</span>
           <span class="tight">ops</span>
         </span>
@@ -84,6 +84,10 @@ function Shares() {
   );
 }
 
+/** Tells the operations of the file from those that Core ML adds. */
+const addedWords = (ofFile: number, planned: number): string | undefined =>
+  planned > ofFile ? `${ofFile} of the file, ${planned - ofFile} that Core ML adds at inputs and outputs` : undefined;
+
 function WhyNot(props: { away: ReturnType<typeof elsewhere>; total: number }) {
   const { away, total } = props;
   if (!away) return <p class="answer-text">The chosen setting does not use it.</p>;
@@ -105,7 +109,7 @@ function WhyNot(props: { away: ReturnType<typeof elsewhere>; total: number }) {
       )}
       {away.unexplained.length > 0 && (
         <li class={away.reasons.length > 0 ? "roomy" : ""}>
-          <b>{plural(away.unexplained.length, "operation")}:</b> {away.types.join(", ")}; no rule is known for{" "}
+          <b>{plural(away.unexplained.length, "operation")}:</b> {away.types.map(opWords).join(", ")}; no rule is known for{" "}
           {away.unexplained.length === 1 ? "it" : "them"}{" "}
           {away.unexplained.slice(0, 1).map((id) => (
             <OpLink key={id} id={id} />

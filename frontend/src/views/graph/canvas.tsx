@@ -8,12 +8,9 @@ import { type Looks, wordsOf } from "./look";
 import { Minimap } from "./minimap";
 import type { Names } from "./names";
 import { nodeId } from "./node";
-import { boxAt, centred, overlaps, type View, whole, zoomed } from "./paths";
+import { beginning, boxAt, centred, overlaps, READABLE, type View, whole, zoomed } from "./paths";
 import { type Laid, Picture } from "./picture";
 import { type Direction, neighbour } from "./steps";
-
-/** The least scale at which names can be read. */
-const READABLE = 0.7;
 
 /** The graph as a drawing that can be dragged, zoomed and walked through. */
 export function Canvas(props: {
@@ -120,7 +117,7 @@ export function Canvas(props: {
 
 type Change = (change: (old: View) => View) => void;
 
-/** The view: the whole graph at first, and while it is not moved; a fold that was opened or closed stays where it is. */
+/** The view: the whole graph at first, and while it is not moved; the beginning of one that was unfolded; a fold that was opened or closed stays where it is. */
 function useView(laid: Laid, width: number, height: number): [View, Change] {
   const [view, setView] = useState<View>(() => whole(laid.positions, width, height));
   const before = useRef({ laid, width, height });
@@ -128,7 +125,7 @@ function useView(laid: Laid, width: number, height: number): [View, Change] {
     const old = before.current;
     before.current = { laid, width, height };
     if (old.laid.fitted !== laid.fitted) {
-      setView(whole(laid.positions, width, height));
+      setView(beginning(laid.positions, laid.drawing.boxes.length > 0 ? boxAt(laid.positions, 0) : undefined, width, height));
       return;
     }
     setView((seen) => {

@@ -55,6 +55,25 @@ export function whole(size: { width: number; height: number }, width: number, he
   return { scale, x: (size.width - width / scale) / 2, y: (size.height - height / scale) / 2 };
 }
 
+/** Boxes that are smaller have no names; and the least scale at which names can be read. */
+export const [TEXT, READABLE] = [0.3, 0.7];
+
+/**
+ * The view that an unfolded drawing begins with: the whole where its names can be read, or where it is far too large for that;
+ * else its first box at the top, with names that can be read.
+ */
+export function beginning(size: { width: number; height: number }, first: Rectangle | undefined, width: number, height: number): View {
+  const all = whole(size, width, height);
+  if (!first || all.scale >= READABLE || all.scale < TEXT) return all;
+  const [across, down] = [width / READABLE, height / READABLE];
+  const x = first.x + first.width / 2 - across / 2;
+  return {
+    scale: READABLE,
+    x: size.width <= across ? (size.width - across) / 2 : Math.min(Math.max(x, 0), size.width - across),
+    y: size.height <= down ? (size.height - down) / 2 : Math.min(Math.max(first.y - first.height, 0), size.height - down),
+  };
+}
+
 export const centred = (x: number, y: number, scale: number, width: number, height: number): View => ({
   scale,
   x: x - width / scale / 2,

@@ -6,7 +6,7 @@ import { HEIGHT, type Line, type Positions, WIDTH } from "../../layout/shapes";
 import { type Looks, lineWords, shapeLabel } from "./look";
 import { type Names, nameOf, shorten } from "./names";
 import { heat, Node } from "./node";
-import { around, boxAt, linePath, overlaps, type Rectangle, type View } from "./paths";
+import { around, boxAt, linePath, overlaps, type Rectangle, TEXT, type View } from "./paths";
 
 /** A drawing with its positions. */
 export interface Laid {
@@ -16,8 +16,8 @@ export interface Laid {
   fitted: number;
 }
 
-/** Smaller than this, boxes have no text; larger than the second, edges have the shapes of their values. */
-const [TEXT, SHAPES] = [0.3, 0.42];
+/** Where the drawing is larger than this, edges have the shapes of their values. */
+const SHAPES = 0.42;
 
 /**
  * The boxes, frames and lines of a graph, in its own units. Where all is small, boxes of one colour are one path; else only those

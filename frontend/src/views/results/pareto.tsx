@@ -64,8 +64,7 @@ export function Pareto(props: { table: ResultsForm; rows: readonly number[] }) {
         <p class="dim">No result has both numbers.</p>
       )}
       <p class="dim caption">
-        Upwards {headingOf(time)}, to the right {headingOf(cost)}. The line joins the results than which no other takes less time and has{" "}
-        {isMore ? "a higher" : "a lower"} {headingOf(cost)}.
+        Vertical: {headingOf(time)}; horizontal: {headingOf(cost)}. The line joins the results that no other surpasses in both.
       </p>
     </Section>
   );
