@@ -24,9 +24,9 @@ await look(
     await page.locator("search.filters button").click();
     seen.cleared = (await latencies()).length;
     seen.points = await texts("#pareto circle title");
-    seen.best = await texts("#pareto circle.fill-neural_engine title");
+    seen.best = await texts("#pareto circle.point-best title");
     await page.locator("#pareto button", { hasText: "is better" }).click();
-    seen.turned = await texts("#pareto circle.fill-neural_engine title");
+    seen.turned = await texts("#pareto circle.point-best title");
     seen.devices = await texts(".heat-map thead .number");
     seen.cells = await page
       .locator(".heat-map tbody tr")

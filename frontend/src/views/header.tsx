@@ -27,7 +27,8 @@ export function Header() {
         )}
       </div>
       <p class="lead lead-line">
-        {model.kind ? summary(model) : "This model could not be read; the findings say why."} <Lacks model={model} />
+        {model.kind ? summary(model) : "This model could not be read; the findings say why."}
+        <Lacks model={model} />
       </p>
       {profile ? <Answers /> : <Facts />}
     </header>
@@ -40,14 +41,20 @@ function Lacks(props: { model: ModelSummary }) {
   return (
     <>
       {missing.length > 0 && (
-        <span class="badge" title={missing.join(", ")}>
-          weights missing
-        </span>
+        <>
+          {" "}
+          <span class="badge" title={missing.join(", ")}>
+            weights missing
+          </span>
+        </>
       )}
       {absent && (
-        <span class="badge" title={absent}>
-          cannot be run here
-        </span>
+        <>
+          {" "}
+          <span class="badge" title={absent}>
+            cannot be run here
+          </span>
+        </>
       )}
     </>
   );

@@ -45,7 +45,7 @@ export function HeatMap(props: { table: ResultsForm; rows: readonly number[] }) 
       <div class="filters">
         <Menu label="Figure" isNeeded value={name} onChange={choose} options={figures.map((one) => [one.name, labelOf(one)])} />
       </div>
-      <ScrollRegion label="Models and devices">
+      <ScrollRegion label="Figures by model and device">
         <table class="plain heat-map">
           <thead>
             <tr>
