@@ -46,7 +46,7 @@ _FORMS: Mapping[str, tuple[str, Mapping[str, str]]] = {
     "TraceForm": ("Trace", {"schema": f'"{TRACE}"', "kinds": "EventKind[]", "live?": "boolean"}),
     "VariantsForm": ("VariantReport", {"schema": f'"{VARIANTS}"'}),
     "GateForm": ("GateReport", {"schema": f'"{GATE}"', "summary": "string", "passed": "boolean"}),
-    "ResultsForm": ("ResultTable", {"schema": f'"{RESULT_TABLE}"'}),
+    "ResultsForm": ("ResultTable", {"schema": f'"{RESULT_TABLE}"', "live?": "string"}),
     "ServerForm": ("State", {"schema": f'"{SERVER}"'}),
 }
 _ROOTS = (

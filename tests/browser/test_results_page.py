@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+import threading
+import time
+from pathlib import Path, PurePath
 from typing import Any
 
 import pytest
 
 from coremlscope.render.page import render_html_results
+from coremlscope.results.profile import write_profiles
 from coremlscope.results.sweep import ResultTable
+from coremlscope.server.limits import Limits
+from coremlscope.server.server import Address, serve
+from coremlscope.server.tags import read_tags
 from coremlscope.sweep.query import query_results
 from coremlscope.sweep.rows import Row
 from coremlscope.sweep.store import ResultStore
-from coremlscope.sweep.table import PAGE_QUERY, to_result_table
+from coremlscope.sweep.table import page_query, to_result_table
 from tests.support.browser import Drive
+from tests.support.profiles import small_profile
 
 _SECONDS = {"small": 0.001, "large": 0.0042, "<b>medium</b>": 0.0021}
 
@@ -44,7 +51,7 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> ResultTable:
         writer.add(
             _row(model, seconds, to) for model, seconds in _SECONDS.items() for to in ("M1", "iPhone 15 Pro")
         )
-    return to_result_table(query_results(PAGE_QUERY, store.folder), PAGE_QUERY)
+    return to_result_table(query_results(page_query(), store.folder), page_query())
 
 
 @pytest.fixture(scope="module")
@@ -99,10 +106,40 @@ def test_the_trend_shows_each_commit_and_the_changes(drive: Drive, tmp_path: Pat
     with store.open_writer() as writer:
         writer.add(_row("net", one, "iPhone 15 Pro", commit) for commit, one in enumerate(seconds))
         writer.add(_row("other", 0.001, "iPhone 15 Pro", commit) for commit in range(5))
-    path.write_text(render_html_results(to_result_table(query_results(PAGE_QUERY, store.folder), PAGE_QUERY)))
+    path.write_text(
+        render_html_results(to_result_table(query_results(page_query(), store.folder), page_query()))
+    )
     seen = drive("trend", path)
     assert seen["points"] == [f"c{i}: {1e3 * one:.2f} ms, 1 result" for i, one in enumerate(seconds)]
     assert seen["changes"] == ["c3: 2.00 ms → 3.00 ms (+50.0 %)"]
     assert seen["lines"] == 1
     assert (seen["violations"], seen["phoneOverflow"]) == ({"light": [], "dark": []}, 0)
     assert (seen["complaints"], seen["foreign"]) == ([], [])
+
+
+def test_the_page_of_a_running_sweep_changes(drive: Drive, tmp_path: Path) -> None:
+    write_profiles(tmp_path / "saved.json", [small_profile()])
+    model = PurePath(small_profile().model.path).stem
+    store = ResultStore(tmp_path / "night")
+    with store.open_writer() as writer, serve(tmp_path, Address(), Limits()) as (url, answer):
+        writer.add([_row(model, 0.002, "M1"), _row("other", 0.001, "M1")])
+        threading.Thread(target=answer, daemon=True).start()
+
+        def add() -> None:
+            while not read_tags(tmp_path):  # the browser sets one when it has the page
+                time.sleep(0.1)
+            writer.add([_row("third", 0.003, "M1")])
+
+        adding = threading.Thread(target=add, daemon=True)
+        adding.start()
+        seen = drive("sweep", url)
+        adding.join()
+    assert seen["listed"] == ["night", "2", "running"]
+    assert seen["before"] == ["1", "2"]
+    assert seen["baseline"] == seen["baselineLater"], "the pinned row stays"
+    assert seen["after"] == "3 results"
+    assert seen["reports"] == ["../profiles/saved"]
+    assert seen["opened"].endswith("/profiles/saved")
+    assert (seen["violations"], seen["phoneOverflow"]) == ({"light": [], "dark": []}, 0)
+    assert seen["complaints"] == []
+    assert all(address.startswith(url) for address in seen["foreign"])

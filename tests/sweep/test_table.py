@@ -14,7 +14,7 @@ from coremlscope.errors import UsageError
 from coremlscope.results.sweep import SweepSummary
 from coremlscope.sweep import table as table_module
 from coremlscope.sweep.query import query_results
-from coremlscope.sweep.table import PAGE_QUERY, to_result_table
+from coremlscope.sweep.table import page_query, to_result_table
 
 _FROM_A_LIST = "FROM (VALUES {}) AS made(value)"
 
@@ -31,9 +31,9 @@ def test_a_page_has_the_numbers_of_the_query(swept: tuple[Path, SweepSummary], t
     assert main(["query", "--from", str(swept[0]), "-o", str(page), "--quiet"]) == 0
     shown = _payload(page)
     columns = {column["name"]: column["values"] for column in shown["columns"]}
-    rows = query_results(PAGE_QUERY, swept[0]).to_pylist()
+    rows = query_results(page_query(), swept[0]).to_pylist()
     assert shown["rows"] == len(rows) == 10
-    assert shown["sql"] == PAGE_QUERY
+    assert shown["sql"] == page_query()
     compared = 0
     for name in rows[0]:
         values = [row[name] for row in rows]
@@ -92,7 +92,10 @@ def test_a_page_without_rows_or_with_too_many_is_rejected(
     assert not page.exists()
 
 
-def test_only_a_page_needs_no_query(swept: tuple[Path, SweepSummary], tmp_path: Path) -> None:
+def test_files_get_all_results_without_a_query(swept: tuple[Path, SweepSummary], tmp_path: Path) -> None:
     page, rows = tmp_path / "sweep.html", tmp_path / "rows.csv"
-    assert main(["query", "--from", str(swept[0]), "-o", str(page), "-o", str(rows)]) == 2
-    assert not page.exists()
+    assert main(["query", "--from", str(swept[0]), "-o", str(page), "-o", str(rows)]) == 0
+    (counted,) = query_results("SELECT count(*) AS n FROM results", swept[0]).to_pylist()
+    assert len(rows.read_text().splitlines()) == 1 + counted["n"]
+    assert "coremlscope.results/1" in page.read_text()
+    assert main(["query", "--from", str(swept[0]), "--json"]) == 2

@@ -1472,6 +1472,8 @@ export interface State {
   extensible: string[];
   /** Names of chips and devices that can be planned and estimated for, with what they are. */
   devices: DeviceName[];
+  /** The folders with results of sweeps, those that changed last first. */
+  sweeps: SweepFolder[];
 }
 
 /** Summary statistics of samples, in the samples' unit. */
@@ -1499,6 +1501,20 @@ export interface Subject {
   path: string;
   /** Properties of the model and of the measurement: readable values by label. */
   facts: Record<string, string>;
+}
+
+/** A folder with results of sweeps. */
+export interface SweepFolder {
+  /** Its name, which is used in addresses; a number is added to equal names. */
+  id: string;
+  /** Its path. */
+  folder: string;
+  /** Number of rows in its files; results that were made or labelled again have several. */
+  rows: number;
+  /** When a file changed last, UTC, ISO 8601. */
+  changed_at: string;
+  /** Whether a sweep writes it now. */
+  is_running: boolean;
 }
 
 /** The estimated speed of a language model on a device under one setting. Nothing was measured. */
@@ -2000,6 +2016,7 @@ export interface GateForm extends GateReport {
 
 export interface ResultsForm extends ResultTable {
   schema: "coremlscope.results/1";
+  live?: string;
 }
 
 export interface ServerForm extends State {

@@ -3,6 +3,7 @@ import type { Job, ServerForm } from "../data/schema";
 import { TopBar } from "../ui/topbar";
 import { Histories } from "../views/server/histories";
 import { Jobs } from "../views/server/jobs";
+import { Sweeps } from "../views/server/sweeps";
 import { Upload } from "../views/server/upload";
 
 /** Milliseconds until the page asks for changes again after the server refused. */
@@ -41,6 +42,7 @@ export function ServerPage(props: { result: ServerForm }) {
         parts={[
           { id: "upload", title: "Add a model" },
           { id: "profiles", title: "Profiles" },
+          ...(state.sweeps.length > 0 ? [{ id: "sweeps", title: "Sweeps" }] : []),
         ]}
       />
       <main>
@@ -52,6 +54,7 @@ export function ServerPage(props: { result: ServerForm }) {
         <Upload limit={state.max_upload_bytes} suffixes={state.suffixes} devices={state.devices} onState={setState} />
         <Jobs jobs={state.jobs} onState={setState} />
         <Histories entries={state.profiles} extensible={state.extensible} folder={state.folder} onState={setState} />
+        <Sweeps sweeps={state.sweeps} />
       </main>
     </>
   );

@@ -100,7 +100,7 @@ export function Scatter(props: {
         width={width}
         height={HEIGHT}
         class="variants-chart"
-        role="img"
+        role={marks.some((mark) => mark.href) ? "group" : "img"}
         aria-label={`${plural(marks.length, props.noun)}; the best are ${best.map((mark) => mark.name).join(", ")}`}
       >
         {y.ticks.map((tick) => (

@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 __all__ = ["COMMAND"]
 
 _EPILOG = """\
-Without a query, the tables and their columns are shown, and a page shows all results. Queries are
+Without a query, the tables and their columns are shown, and files get all results. Queries are
 run by DuckDB (pip install 'coremlscope[sweep]') and see the results of sweeps that are still running.
 
 examples:
   coremlscope query
   coremlscope query "SELECT model, device, estimated_s * 1e3 AS ms FROM estimates ORDER BY ms"
   coremlscope query "SELECT * FROM results" -o all.parquet
-  coremlscope query -o sweep.html
+  coremlscope query -o sweep.html -o sweep.csv
 """
 _SUFFIXES = (".html", ".csv", ".json", ".parquet")
 
@@ -59,20 +59,15 @@ def _run(arguments: argparse.Namespace) -> int:
     from coremlscope.render.terminal.sweep import render_columns, render_tables
     from coremlscope.sweep.query import TABLES, query_results
     from coremlscope.sweep.rows import describe_columns
-    from coremlscope.sweep.table import PAGE_QUERY, listed_columns
+    from coremlscope.sweep.table import listed_columns, page_query
 
-    if (
-        arguments.sql is None
-        and arguments.output
-        and not arguments.json
-        and all(map(_is_page, arguments.output))
-    ):
-        table = query_results(PAGE_QUERY, arguments.results)
-        _write_all(table, PAGE_QUERY, arguments)
+    if arguments.sql is None and arguments.output and not arguments.json:
+        table = query_results(page_query(), arguments.results)
+        _write_all(table, page_query(), arguments)
         return 0
     if arguments.sql is None:
-        if arguments.output or arguments.json:
-            raise UsageError("there is no query to write the rows of", "see `coremlscope query --help`")
+        if arguments.json:
+            raise UsageError("there is no query to print the rows of", "see `coremlscope query --help`")
         tables = [(name, text) for name, text, _ in TABLES]
         width, color = terminal_width(), has_color()
         print_result(render_tables(tables, describe_columns(), width=width, color=color))
@@ -85,10 +80,6 @@ def _run(arguments: argparse.Namespace) -> int:
         lambda width, color: render_columns(listed_columns(table), width=width, color=color),
     )
     return 0
-
-
-def _is_page(path: Path) -> bool:
-    return path.suffix.lower() == ".html"
 
 
 def _write_all(table: pa.Table, sql: str, arguments: argparse.Namespace) -> None:

@@ -22,10 +22,14 @@ photos, sounds, numbers or texts can be given to the model.
 Profiles can be searched, tagged, renamed, deleted and compared. The address contains a random
 token; requests without it are rejected. Ctrl-C stops the server.
 
+Results of sweeps are listed, too, and open as the page of `query`, which changes while a sweep
+runs: those in sweep-results, in FOLDER, in its folders and in those of --sweep.
+
 examples:
   coremlscope serve
   coremlscope serve profiles/ --open
   coremlscope serve profiles/ --port 8642 --max-upload 4000
+  coremlscope serve --sweep nightly/results
 """
 _MEGABYTE = 1 << 20
 #: Seconds of a job: its model may be a stranger's, and others wait for it.
@@ -61,6 +65,14 @@ def _configure(parser: argparse.ArgumentParser) -> None:
         default=1024,
         help="the largest model that can be uploaded (default: 1024)",
     )
+    parser.add_argument(
+        "--sweep",
+        metavar="FOLDER",
+        type=Path,
+        action="append",
+        default=[],
+        help="show the results of sweeps in this folder, too (repeatable; sweep-results is always shown)",
+    )
     add_limits(parser, "a job", default_s=_JOB_S)
     parser.add_argument("--open", action="store_true", help="open the page in a browser")
 
@@ -69,13 +81,15 @@ def _run(arguments: argparse.Namespace) -> int:
     from coremlscope.measure.child import Limits as JobLimits
     from coremlscope.server.limits import Limits
     from coremlscope.server.server import Address, serve
+    from coremlscope.sweep.query import RESULTS
 
     address = Address(host=arguments.host, port=arguments.port, is_remote_allowed=arguments.allow_remote)
     limits = Limits(upload_bytes=arguments.max_upload * _MEGABYTE)
     job_limits = JobLimits(
         silence_s=arguments.timeout, time_s=arguments.timeout, memory_bytes=arguments.memory
     )
-    with serve(arguments.folder, address, limits, job_limits) as (url, answer):
+    sweeps = [*arguments.sweep, Path(RESULTS)]
+    with serve(arguments.folder, address, limits, job_limits, sweeps) as (url, answer):
         print_result(f"{url}\n")
         print_note("press Ctrl-C to stop the server")
         if arguments.open:

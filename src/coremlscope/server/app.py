@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import shutil
+import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping
 from http import HTTPStatus
 from typing import Any
+from urllib.parse import quote
 
 import anyio.to_thread
 import msgspec
@@ -23,6 +25,7 @@ from coremlscope import api
 from coremlscope.errors import CoremlscopeError, OutputError, UsageError
 from coremlscope.importers.profiles import SUFFIXES
 from coremlscope.measure.child import Limits as JobLimits
+from coremlscope.render.json import displayed
 from coremlscope.render.page import build_page, render_html, render_html_comparison
 from coremlscope.results.encoding import plain
 from coremlscope.server.bodies import (
@@ -40,6 +43,7 @@ from coremlscope.server.limits import Limits
 from coremlscope.server.previews import Previews, parse_request
 from coremlscope.server.state import SCHEMA, State, device_names
 from coremlscope.server.store import ProfileStore, safe_name
+from coremlscope.server.sweeps import SweepFolders
 from coremlscope.server.uploads import Uploads
 from coremlscope.server.worker import MODEL_SUFFIXES
 from coremlscope.writing import write_draft
@@ -54,6 +58,8 @@ _SUFFIXES = tuple(sorted({*MODEL_SUFFIXES, *SUFFIXES, ".txt"}))
 #: Seconds between looks at the jobs, and their number between looks at the folder and between signs of life.
 _TICK_S, _TICKS_BETWEEN_SCANS, _TICKS_BETWEEN_SIGNS = 0.2, 10, 75
 _MOST_COMPARED = 8
+#: Seconds between looks at the results of a sweep, and how much longer than the last answer took it waits.
+_RESULTS_S, _REST = 2.0, 4.0
 #: The name of a saved profile in the folder of a job.
 _SAVED = "saved-profile.json"
 #: Maximum number of commas and spaces in a list of devices.
@@ -77,6 +83,7 @@ class App:
         limits: Limits of requests.
         models: Models to whose profiles devices can be added.
         job_limits: When to give up a preview.
+        sweeps: The folders of results of sweeps; by default those in the folder of the profiles.
     """
 
     def __init__(
@@ -87,9 +94,11 @@ class App:
         limits: Limits,
         models: KeptModels,
         job_limits: JobLimits = NO_LIMITS,
+        sweeps: SweepFolders | None = None,
     ) -> None:
         self.store, self.queue, self.uploads, self.limits = store, queue, uploads, limits
         self.models, self.previews = models, Previews(models, uploads, job_limits)
+        self.sweeps = sweeps or SweepFolders(store.folder)
         #: Whether the server stops, so that streams of events end.
         self.is_stopping: Callable[[], bool] = lambda: False
         self._watchers, self._files = 0, 0
@@ -107,6 +116,8 @@ class App:
                 Route("/profiles/{name}", self._change, methods=["PATCH"]),
                 Route("/profiles/{name}/devices", self._add_devices, methods=["POST"]),
                 Route("/profiles/{name}/preview", self._preview, methods=["POST"]),
+                Route("/sweeps/{name}", self._sweep),
+                Route("/sweeps/{name}/events", self._sweep_events),
                 Route("/jobs", self._upload, methods=["POST"]),
                 Route("/jobs/{number}", self._cancel, methods=["DELETE"]),
             ],
@@ -137,6 +148,7 @@ class App:
             jobs=tuple(self.queue.jobs()),
             extensible=tuple(sorted(self.models.ids())),
             devices=device_names(),
+            sweeps=tuple(self.sweeps.entries()),
         )
         return {"schema": SCHEMA, **plain(state)}
 
@@ -227,33 +239,84 @@ class App:
             raise
         return json_response(plain(found))
 
-    async def _events(self, _: Request) -> Response:
+    def _sweep(self, request: Request) -> Response:
+        """Shows the results of a sweep; the page then listens to changes."""
+        name: str = request.path_params["name"]
+        page = build_page(self._sweep_values(name), f"Results of {name}", connects=True)
+        return respond(page.encode(), _HTML)
+
+    def _sweep_values(self, name: str) -> dict[str, Any]:
+        reports = {entry.model: f"../profiles/{quote(entry.id)}" for entry in reversed(self.store.entries())}
+        return {**self.sweeps.table(name, reports), "live": f"{quote(name)}/events"}
+
+    def _sweep_events(self, request: Request) -> Response:
+        return self._stream(self._sweep_changes(request.path_params["name"]))
+
+    async def _sweep_changes(self, name: str) -> AsyncGenerator[str, None]:
+        """Yields the results of a sweep whenever they change, and signs of life."""
+        before, pause_s = -1, _RESULTS_S
+        while not self.is_stopping():
+            revision = await run_in_threadpool(self.sweeps.revision, name)
+            if revision != before:
+                before, began = revision, time.monotonic()
+                with contextlib.suppress(CoremlscopeError):  # as when the last file was removed
+                    values = await run_in_threadpool(self._sweep_values, name)
+                    yield _event("results", await run_in_threadpool(displayed, values))
+                # Large tables take long here and in the page.
+                pause_s = max(_RESULTS_S, _REST * (time.monotonic() - began))
+            else:
+                yield ":\n\n"
+            await self._sleep(pause_s)
+
+    async def _sleep(self, seconds: float) -> None:
+        """Waits, or until the server stops."""
+        end = time.monotonic() + seconds
+        while time.monotonic() < end and not self.is_stopping():
+            await asyncio.sleep(_TICK_S)
+
+    def _events(self, _: Request) -> Response:
+        return self._stream(self._changes())
+
+    def _stream(self, events: AsyncGenerator[str, None]) -> Response:
+        """Returns server-sent events, of which a limited number of pages gets some.
+
+        Raises:
+            RefusedError: Too many pages are open.
+        """
         if self._watchers >= self.limits.watchers:
             raise RefusedError(
                 HTTPStatus.SERVICE_UNAVAILABLE, "too many pages are open", "close some of them"
             )
-        return StreamingResponse(self._changes(), media_type="text/event-stream")
+        return StreamingResponse(self._counted(events), media_type="text/event-stream")
+
+    async def _counted(self, events: AsyncGenerator[str, None]) -> AsyncGenerator[str, None]:
+        self._watchers += 1
+        try:
+            async with contextlib.aclosing(events):
+                async for event in events:
+                    yield event
+        finally:
+            self._watchers -= 1
 
     async def _changes(self) -> AsyncGenerator[str, None]:
         """Yields server-sent events: the jobs whenever one changes, the state whenever a file does."""
-        self._watchers += 1
-        try:
-            jobs, files, ticks = -1, self._files, 0
-            while not self.is_stopping():
-                if ticks % _TICKS_BETWEEN_SCANS == 0 or jobs != self.queue.revision:
-                    self._files = await run_in_threadpool(self.store.revision)
-                if files != self._files or jobs < 0:
-                    jobs, files = self.queue.revision, self._files
-                    yield _event("state", await run_in_threadpool(self.state))
-                elif jobs != self.queue.revision:
-                    jobs = self.queue.revision
-                    yield _event("jobs", plain(self.queue.jobs()))
-                elif ticks % _TICKS_BETWEEN_SIGNS == 0:
-                    yield ":\n\n"
-                ticks += 1
-                await asyncio.sleep(_TICK_S)
-        finally:
-            self._watchers -= 1
+        jobs, files, ticks = -1, self._files, 0
+        while not self.is_stopping():
+            if ticks % _TICKS_BETWEEN_SCANS == 0 or jobs != self.queue.revision:
+                self._files = await run_in_threadpool(self._revision)
+            if files != self._files or jobs < 0:
+                jobs, files = self.queue.revision, self._files
+                yield _event("state", await run_in_threadpool(self.state))
+            elif jobs != self.queue.revision:
+                jobs = self.queue.revision
+                yield _event("jobs", plain(self.queue.jobs()))
+            elif ticks % _TICKS_BETWEEN_SIGNS == 0:
+                yield ":\n\n"
+            ticks += 1
+            await asyncio.sleep(_TICK_S)
+
+    def _revision(self) -> int:
+        return hash((self.store.revision(), self.sweeps.revision()))
 
     def _cancel(self, request: Request) -> Response:
         number: str = request.path_params["number"]

@@ -16,7 +16,7 @@ __all__ = ["Guard"]
 
 
 #: What takes minutes: uploads, and streams of events. Each has a limit of its own.
-_LASTING = frozenset({"events", "jobs"})
+_LASTING, _EVENTS = frozenset({"events", "jobs"}), "/events"
 
 
 class Guard:
@@ -47,7 +47,7 @@ class Guard:
             await refused(scope, receive, send)
         elif scope["path"] == f"/{token}":
             await RedirectResponse(f"/{token}/", HTTPStatus.SEE_OTHER)(scope, receive, send)
-        elif rest in _LASTING:
+        elif rest in _LASTING or rest.endswith(_EVENTS):
             await self._app({**scope, "path": f"/{rest}"}, receive, send)
         else:
             async with self._places:

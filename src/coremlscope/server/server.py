@@ -9,7 +9,7 @@ import secrets
 import signal
 import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -26,6 +26,7 @@ from coremlscope.server.jobs import NO_LIMITS, JobQueue
 from coremlscope.server.kept_models import KeptModels, save_result
 from coremlscope.server.limits import Limits
 from coremlscope.server.store import ProfileStore
+from coremlscope.server.sweeps import SweepFolders
 from coremlscope.server.uploads import Uploads
 from coremlscope.version import __version__
 
@@ -79,7 +80,11 @@ class Application(Protocol):
 
 @contextlib.contextmanager
 def serve(
-    folder: Path, address: Address, limits: Limits, job_limits: JobLimits = NO_LIMITS
+    folder: Path,
+    address: Address,
+    limits: Limits,
+    job_limits: JobLimits = NO_LIMITS,
+    sweeps: Sequence[Path] = (),
 ) -> Iterator[tuple[str, Callable[[], None]]]:
     """Runs the server while the context lasts.
 
@@ -88,6 +93,7 @@ def serve(
         address: Where to listen.
         limits: Limits of requests.
         job_limits: When to give up a job.
+        sweeps: Folders of results of sweeps, besides those in the folder of the profiles.
 
     Yields:
         The address of the page, its token included, and a function that answers requests until the process is
@@ -104,7 +110,7 @@ def serve(
         models = KeptModels(_KEPT_UPLOADS * limits.upload_bytes)
         jobs = JobQueue(partial(save_result, store, models), limits=job_limits)
         queue = stack.enter_context(contextlib.closing(jobs))
-        app = App(store, queue, uploads, limits, models, job_limits)
+        app = App(store, queue, uploads, limits, models, job_limits, SweepFolders(folder, sweeps))
         yield stack.enter_context(run_app(app, address, limits))
 
 

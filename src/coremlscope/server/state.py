@@ -8,6 +8,7 @@ from functools import cache
 from coremlscope.devices import all_chips
 from coremlscope.server.jobs import Job
 from coremlscope.server.store import Entry
+from coremlscope.server.sweeps import SweepFolder
 
 __all__ = ["SCHEMA", "DeviceName", "State", "device_names"]
 
@@ -39,6 +40,7 @@ class State:
         profiles: The saved profiles, newest first.
         jobs: The waiting, running and completed jobs, newest first.
         extensible: The ids of profiles whose models are here, so that devices can be added.
+        sweeps: The folders with results of sweeps, those that changed last first.
         devices: Names of chips and devices that can be planned and estimated for, with what they are.
     """
 
@@ -49,6 +51,7 @@ class State:
     jobs: tuple[Job, ...]
     extensible: tuple[str, ...]
     devices: tuple[DeviceName, ...]
+    sweeps: tuple[SweepFolder, ...]
 
 
 @cache

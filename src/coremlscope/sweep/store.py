@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from coremlscope.errors import OutputError, UsageError
+from coremlscope.errors import MissingDependencyError, OutputError, UsageError
 from coremlscope.results.encoding import plain
 from coremlscope.sweep.rows import Row, arrow_schema, require_arrow
 from coremlscope.writing import check_folder, lock_file, open_journal, write_file
@@ -26,9 +26,11 @@ from coremlscope.writing import check_folder, lock_file, open_journal, write_fil
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["ResultStore", "Writer", "parquet_bytes", "table_bytes"]
+__all__ = ["ResultStore", "Writer", "count_rows", "is_journal", "parquet_bytes", "table_bytes"]
 
 _PREFIX, _PARQUET, _JOURNAL = "results-", ".parquet", ".jsonl"
+#: What each row of a journal begins with.
+_ROW = b'{"key":'
 #: Rows after which a journal becomes a Parquet file.
 _ROWS = 20_000
 
@@ -185,6 +187,23 @@ class Writer:
         _complete(self._path, self._rows)
         self._file.close()
         self._rows = []
+
+
+def is_journal(path: Path) -> bool:
+    """Returns whether a file of results is a journal."""
+    return path.suffix == _JOURNAL
+
+
+def count_rows(path: Path) -> int:
+    """Returns about how many rows a file of results has, without reading them; 0 for a damaged one."""
+    with contextlib.suppress(MissingDependencyError, OSError):
+        if is_journal(path):
+            return path.read_bytes().count(_ROW)
+        arrow = require_arrow()
+        with contextlib.suppress(arrow.ArrowException):
+            count: int = arrow.parquet.read_metadata(path).num_rows
+            return count
+    return 0
 
 
 def _order(row: Mapping[str, Any]) -> tuple[bool, str, str]:

@@ -15,12 +15,13 @@ from coremlscope.sweep.rows import describe_columns
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["PAGE_QUERY", "listed_columns", "to_result_table"]
+__all__ = ["listed_columns", "page_query", "to_result_table"]
 
-#: The query of a page for which there is none: all columns that describe results.
-PAGE_QUERY = (
-    "SELECT * EXCLUDE (key, content, failure, hint, exit_code, labelled_at, work_s) FROM results"
-    " ORDER BY estimated_s, measured_s, key"
+_ALL = "* EXCLUDE (key, content, failure, hint, exit_code, labelled_at, work_s)"
+#: What is shown of very many results.
+_FEW = (
+    "model, function, shapes, variant, device, os, compute_units, labels, numbers, parameters, flops,"
+    " size_bytes, measured_s, estimated_s, estimated_low_s, estimated_high_s, basis, made_at"
 )
 #: Values that a page may hold; a browser needs some seconds for them.
 _MOST_VALUES = 1_000_000
@@ -40,6 +41,17 @@ _ENDINGS: tuple[tuple[str, ColumnQuantity], ...] = (
     ("_bytes", "bytes"),
     ("_share", "share"),
 )
+
+
+def page_query(rows: int = 0, *, order: str = "estimated_s, measured_s, key") -> str:
+    """Returns the query of a page for which there is none: all columns that describe results.
+
+    Args:
+        rows: About how many results there are; of very many, only what matters most is shown.
+        order: The order of the rows.
+    """
+    columns = _ALL if rows * len(describe_columns()) <= _MOST_VALUES else _FEW
+    return f"SELECT {columns} FROM results ORDER BY {order}"
 
 
 def listed_columns(table: pa.Table) -> dict[str, list[Any]]:
