@@ -11,12 +11,19 @@ import pytest
 from coremlscope import api
 from coremlscope.errors import UsageError
 from coremlscope.importers.core_ai_regions import count_regions
+from coremlscope.importers.profiles import IMPORTERS
+from coremlscope.importers.source import SourceFile
 from coremlscope.render import RENDERERS, render_console
 from coremlscope.render.timing import describe_units
 from coremlscope.results.profile import Profile
 from tests.support.aicode import Body, Graph, Val, tensor, write_bundle
 from tests.support.aimodels import sample
-from tests.support.core_ai_files import NOT_ON_ANE, core_ai_debug_info, core_ai_events
+from tests.support.core_ai_files import (
+    NOT_ON_ANE,
+    core_ai_debug_info,
+    core_ai_events,
+    core_ai_inspection,
+)
 from tests.support.recorded_files import document, node, row
 
 
@@ -154,6 +161,33 @@ def test_damaged_debug_information(text: str, tmp_path: Path) -> None:
     path = tmp_path / "debug.json"
     path.write_text(text)
     with pytest.raises(UsageError, match=r"debug\.json"):
+        api.import_files(path)
+
+
+def test_inspections_of_coreai_build(tmp_path: Path) -> None:
+    path = tmp_path / "inspect.json"
+    path.write_text(core_ai_inspection())
+    assert sum(importer.matches(SourceFile(path)) for importer in IMPORTERS) == 1
+    profile = api.import_files(path)
+    found = {finding.id: finding.text for finding in profile.findings}
+    assert "main (x NDArray (Float32, 2 × 3)) → (y NDArray (Float32, 2 × 3))" in found["core-ai-functions"]
+    assert "constant ×4, relu ×1. Composites" in found["core-ai-operations"]
+    assert "compiled for h13g (M1)" in found["core-ai-architectures"]
+    assert "constant ×4" in render_console(profile, width=80)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"functions": 3},
+        {"operationDistribution": [{"name": 1, "count": 2}]},
+        {"operationDistribution": [{"name": "relu", "count": "many"}]},
+    ],
+)
+def test_damaged_inspections(changes: dict[str, Any], tmp_path: Path) -> None:
+    path = tmp_path / "inspect.json"
+    path.write_text(core_ai_inspection(**changes))
+    with pytest.raises(UsageError):
         api.import_files(path)
 
 

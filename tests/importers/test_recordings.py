@@ -19,7 +19,7 @@ from coremlscope.render import RENDERERS, render_console
 from coremlscope.results.profile import Profile
 from coremlscope.server.store import ProfileStore
 from tests.support import foreign_files, programs, recorded_files
-from tests.support.core_ai_files import core_ai_debug_info
+from tests.support.core_ai_files import core_ai_debug_info, core_ai_inspection
 
 
 def _joined(text: str) -> str:
@@ -37,7 +37,8 @@ def test_every_importer_has_a_file(tmp_path: Path) -> None:
     sources += [SourceFile(foreign_files.write(tmp_path, name)) for name in foreign_files.FILES]
     (tmp_path / "net.h18p.aimodelc").mkdir()
     (tmp_path / "debug.json").write_text(core_ai_debug_info())
-    sources += [SourceFile(tmp_path / name) for name in ("net.h18p.aimodelc", "debug.json")]
+    (tmp_path / "inspect.json").write_text(core_ai_inspection())
+    sources += [SourceFile(tmp_path / name) for name in ("net.h18p.aimodelc", "debug.json", "inspect.json")]
     assert [one.name for one in IMPORTERS if not any(map(one.matches, sources))] == []
 
 

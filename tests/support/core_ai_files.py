@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-__all__ = ["NOT_ON_ANE", "core_ai_debug_info", "core_ai_events"]
+__all__ = ["NOT_ON_ANE", "core_ai_debug_info", "core_ai_events", "core_ai_inspection"]
 
 NOT_ON_ANE = "Incompatible element type for ANE: expected fp16, f8E4M3, si8, ui8, si16, or ui16"
 
@@ -52,3 +52,15 @@ def core_ai_events(*rows: tuple[str, int, int, int]) -> str:
         marks += [(begin, 0, {**both, "kind": "begin"}), (end, 1, {**both, "kind": "end"})]
     marks.sort(key=lambda mark: mark[:2])
     return "\n".join(json.dumps({**event, "timestamp": at}) for at, _, event in marks)
+
+
+def core_ai_inspection(**changes: Any) -> str:
+    """Returns the JSON of `coreai-build inspect --ops --json`, with the keys that public programs read."""
+    value = {"name": "x", "type": "NDArray (Float32, 2 × 3)"}
+    summary = {
+        "compatibilityVersion": "27.0",
+        "functions": [{"name": "main", "inputs": [value], "outputs": [{**value, "name": "y"}]}],
+        "operationDistribution": [{"name": "relu", "count": 1}, {"name": "constant", "count": 4}],
+        **changes,
+    }
+    return json.dumps({"summary": summary, "supportedArchitectures": ["h13g"], "supportedChips": ["M1"]})

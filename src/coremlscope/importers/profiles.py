@@ -20,6 +20,7 @@ from coremlscope.findings import Finding
 from coremlscope.importers import (
     analytics,
     core_ai,
+    core_ai_inspection,
     core_ai_regions,
     coreml_profiler,
     coremltools_dumps,
@@ -80,6 +81,7 @@ IMPORTERS: tuple[Importer, ...] = (
     Importer("JSON of CoreMLProfiler", coreml_profiler.matches, coreml_profiler.read),
     Importer("debug information and events of Core AI", core_ai.matches, core_ai.read, core_ai.read_together),
     Importer("compiled Core AI model (.aimodelc)", core_ai_regions.matches, core_ai_regions.read),
+    Importer("JSON of coreai-build inspect", core_ai_inspection.matches, core_ai_inspection.read),
     Importer("JSON around coremltools", coremltools_dumps.matches, coremltools_dumps.read),
     Importer(
         "XML of xctrace export (Instruments)",
