@@ -34,6 +34,9 @@ HOW: tuple[How, ...] = ("output", "value", "name", "weights", "flow", "order")
 
 #: The largest relative error of equal values. Weights that are rounded to fp16 cause 1e-3 an operation.
 _EQUAL = 0.03
+#: That of values which differ by the order of sums only. They are paired before those that are less equal: a
+#: sum and the normalisation of nearly equal values behind it differ by 0.01.
+_SAME = 1e-4
 #: Statistics of equal values differ by less, relative to their root mean square.
 _ALIKE = 0.05
 #: Values without a pair that may lie between an operation and the paired values that it is computed from.
@@ -172,6 +175,11 @@ class _Print:
         return near and abs(self.low - other.low) <= 2 * spread and abs(self.high - other.high) <= 2 * spread
 
 
+def _places(run: Run) -> dict[str, float]:
+    """Returns the place of each value in the order of a run, from 0 to 1."""
+    return {name: place / len(run.values) for place, name in enumerate(run.values)}
+
+
 class _Pairing:
     """Collects the pairs of two runs."""
 
@@ -180,6 +188,7 @@ class _Pairing:
         self.pairs: list[Pair] = []
         self.mate: dict[str, str] = {}
         self.taken: set[str] = set()
+        self._place_of_ours, self._place_of_theirs = _places(ours), _places(theirs)
 
     def add(self, ours: str, theirs: str, how: How, axes: tuple[int, ...] | None = None) -> None:
         """Pairs two values, unless one of them is paired already."""
@@ -205,27 +214,33 @@ class _Pairing:
     def by_value(self) -> None:
         """Pairs equal values; of several, that of the same name, type, shape, or place in the order."""
         mine, others = self._open()
-        places = {
-            v.name: n / max(1, len(self.theirs.values)) for n, v in enumerate(self.theirs.values.values())
-        }
+        prints = [(value, _Print.of(value.array)) for value in mine]
         sized: dict[int, list[tuple[Intermediate, _Print]]] = defaultdict(list)
         for other in others:
             print_ = _Print.of(other.array)
             if print_ is not None:
                 sized[other.array.size].append((other, print_))
-        count = max(1, len(self.ours.values))
-        order = {value.name: place / count for place, value in enumerate(self.ours.values.values())}
-        for value in mine:
-            print_ = _Print.of(value.array) if value.array.size in sized else None
-            if print_ is None:
-                continue
-            near = [o for o, p in sized[value.array.size] if o.name not in self.taken and print_.is_like(p)]
-            near.sort(key=lambda o: (_unlike(value, o), abs(places[o.name] - order[value.name])))
-            for other in near:
-                axes = find_layout(value.array, other.array, _EQUAL)
-                if axes is not None:
-                    self.add(value.name, other.name, "value", axes)
-                    break
+        for tolerance in (_SAME, _EQUAL):
+            for value, print_ in prints:
+                if print_ is not None and value.name not in self.mate:
+                    self._add_equal(value, print_, sized[value.array.size], tolerance)
+
+    def _add_equal(
+        self,
+        value: Intermediate,
+        print_: _Print,
+        others: Sequence[tuple[Intermediate, _Print]],
+        tolerance: float,
+    ) -> None:
+        """Pairs a value with the most likely of those that are equal to it within a relative error."""
+        near = [other for other, p in others if other.name not in self.taken and print_.is_like(p)]
+        place = self._place_of_ours[value.name]
+        near.sort(key=lambda other: (_unlike(value, other), abs(self._place_of_theirs[other.name] - place)))
+        for other in near:
+            axes = find_layout(value.array, other.array, tolerance)
+            if axes is not None:
+                self.add(value.name, other.name, "value", axes)
+                return
 
     def by_name(self) -> None:
         """Pairs values of the same name and size."""
