@@ -26,7 +26,7 @@ _BROKEN = 1
 _EPILOG = """\
 Without a file it checks this machine; nothing is downloaded, and missing tools are no failure. A
 log or crash report (.ips) is searched for known failures of Core ML, each explained with its
-source; it may be of any size. A model is checked for what keeps it from loading or running.
+source; it may be of any size. A model is checked for what prevents it from loading or running.
 
 examples:
   coremlscope doctor

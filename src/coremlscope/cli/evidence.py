@@ -16,8 +16,8 @@ ML is asked (not yet confirmed on a device). The result is a JSON file with a ro
 operation that Core ML runs on another unit than our rules say: its type, shapes, small parameters,
 what either side says, and planned costs.
 
-It contains no weights, paths and descriptions, and without --names no names of the author's:
-Core ML's messages are searched for them. Read it before you send it.
+It contains no weights, paths or descriptions, and the author's names only with --names; Core ML's
+messages are searched for these names. Read it before you send it.
 
 examples:
   coremlscope evidence profile.json -o evidence.json

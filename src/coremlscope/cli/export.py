@@ -20,7 +20,7 @@ Inputs and outputs keep their names. A classifier returns the index of its label
 probabilities; the labels are in the metadata, as JSON under coremlscope.labels. A pipeline is
 exported as a folder: a file for each stage, and pipeline.json, which describes how they connect.
 Weights of more than 2 GB are written to a second file, OUT.onnx.HASH.data; replacing an export
-removes the one of before. Of a saved profile, measured and estimated times are written as the rows
+removes the previous one. Of a saved profile, measured and estimated times are written as the rows
 of results that `coremlscope query` knows.
 
 examples:

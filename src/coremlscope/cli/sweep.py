@@ -33,8 +33,8 @@ _INTERRUPTED = 130
 _REDRAW_S, _NOTE_S = 0.2, 60.0
 _EPILOG = """\
 A result is the estimate of a model for a device and a setting, or its measurement on this machine.
-Each has an address, a hash of the file's content, the options and the versions: a second run makes
-only what has changed. Ctrl-C, or the end of any process, loses only what was not finished; the same
+Each has an address, a hash of the file's content, the options and the versions: a second run
+computes only what has changed. Ctrl-C, or the end of any process, loses only what was not finished; the same
 command continues. Failures are listed apart, and --retry makes them again.
 
 Measurements run one at a time, on Linux on half of the cores, while plans and estimates use the

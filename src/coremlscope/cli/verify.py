@@ -37,7 +37,7 @@ _EPILOG = """\
 The model runs on the same inputs as the reference: with float32 results, and with fp16 results rounded
 after each operation, as on the Neural Engine and the GPU. Arithmetic inside an operation stays in
 float32. Intermediate values are paired, and each operation runs again on the reference's own values: so
-the error that it makes is told from the one that it inherits. If float32 differs as well, the conversion
+its own error is distinguished from inherited ones. If float32 differs as well, the conversion
 is at fault, else the precision. Changes that may fix the fault are tried on the model, which runs
 again; --apply writes it with those that work.
 
