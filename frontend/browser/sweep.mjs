@@ -1,5 +1,5 @@
 // The page of a sweep that runs, as `coremlscope serve` shows it: the list, new rows, a pinned row, and a report.
-import { look, seriousViolations } from "./open.mjs";
+import { look, violations } from "./open.mjs";
 
 await look(
   async (page, url) => {
@@ -20,7 +20,7 @@ await look(
     seen.reports = await page.locator(".results tbody th a").evaluateAll((links) => links.map((link) => link.getAttribute("href")));
     for (const colorScheme of ["light", "dark"]) {
       await page.emulateMedia({ colorScheme });
-      seen.violations[colorScheme] = await seriousViolations(page);
+      seen.violations[colorScheme] = await violations(page);
     }
     await page.setViewportSize({ width: 390, height: 844 });
     seen.phoneOverflow = await page.evaluate(() => document.documentElement.scrollWidth - window.innerWidth);
