@@ -21,8 +21,12 @@ import numpy as np
 
 from coremlscope.advice import CORE_ML_VALUE_RULES, RULES, VALUE_RULES, AdviceRule
 from coremlscope.cli import COMMANDS, main
-from coremlscope.devices import SETTINGS
+from coremlscope.cost.planned.publications import publications
+from coremlscope.cost.planned.rates import CLASSES, rate_table
+from coremlscope.devices import GPU, SETTINGS, find_device
+from coremlscope.devices.catalog import all_chips
 from coremlscope.ops import kernels
+from coremlscope.placement.backend import BACKENDS, Backend
 from coremlscope.results.encoding import MODEL, PROFILE, PROFILES
 from coremlscope.results.evidence import SCHEMA as EVIDENCE
 from coremlscope.results.evidence import Evidence
@@ -362,12 +366,70 @@ def check_schema_file() -> str:
     return json.dumps(schema, ensure_ascii=False, indent=1) + "\n"
 
 
+#: Backends of published rates; that of the older CPU backend follows from BNNS.
+_UNITS: Mapping[Backend, str] = {"ane": "Neural Engine", "mps_graph": "GPU", "bnns": "CPU"}
+
+
+def planned_rates() -> str:
+    """Returns the page on the rates behind planned costs: those published, and how they grow with chips."""
+    published = publications()
+    chips = [one.name.replace(", macOS", "<br>macOS") for one in published]
+    rates = [
+        f"| class | unit | {' | '.join(chips)} | largest / smallest |",
+        "|---|---|" + "---:|" * (len(chips) + 1),
+    ]
+    for name in CLASSES:
+        for backend in (known for known in BACKENDS if known in _UNITS):
+            found = [one.rates.get(name, {}).get(backend) for one in published]
+            values = [one.value for one in found if one is not None]
+            if values:
+                cells = ["" if one is None else f"{one.value:.5g}" for one in found]
+                ratio = f"{max(values) / min(values):.2f}" if len(values) > 1 else ""
+                rates.append(f"| {name} | {_UNITS[backend]} | {' | '.join(cells)} | {ratio} |")
+    explained = (
+        "Rates behind Core ML's planned costs ([plans](plan.md#rates-by-chip)), in 10⁹ operations, elements "
+        "or bytes per second. `coremlscope devices NAME --rates` lists those in use for a chip, with sources "
+        "and intervals."
+    )
+    parts = [_WRITTEN, "# Planned rates", explained, "## Published", "\n".join(rates), *_growth()]
+    return "\n\n".join(parts) + "\n"
+
+
+#: Classes that grow with the cores of the GPU.
+_GROWING = ("add", "mul", "convolution, sparse", "convolution, dense", "linear, large", "matmul")
+
+
+def _growth() -> Iterator[str]:
+    """Yields the section on chips of one family: rates of the GPU must not fall as cores grow."""
+    yield "## By chip"
+    yield (
+        "Rates of the GPU on macOS 27, published or transferred. Within a family they should not fall as the "
+        "number of cores grows; the last column lists where they do."
+    )
+    lines = [
+        "| chip | cores | " + " | ".join(_GROWING) + " | falls |",
+        "|---|" + "---:|" * (len(_GROWING) + 1) + "---|",
+    ]
+    chips = [chip for chip in all_chips().values() if chip.platform == "macOS" and chip.value(GPU, "cores")]
+    before: dict[str, dict[str, float]] = {}
+    for chip in sorted(chips, key=lambda one: (one.family, one.value(GPU, "cores"))):
+        table = rate_table(find_device(chip.id, "27"))
+        values = {name: table.rates[name]["mps_graph"].value for name in _GROWING}
+        smaller = before.get(chip.family, {})
+        falls = [name for name, value in values.items() if value < smaller.get(name, 0.0)]
+        cells = " | ".join(f"{value:.4g}" for value in values.values())
+        lines.append(f"| {chip.name} | {chip.value(GPU, 'cores'):.0f} | {cells} | {'; '.join(falls)} |")
+        before[chip.family] = values
+    yield "\n".join(lines)
+
+
 PAGES = {
     "check.schema.json": check_schema_file,
     "cli.md": command_line,
     "evidence.md": evidence,
     "findings.md": findings,
     "kernels.md": lacking_kernels,
+    "planned-rates.md": planned_rates,
     "profile-schema.md": profile_schema,
     "profile.schema.json": json_schema_file,
     "runner-schema.md": runner_schema,

@@ -222,7 +222,7 @@ def _transferred(
     law = _law(name, backend)
     ratios = [_strength(device.chip, law, backend) / _strength(one.chip, law, backend) for one, _ in known]
     place = 0
-    if len(known) >= _SEVERAL:
+    if len(known) >= _SEVERAL and known[0][0].chip.id != device.chip.id:
         place = _middle(
             [published.value * ratio for (_, published), ratio in zip(known, ratios, strict=True)]
         )
