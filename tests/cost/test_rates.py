@@ -6,7 +6,7 @@ import pytest
 
 from coremlscope.cost.planned.publications import BNNS_SPEEDUP, publications
 from coremlscope.cost.planned.rates import CLASSES, rate_table
-from coremlscope.devices import all_chips, find_device
+from coremlscope.devices import Device, all_chips, find_device
 from coremlscope.placement.backend import BACKENDS, Backend, Rate
 
 
@@ -105,3 +105,22 @@ def test_transposes_on_the_gpu_follow_the_speed_of_a_core() -> None:
     # The same ratio takes the rate of an M1 Max to that of an M4 Pro.
     m4_pro = 10.27 * (9.2 / 20) / (10.617 / 32)
     assert m4_pro == pytest.approx(14.03, rel=0.02)
+
+
+@pytest.mark.parametrize("backend", ["ane", "mps_graph", "bnns"])
+def test_intervals_hold_most_rates_of_a_chip_that_is_left_out(backend: Backend) -> None:
+    within = []
+    for one in publications():
+        others = [other for other in publications() if other.chip.id != one.chip.id]
+        table = rate_table(Device(one.chip, one.os, one.chip.id), others)
+        for name, of_class in one.rates.items():
+            ours = table.rates[name][backend]
+            if backend in of_class and not ours.is_common and ours.basis == "transferred":
+                within.append(ours.low <= of_class[backend].value <= ours.high)
+    assert len(within) > 15
+    assert sum(within) / len(within) > 0.85
+
+
+def test_the_neural_engine_has_the_median_of_several_chips() -> None:
+    # 13.3, 15, 16.4, 16.5 and 18 elements a nanosecond; the nearest chip is M4.
+    assert rate("m5", "add", "ane").value == pytest.approx(16.413)

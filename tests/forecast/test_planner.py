@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ from coremlscope import api, ir
 from coremlscope.describe.model import list_operations
 from coremlscope.devices import ComputeUnits, find_device
 from coremlscope.errors import UnsupportedModelError, UsageError
-from coremlscope.forecast.planner import forecast, place_functions
+from coremlscope.forecast.planner import forecast, place_functions, plan_functions
 from coremlscope.results.plan import PlanView
 from tests.support import graphs
 
@@ -153,3 +154,19 @@ def test_the_published_network(corpus: Path) -> None:
     for found in compare_network():
         assert found.misses == []
         assert found.total > 50
+
+
+def test_equal_operations_share_their_costs() -> None:
+    x, y, z = (graphs.value(name, TYPE) for name in "xyz")
+    ops = [
+        ir.Op(id=f"main/{index}", type="relu", inputs={"x": (given,)}, outputs=(result,))
+        for index, (given, result) in enumerate(((x, y), (y, z)))
+    ]
+    model = program("main")
+    main = ir.Function(name="main", opset="CoreML8", graph=graphs.graph("main", (x,), ops, (z,)))
+    both = replace(model, content=ir.Program(functions={"main": main}))
+    planned, _ = plan_functions(both, M1, "all")
+    prices = planned["main"].prices
+    assert prices["main/0"] is prices["main/1"]
+    first, second = (op for op in planned["main"].placed.ops if not op.inserted)
+    assert first.costs is second.costs

@@ -440,7 +440,7 @@ def _place(
     facts = program_facts(function.model, function.bound, function.description)
 
     table = rates or rate_table(device)
-    prices = {node.id: price(node.view, table) for node in graph.walk()}
+    prices = _priced(graph, table)
 
     def pricing(node: Node) -> PlannedCosts:
         return prices[node.id]
@@ -461,6 +461,20 @@ def _place(
     if not with_advice:
         return _Placed(planning)
     return _Placed(planning, {setting: weigh_reasons(planning, setting) for setting in settings})
+
+
+def _priced(graph: CoreMLGraph, rates: RateTable) -> dict[str, PlannedCosts]:
+    """Returns the costs of all operations by id; equal ones share one mapping, which saves memory."""
+    kept: dict[object, PlannedCosts] = {}
+    found = {}
+    for node in graph.walk():
+        costs = price(node.view, rates)
+        key = tuple(
+            (backend, one.ms, one.basis, one.is_complete, one.bounds_ms, id(one.rate))
+            for backend, one in costs.items()
+        )
+        found[node.id] = kept.setdefault(key, costs)
+    return found
 
 
 def _place_for_core_ai(

@@ -391,11 +391,9 @@ def _placed(
     found = []
     for node in graph.nodes:
         op, known = node.view.op, verdicts[node.id]
-        costs = {
-            backend: cost
-            for backend, cost in prices[node.id].items()
-            if known[UNIT_OF[backend]].supported == "yes"
-        }
+        costs = prices[node.id]
+        if any(known[UNIT_OF[backend]].supported != "yes" for backend in costs):
+            costs = {b: cost for b, cost in costs.items() if known[UNIT_OF[b]].supported == "yes"}
         types = tuple(describe_type(value.type) for value in node.view.outputs)
         names = tuple(value.name for value in op.outputs)
         name = op.type if node.inserted else op.name
