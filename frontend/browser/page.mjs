@@ -24,6 +24,16 @@ await look(async (page, url) => {
       [...document.querySelectorAll(".topbar a")].map((link) => link.hash).filter((hash) => !document.querySelector(hash)),
     ),
     findings: await text(".finding"),
+    // Every text of the first screen and of the tables.
+    numbers: await page.evaluate(() =>
+      [".answers", "#settings", "#times table", "#estimate", "#types", "#weights"].flatMap((selector) => {
+        const part = document.querySelector(selector);
+        const walker = part && document.createTreeWalker(part, NodeFilter.SHOW_TEXT);
+        const found = [];
+        while (walker?.nextNode()) found.push([selector, walker.currentNode.data]);
+        return found;
+      }),
+    ),
     times: await text("#times tbody tr"),
     settings: await text("#settings tbody tr"),
     weights: await text("#weights tbody tr"),

@@ -8,6 +8,7 @@ import io
 import json
 import re
 import statistics
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from coremlscope.render.page import render_html, to_page_values
 from coremlscope.results.measurement import Phase, StageTiming
 from coremlscope.results.model import StageSummary
 from coremlscope.results.profile import Profile
-from coremlscope.units import escape_controls, format_count, format_duration, format_share
+from coremlscope.units import escape_controls, format_bytes, format_count, format_duration, format_share
 from tests.support import programs
 from tests.support.browser import Drive
 from tests.support.comparisons import with_measurement
@@ -111,6 +112,67 @@ def test_numbers_of_the_first_screen_equal_the_data(seen: dict[str, Any], looped
         f"{format_duration(estimate.latency.low)} – {format_duration(estimate.latency.high)}"
         in seen["latencyTexts"][0]
     )
+
+
+#: A number with its unit, as the page formats them.
+NUMBER = re.compile(r"(?<![\w.])\d[\d.]* (?:(?:ns|µs|ms|s|B|kB|MB|GB|k|M|G)\b|%)")
+
+
+def numbers_in(value: Any) -> Iterator[float]:
+    """All numbers of a JSON value."""
+    if isinstance(value, dict | list):
+        for item in value.values() if isinstance(value, dict) else value:
+            yield from numbers_in(item)
+    elif isinstance(value, int | float) and not isinstance(value, bool):
+        yield float(value)
+
+
+def derived(looped: Profile) -> Iterator[float]:
+    """Sums that the page shows, in seconds, FLOPs, bytes and shares."""
+    ops, estimate = looped.ops, looped.estimates[0]
+    total = estimate.latency.value
+    for one in looped.estimates:
+        yield one.latency.value - sum(filter(None, one.kernel_s))
+    kernels = [seconds or 0.0 for seconds in estimate.kernel_s]
+    kinds = [ops.type[kernel.ops[0]] for kernel in looped.kernels]
+    sums = [sum(s for s, k in zip(kernels, kinds, strict=True) if k == kind) for kind in kinds]
+    units = estimate.kernel_unit
+    sums += [sum(s for s, u in zip(kernels, units, strict=True) if u == unit) for unit in set(units)]
+    yield from (part / total for part in [*kernels, *sums, total - sum(kernels)])
+    terms = [
+        getattr(unit, field)
+        for unit in estimate.terms
+        for field in ("launch_s", "compute_s", "weights_s", "activations_s", "operations_s")
+    ]
+    conversion = total - sum(terms) - estimate.parts.get("switches", 0.0)
+    yield conversion
+    yield from (term / total for term in [*terms, estimate.parts.get("switches", 0.0), conversion])
+    measured = looped.measurement.groups
+    yield from (sum(g.wall_s for g in measured if g.label == group.label) for group in measured)
+    whole = sum(group.wall_s for group in measured)
+    yield from (sum(g.wall_s for g in measured if g.label == group.label) / whole for group in measured)
+    for column in (ops.flops, ops.weight_bytes):
+        for kind in set(ops.type):
+            yield float(sum(v or 0 for v, k in zip(column, ops.type, strict=True) if k == kind))
+    for plan in looped.plans:
+        setting = plan.settings[0]
+        names = list(plan.backends)
+        costs = [(plan.cost_ms[names[b]][i] or 0.0) if b >= 0 else 0.0 for i, b in enumerate(setting.backend)]
+        types = [*ops.type, *(op.type for op in plan.inserted)]
+        for kind in set(types):
+            yield sum(c for c, k in zip(costs, types, strict=True) if k == kind) / 1e3
+        yield setting.total_ms / 1e3
+
+
+def test_every_number_with_a_unit_is_in_the_data(seen: dict[str, Any], looped: Profile) -> None:
+    known: set[str] = set()
+    for value in [*numbers_in(seen["data"]), *derived(looped)]:
+        known |= {format_duration(abs(value)), format_duration(abs(value) / 1e3), format_share(value)}
+        known |= {format_count(abs(value)), format_bytes(abs(value))}
+    known.add("80 %")
+    shown = [(part, number) for part, text in seen["numbers"] for number in NUMBER.findall(text)]
+    assert {part for part, _ in shown} >= {".answers", "#settings", "#times table", "#estimate", "#weights"}
+    assert [one for one in shown if one[1] not in known] == []
 
 
 def test_a_device_that_is_not_in_the_report_comes_with_its_command(seen: dict[str, Any]) -> None:

@@ -61,7 +61,9 @@ def view_outputs(
 
 def _with_type(view: OutputView, features: Mapping[str, Feature]) -> OutputView:
     names = view.name.split(", ") if view.name not in features else [view.name]
-    types = ", ".join(describe_feature(features[name].type) for name in names if name in features)
+    types = ", ".join(
+        dict.fromkeys(describe_feature(features[name].type) for name in names if name in features)
+    )
     fields = {name: getattr(view, name) for name in OutputView.__slots__}
     return OutputView(**{**fields, "type": types})
 
