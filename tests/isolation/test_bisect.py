@@ -16,11 +16,15 @@ from coremltools.converters.mil import Builder as mb
 
 from coremlscope import ir
 from coremlscope.cli import main
-from coremlscope.errors import EngineError, LimitError, UsageError
+from coremlscope.errors import EngineError, LimitError, UnsupportedModelError, UsageError
 from coremlscope.formats import container
 from coremlscope.formats.packaging import write_mlpackage
 from coremlscope.isolation.bisect import bisect
+from coremlscope.isolation.isolate import isolate
 from coremlscope.isolation.search import RangeSearch, limit_of
+from coremlscope.runner.request import RunnerSettings, write_payload
+from coremlscope.variants.study import what_if
+from tests.support.aimodels import sample
 from tests.support.networks import network
 from tests.support.networks import random as numbers
 from tests.support.programs import build
@@ -219,3 +223,18 @@ def test_wrong_arguments(tmp_path: Path) -> None:
         bisect(model, unit="ane", device="m1")  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="unknown"):
         bisect(model, unit="gpu", device="m99")
+
+
+def test_core_ai_models_are_planned_as_such(tmp_path: Path) -> None:
+    source, part = sample("tiny_conv"), tmp_path / "part.mlpackage"
+    with pytest.raises(UsageError, match="every part keeps operations off the Neural Engine"):
+        bisect(source, unit="neural_engine", device="iphone-17-pro")
+    isolate(source, part, type="conv", iterations=1)
+    written = container.read(part)
+    assert (written.kind, written.spec_version) == ("mlProgram", 9)
+    for refused in (
+        lambda: write_payload(tmp_path, [container.read(source)], RunnerSettings()),
+        lambda: what_if(source, transforms=["int8"]),
+    ):
+        with pytest.raises(UnsupportedModelError, match="is a Core AI model"):
+            refused()

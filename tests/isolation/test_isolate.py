@@ -208,7 +208,7 @@ def test_targets_are_checked_before_anything_runs(sample: Path, tmp_path: Path) 
     for source, name, message in (
         (sample, "part.mlmodel", "does not end in .mlpackage"),
         (network, "part.onnx", "does not end in .mlpackage"),
-        (network, "network.mlmodel", "already exists"),
+        (network, "network.mlmodel", "is read, and writing it would replace it"),
         (sample, "taken.mlpackage", "taken.npz already exists"),
         (sample, "no/part.mlpackage", "does not exist"),
     ):

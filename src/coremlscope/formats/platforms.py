@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-__all__ = ["describe_opset", "describe_platforms", "first_release", "first_releases"]
+__all__ = ["describe_opset", "describe_platforms", "first_release", "first_releases", "oldest_version"]
 
 #: The first systems that read each version of the specification: iOS, macOS, watchOS, tvOS, visionOS.
 #: (Source: the version table in the comment of `Model.proto` and coremltools' `_SPECIFICATION_VERSION_*`.)
@@ -36,6 +36,11 @@ def describe_platforms(spec_version: int) -> str:
 def describe_opset(opset: str) -> str:
     """Returns the oldest iOS that supports an operation set; empty where that is unknown."""
     return _PLATFORMS[_OPSETS[opset]][0] if opset in _OPSETS else ""
+
+
+def oldest_version(opset: str) -> int:
+    """Returns the oldest specification version with an opset: 9 for `CoreML8`; 0 for an unknown one."""
+    return _OPSETS.get(opset, 0)
 
 
 def first_releases(spec_version: int) -> dict[str, str]:

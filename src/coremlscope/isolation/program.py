@@ -16,6 +16,7 @@ from coremlscope.execution.predictor import FunctionPredictor
 from coremlscope.execution.state import State
 from coremlscope.features import dummy_values, to_tensors
 from coremlscope.formats.packaging import write_mlpackage
+from coremlscope.formats.platforms import oldest_version
 from coremlscope.ir import (
     Array,
     ArrayFeature,
@@ -77,6 +78,8 @@ class ProgramCutter:
     ) -> None:
         chosen = choose_function(model, function)
         self._model, self._name, self._interface = model, chosen.name, chosen.description
+        # Core AI has no specification version; its operations are read as those of an opset.
+        self._version = model.spec_version or oldest_version(chosen.function.opset)
         self._shapes = {name: tuple(shape) for name, shape in (shapes or {}).items()}
         self._given, self._seed = dict(inputs or {}), seed
         self._bound = bind_model(model, chosen.name, self._shapes)
@@ -113,8 +116,11 @@ class ProgramCutter:
         return self._built(part, {}, {})
 
     def write(self, part: Part, path: Path, *, overwrite: bool = False) -> None:
-        """Writes a part as a package; raises as `write_mlpackage`."""
-        write_mlpackage(part.model, path, overwrite=overwrite)
+        """Writes a part as a package, that of a Core AI model as well; raises as `write_mlpackage`."""
+        content = part.model.content
+        assert isinstance(content, Program)
+        model = replace(part.model, content=replace(content, kind="mlProgram"))
+        write_mlpackage(model, path, overwrite=overwrite)
 
     def _cut(self, chosen: Sequence[int]) -> GraphPart:
         part = cut_graph(self._bound, [self._views[index] for index in sorted(chosen)])
@@ -176,7 +182,7 @@ class ProgramCutter:
 
     def _built(self, part: GraphPart, values: Values, states: Values) -> Part:
         fixed = replace(part, inputs=tuple(_with_shape_of(v, values.get(v.name)) for v in part.inputs))
-        function = part_function(fixed, self._bound, self._model.spec_version)
+        function = part_function(fixed, self._bound, self._version)
         graph = function.graph
         inputs, outputs = graph.inputs[: len(part.inputs)], graph.outputs
         given = {
@@ -191,9 +197,9 @@ class ProgramCutter:
             outputs,
         )
         model = Model(
-            spec_version=self._model.spec_version,
+            spec_version=self._version,
             description=Description({"main": interface}, "main"),
-            content=Program(functions={"main": function}),
+            content=Program(functions={"main": function}, kind=self._model.content.kind),
             metadata=Metadata(description=self._describe(part)),
             container="mlpackage",
         )

@@ -22,7 +22,7 @@ from coremlscope.errors import EngineError, OutputError, UnsupportedModelError, 
 from coremlscope.execution.wiring import input_functions, interface_of
 from coremlscope.features import dummy_values
 from coremlscope.features.limits import index_limits
-from coremlscope.ir import ArrayFeature, Feature, Function, FunctionDescription, ImageFeature, Model
+from coremlscope.ir import ArrayFeature, Feature, Function, FunctionDescription, ImageFeature, Model, Program
 from coremlscope.measure.coreml.files import readable_by_core_ml
 from coremlscope.runner.record import model_name
 from coremlscope.version import __version__
@@ -94,11 +94,18 @@ def write_payload(folder: Path, models: Sequence[Model], settings: RunnerSetting
     Raises:
         EngineError: A model is only in memory.
         InputError: A shape is not allowed.
+        UnsupportedModelError: A model is one of Core AI.
         UsageError: A model has no such function, or no model is given.
         OutputError: The folder cannot be written.
     """
     if not models:
         raise UsageError("no model is named", "name the models to measure")
+    for model in models:
+        if isinstance(model.content, Program) and model.content.is_core_ai:
+            raise UnsupportedModelError(
+                f"the runner measures Core ML, and {model.source or 'a model'} is a Core AI model",
+                "give the Core ML model of the same program",
+            )
     named = list(zip(names_of(models), models, strict=True))
     entries = [_entry(number, name, model, settings) for number, (name, model) in enumerate(named)]
     try:

@@ -232,6 +232,11 @@ def _chosen(model: Model, names: Sequence[str], *, has_data: bool) -> tuple[Tran
             if isinstance(model.content, Pipeline)
             else "classical models have no variants",
         )
+    if model.container == "aimodel":
+        raise UnsupportedModelError(
+            "coremltools transforms Core ML models, and this is a Core AI model",
+            "give the Core ML model, which `coremlscope convert --core-ml` makes of the same program",
+        )
     if model.container == "mlmodelc":
         raise UnsupportedModelError(
             "compiled models cannot be transformed",
