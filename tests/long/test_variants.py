@@ -1,7 +1,9 @@
-"""Variants of MobileNetV2 beside those of direct calls of coremltools, which predicts through the drop-in."""
+"""Variants of MobileNetV2 and a vision transformer beside those of direct calls of coremltools, which predicts
+through the drop-in."""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -68,17 +70,55 @@ DIRECT: Mapping[str, Callable[[Model], Model]] = {
 }
 
 
-@pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """MobileNetV2 at its full size."""
-    path = tmp_path_factory.mktemp("variants") / "mobilenet.mlpackage"
-    write_sample(path)
+def _vit(path: Path) -> None:
+    """Writes a vision transformer of two blocks over pictures of 64×64 pixels."""
+    torch = pytest.importorskip("torch", exc_type=ImportError)
+
+    class Vit(torch.nn.Module):  # type: ignore[misc,name-defined]
+        def __init__(self) -> None:
+            super().__init__()
+            self.patches = torch.nn.Conv2d(3, 192, 8, 8)
+            self.places = torch.nn.Parameter(torch.randn(1, 64, 192) * 0.1)
+            layer = torch.nn.TransformerEncoderLayer(192, 3, 768, 0.0, "gelu", batch_first=True)
+            self.blocks, self.head = torch.nn.TransformerEncoder(layer, 2), torch.nn.Linear(192, 100)
+
+        def forward(self, x: Any) -> Any:
+            x = self.patches(x).flatten(2).transpose(1, 2) + self.places
+            for block in self.blocks.layers:
+                mixed = block.self_attn(*[block.norm1(x)] * 3, need_weights=False)[0]
+                x = x + mixed
+                x = x + block.linear2(block.activation(block.linear1(block.norm2(x))))
+            return self.head(x.mean(1))
+
+    torch.manual_seed(5)
+    with torch.no_grad(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        traced = torch.jit.trace(Vit().eval(), torch.zeros(1, 3, 64, 64))
+        ct.convert(
+            traced,
+            inputs=[ct.TensorType(name="image", shape=(1, 3, 64, 64))],
+            outputs=[ct.TensorType(name="scores")],
+            minimum_deployment_target=ct.target.iOS17,
+            skip_model_load=True,
+        ).save(str(path))
+
+
+@pytest.fixture(scope="module", params=["mobilenet", "vit"])
+def model(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """MobileNetV2 at its full size, and a small vision transformer."""
+    path = tmp_path_factory.mktemp("variants") / f"{request.param}.mlpackage"
+    if request.param == "vit":
+        _vit(path)
+    else:
+        write_sample(path)
     return path
 
 
 @pytest.fixture(scope="module")
-def images() -> list[dict[str, Any]]:
+def images(model: Path) -> list[dict[str, Any]]:
     random = np.random.default_rng(7)
+    if model.stem == "vit":
+        return [{"image": random.standard_normal((1, 3, 64, 64)).astype(np.float32)} for _ in range(2)]
     pixels = random.integers(0, 256, (2, 224, 224, 3), dtype=np.uint8)
     return [{"image": Image.fromarray(one)} for one in pixels]
 
@@ -97,12 +137,14 @@ def dropin() -> Iterator[None]:
 
 
 def _probabilities(path: Path, images: list[dict[str, Any]]) -> np.ndarray:
-    """The probabilities of all classes in a row for each image, predicted through coremltools."""
+    """The scores of all classes in a row for each image, predicted through coremltools."""
     loaded = ct.models.MLModel(str(path), compute_units=ct.ComputeUnit.CPU_ONLY)
     found = [loaded.predict(image) for image in images]
-    (name,) = (name for name, value in found[0].items() if isinstance(value, dict))
-    labels = sorted(found[0][name], key=str)
-    return np.array([[one[name][label] for label in labels] for one in found], np.float64)
+    names = [name for name, value in found[0].items() if isinstance(value, dict)]
+    if not names:
+        return np.array([np.ravel(next(iter(one.values()))) for one in found], np.float64)
+    labels = sorted(found[0][names[0]], key=str)
+    return np.array([[one[names[0]][label] for label in labels] for one in found], np.float64)
 
 
 @pytest.mark.usefixtures("dropin")

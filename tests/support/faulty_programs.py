@@ -390,7 +390,73 @@ def _swapped_norm() -> Callable[[Path], tuple[Path, Path]]:
 
 _ZERO_ROW = np.concatenate([_random(3, 16, seed=11), np.zeros((1, 16), np.float32)])
 
+
+def _two_layers(folder: Path, body: Callable[[Any, Any], Any], *, norm: bool) -> tuple[Path, Path]:
+    """Writes a program, and the reference: two convolutions with a normalization or ReLU between them."""
+    weights = {"c.weight": _random(8, 3, 3, 3, seed=21), "d.weight": _random(4, 8, 1, 1, seed=22)}
+    weights |= {name: array for name, array in _NORM.items() if norm}
+    middle = _node("BatchNormalization", "/c n.weight n.bias n.mean n.var", "/m", epsilon=1e-3)
+    nodes = [
+        _node("Conv", "x c.weight", "/c"),
+        middle if norm else _node("Relu", "/c", "/m"),
+        _node("Conv", "/m d.weight", "y"),
+    ]
+    model = save_program(_program((1, 3, 8, 8), body), folder / "model.mlpackage", fp16=False)
+    out = (TensorProto.FLOAT, [1, 4, 6, 6])
+    return model, _save_onnx(folder / "reference.onnx", nodes, weights, [1, 3, 8, 8], out)
+
+
+_NORM = {
+    "n.weight": np.abs(_random(8, seed=23)) + 0.5,
+    "n.bias": _random(8, seed=24),
+    "n.mean": _random(8, seed=25),
+    "n.var": np.abs(_random(8, seed=26)) + 0.5,
+}
+
+
+def _folded_norm(mb: Any, x: Any) -> Any:
+    """The normalization is folded into the first layer, whose weight is too large."""
+    scale = _NORM["n.weight"] / np.sqrt(_NORM["n.var"] + 1e-3)
+    weight = _random(8, 3, 3, 3, seed=21) * scale.reshape(8, 1, 1, 1) * np.float32(1.5)
+    bias = _NORM["n.bias"] - _NORM["n.mean"] * scale
+    y = mb.conv(x=x, weight=weight, bias=bias, name="folded")
+    return mb.conv(x=y, weight=_random(4, 8, 1, 1, seed=22), name="y")
+
+
+def _without_relu(mb: Any, x: Any) -> Any:
+    y = mb.conv(x=x, weight=_random(8, 3, 3, 3, seed=21), name="first")
+    return mb.conv(x=y, weight=_random(4, 8, 1, 1, seed=22), name="y")
+
+
+def _unbounded(factor: float) -> Callable[[Any, Any], Any]:
+    """A bound that is infinite on purpose, behind a layer."""
+
+    def body(mb: Any, x: Any) -> Any:
+        y = mb.linear(x=x, weight=_random(8, 16, seed=27) * np.float32(factor), name="layer")
+        return mb.mul(x=mb.clip(x=y, alpha=0.0, beta=np.float32(np.inf), name="bounded"), y=2.0, name="y")
+
+    return body
+
+
 PROGRAMS: tuple[Planted, ...] = (
+    Planted(
+        name="folded-norm",
+        build=lambda folder: _two_layers(folder, _folded_norm, norm=True),
+        ops=("folded",),
+        causes=("weights",),
+    ),
+    Planted(
+        name="missing-relu",
+        build=lambda folder: _two_layers(folder, _without_relu, norm=False),
+        ops=("first", "y"),
+        causes=("missing operation",),
+    ),
+    Planted(
+        name="infinite-bound",
+        build=_pair((2, 16), _unbounded(1.5), _unbounded(1)),
+        ops=("layer",),
+        causes=("weights",),
+    ),
     Planted(name="layout-heads", build=_layout_onnx, ops=("active", "joined"), causes=("layout",)),
     Planted(
         name="swapped-convolutions",

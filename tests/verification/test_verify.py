@@ -30,6 +30,9 @@ _SAMPLE = (
     "overflow-attention",
     "epsilon-log",
     "tie",
+    "folded-norm",
+    "missing-relu",
+    "infinite-bound",
 )
 
 

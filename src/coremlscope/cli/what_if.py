@@ -45,6 +45,9 @@ transforms, several of them joined by +, as in prune-50+palettize-4:
                             that are stored twice
   palettize-unique          weights that hold few values as indices into a table, without loss
   without-needless-outputs  without outputs that are constants, inputs or other outputs
+  image-inputs              pictures as images instead of arrays of pixels; -unit for arrays of 0 … 1,
+                            -imagenet for normalized ones
+  linear-as-conv            linear layers as 1×1 convolutions over (B, C, 1, S)
 
 examples:
   coremlscope what-if model.mlpackage --device iphone-13

@@ -46,6 +46,7 @@ CAUSES: dict[Cause, str] = {
     "compressed weights": "compressed weights",
     "cast": "a wrong cast",
     "constant": "another constant",
+    "missing operation": "a missing operation",
     "undefined": "an undefined result",
     "unknown": "another result from the same values",
 }

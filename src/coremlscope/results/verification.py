@@ -49,6 +49,7 @@ Cause = Literal[
     "compressed weights",
     "cast",
     "constant",
+    "missing operation",
     "undefined",
     "unknown",
 ]

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
+import numpy.typing as npt
 
 from coremlscope.ir import Array, Op
 from coremlscope.results.verification import Cause
@@ -124,6 +125,7 @@ class Case:
         return relative_error(local, self.site.expected) <= self.site.made / _EXPLAINED
 
 
+_Floats = npt.NDArray[np.float64]
 #: A change explains an error that it makes smaller by this factor.
 _EXPLAINED = 10
 
@@ -283,6 +285,63 @@ def _is_constant(run: Run, value: Intermediate) -> bool:
     """Returns whether an operation computes a value from no input."""
     above = [run.values[name] for name in run.above(value.name, lambda _: False) if name in run.values]
     return bool(value.op) and all(one.op for one in above)
+
+
+def _check_folded_norm(case: Case) -> Diagnosis | None:
+    """With the reference's weights, and the normalization behind them folded in, the result is right."""
+    norm = _norm_behind(case)
+    if norm is None or case.value.type not in _WEIGHTED:
+        return None
+    mine = {p.name.split(" ")[0]: p for p in case.value.parameters}
+    plain = case.theirs.values[case.site.pair.theirs]
+    weight = next((p.read() for p in plain.parameters if p.name.endswith("weight")), None)
+    if weight is None or not {"weight", "bias"} <= set(mine) or mine["weight"].size != weight.size:
+        return None
+    scale, shift = _fit_channels(plain.array, norm.array)
+    if len(scale) != len(weight) or mine["bias"].size != len(scale):
+        return None
+    bias = next((p.read() for p in plain.parameters if p.name.endswith("bias")), np.zeros(len(scale)))
+    planes = scale.reshape(-1, *(1,) * (weight.ndim - 1))
+    right: dict[str, Array] = {
+        "weight": weight.astype(np.float64) * planes,
+        "bias": bias.astype(np.float64) * scale + shift,
+    }
+    shape = case.site.local.shape
+    expected = norm.array.reshape(shape)
+    site = replace(case.site, expected=expected, made=relative_error(case.site.local, expected))
+    folded = replace(case, site=site)
+    keyed = {(case.value.op, name): array for name, array in right.items()}
+    if not folded.explains(changes=keyed):
+        return None
+    wrong = {name: mine[name].read() for name in right}
+    changed = {
+        name: array for name, array in right.items() if relative_error(wrong[name], array) > _FOLDED_SAME
+    }
+    return _wrong_weight(folded, case.value, wrong, changed or right)
+
+
+def _norm_behind(case: Case) -> Intermediate | None:
+    """Returns the normalization of the reference that alone reads the value, if the model has none there."""
+    readers = case.theirs.readers.get(case.site.pair.theirs, ())
+    norm = case.theirs.values[readers[0]] if len(readers) == 1 else None
+    if norm is None or general_type(norm.type) != "batch_norm" or norm.array.size != case.value.array.size:
+        return None
+    ours = [case.ours.values[name].type for name in case.ours.readers.get(case.site.value, ())]
+    return None if "batch_norm" in ours else norm
+
+
+def _fit_channels(given: Array, result: Array) -> tuple[_Floats, _Floats]:
+    """Returns the scale and the shift of each channel that make a result of a value."""
+    x, y = (np.moveaxis(one.astype(np.float64), 1, 0).reshape(one.shape[1], -1) for one in (given, result))
+    centred = x - x.mean(1, keepdims=True)
+    spread = np.square(centred).sum(1)
+    scale = (centred * (y - y.mean(1, keepdims=True))).sum(1) / np.where(spread == 0, 1, spread)
+    return scale, y.mean(1) - scale * x.mean(1)
+
+
+#: Layers into which a normalization is folded, and how far their weights in fp16 are off.
+_WEIGHTED = frozenset({"conv", "conv_transpose", "linear"})
+_FOLDED_SAME = 5e-3
 
 
 def _check_folded_weights(case: Case) -> Diagnosis | None:
@@ -489,6 +548,44 @@ def _check_layout_of_arguments(case: Case) -> Diagnosis | None:
     return None
 
 
+def _check_missing(case: Case) -> Diagnosis | None:
+    """The reference applies a function to an argument first, which the model lacks."""
+    by_reference = {pair.theirs: pair for pair in case.site.bounds}
+    for other in case.reference_region():
+        function = MISSING.get(general_type(other.type))
+        pair = by_reference.get(other.inputs[0]) if len(other.inputs) == 1 else None
+        if function is None or pair is None or pair.ours not in case.value.inputs:
+            continue
+        shape = case.ours.values[pair.ours].array.shape
+        if other.array.size == math.prod(shape) and case.explains(
+            given={pair.ours: pair.in_our_layout(other.array, shape)}
+        ):
+            text = (
+                f"the reference computes {shown(function)} of {shown(pair.ours)} first: with"
+                f" {shown(other.name)} instead, the result is right"
+            )
+            return Diagnosis(
+                cause="missing operation",
+                value=case.value.name,
+                text=text,
+                target=pair.ours,
+                parameter=function,
+            )
+    return None
+
+
+#: Functions of each element, by the general type of the reference, and their types here.
+MISSING: Mapping[str, str] = {
+    "gelu": "gelu",
+    "relu": "relu",
+    "relu6": "relu6",
+    "sigmoid": "sigmoid",
+    "silu": "silu",
+    "softplus": "softplus",
+    "tanh": "tanh",
+}
+
+
 def _check_result(case: Case) -> Diagnosis | None:
     """The wrong result is the right one, transposed, scaled, shifted, truncated."""
     relation = find_relation(case.site.local, case.site.expected)
@@ -650,11 +747,17 @@ def _scalars(value: Intermediate) -> Iterator[tuple[str, float]]:
 
 
 def _check_infinite_constant(case: Case) -> Diagnosis | None:
-    """A constant is infinite: it was beyond the largest fp16 number."""
+    """A constant is infinite: it was beyond the largest fp16 number.
+
+    A bound of `clip` may be, and what is infinite in the reference is meant so.
+    """
+    above = [*case.reference_region(), *_values(case.theirs, case.site.pair.theirs)]
+    if any(_has_infinities(other.read()) for one in above for other in one.parameters if _is_small(other)):
+        return None
     for value in [*case.region, *(case.ours.values[n] for n in producers(case.ours, case.site.value, FAR))]:
-        for parameter in value.parameters:
-            array = np.asarray(parameter.read()) if parameter.size <= _MOST_WEIGHTS else np.zeros(1)
-            if array.dtype.kind != "f" or not np.isinf(array).any():
+        for parameter in value.parameters if value.type != "clip" else ():
+            array = np.asarray(parameter.read()) if _is_small(parameter) else np.zeros(1)
+            if not _has_infinities(array):
                 continue
             name = parameter.name.split(" ")[0]
             text = f"its {shown(name)} is infinite: what it was is beyond the largest fp16 number, 65504"
@@ -663,6 +766,20 @@ def _check_infinite_constant(case: Case) -> Diagnosis | None:
                 cause="overflow", value=value.name, text=text, changes={(value.name, name): right}
             )
     return None
+
+
+def _values(run: Run, name: str) -> Iterator[Intermediate]:
+    """Yields the values near another one that it is computed from."""
+    if name in run.values:
+        yield from (run.values[one] for one in producers(run, name, FAR))
+
+
+def _is_small(parameter: Parameter) -> bool:
+    return parameter.size <= _MOST_WEIGHTS
+
+
+def _has_infinities(array: Array) -> bool:
+    return array.dtype.kind == "f" and bool(np.isinf(array).any())
 
 
 #: Replaces infinities of masks: sums with it stay below the largest fp16 number.
@@ -766,9 +883,11 @@ _CHECKS: tuple[Callable[[Case], Diagnosis | None], ...] = (
     _check_arguments,
     _check_layout_of_arguments,
     _check_order_of_elements,
+    _check_folded_norm,
     _check_weights,
     _check_folded_values,
     _check_folded_weights,
+    _check_missing,
     _check_cast,
     _check_extra,
     _check_result,

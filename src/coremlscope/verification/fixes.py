@@ -79,6 +79,12 @@ def conversion_candidates(
             ops=tuple(dict.fromkeys(op for op, _ in change)),
             function=set_constant(function, change),
         )
+    elif diagnosis.cause == "missing operation":
+        yield Candidate(
+            text=f"insert {shown(diagnosis.parameter)} between {shown(diagnosis.target)} and {shown(site)}",
+            ops=(op_id,),
+            function=insert_after(function, diagnosis.target, (op_id,), diagnosis.parameter, {}),
+        )
     elif diagnosis.cause == "cast" and diagnosis.target:
         yield from _without_cast(function, op_id)
     elif diagnosis.cause == "layout" and diagnosis.relation is None:
