@@ -1,5 +1,5 @@
-"""Variants of MobileNetV2 and a vision transformer beside those of direct calls of coremltools, which predicts
-through the drop-in."""
+"""Variants of MobileNetV2 and of a vision transformer beside those of direct calls of coremltools, which
+predicts through the drop-in."""
 
 from __future__ import annotations
 
