@@ -142,7 +142,7 @@ def dropin() -> Iterator[None]:
 
 
 def _stored_arrays(path: Path) -> int:
-    """Returns the number of constants in the weight file of a model: coremltools writes shorter ones inline."""
+    """Returns the number of constants in the weight file of a model; shorter ones are written inline."""
     program = container.read(path).content
     assert isinstance(program, Program)
     ops = [op for function in program.functions.values() for op in function.graph.walk()]
