@@ -14,7 +14,8 @@ import pytest
 
 from coremlscope.cli import COMMANDS
 from coremlscope.cli.command import Parser
-from coremlscope.formats.sample import write_sample
+from coremlscope.formats.packaging import write_mlpackage
+from coremlscope.formats.sample import sample_model
 
 _ROOT = Path(__file__).resolve().parents[2]
 _PAGES = [_ROOT / "README.md", _ROOT / "changes" / "README.md", *sorted((_ROOT / "docs").glob("*.md"))]
@@ -90,7 +91,7 @@ def test_commands_are_ones_that_exist(page: str) -> None:
 def test_python_code_runs(page: str, tmp_path: Path) -> None:
     if page == "docs/sweep.md":
         pytest.importorskip("pyarrow", reason="belongs to the extra `sweep`")
-    write_sample(tmp_path / "MobileNetV2.mlpackage")
+    write_mlpackage(sample_model(width=0.25), tmp_path / "MobileNetV2.mlpackage")
     script = "\n".join(_blocks(_TEXTS[page], "python"))
     finished = subprocess.run(
         [sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, check=False
