@@ -16,10 +16,11 @@ from coremlscope.assemble import assemble
 from coremlscope.describe.model import describe_model
 from coremlscope.devices import find_device
 from coremlscope.errors import CoremlscopeError, EngineError, UnsupportedModelError, UsageError
+from coremlscope.execution.binding import sharing_bindings
 from coremlscope.execution.sequence_lengths import choose_lengths
 from coremlscope.folders import cache_folder
 from coremlscope.forecast.planner import forecast
-from coremlscope.ir import Program
+from coremlscope.ir import Model, Program
 from coremlscope.measure.coreml.files import readable_by_core_ml
 from coremlscope.results.profile import Profile
 from coremlscope.sweep.jobs import Case, Job, PickledModel, Subject, split_cases
@@ -136,8 +137,13 @@ def _make_variant(source: Path, name: str, folder: Path) -> Path:
 
 
 def _estimate(job: Job, source: api.Source) -> tuple[Row, ...]:
+    model, function = api.read(source), job.subject.function or None
+    with sharing_bindings():
+        return _planned(job, model, function)
+
+
+def _planned(job: Job, model: Model, function: str | None) -> tuple[Row, ...]:
     subject = job.subject
-    model, function = api.read(source), subject.function or None
     shapes = choose_lengths(model, function, subject.shapes)
     summary = describe_model(model, shapes, function=function, list_ops=True)
     rows: list[Row] = []
