@@ -9,6 +9,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
+from coremlscope.ir.pickling import pickled_by_fields
 from coremlscope.ir.types import DType, TensorType, ValueType
 
 __all__ = ["Array", "Constant", "DataSource", "Derived", "Immediate", "Nested", "constant"]
@@ -54,6 +55,25 @@ class Immediate:
     def numpy(self) -> Array:
         """Returns the elements."""
         return self.array
+
+    def __reduce__(self) -> tuple[Callable[..., Immediate], tuple[object, ...]]:
+        """Pickles the elements as bytes, since NumPy takes long for small arrays."""
+        array = self.array
+        if array.dtype == object:
+            return _immediate_objects, (array.shape, *array.ravel().tolist())
+        if array.dtype.kind not in "biuf":
+            return Immediate, (array,)
+        return _immediate, (array.tobytes(), array.dtype.str, array.shape)
+
+
+def _immediate(content: bytes, dtype: str, shape: tuple[int, ...]) -> Immediate:
+    return Immediate(np.frombuffer(content, dtype).reshape(shape))
+
+
+def _immediate_objects(shape: tuple[int, ...], *items: object) -> Immediate:
+    array = np.empty(len(items), dtype=object)
+    array[:] = items
+    return Immediate(array.reshape(shape))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -114,6 +134,7 @@ class Nested:
         return array
 
 
+@pickled_by_fields
 @dataclass(frozen=True, slots=True, eq=False)
 class Constant:
     """A value known before run time.

@@ -6,11 +6,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from coremlscope.ir.data import Constant
+from coremlscope.ir.pickling import pickled_by_fields
 from coremlscope.ir.types import Shape, ValueType
 
 __all__ = ["CORE_AI", "Argument", "Function", "Graph", "Layer", "Op", "Program", "Value"]
 
 
+@pickled_by_fields
 @dataclass(frozen=True, slots=True)
 class Value:
     """A named result of an operation or input of a graph, with the type declared in the file."""
@@ -47,6 +49,7 @@ class Layer:
     outputs: tuple[str, ...] = field(default=(), compare=False)
 
 
+@pickled_by_fields
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Op:
     """One operation.

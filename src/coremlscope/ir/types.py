@@ -9,6 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from coremlscope.ir.pickling import pickled_by_fields
+
 __all__ = [
     "DType",
     "DictType",
@@ -129,6 +131,7 @@ _NUMPY: dict[DType, np.dtype[np.generic]] = {dtype: np.dtype(kind) for dtype, (_
 _MOST_ELEMENTS = 2**63 - 1
 
 
+@pickled_by_fields
 @dataclass(frozen=True, slots=True)
 class TensorType:
     """A tensor. `shape` is `None` if the rank is unknown; `()` is a scalar."""

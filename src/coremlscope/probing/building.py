@@ -61,6 +61,7 @@ class LayerBuilder:
         self._ops: list[ir.Op] = []
         self._scope: dict[str, BoundValue] = {}
         self._binder = Binder(OPS, _OPSET)
+        self._constants: dict[tuple[type, str], ir.Constant] = {}
 
     def input(self, name: str, shape: Sequence[int], dtype: ir.DType | None = None) -> ir.Value:
         """Adds an input."""
@@ -161,7 +162,11 @@ class LayerBuilder:
         if isinstance(value, ir.Constant):
             return (self._constant(value),)
         dtype = self.dtype if isinstance(value, float) else None
-        return (self._constant(ir.constant(value, dtype)),)
+        # Strides, sizes and flags repeat.
+        key = type(value), repr(value)
+        if key not in self._constants:
+            self._constants[key] = ir.constant(value, dtype)
+        return (self._constant(self._constants[key]),)
 
     def _constant(self, content: ir.Constant) -> ir.Value:
         name = f"const_{len(self._ops)}"
