@@ -80,7 +80,11 @@ def _elements(attribute: Any, resources: dict[str, bytes]) -> bytes:
     found = re.match(r"dense_resource<(\w+)>", str(attribute)[:80])
     if found is not None:
         return resources[found[1]]
-    return np.array(DenseElementsAttr(attribute)).tobytes()
+    elements = DenseElementsAttr(attribute)
+    splat = re.match(r"dense<(true|false)>", str(attribute)[:80])
+    if splat is not None:  # The binding reads past the only byte of these.
+        return bytes([splat[1] == "true"]) * len(elements)
+    return np.array(elements).tobytes()
 
 
 if __name__ == "__main__":
