@@ -13,7 +13,12 @@ from pathlib import Path
 
 from coremlscope import ir
 from coremlscope.errors import CorruptModelError, ModelError, NotAModelError
-from coremlscope.formats.aimodel import is_bundle, read_aimodel
+from coremlscope.formats.aimodel import (
+    is_bundle,
+    is_language_bundle,
+    read_aimodel,
+    read_language_bundle,
+)
 from coremlscope.formats.archives import read_gzip
 from coremlscope.formats.bundles import Bundle, FoundModel, open_bundle, split_name
 from coremlscope.formats.bundles.executorch import looks_like_executorch
@@ -166,6 +171,7 @@ CONTAINERS: tuple[Container, ...] = (
     Container("mlmodelc", _is_compiled, _read_compiled),
     Container("mlpackage", _is_package, read_mlpackage),
     Container("aimodel", is_bundle, read_aimodel),
+    Container("language model", is_language_bundle, read_language_bundle),
     Container("app", _is_app, _read_bundle),
     Container("zip", _is_archive, _read_zip),
     Container("espresso", is_espresso_file, read_espresso_file),
@@ -177,7 +183,7 @@ CONTAINERS: tuple[Container, ...] = (
 #: The containers whose content is unpacked, which must not be inside each other: budgets would multiply.
 _ARCHIVES = ("zip", "gzip", "pte")
 #: The containers that may hold several models.
-_BUNDLES = ("app", "zip", "pte")
+_BUNDLES = ("app", "language model", "zip", "pte")
 
 
 def sniff(path: str | os.PathLike[str]) -> str | None:

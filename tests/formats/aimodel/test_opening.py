@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import shutil
 import sys
 from pathlib import Path
@@ -11,7 +12,7 @@ import numpy as np
 import pytest
 
 from coremlscope import api
-from coremlscope.errors import UnsupportedModelError
+from coremlscope.errors import CorruptModelError, NotAModelError, UnsupportedModelError
 from coremlscope.formats.aimodel import dialect, opening, own_encoding, read_aimodel
 from coremlscope.formats.aimodel.opening import OWN_READER, open_content
 from tests.support.core_ai_contents import assert_same
@@ -136,3 +137,35 @@ def test_what_does_not_belong_together_is_an_error(bundle: Path, tmp_path: Path)
     command = [*recorded_rewriting()[:-1], str(other)]
     with pytest.raises(UnsupportedModelError, match="could not read it"):
         open_content(bundle, command)
+
+
+def _language_model(folder: Path, bundle: Path, main: str = "net.aimodel") -> Path:
+    language = {"tokenizer": "tokenizer", "function_map": {"decode": "main"}, "max_context_length": 16}
+    folder.mkdir()
+    content = {"kind": "llm", "assets": {"main": main}, "language": language}
+    (folder / "metadata.json").write_text(json.dumps(content))
+    (folder / "tokenizer").mkdir()
+    shutil.copytree(bundle, folder / "net.aimodel")
+    return folder
+
+
+def test_a_folder_with_a_tokenizer_is_its_bundle(bundle: Path, tmp_path: Path) -> None:
+    folder = _language_model(tmp_path / "llm", bundle)
+    summary = api.inspect(folder)
+    assert summary.container == "aimodel"
+    assert summary.path.endswith("net.aimodel")
+    assert summary.user_defined["language.max_context_length"] == "16"
+    assert summary.user_defined["language.function_map"] == '{"decode": "main"}'
+    assert api.plan(folder, devices="m2").plans
+
+
+@pytest.mark.parametrize("main", ["absent.aimodel", "../net.aimodel"])
+def test_a_folder_without_its_bundle_is_an_error(main: str, bundle: Path, tmp_path: Path) -> None:
+    with pytest.raises(CorruptModelError, match="has no bundle"):
+        api.inspect(_language_model(tmp_path / "llm", bundle, main))
+
+
+def test_other_folders_with_metadata_are_not_models(tmp_path: Path) -> None:
+    (tmp_path / "metadata.json").write_text("[")
+    with pytest.raises(NotAModelError):
+        api.inspect(tmp_path)

@@ -6,7 +6,7 @@ show it. `network` translates it, with a table of operations in `elementwise`, `
 writes as graphs.
 """
 
-from coremlscope.formats.aimodel.bundle import is_bundle
-from coremlscope.formats.aimodel.reader import read_aimodel
+from coremlscope.formats.aimodel.bundle import is_bundle, is_language_bundle
+from coremlscope.formats.aimodel.reader import read_aimodel, read_language_bundle
 
-__all__ = ["is_bundle", "read_aimodel"]
+__all__ = ["is_bundle", "is_language_bundle", "read_aimodel", "read_language_bundle"]

@@ -18,7 +18,16 @@ from coremlscope.errors import CorruptModelError, UnsupportedModelError
 from coremlscope.formats.weights import WeightStorage
 from coremlscope.units import shown
 
-__all__ = ["PROGRAM", "AssetMetadata", "find_compiled", "is_bundle", "open_program", "read_metadata"]
+__all__ = [
+    "PROGRAM",
+    "AssetMetadata",
+    "find_compiled",
+    "is_bundle",
+    "is_language_bundle",
+    "open_language_bundle",
+    "open_program",
+    "read_metadata",
+]
 
 PROGRAM = "main.mlirb"
 _HASH = "main.hash"
@@ -49,6 +58,31 @@ class AssetMetadata:
 def is_bundle(path: Path) -> bool:
     """Checks whether a path is a Core AI model: `.aimodel`, `.aimodelc`, or a folder with such a program."""
     return path.is_dir() and (path.suffix in (_SUFFIX, _COMPILED_SUFFIX) or (path / PROGRAM).is_file())
+
+
+def is_language_bundle(path: Path) -> bool:
+    """Checks whether a folder is a language model: `metadata.json` names the bundle beside the tokenizer."""
+    if not path.is_dir() or path.suffix in (_SUFFIX, _COMPILED_SUFFIX) or not (path / _METADATA).is_file():
+        return False
+    try:
+        return bool(_text(_object(_read_object(path).get("assets")).get("main")))
+    except CorruptModelError:
+        return False
+
+
+def open_language_bundle(path: Path) -> tuple[Path, dict[str, str]]:
+    """Returns the bundle of a language model, and what its folder says of it.
+
+    Raises:
+        CorruptModelError: The bundle is missing, or is not in the folder.
+    """
+    content = _read_object(path)
+    name = _text(_object(content.get("assets")).get("main"))
+    asset = path / name
+    if Path(name).name != name or not is_bundle(asset):
+        raise CorruptModelError(f"the folder {path} has no bundle {shown(name)}", _INCOMPLETE)
+    told = {f"language.{key}": _text(value) for key, value in _object(content.get("language")).items()}
+    return asset, {key: value for key, value in told.items() if value}
 
 
 def find_compiled(path: Path) -> list[str]:
@@ -110,14 +144,7 @@ def read_metadata(path: Path) -> AssetMetadata:
     file = path / _METADATA
     if not file.is_file():
         return AssetMetadata()
-    if file.stat().st_size > _MOST_METADATA_BYTES:
-        raise CorruptModelError(f"{_METADATA} in the bundle {path} is too large", _INCOMPLETE)
-    try:
-        content = json.loads(file.read_bytes())
-    except (ValueError, RecursionError):
-        content = None
-    if not isinstance(content, dict):
-        raise CorruptModelError(f"{_METADATA} in the bundle {path} is not a JSON object", _INCOMPLETE)
+    content = _read_object(path)
     custom = {f"custom.{key}": value for key, value in _object(content.get("custom")).items()}
     named = {key: content.get(key) for key in ("creationDate", "assetVersion", "producer")}
     return AssetMetadata(
@@ -130,6 +157,19 @@ def read_metadata(path: Path) -> AssetMetadata:
             user_defined={key: _text(value) for key, value in {**named, **custom}.items() if value},
         ),
     )
+
+
+def _read_object(path: Path) -> Mapping[str, Any]:
+    file = path / _METADATA
+    if file.stat().st_size > _MOST_METADATA_BYTES:
+        raise CorruptModelError(f"{_METADATA} in the bundle {path} is too large", _INCOMPLETE)
+    try:
+        content = json.loads(file.read_bytes())
+    except (ValueError, RecursionError):
+        content = None
+    if not isinstance(content, dict):
+        raise CorruptModelError(f"{_METADATA} in the bundle {path} is not a JSON object", _INCOMPLETE)
+    return content
 
 
 def _object(value: Any) -> Mapping[str, Any]:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from coremlscope import ir
 from coremlscope.errors import CorruptModelError
-from coremlscope.formats.aimodel.bundle import PROGRAM, read_metadata
+from coremlscope.formats.aimodel.bundle import PROGRAM, open_language_bundle, read_metadata
 from coremlscope.formats.aimodel.content import Content
 from coremlscope.formats.aimodel.opening import open_content
 
-__all__ = ["read_aimodel"]
+__all__ = ["read_aimodel", "read_language_bundle"]
 
 
 def read_aimodel(path: Path, weights_dir: Path | None = None) -> ir.Model:
@@ -54,6 +55,18 @@ def read_aimodel(path: Path, weights_dir: Path | None = None) -> ir.Model:
         size_bytes=sum(file.stat().st_size for file in path.rglob("*") if file.is_file()),
         remarks=tuple(remarks),
     )
+
+
+def read_language_bundle(path: Path, weights_dir: Path | None = None) -> ir.Model:
+    """Reads the bundle of a language model, whose folder also holds its tokenizer.
+
+    Raises:
+        ModelError: As for `read_aimodel`.
+    """
+    asset, told = open_language_bundle(path)
+    model = read_aimodel(asset, weights_dir)
+    metadata = replace(model.metadata, user_defined={**model.metadata.user_defined, **told})
+    return replace(model, metadata=metadata)
 
 
 def _is_dynamic(content: Content) -> bool:
