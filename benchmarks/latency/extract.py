@@ -11,7 +11,7 @@ import gzip
 import io
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import astuple, fields
 from pathlib import Path
 
@@ -27,6 +27,9 @@ from coremlscope.ops.bind import bind
 DATA = Path(__file__).parent / "data"
 MEASUREMENTS = DATA / "measurements.csv"
 KERNELS = DATA / "kernels.csv.gz"
+#: Measurements beside those of the collection, with the same columns, and the kernels of their networks.
+FURTHER_MEASUREMENTS = DATA / "further_measurements.csv"
+FURTHER_KERNELS = DATA / "further_kernels.csv.gz"
 COLUMNS = (
     "row",
     "network",
@@ -70,7 +73,7 @@ _PUBLICATIONS = (
 _ON_GPU = re.compile(r"ALL (?:ran|runs|is) (?:on )?the GPU")
 _ON_NEURAL_ENGINE = re.compile(r"ALL ran on the Neural Engine")
 _ON_CPU = re.compile(r"places it on CPU even")
-#: Rows of a GPU whose clock was low, because it was idle between predictions.
+#: Rows of a CPU or GPU whose clock was low, because it was idle between predictions.
 _IDLE = re.compile(r"sporadic calls")
 #: Rows of the GPU whose plan, printed beside them, uses the CPU for most operations.
 _MOSTLY_ELSEWHERE = re.compile(r"puts only")
@@ -98,14 +101,27 @@ def extract(collection: Path) -> None:
             network = networks[row["row_id"]]
             has_engine = (row["source"], network, row["chip"]) in with_engine
             writer.writerow(_measurement(row, network, _ran_on(row, network, has_engine)))
-    used = sorted({networks[row["row_id"]] for row in kept})
+    _write_kernels(KERNELS, collection / "models", {networks[row["row_id"]] for row in kept})
+
+
+def extract_further(packages: Path) -> None:
+    """Writes the kernels of the networks of the further measurements.
+
+    Args:
+        packages: A folder with a package `NETWORK.mlpackage` for each.
+    """
+    with FURTHER_MEASUREMENTS.open(newline="") as file:
+        _write_kernels(FURTHER_KERNELS, packages, {row["network"] for row in csv.DictReader(file)})
+
+
+def _write_kernels(path: Path, packages: Path, networks: Iterable[str]) -> None:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(("network", "times", *(field.name for field in fields(KernelTable))))
-    for network in used:
-        for line in _kernels(collection / "models" / f"{network}.mlpackage"):
+    for network in sorted(networks):
+        for line in _kernels(packages / f"{network}.mlpackage"):
             writer.writerow((network, *line))
-    KERNELS.write_bytes(gzip.compress(text.getvalue().encode(), mtime=0))
+    path.write_bytes(gzip.compress(text.getvalue().encode(), mtime=0))
 
 
 def _rows(collection: Path) -> Iterator[dict[str, str]]:
@@ -124,7 +140,7 @@ def _ran_on(row: Mapping[str, str], network: str, has_engine: bool) -> str:
             return ""
         return "idle" if _IDLE.search(notes) else GPU
     if row["precision"].startswith("fp32") and network.endswith("fp32"):
-        return CPU if setting == "CPU_AND_NE" else ""
+        return ("idle" if _IDLE.search(notes) else CPU) if setting == "CPU_AND_NE" else ""
     if setting == "CPU_AND_NE" or row["chip"].startswith("A") or _ON_NEURAL_ENGINE.search(notes):
         return NEURAL_ENGINE
     return "" if has_engine else NEURAL_ENGINE

@@ -8,7 +8,7 @@ fit finds the mode of the posterior with SciPy's trust-region least squares.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 
 import numpy as np
@@ -37,7 +37,7 @@ _REACH = 0.5
 _STEP = 1e-4
 #: Changes of logarithms below which the fit ends.
 _ENOUGH = 5e-3
-_ROUNDS, _ROUNDS_AGAIN = 12, 2
+_ROUNDS = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +55,25 @@ class Fitted:
     logs: Floats
     spreads: Mapping[str, float]
     offsets: Mapping[tuple[str, str], float]
+
+
+@dataclass(frozen=True, slots=True)
+class Linear:
+    """Estimates as linear functions of the logarithms of the free constants.
+
+    Attributes:
+        logs: The point around which they are linear.
+        here: The logarithms of the estimates there.
+        slopes: Their derivatives, a row for each measurement.
+    """
+
+    logs: Floats
+    here: Floats
+    slopes: Floats
+
+    def of(self, places: Sequence[int]) -> Linear:
+        """Returns the estimates of some of the measurements."""
+        return Linear(self.logs, self.here[places], self.slopes[places])
 
 
 class Estimator:
@@ -99,7 +118,7 @@ def fit(
     family: FamilyPriors,
     measurements: Sequence[Measurement],
     networks: Mapping[str, Network],
-    start: Floats | None = None,
+    near: Linear | None = None,
 ) -> Fitted:
     """Fits the constants of a unit for a family: robust logarithmic errors, priors, offsets of publications.
 
@@ -108,10 +127,11 @@ def fit(
         family: The priors of the family.
         measurements: Those of the family's chips; none gives the priors.
         networks: The networks by name.
-        start: The logarithms of the free constants to start from.
+        near: The estimates of the measurements around a fit to almost the same ones, which this fit then
+            stays near.
     """
     priors = family.priors
-    free = [name for name, prior in priors.items() if prior.spread]
+    free = _free(priors)
     centre = np.log([priors[name].value for name in free])
     spread = np.array([priors[name].spread for name in free])
     if not measurements:
@@ -130,17 +150,16 @@ def fit(
         spread=spread,
         centres=_centres(publications, keys),
     )
-    vector = np.concatenate([centre if start is None else start, np.zeros(len(publications))])
-    for _ in range(_ROUNDS if start is None else _ROUNDS_AGAIN):
-        logs = vector[: len(free)]
-        around = _linear(lambda at: np.log(estimator.seconds(_parameters(priors, free, at))), logs)
+    vector = np.concatenate([centre if near is None else near.logs, np.zeros(len(publications))])
+    for _ in range(_ROUNDS if near is None else 1):
+        around = near or _linear(estimator, priors, vector[: len(free)])
         reach = np.concatenate([np.full(len(free), _REACH), np.full(len(publications), np.inf)])
         solution = least_squares(
             posterior.residuals,
             vector,
             posterior.derivatives,
             bounds=(vector - reach, vector + reach),
-            args=around,
+            args=(around,),
         )
         change = np.max(np.abs(solution.x - vector)[: len(free)])
         vector = solution.x
@@ -173,39 +192,67 @@ class _Posterior:
     spread: Floats
     centres: Floats
 
-    def residuals(self, vector: Floats, logs: Floats, here: Floats, slopes: Floats) -> Floats:
+    def residuals(self, vector: Floats, around: Linear) -> Floats:
         """Returns the errors of measurements, and the deviations from the priors."""
         moved, offsets = np.split(vector, [len(self.centre)])
-        errors = _robust(self._errors(moved, offsets, logs, here, slopes))
+        errors = _robust(self._errors(moved, offsets, around))
         deviations = (moved - self.centre) / self.spread
         return np.concatenate([errors, deviations, offsets / _PUBLICATION, self.centres @ offsets / _CENTRE])
 
-    def derivatives(self, vector: Floats, logs: Floats, here: Floats, slopes: Floats) -> Floats:
+    def derivatives(self, vector: Floats, around: Linear) -> Floats:
         """Returns the derivatives of the residuals, a column for each constant and offset."""
         moved, offsets = np.split(vector, [len(self.centre)])
-        size = np.maximum(np.abs(self._errors(moved, offsets, logs, here, slopes)), _HUBER)
+        size = np.maximum(np.abs(self._errors(moved, offsets, around)), _HUBER)
         weight = _HUBER / np.sqrt(2 * _HUBER * size - _HUBER**2) / self.sigma
         constants, publications = len(moved), len(offsets)
         zeros = np.zeros
         return np.block(
             [
-                [weight[:, None] * slopes, weight[:, None] * self.owner],
+                [weight[:, None] * around.slopes, weight[:, None] * self.owner],
                 [np.diag(1 / self.spread), zeros((constants, publications))],
                 [zeros((publications, constants)), np.eye(publications) / _PUBLICATION],
                 [zeros((len(self.centres), constants)), self.centres / _CENTRE],
             ]
         )
 
-    def _errors(self, moved: Floats, offsets: Floats, logs: Floats, here: Floats, slopes: Floats) -> Floats:
-        estimate = here + slopes @ (moved - logs)
+    def _errors(self, moved: Floats, offsets: Floats, around: Linear) -> Floats:
+        estimate = around.here + around.slopes @ (moved - around.logs)
         return np.asarray((estimate + self.owner @ offsets - self.target) / self.sigma)
 
 
-def _linear(estimate: Callable[[Floats], Floats], logs: Floats) -> tuple[Floats, Floats, Floats]:
-    """Returns a point, the estimates there, and their derivatives by differences."""
+def linearize(
+    unit: ComputeUnit,
+    family: FamilyPriors,
+    measurements: Sequence[Measurement],
+    networks: Mapping[str, Network],
+    logs: Floats,
+) -> Linear:
+    """Returns the estimates of measurements as linear functions around a fit.
+
+    Args:
+        unit: The unit.
+        family: The priors of the family.
+        measurements: Measurements of the family's chips.
+        networks: The networks by name.
+        logs: The logarithms of the free constants of the fit.
+    """
+    return _linear(Estimator(unit, family.reference, measurements, networks), family.priors, logs)
+
+
+def _linear(estimator: Estimator, priors: Mapping[str, Prior], logs: Floats) -> Linear:
+    """Returns the estimates around a point, and their derivatives by differences."""
+    free = _free(priors)
+
+    def estimate(at: Floats) -> Floats:
+        return np.asarray(np.log(estimator.seconds(_parameters(priors, free, at))))
+
     here = estimate(logs)
     steps = [logs + _STEP * (np.arange(len(logs)) == place) for place in range(len(logs))]
-    return logs, here, np.array([(estimate(step) - here) / _STEP for step in steps]).T
+    return Linear(logs, here, np.array([(estimate(step) - here) / _STEP for step in steps]).T)
+
+
+def _free(priors: Mapping[str, Prior]) -> list[str]:
+    return [name for name, prior in priors.items() if prior.spread]
 
 
 def _centres(publications: Sequence[tuple[str, str]], keys: Sequence[tuple[str, str]]) -> Floats:

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.latency.dataset import Measurement, load_networks
-from benchmarks.latency.fit import fit
+from benchmarks.latency.fit import Linear, fit, linearize
 from benchmarks.latency.priors import PRIORS
 from benchmarks.latency.validate import CONTRADICTED, choose
 from coremlscope.cost.latency.calibration import Calibration, FamilyConstants, Spread, load_calibration
@@ -39,11 +39,14 @@ class PlannedEstimate:
         measurement: The measurement.
         held: The estimate with constants from a fit without its publication and its family of networks.
         seen: The estimate with constants from a fit to all measurements.
+        is_sound: Whether the measurement is neither contradicted nor of a publication whose GPU was at the
+            low clock of idleness.
     """
 
     measurement: Measurement
     held: Estimate
     seen: Estimate
+    is_sound: bool = True
 
     @property
     def ratios(self) -> tuple[float, float]:
@@ -63,8 +66,6 @@ def estimate_planned(
 ) -> list[PlannedEstimate]:
     """Estimates the measurements of Macs with all units; empty without the models.
 
-    Left out are publications whose GPU was at the low clock of idleness, and contradicted rows.
-
     Args:
         measurements: All measurements.
         spreads: The widths of the intervals.
@@ -74,7 +75,7 @@ def estimate_planned(
     return [
         _estimate(m, tuple(measurements), spreads)
         for m in measurements
-        if m.setting == "all" and all_chips()[m.chip].platform == "macOS" and _is_sound(m, measurements)
+        if m.setting == "all" and all_chips()[m.chip].platform == "macOS"
     ]
 
 
@@ -93,7 +94,7 @@ def _estimate(
         estimate_recorded(recorded, device, "all", replace(_fitted(measurements, *left_out), spreads=spreads))
         for left_out in ((m.publication, m.family), ("", ""))
     )
-    return PlannedEstimate(m, held, seen)
+    return PlannedEstimate(m, held, seen, _is_sound(m, measurements))
 
 
 @functools.cache
@@ -103,14 +104,25 @@ def _fitted(measurements: tuple[Measurement, ...], publication: str, kind: str) 
     families: dict[ComputeUnit, tuple[FamilyConstants, ...]] = {}
     for unit, constants in known.families.items():
         fitted = []
-        for family, one in zip(PRIORS[unit], constants, strict=True):
-            chosen = choose(measurements, unit, family)
-            seen = [m for m in chosen if m.publication != publication and m.family != kind]
-            fitted.append(replace(one, constants=fit(unit, family, seen, networks).parameters))
+        for place, (family, one) in enumerate(zip(PRIORS[unit], constants, strict=True)):
+            chosen, around = _whole(measurements, unit, place)
+            seen = [p for p, m in enumerate(chosen) if m.publication != publication and m.family != kind]
+            found = fit(unit, family, [chosen[p] for p in seen], networks, around.of(seen))
+            fitted.append(replace(one, constants=found.parameters))
         families[unit] = tuple(fitted)
     if publication.startswith(_OF_SWITCHES):
         known = replace(known, switch_Bps=known.convert_Bps)
     return replace(known, families=families)
+
+
+@functools.cache
+def _whole(
+    measurements: tuple[Measurement, ...], unit: ComputeUnit, place: int
+) -> tuple[list[Measurement], Linear]:
+    """Returns the measurements of a family of chips, and their estimates around the fit to all of them."""
+    family, networks = PRIORS[unit][place], load_networks()
+    chosen = choose(measurements, unit, family)
+    return chosen, linearize(unit, family, chosen, networks, fit(unit, family, chosen, networks).logs)
 
 
 def render_planned(found: Sequence[PlannedEstimate]) -> Iterator[str]:
@@ -122,18 +134,20 @@ def render_planned(found: Sequence[PlannedEstimate]) -> Iterator[str]:
         "## All units of Macs",
         "",
         "Published latencies with all compute units, beside estimates that follow our plan, whose errors are"
-        " part of these. *In sample* are constants from a fit to all measurements. Left out are publications"
-        " whose GPU was at a low clock between predictions. The time of a change of the unit, 0.2 ms, is an"
+        " part of these. *In sample* are constants from a fit to all measurements. Chips are without the"
+        " measurements of publications whose GPU was at a low clock between predictions, and without those"
+        " that others contradict by a factor of five or more. The time of a change of the unit, 0.2 ms, is an"
         " assumption; the bandwidth between GPU and Neural Engine, 4 GB/s, is from three transformers on an"
         " M4 Pro (E. Zhang: 1.2, 4.4 and 7 GB/s), which are estimated here without it.",
         "",
         "| measurements | n | median | median in sample | within |",
         "|---|---:|---:|---:|---:|",
     )
-    groups = [("all", list(found))]
+    sound = [one for one in found if one.is_sound]
+    groups = [("all", list(found)), ("without low clocks and contradicted ones", sound)]
     groups += [
-        (all_chips()[chip].name, [one for one in found if one.measurement.chip == chip])
-        for chip in sorted({one.measurement.chip for one in found})
+        (all_chips()[chip].name, [one for one in sound if one.measurement.chip == chip])
+        for chip in sorted({one.measurement.chip for one in sound})
     ]
     for name, group in groups:
         held, seen = (

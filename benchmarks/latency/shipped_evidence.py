@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 
-from benchmarks.latency.dataset import Measurement, Network, in_precision, load_measurements, load_networks
-from benchmarks.latency.extract import MEASUREMENTS
+from benchmarks.latency.dataset import (
+    Measurement,
+    Network,
+    in_precision,
+    load_measurements,
+    load_networks,
+    load_rows,
+)
 from coremlscope.cost.latency.calibration import load_calibration
 from coremlscope.cost.latency.constants import constants_of, on_system
 from coremlscope.cost.latency.evidence import Published, write_evidence
@@ -64,5 +69,4 @@ def repeated(table: KernelTable, times: Floats) -> KernelTable:
 
 def _urls() -> dict[str, str]:
     """The address of each row; files whose repository is not known have none."""
-    with MEASUREMENTS.open(newline="") as file:
-        return {row["row"]: row["url"] for row in csv.DictReader(file) if row["url"].startswith("http")}
+    return {row["row"]: row["url"] for row in load_rows() if row["url"].startswith("http")}

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from benchmarks.latency.dataset import Measurement, Network, concatenate
-from benchmarks.latency.fit import Estimator, Fitted, fit
+from benchmarks.latency.fit import Estimator, Fitted, fit, linearize
 from benchmarks.latency.priors import FamilyPriors
 from coremlscope.cost.latency.calibration import UnitParameters
 from coremlscope.cost.latency.constants import on_system, scaled_to
@@ -18,7 +18,7 @@ from coremlscope.cost.latency.table import Floats
 from coremlscope.devices import NEURAL_ENGINE, ComputeUnit, all_chips
 
 #: A13 with iOS 13, in whole milliseconds, stays out of the constants of the Neural Engine.
-_PHONES = ("a14", "a15", "a16", "a17-pro")
+_PHONES = ("a14", "a15", "a16", "a17-pro", "a19-pro")
 #: Rows that contradict others of their network by a factor of five or more: networks that fell off a unit.
 CONTRADICTED = {("a16", "efficientformer_l1-224"), ("m1-pro", "tiny_vit_5m_224-1024")}
 #: Families of transformers, which took several times as long before iOS 16 (EfficientFormer's figures).
@@ -88,10 +88,11 @@ def hold_out(
 ) -> list[HeldOut]:
     """Estimates every measurement from a fit without its publication and without its family of networks."""
     seconds = np.full(len(measurements), np.nan)
+    around = linearize(unit, family, measurements, networks, whole.logs)
     for publication, kind in sorted({(m.publication, m.family) for m in measurements}):
-        seen = [m for m in measurements if m.publication != publication and m.family != kind]
+        seen = [p for p, m in enumerate(measurements) if m.publication != publication and m.family != kind]
         places = [p for p, m in enumerate(measurements) if (m.publication, m.family) == (publication, kind)]
-        fitted = fit(unit, family, seen, networks, whole.logs)
+        fitted = fit(unit, family, [measurements[p] for p in seen], networks, around.of(seen))
         hidden = [measurements[place] for place in places]
         seconds[places] = Estimator(unit, family.reference, hidden, networks).seconds(fitted.parameters)
     unusual = unusual_shares(unit, family.reference, measurements, networks, whole.parameters)

@@ -107,8 +107,9 @@ def test_linear_streams_weights_once_for_each_block_of_flat_rows() -> None:
     square = kernel("linear", macs=16, height=4, width=4, weights=10**7)
     assert seconds(square) == pytest.approx(2e-3)
     for bits in (16, 8, 4):
-        packed = replace(flat, weight_bytes=bits / 8 * 10**7)
-        assert seconds(packed) == pytest.approx(2 * bits / 16 * 2e-3), bits
+        size = bits / 8 * 10**7
+        # 1 MB of them stays on the chip.
+        assert seconds(replace(flat, weight_bytes=size)) == pytest.approx((2 * size - 1e6) / 1e10), bits
     assert seconds(kernel("pointwise", macs=16, height=1, width=16, weights=10**7)) == pytest.approx(2e-3)
 
 
@@ -190,6 +191,45 @@ def test_channels_are_padded() -> None:
     assert seconds(kernel("depthwise", macs=10**9, in_channels=1)) == pytest.approx(
         seconds(kernel("depthwise", macs=10**9))
     )
+
+
+def test_heads_are_padded_to_rows_of_64_bytes_on_the_neural_engine() -> None:
+    for kind in ("attention", "matmul"):
+        whole = seconds(kernel(kind, macs=10**9, in_channels=64))
+        for channels, times in ((32, 1), (48, 64 / 48), (16, 2)):
+            made = kernel(kind, macs=10**9, in_channels=channels)
+            assert seconds(made) == pytest.approx(times * whole)
+            assert seconds(made, unit=GPU) == pytest.approx(
+                seconds(kernel(kind, macs=10**9, in_channels=64), unit=GPU)
+            )
+
+
+def test_flat_rows_read_again_only_weights_that_do_not_stay_on_the_chip() -> None:
+    few, many = (replace(ROUND, flat_rows=rows, on_chip_bytes=2e6) for rows in (1000.0, 100.0))
+
+    def streams(weights: int) -> float:
+        made = kernel("linear", macs=1, weights=weights, height=1, width=400)
+        return seconds(made, constants=many) / seconds(made, constants=few)
+
+    assert streams(10**6) == pytest.approx(1)
+    assert streams(10**7) == pytest.approx(1 + 3 * 18 / 20)
+
+
+def test_gpus_do_not_exceed_their_specified_arithmetic() -> None:
+    for chip in CHIPS.values():
+        if chip.neural_engine_generation < 17:
+            peak = max(chip.value(GPU, "fp16_FLOPps") or 0, chip.value(GPU, "fp32_FLOPps") or 0)
+            found = given(GPU, chip.id)
+            fastest = max(found.pointwise_FLOPps * max(found.linear_share, 1), found.product_FLOPps)
+            assert not peak or fastest <= 1.0001 * peak, chip.id
+
+
+def test_cpus_of_phones_lie_between_the_two_that_were_measured() -> None:
+    speeds = [
+        given(CPU, phone).dense_FLOPps / given(CPU, mac).dense_FLOPps
+        for phone, mac in (("a14", "m1"), ("a16", "m3"), ("a17-pro", "m4"), ("a19-pro", "m5"))
+    ]
+    assert speeds == sorted(speeds)
 
 
 def test_3x3_windows_with_stride_1_need_fewer_multiplications() -> None:

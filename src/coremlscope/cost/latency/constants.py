@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Mapping
 from dataclasses import fields, replace
 
 from coremlscope.cost.latency.calibration import Calibration, UnitParameters
@@ -20,9 +21,10 @@ _INT8_GENERATION = 16
 _INT8_ARITHMETIC = 15
 #: GPUs have units for matrix products from A19 (H18) and M5 (H17) on (Apple, announcements of both).
 _MATRIX_GENERATION, _MATRIX_MAC = 18, 17
-#: CPUs of phones relative to Macs with as many cores, which scaling by specification leaves: 0.4 on A14
-#: (EfficientFormer-L1 in 11.5 ms, in its paper), 0.85 on A19 Pro (YOLO26n in 9.2 ms, yolo-ios-app).
-_PHONE_CPU = 0.5
+#: CPUs of phones relative to Macs with as many cores, which scaling by specification leaves: on A14
+#: (EfficientFormer-L1 in 11.5 ms, in its paper) and on A19 Pro (YOLO26n in 9.2 ms, yolo-ios-app, 1.5 ms of
+#: which prepare the image). The generations in between lie between them.
+_PHONE_CPU: Mapping[int, float] = {13: 0.4, 18: 1.5}
 #: From this generation on, dispatch costs less; see `dispatch_share`.
 _SHORT_DISPATCH_GENERATION = 15
 #: Dispatch through Core ML on M1 (maderix and others: less without Core ML); phones need more.
@@ -64,20 +66,24 @@ def scaled_to(chip: Chip, unit: ComputeUnit, reference: Chip, constants: UnitPar
     newer = chip.neural_engine_generation - reference.neural_engine_generation
     is_mac = chip.platform == "macOS"
     speed = (_capability(unit, chip) / _capability(unit, reference)) ** constants.progress
-    if unit != NEURAL_ENGINE or is_mac:
-        # Neural Engines of phones gain nothing beyond their specification from A16 to A17 Pro.
+    if unit == NEURAL_ENGINE and not is_mac:
+        # Phones gain nothing beyond their specification from A14 to A17 Pro; later ones are not specified.
+        newer_than_specified = max(chip.neural_engine_generation - _INT8_GENERATION, 0)
+        speed *= constants.generation_gain**newer_than_specified
+    else:
         speed *= constants.generation_gain**newer
     memory = _bandwidth(chip) / _bandwidth(reference)
     kernel_s = constants.kernel_s / constants.kernel_gain**newer
     if unit == CPU:
         if not is_mac and reference.platform == "macOS":
-            speed *= _PHONE_CPU
+            speed *= _phone_cpu(chip.neural_engine_generation)
         # One cluster streams no faster than on the reference chip, whatever the memory.
         return faster(constants, speed, kernel_s=kernel_s, int8_gain=1.0)
     if unit == GPU:
         scaled = faster(
             constants, speed, kernel_s=kernel_s, weights_Bps=constants.weights_Bps * memory, int8_gain=1.0
         )
+        scaled = _within_specification(scaled, _capability(unit, chip))
         return _with_matrix_units(scaled) if _has_matrix_units(chip) else scaled
     dispatch_s = _MAC_DISPATCH_S if is_mac else constants.dispatch_s
     if chip.neural_engine_generation >= _SHORT_DISPATCH_GENERATION:
@@ -91,6 +97,13 @@ def scaled_to(chip: Chip, unit: ComputeUnit, reference: Chip, constants: UnitPar
         weights_Bps=streamed or min(constants.weights_Bps * memory, _STREAM_LIMIT_BPS),
         int8_gain=constants.int8_gain if chip.neural_engine_generation >= _INT8_ARITHMETIC else 1.0,
     )
+
+
+def _phone_cpu(generation: int) -> float:
+    """Returns the speed of a phone's CPU relative to that of a Mac with as many cores."""
+    (first, low), (last, high) = sorted(_PHONE_CPU.items())
+    at = min(max((generation - first) / (last - first), 0.0), 1.0)
+    return float(low ** (1 - at) * high**at)
 
 
 def on_system(constants: UnitParameters, release: OSRelease) -> UnitParameters:
@@ -144,6 +157,15 @@ def _stream_Bps(chip: Chip) -> float | None:  # noqa: N802
 def _has_matrix_units(chip: Chip) -> bool:
     """True for GPUs whose cores have units for matrix products: those of A19 and M5."""
     return chip.neural_engine_generation >= (_MATRIX_GENERATION if chip.platform == "iOS" else _MATRIX_MAC)
+
+
+def _within_specification(constants: UnitParameters, limit: float) -> UnitParameters:
+    """Returns constants whose rates of products do not exceed the specified one."""
+    return replace(
+        constants,
+        pointwise_FLOPps=min(constants.pointwise_FLOPps, limit / max(constants.linear_share, 1.0)),
+        product_FLOPps=min(constants.product_FLOPps, limit),
+    )
 
 
 def _with_matrix_units(constants: UnitParameters) -> UnitParameters:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from coremlscope.cost.latency.calibration import UnitParameters
 from coremlscope.cost.latency.kinds import KERNEL_KINDS, KernelKind
 from coremlscope.cost.latency.table import Floats, KernelTable
-from coremlscope.devices.unit import CPU, ComputeUnit
+from coremlscope.devices.unit import CPU, NEURAL_ENGINE, ComputeUnit
 
 __all__ = ["KernelTimes", "time_kernels"]
 
@@ -21,6 +21,9 @@ _HALF = 2.0
 _LIGHT: tuple[KernelKind, ...] = ("elementwise", "layout", "channels", "reshape", "copy")
 #: Positions of a window of 3×3.
 _WINDOW = 9
+#: Numbers that a row of the Neural Engine is filled up to a multiple of: 64 bytes (coremltools, and Apple's
+#: article on transformers for the Neural Engine).
+_ROW_STEP = 32
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +64,7 @@ def time_kernels(table: KernelTable, unit: ComputeUnit, parameters: UnitParamete
     size = table.element_bytes if unit == CPU else np.full(len(table), _HALF)
     gain = np.where(table.int8 > 0, p.int8_gain, 1.0)
     single = np.where(table.element_bytes > _HALF, p.single_share, 1.0) if unit == CPU else 1.0
-    compute = 2 * _multiplications(table, p) / (_arithmetic(table, p) * gain * single)
+    compute = 2 * _multiplications(table, unit, p) / (_arithmetic(table, p) * gain * single)
     size = np.where((table.int8 > 0) & (p.int8_gain > 1), size / 2, size)
     attention = table.is_kind("attention")
     spilled = np.maximum(size * table.inputs - p.on_chip_bytes, 0) + np.maximum(
@@ -69,7 +72,8 @@ def time_kernels(table: KernelTable, unit: ComputeUnit, parameters: UnitParamete
     )
     activations = _moving(table, p, size) + spilled / p.spill_Bps
     streamed = table.weight_bytes * (1.0 if unit == CPU else np.minimum(_HALF / table.element_bytes, 1.0))
-    weights = np.maximum(streamed - p.prefetch_bytes, 0) * _passes(table, p) / p.weights_Bps
+    again = np.maximum(streamed - p.on_chip_bytes, 0) * (_passes(table, p) - 1)
+    weights = np.maximum(streamed + again - p.prefetch_bytes, 0) / p.weights_Bps
     softmax_Bps = np.where(_are_batched(table), p.batch_share, 1.0) * p.attention_Bps  # noqa: N806
     passes = size * table.vector / np.where(attention, softmax_Bps, p.function_Bps)
     passes = passes + size * table.gated / p.gate_Bps
@@ -88,13 +92,20 @@ def time_kernels(table: KernelTable, unit: ComputeUnit, parameters: UnitParamete
     )
 
 
-def _multiplications(table: KernelTable, p: UnitParameters) -> Floats:
-    """Multiply-adds as computed: with padded channels, and fewer for windows of 3×3."""
-    step = p.channels_step
-    filled = np.ceil(table.in_channels / step) * step / np.maximum(table.in_channels, 1)
-    macs = np.where(table.is_kind("conv", "pointwise", "linear"), table.macs * filled, table.macs)
+def _multiplications(table: KernelTable, unit: ComputeUnit, p: UnitParameters) -> Floats:
+    """Multiply-adds as computed: with padded channels and heads, and fewer for windows of 3×3."""
+    macs = np.where(
+        table.is_kind("conv", "pointwise", "linear"), table.macs * _filled(table, p.channels_step), table.macs
+    )
+    if unit == NEURAL_ENGINE:
+        macs = np.where(table.is_kind("attention", "matmul"), macs * _filled(table, _ROW_STEP), macs)
     plain_windows = table.is_kind("conv") & (table.taps == _WINDOW) & (table.stride == 1)
     return np.where(plain_windows, macs / p.window_gain, macs)
+
+
+def _filled(table: KernelTable, step: float) -> Floats:
+    """By what factor channels grow that are padded to a multiple of a number."""
+    return np.asarray(np.ceil(table.in_channels / step) * step / np.maximum(table.in_channels, 1))
 
 
 def _moving(table: KernelTable, p: UnitParameters, size: Floats) -> Floats:
@@ -127,7 +138,7 @@ def _arithmetic(table: KernelTable, p: UnitParameters) -> Floats:
 
 
 def _passes(table: KernelTable, p: UnitParameters) -> Floats:
-    """How often each kernel streams its weights: `linear` once for each block of flat rows."""
+    """How often each kernel reads its weights: `linear` once for each block of flat rows."""
     many = _are_flat(table, p, "linear", "recurrent") & (table.width > p.flat_rows)
     return np.divide(table.width, p.flat_rows, out=np.ones(len(table)), where=many)
 
