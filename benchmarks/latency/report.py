@@ -173,11 +173,11 @@ _CAVEATS = [
     "- The launch of the Neural Engine is shorter from A16 on. The data do not show whether this is due to"
     " chips, systems or tools.",
     "- CPUs and GPUs of phones were measured on A13 with iOS 13 only. Later phones use the constants of Macs,"
-    " and intervals of at least a factor of two. Their CPUs are scaled by two publications: EfficientFormer-L1"
-    " on A14 and YOLO26n on A19 Pro; phones in between lie between them.",
+    " and intervals of at least a factor of two. Their CPUs are scaled by two publications:"
+    " EfficientFormer-L1 on A14, which stands for A14 to A17 Pro, and YOLO26n on A19 Pro.",
     "- Products of heads are computed with rows of 64 bytes on the Neural Engine. Whisper on macOS 13 agrees"
-    " with that (held out, 7 to 22 % off, not 16 to 30 %), laya-multilingual on M5 Pro does not (29 %, not"
-    " 22 %); the structure of its head is a guess.",
+    " with that: M1 Pro is off by 22 %, not 30 %, and M2 by 7 %, not 16 %. laya-multilingual on M5 Pro does"
+    " not: 29 %, not 22 %; the structure of its head is a guess.",
     "- GPUs that are idle between predictions run at a low clock, and take several times as long; such"
     " measurements are left out.",
     "- Two effects of systems are in the model: the Neural Engine rearranges tensors and computes attention"

@@ -21,10 +21,10 @@ _INT8_GENERATION = 16
 _INT8_ARITHMETIC = 15
 #: GPUs have units for matrix products from A19 (H18) and M5 (H17) on (Apple, announcements of both).
 _MATRIX_GENERATION, _MATRIX_MAC = 18, 17
-#: CPUs of phones relative to Macs with as many cores, which scaling by specification leaves: on A14
-#: (EfficientFormer-L1 in 11.5 ms, in its paper) and on A19 Pro (YOLO26n in 9.2 ms, yolo-ios-app, 1.5 ms of
-#: which prepare the image). The generations in between lie between them.
-_PHONE_CPU: Mapping[int, float] = {13: 0.4, 18: 1.5}
+#: CPUs of phones relative to Macs with as many cores, which scaling by specification leaves, by generation:
+#: 0.4 on A14 (EfficientFormer-L1 in 11.5 ms, in its paper), 1.5 on A19 Pro (YOLO26n in 9.2 ms, yolo-ios-app,
+#: 1.5 ms of which prepare the image). Nothing published says that those before A18 gained on A14.
+_PHONE_CPU: Mapping[int, float] = {16: 0.5, 18: 1.5}
 #: From this generation on, dispatch costs less; see `dispatch_share`.
 _SHORT_DISPATCH_GENERATION = 15
 #: Dispatch through Core ML on M1 (maderix and others: less without Core ML); phones need more.
