@@ -60,21 +60,26 @@ const VIEWS: readonly View[] = [
     view: () => <Agreements />,
   },
   { id: "layers", title: "Layers", applies: (report) => report.rows.all.length > 0, view: () => <Layers /> },
-  { id: "types", title: "Types", applies: (report) => report.rows.all.length > 0, view: () => <Types /> },
+  { id: "types", title: "Types", applies: hasSeveral, view: () => <Types /> },
   { id: "graph", title: "Graph", applies: (report) => report.table.inputs.some((inputs) => inputs?.length), view: () => <Graph /> },
   {
     id: "timeline",
     title: "Timeline",
-    applies: (report) => hasTimes(report) || !!report.placement?.totalMs,
+    applies: (report) => hasSeveral(report) && (hasTimes(report) || !!report.placement?.totalMs),
     view: () => <Timeline />,
   },
   {
     id: "roofline",
     title: "Roofline",
-    applies: hasTimes,
+    applies: (report) => hasSeveral(report) && hasTimes(report),
     view: () => <Roofline />,
   },
-  { id: "memory", title: "Memory", applies: (report) => !!report.table.live_bytes.some((size) => size), view: () => <Memory /> },
+  {
+    id: "memory",
+    title: "Memory",
+    applies: (report) => hasSeveral(report) && report.table.live_bytes.some((size) => size),
+    view: () => <Memory />,
+  },
   { id: "weights", title: "Weights", applies: (report) => report.model.weights.length > 0, view: () => <Weights /> },
   {
     id: "metadata",
@@ -86,6 +91,11 @@ const VIEWS: readonly View[] = [
 ];
 
 const PREVIEW: View = { id: "preview", title: "Preview", applies: () => true, view: () => <InputPreview /> };
+
+/** Whether there is more than one operation to compare with others; a tree ensemble is one. */
+function hasSeveral(report: Report): boolean {
+  return report.rows.all.length > 1;
+}
 
 /** Whether groups of operations are timed or estimated. */
 function hasTimes(report: Report): boolean {
