@@ -46,6 +46,7 @@ export function ServerPage(props: { result: ServerForm }) {
         ]}
       />
       <main>
+        <h1 class="hidden">Profiles of models</h1>
         {isLost && (
           <p class="banner" role="alert">
             The server does not respond. It may have been stopped, and the page may be out of date.
