@@ -319,7 +319,7 @@ def _outputs(*, repeated: bool) -> ir.Model:
     return b.model(y, b.op("identity" if repeated else "relu", "z", _MAP, F32, x=y))
 
 
-def _sequence(*, positions: int, channels: int = 1024) -> ir.Model:
+def _sequence(*, positions: int, channels: int = 2048) -> ir.Model:
     shape = (1, positions, channels)
     b = Builder({"x": (F16, shape)})
     y = b["x"]
