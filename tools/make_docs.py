@@ -383,7 +383,7 @@ def planned_rates() -> str:
             found = [one.rates.get(name, {}).get(backend) for one in published]
             values = [one.value for one in found if one is not None]
             if values:
-                cells = ["" if one is None else f"{one.value:.5g}" for one in found]
+                cells = ["" if one is None else _in_digits(one.value, 5) for one in found]
                 ratio = f"{max(values) / min(values):.2f}" if len(values) > 1 else ""
                 rates.append(f"| {name} | {_UNITS[backend]} | {' | '.join(cells)} | {ratio} |")
     explained = (
@@ -393,6 +393,11 @@ def planned_rates() -> str:
     )
     parts = [_WRITTEN, "# Planned rates", explained, "## Published", "\n".join(rates), *_growth()]
     return "\n\n".join(parts) + "\n"
+
+
+def _in_digits(value: float, digits: int) -> str:
+    """Returns a number with so many significant digits, without an exponent."""
+    return f"{float(f'{value:.{digits}g}'):,.12g}"
 
 
 #: Classes that grow with the cores of the GPU.
@@ -417,7 +422,7 @@ def _growth() -> Iterator[str]:
         values = {name: table.rates[name]["mps_graph"].value for name in _GROWING}
         smaller = before.get(chip.family, {})
         falls = [name for name, value in values.items() if value < smaller.get(name, 0.0)]
-        cells = " | ".join(f"{value:.4g}" for value in values.values())
+        cells = " | ".join(_in_digits(value, 4) for value in values.values())
         lines.append(f"| {chip.name} | {chip.value(GPU, 'cores'):.0f} | {cells} | {'; '.join(falls)} |")
         before[chip.family] = values
     yield "\n".join(lines)
