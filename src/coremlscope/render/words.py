@@ -143,7 +143,8 @@ def describe_finding(finding: Finding) -> str:
     by_device = {(saving.device, saving.os): saving for saving in reversed(finding.savings)}
     savings = list(reversed(by_device.values()))
     parts = [
-        f"on {saving.device} {describe_saving(saving.saved_ms, saving.planned_ms, saving.saved_s)}"
+        f"on {saving.device}{'' if saving.compute_units == 'all' else f' with {saving.compute_units}'}"
+        f" {describe_saving(saving.saved_ms, saving.planned_ms, saving.saved_s)}"
         for saving in savings[:_MOST_SAVINGS]
     ]
     more = len(savings) - len(parts)
