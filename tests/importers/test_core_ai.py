@@ -10,7 +10,7 @@ import pytest
 
 from coremlscope import api
 from coremlscope.errors import UsageError
-from coremlscope.importers.core_ai_regions import count_regions
+from coremlscope.importers.core_ai.regions import count_regions
 from coremlscope.importers.profiles import IMPORTERS
 from coremlscope.importers.source import SourceFile
 from coremlscope.render import RENDERERS, render_console
@@ -142,7 +142,7 @@ def test_intervals_of_a_mac_have_their_duration(tmp_path: Path) -> None:
         '{"event_id": "Function Execute", "timestamp": [], "kind": "end"}',
     ],
 )
-def test_damagedcore_ai_events(text: str, tmp_path: Path) -> None:
+def test_damaged_core_ai_events(text: str, tmp_path: Path) -> None:
     path = tmp_path / "events.jsonl"
     path.write_text(text)
     with pytest.raises(UsageError, match=r"events\.jsonl"):

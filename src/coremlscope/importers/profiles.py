@@ -19,9 +19,6 @@ from coremlscope.escaping import path_text
 from coremlscope.findings import Finding
 from coremlscope.importers import (
     analytics,
-    core_ai,
-    core_ai_inspection,
-    core_ai_regions,
     coreml_profiler,
     coremltools_dumps,
     instruments,
@@ -30,6 +27,7 @@ from coremlscope.importers import (
     runner,
     xcode_report,
 )
+from coremlscope.importers.core_ai import inspection, operations, regions
 from coremlscope.importers.join import join
 from coremlscope.importers.listing import Imported, Origin
 from coremlscope.importers.origin import find_origin, named_origin
@@ -79,9 +77,14 @@ IMPORTERS: tuple[Importer, ...] = (
     Importer("analytics.mil of Core ML", analytics.matches, analytics.read),
     Importer("performance report of Xcode (.mlperf)", xcode_report.matches, xcode_report.read),
     Importer("JSON of CoreMLProfiler", coreml_profiler.matches, coreml_profiler.read),
-    Importer("debug information and events of Core AI", core_ai.matches, core_ai.read, core_ai.read_together),
-    Importer("compiled Core AI model (.aimodelc)", core_ai_regions.matches, core_ai_regions.read),
-    Importer("JSON of coreai-build inspect", core_ai_inspection.matches, core_ai_inspection.read),
+    Importer(
+        "debug information and events of Core AI",
+        operations.matches,
+        operations.read,
+        operations.read_together,
+    ),
+    Importer("compiled Core AI model (.aimodelc)", regions.matches, regions.read),
+    Importer("JSON of coreai-build inspect", inspection.matches, inspection.read),
     Importer("JSON around coremltools", coremltools_dumps.matches, coremltools_dumps.read),
     Importer(
         "XML of xctrace export (Instruments)",

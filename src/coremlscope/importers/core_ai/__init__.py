@@ -1,0 +1,1 @@
+"""Importers of what Core AI and its tools wrote about a model."""
