@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
@@ -23,25 +22,17 @@ from coremlscope.measure.coreai.timing_child import _Recorder
 from coremlscope.recordings.core_ai import read_debug_info
 from coremlscope.results.measurement import Measurement
 from tests.support import converted_models
-from tests.support.aicode import Body, Graph, Val, handle, tensor, write_bundle
+from tests.support.aicode import write_numbered
 from tests.support.aimodels import sample
 from tests.support.preloaded import preloaded_child
 
 _QUICK: dict[str, Any] = {"iterations": 2, "compile_iterations": 1, "load_iterations": 1, "warmups": 0}
 
 
-def _body(b: Body, state: Val, x: Val) -> Sequence[Val]:
-    del state
-    one = b.constant([1.0] * 4)
-    y = b.op("relu", [x], [x.type])
-    return [b.op("broadcasting_add", [y, one], [x.type])]
-
-
 @pytest.fixture
 def bundle(tmp_path: Path) -> Path:
     """A program of a constant 0, a relu 1 and an addition 2, with a state."""
-    inputs = {"s": handle("fp32", 4), "x": tensor("fp32", 1, 4)}
-    return write_bundle(tmp_path / "net.aimodel", [Graph("main", inputs, _body)], is_numbered=True)
+    return write_numbered(tmp_path / "net.aimodel")
 
 
 def _measurer(fault: str = "", *, is_system: bool = False) -> CoreAIMeasurer:

@@ -21,7 +21,18 @@ from coremlscope.formats.aimodel.dialect import _ELEMENTS
 from coremlscope.formats.packing import pack
 from coremlscope.ir import DType
 
-__all__ = ["TOKEN", "Body", "Graph", "Type", "Val", "handle", "tensor", "write_bundle", "write_program"]
+__all__ = [
+    "TOKEN",
+    "Body",
+    "Graph",
+    "Type",
+    "Val",
+    "handle",
+    "tensor",
+    "write_bundle",
+    "write_numbered",
+    "write_program",
+]
 
 _NUMBERS = {dtype: number for number, dtype in _ELEMENTS.items()}
 _LARGE_BYTES = 1024
@@ -375,3 +386,16 @@ def write_bundle(path: Path, graphs: Sequence[Graph], *, is_numbered: bool = Fal
     (path / "main.hash").write_bytes(hashlib.sha256(program).digest())
     (path / "metadata.json").write_text(json.dumps({"assetVersion": "2.0", "producer": "tests"}))
     return path
+
+
+def write_numbered(path: Path) -> Path:
+    """Writes a bundle of a constant 0, a relu 1 and an addition 2, with a state, and returns its path."""
+    inputs = {"s": handle("fp32", 4), "x": tensor("fp32", 1, 4)}
+    return write_bundle(path, [Graph("main", inputs, _numbered)], is_numbered=True)
+
+
+def _numbered(b: Body, state: Val, x: Val) -> Sequence[Val]:
+    del state
+    one = b.constant([1.0] * 4)
+    y = b.op("relu", [x], [x.type])
+    return [b.op("broadcasting_add", [y, one], [x.type])]

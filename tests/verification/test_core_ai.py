@@ -23,7 +23,7 @@ from coremlscope.recordings.core_ai import read_debug_info
 from coremlscope.verification.own_run import Subject, record
 from coremlscope.verification.pairing import pair_runs
 from coremlscope.verification.references.core_ai import CoreAIReference
-from tests.support.aicode import Body, Graph, Val, handle, tensor, write_bundle
+from tests.support.aicode import Body, Graph, Val, tensor, write_bundle, write_numbered
 from tests.support.aimodels import sample
 
 _ROOT = Path(__file__).parents[2]
@@ -31,18 +31,10 @@ _X = np.float32([[-2, -0.5, 0.5, 2]])
 _HAS_COREAI = importlib.util.find_spec("coreai") is not None
 
 
-def _body(b: Body, state: Val, x: Val) -> Sequence[Val]:
-    del state
-    one = b.constant([1.0] * 4)
-    y = b.op("relu", [x], [x.type])
-    return [b.op("broadcasting_add", [y, one], [x.type])]
-
-
 @pytest.fixture
 def bundle(tmp_path: Path) -> Path:
     """A program of a constant 0, a relu 1 and an addition 2, with a state."""
-    inputs = {"s": handle("fp32", 4), "x": tensor("fp32", 1, 4)}
-    return write_bundle(tmp_path / "net.aimodel", [Graph("main", inputs, _body)], is_numbered=True)
+    return write_numbered(tmp_path / "net.aimodel")
 
 
 def _child(fault: str = "", *, is_system: bool = False) -> tuple[str, ...]:
