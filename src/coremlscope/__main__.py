@@ -1,24 +1,61 @@
 """The command `coremlscope`, and `python -m coremlscope`."""
 
+from __future__ import annotations
+
+import contextlib
+import signal
 import sys
+from collections.abc import Iterator
+from types import FrameType
 
 __all__ = ["main"]
 
-_INTERRUPTED = 130
+_INTERRUPTED, _TERMINATED = 130, 143
 
 
 def main() -> int:
     """Runs the command line of this process, and ends without a traceback if Ctrl-C interrupts its imports.
 
+    SIGTERM, which `timeout`, containers and CI systems send, acts like Ctrl-C: completed measurements are
+    kept, and temporary files are removed. A second one ends the process at once.
+
     Returns:
-        The exit code.
+        The exit code; 143 after SIGTERM.
     """
+    with _terminations() as received:
+        try:
+            from coremlscope.cli import main as run
+
+            code = run()
+        except KeyboardInterrupt:
+            print("interrupted", file=sys.stderr)
+            code = _INTERRUPTED
+        return _TERMINATED if received else code
+
+
+@contextlib.contextmanager
+def _terminations() -> Iterator[list[int]]:
+    """Turns SIGTERM into KeyboardInterrupt, unless the process was started with another reaction to it.
+
+    Yields:
+        The signals that were received.
+    """
+    received: list[int] = []
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        received.append(number)
+        raise KeyboardInterrupt
+
+    before = signal.getsignal(signal.SIGTERM)
+    if before is not signal.SIG_DFL:
+        yield received
+        return
+    signal.signal(signal.SIGTERM, interrupt)
     try:
-        from coremlscope.cli import main as run
-    except KeyboardInterrupt:
-        print("interrupted", file=sys.stderr)
-        return _INTERRUPTED
-    return run()
+        yield received
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 if __name__ == "__main__":

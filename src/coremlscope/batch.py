@@ -81,7 +81,7 @@ def fill_matrix(
                 if measured is not None and is_interrupted(measured):
                     raise KeyboardInterrupt
     except KeyboardInterrupt:
-        text = "Interrupted by Ctrl-C: this and the following profiles are incomplete."
+        text = "Interrupted: this and the following profiles are incomplete."
         filling.add_finding(index, Finding(id=INTERRUPTED, severity="warning", text=text))
     return tuple(filling.profiles)
 

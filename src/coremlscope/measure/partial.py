@@ -26,7 +26,7 @@ def explain_partial(error: EngineError | KeyboardInterrupt, phase: str) -> tuple
         )
         hint, code = error.hint, error.exit_code
     else:
-        partial = EarlyEnd("interrupted", phase, f"interrupted by Ctrl-C{where}")
+        partial = EarlyEnd("interrupted", phase, f"interrupted{where}")
         hint, code = "", INTERRUPTED_EXIT
     finding = Finding(
         id="partial",

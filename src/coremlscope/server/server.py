@@ -191,6 +191,7 @@ class _Server:
         """Answers requests until `stop`, or until the process is interrupted or asked to end."""
         self._has_ended.clear()
         is_main = threading.current_thread() is threading.main_thread()
+        before = signal.getsignal(signal.SIGTERM)
         try:
             if is_main:
                 # uvicorn repeats the signal when it has ended, which must not end the process before jobs.
@@ -198,7 +199,7 @@ class _Server:
             self._server.run(sockets=[self._listening])
         finally:
             if is_main:
-                signal.signal(signal.SIGTERM, signal.SIG_DFL)
+                signal.signal(signal.SIGTERM, before or signal.SIG_DFL)
             self._has_ended.set()
 
     def is_stopping(self) -> bool:

@@ -166,7 +166,7 @@ def test_ctrl_c_keeps_what_was_measured(sample: Path) -> None:
     thread.join()
     signal.signal(signal.SIGINT, before)
     assert measured.partial is not None
-    assert measured.partial.text == "interrupted by Ctrl-C (phase: predict)"
+    assert measured.partial.text == "interrupted (phase: predict)"
     (finding,) = measured.findings
     assert (finding.severity, finding.exit_code) == ("warning", 130)
     assert_is_what_was_told(measured)
