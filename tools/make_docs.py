@@ -81,7 +81,7 @@ after an error; their exit code is that of the first error.
 | 11 | `verify`: outputs differ from those of the reference |
 | 130 | interrupted by Ctrl-C; `profile`, `matrix` and `sweep` keep what they measured before |
 | 141 | the reader of the output closed the pipe |
-| 143 | ended by SIGTERM, which acts like Ctrl-C; a second SIGTERM ends the process at once |"""
+| 143 | ended by SIGTERM, which acts like Ctrl-C |"""
 
 
 def _help(*verb: str) -> str:

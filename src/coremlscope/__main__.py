@@ -17,7 +17,7 @@ def main() -> int:
     """Runs the command line of this process, and ends without a traceback if Ctrl-C interrupts its imports.
 
     SIGTERM, which `timeout`, containers and CI systems send, acts like Ctrl-C: completed measurements are
-    kept, and temporary files are removed. A second one ends the process at once.
+    kept, and temporary files are removed. Further ones have no effect.
 
     Returns:
         The exit code; 143 after SIGTERM.
@@ -43,9 +43,10 @@ def _terminations() -> Iterator[list[int]]:
     received: list[int] = []
 
     def interrupt(number: int, frame: FrameType | None) -> None:
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
         received.append(number)
-        raise KeyboardInterrupt
+        # `timeout` sends it twice: to the process, and to its group.
+        if len(received) == 1:
+            raise KeyboardInterrupt
 
     before = signal.getsignal(signal.SIGTERM)
     if before is not signal.SIG_DFL:

@@ -27,6 +27,8 @@ def test_sigterm_removes_temporary_files(sample: Path, tmp_path: Path) -> None:
         while not any(scratch.iterdir()):
             assert process.poll() is None
             time.sleep(0.01)
+        # `timeout` sends it to the process and to its group.
+        process.terminate()
         process.terminate()
         _, errors = process.communicate(timeout=60)
     assert process.returncode == 143
