@@ -82,7 +82,7 @@ bench-plan: $(VENV)/.dev ## compare plans with published ones, every miss listed
 bench-recording: $(VENV)/.dev ## time predictions with and without recording, interleaved; ARGS="--blocks 300 coremltools"
 	$(VENV)/bin/python -m benchmarks.recording $(ARGS)
 
-bench-sweep: $(VENV)/.ray ## what sweeps cost, on a quiet machine (an hour); ARGS="workers", "architectures", "corpus", "cluster --nodes 100"
+bench-sweep: $(VENV)/.ray ## what sweeps cost, on a quiet machine (an hour); ARGS="workers", "ray", "architectures", "corpus", "cluster --nodes 100"
 	RAY_USAGE_STATS_ENABLED=0 $(VENV)/bin/python -m benchmarks.sweeps $(ARGS)
 
 bench-latency: $(VENV)/.dev ## how good latency estimates are on measurements that the fit did not see (minutes)

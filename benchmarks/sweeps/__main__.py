@@ -8,7 +8,7 @@ from pathlib import Path
 
 __all__ = ["main"]
 
-_PARTS = ("workers", "architectures", "corpus", "cluster")
+_PARTS = ("workers", "ray", "architectures", "corpus", "cluster")
 _CORPUS = Path("../shared/corpus/models")
 
 
@@ -17,7 +17,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.sweeps", description=__doc__)
     parser.add_argument("part", nargs="*", metavar="PART", help=f"some of {', '.join(_PARTS)} (default: all)")
     parser.add_argument("--count", type=int, default=10_000, help="architectures; workers share a tenth")
-    parser.add_argument("--workers", type=int, default=2, help="the most local workers")
+    parser.add_argument("--workers", type=int, default=2, help="the most workers of `workers` and `ray`")
     parser.add_argument("--corpus", type=Path, default=_CORPUS, help="a folder of models")
     parser.add_argument("--jobs", type=int, default=100_000, help="jobs on the cluster")
     parser.add_argument("--nodes", type=int, default=30, help="nodes of the cluster, 180 MB each")
@@ -44,6 +44,8 @@ def _report(part: str, given: argparse.Namespace) -> str:
     match part:
         case "workers":
             return local.report_workers(max(1, given.count // 10), given.workers)
+        case "ray":
+            return local.report_ray(max(1, given.count // 10), given.workers)
         case "architectures":
             return local.report_architectures(given.count)
         case "corpus":

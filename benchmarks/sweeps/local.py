@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import random
 import resource
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from coremlscope.ir import Model
@@ -14,7 +15,7 @@ from coremlscope.results.sweep import SweepProgress
 from coremlscope.sweep.run import run_sweep
 from examples.search_space.search import build, sample
 
-__all__ = ["report_architectures", "report_corpus", "report_workers"]
+__all__ = ["report_architectures", "report_corpus", "report_ray", "report_workers"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,21 +29,44 @@ class _Run:
 
 
 def report_workers(count: int, most: int) -> str:
-    """Compares sweeps with 1 to `most` workers over the same architectures.
-
-    Efficiency is the throughput with n workers by n times that of one. The graphs are built before the
-    clock starts, since a user's own code is no part of the sweep.
-    """
+    """Compares sweeps with 1 to `most` local workers over the same architectures, built before."""
     graphs = list(_architectures(count))
-    lines, alone = [], 0.0
-    for workers in range(1, most + 1):
-        found = _timed(graphs, workers)
-        alone = alone or found.wall_s
-        lines.append(
-            f"{workers} workers: {found.wall_s:.1f} s of wall time, children {found.children_s:.1f} s and the"
-            f" sweep {found.own_s:.1f} s of processors; efficiency {alone / found.wall_s / workers:.2f}"
+    return _efficiency(count, [_timed(graphs, workers=number + 1) for number in range(most)])
+
+
+def report_ray(count: int, most: int) -> str:
+    """Compares sweeps on Ray clusters of this machine with 1 to `most` workers, as `report_workers` does.
+
+    A cluster is started before the clock; its workers start and import the package within the measured time.
+    """
+    from ray.cluster_utils import Cluster
+
+    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+    graphs, runs = list(_architectures(count)), []
+    for number in range(1, most + 1):
+        cluster = Cluster(
+            initialize_head=True, head_node_args={"num_cpus": number, "include_dashboard": False}
         )
-    return "\n".join([f"{count} architectures of the example, built before", *lines])
+        try:
+            runs.append(_timed(graphs, ray=cluster.address))
+        finally:
+            cluster.shutdown()
+    return _efficiency(count, runs)
+
+
+def _efficiency(count: int, runs: Sequence[_Run]) -> str:
+    """Describes runs with 1, 2, … workers; efficiency is the throughput by that of as many lone workers.
+
+    The graphs are built before the clock starts, since a user's own code is no part of the sweep.
+    """
+    lines = [f"{count} architectures of the example, built before"]
+    for workers, run in enumerate(runs, start=1):
+        efficiency = runs[0].wall_s / run.wall_s / workers
+        lines.append(
+            f"{workers} workers: {run.wall_s:.1f} s of wall time, children {run.children_s:.1f} s and the"
+            f" sweep {run.own_s:.1f} s of processors; efficiency {efficiency:.2f}"
+        )
+    return "\n".join(lines)
 
 
 def report_architectures(count: int) -> str:
@@ -53,7 +77,7 @@ def report_architectures(count: int) -> str:
         if state.done % max(1, count // 10) == 0:
             peaks.append((state.done, _peak_mb(resource.RUSAGE_SELF)))
 
-    found = _timed(_architectures(count), None, show)
+    found = _timed(_architectures(count), progress=show)
     total = found.own_s + found.children_s
     listed = ", ".join(f"{peak} MB after {done}" for done, peak in dict(peaks).items())
     lines = [
@@ -90,15 +114,17 @@ def _architectures(count: int) -> Iterator[tuple[str, Model]]:
             yield chosen.name, build(chosen)
 
 
-def _timed(graphs: object, workers: int | None, progress: object = None) -> _Run:
+def _timed(
+    graphs: Iterable[tuple[str, Model]],
+    *,
+    workers: int | None = None,
+    ray: str | None = None,
+    progress: Callable[[SweepProgress], None] | None = None,
+) -> _Run:
     with tempfile.TemporaryDirectory(prefix="coremlscope-") as folder:
         began, own, children = time.monotonic(), time.process_time(), _processor_s()
         found = run_sweep(
-            graphs=graphs,  # type: ignore[arg-type]
-            devices=["m1"],
-            folder=folder,
-            workers=workers,
-            progress=progress,  # type: ignore[arg-type]
+            graphs=graphs, devices=["m1"], folder=folder, workers=workers, ray=ray, progress=progress
         )
         wall = time.monotonic() - began
         return _Run(found.made, wall, time.process_time() - own, _processor_s() - children)
