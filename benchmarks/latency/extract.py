@@ -30,6 +30,9 @@ KERNELS = DATA / "kernels.csv.gz"
 #: Measurements beside those of the collection, with the same columns, and the kernels of their networks.
 FURTHER_MEASUREMENTS = DATA / "further_measurements.csv"
 FURTHER_KERNELS = DATA / "further_kernels.csv.gz"
+#: Measurements that never enter a fit, with the same columns, and the kernels of their networks.
+HELD_OUT_MEASUREMENTS = DATA / "held_out.csv"
+HELD_OUT_KERNELS = DATA / "held_out_kernels.csv.gz"
 COLUMNS = (
     "row",
     "network",
@@ -105,23 +108,40 @@ def extract(collection: Path) -> None:
 
 
 def extract_further(packages: Path) -> None:
-    """Writes the kernels of the networks of the further measurements.
+    """Writes the kernels of the networks of the further measurements, and of those that enter no fit.
 
     Args:
-        packages: A folder with a package `NETWORK.mlpackage` for each.
+        packages: A folder with a package `NETWORK.mlpackage` for each network that is not yet written.
     """
-    with FURTHER_MEASUREMENTS.open(newline="") as file:
-        _write_kernels(FURTHER_KERNELS, packages, {row["network"] for row in csv.DictReader(file)})
+    for measurements, kernels in (
+        (FURTHER_MEASUREMENTS, FURTHER_KERNELS),
+        (HELD_OUT_MEASUREMENTS, HELD_OUT_KERNELS),
+    ):
+        with measurements.open(newline="") as file:
+            _write_kernels(kernels, packages, {row["network"] for row in csv.DictReader(file)})
 
 
 def _write_kernels(path: Path, packages: Path, networks: Iterable[str]) -> None:
+    """Writes the kernels of networks; those without a package keep what is written of them."""
+    written = _written_kernels(path)
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(("network", "times", *(field.name for field in fields(KernelTable))))
     for network in sorted(networks):
-        for line in _kernels(packages / f"{network}.mlpackage"):
+        package = packages / f"{network}.mlpackage"
+        lines = written[network] if network in written and not package.exists() else _kernels(package)
+        for line in lines:
             writer.writerow((network, *line))
     path.write_bytes(gzip.compress(text.getvalue().encode(), mtime=0))
+
+
+def _written_kernels(path: Path) -> dict[str, list[tuple[object, ...]]]:
+    if not path.exists():
+        return {}
+    found: dict[str, list[tuple[object, ...]]] = {}
+    for network, *line in list(csv.reader(io.StringIO(gzip.decompress(path.read_bytes()).decode())))[1:]:
+        found.setdefault(network, []).append(tuple(line))
+    return found
 
 
 def _rows(collection: Path) -> Iterator[dict[str, str]]:

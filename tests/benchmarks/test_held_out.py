@@ -1,0 +1,75 @@
+"""Measurements that never enter a fit."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from benchmarks.latency.dataset import load_measurements, load_networks, load_rows
+from benchmarks.latency.extract import HELD_OUT_MEASUREMENTS
+from benchmarks.latency.held_out import ARTICLE, estimate, load_held_out, render_article, render_held_out
+from coremlscope.cost.latency.calibration import load_calibration
+from coremlscope.devices import CPU, GPU, NEURAL_ENGINE
+
+_HEADER = HELD_OUT_MEASUREMENTS.read_text().splitlines()[0]
+
+
+def _row(network: str, unit: str, ms: str) -> str:
+    setting = {"cpu": "CPU_ONLY", "gpu": "CPU_AND_GPU", "neural_engine": "CPU_AND_NE"}[unit]
+    return f"1,{network},mobileclip,someone,someone,,S0,Mac,M1,macOS 14.5,{setting},{unit},1,fp16,{ms},A"
+
+
+def test_no_measurement_held_out_for_ever_is_in_a_fit_or_shipped_as_evidence() -> None:
+    kept = load_held_out()
+    assert kept
+    publications = {m.publication for m in kept}
+    assert publications.isdisjoint({m.publication for m in load_measurements()})
+    assert "mobileclip" not in {m.family for m in load_measurements()}
+    assert ARTICLE not in {row["url"] for row in load_rows()}
+    fitted = {
+        name for all_ in load_calibration().families.values() for one in all_ for name in one.publications
+    }
+    assert publications.isdisjoint(fitted)
+    assert {m.network for m in kept} <= set(load_networks())
+
+
+def test_rows_of_a_file_are_scored_and_say_which_are_outside(tmp_path: Path) -> None:
+    networks, one = (
+        load_networks(),
+        next(m for m in load_held_out() if m.network == "mobileclip_s0_image-256"),
+    )
+    ms = estimate(replace(one, chip="m1", ran_on=CPU, setting="cpu_only"), networks).ms
+    path = tmp_path / "rows.csv"
+    path.write_text(
+        "\n".join([_HEADER, _row(one.network, "cpu", f"{ms:.4f}"), _row(one.network, "gpu", "900")]) + "\n"
+    )
+    lines = list(render_held_out(load_held_out(path)))
+    (cpu,) = (line for line in lines if line.startswith("| someone, M1 | CPU |"))
+    assert cpu.startswith("| someone, M1 | CPU | 1 | 0.0% | 0.0% |")
+    assert cpu.endswith("| 100% |")
+    assert [line for line in lines if "| 900 |" in line and line.endswith("| outside |")]
+
+
+@pytest.mark.parametrize(
+    ("row", "said"),
+    [
+        (_row("nobody", "cpu", "1"), "unknown network"),
+        (_row("mobileclip_s0_image-256", "cpu", "fast"), "not a measurement"),
+        (_row("mobileclip_s0_image-256", "cpu", "1").replace(",M1,", ",M99,"), "not a measurement"),
+        ("1,2", "not a measurement"),
+    ],
+)
+def test_a_row_that_is_not_valid_says_its_line(tmp_path: Path, row: str, said: str) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_text(f"{_HEADER}\n{row}\n")
+    with pytest.raises(SystemExit, match=f"line 2: {said}"):
+        load_held_out(path)
+
+
+def test_the_article_has_an_estimate_of_each_network_on_each_unit() -> None:
+    kept = load_held_out()
+    lines = list(render_article(kept))[2:]
+    assert len(lines) == len({m.network for m in kept if m.family == "mobileclip"})
+    assert all(line.count(" to ") == len((CPU, GPU, NEURAL_ENGINE)) for line in lines)
