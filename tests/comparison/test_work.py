@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from coremlscope.comparison.work import pair_work
-from coremlscope.results.operations import OpRow, OpTable
+from coremlscope.results.operations import OpDetails, OpRow, OpTable, Signature, WeightKind, WeightTable
 
 
 def _table(*rows: tuple[str, str, int, tuple[int, ...]]) -> OpTable:
@@ -19,6 +21,30 @@ def _table(*rows: tuple[str, str, int, tuple[int, ...]]) -> OpTable:
         )
         for place, (type_, shape, flops, inputs) in enumerate(rows)
     )
+
+
+def _with_arguments(table: OpTable, *given: tuple[int | str, ...]) -> OpTable:
+    """Returns a table with the arguments of its operations; each has a weight as well."""
+    arguments = tuple((*one, -1) for one in given)
+    signatures = tuple(Signature(parameters=tuple(map(str, range(len(one))))) for one in arguments)
+    weights = WeightTable(
+        kinds=(WeightKind(type="tensor<fp32, [8, 8]>", storage=""),),
+        name=("w",),
+        kind=(0,),
+        stored_bytes=(256,),
+        looked_at=(0,),
+        least=(None,),
+        greatest=(None,),
+        histogram=((),),
+    )
+    details = OpDetails(
+        signatures=signatures,
+        signature=tuple(range(len(arguments))),
+        arguments=arguments,
+        weights=weights,
+    )
+    names = tuple((f"result_{row}",) for row in range(len(table)))
+    return replace(table, output_names=names, details=details)
 
 
 _SCORES, _ROWS = "tensor<fp32, [1, 4, 8, 8]>", "tensor<fp32, [1, 4, 8, 16]>"
@@ -61,3 +87,24 @@ def test_work_without_a_counterpart_is_not_paired() -> None:
 
 def test_tables_without_work() -> None:
     assert pair_work(OpTable(), OpTable()).share is None
+
+
+def test_linear_is_a_product_with_a_weight() -> None:
+    row = "tensor<fp32, [1, 8]>"
+    base = _table(("linear", row, 100, ()), ("exp", row, 8, (0,)))
+    other = _table(("matmul", row, 90, ()), ("add", row, 10, (0,)), ("exp", row, 8, (1,)))
+    work = pair_work(base, other)
+    assert work.share == 98 / 108
+    assert [group.types for group in work.groups] == [("linear", "matmul"), ("exp", "add + exp")]
+
+
+def test_work_on_weights_alone_is_told_apart() -> None:
+    row = "tensor<fp32, [1, 8]>"
+    base = _table(("matmul", row, 100, ()))
+    other = _table(("linear", row, 300, ()), ("add", row, 8, (0,)), ("matmul", row, 100, (1,)))
+    base, other = _with_arguments(base, ("image",)), _with_arguments(other, (), (0,), ("image", 1))
+    work = pair_work(base, other)
+    assert work.share == 1.0
+    assert (work.other_flops, work.fixed_flops, work.other_fixed_flops) == (100, 0, 308)
+    reading = _with_arguments(other, ("keys",), (0,), ("image", 1))
+    assert pair_work(base, reading).other_flops == 408

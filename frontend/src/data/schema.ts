@@ -1394,6 +1394,13 @@ export interface SharedWork {
   unpaired: string[];
   /** The same for the other model. */
   other_unpaired: string[];
+  /**
+   * FLOPs of the base that read neither an input nor a state, so that a converter may compute them once. No other number of FLOPs contains
+   * them.
+   */
+  fixed_flops: number;
+  /** The same for the other model. */
+  other_fixed_flops: number;
 }
 
 /** The parameters of an operation. Operations with equal parameters share one. */

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 
 from coremlscope.comparison.alignment import align
 from coremlscope.results.migration import SharedWork, WorkGroup
@@ -18,22 +19,33 @@ __all__ = ["pair_operations", "pair_work"]
 
 #: The group of operations whose results no aligned operation reads.
 _END = -1
+#: Types of operations that are the same work, with the one of them that stands for both.
+_SAME_WORK = {"linear": "matmul"}
 
 
 def pair_operations(before: OpTable, after: OpTable) -> dict[int, int]:
     """Returns rows of `after` by rows of `before`, for operations with results that correspond."""
-    return {row: other for row, other in align(before, after).items() if before.outputs[row]}
+    return _pair(before, _fixed(before), after, _fixed(after))
+
+
+def _pair(
+    before: OpTable, fixed: Collection[int], after: OpTable, other_fixed: Collection[int]
+) -> dict[int, int]:
+    pairs = align(_with_plain_types(before, fixed), _with_plain_types(after, other_fixed))
+    return {row: other for row, other in pairs.items() if before.outputs[row]}
 
 
 def pair_work(before: OpTable, after: OpTable) -> SharedWork:
     """Pairs all operations of two tables, and counts the work that both have."""
-    pairs = pair_operations(before, after)
+    fixed, other_fixed = _fixed(before), _fixed(after)
+    varying, other_varying = _without_work(before, fixed), _without_work(after, other_fixed)
+    pairs = _pair(before, fixed, after, other_fixed)
     mine = _groups(before, set(pairs))
     others = _groups(after, set(pairs.values()))
     groups, shared = [], 0
     for row, other in (*pairs.items(), (_END, _END)):
         rows, other_rows = mine.get(row, []), others.get(other, [])
-        work, other_work = _flops(before, rows), _flops(after, other_rows)
+        work, other_work = _flops(varying, rows), _flops(other_varying, other_rows)
         shared += min(work, other_work)
         types = _types(before, rows), _types(after, other_rows)
         if row != _END and types[0] != types[1]:
@@ -47,13 +59,42 @@ def pair_work(before: OpTable, after: OpTable) -> SharedWork:
                 )
             )
     return SharedWork(
-        flops=_flops(before, range(len(before))),
-        other_flops=_flops(after, range(len(after))),
+        flops=_flops(varying, range(len(before))),
+        other_flops=_flops(other_varying, range(len(after))),
         shared_flops=shared,
         pairs=len(pairs),
         groups=tuple(sorted(groups, key=lambda group: -max(group.flops, group.other_flops))),
         unpaired=tuple(before.id[row] for row in mine.get(_END, [])),
         other_unpaired=tuple(after.id[row] for row in others.get(_END, [])),
+        fixed_flops=_flops(before, fixed),
+        other_fixed_flops=_flops(after, other_fixed),
+    )
+
+
+def _fixed(table: OpTable) -> set[int]:
+    """Returns the rows whose results are the same in every call: they depend on weights only.
+
+    An operation in a block may run for each step of a loop, so it never counts as fixed.
+    """
+    fixed: set[int] = set()
+    for row, (given, inputs) in enumerate(zip(table.details.arguments, table.inputs, strict=False)):
+        is_nested = table.id[row].count("/") > 1
+        reads_names = any(isinstance(argument, str) for argument in given)
+        if not is_nested and not reads_names and given and fixed.issuperset(inputs or ()):
+            fixed.add(row)
+    return fixed
+
+
+def _without_work(table: OpTable, rows: Collection[int]) -> OpTable:
+    """Returns a table in which some rows have no work."""
+    return replace(table, flops=tuple(0 if row in rows else one for row, one in enumerate(table.flops)))
+
+
+def _with_plain_types(table: OpTable, fixed: Collection[int]) -> OpTable:
+    """Returns a table in which operations correspond only if they have equal types."""
+    types = (_SAME_WORK.get(type_, type_) for type_ in table.type)
+    return replace(
+        table, type=tuple(f"fixed {type_}" if row in fixed else type_ for row, type_ in enumerate(types))
     )
 
 

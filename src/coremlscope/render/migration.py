@@ -24,6 +24,11 @@ def work_lines(difference: Difference) -> Iterator[str]:
         f"{share}: {plural(work.pairs, 'operation')} with a counterpart,"
         f" {work.flops / 1e9:.3g} and {work.other_flops / 1e9:.3g} GFLOPs in all"
     )
+    if work.fixed_flops or work.other_fixed_flops:
+        yield (
+            f"not counted: {work.fixed_flops / 1e9:.3g} and {work.other_fixed_flops / 1e9:.3g} GFLOPs on"
+            " weights alone, which are the same in every call"
+        )
     if work.groups:
         yield f"{plural(len(work.groups), 'group')} cut in another way"
 

@@ -38,6 +38,9 @@ class SharedWork:
         groups: The groups whose types differ, those with the most work first.
         unpaired: Ids of operations of the base that belong to no pair.
         other_unpaired: The same for the other model.
+        fixed_flops: FLOPs of the base that read neither an input nor a state, so that a converter may compute
+            them once. No other number of FLOPs contains them.
+        other_fixed_flops: The same for the other model.
     """
 
     flops: int
@@ -47,6 +50,8 @@ class SharedWork:
     groups: tuple[WorkGroup, ...] = ()
     unpaired: tuple[str, ...] = ()
     other_unpaired: tuple[str, ...] = ()
+    fixed_flops: int = 0
+    other_fixed_flops: int = 0
 
     @property
     def share(self) -> float | None:
