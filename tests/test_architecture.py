@@ -39,7 +39,7 @@ _OTHER_WRITERS: Mapping[str, int] = {
     "src/coremlscope/formats/bundles/trees.py": 2,  # copies into a temporary folder
     "src/coremlscope/formats/compiled/writing.py": 4,  # copies into a draft
     "src/coremlscope/measure/channel.py": 2,  # a pipe to the parent
-    "src/coremlscope/measure/restraint.py": 1,  # a setting of the kernel
+    "src/coremlscope/measure/process_limits.py": 1,  # a setting of the kernel
     "src/coremlscope/runner/request.py": 2,  # copies into a draft
     "src/coremlscope/server/kept_models.py": 2,  # names of uploads in a temporary folder
     "src/coremlscope/variants/study.py": 1,  # copies into a draft

@@ -59,7 +59,7 @@ def fill_matrix(
         are incomplete, and the first unfinished one has a finding with the id `INTERRUPTED`.
     """
     filling = _Filling([assemble(ModelSummary(path=name)) for name, _ in models], changed)
-    filling.tell()
+    filling.report()
     index = 0
     try:
         for index, (_, read) in enumerate(models):
@@ -156,10 +156,10 @@ class _Filling:
             )
             return None
 
-    def tell(self) -> None:
+    def report(self) -> None:
         """Reports all profiles."""
         self.changed(tuple(self.profiles))
 
     def _set(self, index: int, profile: Profile) -> None:
         self.profiles[index] = profile
-        self.tell()
+        self.report()

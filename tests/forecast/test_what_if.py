@@ -11,7 +11,7 @@ from coremlscope.forecast.what_if import describe_what_ifs, estimate_saving
 from coremlscope.placement.hypotheses import Replanned
 from coremlscope.placement.verdict import Reason
 from coremlscope.results.estimate import Estimate
-from coremlscope.results.what_if import WhatIf, describe_saving
+from coremlscope.results.plan import WhatIf, describe_saving
 
 COLUMNS = {f"main/{index}": index for index in range(6)}
 REASON = Reason(unit="neural_engine", rule="ne-a", text="too odd", fix="make it even", source="somewhere")

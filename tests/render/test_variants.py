@@ -11,7 +11,7 @@ from coremlscope.render.json import render_json
 from coremlscope.render.terminal.variants import render_chart, render_variants
 from coremlscope.render.variants import chart_points, variant_columns, variant_failures
 from coremlscope.results.encoding import decode
-from coremlscope.results.memory import MemoryEstimate
+from coremlscope.results.estimate import MemoryEstimate
 from coremlscope.results.profile import Provenance
 from coremlscope.results.schema import json_schema_of
 from coremlscope.results.variants import (

@@ -218,7 +218,7 @@ def test_every_imported_file_becomes_a_profile_of_the_page(
     sent, content = _foreign(tmp_path, name)
     (folder / safe_name(sent)).write_bytes(content)
     monkeypatch.chdir(folder)
-    monkeypatch.setattr(worker, "tell", lambda **_: None)
+    monkeypatch.setattr(worker, "send", lambda **_: None)
     assert worker.main([safe_name(sent), "profile.json", '{"devices": ["m1"], "os": "14.5"}']) == 0
     id_ = app.store.add(folder / "profile.json", sent)
     (entry,) = _state(app)["profiles"]
@@ -231,7 +231,7 @@ def test_a_saved_profile_can_be_uploaded(
 ) -> None:
     (tmp_path / "saved.json").write_text(profile_json, encoding="utf-8")
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(worker, "tell", lambda **_: None)
+    monkeypatch.setattr(worker, "send", lambda **_: None)
     assert worker.main(["saved.json", "profile.json", "{}"]) == 0
     id_ = app.store.add(tmp_path / "profile.json", "saved.json")
     assert app.store.read(id_) == (Profile.from_json(json.loads(profile_json)),)
@@ -260,7 +260,7 @@ def test_damaged_uploads_are_told_in_a_sentence(
     (tmp_path / name).write_bytes(content)
     monkeypatch.chdir(tmp_path)
     told: dict[str, str] = {}
-    monkeypatch.setattr(worker, "tell", lambda **message: told.update(message))
+    monkeypatch.setattr(worker, "send", lambda **message: told.update(message))
     assert worker.main([name, "profile.json", "{}"]) > 0
     assert error in told["error"]
     assert str(tmp_path) not in told["error"] + told["hint"]

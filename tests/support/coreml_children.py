@@ -16,15 +16,15 @@ __all__ = [
 
 _SCRIPT = """
 import json, os, sys
-from coremlscope.measure.channel import tell
+from coremlscope.measure.channel import send
 request = json.load(open(sys.argv[1]))
-tell(coremltools="9.0")
+send(coremltools="9.0")
 phases = {"compile": request["compiles"], "first load": 1, "load": request["loads"], "warm-up": 1}
 for phase, count in {**phases, "predict": request["iterations"]}.items():
     for number in range(count):
-        tell(progress=phase, seconds=0.5)
+        send(progress=phase, seconds=0.5)
         CODE
-    tell(phase=phase, seconds=[0.5] * count, native_ns=[])
+    send(phase=phase, seconds=[0.5] * count, native_ns=[])
 """
 
 

@@ -6,12 +6,12 @@ import dataclasses
 
 from coremlscope.figures import Figure
 from coremlscope.results.explanation import (
+    AppliedRule,
     BackendCost,
     Explanation,
     Explanations,
     Forced,
     PathStep,
-    SpokenRule,
 )
 from coremlscope.results.plan import Reason
 
@@ -67,9 +67,9 @@ _ONE = Explanation(
         ),
     ),
     rules=(
-        SpokenRule(reason=REASON, counts=True),
-        SpokenRule(reason=dataclasses.replace(REASON, confidence="anecdotal"), counts=False),
-        SpokenRule(reason=dataclasses.replace(REASON, effect="runs"), counts=False),
+        AppliedRule(reason=REASON, counts=True),
+        AppliedRule(reason=dataclasses.replace(REASON, confidence="anecdotal"), counts=False),
+        AppliedRule(reason=dataclasses.replace(REASON, effect="runs"), counts=False),
     ),
 )
 EXPLANATIONS = Explanations(

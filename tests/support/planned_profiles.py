@@ -8,12 +8,10 @@ from coremlscope.devices import ComputeUnit, ComputeUnits
 from coremlscope.devices.app_limits import AppLimit
 from coremlscope.figures import Figure
 from coremlscope.results.calibration import OwnCalibration
-from coremlscope.results.estimate import Estimate, Kernel, LoadEstimate, NearRow, UnitTerms
+from coremlscope.results.estimate import Estimate, Kernel, LoadEstimate, MemoryEstimate, NearRow, UnitTerms
 from coremlscope.results.generation import TokenRate
-from coremlscope.results.memory import MemoryEstimate
-from coremlscope.results.plan import FunctionCost, InsertedOp, Plan, Reason, SettingPlan
+from coremlscope.results.plan import FunctionCost, InsertedOp, Plan, Reason, SettingPlan, WhatIf
 from coremlscope.results.profile import Profile
-from coremlscope.results.what_if import WhatIf
 from tests.support.profiles import small_profile
 
 __all__ = ["BACKENDS", "KERNELS", "device_estimates", "device_plan", "planned_profile"]

@@ -123,7 +123,7 @@ class _Refusing(_Recording):
 
 _CHILD = """
 import os, pickle, sys, time
-from coremlscope.measure.channel import open_channel, tell
+from coremlscope.measure.channel import open_channel, send
 open_channel()
 for line in sys.stdin:
     job = pickle.load(open(line.strip(), "rb"))
@@ -134,7 +134,7 @@ for line in sys.stdin:
     count = os.path.getsize(tries.name)
     if name == "always" or (name == "once" and count == 1):
         os.kill(os.getpid(), 9)
-    tell(rows=[{"key": name, "model": name, "failure": "", "tries": count}])
+    send(rows=[{"key": name, "model": name, "failure": "", "tries": count}])
 """
 
 

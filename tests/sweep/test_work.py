@@ -75,12 +75,12 @@ def test_a_model_that_was_removed_meanwhile_is_a_failure(zoo: Path, tmp_path: Pa
 
 _CHILD = """
 import os, pickle, sys
-from coremlscope.measure.channel import open_channel, tell
+from coremlscope.measure.channel import open_channel, send
 open_channel()
 for line in sys.stdin:
     job = pickle.load(open(line.strip(), "rb"))
     cores = sorted(os.sched_getaffinity(0))
-    tell(rows=[{"measures": job.measuring is not None, "cores": cores, "pid": os.getpid()}])
+    send(rows=[{"measures": job.measuring is not None, "cores": cores, "pid": os.getpid()}])
 """
 
 

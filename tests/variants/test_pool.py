@@ -17,14 +17,14 @@ from coremlscope.variants.worker import Job
 #: A child that answers by the name of the transform.
 _SCRIPT = """
 import os, pickle, sys, time
-from coremlscope.measure.channel import open_channel, tell
+from coremlscope.measure.channel import open_channel, send
 open_channel()
 for line in sys.stdin:
     name = pickle.load(open(line.strip(), "rb")).transform.name
     if name == "int8":
-        tell(variant={"name": name, "title": name, "size_bytes": os.getpid()})
+        send(variant={"name": name, "title": name, "size_bytes": os.getpid()})
     elif name == "int4":
-        tell(error="UnsupportedModelError", message="coremltools cannot", hint="")
+        send(error="UnsupportedModelError", message="coremltools cannot", hint="")
     elif name == "static":
         os.abort()
     else:

@@ -13,7 +13,7 @@ export const savingOn = (finding: Finding, placement: Placement | null): Saving 
 export const counts = (finding: Finding, placement: Placement | null): boolean =>
   !placement || finding.confidence === "" || finding.saved_bytes > 0 || savingOn(finding, placement) !== undefined;
 
-/** `planned 36.4 µs less (1.00 ms → 0.96 ms), estimated 10.0 µs less (5.70 µs to 13.5 µs)`, as in `results/what_if.py`. */
+/** `planned 36.4 µs less (1.00 ms → 0.96 ms), estimated 10.0 µs less (5.70 µs to 13.5 µs)`, as in `results/plan.py`. */
 export function savingText(saving: Saving): string {
   const [before, after] = [saving.planned_ms + saving.saved_ms, saving.planned_ms].map((ms) => duration(ms / 1e3));
   const much = `planned ${duration(Math.abs(saving.saved_ms) / 1e3)} ${saving.saved_ms > 0 ? "less" : "more"}`;

@@ -11,8 +11,7 @@ from coremlscope.errors import UsageError
 from coremlscope.ir import Model, Pipeline
 
 if TYPE_CHECKING:
-    from coremlscope.results.bundle import BundleSummary
-    from coremlscope.results.model import ModelSummary
+    from coremlscope.results.model import BundleSummary, ModelSummary
     from coremlscope.results.profile import Profile
 
 __all__ = ["Source", "compile", "export", "inspect", "list_models", "name_of", "open_sources", "read"]

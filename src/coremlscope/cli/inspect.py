@@ -14,8 +14,7 @@ from coremlscope.cli.reports import write_reports
 from coremlscope.errors import UsageError
 
 if TYPE_CHECKING:
-    from coremlscope.results.bundle import BundleSummary
-    from coremlscope.results.model import ModelSummary
+    from coremlscope.results.model import BundleSummary, ModelSummary
 
 __all__ = ["COMMAND"]
 

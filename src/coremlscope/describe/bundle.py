@@ -10,7 +10,7 @@ from coremlscope.formats.bundles import Bundle, FoundModel
 from coremlscope.formats.compiled.coremldata import COREMLDATA
 from coremlscope.formats.compiled.interface import find_interface
 from coremlscope.formats.compiled.metadata import METADATA
-from coremlscope.results.bundle import BundleSummary, ListedModel
+from coremlscope.results.model import BundleSummary, ListedModel
 
 __all__ = ["describe_bundle"]
 

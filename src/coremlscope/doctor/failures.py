@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from coremlscope.findings import Confidence
 from coremlscope.placement.publications import ANE_BOOK, ANEMLL, COMPILER_TEXTS, FLUID_AUDIO, M1_PLAN, MOBIUS
-from coremlscope.placement.verdict import Confidence
 
 __all__ = ["FAILURES", "Failure"]
 

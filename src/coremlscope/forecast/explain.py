@@ -24,12 +24,12 @@ from coremlscope.placement.eligibility import list_reasons
 from coremlscope.placement.hypotheses import Planning, Replanned, force
 from coremlscope.placement.place import PlacedOp
 from coremlscope.results.explanation import (
+    AppliedRule,
     BackendCost,
     Explanation,
     Explanations,
     Forced,
     PathStep,
-    SpokenRule,
 )
 from coremlscope.units import shown
 
@@ -199,7 +199,7 @@ def _forced(
     )
 
 
-def _rules(planning: Planning, op: PlacedOp) -> Iterator[SpokenRule]:
+def _rules(planning: Planning, op: PlacedOp) -> Iterator[AppliedRule]:
     """The rules that apply to an operation: those about single operations, then those about the function."""
     decided = {
         (unit, reason.rule)
@@ -211,11 +211,11 @@ def _rules(planning: Planning, op: PlacedOp) -> Iterator[SpokenRule]:
         told.add((reason.unit, reason.rule))
         runs = reason.effect in ("runs", "confirms") and op.supported(reason.unit) == "yes"
         counts = runs or reason.effect == "advises" or (reason.unit, reason.rule) in decided
-        yield SpokenRule(reason=reason, counts=counts)
+        yield AppliedRule(reason=reason, counts=counts)
     for unit, verdict in op.verdicts.items():
         for reason in (*verdict.reasons, *verdict.advice, *verdict.doubts):
             if (unit, reason.rule) not in told:
-                yield SpokenRule(reason=reason, counts=(unit, reason.rule) in decided)
+                yield AppliedRule(reason=reason, counts=(unit, reason.rule) in decided)
 
 
 def _node(planning: Planning, op: PlacedOp) -> Node:

@@ -12,7 +12,7 @@ from coremlscope.devices import ComputeUnit, Device
 from coremlscope.devices.app_limits import app_limit
 from coremlscope.figures import Figure
 from coremlscope.ir import DType, Model, StateFeature
-from coremlscope.results.memory import MemoryEstimate
+from coremlscope.results.estimate import MemoryEstimate
 from coremlscope.results.operations import OpTable
 
 __all__ = ["MemoryModel"]

@@ -62,8 +62,7 @@ from coremlscope.results.calibration import KernelColumns
 from coremlscope.results.estimate import Estimate, Kernel, LoadEstimate
 from coremlscope.results.generation import TokenRate
 from coremlscope.results.operations import OpTable
-from coremlscope.results.plan import Plan
-from coremlscope.results.what_if import WhatIf
+from coremlscope.results.plan import Plan, WhatIf
 from coremlscope.units import format_duration
 
 __all__ = ["Forecast", "forecast", "place_functions", "plan_functions", "record_prediction"]

@@ -11,8 +11,7 @@ from coremlscope.devices.unit import UNIT_WORDS
 from coremlscope.figures import Figure
 from coremlscope.placement.hypotheses import Replanned
 from coremlscope.results.estimate import Bound, Estimate
-from coremlscope.results.plan import COST_RULE, COST_SOURCE
-from coremlscope.results.what_if import WhatIf, describe_saving
+from coremlscope.results.plan import COST_RULE, COST_SOURCE, WhatIf, describe_saving
 from coremlscope.units import format_duration
 
 __all__ = ["Estimator", "describe_what_ifs", "estimate_saving"]

@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 
 from coremlscope.devices import NEURAL_ENGINE
 from coremlscope.errors import UsageError
-from coremlscope.results.encoding import decode
-from coremlscope.results.files import read_json
+from coremlscope.results.encoding import decode, read_json
 from coremlscope.results.gate import GATE, GateReport
 from coremlscope.results.plan import unit_counts
 from coremlscope.results.profile import Profile

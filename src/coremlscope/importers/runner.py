@@ -19,8 +19,15 @@ from coremlscope.importers.origin import named_origin
 from coremlscope.importers.phases import imported_finding
 from coremlscope.importers.source import MOST_OPS, SourceFile, text
 from coremlscope.importers.units import judged, setting_of, unit_of
-from coremlscope.results.conditions import condition_findings
-from coremlscope.results.measurement import Conditions, Machine, Measurement, Phase, Runtime, Settings
+from coremlscope.results.measurement import (
+    Conditions,
+    Machine,
+    Measurement,
+    Phase,
+    Runtime,
+    Settings,
+    condition_findings,
+)
 from coremlscope.results.plan import Plan
 from coremlscope.runner.record import (
     SCHEMA,

@@ -20,8 +20,7 @@ from coremlscope.isolation.parts import Cutter
 from coremlscope.isolation.predicates import Answer, Function, OffUnit, Overflow, Predicate, Script
 from coremlscope.isolation.search import RangeSearch, limit_of
 from coremlscope.measure.contract import Progress
-from coremlscope.results.bisection import Bisection, BisectionTest, Verdict
-from coremlscope.results.isolation import IsolatedUnit
+from coremlscope.results.isolation import Bisection, BisectionTest, Verdict
 
 __all__ = ["bisect"]
 
@@ -157,7 +156,7 @@ class _Bisecting:
             count=len(units),
             limit=search.limit,
             tests=tuple(self._tests),
-            units=tuple(IsolatedUnit(units[i].id, units[i].name, units[i].type) for i in chosen),
+            units=tuple(units[i] for i in chosen),
             is_smallest=is_smallest,
             note=self._notes.get(tuple(chosen), ""),
         )

@@ -23,7 +23,7 @@ from coremlscope.isolation.parts import Cutter, Part
 from coremlscope.isolation.program import ProgramCutter
 from coremlscope.isolation.selection import select_units
 from coremlscope.measure.contract import Progress
-from coremlscope.results.isolation import IsolatedUnit, Isolation, PartTensor
+from coremlscope.results.isolation import Isolation, PartTensor
 
 __all__ = ["isolate", "name_of", "open_cutter"]
 
@@ -108,7 +108,7 @@ def isolate(
         source=name_of(source),
         path=str(path),
         files=tuple(map(str, files)),
-        units=tuple(IsolatedUnit(unit.id, unit.name, unit.type) for unit in part.units),
+        units=part.units,
         inputs=tuple(_tensor(feature, part.inputs.get(feature.name), {}) for feature in model.inputs),
         outputs=tuple(_tensor(f, part.expected.get(f.name), _of(runs, f.name)) for f in model.outputs),
         states=tuple(_tensor(feature, part.states.get(feature.name), {}) for feature in model.states),

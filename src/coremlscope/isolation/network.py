@@ -25,7 +25,8 @@ from coremlscope.ir import (
     Feature,
     Model,
 )
-from coremlscope.isolation.parts import EXACT, Part, Unit
+from coremlscope.isolation.parts import EXACT, Part
+from coremlscope.results.isolation import IsolatedUnit
 from coremlscope.units import shown
 from coremlscope.writing import write_file
 
@@ -61,7 +62,7 @@ class NetworkCutter:
         self._layers = NetworkLayers(_spec_of(model))
         first_ops = {id(op.layer): op.id for op in reversed(tuple(chosen.function.graph.walk())) if op.layer}
         ids = {layer.name: first_ops.get(id(layer), "") for layer in reversed(chosen.function.layers)}
-        self.units = tuple(Unit(ids.get(name, ""), name, type_) for name, type_ in self._layers.names)
+        self.units = tuple(IsolatedUnit(ids.get(name, ""), name, type_) for name, type_ in self._layers.names)
         self._shapes = {name: tuple(shape) for name, shape in (shapes or {}).items()}
         synthetic = dummy_values(self._interface, self._function, seed=seed, shapes=self._shapes)
         self._values = {**synthetic, **(inputs or {})}

@@ -10,28 +10,14 @@ from typing import Protocol
 from coremlscope.engines.base import EngineOptions
 from coremlscope.ir import Array, ArrayFeature, Model
 from coremlscope.ops.program import Precision
+from coremlscope.results.isolation import IsolatedUnit
 
-__all__ = ["EXACT", "Cutter", "Part", "Unit", "Values"]
+__all__ = ["EXACT", "Cutter", "Part", "Values"]
 
 #: How values are computed that must not depend on where a part ends.
 EXACT = EngineOptions(fuses=False)
 #: Tensors by name.
 Values = Mapping[str, Array]
-
-
-@dataclass(frozen=True, slots=True)
-class Unit:
-    """What a part consists of: an operation of an ML Program, or a layer of a neural network.
-
-    Attributes:
-        id: The id of the operation: `main/12`; of a layer, that of its first operation.
-        name: The author's name.
-        type: Apple's name of the type: `conv`, `innerProduct`.
-    """
-
-    id: str
-    name: str
-    type: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +36,7 @@ class Part:
     """
 
     model: Model
-    units: tuple[Unit, ...]
+    units: tuple[IsolatedUnit, ...]
     inputs: Values = field(default_factory=dict)
     expected: Values = field(default_factory=dict)
     states: Values = field(default_factory=dict)
@@ -74,7 +60,7 @@ class Cutter(Protocol):
     #: The suffix of the files that `write` writes.
     suffix: str
     #: What can be chosen, in the order in which it runs.
-    units: tuple[Unit, ...]
+    units: tuple[IsolatedUnit, ...]
 
     def cut(self, chosen: Sequence[int]) -> Part:
         """Cuts out the units of these indices, with the values that they read and compute."""

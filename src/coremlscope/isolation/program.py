@@ -40,8 +40,9 @@ from coremlscope.isolation.graph_part import (
     prefix_function,
     results_before,
 )
-from coremlscope.isolation.parts import EXACT, Part, Unit, Values
+from coremlscope.isolation.parts import EXACT, Part, Values
 from coremlscope.ops.program import Precision
+from coremlscope.results.isolation import IsolatedUnit
 
 __all__ = ["ProgramCutter"]
 
@@ -84,7 +85,7 @@ class ProgramCutter:
         self._given, self._seed = dict(inputs or {}), seed
         self._bound = bind_model(model, chosen.name, self._shapes)
         self._views = known_operations(self._bound)
-        self.units = tuple(Unit(view.op.id, view.op.name, view.op.type) for view in self._views)
+        self.units = tuple(IsolatedUnit(view.op.id, view.op.name, view.op.type) for view in self._views)
         is_half = any(
             isinstance(found.type, TensorType) and found.type.dtype is DType.FP16
             for view in self._views

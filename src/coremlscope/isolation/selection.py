@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Sequence
 
 from coremlscope.errors import UsageError
-from coremlscope.isolation.parts import Unit
+from coremlscope.results.isolation import IsolatedUnit
 from coremlscope.units import shown
 
 __all__ = ["find_unit", "select_units"]
@@ -16,7 +16,11 @@ _LISTED = 3
 
 
 def select_units(
-    units: Sequence[Unit], *, ops: Sequence[str] = (), span: str | None = None, type_: str | None = None
+    units: Sequence[IsolatedUnit],
+    *,
+    ops: Sequence[str] = (),
+    span: str | None = None,
+    type_: str | None = None,
 ) -> list[int]:
     """Returns the indices of the selected units, in order.
 
@@ -45,7 +49,7 @@ def select_units(
     return sorted({find_unit(units, name) for name in ops})
 
 
-def find_unit(units: Sequence[Unit], name: str) -> int:
+def find_unit(units: Sequence[IsolatedUnit], name: str) -> int:
     """Returns the index of a unit by its id or name.
 
     Raises:
@@ -71,7 +75,7 @@ def find_unit(units: Sequence[Unit], name: str) -> int:
     )
 
 
-def _select_span(units: Sequence[Unit], span: str) -> list[int]:
+def _select_span(units: Sequence[IsolatedUnit], span: str) -> list[int]:
     first, dots, last = span.partition(_RANGE)
     if not dots:
         raise UsageError(f"{shown(span)!r} is not a range", "write it as FIRST..LAST: main/3..main/9")

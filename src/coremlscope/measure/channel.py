@@ -12,13 +12,13 @@ from typing import IO, Any
 
 import msgspec
 
-__all__ = ["VARIABLE", "open_channel", "tell"]
+__all__ = ["VARIABLE", "open_channel", "send"]
 
 #: Set in the environment of a child whose standard output is the channel.
 VARIABLE = "COREMLSCOPE_CHANNEL"
 
 
-def tell(**values: Any) -> None:
+def send(**values: Any) -> None:
     """Sends one message to the parent; without a parent it is printed."""
     stream = open_channel()
     stream.write(msgspec.json.encode(values) + b"\n")

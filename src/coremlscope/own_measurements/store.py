@@ -11,7 +11,7 @@ import msgspec
 from coremlscope.errors import OutputError, UsageError
 from coremlscope.folders import data_folder
 from coremlscope.results.calibration import CALIBRATION, Calibrations, OwnMeasurement
-from coremlscope.results.files import write_json
+from coremlscope.results.encoding import write_json
 from coremlscope.version import __version__
 
 __all__ = ["CalibrationStore", "default_store", "read_calibrations"]

@@ -16,7 +16,7 @@ from coremlscope.placement.replan import Costs, replan
 from coremlscope.placement.rules.rule import ProgramFacts
 from coremlscope.placement.search import TIE_MS, TransitionCosts
 from coremlscope.placement.verdict import Reason
-from coremlscope.results.what_if import Hypothesis
+from coremlscope.results.plan import Hypothesis
 
 __all__ = ["Planning", "Replanned", "force", "plan_with_costs", "weigh_reasons"]
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from coremlscope.devices.unit import GPU, NEURAL_ENGINE, ComputeUnit
+from coremlscope.findings import Confidence
 from coremlscope.placement.publications import (
     ANE_BOOK,
     ANEFORGE,
@@ -26,7 +27,6 @@ from coremlscope.placement.publications import (
     HOLLANCE,
     MOBIUS,
 )
-from coremlscope.placement.verdict import Confidence
 
 __all__ = ["NOTES", "Note"]
 

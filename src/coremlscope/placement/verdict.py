@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import KW_ONLY, dataclass
 
 from coremlscope.devices.unit import ComputeUnit
-from coremlscope.results.plan import Confidence, Effect, Reason, Support
+from coremlscope.findings import Confidence
+from coremlscope.results.plan import Effect, Reason, Support
 
-__all__ = ["CONFIDENCES", "Confidence", "Effect", "Reason", "Support", "Verdict"]
+__all__ = ["CONFIDENCES", "Effect", "Reason", "Support", "Verdict"]
 
 #: Best first. Where rules contradict each other the better known one counts.
 CONFIDENCES: tuple[Confidence, ...] = ("measured", "documented", "static analysis", "anecdotal")
@@ -19,7 +20,7 @@ class Verdict:
 
     Attributes:
         unit: The unit.
-        supported: `unknown` where no rule speaks of the operation: such an operation is never placed on the
+        supported: `unknown` where no rule covers the operation: such an operation is never placed on the
             unit, and is counted apart.
         reasons: Every rule that rejects it, in the table's order; empty where it is supported or unknown.
         advice: Rules that apply without an effect on the placement.

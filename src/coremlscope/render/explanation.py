@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from coremlscope.devices.unit import UNIT_WORDS
 from coremlscope.figures import Figure
 from coremlscope.render.words import UNDECIDED_WORDS, UNIT_NAMES, plural
-from coremlscope.results.explanation import Explanation, Explanations, Forced, PathStep, SpokenRule
-from coremlscope.results.what_if import describe_saving
+from coremlscope.results.explanation import AppliedRule, Explanation, Explanations, Forced, PathStep
+from coremlscope.results.plan import describe_saving
 from coremlscope.units import format_duration
 
 __all__ = [
@@ -98,19 +98,19 @@ def _negated(forced: Forced) -> Figure | None:
     return None if more is None else Figure(-more.value, -more.high, -more.low, more.origin)
 
 
-def rule_line(spoken: SpokenRule) -> str:
+def rule_line(applied: AppliedRule) -> str:
     """A rule with its effect: `Neural Engine rejects it: … (ne-int32, measured)`."""
-    reason = spoken.reason
+    reason = applied.reason
     effect = _EFFECTS[reason.effect]
-    if not spoken.counts:
+    if not applied.counts:
         doubt = "anecdotal, not applied" if reason.confidence == "anecdotal" else "overridden"
         effect = f"{effect} ({doubt})"
     return f"{UNIT_NAMES[reason.unit]}, {effect}: {reason.text}"
 
 
-def rule_source(spoken: SpokenRule) -> str:
+def rule_source(applied: AppliedRule) -> str:
     """The rule's id, how it is known, its source and what Core ML says."""
-    reason = spoken.reason
+    reason = applied.reason
     message = f'; Core ML says "{reason.core_ml}"' if reason.core_ml else ""
     return f"{reason.rule}, {reason.confidence}; {reason.source}{message}"
 

@@ -13,13 +13,13 @@ from coremlscope.results.plan import (
     PlanView,
     Reason,
     Undecided,
+    WhatIf,
     segments,
     undecided_counts,
     unit_costs_ms,
     unit_counts,
 )
 from coremlscope.results.profile import Profile
-from coremlscope.results.what_if import WhatIf
 
 __all__ = ["SCHEMA", "plan_to_json", "render_plan_json", "what_if_to_json"]
 

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from coremlscope.devices.unit import CPU, SETTINGS, ComputeUnit
-from coremlscope.results.plan import COST_RULE, PlannedOp, PlanView, Reason
-from coremlscope.results.what_if import Hypothesis, WhatIf
+from coremlscope.results.plan import COST_RULE, Hypothesis, PlannedOp, PlanView, Reason, WhatIf
 
 __all__ = [
     "ReasonGroup",

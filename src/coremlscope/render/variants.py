@@ -9,7 +9,7 @@ from coremlscope.devices.unit import NEURAL_ENGINE
 from coremlscope.render.terminal.estimates import within_ms
 from coremlscope.render.terminal.matrix import Block
 from coremlscope.render.words import SHORT_UNIT_NAMES, plural
-from coremlscope.results.memory import MemoryEstimate
+from coremlscope.results.estimate import MemoryEstimate
 from coremlscope.results.variants import Variant, VariantForecast, VariantReport, pareto_front
 from coremlscope.units import format_bytes, format_duration
 

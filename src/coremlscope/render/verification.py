@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from coremlscope.render.words import plural
 from coremlscope.results.verification import (
     Cause,
-    OutputDifference,
+    ComparedOutput,
     PairedValue,
     ProposedFix,
     Verification,
@@ -69,7 +69,7 @@ def output_rows(found: Verification) -> list[tuple[str, ...]]:
     return [_output_row(output) for output in found.outputs]
 
 
-def _output_row(output: OutputDifference) -> tuple[str, ...]:
+def _output_row(output: ComparedOutput) -> tuple[str, ...]:
     return (
         output.name,
         output.run,
@@ -83,7 +83,7 @@ def _output_row(output: OutputDifference) -> tuple[str, ...]:
     )
 
 
-def _meaning_text(output: OutputDifference) -> str:
+def _meaning_text(output: ComparedOutput) -> str:
     figures = []
     if output.meaning == "image":
         figures.append("equal" if output.psnr_db is None else f"PSNR {output.psnr_db:.1f} dB")

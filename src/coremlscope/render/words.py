@@ -11,9 +11,8 @@ from coremlscope.devices.unit import CPU, GPU, NEURAL_ENGINE, ComputeUnit
 from coremlscope.findings import Finding, Severity
 from coremlscope.results.calibration import OwnCalibration
 from coremlscope.results.model import FunctionSummary, ModelSummary, WeightGroup
-from coremlscope.results.plan import PlannedOp, Undecided, undecided_counts
+from coremlscope.results.plan import PlannedOp, Undecided, describe_saving, undecided_counts
 from coremlscope.results.profile import Profile
-from coremlscope.results.what_if import describe_saving
 from coremlscope.units import format_bytes, format_count
 
 __all__ = [

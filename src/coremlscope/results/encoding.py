@@ -1,4 +1,4 @@
-"""Encodes results as plain JSON values and decodes them.
+"""Encodes results as plain JSON values, decodes them, and reads and writes JSON files.
 
 The dataclasses are the schema: msgspec encodes, validates and describes them, so nothing is defined twice.
 Unknown keys are ignored and absent keys take their defaults, so that neighbouring versions read each other's
@@ -7,13 +7,26 @@ files. A change that breaks this increases the number in `PROFILE`, and `upgrade
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
 
 from coremlscope.errors import UsageError
+from coremlscope.escaping import json_text
+from coremlscope.writing import write_file
 
-__all__ = ["MODEL", "PROFILE", "PROFILES", "decode", "plain"]
+__all__ = [
+    "MODEL",
+    "PROFILE",
+    "PROFILES",
+    "decode",
+    "is_saved_profile",
+    "plain",
+    "read_json",
+    "write_json",
+]
 
 #: Names and versions of the schemas that are written.
 PROFILE = "coremlscope.profile/2"
@@ -38,3 +51,33 @@ def decode(data: object, type_: type[Result]) -> Result:
         return msgspec.convert(data, type_)
     except (msgspec.ValidationError, RecursionError) as error:
         raise UsageError(f"this profile is damaged: {error}", "profile the model again") from error
+
+
+def is_saved_profile(path: str | os.PathLike[str]) -> bool:
+    """Returns whether a path is treated as saved profiles instead of a model: whether it ends in `.json`."""
+    return Path(path).suffix.lower() == ".json"
+
+
+def read_json(path: str | os.PathLike[str]) -> Any:
+    """Reads a JSON file.
+
+    Raises:
+        UsageError: The file cannot be read or is not valid JSON.
+    """
+    try:
+        return msgspec.json.decode(Path(path).read_bytes())
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror or error}", "check the path") from error
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+        hint = "give a profile that `coremlscope profile -o profile.json` wrote"
+        raise UsageError(f"{path} is not valid JSON: {error}", hint) from error
+
+
+def write_json(path: str | os.PathLike[str], values: Any) -> None:
+    """Writes plain values as indented JSON.
+
+    Raises:
+        OutputError: The file cannot be written.
+    """
+    text = msgspec.json.format(msgspec.json.encode(values), indent=1).decode()
+    write_file(path, json_text(text) + "\n")

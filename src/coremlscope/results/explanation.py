@@ -10,7 +10,7 @@ from coremlscope.figures import Figure, Origin
 from coremlscope.results.encoding import plain
 from coremlscope.results.plan import Reason, Support, Undecided
 
-__all__ = ["BackendCost", "Explanation", "Explanations", "Forced", "PathStep", "SpokenRule"]
+__all__ = ["AppliedRule", "BackendCost", "Explanation", "Explanations", "Forced", "PathStep"]
 
 #: Name and version of the form.
 SCHEMA = "coremlscope.explanation/1"
@@ -86,7 +86,7 @@ class Forced:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SpokenRule:
+class AppliedRule:
     """A rule that applies to the operation.
 
     Attributes:
@@ -135,7 +135,7 @@ class Explanation:
     costs: tuple[BackendCost, ...]
     path: tuple[PathStep, ...]
     forced: tuple[Forced, ...]
-    rules: tuple[SpokenRule, ...]
+    rules: tuple[AppliedRule, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,28 +1,43 @@
-"""A part of a model that was cut out as a model of its own."""
+"""Parts of models as models of their own, and searches for the smallest part with a property."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from coremlscope.results.encoding import plain
 from coremlscope.results.profile import Profile, to_json
 
-__all__ = ["ISOLATION", "IsolatedUnit", "Isolation", "PartTensor"]
+__all__ = [
+    "BISECTION",
+    "ISOLATION",
+    "Bisection",
+    "BisectionTest",
+    "IsolatedUnit",
+    "Isolation",
+    "PartTensor",
+    "Verdict",
+]
 
 #: Name and version of the schema.
 ISOLATION = "coremlscope.isolation/1"
 
+#: Name and version of the schema.
+BISECTION = "coremlscope.bisection/1"
+
+#: The result of a test: the part has the property, does not have it, or cannot be tested.
+Verdict = Literal["yes", "no", "untestable"]
+
 
 @dataclass(frozen=True, slots=True)
 class IsolatedUnit:
-    """An operation or layer of the part.
+    """An operation of an ML Program, or a layer of a neural network, of which parts consist.
 
     Attributes:
-        id: Its id in the whole model.
+        id: The id of the operation in the whole model: `main/12`; of a layer, that of its first operation.
         name: The author's name.
-        type: Apple's name of the type.
+        type: Apple's name of the type: `conv`, `innerProduct`.
     """
 
     id: str
@@ -85,3 +100,55 @@ class Isolation:
     def to_json(self) -> dict[str, Any]:
         """Returns plain JSON values, with the schema's name."""
         return {"schema": ISOLATION, **plain(self), "profile": to_json(self.profile)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BisectionTest:
+    """One test of a part.
+
+    Attributes:
+        first: The id of its first operation.
+        last: The id of its last operation.
+        units: The number of its operations.
+        verdict: The result.
+        note: Why, or the last line that a script printed.
+        seconds: The time that cutting and testing took.
+    """
+
+    first: str
+    last: str
+    units: int
+    verdict: Verdict
+    note: str = ""
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bisection:
+    """The smallest part of a model with a property.
+
+    Attributes:
+        source: The model.
+        question: The property, as a clause: `overflows in fp16`.
+        count: The number of operations or layers of the model that parts consist of.
+        limit: The largest number of tests: 2·log2 of the number of operations, unless another was asked for.
+        tests: The tests, in order.
+        units: The smallest part that was found.
+        is_smallest: True if no range inside it has the property; False if the limit ended the search.
+        note: Why the part has the property, or what a script printed last.
+        files: The files of the part, if it was written.
+    """
+
+    source: str
+    question: str
+    count: int
+    limit: int
+    tests: tuple[BisectionTest, ...]
+    units: tuple[IsolatedUnit, ...]
+    is_smallest: bool
+    note: str = ""
+    files: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns plain JSON values, with the schema's name."""
+        return {"schema": BISECTION, **plain(self)}

@@ -26,6 +26,7 @@ __all__ = [
     "Settings",
     "StageTiming",
     "Status",
+    "condition_findings",
 ]
 
 #: The precision of a prediction: `fp16` rounds every result that is declared as fp16, as a device does.
@@ -37,6 +38,8 @@ Precision = Literal["fp32", "fp16"]
 #: `folded`: it was computed or eliminated before run time. `not run`: nothing reads its result, its branch is
 #: never taken, or its computation is not in the file. `unattributed`: no node of the engine was found for it.
 Status = Literal["timed", "fused", "inside", "folded", "not run", "unattributed"]
+
+_NOMINAL = ("", "nominal")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -378,3 +381,33 @@ class Measurement:
         """Sequential predictions per second: the inverse of the mean; None if none was timed."""
         mean = self.predict.statistics.mean if self.predict is not None else 0.0
         return 1.0 / mean if mean else None
+
+
+def condition_findings(before: Conditions | None, after: Conditions | None) -> tuple[Finding, ...]:
+    """Returns warnings about conditions that changed during a measurement, or that slow the machine down.
+
+    Args:
+        before: The conditions as the measurement began; None if they are unknown.
+        after: The conditions as it ended.
+    """
+    first, last = before or Conditions(), after or Conditions()
+    found = []
+    for name, start, end, hint in (
+        ("power mode", first.power_mode, last.power_mode, "keep the power mode unchanged"),
+        ("power source", first.power_source, last.power_source, "leave the power adapter alone"),
+    ):
+        if start != end:
+            text = f"The {name} changed from {start or 'unknown'} to {end or 'unknown'} while this was timed."
+            found.append(_warning(f"{name.replace(' ', '-')}-changed", text, hint))
+    if first.thermal_state != last.thermal_state:
+        states = " to ".join(state or "unknown" for state in (first.thermal_state, last.thermal_state))
+        text = f"The thermal state changed from {states} while this was timed."
+        found.append(_warning("thermal-state-changed", text, "let the machine cool down"))
+    elif first.thermal_state not in _NOMINAL:
+        text = f"The thermal state was {first.thermal_state}, in which the system slows processors down."
+        found.append(_warning("thermal-state", text, "let the machine cool down"))
+    return tuple(found)
+
+
+def _warning(id_: str, text: str, hint: str) -> Finding:
+    return Finding(id=id_, severity="warning", text=text, hint=f"{hint}, and run it again")

@@ -1,4 +1,4 @@
-"""Descriptions of models, as shown by `inspect`."""
+"""Descriptions of models and of bundles of models, as shown by `inspect`."""
 
 from __future__ import annotations
 
@@ -14,9 +14,11 @@ from coremlscope.results.presentation import Presented
 __all__ = [
     "COMPILED_BY",
     "READ_BY",
+    "BundleSummary",
     "ClassLabels",
     "FeatureSummary",
     "FunctionSummary",
+    "ListedModel",
     "ModelSummary",
     "StageSummary",
     "WeightGroup",
@@ -231,3 +233,45 @@ class ModelSummary(Presented):
             IndexError: The model could not be read.
         """
         return self.functions[0]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListedModel:
+    """A model in a bundle.
+
+    Attributes:
+        name: Its name in the bundle: the end of its path, as far as no other model has it.
+        source: What names it for commands and functions: `App.ipa#Detector.mlmodelc`, or the path on disk.
+        inside: Its path in the bundle.
+        container: `mlmodelc`, `mlpackage`, `mlmodel` or `aimodel`.
+        kind: Apple's name of the model type; empty if it cannot be told.
+        spec_version: Core ML's specification version; 0 if it cannot be told.
+        functions: The names of its functions.
+        size_bytes: The total size of its files.
+        problem: Why it cannot be read; empty if it can.
+    """
+
+    name: str
+    source: str
+    inside: str
+    container: str
+    kind: str = ""
+    spec_version: int = 0
+    functions: tuple[str, ...] = ()
+    size_bytes: int
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class BundleSummary:
+    """A bundle.
+
+    Attributes:
+        path: Its path.
+        container: `folder`, `zip` or `pte`.
+        models: The models in it, by path.
+    """
+
+    path: str
+    container: str
+    models: tuple[ListedModel, ...]

@@ -10,9 +10,8 @@ from typing import Any
 from coremlscope.errors import UsageError
 from coremlscope.findings import Finding
 from coremlscope.results.agreement import Agreement
-from coremlscope.results.encoding import PROFILE, PROFILES, decode, plain
+from coremlscope.results.encoding import PROFILE, PROFILES, decode, plain, read_json, write_json
 from coremlscope.results.estimate import Estimate, Kernel
-from coremlscope.results.files import read_json, write_json
 from coremlscope.results.generation import TokenRate, TokenTiming
 from coremlscope.results.measurement import Machine, Measurement
 from coremlscope.results.model import ModelSummary

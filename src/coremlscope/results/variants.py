@@ -10,8 +10,7 @@ from coremlscope.devices.unit import ComputeUnit, ComputeUnits
 from coremlscope.figures import Figure
 from coremlscope.findings import Finding
 from coremlscope.results.encoding import plain
-from coremlscope.results.estimate import EstimateBasis, LoadEstimate
-from coremlscope.results.memory import MemoryEstimate
+from coremlscope.results.estimate import EstimateBasis, LoadEstimate, MemoryEstimate
 from coremlscope.results.presentation import Presented
 from coremlscope.results.profile import Provenance
 

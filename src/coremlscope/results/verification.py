@@ -11,9 +11,9 @@ from coremlscope.results.encoding import plain
 __all__ = [
     "VERIFICATION",
     "Cause",
+    "ComparedOutput",
     "FaultKind",
     "Meaning",
-    "OutputDifference",
     "PairedValue",
     "ProposedFix",
     "Verification",
@@ -56,7 +56,7 @@ Cause = Literal[
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OutputDifference:
+class ComparedOutput:
     """One output of the model beside that of the reference.
 
     Attributes:
@@ -201,7 +201,7 @@ class Verification:
     function: str
     reference: str
     inputs: tuple[str, ...]
-    outputs: tuple[OutputDifference, ...]
+    outputs: tuple[ComparedOutput, ...]
     passed: bool
     runs: tuple[str, ...]
     recorded: int

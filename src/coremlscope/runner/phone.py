@@ -36,7 +36,7 @@ from coremlscope.runner.record import Record, read_record
 from coremlscope.runner.request import POWER_MODES, RunnerSettings, names_of
 from coremlscope.runner.xcode import build_app, require_xcode
 
-__all__ = ["Patience", "PhoneResults", "measure_on_phone"]
+__all__ = ["PhoneResults", "Timeouts", "measure_on_phone"]
 
 _MARK = b"coremlscope-runner "
 _POLL_S = 0.2
@@ -49,7 +49,7 @@ Progress = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Patience:
+class Timeouts:
     """When the runner is given up.
 
     Attributes:
@@ -86,7 +86,7 @@ def measure_on_phone(
     name: str,
     team: str,
     progress: Progress | None = None,
-    patience: Patience | None = None,
+    timeouts: Timeouts | None = None,
 ) -> PhoneResults:
     """Measures models on an iPhone or iPad that is connected to this Mac.
 
@@ -96,7 +96,7 @@ def measure_on_phone(
         name: The name or identifier of the device, or `any`.
         team: The development team that signs the app.
         progress: Called with what happens.
-        patience: When it is given up.
+        timeouts: When it is given up.
 
     Raises:
         UsageError: This is not a Mac, or the device or the team is missing or malformed.
@@ -122,7 +122,7 @@ def measure_on_phone(
         app = build_app(project, phone.udid)
         report("installing the app", 0, 1)
         ask("device", "install", "app", "--device", phone.identifier, str(app), timeout_s=_INSTALL_S)
-        run = _Run(phone, default_bundle_id(team), id_, patience or Patience())
+        run = _Run(phone, default_bundle_id(team), id_, timeouts or Timeouts())
         record, content = run.measure(_Count(settings, models, report), Path(folder))
     return PhoneResults(phone, record, content, tuple(names_of(models)))
 
@@ -142,7 +142,7 @@ class _Count:
         self._done = 0
         self._report = report
 
-    def tell(self, message: Mapping[str, Any]) -> None:
+    def report(self, message: Mapping[str, Any]) -> None:
         """Reports a message of the app."""
         if message.get("kind") == "progress" and message.get("status") not in ("", "running", None):
             self._done = min(self._done + 1, self._total)
@@ -156,11 +156,11 @@ class _Run:
         phone: The device.
         bundle_id: The identifier of the app, which is installed.
         id_: The id of the request.
-        patience: When the app is given up.
+        timeouts: When the app is given up.
     """
 
-    def __init__(self, phone: Phone, bundle_id: str, id_: str, patience: Patience) -> None:
-        self._phone, self._bundle_id, self._id, self._patience = phone, bundle_id, id_, patience
+    def __init__(self, phone: Phone, bundle_id: str, id_: str, timeouts: Timeouts) -> None:
+        self._phone, self._bundle_id, self._id, self._timeouts = phone, bundle_id, id_, timeouts
 
     def measure(self, count: _Count, folder: Path) -> tuple[Record, bytes]:
         """Starts the app until it has attempted everything, or a start attempts nothing new."""
@@ -191,7 +191,7 @@ class _Run:
             try:
                 for message in self._messages(process):
                     heard = True
-                    count.tell(message)
+                    count.report(message)
                     if message.get("kind") == "failed":
                         raise EngineError(f"the runner failed: {message.get('text')}", _HINT)
             finally:
@@ -209,7 +209,7 @@ class _Run:
         """The messages of the app, until it ends, says that it has finished, or is silent for too long."""
         assert process.stdout is not None
         stream, pending, heard = process.stdout.fileno(), b"", time.monotonic()
-        while time.monotonic() - heard < self._patience.silence_s:
+        while time.monotonic() - heard < self._timeouts.silence_s:
             if not select.select([stream], [], [], _POLL_S)[0]:
                 continue
             chunk = os.read(stream, 65536)
@@ -231,7 +231,7 @@ class _Run:
         error = EngineError("the results cannot be copied from the device", _HINT)
         for attempt in range(_COPIES):
             if attempt:
-                time.sleep(self._patience.copy_pause_s)
+                time.sleep(self._timeouts.copy_pause_s)
                 wake(self._phone.identifier)
             try:
                 content = self._copy(target)

@@ -20,8 +20,8 @@ from coremlscope.errors import CoremlscopeError
 from coremlscope.execution.sequence_lengths import choose_lengths
 from coremlscope.importers.archive import unpack_report
 from coremlscope.importers.profiles import read_any
-from coremlscope.measure.channel import open_channel, tell
-from coremlscope.measure.restraint import end_with_parent, hold_to_limits
+from coremlscope.measure.channel import open_channel, send
+from coremlscope.measure.process_limits import end_with_parent, hold_to_limits
 from coremlscope.own_measurements.report import use_own
 from coremlscope.results.profile import Profile, write_profiles
 
@@ -53,10 +53,10 @@ def main(arguments: list[str]) -> int:
             made = _imported(model, request) or [_profiled(model, request)]
         write_profiles(target, made)
     except CoremlscopeError as error:
-        tell(error=error.message, hint=error.hint)
+        send(error=error.message, hint=error.hint)
         return error.exit_code
     except (MemoryError, OSError) as error:
-        tell(error=f"{type(error).__name__}: {error}", hint="free some memory or disk space")
+        send(error=f"{type(error).__name__}: {error}", hint="free some memory or disk space")
         return 1
     return 0
 
@@ -93,7 +93,7 @@ def _profiled(model: Path, request: Mapping[str, Any]) -> Profile:
 
 
 def _report_progress(phase: str, done: int, total: int) -> None:
-    tell(phase=phase, done=done, total=total)
+    send(phase=phase, done=done, total=total)
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ import warnings
 from pathlib import Path
 
 from coremlscope.errors import EngineError
-from coremlscope.measure.channel import open_channel, tell
+from coremlscope.measure.channel import open_channel, send
 from coremlscope.results.encoding import plain
 from coremlscope.sweep.jobs import Job
 from coremlscope.sweep.work import run_job
@@ -45,9 +45,9 @@ def main() -> int:
         except Exception as error:
             # One model must not stop the others.
             message = f"an error in coremlscope: {type(error).__name__} {first_line(error)}"
-            tell(error=EngineError.__name__, message=message, hint="report it with the model, please")
+            send(error=EngineError.__name__, message=message, hint="report it with the model, please")
         else:
-            tell(rows=[plain(row) for row in rows])
+            send(rows=[plain(row) for row in rows])
     return 0
 
 

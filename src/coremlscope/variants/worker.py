@@ -22,7 +22,7 @@ from pathlib import Path
 from coremlscope.errors import CoremlscopeError, EngineError, UnsupportedModelError, UnsupportedOpError
 from coremlscope.formats import container
 from coremlscope.ir import Program, TensorType, ValueType
-from coremlscope.measure.channel import open_channel, tell
+from coremlscope.measure.channel import open_channel, send
 from coremlscope.results.encoding import plain
 from coremlscope.results.variants import Variant
 from coremlscope.variants.evaluation import Question, evaluate, read_samples, write_samples
@@ -69,17 +69,17 @@ def main() -> int:
             with tempfile.TemporaryDirectory(prefix="coremlscope-") as folder:
                 made = make_variant(job, Path(folder))
         except UnsupportedOpError as error:
-            tell(error=UnsupportedModelError.__name__, message=error.message, hint=error.hint)
+            send(error=UnsupportedModelError.__name__, message=error.message, hint=error.hint)
         except CoremlscopeError as error:
-            tell(error=type(error).__name__, message=error.message, hint=error.hint)
+            send(error=type(error).__name__, message=error.message, hint=error.hint)
         except MemoryError:
             message = "the memory was not enough to make it"
-            tell(error=EngineError.__name__, message=message, hint="close other programs, or use --workers 1")
+            send(error=EngineError.__name__, message=message, hint="close other programs, or use --workers 1")
         except Exception as error:
             # coremltools and its libraries raise any exception for what they do not support.
-            tell(error=EngineError.__name__, message=f"coremltools: {first_line(error)}", hint="")
+            send(error=EngineError.__name__, message=f"coremltools: {first_line(error)}", hint="")
         else:
-            tell(variant=plain(made))
+            send(variant=plain(made))
     return 0
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from coremlscope.execution.binding import Chosen
 from coremlscope.ir import Array, ArrayFeature, ImageFeature
-from coremlscope.results.verification import Meaning, OutputDifference
+from coremlscope.results.verification import ComparedOutput, Meaning
 from coremlscope.verification.distance import (
     cosine,
     largest_difference,
@@ -142,7 +142,7 @@ def compare_output(
     meaning: Meaning,
     tolerance: Tolerance,
     is_half: bool,
-) -> OutputDifference:
+) -> ComparedOutput:
     """Compares an output of the model with that of the reference.
 
     Args:
@@ -165,7 +165,7 @@ def compare_output(
         noun = "element is" if odd == 1 else "elements are"
         why = f"{odd} {noun} infinite or NaN, and finite in the reference"
     cos = cosine(ours, theirs)
-    return OutputDifference(
+    return ComparedOutput(
         name=name,
         reference=reference,
         run=run,

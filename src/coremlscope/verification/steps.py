@@ -16,7 +16,7 @@ from coremlscope.findings import Finding
 from coremlscope.forecast.model_findings import describe_remark
 from coremlscope.ir import Array, DType, Function, Model, Op, Pipeline, Program, Shape, TensorType
 from coremlscope.results.verification import (
-    OutputDifference,
+    ComparedOutput,
     PairedValue,
     ProposedFix,
     Verification,
@@ -145,7 +145,7 @@ class _Verifier:
     matched: dict[str, str] = field(default_factory=dict)
     pairs: tuple[Pair, ...] = ()
     made: dict[str, float] = field(default_factory=dict)
-    outputs: list[OutputDifference] = field(default_factory=list)
+    outputs: list[ComparedOutput] = field(default_factory=list)
     faults: list[VerifiedFault] = field(default_factory=list)
     fixes: list[ProposedFix] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
@@ -241,7 +241,7 @@ class _Verifier:
         assert isinstance(content, Program)
         return with_half_results(function) if content.is_network else function
 
-    def compare(self, run: Run, label: str) -> list[OutputDifference]:
+    def compare(self, run: Run, label: str) -> list[ComparedOutput]:
         """Compares the outputs of a run with those of the reference."""
         chosen = choose_function(self.subject.model, self.name)
         return [
@@ -262,7 +262,7 @@ class _Verifier:
         """Returns the names of the values of outputs that differ in a run."""
         return self._differing(o for o in self.outputs if o.run == label)
 
-    def _differing(self, outputs: Iterable[OutputDifference]) -> list[str]:
+    def _differing(self, outputs: Iterable[ComparedOutput]) -> list[str]:
         """Returns the names of the values of outputs that differ."""
         return [self.exact.outputs[output.name] for output in outputs if not output.passed]
 
@@ -389,7 +389,7 @@ class _Verifier:
             The changed function and the values of outputs that still differ, of the first change that works,
             else of the one that helps most; None if none helps.
         """
-        best: tuple[float, Candidate, list[OutputDifference]] | None = None
+        best: tuple[float, Candidate, list[ComparedOutput]] | None = None
         last = best
         for count, trial in enumerate(trials):
             if count == _MOST_TRIALS:
@@ -431,7 +431,7 @@ class _Verifier:
         found = (self.exact.values.get(names.get(op_id, "")) for op_id in op_ids)
         return [value.op for value in found if value is not None]
 
-    def _outputs_with(self, trial: Candidate, run: str) -> list[OutputDifference] | None:
+    def _outputs_with(self, trial: Candidate, run: str) -> list[ComparedOutput] | None:
         """Compares the outputs of a changed function; None if it cannot be run."""
         subject = replace(self.subject, function=trial.function)
         if subject.bind().problems:
@@ -458,7 +458,7 @@ class _Verifier:
             self._mend_precision(exact, rounded, failing, outputs)
 
     def _mend_precision(
-        self, exact: Run, rounded: Run, failing: list[str], outputs: Sequence[OutputDifference]
+        self, exact: Run, rounded: Run, failing: list[str], outputs: Sequence[ComparedOutput]
     ) -> None:
         self.progress("looking for the first operation that rounding changes")
         names = [name for name, value in exact.values.items() if value.op]
@@ -583,7 +583,7 @@ def _finite(number: float | None) -> float | None:
     return number if number is not None and math.isfinite(number) else None
 
 
-def _worst(outputs: Iterable[OutputDifference]) -> float:
+def _worst(outputs: Iterable[ComparedOutput]) -> float:
     return max((math.inf if o.relative is None else o.relative for o in outputs), default=0.0)
 
 

@@ -150,7 +150,7 @@ def told(ours: Profile, answer: Answer, setting: ComputeUnits = "all") -> PlanVi
     return plan_from_core_ml(ours.plans[0], ours.ops, setting, answer).view(ours.ops)
 
 
-TELL = "from coremlscope.measure.channel import tell"
+SEND = "from coremlscope.measure.channel import send"
 
 
 def child(code: str) -> list[str]:
@@ -164,7 +164,7 @@ def child(code: str) -> list[str]:
         ("import time; time.sleep(60)", Limits(silence_s=0.3), "no sign of life for 0.3 s"),
         ("import time; x = bytearray(10**8); time.sleep(60)", Limits(memory_bytes=5 * 10**6), "GB of memory"),
         ("pass", Limits(), "gave no plan"),
-        (f"{TELL}; tell(others={{}})", Limits(), "gave no plan"),
+        (f"{SEND}; send(others={{}})", Limits(), "gave no plan"),
     ],
 )
 def test_what_can_go_wrong(code: str, limits: Limits, message: str) -> None:
@@ -180,7 +180,7 @@ def test_analytics_are_found_below_the_fresh_home() -> None:
         "folder = pathlib.Path(os.environ['CFFIXED_USER_HOME'], 'Library', 'Caches', 'x')\n"
         "folder.mkdir(parents=True)\n"
         f"(folder / 'analytics.mil').write_text({text!r})\n"
-        f"{TELL}; tell(functions={{}})\n"
+        f"{SEND}; send(functions={{}})\n"
     )
     answer = ask_core_ml(Path("m"), "all", None, child(code))
     assert [(op.function, op.type, op.selected) for op in answer.analysed] == [("main", "relu", "ane")]

@@ -41,8 +41,8 @@ def test_core_ml_is_the_default_and_its_plan_stands_beside(package: Path, tmp_pa
 def test_an_abort_costs_one_setting(package: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Before anything was timed; otherwise the measurement would be partial."""
     command = scripted_timing_child()
-    abort = "if request['compute_units'] == 'all': os.abort()\ntell(coremltools"
-    command = (*command[:2], command[2].replace("tell(coremltools", abort, 1))
+    abort = "if request['compute_units'] == 'all': os.abort()\nsend(coremltools"
+    command = (*command[:2], command[2].replace("send(coremltools", abort, 1))
     monkeypatch.setattr(
         "coremlscope.measure.coreml.timing.CoreMLMeasurer", partial(CoreMLMeasurer, command=command)
     )

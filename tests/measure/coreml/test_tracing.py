@@ -21,8 +21,8 @@ from coremlscope.formats import container
 from coremlscope.measure.child import Limits
 from coremlscope.measure.contract import Progress, Subject, resolve_settings
 from coremlscope.measure.coreml.instruments import (
-    Patience,
     Recorder,
+    Timeouts,
     export_recording,
     require_instruments,
 )
@@ -37,7 +37,7 @@ from tests.support.coreml_children import PLAN_CHILD, TIMING_CHILD, child_over_d
 from tests.support.scripted_xcrun import ScriptedXcrun
 
 SHORT = Settings(iterations=4, compile_iterations=1, load_iterations=1, warmups=1, compute_units="cpu_and_ne")
-QUICK = Patience(ask_s=5, start_s=5, stop_s=5, export_s=5)
+QUICK = Timeouts(ask_s=5, start_s=5, stop_s=5, export_s=5)
 OWN = '<process fmt="python3 (PID)"><pid>PID</pid></process>'
 OTHER = '<process fmt="WindowServer (1)"/>'
 
@@ -76,7 +76,7 @@ def measure(
     package: Path, command: tuple[str, ...] = TIMING_CHILD, progress: Progress | None = None
 ) -> Measurement:
     model = container.read(package)
-    measurer = TraceMeasurer(command=command, patience=QUICK, limits=Limits(silence_s=60))
+    measurer = TraceMeasurer(command=command, timeouts=QUICK, limits=Limits(silence_s=60))
     subject = Subject.of(model, resolve_settings(model, Settings()))
     return measurer.measure(subject, SHORT, progress=progress)
 
@@ -158,10 +158,10 @@ def test_a_table_that_cannot_be_exported_costs_that_table(
     assert "ane-hw-intervals" in finding.text
 
 
-def _record(folder: Path, patience: Patience) -> None:
-    recorder = Recorder(folder, patience)
+def _record(folder: Path, timeouts: Timeouts) -> None:
+    recorder = Recorder(folder, timeouts)
     recorder.start(os.getpid())
-    export_recording(recorder.stop().trace, folder, patience)
+    export_recording(recorder.stop().trace, folder, timeouts)
 
 
 @pytest.mark.parametrize(
@@ -181,9 +181,9 @@ def test_failures_of_instruments(
     script: dict[str, Any], what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ScriptedXcrun(tmp_path, monkeypatch, **({"tables": TABLES} | script))
-    patience = Patience(start_s=1, stop_s=1, export_s=1, tries=2)
+    timeouts = Timeouts(start_s=1, stop_s=1, export_s=1, tries=2)
     with pytest.raises((EngineError, UsageError), match=what) as caught:
-        _record(tmp_path, patience)
+        _record(tmp_path, timeouts)
     assert caught.value.hint
 
 
@@ -223,7 +223,7 @@ def test_what_is_missing_is_said_before(
 ) -> None:
     ScriptedXcrun(tmp_path, monkeypatch, {}, **script)
     with pytest.raises(MissingDependencyError, match=what) as caught:
-        require_instruments(Patience(ask_s=1))
+        require_instruments(Timeouts(ask_s=1))
     assert "Xcode" in caught.value.hint or "Xcode" in caught.value.message
 
 
@@ -245,7 +245,7 @@ def mac(monkeypatch: pytest.MonkeyPatch) -> None:
     )
     monkeypatch.setattr(
         "coremlscope.measure.coreml.tracing.TraceMeasurer",
-        partial(TraceMeasurer, command=TIMING_CHILD, patience=QUICK),
+        partial(TraceMeasurer, command=TIMING_CHILD, timeouts=QUICK),
     )
 
 

@@ -38,14 +38,14 @@ from tests.support.later import minutes_later
 
 SHORT = Settings(iterations=3, compile_iterations=1, load_iterations=2, warmups=2)
 #: A process that times two compilations, the second of which it does not send, and then does something else.
-TELL = """
+SEND = """
 import os, sys, time
-from coremlscope.measure.channel import tell
-tell(runtime={"id": "e", "name": "Engine", "version": "1"})
-tell(phase="compile", done=2, total=11, seconds=[0.5, 0.25])
-tell(phase="load", done=1, total=11, seconds=[0.125])
-tell(phase="warm-up", done=1, total=20, seconds=[4.0])
-tell(phase="predict", done=2, total=50, seconds=[1.0, 3.0])
+from coremlscope.measure.channel import send
+send(runtime={"id": "e", "name": "Engine", "version": "1"})
+send(phase="compile", done=2, total=11, seconds=[0.5, 0.25])
+send(phase="load", done=1, total=11, seconds=[0.125])
+send(phase="warm-up", done=1, total=20, seconds=[4.0])
+send(phase="predict", done=2, total=50, seconds=[1.0, 3.0])
 """
 
 
@@ -111,7 +111,7 @@ def test_the_measurement_is_that_of_the_engine(
             "the engine took more than 0.09 GB of memory",
         ),
         (
-            "tell(error='EngineError', message='ONNX Runtime cannot run the model', hint='')",
+            "send(error='EngineError', message='ONNX Runtime cannot run the model', hint='')",
             Limits(),
             "failed",
             "ONNX Runtime cannot run the model",
@@ -123,7 +123,7 @@ def test_what_was_measured_before_is_kept(
     sample: Path, end: str, limits: Limits, cause: str, text: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     later = minutes_later(monkeypatch) if limits.memory_bytes is None and cause == "limit" else None
-    measured = scripted(TELL + end, limits).measure(*subject_of(sample), progress=later)
+    measured = scripted(SEND + end, limits).measure(*subject_of(sample), progress=later)
     assert measured.partial is not None
     assert (measured.partial.cause, measured.partial.phase) == (cause, "predict")
     assert text in measured.partial.text
@@ -146,8 +146,8 @@ def assert_is_what_was_told(measured: Measurement) -> None:
 
 def test_ctrl_c_keeps_what_was_measured(sample: Path) -> None:
     """The process is asked to end, and sends what it has not sent yet."""
-    code = TELL.replace("[1.0, 3.0]", "[1.0]")
-    code += "sys.stdin.readline(); sys.stdin.read(); tell(phase='predict', done=2, total=50, seconds=[3.0])"
+    code = SEND.replace("[1.0, 3.0]", "[1.0]")
+    code += "sys.stdin.readline(); sys.stdin.read(); send(phase='predict', done=2, total=50, seconds=[3.0])"
     began = threading.Event()
 
     def interrupt() -> None:
@@ -185,18 +185,18 @@ def test_nothing_measured_is_an_error(sample: Path, code: str, error: type[Excep
 
 
 def test_errors_arrive_as_they_are(sample: Path) -> None:
-    said = TELL + "tell(error='InputError', message='input x is too long', hint='shorten it')"
+    said = SEND + "send(error='InputError', message='input x is too long', hint='shorten it')"
     with pytest.raises(InputError, match="too long") as caught:
         scripted(said).measure(*subject_of(sample))
     assert caught.value.hint == "shorten it"
-    said = TELL + "tell(error='UnsupportedOpError', ops=[['foo', 'main/1', 'it is new']])"
+    said = SEND + "send(error='UnsupportedOpError', ops=[['foo', 'main/1', 'it is new']])"
     with pytest.raises(UnsupportedOpError, match=r"foo \(at main/1: it is new\)") as unsupported:
         scripted(said).measure(*subject_of(sample))
     assert unsupported.value.ops == (("foo", "main/1", "it is new"),)
     with pytest.raises(MissingWeightsError):
         scripted(
-            "from coremlscope.measure.channel import tell\n"
-            "tell(error='MissingWeightsError', message='absent', hint='')"
+            "from coremlscope.measure.channel import send\n"
+            "send(error='MissingWeightsError', message='absent', hint='')"
         ).measure(*subject_of(sample))
 
 
@@ -209,7 +209,7 @@ def test_models_in_memory_are_refused() -> None:
 
 
 def test_a_partial_profile_says_so_in_every_format(sample: Path, tmp_path: Path) -> None:
-    profile = api.profile(sample, measurer=scripted(TELL + "os.abort()"))
+    profile = api.profile(sample, measurer=scripted(SEND + "os.abort()"))
     for suffix in (".md", ".txt", ".csv", ".html", ".trace.json", ".json"):
         profile.write(tmp_path / f"report{suffix}")
         assert "partial" in (tmp_path / f"report{suffix}").read_text(encoding="utf-8"), suffix
@@ -222,7 +222,7 @@ def _called(code: str, limits: Limits | None = None) -> object:
     command = (
         sys.executable,
         "-c",
-        "import os, sys, time\nfrom coremlscope.measure.channel import tell\n" + code,
+        "import os, sys, time\nfrom coremlscope.measure.channel import send\n" + code,
     )
     return call_isolated(os.getpid, {}, limits=limits or Limits(), command=command)
 
@@ -232,7 +232,7 @@ def _called(code: str, limits: Limits | None = None) -> object:
     [
         ("os.abort()", EngineError, "the engine failed: it aborted the process (SIGABRT)"),
         ("raise ValueError('x')", EngineError, "the engine failed: ValueError: x"),
-        ("tell(error='InputError', message='a value is missing', hint='')", InputError, "a value is missing"),
+        ("send(error='InputError', message='a value is missing', hint='')", InputError, "a value is missing"),
         ("pass", EngineError, "the engine sent no result"),
         ("time.sleep(60)", LimitError, "the engine took longer than 0.2 s"),
     ],
@@ -254,9 +254,9 @@ def test_a_prediction_in_a_process_of_its_own_is_the_same(sample: Path) -> None:
 
 
 def test_a_partial_measurement_is_not_compared(sample: Path) -> None:
-    partial = scripted(TELL + "os.abort()").measure(*subject_of(sample))
+    partial = scripted(SEND + "os.abort()").measure(*subject_of(sample))
     with pytest.raises(EngineError, match=r"m\.mlpackage: the engine failed: it aborted"):
         check_whole(partial, "m.mlpackage")
-    limited = scripted(TELL + "time.sleep(60)", Limits(time_s=0.3)).measure(*subject_of(sample))
+    limited = scripted(SEND + "time.sleep(60)", Limits(time_s=0.3)).measure(*subject_of(sample))
     with pytest.raises(LimitError, match="took longer than"):
         check_whole(limited, "m.mlpackage")

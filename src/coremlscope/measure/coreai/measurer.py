@@ -31,14 +31,13 @@ from coremlscope.measure.contract import Progress, Subject, now
 from coremlscope.measure.coreai.operations import UNOWNED, Attribution, Event, attribute
 from coremlscope.measure.coreai.program import VALUES
 from coremlscope.measure.coreai.timing_child import DEBUG_INFO, Request
-from coremlscope.measure.coreml.timing import Told, listen
+from coremlscope.measure.coreml.timing import Reported, listen
 from coremlscope.measure.embedded.findings import profiler_finding
 from coremlscope.measure.endings import Failure, Failures
 from coremlscope.measure.partial import explain_partial
 from coremlscope.measure.repetitions import repetition_findings
 from coremlscope.recordings.core_ai import read_debug_info
-from coremlscope.results.conditions import condition_findings
-from coremlscope.results.measurement import Measurement, NodeTiming, Runtime, Settings
+from coremlscope.results.measurement import Measurement, NodeTiming, Runtime, Settings, condition_findings
 from coremlscope.writing import open_draft, write_draft
 
 __all__ = ["CHILD", "FAILURES", "LIMITS", "CoreAIMeasurer", "require_coreai", "save_inputs"]
@@ -178,7 +177,7 @@ class _Told:
         members: Operations that a delegate runs as one.
     """
 
-    phases: Told = field(default_factory=Told)
+    phases: Reported = field(default_factory=Reported)
     version: str = ""
     is_system: bool = False
     runs: list[list[Event]] = field(default_factory=list)

@@ -17,10 +17,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from coremlscope.measure.channel import tell
+from coremlscope.measure.channel import send
 from coremlscope.measure.coreai.program import CoreAIProgram
-from coremlscope.measure.restraint import peak_memory_bytes
-from coremlscope.measure.told_phases import ToldPhases
+from coremlscope.measure.phase_timer import PhaseTimer
+from coremlscope.measure.process_limits import peak_memory_bytes
 from coremlscope.writing import write_draft
 
 __all__ = ["DEBUG_INFO", "Request", "main"]
@@ -67,7 +67,7 @@ def main(arguments: Sequence[str]) -> int:
     request = Request(**json.loads(file.read_text(encoding="utf-8")))
     with asyncio.Runner() as runner:
         _Run(request, file.parent, runner.run).time()
-    tell(peak_memory_bytes=peak_memory_bytes())
+    send(peak_memory_bytes=peak_memory_bytes())
     return 0
 
 
@@ -79,8 +79,8 @@ class _Run:
     ) -> None:
         self._program = CoreAIProgram(request.model, request.function, folder, wait, request.compute_units)
         self._request, self._folder = request, folder
-        self._phases = ToldPhases(request.warmups, request.early)
-        tell(coreai=self._program.version, is_system=self._program.is_system)
+        self._phases = PhaseTimer(request.warmups, request.early)
+        send(coreai=self._program.version, is_system=self._program.is_system)
 
     def time(self) -> None:
         """Times every phase."""
@@ -113,8 +113,8 @@ class _Run:
             started = time.perf_counter()
             predict()
             seconds = time.perf_counter() - started
-            tell(run=recorder.operations, run_s=recorder.call_s or seconds, groups=recorder.groups)
-            tell(progress="operations", seconds=seconds)
+            send(run=recorder.operations, run_s=recorder.call_s or seconds, groups=recorder.groups)
+            send(progress="operations", seconds=seconds)
 
 
 class _Recorder:

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from coremlscope.errors import UsageError
-from coremlscope.measure.channel import tell
+from coremlscope.measure.channel import send
 from coremlscope.measure.coreai.program import CoreAIProgram
 from coremlscope.recordings.core_ai import INTERPRETER, read_debug_info
 from coremlscope.writing import open_draft, write_draft
@@ -64,7 +64,7 @@ def _record(request: Request, folder: Path, wait: Callable[[Coroutine[Any, Any, 
     program = CoreAIProgram(request.model, request.function, folder, wait)
     if program.is_system:
         raise UsageError("the system's framework does not report the values of operations")
-    tell(coreai=program.version)
+    send(coreai=program.version)
     program.lower()
     program.load()
     write_draft(folder / DEBUG_INFO, program.debug_info)
@@ -80,7 +80,7 @@ def _record(request: Request, folder: Path, wait: Callable[[Coroutine[Any, Any, 
     with open_draft(folder / RESULTS) as file:
         np.savez(file, **{str(place): array for place, array in enumerate(arrays)})  # type: ignore[arg-type]
     program.release()
-    tell(values=[about for about, _ in recorder.values], outputs=list(outputs))
+    send(values=[about for about, _ in recorder.values], outputs=list(outputs))
 
 
 class _Recorder:

@@ -19,7 +19,7 @@ from coremlscope.errors import EngineError, MissingDependencyError
 from coremlscope.recordings.export import CORE_ML, KINDS, Export, read_export
 from coremlscope.writing import open_draft
 
-__all__ = ["Patience", "Recorder", "Recording", "export_recording", "require_instruments"]
+__all__ = ["Recorder", "Recording", "Timeouts", "export_recording", "require_instruments"]
 
 TEMPLATE = "Core ML"
 _XCTRACE = ("xcrun", "xctrace")
@@ -33,7 +33,7 @@ _CHUNK_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Patience:
+class Timeouts:
     """How long each step may take, in seconds, and how often it is tried.
 
     Attributes:
@@ -53,10 +53,10 @@ class Patience:
     tries: int = 3
 
 
-_PATIENCE = Patience()
+_TIMEOUTS = Timeouts()
 
 
-def require_instruments(patience: Patience = _PATIENCE) -> None:
+def require_instruments(timeouts: Timeouts = _TIMEOUTS) -> None:
     """Checks that Instruments can record Core ML here.
 
     Raises:
@@ -64,13 +64,13 @@ def require_instruments(patience: Patience = _PATIENCE) -> None:
     """
     if shutil.which(_XCTRACE[0]) is None:
         raise MissingDependencyError("recording needs Xcode, and xcrun is not installed", _INSTALL)
-    templates = _ask(["list", "templates"], patience)
+    templates = _ask(["list", "templates"], timeouts)
     if TEMPLATE not in (line.strip() for line in templates.splitlines()):
         text = f"Instruments has no template {TEMPLATE!r}, which recording needs"
         raise MissingDependencyError(text, "update Xcode: the template came with Xcode 14")
 
 
-def _ask(arguments: Sequence[str], patience: Patience) -> str:
+def _ask(arguments: Sequence[str], timeouts: Timeouts) -> str:
     try:
         told = subprocess.run(
             [*_XCTRACE, *arguments],
@@ -78,10 +78,10 @@ def _ask(arguments: Sequence[str], patience: Patience) -> str:
             capture_output=True,
             text=True,
             errors="replace",
-            timeout=patience.ask_s,
+            timeout=timeouts.ask_s,
         )
     except subprocess.TimeoutExpired:
-        text = f"xctrace did not answer within {patience.ask_s:.0f} s"
+        text = f"xctrace did not answer within {timeouts.ask_s:.0f} s"
         raise MissingDependencyError(text, "open Xcode once, so that it finishes its installation") from None
     except OSError as error:
         text = f"xcrun cannot be run: {error.strerror or error}"
@@ -110,11 +110,11 @@ class Recorder:
 
     Args:
         folder: A private folder for the recording.
-        patience: How long steps may take.
+        timeouts: How long steps may take.
     """
 
-    def __init__(self, folder: Path, patience: Patience = _PATIENCE) -> None:
-        self._folder, self._patience = folder, patience
+    def __init__(self, folder: Path, timeouts: Timeouts = _TIMEOUTS) -> None:
+        self._folder, self._timeouts = folder, timeouts
         self._process: subprocess.Popen[bytes] | None = None
         self._is_attached = True
         self._tries = 0
@@ -142,10 +142,10 @@ class Recorder:
             raise EngineError("nothing was recorded", "run it again")
         _signal(process, signal.SIGINT)
         try:
-            process.wait(self._patience.stop_s)
+            process.wait(self._timeouts.stop_s)
         except subprocess.TimeoutExpired:
             self.close()
-            text = f"Instruments did not write the recording within {self._patience.stop_s:.0f} s"
+            text = f"Instruments did not write the recording within {self._timeouts.stop_s:.0f} s"
             raise EngineError(text, "predict fewer times with --iterations") from None
         self._process = None
         trace = self._trace
@@ -172,7 +172,7 @@ class Recorder:
         self._tries += 1
         name = f"coremlscope.recording.{os.getpid()}.{self._tries}"
         arguments = ["record", "--template", TEMPLATE, "--no-prompt", "--output", str(self._trace)]
-        arguments += ["--time-limit", f"{self._patience.record_s:.0f}s", "--notify-tracing-started", name]
+        arguments += ["--time-limit", f"{self._timeouts.record_s:.0f}s", "--notify-tracing-started", name]
         notified = _listen_for(name)
         try:
             with open_draft(self._log) as log:
@@ -196,14 +196,14 @@ class Recorder:
         self, process: subprocess.Popen[bytes], notified: subprocess.Popen[bytes] | None
     ) -> None:
         """Waits for xctrace's notification, or for its text: notifications are not queued."""
-        deadline = time.monotonic() + self._patience.start_s
+        deadline = time.monotonic() + self._timeouts.start_s
         while time.monotonic() < deadline:
             if _READY in self._text() or (notified is not None and notified.poll() == 0):
                 return
             if process.poll() is not None:
                 raise EngineError(f"Instruments did not record: {self._said()}", _ATTACH_HINT)
             time.sleep(_POLL_S)
-        text = f"Instruments did not begin to record within {self._patience.start_s:.0f} s"
+        text = f"Instruments did not begin to record within {self._timeouts.start_s:.0f} s"
         raise EngineError(text, "open Instruments once: it may wait for a permission")
 
     def _text(self) -> str:
@@ -229,14 +229,14 @@ def _signal(process: subprocess.Popen[bytes], number: signal.Signals) -> None:
 
 
 def export_recording(
-    trace: Path, folder: Path, patience: Patience = _PATIENCE
+    trace: Path, folder: Path, timeouts: Timeouts = _TIMEOUTS
 ) -> tuple[list[Export], list[str]]:
     """Exports and reads the tables of compute units, one process after the other.
 
     Args:
         trace: The recording.
         folder: A private folder.
-        patience: How long each export may take, and how often it is tried.
+        timeouts: How long each export may take, and how often it is tried.
 
     Returns:
         The table of contents and the tables; and the names of tables that xctrace could not export.
@@ -245,7 +245,7 @@ def export_recording(
         EngineError: xctrace cannot export the table of contents.
         UsageError: It exported something damaged.
     """
-    contents = _export(trace, ["--toc"], folder / "toc.xml", patience)
+    contents = _export(trace, ["--toc"], folder / "toc.xml", timeouts)
     if contents is None or contents.contents is None:
         raise EngineError("xctrace could not export the recording", "run it again: such failures often pass")
     exports, failed = [contents], []
@@ -253,7 +253,7 @@ def export_recording(
     for number, table in enumerate(contents.contents.tables):
         if table.startswith(wanted) and '"' not in table:
             query = f'/trace-toc/run[@number="1"]/data/table[@schema="{table}"]'
-            found = _export(trace, ["--xpath", query], folder / f"table{number}.xml", patience)
+            found = _export(trace, ["--xpath", query], folder / f"table{number}.xml", timeouts)
             if found is None:
                 failed.append(table)
             else:
@@ -261,14 +261,14 @@ def export_recording(
     return exports, failed
 
 
-def _export(trace: Path, what: Sequence[str], target: Path, patience: Patience) -> Export | None:
+def _export(trace: Path, what: Sequence[str], target: Path, timeouts: Timeouts) -> Export | None:
     """Exports in a new process, several times if it fails; None if it fails each time."""
     command = [*_XCTRACE, "export", "--input", str(trace), *what, "--output", str(target)]
     quiet = subprocess.DEVNULL
-    for _ in range(patience.tries):
+    for _ in range(timeouts.tries):
         target.unlink(missing_ok=True)
         with suppress(subprocess.TimeoutExpired):
-            done = subprocess.run(command, stdin=quiet, stdout=quiet, stderr=quiet, timeout=patience.export_s)
+            done = subprocess.run(command, stdin=quiet, stdout=quiet, stderr=quiet, timeout=timeouts.export_s)
             if done.returncode == 0 and target.exists():
                 with target.open("rb") as file:
                     return read_export(iter(lambda: file.read(_CHUNK_BYTES), b""))

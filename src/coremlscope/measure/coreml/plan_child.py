@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from coremlscope.measure.channel import tell
+from coremlscope.measure.channel import send
 from coremlscope.measure.coreml.objective_c import find_framework, load_plan
 
 __all__ = ["main"]
@@ -47,13 +47,13 @@ def main(arguments: Sequence[str]) -> int:
     plan = MLComputePlan.load_from_path(compiled, getattr(coremltools.ComputeUnit, units.upper()))
     answer = _Answer()
     answer.add(plan, plan.model_structure, "")
-    answer.tell()
+    answer.send()
     for name in functions:
         try:
             answer.add_function(_plan_of_function(model, compiled, units, name, Path(folder)), name)
         except Exception as error:  # the other functions still have plans
             answer.failed[name] = " ".join(f"{type(error).__name__}: {error}".split())
-        answer.tell()
+        answer.send()
     return 0
 
 
@@ -85,9 +85,9 @@ class _Answer:
         self.failed: dict[str, str] = {}
         self.asked = 0
 
-    def tell(self) -> None:
+    def send(self) -> None:
         """Sends what is known so far."""
-        tell(functions=self.functions, layers=self.layers, asked=self.asked, failed=self.failed)
+        send(functions=self.functions, layers=self.layers, asked=self.asked, failed=self.failed)
 
     def add_function(self, plan: Any, name: str) -> None:
         """Asks for one function, whose plan it is."""

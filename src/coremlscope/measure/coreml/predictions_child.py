@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from coremlscope.engines.sampling import sample
-from coremlscope.measure.channel import tell
+from coremlscope.measure.channel import send
 from coremlscope.measure.coreml.objective_c import PredictionModel, find_framework, release_pool
 from coremlscope.measure.coreml.timing_child import Request
 from coremlscope.measure.coreml.values import load_values
@@ -37,14 +37,14 @@ def main(arguments: Sequence[str]) -> int:
     file, kind = Path(arguments[0]), arguments[1]
     framework = find_framework("MLPredictionOptions")
     if framework is None:
-        tell(absent=True)
+        send(absent=True)
         return 0
     request = Request(**json.loads(file.read_text(encoding="utf-8")))
     try:
         model = PredictionModel(
             framework, _compiled(request, file.parent), request.compute_units, request.function
         )
-        tell(progress="load")
+        send(progress="load")
         _KINDS[kind](model, model.provider(load_values(file.parent)), request)
     except RuntimeError as error:
         sys.exit(" ".join(str(error).split()))
@@ -75,8 +75,8 @@ def _time_backings(model: PredictionModel, provider: Any, request: Request) -> N
         with release_pool():
             model.predict(provider, options)
 
-    taken = sample(predict, request.iterations, request.warmups, after=lambda _: tell(progress="backings"))
-    tell(
+    taken = sample(predict, request.iterations, request.warmups, after=lambda _: send(progress="backings"))
+    send(
         phase="output backings",
         seconds=taken.seconds,
         warmups=taken.warmups,
@@ -92,13 +92,13 @@ def _time_async(model: PredictionModel, provider: Any, request: Request) -> None
         lambda: _predict_in_flight(submit, 1, 1),
         0,
         request.warmups,
-        after=lambda _: tell(progress="async"),
+        after=lambda _: send(progress="async"),
     )
     warmups: Sequence[float] = warm.warmups
     for in_flight in IN_FLIGHT:
         seconds, wall_s = _predict_in_flight(submit, request.iterations, in_flight)
         name = f"async, {in_flight} in flight"
-        tell(phase=name, seconds=seconds, warmups=warmups, in_flight=in_flight, wall_s=wall_s)
+        send(phase=name, seconds=seconds, warmups=warmups, in_flight=in_flight, wall_s=wall_s)
         warmups = ()
 
 
@@ -138,7 +138,7 @@ def _predict_in_flight(
         seconds.append(taken)
         if number + in_flight < count:
             start()
-        tell(progress="async")
+        send(progress="async")
     return seconds, time.perf_counter() - first
 
 

@@ -32,12 +32,27 @@ from coremlscope.measure.coreml.values import save_values
 from coremlscope.measure.partial import explain_partial
 from coremlscope.measure.repetitions import repetition_findings
 from coremlscope.recordings.power import energy_findings, summarize_readings
-from coremlscope.results.conditions import condition_findings
-from coremlscope.results.measurement import EarlyEnd, Machine, Measurement, Phase, Runtime, Settings
+from coremlscope.results.measurement import (
+    EarlyEnd,
+    Machine,
+    Measurement,
+    Phase,
+    Runtime,
+    Settings,
+    condition_findings,
+)
 from coremlscope.results.recording import Energy
 from coremlscope.writing import write_draft
 
-__all__ = ["CHILD", "CoreMLMeasurer", "Told", "child_environment", "listen", "place_of", "prepare_request"]
+__all__ = [
+    "CHILD",
+    "CoreMLMeasurer",
+    "Reported",
+    "child_environment",
+    "listen",
+    "place_of",
+    "prepare_request",
+]
 
 CHILD = python_child("coremlscope.measure.coreml.timing_child")
 _HINT = "try another setting with --compute-units"
@@ -109,13 +124,13 @@ class CoreMLMeasurer:
         )
         return dataclasses.replace(bare, findings=findings)
 
-    def _run(self, request: Path, settings: Settings, progress: Progress | None) -> Told:
+    def _run(self, request: Path, settings: Settings, progress: Progress | None) -> Reported:
         """Returns what the child says; of one that fails or is interrupted, what it said before.
 
         Raises:
             EngineError: Core ML failed, or reached a limit, before anything was timed.
         """
-        told, task = Told(), Task("Core ML", _HINT, FAILURES)
+        told, task = Reported(), Task("Core ML", _HINT, FAILURES)
         environment = child_environment(request.parent)
         command = [*self.command, str(request)]
         try:
@@ -188,7 +203,7 @@ def prepare_request(
 
 
 @dataclass(slots=True, kw_only=True)
-class Told:
+class Reported:
     """What the child said: by phase, seconds of wall time and nanoseconds of Core ML's own clock; energy.
 
     Attributes:
@@ -222,8 +237,8 @@ def listen(
     messages: Iterable[Mapping[str, Any]],
     settings: Settings,
     progress: Progress | None,
-    told: Told | None = None,
-) -> Told:
+    told: Reported | None = None,
+) -> Reported:
     """Collects the messages of the child.
 
     Args:
@@ -232,7 +247,7 @@ def listen(
         progress: Called after each repetition.
         told: What they are added to; None for a new one.
     """
-    told = told or Told()
+    told = told or Reported()
     done: dict[str, int] = {}
     totals = {
         "compile": settings.compile_iterations,
@@ -274,7 +289,7 @@ def _unit_findings(requested: str) -> list[Finding]:
     return [Finding(id="compute-units-held", severity="warning", text=text, hint=f"unset {UNITS_VARIABLE}")]
 
 
-def _compilation_findings(told: Told) -> list[Finding]:
+def _compilation_findings(told: Reported) -> list[Finding]:
     if told.seconds.get("compile"):
         return []
     text = (

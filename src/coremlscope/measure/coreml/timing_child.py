@@ -19,11 +19,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from coremlscope.measure.channel import tell
+from coremlscope.measure.channel import send
 from coremlscope.measure.coreml.energy import find_meter, measure_energy
 from coremlscope.measure.coreml.values import load_values
-from coremlscope.measure.restraint import peak_memory_bytes
-from coremlscope.measure.told_phases import ToldPhases
+from coremlscope.measure.phase_timer import PhaseTimer
+from coremlscope.measure.process_limits import peak_memory_bytes
 
 __all__ = ["GO", "Request", "main"]
 
@@ -73,7 +73,7 @@ def main(arguments: Sequence[str]) -> int:
     file = Path(arguments[0])
     request = Request(**json.loads(file.read_text(encoding="utf-8")))
     _Run(request, file.parent).time()
-    tell(peak_memory_bytes=peak_memory_bytes())
+    send(peak_memory_bytes=peak_memory_bytes())
     return 0
 
 
@@ -84,13 +84,13 @@ class _Run:
         import coremltools
         from coremltools.libcoremlpython import _MLModelProxy  # noqa: F401 - absent: Core ML is out of reach
 
-        tell(coremltools=coremltools.__version__)
+        send(coremltools=coremltools.__version__)
         self._request, self._folder = request, folder
         self._unit = getattr(coremltools.ComputeUnit, request.compute_units.upper())
         self._compiled = Path(request.model)
         self._model: Any = None
         self._numbers = itertools.count()
-        self._phases = ToldPhases(request.warmups, request.early)
+        self._phases = PhaseTimer(request.warmups, request.early)
 
     def time(self) -> None:
         """Times every phase."""
@@ -114,12 +114,12 @@ class _Run:
         self._phases.repeat("predict", predict, iterations, after=self._note_prediction)
         meter = None if request.waits else find_meter()
         if meter is not None:
-            tell(progress="energy")
-            tell(energy=measure_energy(meter, predict))
+            send(progress="energy")
+            send(energy=measure_energy(meter, predict))
 
     def _wait(self) -> None:
         """Tells the parent that the model is loaded, and waits until it has started to record."""
-        tell(waits=os.getpid())
+        send(waits=os.getpid())
         deadline = time.monotonic() + _LONGEST_WAIT_S
         while not (self._folder / GO).exists():
             if time.monotonic() > deadline:

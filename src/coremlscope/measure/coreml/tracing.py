@@ -20,9 +20,9 @@ from coremlscope.measure.child import Limits, Task, run_child
 from coremlscope.measure.contract import Progress, Subject, now
 from coremlscope.measure.coreml.failures import FAILURES
 from coremlscope.measure.coreml.instruments import (
-    Patience,
     Recorder,
     Recording,
+    Timeouts,
     export_recording,
     require_instruments,
 )
@@ -37,8 +37,7 @@ from coremlscope.measure.coreml.timing import (
 from coremlscope.measure.coreml.timing_child import GO
 from coremlscope.measure.coreml.units import effective_units
 from coremlscope.recordings.activity import Summary, summarize_exports
-from coremlscope.results.conditions import condition_findings
-from coremlscope.results.measurement import Measurement, Runtime, Settings
+from coremlscope.results.measurement import Measurement, Runtime, Settings, condition_findings
 from coremlscope.writing import write_draft
 
 __all__ = ["TraceMeasurer", "trace_measurer"]
@@ -56,12 +55,12 @@ class TraceMeasurer:
 
     Attributes:
         limits: When to give up.
-        patience: How long Instruments may take.
+        timeouts: How long Instruments may take.
         command: The child process to run; tests give another one.
     """
 
     limits: Limits = CORE_ML_LIMITS
-    patience: Patience = field(default_factory=Patience)
+    timeouts: Timeouts = field(default_factory=Timeouts)
     command: Sequence[str] = CHILD
 
     def measure(
@@ -84,7 +83,7 @@ class TraceMeasurer:
         with tempfile.TemporaryDirectory(prefix="coremlscope-", ignore_cleanup_errors=True) as name:
             folder = Path(name)
             request = prepare_request(subject, once, inputs or {}, folder, waits=True)
-            conductor = _Conductor(folder, self.patience, progress)
+            conductor = _Conductor(folder, self.timeouts, progress)
             with (
                 run_child(
                     [*self.command, str(request)],
@@ -99,7 +98,7 @@ class TraceMeasurer:
             predicted = told.seconds.get("predict", ())
             if conductor.recording is None or not predicted:
                 raise EngineError("Core ML made no predictions while Instruments recorded", _HINT)
-            summary, failed = _read(conductor, len(predicted), folder, self.patience)
+            summary, failed = _read(conductor, len(predicted), folder, self.timeouts)
         after = conditions()
         tool = summary.recording.tool
         return Measurement(
@@ -143,9 +142,9 @@ def trace_measurer(is_core_ml: bool) -> TraceMeasurer:
 class _Conductor:
     """Starts and stops a recording as the child says where it is."""
 
-    def __init__(self, folder: Path, patience: Patience, progress: Progress | None) -> None:
+    def __init__(self, folder: Path, timeouts: Timeouts, progress: Progress | None) -> None:
         self._folder, self._progress = folder, progress
-        self._recorder = Recorder(folder, patience)
+        self._recorder = Recorder(folder, timeouts)
         self.recording: Recording | None = None
         self.pid: int | None = None
 
@@ -171,12 +170,12 @@ class _Conductor:
 
 
 def _read(
-    conductor: _Conductor, predictions: int, folder: Path, patience: Patience
+    conductor: _Conductor, predictions: int, folder: Path, timeouts: Timeouts
 ) -> tuple[Summary, list[str]]:
     """What the recording says, and the tables that could not be exported."""
     assert conductor.recording is not None
     try:
-        exports, failed = export_recording(conductor.recording.trace, folder, patience)
+        exports, failed = export_recording(conductor.recording.trace, folder, timeouts)
     except UsageError as error:
         raise EngineError(f"what xctrace exported cannot be read: {error.message}", _HINT) from error
     return summarize_exports(exports, predictions=predictions, pid=conductor.pid), failed

@@ -19,8 +19,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from coremlscope.measure.channel import open_channel, tell
-from coremlscope.measure.restraint import end_with_parent, hold_to_limits, peak_memory_bytes
+from coremlscope.measure.channel import open_channel, send
+from coremlscope.measure.process_limits import end_with_parent, hold_to_limits, peak_memory_bytes
 from coremlscope.writing import write_draft
 
 __all__ = ["Report", "Request", "call", "main", "measure"]
@@ -70,14 +70,14 @@ def main() -> int:
     try:
         request.work(report, **request.arguments)
     except UnsupportedOpError as error:
-        tell(error=type(error).__name__, ops=error.ops)
+        send(error=type(error).__name__, ops=error.ops)
     except CoremlscopeError as error:
         report.flush()
-        tell(error=type(error).__name__, message=error.message, hint=error.hint)
+        send(error=type(error).__name__, message=error.message, hint=error.hint)
     except MemoryError:
         report.flush()
         message = "the memory was not enough to compile and run the model"
-        tell(error=EngineError.__name__, message=message, hint="close other programs, or raise --memory")
+        send(error=EngineError.__name__, message=message, hint="close other programs, or raise --memory")
     return 0
 
 
@@ -108,12 +108,12 @@ def measure(
     from coremlscope.measure.embedded.measurer import EngineMeasurer
 
     runs = engine_of(engine)
-    tell(runtime={"id": runs.name, "name": runs.title, "version": runs.version})
+    send(runtime={"id": runs.name, "name": runs.title, "version": runs.version})
     measurer = EngineMeasurer(engine=runs, threads=threads, heard=report.hear)
     whole = Subject(model=container.read(model), **subject)
     measured = measurer.measure(whole, settings, inputs=inputs, progress=report.progress)
     report.flush()
-    tell(measurement=dataclasses.replace(measured, peak_memory_bytes=peak_memory_bytes()))
+    send(measurement=dataclasses.replace(measured, peak_memory_bytes=peak_memory_bytes()))
 
 
 def call(
@@ -137,7 +137,7 @@ def call(
     found = function(**arguments, **more)
     report.flush()
     write_draft(result, pickle.dumps(found))
-    tell(result=str(result))
+    send(result=str(result))
 
 
 class Report:
@@ -167,7 +167,7 @@ class Report:
             self._sent = time.monotonic()
             seconds, self._seconds = self._seconds, []
             if self._phase:
-                tell(phase=self._phase, done=self._done, total=self._total, seconds=seconds)
+                send(phase=self._phase, done=self._done, total=self._total, seconds=seconds)
 
 
 if __name__ == "__main__":

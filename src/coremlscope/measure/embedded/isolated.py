@@ -17,9 +17,8 @@ from coremlscope.measure.contract import Progress, Subject, now
 from coremlscope.measure.embedded import child as engine_child
 from coremlscope.measure.embedded.process import CHILD, HINT, Answer, EngineProcess, call_isolated, file_of
 from coremlscope.measure.partial import explain_partial
-from coremlscope.results.conditions import condition_findings
 from coremlscope.results.encoding import decode
-from coremlscope.results.measurement import Measurement, Phase, Runtime, Settings
+from coremlscope.results.measurement import Measurement, Phase, Runtime, Settings, condition_findings
 
 __all__ = ["IsolatedMeasurer"]
 

@@ -45,7 +45,6 @@ from coremlscope.measure.embedded.interleaved import time_interleaved
 from coremlscope.measure.embedded.overflow import note_ranges
 from coremlscope.measure.embedded.profiler_cost import GroupTimes, time_groups
 from coremlscope.measure.repetitions import ends_predictions, phase_budget_s, repetition_findings
-from coremlscope.results.conditions import condition_findings
 from coremlscope.results.measurement import (
     Fp16Ranges,
     Group,
@@ -56,6 +55,7 @@ from coremlscope.results.measurement import (
     Settings,
     StageTiming,
     Status,
+    condition_findings,
 )
 from coremlscope.results.model import ModelSummary
 from coremlscope.results.operations import OpTable

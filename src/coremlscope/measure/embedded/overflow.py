@@ -97,7 +97,7 @@ def _tell(kind: _Kind, concerned: Sequence[tuple[Op, OpRange]]) -> list[Finding]
     """Returns one finding for each of the most severe rows, and one for the rest."""
     found = []
     for op, row in concerned[:_TOLD]:
-        text, hint = kind.tell(op, row)
+        text, hint = kind.describe(op, row)
         found.append(Finding(id=kind.id, severity=kind.severity, text=text, hint=hint, ops=(op.id,)))
     rest = tuple(op.id for op, _ in concerned[_TOLD:])
     if rest:
@@ -231,14 +231,14 @@ class _Kind:
         id: The finding's id.
         severity: Its severity.
         applies: Whether it applies to an operation.
-        tell: Returns the text and the hint.
+        describe: Returns the text and the hint.
         is_inherited: True where it applies only to the operations where it first appears.
     """
 
     id: str
     severity: Severity
     applies: Callable[[Op, OpRange], bool]
-    tell: Callable[[Op, OpRange], tuple[str, str]]
+    describe: Callable[[Op, OpRange], tuple[str, str]]
     is_inherited: bool = False
 
     def concerned(self, rows: _Rows, ops: Mapping[str, Op], flow: _Flow) -> set[str]:
@@ -253,22 +253,28 @@ def _is_large(row: OpRange) -> bool:
 
 #: Kinds, the most severe first; each operation is listed once.
 _KINDS = (
-    _Kind(id="fp16-overflow", severity="warning", applies=lambda _, row: row.overflows > 0, tell=_overflow),
+    _Kind(
+        id="fp16-overflow", severity="warning", applies=lambda _, row: row.overflows > 0, describe=_overflow
+    ),
     _Kind(
         id="fp16-infinity",
         severity="warning",
         applies=lambda _, row: row.overflows + row.infinities > 0,
-        tell=_infinity,
+        describe=_infinity,
         is_inherited=True,
     ),
     _Kind(
-        id="fp16-nan", severity="warning", applies=lambda _, row: row.nans > 0, tell=_nan, is_inherited=True
+        id="fp16-nan",
+        severity="warning",
+        applies=lambda _, row: row.nans > 0,
+        describe=_nan,
+        is_inherited=True,
     ),
     _Kind(
         id="fp16-sum",
         severity="warning",
         applies=lambda op, row: op.type in _ACCUMULATING and _is_large(row),
-        tell=_large_sum,
+        describe=_large_sum,
     ),
-    _Kind(id="fp16-near-overflow", severity="info", applies=lambda _, row: _is_large(row), tell=_large),
+    _Kind(id="fp16-near-overflow", severity="info", applies=lambda _, row: _is_large(row), describe=_large),
 )

@@ -53,12 +53,13 @@ import numpy as np
 from coremlscope.devices.chip import Chip, Device
 from coremlscope.devices.release import OSRelease
 from coremlscope.devices.unit import ComputeUnit
+from coremlscope.findings import Confidence
 from coremlscope.ir import Argument, Constant, Derived, DType, Op, TensorType, Value, ValueType, constant
 from coremlscope.ops import OPS, traits_of
 from coremlscope.ops.bind import BoundFunction
 from coremlscope.ops.traits import Trait
 from coremlscope.ops.view import BoundValue, OpView
-from coremlscope.placement.verdict import Confidence, Effect, Reason, Verdict
+from coremlscope.placement.verdict import Effect, Reason, Verdict
 
 __all__ = [
     "EVERY_OP",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from coremlscope.render.terminal.screen import Column, Screen
 from coremlscope.render.words import model_name, plural
-from coremlscope.results.bisection import Bisection
+from coremlscope.results.isolation import Bisection
 from coremlscope.units import format_duration
 
 __all__ = ["render_bisection"]

@@ -8,7 +8,7 @@ import shlex
 from coremlscope.render.json import render_values
 from coremlscope.render.terminal.screen import Column, Screen
 from coremlscope.render.words import KINDS, model_name, plural
-from coremlscope.results.bundle import BundleSummary, ListedModel
+from coremlscope.results.model import BundleSummary, ListedModel
 from coremlscope.units import format_bytes
 
 __all__ = ["bundle_to_json", "render_bundle"]

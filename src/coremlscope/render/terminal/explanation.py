@@ -8,8 +8,7 @@ from coremlscope.devices.catalog import all_chips
 from coremlscope.figures import Figure
 from coremlscope.render.terminal.screen import Column, Screen
 from coremlscope.render.words import UNIT_NAMES
-from coremlscope.results.estimate import Estimate, NearRow
-from coremlscope.results.memory import MemoryEstimate
+from coremlscope.results.estimate import Estimate, MemoryEstimate, NearRow
 from coremlscope.units import format_bytes, format_duration, format_share
 
 __all__ = ["show_explanations"]

@@ -16,7 +16,7 @@ from coremlscope.errors import CoremlscopeError
 from coremlscope.execution.wiring import input_functions, interface_of
 from coremlscope.features import dummy_values
 from coremlscope.formats import container
-from coremlscope.measure.channel import tell
+from coremlscope.measure.channel import send
 from coremlscope.measure.coreml.device.devicectl import Phone, ready_phone
 
 __all__ = ["main", "prepared_device"]
@@ -71,7 +71,7 @@ async def _time(
     found = prepared_device(Device.get_devices, name)
     device = await found.prepare_for_model_debugging(AppSigningCredentials(development_team=team), folder)
     try:
-        tell(device=f"{device.name}, {_SYSTEMS[device.type.value]} {device.os_version}")
+        send(device=f"{device.name}, {_SYSTEMS[device.type.value]} {device.os_version}")
         benchmarker = MLModelBenchmarker(model, device)
         # One at a time, so that each sample is told when it is there. The model stays loaded in between.
         await _repeat("load", loads, benchmarker.benchmark_load)
@@ -84,7 +84,7 @@ async def _time(
 async def _repeat(phase: str, times: int, measure: Callable[[], Awaitable[Any]]) -> None:
     for _ in range(times):
         for milliseconds in (await measure()).samples:
-            tell(phase=phase, seconds=milliseconds / 1e3)
+            send(phase=phase, seconds=milliseconds / 1e3)
 
 
 def _phone(device: Any) -> Phone:

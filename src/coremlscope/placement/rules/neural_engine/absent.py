@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from coremlscope.devices.unit import NEURAL_ENGINE
+from coremlscope.findings import Confidence
 from coremlscope.ir import DType, TensorType
 from coremlscope.ops import OPS
 from coremlscope.ops.traits import Trait
 from coremlscope.placement.forms import always
 from coremlscope.placement.publications import APPLE_KERNELS, COREML_LLM, GUIDE_OPS, M4_PLANS
 from coremlscope.placement.rules.rule import Example, Rule, fp16, int32, tensor
-from coremlscope.placement.verdict import Confidence
 
 __all__ = ["ABSENT", "RULES"]
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from coremlscope.results.conditions import condition_findings
-from coremlscope.results.measurement import Conditions
+from coremlscope.results.measurement import Conditions, condition_findings
 
 CALM = Conditions("normal", "AC Power", "nominal")
 

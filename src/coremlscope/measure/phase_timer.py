@@ -1,17 +1,17 @@
-"""Repeats the phases of a measurement in a child process, and tells each repetition to the parent."""
+"""Repeats and times phases of a measurement in a child process, and sends the times to its parent."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
 from coremlscope.engines.sampling import PHASE_BUDGET_S, is_settled, sample, spends
-from coremlscope.measure.channel import tell
+from coremlscope.measure.channel import send
 
-__all__ = ["ToldPhases"]
+__all__ = ["PhaseTimer"]
 
 
-class ToldPhases:
-    """Times phases and tells them.
+class PhaseTimer:
+    """Times phases and sends the times to the parent process.
 
     Args:
         warmups: Predictions before the timed ones; None for as many as it takes.
@@ -36,17 +36,17 @@ class ToldPhases:
         before: Callable[[], object] | None = None,
         after: Callable[[], object] | None = None,
     ) -> Sequence[float]:
-        """Times a phase, tells it and returns its seconds; warm-ups where `iterations` is None."""
+        """Times a phase, sends its times and returns them in seconds; warm-ups where `iterations` is None."""
         self.native_ns.clear()
 
         def done(seconds: float) -> None:
             if after is not None:
                 after()
-            tell(progress=phase, seconds=seconds)
+            send(progress=phase, seconds=seconds)
 
         warmups = self._warmups if iterations is None else 0
         enough = self._enough.get(phase, lambda _: False)
         taken = sample(work, iterations or 0, warmups, before=before, after=done, enough=enough)
         seconds = taken.seconds or taken.warmups
-        tell(phase=phase, seconds=seconds, native_ns=self.native_ns)
+        send(phase=phase, seconds=seconds, native_ns=self.native_ns)
         return seconds

@@ -1,4 +1,4 @@
-"""What a child process does by itself: it stays within its limits, tells its memory, ends with its parent."""
+"""Limits, peak memory and end of a child process, from inside it."""
 
 from __future__ import annotations
 
