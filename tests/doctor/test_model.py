@@ -8,12 +8,15 @@ from coremltools.models import datatypes
 from coremltools.models.neural_network import NeuralNetworkBuilder
 
 from coremlscope import ir
+from coremlscope.describe.model import describe_model
 from coremlscope.devices.release import ios, macos
 from coremlscope.doctor.model import examine_model, find_problems, parse_systems
 from coremlscope.errors import UsageError
 from coremlscope.formats import container
 from coremlscope.formats.packaging import write_mlpackage
 from coremlscope.formats.platforms import first_release
+from coremlscope.render.terminal.model import show_summary
+from coremlscope.render.terminal.screen import Screen
 from tests.support.classical_specs import regressor
 from tests.support.graphs import op, tensor, value
 from tests.support.ir_models import array_feature, model, perceptron
@@ -36,6 +39,22 @@ def test_what_a_plan_can_place(tmp_path: Path) -> None:
         report = examine_model(path)
         assert report.has_operations is has_operations
         assert report.problems == ()
+
+
+def test_inspect_names_a_weight_file_that_is_too_short(tmp_path: Path) -> None:
+    path = tmp_path / "a.mlpackage"
+    write_mlpackage(perceptron(), path)
+    file = next(path.rglob("weight.bin"))
+    assert describe_model(container.read(path)).short_weights == ()
+    whole = file.read_bytes()
+    file.write_bytes(whole[:-1])
+    summary = describe_model(container.read(path))
+    assert (summary.missing_weights, summary.short_weights) == ((), ("weights/weight.bin",))
+    screen = Screen(100, color=False)
+    show_summary(screen, summary)
+    assert "weights truncated: weights/weight.bin" in screen.text
+    file.unlink()
+    assert describe_model(container.read(path)).short_weights == ()
 
 
 def test_missing_weights_hide_nothing_else(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from coremlscope.describe.model import list_operations
 from coremlscope.devices import ComputeUnits, find_device
 from coremlscope.errors import UnsupportedModelError, UsageError
 from coremlscope.forecast.planner import forecast, place_functions, plan_functions
+from coremlscope.results.operations import OpTable
 from coremlscope.results.plan import PlanView
 from tests.support import graphs
 
@@ -116,9 +117,13 @@ def test_stages_of_a_pipeline_are_planned_apart() -> None:
     assert view.plan.notes == ("model1 is a model of the kind glmRegressor, which Core ML runs on the CPU",)
 
 
-def test_a_classical_model_has_no_plan() -> None:
-    with pytest.raises(UnsupportedModelError, match="glmRegressor has no operations to plan"):
-        plan(opaque())
+def test_a_model_without_operations_runs_on_the_cpu() -> None:
+    found = forecast(opaque(), OpTable(), [M1], with_estimates=False)
+    assert found.plans[0].notes == (
+        "Core ML runs a model of the kind glmRegressor on the CPU, as a whole; it has no operations to plan",
+    )
+    with pytest.raises(UnsupportedModelError, match="nothing is known of the time of a model of the kind"):
+        forecast(opaque(), OpTable(), [M1])
 
 
 def test_without_estimates_nothing_is_fused() -> None:

@@ -132,14 +132,15 @@ def test_operations_kept_by_launches_name_the_rule_that_takes_them_along() -> No
     kept = replanned(
         hypothesis="moved", reasons={}, ops=("main/1", "main/3"), gain_ms=0.5, saved_ms=-0.25, total_ms=3.25
     )
-    moved, _ = described(kept, replanned())
+    long = dataclasses.replace(REASON, text="wider than 15 (square ones: 16): it is 20")
+    moved, _ = described(kept, replanned(reasons={"main/0": long}))
     assert moved.reason == (
         "the Neural Engine can run these, planned at 500 µs less by themselves, but launches and changes of"
         " unit cost more than that"
     )
     assert moved.effect == (
         "moving them: planned 250 µs more (3.00 ms → 3.25 ms); 1 of them moves as well if this did not"
-        " hold: too odd"
+        " hold: wider than 15 (square ones: 16)"
     )
     assert moved.rule == "plan-cost"
 

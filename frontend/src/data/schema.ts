@@ -790,6 +790,8 @@ export interface ModelSummary {
   weights_bytes: number;
   /** Names of weight files that are absent. */
   missing_weights: string[];
+  /** Names of weight files that end before a weight that the program refers to. */
+  short_weights: string[];
   /**
    * Pairs of label and value: other contents of the file, for classical models and models whose content is not in the file; what was
    * assumed; and why layers cannot be run.

@@ -21,7 +21,7 @@ from coremlscope.describe.stages import (
     trace_stages,
     why_absent,
 )
-from coremlscope.describe.weights import group_weights
+from coremlscope.describe.weights import find_short_files, group_weights
 from coremlscope.errors import UsageError
 from coremlscope.escaping import path_text
 from coremlscope.execution.binding import bind_model, choose_function, program_of
@@ -109,6 +109,7 @@ def describe_model(
         parameters=sum(group.parameters for group in weights),
         weights_bytes=sum(group.nbytes for group in weights),
         missing_weights=tuple(file.name for file in model.weight_files if file.size is None),
+        short_weights=find_short_files(*programs_of(model)),
         facts=(*describe_external(model), *describe_assumptions(model)),
         absent=why_absent(model),
         ops=list_operations(model, shapes, functions=[first], reads_weights=reads_weights)

@@ -6,8 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from coremlscope.formats.espresso.weights import CompiledWeights, UnknownWeights
+from coremlscope.formats.mlmodel import resolve_weight_name
 from coremlscope.formats.neuralnetwork.weights import EncodedWeights
-from coremlscope.formats.weights import BlobData
+from coremlscope.formats.weights import BlobData, WeightStorage
 from coremlscope.ir import (
     Argument,
     Constant,
@@ -23,7 +24,7 @@ from coremlscope.ir import (
 )
 from coremlscope.results.model import WeightGroup
 
-__all__ = ["group_weights", "identify", "storage_of", "stored_bytes"]
+__all__ = ["blobs_of", "find_short_files", "group_weights", "identify", "storage_of", "stored_bytes"]
 
 #: Weights that know how they are stored.
 _ENCODED = (CompiledWeights, EncodedWeights, UnknownWeights)
@@ -44,6 +45,29 @@ def group_weights(*programs: Program) -> tuple[WeightGroup, ...]:
         for (storage, dtype), (tensors, parameters, nbytes) in tally.sums.items()
     ]
     return tuple(sorted(groups, key=lambda group: (-group.nbytes, group.storage)))
+
+
+def find_short_files(*programs: Program) -> tuple[str, ...]:
+    """Returns the names of the weight files that end before data that programs refer to.
+
+    Only the sizes of the files are read; those that are absent are left out.
+    """
+    ends: dict[WeightStorage, int] = {}
+    for program in programs:
+        for blob in blobs_of(program):
+            ends[blob.storage] = max(ends.get(blob.storage, 0), blob.least_end)
+    short = (one.name for one, end in ends.items() if one.size is not None and one.size < end)
+    return tuple(dict.fromkeys(str(resolve_weight_name(name)) for name in short))
+
+
+def blobs_of(program: Program) -> Iterator[BlobData]:
+    """Yields the data in weight files of every constant that a program refers to."""
+    for function in program.functions.values():
+        for op in function.graph.walk():
+            given = (argument for arguments in op.inputs.values() for argument in arguments)
+            for constant in (*op.attributes.values(), *given):
+                if isinstance(constant, Constant) and isinstance(constant.data, BlobData):
+                    yield constant.data
 
 
 @dataclass(slots=True)

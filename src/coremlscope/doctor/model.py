@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 from coremlscope.describe.stages import why_absent
+from coremlscope.describe.weights import blobs_of
 from coremlscope.devices.release import OSRelease, parse_release
 from coremlscope.errors import (
     CoremlscopeError,
@@ -24,8 +25,7 @@ from coremlscope.execution.lowering import lower_function
 from coremlscope.execution.wiring import shaped_stages, wire
 from coremlscope.formats import container
 from coremlscope.formats.platforms import describe_platforms, first_release
-from coremlscope.formats.weights import BlobData
-from coremlscope.ir import Constant, Model, Pipeline, Program
+from coremlscope.ir import Model, Pipeline, Program
 from coremlscope.units import shown
 
 __all__ = ["Effect", "ModelReport", "Problem", "examine_model", "find_problems", "parse_systems"]
@@ -179,16 +179,9 @@ def _check_blobs(program: Program | None) -> None:
     Raises:
         ModelError: A file is too short, damaged, or belongs to another model.
     """
-    for function in program.functions.values() if program else ():
-        for op in function.graph.walk():
-            given = (argument for arguments in op.inputs.values() for argument in arguments)
-            for constant in (*op.attributes.values(), *given):
-                if (
-                    isinstance(constant, Constant)
-                    and isinstance(constant.data, BlobData)
-                    and constant.is_available
-                ):
-                    constant.data.location()
+    for blob in blobs_of(program) if program else ():
+        if blob.is_available:
+            blob.location()
 
 
 def _check_stages(model: Model) -> Iterator[Problem]:

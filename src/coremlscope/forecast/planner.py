@@ -153,7 +153,7 @@ def forecast(
         own: A user's own measurements, which refine estimates.
 
     Raises:
-        UnsupportedModelError: The model has no operations to plan, or its kind cannot be estimated.
+        UnsupportedModelError: Estimates are requested, and the kind of model cannot be estimated.
         InputError: A shape is not allowed.
         UsageError: The model has no such function.
     """
@@ -224,7 +224,6 @@ def place_functions(
         rates: The rates behind planned costs; by default those of the device.
 
     Raises:
-        UnsupportedModelError: The model has no operations to plan.
         InputError: A shape is not allowed.
     """
     functions = _functions(model, None, True, shapes)
@@ -278,7 +277,6 @@ def plan_functions(
         The plans by function, and what estimates a prediction, for the functions that estimates include.
 
     Raises:
-        UnsupportedModelError: The model has no operations to plan.
         InputError: A shape is not allowed.
     """
     functions = list(_functions(model, None, True, shapes))
@@ -296,11 +294,6 @@ def _functions(
     model: Model, function: str | None, every: bool, shapes: Mapping[str, Sequence[int]] | None
 ) -> Iterator[_Function]:
     """Returns the functions to plan; for a pipeline the default one of each stage, or all of them."""
-    if not isinstance(model.content, (Program, Pipeline)):
-        raise UnsupportedModelError(
-            f"a model of the kind {model.kind} has no operations to plan",
-            "Core ML runs such models on the CPU; plans support ML Programs and neural networks",
-        )
     is_single = isinstance(model.content, Program)
     for stage, asked in shaped_stages(model, shapes):
         if _is_other(stage):
@@ -368,15 +361,21 @@ def _bind_as_run(
 def _unplanned(stage: Stage) -> str:
     """Returns the note on a stage without operations."""
     if is_external(stage.model):
-        return f"{stage.name} ({stage.model.kind}) is not in the file: its placement is unknown"
-    return f"{stage.name} is a model of the kind {stage.model.kind}, which Core ML runs on the CPU"
+        subject = f"{stage.name} ({stage.model.kind})" if stage.name else f"a {stage.model.kind}"
+        return f"{subject} is not in the file: its placement is unknown"
+    what = f"model of the kind {stage.model.kind}"
+    if not stage.name:
+        return f"Core ML runs a {what} on the CPU, as a whole; it has no operations to plan"
+    return f"{stage.name} is a {what}, which Core ML runs on the CPU"
 
 
 def _nothing_known(model: Model) -> UnsupportedModelError:
-    names = ", ".join(_left_out(model))
+    what = f"these stages: {', '.join(_left_out(model))}"
+    if not isinstance(model.content, Pipeline):
+        what = f"a model of the kind {model.kind}"
     return UnsupportedModelError(
-        f"the time of these stages cannot be estimated: {names}",
-        "estimates support only ML Programs and neural networks",
+        f"nothing is known of the time of {what}",
+        "estimates support ML Programs and neural networks; `coremlscope profile` times the rest here",
     )
 
 

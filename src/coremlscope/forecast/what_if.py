@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
@@ -150,8 +151,13 @@ def _carried(one: Replanned, others: Sequence[Replanned]) -> str:
         if other.hypothesis == "without" and other.unit == one.unit:
             along = sum(other.moved.get(id_) == one.unit for id_ in one.ops)
             if along > best:
-                best, why = along, next(iter(other.reasons.values())).text.partition(": ")[0]
+                best, why = along, _first_clause(next(iter(other.reasons.values())).text)
     if not best:
         return ""
     which = "it moves" if len(one.ops) == 1 else f"{best} of them {'moves' if best == 1 else 'move'}"
     return f"; {which} as well if this did not hold: {why}"
+
+
+def _first_clause(text: str) -> str:
+    """Returns a reason without what follows its first colon outside of brackets."""
+    return re.split(r": (?![^(]*\))", text, maxsplit=1)[0]

@@ -172,6 +172,11 @@ class BlobData:
         return self.type.nbytes or 0
 
     @property
+    def least_end(self) -> int:
+        """The file's smallest size with which it can hold the blob, in bytes. Nothing is read."""
+        return self.offset + _METADATA.size + self.stored_bytes
+
+    @property
     def is_available(self) -> bool:
         """False if the weight file is missing."""
         return self.storage.is_available

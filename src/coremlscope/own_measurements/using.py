@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
+from functools import partial
 
 from coremlscope.devices import SETTINGS, ComputeUnits, Device
 from coremlscope.errors import UnsupportedModelError
@@ -28,21 +29,23 @@ def forecast_profiled(
         devices: The chips and systems; without any there is no forecast.
 
     Returns:
-        The forecast, or None with a finding for a model that cannot be planned; and a finding if the user's
-        own measurements cannot be read.
+        The forecast, without estimates and with a finding for a model that cannot be estimated; None without
+        devices; and a finding if the user's own measurements cannot be read.
     """
     if not devices:
         return None, []
     own, findings = use_own()
     function, wanted = settings.function or None, settings.compute_units
     units = sorted(SETTINGS, key=lambda setting: setting != wanted)
+    make = partial(
+        forecast, subject.model, subject.ops, devices, units, function=function, shapes=settings.shapes
+    )
     try:
-        found = forecast(
-            subject.model, subject.ops, devices, units, function=function, shapes=settings.shapes, own=own
-        )
+        found = make(own=own)
     except UnsupportedModelError as error:
-        text = f"No plan and no estimate: {error.message}."
-        return None, [Finding(id="not-estimated", severity="info", text=text, hint=error.hint)]
+        text = f"No estimate: {error.message}."
+        finding = Finding(id="not-estimated", severity="info", text=text, hint=error.hint)
+        return make(with_estimates=False), [finding]
     rates = estimate_generation(
         subject.model,
         devices,

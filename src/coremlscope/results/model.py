@@ -190,6 +190,7 @@ class ModelSummary(Presented):
         parameters: Number of parameters.
         weights_bytes: Bytes of all parameters in the file.
         missing_weights: Names of weight files that are absent.
+        short_weights: Names of weight files that end before a weight that the program refers to.
         facts: Pairs of label and value: other contents of the file, for classical models and models whose
             content is not in the file; what was assumed; and why layers cannot be run.
         absent: Why such a model cannot be run here, as the end of a sentence; empty for others.
@@ -217,6 +218,7 @@ class ModelSummary(Presented):
     parameters: int = 0
     weights_bytes: int = 0
     missing_weights: tuple[str, ...] = ()
+    short_weights: tuple[str, ...] = ()
     facts: _Pairs = ()
     absent: str = ""
     ops: OpTable = field(default_factory=OpTable)

@@ -127,6 +127,9 @@ def _summary(model: ModelSummary) -> list[str]:
     if model.missing_weights:
         listed, more = elide(model.missing_weights, "file", 8)
         blocks.append(f"⚠ weights absent: {', '.join([*map(code, listed), *_rest(more)])}")
+    if model.short_weights:
+        listed, more = elide(model.short_weights, "file", 8)
+        blocks.append(f"⚠ weights truncated: {', '.join([*map(code, listed), *_rest(more)])}")
     functions, more = elide(model.functions, "function")
     for function in functions:
         blocks += _features(function, f" of {code(function.name)}" if len(model.functions) > 1 else "")

@@ -47,6 +47,11 @@ def show_summary(screen: Screen, model: ModelSummary) -> None:
             f"weights absent: {_few(model.missing_weights)} – sizes are those that the program declares",
             "yellow",
         )
+    if model.short_weights:
+        screen.line(
+            f"weights truncated: {_few(model.short_weights)} – the file is too short; download it again",
+            "yellow",
+        )
     functions, more = elide(model.functions, "function")
     for function in functions:
         _show_function(screen, model, function, len(functions) > 1)
