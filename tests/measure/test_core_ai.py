@@ -17,7 +17,14 @@ from coremlscope.formats.aimodel.bundle import open_program
 from coremlscope.formats.aimodel.content import read_content
 from coremlscope.formats.aimodel.network import find_layers
 from coremlscope.measure.coreai.measurer import CoreAIMeasurer
-from coremlscope.measure.coreai.operations import BETWEEN, UNOWNED, Event, attribute
+from coremlscope.measure.coreai.operations import (
+    BETWEEN,
+    UNOWNED,
+    Event,
+    Recording,
+    attribute,
+    recording_cost,
+)
 from coremlscope.measure.coreai.timing_child import _Recorder
 from coremlscope.recordings.core_ai import read_debug_info
 from coremlscope.results.measurement import Measurement
@@ -112,10 +119,10 @@ def test_without_coreai_core(bundle: Path, capsys: pytest.CaptureFixture[str]) -
 
 
 def test_the_time_between_operations_is_a_group_of_its_own(bundle: Path) -> None:
-    """Groups add up to the call: what the interpreter and its profiler take is a part of it."""
+    """Groups add up to the call without the profiler."""
     ops = api.inspect(bundle, list_ops=True).ops
     runs = [[Event(7, None, "coreai.relu", 0.002)], [Event(7, None, "coreai.relu", 0.003)]]
-    found = attribute(runs, [], {}, ops, calls_s=[0.005, 0.006])
+    found = attribute(runs, [], {}, ops, call_s=0.0055)
     assert [(group.label, group.ops) for group in found.groups] == [(UNOWNED, ()), (BETWEEN, ())]
     assert [group.wall_s for group in found.groups] == [pytest.approx(0.0025), pytest.approx(0.003)]
     assert sum(group.share or 0 for group in found.groups) == pytest.approx(1)
@@ -124,8 +131,29 @@ def test_the_time_between_operations_is_a_group_of_its_own(bundle: Path) -> None
 
 def test_operations_that_run_at_the_same_time_leave_nothing_between(bundle: Path) -> None:
     ops = api.inspect(bundle, list_ops=True).ops
-    found = attribute([[Event(7, None, "x", 0.002)] * 2], [], {}, ops, calls_s=[0.003])
+    found = attribute([[Event(7, None, "x", 0.002)] * 2], [], {}, ops, call_s=0.003)
     assert BETWEEN not in [group.label for group in found.groups]
+
+
+def test_the_profilers_own_time_is_taken_off(bundle: Path) -> None:
+    """Each event holds 13 µs of the profiler, of which the events with the least work tell."""
+    ops = api.inspect(bundle, list_ops=True).ops
+    runs = [
+        [Event(7, None, "coreai.relu", 13e-6 + work) for work in (run * 1e-6, *[5e-6] * 39)]
+        for run in (0, 1, 2)
+    ]
+    recording = recording_cost(runs, slowed_s=2e-3)
+    assert recording == Recording(seconds=13e-6, usual_s=14e-6, events=40)
+    found = attribute(runs, [], {}, ops, call_s=300e-6, recording_s=recording.seconds)
+    assert [group.wall_s for group in found.groups] == [pytest.approx(196e-6), pytest.approx(104e-6)]
+    assert found.runs_s[0] == pytest.approx(40 * 13e-6 + 39 * 5e-6)
+
+
+def test_no_more_is_taken_off_than_the_profiler_slows_a_call() -> None:
+    runs = [[Event(7, None, "coreai.conv2d", 1e-3)] * 40]
+    assert recording_cost(runs, slowed_s=40 * 2e-6).seconds == pytest.approx(2e-6)
+    assert recording_cost(runs, slowed_s=-1.0).seconds == 0.0
+    assert recording_cost([runs[0][:3]], slowed_s=1.0) == Recording()
 
 
 @dataclass
@@ -153,6 +181,7 @@ def test_recorded_events_belong_to_operations() -> None:
         elif row["kind"] == "end":
             recorder.end(event, numbers[row["interval"]])
             if row["event_id"] == "Function Execute":
+                recorder.read()
                 runs.append([Event(n, d, label, ns / 1e9) for n, d, label, ns in recorder.operations])
                 total = sum(event.seconds for event in runs[-1])
                 assert 0.5 < total / recorder.call_s <= 1.0

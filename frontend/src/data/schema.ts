@@ -857,8 +857,8 @@ export interface NodeTiming {
   /** Executions of nodes inside loops and branches in a run. */
   nested_executions: number;
   /**
-   * Time that the profiler takes to record them, within `nodes_s`. It is estimated from `profiler_overhead_s`, and was taken off the times
-   * of the groups.
+   * Time that the profiler takes to record them, or for Core AI to record events, within `nodes_s`. It is estimated from
+   * `profiler_overhead_s`, for Core AI also from the shortest event, and was taken off the times of the groups.
    */
   recording_s: number;
   origin: Origin;

@@ -188,9 +188,8 @@ def nodes_line(measurement: Measurement) -> str:
     text = f"medians add up to {medians}; a whole profiled run takes {run}, {inside} of it in operations"
     if not nodes.recording_s:
         return text
-    return (
-        f"{text}, {format_duration(nodes.recording_s)} of that to record steps of loops, which is taken off"
-    )
+    recorded = "steps of loops" if nodes.nested_executions else "them"
+    return f"{text}, {format_duration(nodes.recording_s)} of that to record {recorded}, which is taken off"
 
 
 def describe_inputs(profile: Profile, measurement: Measurement) -> str:

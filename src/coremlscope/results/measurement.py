@@ -247,8 +247,8 @@ class NodeTiming:
     """The relation between the times of groups and of predictions. All times are medians, in seconds.
 
     The engine's own profiler slows it down. Group times are measured in a separate session and never scaled
-    to the time of a prediction without the profiler; only the time that the profiler takes to record the
-    steps of loops is taken off.
+    to the time of a prediction without the profiler; only the time that the profiler takes to record steps of
+    loops, or events of Core AI, is taken off.
 
     Attributes:
         iterations: Number of profiled runs.
@@ -258,8 +258,9 @@ class NodeTiming:
         node_overhead_s: Time of a profiled run outside its nodes.
         profiler_overhead_s: Time of a profiled run minus the time of a prediction.
         nested_executions: Executions of nodes inside loops and branches in a run.
-        recording_s: Time that the profiler takes to record them, within `nodes_s`. It is estimated from
-            `profiler_overhead_s`, and was taken off the times of the groups.
+        recording_s: Time that the profiler takes to record them, or for Core AI to record events, within
+            `nodes_s`. It is estimated from `profiler_overhead_s`, for Core AI also from the shortest event,
+            and was taken off the times of the groups.
     """
 
     iterations: int

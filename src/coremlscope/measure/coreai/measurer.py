@@ -28,7 +28,14 @@ from coremlscope.formats.aimodel.network import find_layers
 from coremlscope.formats.aimodel.opening import open_content
 from coremlscope.measure.child import Limits, Task, python_child, run_child
 from coremlscope.measure.contract import Progress, Subject, now
-from coremlscope.measure.coreai.operations import UNOWNED, Attribution, Event, attribute
+from coremlscope.measure.coreai.operations import (
+    UNOWNED,
+    Attribution,
+    Event,
+    Recording,
+    attribute,
+    recording_cost,
+)
 from coremlscope.measure.coreai.program import VALUES
 from coremlscope.measure.coreai.timing_child import DEBUG_INFO, Request
 from coremlscope.measure.coreml.timing import Reported, listen
@@ -38,6 +45,7 @@ from coremlscope.measure.partial import explain_partial
 from coremlscope.measure.repetitions import repetition_findings
 from coremlscope.recordings.core_ai import read_debug_info
 from coremlscope.results.measurement import Measurement, NodeTiming, Runtime, Settings, condition_findings
+from coremlscope.units import format_duration
 from coremlscope.writing import open_draft, write_draft
 
 __all__ = ["CHILD", "FAILURES", "LIMITS", "CoreAIMeasurer", "require_coreai", "save_inputs"]
@@ -139,7 +147,7 @@ class CoreAIMeasurer:
         findings = (
             *told.phases.findings,
             *_interpreter_findings(told, found),
-            *filter(None, [profiler_finding(bare)]),
+            *filter(None, [_recording_finding(told) or profiler_finding(bare)]),
             *repetition_findings(settings, {} if told.phases.partial else bare.phases),
             *condition_findings(before, bare.after),
         )
@@ -183,6 +191,18 @@ class _Told:
     runs: list[list[Event]] = field(default_factory=list)
     runs_s: list[float] = field(default_factory=list)
     members: dict[int, list[int]] = field(default_factory=dict)
+
+    @property
+    def plain_s(self) -> float:
+        """Seconds of a prediction without the profiler, or with it if there was none without."""
+        predict = self.phases.phase("predict")
+        return statistics.median(self.runs_s) if predict is None else predict.statistics.median
+
+    def recording(self) -> Recording:
+        """Returns the time of the profiler within each event; that of the system is not known."""
+        if self.is_system or not self.runs:
+            return Recording()
+        return recording_cost(self.runs, statistics.median(self.runs_s) - self.plain_s)
 
     def watch(self, messages: Iterable[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
         """Collects what is Core AI's own from messages, and passes them on."""
@@ -235,20 +255,29 @@ def _attribute(
     content = open_content(source).content
     layers = find_layers(content, content.graphs[settings.function])
     records = read_debug_info(msgspec.json.decode(debug_info.read_bytes()))
-    calls_s = () if told.is_system else told.runs_s
-    return attribute(told.runs, records, layers, subject.ops, told.members, calls_s=calls_s)
+    plain_s = 0.0 if told.is_system else min(told.plain_s, statistics.median(told.runs_s))
+    return attribute(
+        told.runs,
+        records,
+        layers,
+        subject.ops,
+        told.members,
+        call_s=plain_s,
+        recording_s=told.recording().seconds,
+    )
 
 
 def _node_timing(told: _Told, found: Attribution) -> NodeTiming:
-    predict = told.phases.phase("predict")
     run_s, nodes_s = statistics.median(told.runs_s), statistics.median(found.runs_s)
+    recording = told.recording()
     return NodeTiming(
         iterations=len(told.runs_s),
         warmups=0,
         run_s=run_s,
         nodes_s=nodes_s,
         node_overhead_s=run_s - nodes_s,
-        profiler_overhead_s=run_s - (predict.statistics.median if predict is not None else run_s),
+        profiler_overhead_s=run_s - told.plain_s,
+        recording_s=recording.seconds * recording.events,
     )
 
 
@@ -267,3 +296,19 @@ def _interpreter_findings(told: _Told, found: Attribution | None) -> list[Findin
         text = f"{share:.0%} of the time belongs to no operation of the file."
         findings.append(Finding(id="coreai-unattributed", severity="info", text=text))
     return findings
+
+
+def _recording_finding(told: _Told) -> Finding | None:
+    """Returns what the profiler's own time is, where it was taken off; None else."""
+    recording = told.recording()
+    if not recording.seconds:
+        return None
+    each, usual = format_duration(recording.seconds), format_duration(recording.usual_s)
+    before, after = format_duration(told.plain_s), format_duration(statistics.median(told.runs_s))
+    return Finding(
+        id="coreai-profiler",
+        severity="info",
+        text=f"Core AI's profiler makes a prediction {after} long instead of {before}. {each} of it is within"
+        f" each of {recording.events} events ({usual} in the median of runs), and was taken off their times.",
+        hint="times of operations below this are noise",
+    )

@@ -17,14 +17,25 @@ from coremlscope.results.measurement import Group, Status
 from coremlscope.results.operations import OpTable
 from coremlscope.results.statistics import median_interval
 
-__all__ = ["BETWEEN", "UNOWNED", "Attribution", "Event", "attribute", "layers_of"]
+__all__ = [
+    "BETWEEN",
+    "UNOWNED",
+    "Attribution",
+    "Event",
+    "Recording",
+    "attribute",
+    "layers_of",
+    "recording_cost",
+]
 
 #: The labels of the time between operations, and of work that was made from no operation of the file.
-BETWEEN, UNOWNED = "between operations: the interpreter and its profiler", "without an operation of the file"
+BETWEEN, UNOWNED = "between operations: the interpreter", "without an operation of the file"
 
 #: A measurement has many groups, several of whose medians would be outside a 95 % interval.
 _GROUP_LEVEL = 0.995
 _MOST_NODES = 16
+#: Events from which one is taken to have done next to nothing, so that its time is the profiler's.
+_LEAST_EVENTS = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,13 +63,28 @@ class Attribution:
         groups: The groups, in the program's order; those without operations of the file last.
         status: The status of each row of the op table.
         group: Index into `groups` for each row, -1 for none.
-        runs_s: For each run, the sum of all its events in seconds.
+        runs_s: For each run, the sum of all its events in seconds, the profiler's part included.
     """
 
     groups: tuple[Group, ...]
     status: tuple[Status, ...]
     group: tuple[int, ...]
     runs_s: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recording:
+    """The time that the profiler takes within each event.
+
+    Attributes:
+        seconds: The shortest event of all runs, but no more than each event slows the call.
+        usual_s: The median over runs of the shortest event of each; it is longer where something interrupts.
+        events: The number of events of a run.
+    """
+
+    seconds: float = 0.0
+    usual_s: float = 0.0
+    events: int = 0
 
 
 @dataclass(slots=True)
@@ -69,6 +95,25 @@ class _Times:
     nodes: dict[tuple[str, str], None] = field(default_factory=dict)
 
 
+def recording_cost(runs: Sequence[Sequence[Event]], slowed_s: float) -> Recording:
+    """Returns the time that the profiler takes within each event.
+
+    Every event holds the same time of the profiler, and among many operations some do next to nothing. With
+    coreai-core 1.0.0b3, 697 events of an LSTM took 13.4 to 15.7 µs each, 95 % of them, while the whole call
+    without a profiler took 2.3 ms.
+
+    Args:
+        runs: The events of each profiled run.
+        slowed_s: Seconds by which the profiler makes a call longer.
+    """
+    if not runs or min(map(len, runs)) < _LEAST_EVENTS:
+        return Recording()
+    shortest = [min(event.seconds for event in events) for events in runs]
+    events = min(map(len, runs))
+    seconds = min(*shortest, max(slowed_s, 0.0) / events)
+    return Recording(seconds=seconds, usual_s=max(statistics.median(shortest), seconds), events=events)
+
+
 def attribute(
     runs: Sequence[Sequence[Event]],
     records: Iterable[DebugOp],
@@ -76,7 +121,8 @@ def attribute(
     ops: OpTable,
     members: Mapping[int, Sequence[int]] | None = None,
     *,
-    calls_s: Sequence[float] = (),
+    call_s: float = 0.0,
+    recording_s: float = 0.0,
 ) -> Attribution:
     """Returns the times of groups of operations, and of what a call takes beside them.
 
@@ -86,7 +132,8 @@ def attribute(
         layers: The layers that compute the operations of the file, by number; see `find_layers`.
         ops: The op table of the function.
         members: Numbers of the operations that a delegate runs as one, by the number of that.
-        calls_s: Seconds of each whole profiled run, if the time between operations is to be a group, too.
+        call_s: Seconds of a call without the profiler, if the time between operations is to be a group, too.
+        recording_s: Seconds of the profiler within each event, which are taken off.
     """
     origins = _Origins(records, layers, members or {})
     rows: dict[tuple[str | None, str | None], list[int]] = {}
@@ -98,10 +145,11 @@ def attribute(
             computed = origins.layers(event)
             found = sorted({row for layer in computed for row in rows.get((layer.name, layer.type), ())})
             known = times.setdefault(tuple(found), _Times([0.0] * len(runs)))
-            known.seconds[run] += event.seconds
+            known.seconds[run] += max(event.seconds - recording_s, 0.0)
             if len(known.nodes) < _MOST_NODES:
                 known.nodes[str(event.delegate if event.number is None else event.number), event.label] = None
-    return _assemble(_merge(times), ops, len(runs), calls_s)
+    runs_s = tuple(sum(event.seconds for event in events) for events in runs)
+    return _assemble(_merge(times), ops, runs_s, call_s)
 
 
 class _Origins:
@@ -165,15 +213,13 @@ def _merge(times: Mapping[tuple[int, ...], _Times]) -> dict[tuple[int, ...], _Ti
 
 
 def _assemble(
-    times: Mapping[tuple[int, ...], _Times], ops: OpTable, runs: int, calls_s: Sequence[float]
+    times: Mapping[tuple[int, ...], _Times], ops: OpTable, runs_s: tuple[float, ...], call_s: float
 ) -> Attribution:
     owner, status = [-1] * len(ops.id), ["unattributed"] * len(ops.id)
     ordered = sorted(times, key=lambda rows: (not rows, rows))
     medians = [statistics.median(times[rows].seconds) for rows in ordered]
-    sums = [sum(times[rows].seconds[run] for rows in ordered) for run in range(runs)]
-    rest_s = [call - known for call, known in zip(calls_s, sums, strict=False)]
     # Operations of a delegate may run at the same time.
-    between_s = statistics.median(rest_s) if rest_s and min(rest_s) >= 0 else 0.0
+    between_s = max(call_s - sum(medians), 0.0)
     total = sum(medians) + between_s
     groups = []
     for number, (rows, wall_s) in enumerate(zip(ordered, medians, strict=True)):
@@ -195,4 +241,4 @@ def _assemble(
         )
     if between_s:
         groups.append(Group(label=BETWEEN, ops=(), wall_s=between_s, share=between_s / total))
-    return Attribution(groups=tuple(groups), status=tuple(status), group=tuple(owner), runs_s=tuple(sums))  # type: ignore[arg-type]
+    return Attribution(groups=tuple(groups), status=tuple(status), group=tuple(owner), runs_s=runs_s)  # type: ignore[arg-type]

@@ -113,12 +113,16 @@ class _Run:
             started = time.perf_counter()
             predict()
             seconds = time.perf_counter() - started
+            recorder.read()
             send(run=recorder.operations, run_s=recorder.call_s or seconds, groups=recorder.groups)
             send(progress="operations", seconds=seconds)
 
 
 class _Recorder:
     """Collects the events of one prediction. Callbacks may come from another thread.
+
+    They only keep the events, which are read after the prediction: each microsecond in a callback makes an
+    operation, or the time until the next one, longer.
 
     Attributes:
         groups: Of delegates, the operations that are run as one, by the number of that.
@@ -130,30 +134,43 @@ class _Recorder:
         self.groups: dict[str, list[int]] = {}
         self.operations: list[tuple[int | None, int | None, str, int]] = []
         self.call_s = 0.0
-        self._began: dict[int, int] = {}
+        self._began: dict[int, Any] = {}
+        self._ended: list[tuple[Any, int]] = []
+        self._single: list[Any] = []
         self._count = itertools.count(1)
 
     def clear(self) -> None:
         """Forgets the events so far, but not the groups, of which delegates tell once."""
-        self._began.clear()
-        self.operations.clear()
+        for kept in (self._began, self._ended, self._single, self.operations):
+            kept.clear()
         self.call_s = 0.0
 
     def begin(self, event: Any) -> int:
-        """Notes the begin of an interval, and returns its number."""
+        """Keeps the begin of an interval, and returns its number."""
         number = next(self._count)
-        self._began[number] = event.timestamp
+        self._began[number] = event
         return number
 
     def end(self, event: Any, number: int) -> None:
-        """Notes the end of an interval."""
-        began = self._began.pop(number, event.timestamp)
-        if event.event_id.startswith(_OPERATION):
-            self._note(event, event.timestamp - began)
-        elif event.event_id == _CALL:
-            self.call_s = max(self.call_s, (event.timestamp - began) / 1e9)
+        """Keeps the end of an interval."""
+        self._ended.append((event, number))
 
     def event(self, event: Any) -> None:
+        """Keeps an event without an end."""
+        self._single.append(event)
+
+    def read(self) -> None:
+        """Reads the events that were kept: durations of operations and of the call, and groups."""
+        for event, number in self._ended:
+            duration = event.timestamp - self._began.get(number, event).timestamp
+            if event.event_id.startswith(_OPERATION):
+                self._note(event, duration)
+            elif event.event_id == _CALL:
+                self.call_s = max(self.call_s, duration / 1e9)
+        for event in self._single:
+            self._read_single(event)
+
+    def _read_single(self, event: Any) -> None:
         """Notes the duration, or the members of a group, that a single event carries."""
         content = json.loads(event.encoded_data) if event.encoded_data else {}
         if not isinstance(content, dict):
