@@ -90,6 +90,35 @@ def test_crossings_are_counted(tmp_path: Path) -> None:
     assert "0.6 to 1.75 ms" in note
 
 
+def _masked(b: Body, x: Val) -> Sequence[Val]:
+    x = b.op("relu", [x], [x.type])
+    mask = b.op("broadcasting_greater", [x, x], [tensor("bool", *x.type.dims)])
+    mask = b.op("logical_not", [mask], [mask.type])
+    return [b.op("broadcasting_where", [mask, x, x], [x.type])]
+
+
+@pytest.mark.parametrize(("dtype", "unit"), [("fp32", "gpu"), ("fp16", "neural_engine")])
+def test_masks_are_computed_where_their_values_are(dtype: str, unit: str, tmp_path: Path) -> None:
+    profile = api.plan(_write(tmp_path, tensor(dtype, 1, 8, 64), _masked), "m4", compute_units="every")
+    (plan,) = profile.plans
+    for setting in ("all", "cpu_and_ne"):
+        units = dict(zip(profile.ops.type, _units(plan, profile, setting), strict=True))
+        assert units["logical_not"] == unit
+        assert units["relu"] == unit
+        assert plan.setting(setting).switches == 0
+
+
+def test_a_long_plan_without_costs_lists_the_first_operations(tmp_path: Path) -> None:
+    def many(b: Body, x: Val) -> Sequence[Val]:
+        for _ in range(40):
+            x = b.op("relu", [x], [x.type])
+        return [x]
+
+    text = render_plan(api.plan(_write(tmp_path, tensor("fp16", 1, 8, 64), many), "m4"))
+    assert "The first 30 operations" in text
+    assert "costliest" not in text
+
+
 def test_operations_are_explained_without_costs(tmp_path: Path) -> None:
     found = explain(_write(tmp_path, tensor("fp32", 1, 8, 64)), "relu", "m4")
     (op,) = found.ops

@@ -14,6 +14,7 @@ from coremlscope.gate import checks
 from coremlscope.gate.run import check, check_project
 from coremlscope.render.json import render_json
 from coremlscope.results.gate import CheckResult, GateReport
+from tests.support.aicode import write_numbered
 from tests.support.converted_models import text_classifier
 
 
@@ -135,3 +136,12 @@ def test_a_project(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         check_project(config, only=["other.mlpackage"])
     monkeypatch.chdir(tmp_path)
     assert len(check_project().models) == 1
+
+
+def test_hints_suit_the_format(tmp_path: Path) -> None:
+    """coremltools compresses Core ML models only."""
+    bundle, package = write_numbered(tmp_path / "net.aimodel"), tmp_path / "net.mlpackage"
+    write_mlpackage(sample_model(), package)
+    for path, word in ((bundle, "coreai-opt"), (package, "what-if")):
+        report = check(path, max_size="10B")
+        assert word in report.models[0].checks[0].hint

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -76,7 +76,7 @@ def check_model(path: Path, limits: Limits) -> CheckedModel:
         find_device(name, limits.os)
     try:
         facts = _learn(path, limits)
-        checks = tuple(_checks(facts, limits, baseline))
+        checks = tuple(_for_format(check, facts.model) for check in _checks(facts, limits, baseline))
     except CoremlscopeError as error:
         return CheckedModel(path=str(path), failure=error.message, hint=error.hint, exit_code=error.exit_code)
     return CheckedModel(path=str(path), size_bytes=facts.size_bytes, checks=checks)
@@ -220,15 +220,24 @@ def _result(
 
 
 _ORIGINS: Mapping[str, str] = {"estimated": "estimated at ", "planned": "planned at "}
+_COMPRESS = "`coremlscope what-if` shows what compression brings"
+_COMPRESS_CORE_AI = "quantize_weights and palettize_weights of coreai-opt compress Core AI models"
 _HINTS: Mapping[CheckKind, str] = {
     "max-latency": "`coremlscope estimate --explain` shows what it is made of, `plan` what is not on the"
     " Neural Engine",
     "min-neural-engine": "`coremlscope plan` shows which operations are elsewhere, and why",
-    "max-size": "`coremlscope what-if` shows what compression brings",
-    "max-memory": "`coremlscope what-if` shows what compression brings",
+    "max-size": _COMPRESS,
+    "max-memory": _COMPRESS,
     "min-psnr": "`coremlscope predict --precision fp16` shows where numbers overflow",
     "baseline": "`coremlscope compare` shows what changed",
 }
+
+
+def _for_format(check: CheckResult, model: Model) -> CheckResult:
+    """Replaces a hint that is for Core ML models by one for the model's format."""
+    if model.container != "aimodel" or check.hint != _COMPRESS:
+        return check
+    return replace(check, hint=_COMPRESS_CORE_AI)
 
 
 def _unknown(kind: CheckKind, subject: str, quantity: Quantity, limit: float, why: str) -> CheckResult:

@@ -12,10 +12,11 @@ import itertools
 from collections.abc import Mapping, Sequence
 
 from coremlscope.devices.unit import CPU, GPU, NEURAL_ENGINE, ComputeUnit, ComputeUnits
-from coremlscope.ir import describe_type
+from coremlscope.ir import DType, describe_type
 from coremlscope.placement.backend import BACKENDS_OF, UNIT_OF, Backend
-from coremlscope.placement.coreml_view import CoreMLGraph
+from coremlscope.placement.coreml_view import CoreMLGraph, Node
 from coremlscope.placement.eligibility import Verdicts
+from coremlscope.placement.forms import run_time_tensors
 from coremlscope.placement.place import Choice, PlacedFunction, PlacedOp, Segment, graphs_of
 from coremlscope.placement.verdict import Verdict
 from coremlscope.results.plan import Undecided
@@ -44,10 +45,11 @@ def place_by_preference(
         verdicts: Which units run each operation.
         settings: For which settings of compute units.
     """
+    backends = {setting: _backends(graph, verdicts, setting) for setting in settings}
     return PlacedFunction(
         name=graph.name,
-        ops=tuple(_placed(graph, verdicts, settings, 0)),
-        segments={setting: tuple(_segments(graph, verdicts, setting)) for setting in settings},
+        ops=tuple(_placed(graph, verdicts, backends, 0)),
+        segments={setting: tuple(_segments(graph, backends[setting])) for setting in settings},
         total_ms=dict.fromkeys(settings, 0.0),
     )
 
@@ -64,8 +66,32 @@ def _backend(verdicts: Mapping[ComputeUnit, Verdict], setting: ComputeUnits) -> 
     return BACKENDS_OF[units[0]][0] if units else None
 
 
-def _choice(verdicts: Mapping[ComputeUnit, Verdict], setting: ComputeUnits) -> Choice:
-    backend = _backend(verdicts, setting)
+def _backends(graph: CoreMLGraph, verdicts: Verdicts, setting: ComputeUnits) -> dict[str, Backend | None]:
+    """Returns the backend of each operation.
+
+    Operations that read and write only truth values, such as parts of a mask, run where the operation before
+    them runs: nobody has seen a region of the Neural Engine that they make alone, in a program of fp32.
+    """
+    found = {node.id: _backend(verdicts[node.id], setting) for one in graphs_of(graph) for node in one.nodes}
+    for one in graphs_of(graph):
+        weighty = [node.id for node in one.nodes if not _is_logical(node)]
+        last = found[weighty[0]] if weighty else None
+        for node in one.nodes:
+            if not _is_logical(node):
+                last = found[node.id]
+            elif last is not None and verdicts[node.id][UNIT_OF[last]].supported == "yes":
+                found[node.id] = last
+    return found
+
+
+def _is_logical(node: Node) -> bool:
+    types = [type_ for _, type_ in run_time_tensors(node.view)]
+    return bool(types) and all(type_.dtype is DType.BOOL for type_ in types)
+
+
+def _choice(
+    verdicts: Mapping[ComputeUnit, Verdict], setting: ComputeUnits, backend: Backend | None
+) -> Choice:
     others: dict[ComputeUnit, Undecided] = {}
     if setting == "all" and backend is not None:
         for unit in _ACCELERATORS:
@@ -74,17 +100,20 @@ def _choice(verdicts: Mapping[ComputeUnit, Verdict], setting: ComputeUnits) -> C
     return Choice(backend, 0.0, {}, others)
 
 
-def _segments(graph: CoreMLGraph, verdicts: Verdicts, setting: ComputeUnits) -> list[Segment]:
+def _segments(graph: CoreMLGraph, backends: Mapping[str, Backend | None]) -> list[Segment]:
     found = []
     for one in graphs_of(graph):
-        backends = ((_backend(verdicts[node.id], setting), node.id) for node in one.nodes)
-        for backend, run in itertools.groupby(backends, key=lambda pair: pair[0]):
+        placed = ((backends[node.id], node.id) for node in one.nodes)
+        for backend, run in itertools.groupby(placed, key=lambda pair: pair[0]):
             found.append(Segment(backend, tuple(id_ for _, id_ in run), 0.0))
     return found
 
 
 def _placed(
-    graph: CoreMLGraph, verdicts: Verdicts, settings: Sequence[ComputeUnits], depth: int
+    graph: CoreMLGraph,
+    verdicts: Verdicts,
+    backends: Mapping[ComputeUnits, Mapping[str, Backend | None]],
+    depth: int,
 ) -> list[PlacedOp]:
     found = []
     for node in graph.nodes:
@@ -100,9 +129,12 @@ def _placed(
                 depth=depth,
                 costs={},
                 verdicts=verdicts[node.id],
-                choices={setting: _choice(verdicts[node.id], setting) for setting in settings},
+                choices={
+                    setting: _choice(verdicts[node.id], setting, placed[node.id])
+                    for setting, placed in backends.items()
+                },
             )
         )
         for block in node.blocks:
-            found.extend(_placed(block, verdicts, settings, depth + 1))
+            found.extend(_placed(block, verdicts, backends, depth + 1))
     return found

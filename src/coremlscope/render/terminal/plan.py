@@ -229,35 +229,40 @@ def _show_segments(screen: Screen, view: PlanView, ops: tuple[PlannedOp, ...]) -
 
 def _show_ops(screen: Screen, view: PlanView, ops: Sequence[PlannedOp], list_ops: bool) -> None:
     whole = len(ops) <= _LISTED_OPS or list_ops
+    has_weights = any(op.weight for op in ops)
     listed = list(ops) if whole else sorted(ops, key=lambda op: -op.weight)[:_LISTED_OPS]
     possible = f"  {POSSIBLE} may be chosen" if any(op.alternatives for op in listed) else ""
     others = f"{SUPPORTED} supported  {UNSUPPORTED} not supported  {UNKNOWN} no rule"
     quiet = f"{CHOSEN} chosen{possible}  {others}"
-    screen.heading("Operations" if whole else f"The {len(listed)} costliest operations", quiet)
+    title = (
+        f"The {len(listed)} costliest operations" if has_weights else f"The first {len(listed)} operations"
+    )
+    screen.heading("Operations" if whole else title, quiet)
     wide = screen.width >= _WIDE
     columns = [
         *(Column(SHORT_UNIT_NAMES[unit], most=3, style="green") for unit in UNITS),
         Column("operation", most=max(screen.width - (96 if wide else 58), 24)),
         Column("type", style="cyan", most=24 if wide else 20),
-        Column("share", is_number=True),
-        Column("planned", is_number=True),
+        *((Column("share", is_number=True), Column("planned", is_number=True)) if has_weights else ()),
     ]
     if wide:
         columns.append(Column("result", most=24))
-        columns += [Column(f"on {SHORT_UNIT_NAMES[unit]}", is_number=True) for unit in UNITS]
-    screen.table(columns, [_op_row(view, op, wide) for op in listed])
+        if has_weights:
+            columns += [Column(f"on {SHORT_UNIT_NAMES[unit]}", is_number=True) for unit in UNITS]
+    screen.table(columns, [_op_row(view, op, wide, has_weights) for op in listed])
     if len(listed) < len(ops):
         screen.line(f"and {len(ops) - len(listed)} more: --ops lists all in order", "dim", indent=2)
 
 
-def _op_row(view: PlanView, op: PlannedOp, wide: bool) -> tuple[str, ...]:
+def _op_row(view: PlanView, op: PlannedOp, wide: bool, has_weights: bool) -> tuple[str, ...]:
     name = "  " * op.depth + (f"({op.name})" if op.inserted else op.name)
     marks = (_mark(op, unit) for unit in UNITS)
-    cells = (*marks, name, op.type, format_share(op.weight), _ms(op.planned_ms))
+    costs = (format_share(op.weight), _ms(op.planned_ms)) if has_weights else ()
+    cells = (*marks, name, op.type, *costs)
     if not wide:
         return cells
     result = compact_type(op.outputs[0]) if op.outputs else ""
-    return (*cells, result, *(_ms(_cheapest(view, op, unit)) for unit in UNITS))
+    return (*cells, result, *(_ms(_cheapest(view, op, unit)) for unit in UNITS if has_weights))
 
 
 def _mark(op: PlannedOp, unit: ComputeUnit) -> str:
