@@ -64,9 +64,35 @@ def test_rates_of_the_gpu_are_transferred_by_cores() -> None:
 def test_matrix_units_of_later_gpus_count() -> None:
     faster = rate("m5-max", "convolution, dense", "mps_graph")
     # Per core, M1 Max is in the middle of M1, M1 Max and M4 Max.
-    assert faster.value == pytest.approx(2.3 * 5487.0 / 32 * 40, rel=1e-4)
-    assert faster.low < 1.6 * 6400 < 3.3 * 6400 < faster.high
+    assert faster.value == pytest.approx(2.7 * 5487.0 / 32 * 40, rel=1e-4)
+    assert faster.low < 2.0 * 6400 < 3.6 * 6400 < faster.high
     assert rate("m5-max", "add", "mps_graph").value == pytest.approx(28.0 / 20 * 40)
+
+
+@pytest.mark.parametrize(
+    ("chip", "launch_ms"),
+    [
+        *(
+            ("m1", 0.125),
+            ("m2-pro", 0.125),
+            ("m4", 0.125),
+            ("m4-pro", 0.125),
+            ("m5", 0.125),
+            ("m5-pro", 0.125),
+        ),
+        *(("a17-pro", 0.125), ("m1-max", 0.375), ("m3-max", 0.375), ("m4-max", 0.375), ("m5-max", 0.375)),
+    ],
+)
+def test_the_launch_of_a_gpu_follows_its_size(chip: str, launch_ms: float) -> None:
+    transition_costs = rate_table(find_device(chip)).transition_costs
+    assert transition_costs.launch_ms["mps_graph"] == launch_ms
+    bounds = transition_costs.launch_bounds["mps_graph"]
+    assert bounds.low <= launch_ms <= bounds.high
+
+
+def test_small_gpus_have_the_launch_of_the_neural_engine_without_a_published_one() -> None:
+    others = [one for one in publications() if one.chip.id != "m4-pro"]
+    assert rate_table(find_device("m4-pro"), others).transition_costs.launch_ms["mps_graph"] == 0.125
 
 
 def test_of_several_gpus_the_median_per_core_is_transferred() -> None:
