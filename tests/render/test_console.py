@@ -112,3 +112,14 @@ def test_foreign_text_steers_no_terminal() -> None:
         assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202e]", text)
         assert "\\x1b[31mred" in text
     assert "[bold]markup[/bold]" in render_console(summary, width=140)
+
+
+def test_long_names_that_differ_in_the_middle_stay_apart() -> None:
+    screen = Screen(40, color=False)
+    names = [f"models/experiment-{one}/converted/final/net.mlpackage" for one in ("aa", "ab", "b")]
+    screen.table((Column("model", most=24), Column("n", is_number=True)), [[name, "1"] for name in names], 0)
+    assert [line.split()[0] for line in screen.text.splitlines()[1:]] == [
+        "…nt-aa/conve…t.mlpackage",
+        "…nt-ab/conve…t.mlpackage",
+        "…nt-b/conver…t.mlpackage",
+    ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from os.path import commonprefix
 
 from coremlscope.render.terminal.layout import GAP, Column, Layout, fit_columns
 from coremlscope.render.terminal.wrapping import wrap
@@ -117,6 +118,8 @@ class Screen:
         self._console.print(Text.assemble(*parts), no_wrap=True, crop=False, overflow="ignore")
 
 
+#: How many characters before the first difference are shown of texts that are shortened apart.
+_CONTEXT = 3
 #: A line of a table: texts with their styles.
 _Line = Sequence[tuple[str, str]]
 
@@ -128,8 +131,14 @@ def _table_lines(
     if any(columns[i].title for i in layout.widths):
         titles = [column.title for column in columns]
         yield from _row_lines(columns, titles, layout, _LABEL)
+    fitted = {
+        i: _fit_apart(dict.fromkeys(row[i] for row in rows), width)
+        for i, width in layout.widths.items()
+        if not columns[i].wraps
+    }
     for row in rows:
-        yield from _row_lines(columns, row, layout)
+        shown = [fitted[i][text] if i in fitted else text for i, text in enumerate(row)]
+        yield from _row_lines(columns, shown, layout)
         for i in layout.below:
             if row[i]:
                 title = f"{columns[i].title}: " if columns[i].title else ""
@@ -156,6 +165,19 @@ def _row_lines(
             text = blanks + part if columns[i].is_number else part + blanks
             line.append((text, columns[i].style if style is None else style))
         yield line
+
+
+def _fit_apart(texts: Iterable[str], most: int, start: int = 0) -> dict[str, str]:
+    """Shortens different texts of a column; those that would look alike begin where they differ."""
+    fitted = {text: _fit(f"…{text[start:]}" if start else text, most) for text in texts}
+    alike: dict[str, list[str]] = {}
+    for text, shown in fitted.items():
+        alike.setdefault(shown, []).append(text)
+    for group in alike.values():
+        later = len(commonprefix(group)) - _CONTEXT
+        if len(group) > 1 and later > start:
+            fitted.update(_fit_apart(group, most, later))
+    return fitted
 
 
 def _fit(text: str, most: int) -> str:
