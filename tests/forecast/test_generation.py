@@ -61,6 +61,37 @@ def test_other_models_are_not_language_models() -> None:
     assert find_step(bind_main(counter).graph) is None
 
 
+def test_a_token_that_is_written_by_its_index() -> None:
+    def body(x: Any, keys: Any, values: Any) -> Any:
+        for state in (keys, values):
+            old = mb.read_state(input=state)
+            new = mb.slice_update(
+                x=old, update=x, begin=[0, 5, 0], end=[1, 6, 4], squeeze_mask=[False, True, False]
+            )
+            read = mb.coreml_update_state(state=state, value=new)
+        return read
+
+    cache = np.ones((1, 8, 4), np.float16)
+    states = {"keys": cache, "values": cache}
+    model = build(body, {"x": np.ones((1, 4), np.float16)}, target=ct.target.iOS18, states=states)
+    assert find_step(bind_main(model).graph) == Step(
+        tokens=1, context=8, attended=8, cache_bytes=2 * cache.nbytes, cache_elements=2 * cache.size
+    )
+
+
+def test_a_window_of_the_last_inputs_is_no_cache() -> None:
+    def body(x: Any, window: Any) -> Any:
+        old = mb.read_state(input=window)
+        kept = mb.slice_by_index(x=old, begin=[0, 1, 0], end=[1, 8, 4])
+        moved = mb.slice_update(x=old, update=kept, begin=[0, 0, 0], end=[1, 7, 4])
+        new = mb.slice_update(x=moved, update=x, begin=[0, 7, 0], end=[1, 8, 4])
+        return mb.coreml_update_state(state=window, value=new)
+
+    inputs = {"x": np.ones((1, 1, 4), np.float16)}
+    states = {"window": np.ones((1, 8, 4), np.float16)}
+    assert find_step(bind_main(build(body, inputs, target=ct.target.iOS18, states=states)).graph) is None
+
+
 def test_caches_in_inputs_and_outputs() -> None:
     def body(x: Any, keys: Any, values: Any) -> Any:
         new = mb.reshape(x=x, shape=[1, 2, 1, 8])

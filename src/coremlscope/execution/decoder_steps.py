@@ -130,23 +130,37 @@ def _tokens(writes: Sequence[_Write]) -> tuple[int, int] | None:
 
 
 def _state_writes(views: Iterable[OpView]) -> Iterator[_Write]:
-    """Yields the parts of states that are replaced."""
+    """Yields the parts of states that are replaced, except by an earlier part: such a state is a window."""
     content: dict[str, str] = {}
+    parts: set[str] = set()
     for view in views:
         traits, op = traits_of(view.op.type), view.op
         if not op.outputs:
             continue
         if Trait.STATE_READ in traits:
             content[op.outputs[0].name] = _argument(view, "input")
+        elif Trait.SLICE in traits and _argument(view, "x") in content:
+            parts.add(op.outputs[0].name)
         elif Trait.UPDATE in traits and _argument(view, "x") in content:
             state = content[_argument(view, "x")]
             content[op.outputs[0].name] = state
+            if _argument(view, "update") in parts:
+                continue
             try:
-                rows, whole, type_ = view.static_shape("update"), view.static_shape("x"), view.type("x")
+                rows, whole, type_ = _rows(view), view.static_shape("x"), view.type("x")
                 nbytes, elements = type_.nbytes or 0, type_.elements or 0
                 yield _Write(cache=state, rows=rows, whole=whole, nbytes=nbytes, elements=elements)
             except CannotInfer:
                 continue
+
+
+def _rows(view: OpView) -> tuple[int, ...]:
+    """Returns the shape of the part that is replaced, with the axes that an index selects as 1."""
+    given, rank = list(view.static_shape("update")), len(view.shape("x"))
+    is_index = view.integers("squeeze_mask", [0] * rank)
+    if len(is_index) != rank or len(given) + sum(map(bool, is_index)) != rank:
+        raise CannotInfer("the update has another rank than the part that it replaces")
+    return tuple(1 if index else given.pop(0) for index in is_index)
 
 
 def _extended_inputs(graph: BoundGraph) -> Iterator[_Write]:
