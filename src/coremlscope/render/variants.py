@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from coremlscope.devices.unit import NEURAL_ENGINE
-from coremlscope.render.terminal.estimates import within_ms
+from coremlscope.render.terminal.estimates import EXTRAPOLATED, within_ms
 from coremlscope.render.terminal.matrix import Block
 from coremlscope.render.words import SHORT_UNIT_NAMES, plural
 from coremlscope.results.estimate import MemoryEstimate
@@ -129,7 +129,7 @@ def remarks(report: VariantReport) -> list[str]:
     if any(f.load for f in forecasts):
         found.append("first load: Core ML compiles for the Neural Engine; from published times")
     if any(f.basis == "extrapolated" for f in forecasts):
-        found.append("* no latencies of this chip went into the estimate")
+        found.append(EXTRAPOLATED)
     found += _limits(forecasts)
     notes: dict[str, list[str]] = {}
     for variant in report.variants:

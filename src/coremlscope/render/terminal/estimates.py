@@ -25,6 +25,7 @@ from coremlscope.results.profile import Profile
 from coremlscope.units import format_duration, format_rate, format_share
 
 __all__ = [
+    "EXTRAPOLATED",
     "calibrated_on",
     "estimates_to_json",
     "interval_ms",
@@ -51,7 +52,8 @@ _COLUMNS = (
     Column("waits for", most=11, style="cyan"),
 )
 _IS_OWN, _IS_EXTRAPOLATED = "†", "*"
-_EXTRAPOLATED = "* extrapolated from the chip's specification: fewer than three publications measured it"
+#: What the mark of an extrapolated estimate means.
+EXTRAPOLATED = "* extrapolated from the chip's specification: fewer than three publications measured it"
 
 
 def render_estimates(
@@ -175,7 +177,7 @@ def _kernel_row(profile: Profile, e: Estimate, index: int) -> tuple[str, ...]:
 def _show_marks(screen: Screen, estimates: Sequence[Estimate]) -> None:
     """Explains the marks of estimates."""
     if any(mark_of(e) == _IS_EXTRAPOLATED for e in estimates):
-        screen.line(_EXTRAPOLATED, "dim", indent=2)
+        screen.line(EXTRAPOLATED, "dim", indent=2)
     for text in dict.fromkeys(f"{_IS_OWN} {calibrated_on(e)}" for e in estimates if e.own):
         screen.line(text, "dim", indent=2)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from coremlscope.comparison.profiles import label_subjects
 from coremlscope.devices.unit import SETTINGS
-from coremlscope.render.terminal.estimates import calibrated_on, interval_ms, mark_of
+from coremlscope.render.terminal.estimates import EXTRAPOLATED, calibrated_on, interval_ms, mark_of
 from coremlscope.render.terminal.screen import Column, Screen
 from coremlscope.render.timing import disclaimer, partial_mark
 from coremlscope.render.words import FINDING_MARKS, by_severity, plural, systems
@@ -211,7 +211,7 @@ def device_remarks(profiles: Sequence[Profile]) -> list[str]:
         )
     found = ["; ".join(remarks)] if remarks else []
     if any(mark_of(estimate) == "*" for estimate in estimates):
-        found.append("* no latencies of this chip went into the estimate")
+        found.append(EXTRAPOLATED)
     return found + list(dict.fromkeys(f"† {calibrated_on(one)}" for one in estimates if one.own))
 
 

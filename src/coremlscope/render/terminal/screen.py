@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from os.path import commonprefix
 
 from coremlscope.render.terminal.layout import GAP, Column, Layout, fit_columns
 from coremlscope.render.terminal.wrapping import wrap
@@ -174,10 +173,16 @@ def _fit_apart(texts: Iterable[str], most: int, start: int = 0) -> dict[str, str
     for text, shown in fitted.items():
         alike.setdefault(shown, []).append(text)
     for group in alike.values():
-        later = len(commonprefix(group)) - _CONTEXT
+        later = _common_start(group) - _CONTEXT
         if len(group) > 1 and later > start:
             fitted.update(_fit_apart(group, most, later))
     return fitted
+
+
+def _common_start(texts: Sequence[str]) -> int:
+    """Returns the number of characters with which all texts begin."""
+    differs = (place for place, found in enumerate(zip(*texts, strict=False)) if len(set(found)) > 1)
+    return next(differs, min(map(len, texts)))
 
 
 def _fit(text: str, most: int) -> str:
