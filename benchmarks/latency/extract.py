@@ -110,20 +110,25 @@ def extract(collection: Path) -> None:
 def extract_further(packages: Path) -> None:
     """Writes the kernels of the networks of the further measurements, and of those that enter no fit.
 
+    A network is in one file, that of the collection first.
+
     Args:
         packages: A folder with a package `NETWORK.mlpackage` for each network that is not yet written.
     """
+    known = set(kernels_by_network(KERNELS))
     for measurements, kernels in (
         (FURTHER_MEASUREMENTS, FURTHER_KERNELS),
         (HELD_OUT_MEASUREMENTS, HELD_OUT_KERNELS),
     ):
         with measurements.open(newline="") as file:
-            _write_kernels(kernels, packages, {row["network"] for row in csv.DictReader(file)})
+            networks = {row["network"] for row in csv.DictReader(file)} - known
+        _write_kernels(kernels, packages, networks)
+        known |= networks
 
 
 def _write_kernels(path: Path, packages: Path, networks: Iterable[str]) -> None:
     """Writes the kernels of networks; those without a package keep what is written of them."""
-    written = _written_kernels(path)
+    written = kernels_by_network(path)
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(("network", "times", *(field.name for field in fields(KernelTable))))
@@ -135,7 +140,8 @@ def _write_kernels(path: Path, packages: Path, networks: Iterable[str]) -> None:
     path.write_bytes(gzip.compress(text.getvalue().encode(), mtime=0))
 
 
-def _written_kernels(path: Path) -> dict[str, list[tuple[object, ...]]]:
+def kernels_by_network(path: Path) -> dict[str, list[tuple[object, ...]]]:
+    """Returns the rows of a file of kernels by network; none if there is no such file."""
     if not path.exists():
         return {}
     found: dict[str, list[tuple[object, ...]]] = {}

@@ -1,7 +1,8 @@
-"""Scores the shipped estimates on published latencies that never enter a fit.
+"""Scores the shipped estimates on published latencies that enter no fit.
 
-The rows of `data/held_out.csv` have the columns of the other measurements. Neither a constant nor the form of
-the model may follow from them, so a publication that served to choose anything has no place here.
+The rows of `data/held_out.csv` have the columns of the other measurements. A publication is scored here
+before it enters a fit, which is the honest figure for it. Networks of the article's family never enter one:
+neither a constant nor the form of the model may follow from them.
 """
 
 from __future__ import annotations

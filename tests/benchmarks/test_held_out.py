@@ -7,8 +7,15 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.latency import extract
 from benchmarks.latency.dataset import load_measurements, load_networks, load_rows
-from benchmarks.latency.extract import HELD_OUT_MEASUREMENTS
+from benchmarks.latency.extract import (
+    FURTHER_KERNELS,
+    HELD_OUT_KERNELS,
+    HELD_OUT_MEASUREMENTS,
+    KERNELS,
+    kernels_by_network,
+)
 from benchmarks.latency.held_out import ARTICLE, estimate, load_held_out, render_article, render_held_out
 from coremlscope.cost.latency.calibration import load_calibration
 from coremlscope.devices import CPU, GPU, NEURAL_ENGINE
@@ -33,6 +40,22 @@ def test_no_measurement_held_out_for_ever_is_in_a_fit_or_shipped_as_evidence() -
     }
     assert publications.isdisjoint(fitted)
     assert {m.network for m in kept} <= set(load_networks())
+
+
+def test_the_kernels_of_a_network_are_in_one_file() -> None:
+    files = [set(kernels_by_network(path)) for path in (KERNELS, FURTHER_KERNELS, HELD_OUT_KERNELS)]
+    assert sum(map(len, files)) == len(set.union(*files)) == len(load_networks())
+
+
+def test_kernels_stay_where_their_package_is_absent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    copies = []
+    for name in ("FURTHER_KERNELS", "HELD_OUT_KERNELS"):
+        copy = tmp_path / f"{name}.csv.gz"
+        copy.write_bytes(getattr(extract, name).read_bytes())
+        monkeypatch.setattr(extract, name, copy)
+        copies.append((copy, kernels_by_network(copy)))
+    extract.extract_further(tmp_path / "no packages")
+    assert all(kernels_by_network(copy) == before for copy, before in copies)
 
 
 def test_rows_of_a_file_are_scored_and_say_which_are_outside(tmp_path: Path) -> None:
