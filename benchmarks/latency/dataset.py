@@ -38,7 +38,8 @@ class Measurement:
         publication: The publication.
         chip: The chip's id.
         release: The system. Where none was published, that of phones counts as iOS 16, as in most
-            publications, and that of Macs, which all measured in 2025 or 2026, as macOS 26.
+            publications, or as the first one of later phones, and that of Macs, which all measured in 2025 or
+            2026, as macOS 26.
         setting: The setting of compute units.
         ran_on: The unit that ran it: a setting with one accelerator, or what the publication says; empty if
             it is not known; `idle` for a GPU whose clock was low.
@@ -107,7 +108,7 @@ def measurement_of(row: Mapping[str, str]) -> Measurement:
 def _release(text: str, chip: Chip) -> OSRelease:
     named = re.match(r"(?:iOS|macOS) (\d+)(?:\.(\d+))?", text)
     if named is None:
-        return ios(16) if chip.platform == "iOS" else macos(26)
+        return ios(max(16, chip.releases["iOS"])) if chip.platform == "iOS" else macos(26)
     return OSRelease(chip.platform, int(named[1]), int(named[2] or 0))
 
 

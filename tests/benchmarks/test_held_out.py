@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.latency import extract
-from benchmarks.latency.dataset import load_measurements, load_networks, load_rows
+from benchmarks.latency.dataset import load_measurements, load_networks, load_rows, measurement_of
 from benchmarks.latency.extract import (
     FURTHER_KERNELS,
     HELD_OUT_KERNELS,
@@ -96,3 +96,9 @@ def test_the_article_has_an_estimate_of_each_network_on_each_unit() -> None:
     lines = list(render_article(kept))[2:]
     assert len(lines) == len({m.network for m in kept if m.family == "mobileclip"})
     assert all(line.count(" to ") == len((CPU, GPU, NEURAL_ENGINE)) for line in lines)
+
+
+def test_the_system_of_a_phone_without_one_is_not_older_than_the_phone() -> None:
+    row = dict(zip(_HEADER.split(","), _row("mobileclip_s0_image-256", "cpu", "1").split(","), strict=True))
+    releases = {chip: measurement_of({**row, "chip": chip, "os": ""}).release for chip in ("A14", "A19 Pro")}
+    assert {chip: release.major for chip, release in releases.items()} == {"A14": 16, "A19 Pro": 26}
