@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -418,10 +419,17 @@ def test_tables(
     assert "M2, Neural Engine takes 1." in words
     assert "set apart" in words
     assert "not used: measured.csv, line 3" in words
+    assert re.search(r"measured +estimated +ratio", out)
     assert max(map(len, out.splitlines())) <= int(width)
     assert main(["estimate", str(models[5]), "--device", "m2,m1", "--compute-units", "cpu_and_ne"]) == 0
     out = capsys.readouterr().out
     assert "† calibrated on your 4 measurements of M2: Neural Engine" in " ".join(out.split())
+    assert max(map(len, out.splitlines())) <= int(width)
+    assert "more: --explain" in out
+    assert main(["estimate", str(models[5]), "--device", "m1", "--explain"]) == 0
+    out = capsys.readouterr().out
+    assert re.search(r"published +(by +)?chip +.*measured +ours +ratio", out)
+    assert "more: --explain" not in out
     assert max(map(len, out.splitlines())) <= int(width)
 
 

@@ -14,13 +14,13 @@ __all__ = ["render_calibration"]
 
 _COLUMNS = (
     Column("id", style="dim"),
-    Column("model", most=32, style="cyan"),
-    Column("setting", most=11),
+    Column("model", most=32, least=16, style="cyan"),
+    Column("setting", most=11, rank=4),
     Column("measured", is_number=True),
     Column("estimated", is_number=True),
-    Column("ratio", is_number=True),
-    Column("refined", is_number=True),
-    Column("", style="yellow"),
+    Column("ratio", is_number=True, rank=1),
+    Column("refined", is_number=True, rank=2),
+    Column("", style="yellow", rank=5),
 )
 _LEFT_OUT = "(name left out)"
 

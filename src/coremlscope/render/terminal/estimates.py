@@ -104,8 +104,9 @@ def render_estimates(
         _show_kernels(screen, *results[0])
     show_findings(screen, dict.fromkeys(finding for profile in profiles for finding in profile.findings))
     screen.line()
+    explain = "" if explained else "--explain, "
     screen.line(
-        "more: --explain, --compute-units every, --json -; `coremlscope plan MODEL --device NAME`", "dim"
+        f"more: {explain}--compute-units every, --json -; `coremlscope plan MODEL --device NAME`", "dim"
     )
     return screen.text
 

@@ -29,13 +29,13 @@ _MEANINGS = {
 }
 _NEAR = (
     Column("published", most=34, style="cyan"),
-    Column("by", most=24),
-    Column("chip"),
-    Column("weights", most=9),
-    Column("structure"),
+    Column("by", most=24, rank=3),
+    Column("chip", most=12),
+    Column("weights", most=9, rank=4),
+    Column("structure", most=16, rank=2),
     Column("measured", is_number=True),
     Column("ours", is_number=True),
-    Column("ratio", is_number=True),
+    Column("ratio", is_number=True, rank=1),
 )
 _NOT_KNOWN = "not known: no two publications of comparable models"
 #: Structures up to this distance are called the same, or alike.
