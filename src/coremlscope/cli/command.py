@@ -26,6 +26,7 @@ from coremlscope.writing import check_file, write_file
 __all__ = [
     "EVERY",
     "Command",
+    "OneOf",
     "Parser",
     "add_compute_units",
     "add_inputs",
@@ -119,23 +120,36 @@ class Parser(argparse.ArgumentParser):
         raise UsageError(f"`{self.prog}` {verb} {name!r}", hint)
 
 
-def one_of(what: str, *values: str) -> Callable[[str], str]:
-    """Returns an argument type that accepts one of several words.
+@dataclass(frozen=True, slots=True)
+class OneOf:
+    """A type of arguments that accepts one of several words.
+
+    Attributes:
+        what: What the words name: `compute units`.
+        values: The words.
+    """
+
+    what: str
+    values: tuple[str, ...]
+
+    def __call__(self, text: str) -> str:
+        """Returns the word; raises an error that suggests a similar one."""
+        if text in self.values:
+            return text
+        near = nearest(text, self.values)
+        listed = ", ".join(self.values)
+        hint = f"did you mean {near}? (one of {listed})" if near else f"use one of {listed}"
+        raise argparse.ArgumentTypeError(f"invalid {self.what} {text!r}\n{hint}")
+
+
+def one_of(what: str, *values: str) -> OneOf:
+    """Returns a type of arguments that accepts one of several words.
 
     Args:
         what: What the words name: `compute units`.
         values: The words.
     """
-
-    def parse(text: str) -> str:
-        if text in values:
-            return text
-        near = nearest(text, values)
-        listed = ", ".join(values)
-        hint = f"did you mean {near}? (one of {listed})" if near else f"use one of {listed}"
-        raise argparse.ArgumentTypeError(f"invalid {what} {text!r}\n{hint}")
-
-    return parse
+    return OneOf(what, values)
 
 
 def _settings(text: str) -> tuple[ComputeUnits, ...]:

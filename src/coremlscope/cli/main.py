@@ -16,6 +16,7 @@ from coremlscope.cli import (
     check,
     compare,
     compile,
+    completion,
     convert,
     devices,
     doctor,
@@ -84,6 +85,7 @@ COMMANDS: tuple[Command, ...] = (
     cache.COMMAND,
     serve.COMMAND,
     schema.COMMAND,
+    completion.COMMAND,
 )
 
 _DESCRIPTION = "Profile, inspect and run Core ML models on any machine."
@@ -177,6 +179,6 @@ def _parsers() -> tuple[Parser, dict[str, Parser]]:
             command.name, help=command.doc, description=command.doc, epilog=command.epilog
         )
         command.configure(verb)
-        verb.set_defaults(command=command)
+        verb.set_defaults(command=command, parser=parser)
         verbs[command.name] = verb
     return parser, verbs
