@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import coremltools as ct
+import numpy as np
 import pytest
 
 from coremlscope import ir
 from coremlscope.execution.decoder_steps import decoder_steps
+from coremlscope.formats.aimodel import read_aimodel
 from coremlscope.formats.sample import sample_model
+from tests.support.aicode import TOKEN, Body, Graph, Val, handle, tensor, write_bundle
 from tests.support.decoders import ROOM, decoder, flexible_decoder, growing_decoder
 
 
@@ -73,3 +78,71 @@ def test_fixed_shapes_are_one_step_for_each_function() -> None:
 
 def test_other_models_have_none() -> None:
     assert found(sample_model(size=32, width=0.5, classes=10)) == []
+
+
+_CACHE, _ROW = tensor("fp16", 1, 2, 64, 8), tensor("fp16", 1, 2, 1, 8)
+
+
+def _by_place(b: Body, old: Val, row: Val, position: Val) -> Val:
+    del position
+    places = b.constant([[[[0, 0, 5]], [[0, 1, 5]]]])
+    scalar = tensor("fp16")
+    written: Val = b.op(
+        "scatter_nd", [old, places, row], [old.type], blocks=[([scalar, scalar], lambda _, a, c: [c])]
+    )
+    return written
+
+
+def _along_axis(b: Body, old: Val, row: Val, position: Val) -> Val:
+    places = b.constant(np.full((1, 2, 1, 8), 5))
+    written: Val = b.op("scatter_along_axis", [old, places, row, b.constant(2)], [old.type], choice=(20, 0))
+    return written
+
+
+def _by_mask(b: Body, old: Val, row: Val, position: Val) -> Val:
+    here = b.op("broadcasting_equal", [b.constant(np.arange(64)), position], [tensor("bool", 64)])
+    here = b.op("reshape", [here, b.constant([1, 1, 64, 1])], [tensor("bool", 1, 1, 64, 1)])
+    written: Val = b.op("broadcasting_where", [here, row, old], [old.type])
+    return written
+
+
+@pytest.mark.parametrize("replace", [_by_place, _along_axis, _by_mask])
+def test_ways_to_write_into_a_cache(replace: Callable[..., Val], tmp_path: Path) -> None:
+    """Programs of Core AI replace rows in different ways; each is one token in a cache of 64."""
+
+    def write(b: Body, keys: Val, values: Val, row: Val, position: Val) -> Sequence[Val]:
+        token = b.op("dataflow.create_token", [], [TOKEN])
+        for cache in (keys, values):
+            old, token = b.op("dataflow.read_handle", [cache, token], [_CACHE, TOKEN])
+            new = replace(b, old, row, position)
+            token = b.op("dataflow.write_handle", [cache, new, token], [TOKEN])
+        return [b.op("relu", [row], [row.type])]
+
+    caches = {name: handle("fp16", 1, 2, 64, 8) for name in ("keys", "values")}
+    inputs = {**caches, "row": _ROW, "position": tensor("int32", 1)}
+    model = read_aimodel(write_bundle(tmp_path / "net.aimodel", [Graph("main", inputs, write)]))
+    assert not [layer for layer in model.content.functions["main"].layers if layer.problem]  # type: ignore[union-attr]
+    assert found(model) == [(1, 64, 64)]
+    (step,) = decoder_steps(model)
+    assert step.step.cache_bytes == 2 * 2 * 64 * 8 * 2
+
+
+def test_states_that_are_no_cache(tmp_path: Path) -> None:
+    """A mean that is kept where a flag is false has no rows."""
+    kind = tensor("fp16", 1, 8)
+
+    def write(b: Body, mean: Val, other: Val, x: Val) -> Sequence[Val]:
+        token = b.op("dataflow.create_token", [], [TOKEN])
+        for state in (mean, other):
+            old, token = b.op("dataflow.read_handle", [state, token], [kind, TOKEN])
+            new = b.op(
+                "broadcasting_where", [b.op("broadcasting_greater", [x, old], [_FLAGS]), x, old], [kind]
+            )
+            token = b.op("dataflow.write_handle", [state, new, token], [TOKEN])
+        return [b.op("relu", [x], [kind])]
+
+    inputs = {"mean": handle("fp16", 1, 8), "other": handle("fp16", 1, 8), "x": kind}
+    assert found(read_aimodel(write_bundle(tmp_path / "net.aimodel", [Graph("main", inputs, write)]))) == []
+
+
+_FLAGS = tensor("bool", 1, 8)

@@ -40,6 +40,8 @@ _LONGEST = 2048
 _PARTS = (8, 4, 2, 1)
 #: A cache has keys and values.
 _LEAST_CACHES = 2
+#: Operations whose result is the content of a state that they read.
+_PASSING = ("cast", "identity")
 #: The most shapes to which a function is bound in search of the meaning of its dimensions.
 _MOST_TRIALS = 48
 #: The most enumerated shapes that are looked at.
@@ -141,22 +143,40 @@ def _state_writes(views: Iterable[OpView]) -> Iterator[_Write]:
             content[op.outputs[0].name] = _argument(view, "input")
         elif Trait.SLICE in traits and _argument(view, "x") in content:
             parts.add(op.outputs[0].name)
-        elif Trait.UPDATE in traits and _argument(view, "x") in content:
-            state = content[_argument(view, "x")]
+        elif op.type in _PASSING and _argument(view, "x") in content:
+            content[op.outputs[0].name] = content[_argument(view, "x")]
+        elif (replaced := _replaced(view, content)) is not None:
+            whole, update = replaced
+            state = content[_argument(view, whole)]
             content[op.outputs[0].name] = state
-            if _argument(view, "update") in parts:
+            if _argument(view, update) in parts:
                 continue
             try:
-                rows, whole, type_ = _rows(view), view.static_shape("x"), view.type("x")
+                rows, shape, type_ = _rows(view, whole, update), view.static_shape(whole), view.type(whole)
                 nbytes, elements = type_.nbytes or 0, type_.elements or 0
-                yield _Write(cache=state, rows=rows, whole=whole, nbytes=nbytes, elements=elements)
+                yield _Write(cache=state, rows=rows, whole=shape, nbytes=nbytes, elements=elements)
             except CannotInfer:
                 continue
 
 
-def _rows(view: OpView) -> tuple[int, ...]:
+def _replaced(view: OpView, content: Mapping[str, str]) -> tuple[str, str] | None:
+    """Returns the arguments that are the content of a state, and what replaces a part; None if neither is."""
+    traits = traits_of(view.op.type)
+    pairs: list[tuple[str, str]] = []
+    if Trait.UPDATE in traits:
+        pairs = [("x", "update")]
+    elif Trait.SCATTER in traits:
+        pairs = [("data", "updates")]
+    elif view.op.type == "select":
+        pairs = [("a", "b"), ("b", "a")]
+    return next((pair for pair in pairs if _argument(view, pair[0]) in content), None)
+
+
+def _rows(view: OpView, whole: str, update: str) -> tuple[int, ...]:
     """Returns the shape of the part that is replaced, with the axes that an index selects as 1."""
-    given, rank = list(view.static_shape("update")), len(view.shape("x"))
+    given, rank = list(view.static_shape(update)), len(view.shape(whole))
+    if Trait.UPDATE not in traits_of(view.op.type):
+        given = [1] * (rank - len(given)) + given
     is_index = view.integers("squeeze_mask", [0] * rank)
     if len(is_index) != rank or len(given) + sum(map(bool, is_index)) != rank:
         raise CannotInfer("the update has another rank than the part that it replaces")

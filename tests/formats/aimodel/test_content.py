@@ -5,17 +5,20 @@ from __future__ import annotations
 import dataclasses
 import random
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from coremlscope.describe.weights import identify
 from coremlscope.errors import CoremlscopeError, CorruptModelError, NotAModelError, UnsupportedModelError
 from coremlscope.formats.aimodel.bundle import open_program, read_metadata
 from coremlscope.formats.aimodel.bytecode import read_bytecode
 from coremlscope.formats.aimodel.content import Content, StoredOp, read_content
 from coremlscope.formats.aimodel.cursor import Cursor
 from coremlscope.ir import DType, StateType, TensorType
+from tests.support.aicode import Body, Graph, Val, tensor, write_bundle
 from tests.support.aimodels import copy_bundle, program_of, sample
 
 
@@ -244,3 +247,18 @@ def test_values_of_a_splat_are_not_copied() -> None:
     ]
     assert len(ones) == 1
     assert ones[0].numpy().strides == (0,)
+
+
+def test_data_of_one_place_is_one_weight(tmp_path: Path) -> None:
+    """Functions of one file share weights, such as those for prefill and for decoding."""
+
+    def write(b: Body, x: Val) -> Sequence[Val]:
+        first, second = b.constant(np.ones(512)), b.constant(np.zeros(512))
+        return [b.op("broadcasting_add", [b.op("broadcasting_add", [x, first], [x.type]), second], [x.type])]
+
+    bundle = write_bundle(tmp_path / "net.aimodel", [Graph("main", {"x": tensor("fp32", 512)}, write)])
+    content = read_content(open_program(bundle)[0])
+    ops = [op for op in content.graphs["main"].body.ops if op.name == "constant"]
+    keys = [identify(content.constant(op)) for op in (*ops, *ops)]
+    assert keys[:2] == keys[2:]
+    assert keys[0] != keys[1]

@@ -305,6 +305,37 @@ def test_scattering_and_sums(tmp_path: Path) -> None:
     np.testing.assert_allclose(found["y1"], x.cumsum(1), atol=1e-6)
 
 
+@pytest.mark.parametrize(
+    ("combine", "expected"), [("", [5, 7, 0]), ("add", [7, 12, 0]), ("maximum", [5, 7, 0])]
+)
+def test_writes_to_places(combine: str, expected: list[float], tmp_path: Path) -> None:
+    """The block of the operation says what becomes of an element and of what is written there."""
+    x = np.array([2, 5, 0], np.float32)
+
+    def inner(b: Body, old: Val, new: Val) -> Sequence[Val]:
+        return [b.op(combine, [old, new], [old.type])] if combine else [new]
+
+    def write(b: Body, v: Val) -> Sequence[Val]:
+        scalar = tensor("fp32")
+        given = [v, b.constant([[[0], [1]]]), b.constant([5.0, 7.0])]
+        return [b.op("scatter_nd", given, [v.type], blocks=[([scalar, scalar], inner)])]
+
+    np.testing.assert_array_equal(run(tmp_path, {"x": x}, write)["y0"], expected)
+
+
+def test_writes_that_core_ml_does_not_combine(tmp_path: Path) -> None:
+    def inner(b: Body, old: Val, new: Val) -> Sequence[Val]:
+        return [b.op("relu", [new], [old.type])]
+
+    def write(b: Body, v: Val) -> Sequence[Val]:
+        given = [v, b.constant([[0]]), b.constant([5.0])]
+        return [b.op("scatter_nd", given, [v.type], blocks=[([tensor("fp32"), tensor("fp32")], inner)])]
+
+    write_bundle_for(tmp_path, {"x": tensor("fp32", 3)}, write, ["y0"])
+    (layer,) = (one for one in layers_of(read_aimodel(tmp_path / "net.aimodel")) if one.problem)
+    assert (layer.type, layer.problem) == ("scatter_nd", "Core ML does not combine values in this way")
+
+
 # Graphs, states, branches
 
 

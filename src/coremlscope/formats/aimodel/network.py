@@ -396,6 +396,13 @@ class _Network:
         ]
         return b.control("cond", len(t.types), graphs, pred=t.x)
 
+    def scatter_nd(self, t: Translation, scope: Mapping[Value, Operand]) -> Sequence[Operand]:
+        """Translates writes to places, whose block says what becomes of an element and its update."""
+        del scope
+        if len(t.op.blocks) != 1 or len(t.inputs) != 3:
+            raise CannotTranslate(f"it has {len(t.inputs)} arguments and {len(t.op.blocks)} blocks")
+        return [shaping.scatter_nd(t, t.op.blocks[0])]
+
     def _inner(self, block: BlockContent, scope: Mapping[Value, Operand]) -> Sequence[Operand]:
         outer = self._whole
         self._whole = outer or self.builder.layer
@@ -412,6 +419,7 @@ _HANDLERS = {
     "create_token": _Network.token,
     "join_token": _Network.token,
     "if": _Network.branch,
+    "scatter_nd": _Network.scatter_nd,
 }
 
 

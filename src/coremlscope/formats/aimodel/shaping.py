@@ -7,17 +7,20 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from coremlscope.formats.aimodel.content import BlockContent
 from coremlscope.formats.aimodel.elementwise import is_boolean
 from coremlscope.formats.aimodel.translation import Operand, Row, Translation, dims_of, known
 from coremlscope.formats.neuralnetwork.builder import Blob, CannotTranslate
 from coremlscope.ir import Constant, DType
 
-__all__ = ["PADDINGS", "ROWS"]
+__all__ = ["PADDINGS", "ROWS", "scatter_nd"]
 
 #: Core ML's paddings by the number of the attribute `padding_mode`; it has no circular or symmetric one.
 PADDINGS = {1: "constant", 2: "reflect", 3: "replicate"}
 #: Core ML's forms of scattering by the number of the attribute `scatter_mode`.
 _SCATTERS = ("update", "add", "sub", "mul", "div", "max", "min")
+#: Core ML's forms of scattering by the operation that combines two values; the order of these is no matter.
+_COMBINATIONS = {"add": "add", "mul": "mul", "maximum": "max", "minimum": "min"}
 #: The number of the sum among the forms of `scan`.
 _SUM = 0
 
@@ -184,6 +187,40 @@ def _scatter_along_axis(t: Translation) -> Operand:
         axis=t.integer(3),
         mode=_SCATTERS[number],
     )
+
+
+def scatter_nd(t: Translation, block: BlockContent) -> Operand:
+    """Emits writes to places of the first argument.
+
+    Args:
+        t: The operation, with what is written into, the places, and what is written.
+        block: What becomes of an element, its first argument, and of what is written there.
+
+    Raises:
+        CannotTranslate: Core ML does not combine them so, or sizes are not known before run time.
+    """
+    data, indices, updates = t.tensor(0), t.tensor(1), t.tensor(2)
+    places = dims_of(indices)
+    if not places or places[-1] is None:
+        raise CannotTranslate("the number of its indices is not known before run time")
+    wanted = (*places[:-1], *dims_of(data)[places[-1] :])
+    if len(dims_of(updates)) != len(wanted):
+        if None in wanted:
+            raise CannotTranslate("the size of what it writes is not known before run time")
+        updates = t.builder.op("reshape", x=updates, shape=[size or 0 for size in wanted])
+    return t.builder.op("scatter_nd", data=data, indices=indices, updates=updates, mode=_combination(block))
+
+
+def _combination(block: BlockContent) -> str:
+    """Returns Core ML's name of what a block of two arguments computes."""
+    *ops, end = block.ops
+    if not ops and len(block.arguments) == 2 and list(end.operands) == [block.arguments[1]]:
+        return "update"
+    is_whole = len(ops) == 1 and list(end.operands) == list(ops[0].results)
+    name = _COMBINATIONS.get(ops[0].name.removeprefix("broadcasting_")) if is_whole else None
+    if name is None or set(ops[0].operands) != set(block.arguments):
+        raise CannotTranslate("Core ML does not combine values in this way")
+    return name
 
 
 def _argsort(t: Translation) -> Operand:
