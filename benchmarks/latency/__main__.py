@@ -22,9 +22,14 @@ from pathlib import Path
 from benchmarks.latency import core_ai
 from benchmarks.latency.dataset import load_measurements, load_networks
 from benchmarks.latency.decoders import render as render_rates
-from benchmarks.latency.extract import extract, extract_further
+from benchmarks.latency.extract import HELD_OUT_MEASUREMENTS, extract, extract_further
 from benchmarks.latency.fit import fit
-from benchmarks.latency.held_out import load_held_out, render_article, render_held_out
+from benchmarks.latency.held_out import (
+    load_first_estimates,
+    load_held_out,
+    render_article,
+    render_held_out,
+)
 from benchmarks.latency.intervals import fit_spread
 from benchmarks.latency.own import play
 from benchmarks.latency.own import render as render_own
@@ -125,7 +130,8 @@ def _parser() -> argparse.ArgumentParser:
 
 def _print_held_out(rows: Path | None) -> None:
     kept = load_held_out()
-    lines = render_held_out(load_held_out(rows) if rows else kept)
+    path = rows or HELD_OUT_MEASUREMENTS
+    lines = render_held_out(load_held_out(path), load_first_estimates(path))
     print("\n".join([*lines, "", *render_article(kept)]))
 
 

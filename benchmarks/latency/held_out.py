@@ -1,8 +1,8 @@
 """Scores the shipped estimates on published latencies that enter no fit.
 
-The rows of `data/held_out.csv` have the columns of the other measurements. A publication is scored here
-before it enters a fit, which is the honest figure for it. Networks of the article's family never enter one:
-neither a constant nor the form of the model may follow from them.
+The rows of `data/held_out.csv` have the columns of the other measurements, and `first_estimate_ms`: what was
+estimated when the publication was found, before anything could follow from it. Networks of the article's
+family never enter a fit: neither a constant nor the form of the model may follow from them.
 """
 
 from __future__ import annotations
@@ -63,6 +63,16 @@ def load_held_out(path: Path = HELD_OUT_MEASUREMENTS) -> list[Measurement]:
     return found
 
 
+def load_first_estimates(path: Path = HELD_OUT_MEASUREMENTS) -> dict[str, float]:
+    """Returns the milliseconds estimated when a measurement was found, by row, where that is written down."""
+    with path.open(newline="") as file:
+        return {
+            row["row"]: float(row["first_estimate_ms"])
+            for row in csv.DictReader(file)
+            if row.get("first_estimate_ms")
+        }
+
+
 def estimate(m: Measurement, networks: Mapping[str, Network]) -> Interval:
     """Returns the shipped estimate of a measurement, as if the unit ran the whole network."""
     assert m.ran_on in _NAMES
@@ -78,27 +88,35 @@ def estimate(m: Measurement, networks: Mapping[str, Network]) -> Interval:
     return Interval(seconds * 1e3, seconds * low * 1e3, seconds * high * 1e3)
 
 
-def render_held_out(measurements: Sequence[Measurement]) -> Iterator[str]:
-    """Yields tables in Markdown: the errors by publication, chip and unit, and each measurement."""
+def render_held_out(measurements: Sequence[Measurement], first: Mapping[str, float]) -> Iterator[str]:
+    """Yields tables in Markdown: the errors by publication, chip and unit, and each measurement.
+
+    Args:
+        measurements: The measurements.
+        first: The milliseconds estimated when a measurement was found, by row.
+    """
     networks = load_networks()
     found = [(m, estimate(m, networks)) for m in measurements]
-    yield "| publication, chip | unit | n | median | p90 | bias | within |"
-    yield "|---|---|---:|---:|---:|---:|---:|"
+    yield "| publication, chip | unit | n | median | p90 | bias | within | median when found |"
+    yield "|---|---|---:|---:|---:|---:|---:|---:|"
     for publication, chip, unit in sorted({_group(m) for m in measurements}):
         group = [(m, e) for m, e in found if _group(m) == (publication, chip, unit)]
         off = errors([m.ms for m, _ in group], [e.ms for _, e in group])
         inside = np.mean([m.ms in e for m, e in group])
+        known = [(m.ms, first[m.row]) for m, _ in group if m.row in first]
+        before = f"{errors(*zip(*known, strict=True)).median:.1%}" if known else ""
         yield (
             f"| {publication}, {all_chips()[chip].name} | {unit} | {off.count} | {off.median:.1%}"
-            f" | {off.p90:.1%} | {off.bias:+.2f} | {inside:.0%} |"
+            f" | {off.p90:.1%} | {off.bias:+.2f} | {inside:.0%} | {before} |"
         )
     yield ""
-    yield "| network | chip | unit | measured, ms | estimated, ms | 80 % within, ms | |"
-    yield "|---|---|---|---:|---:|---|---|"
+    yield "| network | chip | unit | measured, ms | estimated, ms | 80 % within, ms | | when found, ms |"
+    yield "|---|---|---|---:|---:|---|---|---:|"
     for m, e in sorted(found, key=lambda pair: (_group(pair[0]), pair[0].network)):
         inside = "" if m.ms in e else "outside"
         where = f"{all_chips()[m.chip].name} | {_group(m)[2]}"
-        yield f"| {m.network} | {where} | {m.ms:g} | {_cells(e)} | {inside} |"
+        before = f"{first[m.row]:.3g}" if m.row in first else ""
+        yield f"| {m.network} | {where} | {m.ms:g} | {_cells(e)} | {inside} | {before} |"
 
 
 def render_article(measurements: Sequence[Measurement]) -> Iterator[str]:
