@@ -19,8 +19,6 @@ from coremlscope.cli.terminal import (
 )
 from coremlscope.devices.unit import SETTINGS, ComputeUnits
 from coremlscope.errors import UsageError
-from coremlscope.features.images import RESIZES
-from coremlscope.features.names import nearest
 from coremlscope.writing import check_file, write_file
 
 __all__ = [
@@ -112,6 +110,8 @@ class Parser(argparse.ArgumentParser):
 
     def refuse(self, argument: str) -> NoReturn:
         """Raises an error for an unknown argument that suggests a similar option."""
+        from coremlscope.features.names import nearest
+
         known = [option for action in self._actions for option in action.option_strings]
         name = argument.partition("=")[0]
         near = nearest(name, known) if name.startswith("-") else None
@@ -136,6 +136,8 @@ class OneOf:
         """Returns the word; raises an error that suggests a similar one."""
         if text in self.values:
             return text
+        from coremlscope.features.names import nearest
+
         near = nearest(text, self.values)
         listed = ", ".join(self.values)
         hint = f"did you mean {near}? (one of {listed})" if near else f"use one of {listed}"
@@ -273,6 +275,8 @@ def add_shape(parser: argparse.ArgumentParser) -> None:
 
 def add_inputs(parser: argparse.ArgumentParser) -> None:
     """Adds `--input` and `--resize`."""
+    from coremlscope.features.images import RESIZES
+
     parser.add_argument(
         "--input",
         metavar="NAME=FILE",

@@ -6,7 +6,6 @@ import argparse
 from typing import TYPE_CHECKING, cast
 
 from coremlscope.cli.command import one_of
-from coremlscope.engines.host import power_mode
 from coremlscope.errors import UsageError
 
 if TYPE_CHECKING:
@@ -61,6 +60,8 @@ def check_power_mode(arguments: argparse.Namespace) -> None:
     Raises:
         UsageError: It is not, or it does not report its power mode.
     """
+    from coremlscope.engines.host import power_mode
+
     asked, present = chosen_power_mode(arguments), power_mode()
     if asked in ("current", present) or (asked == "both" and present):
         return

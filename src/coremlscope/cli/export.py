@@ -9,7 +9,6 @@ from coremlscope.cli.command import Command, add_model, add_quiet, add_shape
 from coremlscope.cli.repetitions import add_function
 from coremlscope.cli.terminal import print_note
 from coremlscope.errors import UsageError
-from coremlscope.ir import Pipeline
 from coremlscope.units import format_bytes
 from coremlscope.writing import check_file, check_folder, write_file
 
@@ -46,6 +45,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
 
 def _run(arguments: argparse.Namespace) -> int:
     from coremlscope import api
+    from coremlscope.ir import Pipeline
 
     output: Path = arguments.output
     if output.suffix.lower() == ".parquet":

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from coremlscope.errors import InputError
-from coremlscope.features import bind_shapes, parse_input
-from coremlscope.features.names import suggest_name
-from coremlscope.ir import FunctionDescription
+
+if TYPE_CHECKING:
+    from coremlscope.ir import FunctionDescription
 
 __all__ = ["read_inputs", "read_samples"]
 
@@ -31,6 +31,9 @@ def read_inputs(
     Raises:
         InputError: A name is unknown, or a file does not hold a value of its input.
     """
+    from coremlscope.features import bind_shapes, parse_input
+    from coremlscope.features.names import suggest_name
+
     features = {feature.name: feature for feature in description.inputs}
     bound = bind_shapes(description, shapes)
     values = {}

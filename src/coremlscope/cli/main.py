@@ -47,7 +47,6 @@ from coremlscope.cli import (
 from coremlscope.cli.command import Command, Parser
 from coremlscope.cli.terminal import abandon_output, print_error, print_note
 from coremlscope.errors import CoremlscopeError, UsageError
-from coremlscope.features.names import nearest
 from coremlscope.writing import check_apart
 
 __all__ = ["COMMANDS", "main"]
@@ -128,13 +127,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(given: list[str]) -> int:
-    parser, verbs = _parsers()
+    parser, verbs = _parsers(given[0] if given else "")
     if not given:
         parser.print_help()
         return 0
     if given[0].startswith("-") and given[0] not in ("-h", "--help", "--version"):
         parser.refuse(given[0])
     if not given[0].startswith("-") and given[0] not in verbs:
+        from coremlscope.features.names import nearest
+
         near = nearest(given[0], verbs)
         hint = f"did you mean `coremlscope {near}`?" if near else f"the verbs are {', '.join(verbs)}"
         raise UsageError(f"coremlscope has no verb {given[0]!r}", hint)
@@ -169,7 +170,8 @@ def _paths(known: argparse.Namespace, names: Sequence[str]) -> list[str | Path]:
     return [path for group in several for path in group if isinstance(path, str | Path) and str(path) != "-"]
 
 
-def _parsers() -> tuple[Parser, dict[str, Parser]]:
+def _parsers(chosen: str) -> tuple[Parser, dict[str, Parser]]:
+    """Returns the parser of the command line, and those of verbs; only that of the chosen one has arguments."""
     parser = Parser(prog="coremlscope", description=_DESCRIPTION, epilog=_EPILOG)
     parser.add_argument("--version", action="version", version=f"coremlscope {coremlscope.__version__}")
     group = parser.add_subparsers(title="verbs", metavar="VERB", parser_class=Parser, required=True)
@@ -178,7 +180,8 @@ def _parsers() -> tuple[Parser, dict[str, Parser]]:
         verb: Parser = group.add_parser(
             command.name, help=command.doc, description=command.doc, epilog=command.epilog
         )
-        command.configure(verb)
+        if chosen in (command.name, completion.COMMAND.name):  # the script completes the arguments of all
+            command.configure(verb)
         verb.set_defaults(command=command, parser=parser)
         verbs[command.name] = verb
     return parser, verbs

@@ -6,12 +6,10 @@ import math
 from collections.abc import Callable, Hashable, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
-import onnx
-from onnx import helper, numpy_helper
 
 from coremlscope.budget import Budget
 from coremlscope.errors import CorruptModelError, UnsupportedModelError
@@ -30,6 +28,9 @@ from coremlscope.ir import (
 from coremlscope.ops import kernels
 from coremlscope.ops.view import CONTRADICTIONS, BoundGraph, CannotLower, OpView
 from coremlscope.units import format_bytes, shown
+
+if TYPE_CHECKING:
+    import onnx
 
 __all__ = ["ONNX_OPSET", "Emitter", "Lowering", "Tensor", "WeightSlot", "carry", "range_state"]
 
@@ -185,7 +186,7 @@ class Emitter:
     def _cast(self, tensor: Tensor, dtype: NumpyType) -> Tensor:
         if tensor.dtype == dtype:
             return tensor
-        return self._append("Cast", [tensor], [dtype], {"to": helper.np_dtype_to_tensor_dtype(dtype)})[0]
+        return self._append("Cast", [tensor], [dtype], {"to": element_type(dtype)})[0]
 
     def _append(
         self,
@@ -194,6 +195,8 @@ class Emitter:
         dtypes: Sequence[NumpyType],
         attributes: Mapping[str, Any],
     ) -> list[Tensor]:
+        from onnx import helper
+
         stem = f"{self.owner}/{op_type}" if self.owner else op_type
         outputs = [Tensor(self.unique(f"{stem}:{index}"), dtype) for index, dtype in enumerate(dtypes)]
         names = ["" if tensor is None else tensor.name for tensor in inputs]
@@ -215,6 +218,8 @@ class Emitter:
         content = repr(array.tolist()).encode() if array.dtype == STRING else array.tobytes()
         key = (array.dtype.str, array.shape, content)
         if key not in self._small:
+            from onnx import numpy_helper
+
             name = self.unique(f"const_{len(self._small)}")
             self.initializers.append(
                 numpy_helper.from_array(np.ascontiguousarray(array).reshape(array.shape), name)
@@ -460,7 +465,7 @@ class Lowering:
         kind = np.dtype(dtype)
         if tensor.dtype == kind:
             return tensor
-        return self.emit("Cast", tensor, dtype=kind, to=helper.np_dtype_to_tensor_dtype(kind))
+        return self.emit("Cast", tensor, dtype=kind, to=element_type(kind))
 
     def reshape(self, tensor: Tensor, shape: Sequence[int]) -> Tensor:
         """`tensor` in another shape; -1 and 0 mean what they mean in ONNX (inferred, kept)."""
@@ -539,6 +544,8 @@ class Lowering:
                 free.discard(tensor.name)
         taken = [_info(tensor, shape) for tensor, (_, shape) in zip(arguments, inputs, strict=True)]
         made = [_info(tensor, None) for tensor in results]
+        from onnx import helper
+
         return helper.make_graph(nodes, name, taken, made), [t.dtype for t in results]
 
     def with_labels(self, tensor: Tensor, labels: Sequence[str | int]) -> Tensor:
@@ -547,7 +554,16 @@ class Lowering:
 
 
 def _info(tensor: Tensor, shape: Sequence[int | None] | None) -> onnx.ValueInfoProto:
-    return helper.make_tensor_value_info(tensor.name, helper.np_dtype_to_tensor_dtype(tensor.dtype), shape)
+    from onnx import helper
+
+    return helper.make_tensor_value_info(tensor.name, element_type(tensor.dtype), shape)
+
+
+def element_type(dtype: NumpyType) -> int:
+    """Returns ONNX's number of an element type."""
+    from onnx import helper
+
+    return helper.np_dtype_to_tensor_dtype(dtype)
 
 
 def _element(type_: ValueType) -> DType:

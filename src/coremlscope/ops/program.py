@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
-import onnx
-from onnx import helper
 
 from coremlscope.ir import TensorType
 from coremlscope.ops.emit import Emitter, NumpyType, Tensor, WeightSlot
 from coremlscope.writing import open_draft
+
+if TYPE_CHECKING:
+    import onnx
 
 __all__ = [
     "MERGED",
@@ -68,6 +69,8 @@ def copy_out(emitter: Emitter, tensor: Tensor, stem: str, *, is_flat: bool = Fal
 
     A pass takes plain copies away again wherever it can.
     """
+    from onnx import helper
+
     name = emitter.unique(stem)
     inputs = [tensor.name]
     if is_flat:

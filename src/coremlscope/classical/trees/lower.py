@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from onnx import helper, numpy_helper
 
 from coremlscope.classical.interface import F64, Interface
 from coremlscope.classical.trees.model import (
@@ -159,6 +158,8 @@ class _Nodes:
             targets: The sum of each leaf.
             count: The number of sums.
         """
+        from onnx import helper, numpy_helper
+
         attributes = self._branches()
         attributes |= {
             "leaf_weights": numpy_helper.from_array(self._with_copies(weights)),
@@ -186,6 +187,8 @@ class _Nodes:
         A root that is a leaf gets a branch, as `TreeEnsemble` requires, to the leaf and to a copy of it:
         before version 1.30, ONNX Runtime computes wrong sums if both ways lead to the same leaf.
         """
+        from onnx import numpy_helper
+
         ensemble, is_leaf = self._ensemble, self._is_leaf
         inner = np.flatnonzero(~is_leaf)
         rows: _Array = np.cumsum(~is_leaf) - 1
