@@ -171,7 +171,7 @@ def _paths(known: argparse.Namespace, names: Sequence[str]) -> list[str | Path]:
 
 
 def _parsers(chosen: str) -> tuple[Parser, dict[str, Parser]]:
-    """Returns the parser of the command line, and those of verbs; only that of the chosen one has arguments."""
+    """Returns the parser of the command line, and those of verbs; the chosen one alone has arguments."""
     parser = Parser(prog="coremlscope", description=_DESCRIPTION, epilog=_EPILOG)
     parser.add_argument("--version", action="version", version=f"coremlscope {coremlscope.__version__}")
     group = parser.add_subparsers(title="verbs", metavar="VERB", parser_class=Parser, required=True)
