@@ -269,6 +269,19 @@ def test_weight_streaming_scales_with_memory_up_to_a_limit() -> None:
     assert speed["m1"] == pytest.approx(60.87e9)
 
 
+def test_no_cpu_reads_weights_faster_than_its_memory_allows() -> None:
+    for chip in CHIPS.values():
+        specified = chip.memory.get("bandwidth_Bps")
+        if specified:
+            fastest = max(fact.value for fact in specified)
+            assert constants_of(load_calibration(), chip, CPU).weights_Bps < fastest, chip.id
+    shares = {
+        id_: constants_of(load_calibration(), CHIPS[id_], CPU).weights_Bps for id_ in ("m1", "a15", "m4")
+    }
+    assert shares["a15"] == pytest.approx(shares["m1"] / 2, rel=0.01)
+    assert shares["m4"] == shares["m1"]
+
+
 def test_the_cpu_moves_single_precision_in_full() -> None:
     made = kernel(size=10**5)
     assert seconds(replace(made, element_bytes=4), unit=CPU) == pytest.approx(2 * seconds(made, unit=CPU))

@@ -77,8 +77,9 @@ def scaled_to(chip: Chip, unit: ComputeUnit, reference: Chip, constants: UnitPar
     if unit == CPU:
         if not is_mac and reference.platform == "macOS":
             speed *= _phone_cpu(chip.neural_engine_generation)
-        # One cluster streams no faster than on the reference chip, whatever the memory.
-        return faster(constants, speed, kernel_s=kernel_s, int8_gain=1.0)
+        # One cluster streams no faster than on the reference chip, and slower from a slower memory.
+        weights_Bps = constants.weights_Bps * min(memory, 1.0)  # noqa: N806
+        return faster(constants, speed, kernel_s=kernel_s, weights_Bps=weights_Bps, int8_gain=1.0)
     if unit == GPU:
         scaled = faster(
             constants, speed, kernel_s=kernel_s, weights_Bps=constants.weights_Bps * memory, int8_gain=1.0
