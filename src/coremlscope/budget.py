@@ -22,7 +22,7 @@ _FREE_BYTES = 256 << 20
 _RATIO = 256
 #: The part of the machine's memory that one array of constants may take: it is computed from copies.
 _ARRAY_PART = 4
-#: Assumed if the machine does not tell its memory.
+#: Assumed if the machine does not report its memory.
 _UNKNOWN_BYTES = 8 << 30
 #: The limits of memory of a container, in version 2 and version 1 of Linux's control groups.
 _CGROUP_LIMITS = (

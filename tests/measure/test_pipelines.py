@@ -233,5 +233,5 @@ def test_pipelines_without_known_stages_are_not_estimated() -> None:
     first = scene_print()
     interface = first.description.main
     given = pipeline(interface.inputs, interface.outputs, first)
-    with pytest.raises(UnsupportedModelError, match=r"cannot be estimated: model0 \(visionFeaturePrint\)"):
+    with pytest.raises(UnsupportedModelError, match=r"time of these stages: model0 \(visionFeaturePrint\)"):
         api.estimate(given, "m1")

@@ -966,7 +966,7 @@ export interface OutputView {
   title: string;
   /** Their types, as `inspect` writes them. */
   type: string;
-  /** How the numbers were read, and what is not known; empty if nothing needs to be said. */
+  /** How the numbers were read, and what is not known; empty if nothing is unusual. */
   note: string;
   /** The best classes, the best first. */
   classes: ScoredClass[];
@@ -1200,7 +1200,7 @@ export interface Recording {
   duration_s: number | null;
   /** Predictions in it; null if unknown. */
   predictions: number | null;
-  /** true if the recording says when each prediction began and ended. */
+  /** true if the recording contains the start and end of each prediction. */
   are_delimited: boolean;
   /**
    * Rows by table that was looked for. null: the recording has no such table. 0 rows mean that nothing was recorded, which is no proof that
@@ -1713,7 +1713,7 @@ export interface UnitActivity {
   unit: ComputeUnit;
   /** The table: `ane-hw-intervals`. */
   table: string;
-  /** `device`: the table does not tell processes apart. `processes`: it names them. */
+  /** `device`: the table does not distinguish processes. `processes`: it names them. */
   scope: Scope;
   /** How many intervals there are. */
   intervals: number;

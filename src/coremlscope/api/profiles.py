@@ -97,7 +97,7 @@ def profile(
         ModelError: The model cannot be read or run, or weights are absent.
         InputError: A value or a shape is not allowed.
         UsageError: An argument is wrong, or tokens of a model that is not a decoder are to be timed.
-        EngineError: The engine failed, under every setting; otherwise a finding tells it.
+        EngineError: The engine failed, under every setting; otherwise a finding reports it.
         LimitError: A limit was reached before anything was measured.
         MissingDependencyError: Core ML is to be measured, and coremltools is not installed.
     """

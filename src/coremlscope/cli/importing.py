@@ -21,7 +21,7 @@ Several files of one model become one profile. With --model the operations are t
 model, and the files' are joined to them; without it they are those of the file that lists the
 most.
 
-Nothing is measured or planned here: every figure is labelled with the file that says it. Saved
+Nothing is measured or planned here: every figure is labelled with the file that contains it. Saved
 profiles need no import; `compare` and `serve` read all of these files as they are.
 
 examples:

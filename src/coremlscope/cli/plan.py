@@ -23,7 +23,7 @@ On a Mac, without --device, the plan is Core ML's own; this is not yet confirmed
 All figures are planned by Core ML's own cost model, which only ranks the units; they do not
 predict times.
 
---explain OP tells why an operation runs where it does; its reports are .md, .json and .txt.
+--explain OP explains why an operation runs where it does; its reports are .md, .json and .txt.
 
 A report (-o) contains the profile: the model, its operations and the plans. --json writes a
 short form, `coremlscope.plan/1`, with the operations of each function: one object for one

@@ -19,7 +19,7 @@ __all__ = ["pair_operations", "pair_work"]
 
 #: The group of operations whose results no aligned operation reads.
 _END = -1
-#: Types of operations that are the same work, with the one of them that stands for both.
+#: Types of operations that are the same work, with the one of them that represents both.
 _SAME_WORK = {"linear": "matmul"}
 
 

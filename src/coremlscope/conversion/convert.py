@@ -94,8 +94,8 @@ def convert(
                 shutil.copytree(made, draft, dirs_exist_ok=True, copy_function=shutil.copyfile)
             found.append(Conversion(target, path))
     if all(one.path is None for one in found):
-        told = "; ".join(f"{NAMES[one.target]}: {one.problem}" for one in found)
-        raise EngineError(f"{program.name} was not converted: {told}", "change what the converters name")
+        reported = "; ".join(f"{NAMES[one.target]}: {one.problem}" for one in found)
+        raise EngineError(f"{program.name} was not converted: {reported}", "change what the converters name")
     return tuple(found)
 
 

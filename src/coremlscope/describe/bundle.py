@@ -1,4 +1,4 @@
-"""The description of bundles: what can be told of each model quickly, without extracting weights."""
+"""The description of bundles: what can be read of each model quickly, without extracting weights."""
 
 from __future__ import annotations
 

@@ -339,9 +339,9 @@ def _check_energy(host: Host) -> Iterator[Check]:
     if host.platform != "darwin" or host.machine != "arm64":
         return
     version = host.version(_ENERGY_PACKAGE)
-    code, told = (0, f"{_ENERGY_PACKAGE} {version}") if version else host.run("macmon", "--version")
+    code, reported = (0, f"{_ENERGY_PACKAGE} {version}") if version else host.run("macmon", "--version")
     if code == 0:
-        yield Check(name="energy", status="ok", text=f"read with {escape_controls(told)}")
+        yield Check(name="energy", status="ok", text=f"read with {escape_controls(reported)}")
     else:
         text = "optional, to read the energy of predictions without root"
         fix = f"pip install {_ENERGY_PACKAGE}, or brew install macmon"

@@ -106,9 +106,9 @@ def macos_version() -> str:
         done = subprocess.run(command, capture_output=True, text=True, timeout=5, env=variables)
         if done.stdout.strip():
             return done.stdout.strip()
-    told = platform.mac_ver()[0]
-    major, _, rest = told.partition(".")
-    return f"26.{rest}" if major == "16" else told
+    reported = platform.mac_ver()[0]
+    major, _, rest = reported.partition(".")
+    return f"26.{rest}" if major == "16" else reported
 
 
 def power_mode() -> str:
@@ -131,13 +131,13 @@ def power_source() -> str:
 def thermal_state() -> str:
     """Returns a Mac's level of thermal pressure, such as `nominal` or `moderate`; empty if it is unknown.
 
-    Where the system does not tell the level, as on older Intel Macs, a limited speed of the CPU is reported.
+    Where the system does not report the level, as on older Intel Macs, a limited CPU speed is reported.
     """
     if sys.platform != "darwin":
         return ""
-    told = _output_of("/usr/bin/notifyutil", "-g", _THERMAL_KEY).split()
-    if len(told) > 1 and told[-1] in _THERMAL_LEVELS:
-        return _THERMAL_LEVELS[told[-1]]
+    reported = _output_of("/usr/bin/notifyutil", "-g", _THERMAL_KEY).split()
+    if len(reported) > 1 and reported[-1] in _THERMAL_LEVELS:
+        return _THERMAL_LEVELS[reported[-1]]
     rows = (line.partition("=") for line in _output_of("/usr/bin/pmset", "-g", "therm").splitlines())
     limits = {name.strip(): value.strip() for name, _, value in rows}
     limit = limits.get("CPU_Speed_Limit", "")

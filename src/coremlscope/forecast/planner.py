@@ -316,7 +316,7 @@ def _is_other(stage: Stage) -> bool:
 
 
 def _remarks(functions: Sequence[_Function]) -> Iterator[str]:
-    """Yields what is said about every plan of a model."""
+    """Yields remarks that apply to every plan of a model."""
     if any(_is_network(one.model) for one in functions):
         yield _NETWORK
     if any(_is_core_ai(one.model) for one in functions):

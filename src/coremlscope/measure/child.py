@@ -280,7 +280,7 @@ def _resident_bytes(pid: int) -> int:
             pages = Path(f"/proc/{pid}/statm").read_text(encoding="ascii").split()[1]
             return int(pages) * os.sysconf("SC_PAGE_SIZE")
         command = ["ps", "-o", "rss=", "-p", str(pid)]
-        told = subprocess.run(command, capture_output=True, text=True, check=False)
-        return int(told.stdout.strip() or 0) * 1024
+        reported = subprocess.run(command, capture_output=True, text=True, check=False)
+        return int(reported.stdout.strip() or 0) * 1024
     except (OSError, ValueError, IndexError):
         return 0

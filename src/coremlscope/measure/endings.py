@@ -45,7 +45,7 @@ def find_failure(failures: Sequence[Failure], lines: Sequence[str]) -> tuple[str
 
     Args:
         failures: Known failures, more specific ones first.
-        lines: What a process said.
+        lines: The output of a process.
     """
     for failure in failures:
         matching = [line for line in lines if re.search(failure.pattern, line)]

@@ -34,7 +34,7 @@ def check_decoder(model: Model, settings: Settings) -> tuple[DecoderStep, ...]:
 
     Args:
         model: The model.
-        settings: The settings as requested: an empty function stands for all of them.
+        settings: The settings as requested: an empty function means all of them.
 
     Raises:
         UsageError: The model is no decoder.

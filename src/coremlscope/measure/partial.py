@@ -13,7 +13,7 @@ INTERRUPTED_EXIT = 130
 
 
 def explain_partial(error: EngineError | KeyboardInterrupt, phase: str) -> tuple[EarlyEnd, Finding]:
-    """Returns why a measurement is partial, and the finding that says so.
+    """Returns why a measurement is partial, and the finding that reports it.
 
     Args:
         error: What ended it.

@@ -125,7 +125,7 @@ class Pool(Generic[JobT, AnswerT]):
         cores: frozenset[int] | None,
         finished: queue.SimpleQueue[_Finished[JobT, AnswerT]],
     ) -> None:
-        """Runs jobs until none is left, and says so. A process that failed is replaced."""
+        """Runs jobs until none is left, and reports the end. A process that failed is replaced."""
         try:
             if cores is not None and hasattr(os, "sched_setaffinity"):
                 os.sched_setaffinity(0, cores)  # of this thread, and of the processes that it starts

@@ -45,7 +45,7 @@ def _lower(kind: int, wanted: int) -> None:
 
 
 def peak_memory_bytes() -> int | None:
-    """Returns the peak resident memory of this process; None where the system does not tell it."""
+    """Returns the peak resident memory of this process; None where the system does not report it."""
     with suppress(OSError, ValueError, IndexError, StopIteration):
         # Linux also counts the process that started this one in `ru_maxrss`, until this program replaced it.
         lines = Path("/proc/self/status").read_text(encoding="ascii").splitlines()

@@ -1,4 +1,4 @@
-"""Turns measured predictions into measurements that calibrate estimates, or says why they cannot."""
+"""Turns measured predictions into measurements that calibrate estimates, or explains why they cannot."""
 
 from __future__ import annotations
 
@@ -111,8 +111,8 @@ def _observe(one: MeasuredPrediction, model: Model) -> OwnMeasurement:
 
 def _digest(one: OwnMeasurement) -> str:
     """Returns an id that is the same where the same file is added again."""
-    told = (one.structure, one.chip, one.os, one.compute_units, f"{one.measured_s:.9g}", one.source)
-    return hashlib.sha256("\0".join(map(str, told)).encode()).hexdigest()[:8]
+    reported = (one.structure, one.chip, one.os, one.compute_units, f"{one.measured_s:.9g}", one.source)
+    return hashlib.sha256("\0".join(map(str, reported)).encode()).hexdigest()[:8]
 
 
 def _check_operations(ops: Sequence[str], model: Model) -> None:

@@ -42,14 +42,14 @@ class MeasuredPrediction:
     """A measured prediction, before its model was read.
 
     Attributes:
-        source: The name of the file that says it.
+        source: The name of the file that contains it.
         where: The same with the line, for messages.
         tool: Where the figure is from: `Core ML on M2, macOS 15.1`, `CSV`.
         model: The path of the model; None for the one that the user names.
         device: The device.
         system: Its system, as the file has it; may be empty.
         compute_units: The setting under which it was measured.
-        unit: The unit that ran it, where the file says so; else None.
+        unit: The unit that ran it, where the file names it; else None.
         seconds: The median.
         samples: Number of timed predictions; 0 if it is unknown.
         function: The function; empty for the default one.
@@ -84,7 +84,7 @@ def read_measured(
         system: Its system, likewise.
 
     Raises:
-        UsageError: The file cannot be read, is damaged, or is of another device than the user says.
+        UsageError: The file cannot be read, is damaged, or is of another device than the user names.
         CorruptModelError: An imported file is damaged.
     """
     if path.suffix.lower() in _SHEETS:
@@ -145,7 +145,7 @@ def _of_profile(
 
 
 def _unusable(measured: Measurement) -> str:
-    """Why a measurement says nothing about Core ML on a device; empty if it does."""
+    """Why a measurement does not apply to Core ML on a device; empty if it does."""
     if measured.runtime.id != "coreml":
         return f"is of {measured.label}, not of Core ML"
     if measured.predict is None:

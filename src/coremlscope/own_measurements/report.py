@@ -76,9 +76,11 @@ def add_files(
 
 def _gather(path: Path, model: Model | None, device: str | None, system: str | None) -> Gathered:
     if _is_exported(path):
-        told = read_calibrations(path).measurements
-        skipped = [Skipped(f"{path.name}, {one.id}", _OTHER_VERSION) for one in told if not is_usable(one)]
-        return Gathered(tuple(filter(is_usable, told)), tuple(skipped))
+        reported = read_calibrations(path).measurements
+        skipped = [
+            Skipped(f"{path.name}, {one.id}", _OTHER_VERSION) for one in reported if not is_usable(one)
+        ]
+        return Gathered(tuple(filter(is_usable, reported)), tuple(skipped))
     return gather(read_measured(path, model, device, system), model)
 
 

@@ -117,11 +117,11 @@ def _row(path: Path, line: int, row: list[str], columns: Mapping[str, int]) -> S
         place = columns.get(what)
         return row[place].strip() if place is not None and place < len(row) else ""
 
-    told = cell("unit")
-    unit, setting = unit_of(told), setting_of(told)
+    reported = cell("unit")
+    unit, setting = unit_of(reported), setting_of(reported)
     if unit is None and setting is None:
         raise UsageError(
-            f"{path}, line {line}: {told!r} is no compute unit",
+            f"{path}, line {line}: {reported!r} is no compute unit",
             "write cpu, gpu, neural_engine, or a setting: all, cpu_and_ne, cpu_and_gpu, cpu_only",
         )
     samples = cell("samples")
@@ -138,13 +138,13 @@ def _row(path: Path, line: int, row: list[str], columns: Mapping[str, int]) -> S
     )
 
 
-def _milliseconds(path: Path, line: int, told: str) -> float:
+def _milliseconds(path: Path, line: int, reported: str) -> float:
     try:
-        value = float(told)
+        value = float(reported)
     except ValueError:
-        raise UsageError(f"{path}, line {line}: {told!r} is no number of milliseconds", _HINT) from None
+        raise UsageError(f"{path}, line {line}: {reported!r} is no number of milliseconds", _HINT) from None
     if not math.isfinite(value) or not _SHORTEST_MS <= value <= _LONGEST_MS:
         raise UsageError(
-            f"{path}, line {line}: a prediction cannot take {told} milliseconds", "check the unit of time"
+            f"{path}, line {line}: a prediction cannot take {reported} milliseconds", "check the unit of time"
         )
     return value

@@ -104,10 +104,10 @@ def read_calibrations(path: Path) -> Calibrations:
     try:
         if path.stat().st_size > _LARGEST_BYTES:
             raise UsageError(f"{path} is too large for measurements", hint)
-        told: Any = msgspec.json.decode(path.read_bytes())
-        if not isinstance(told, dict) or told.get("schema") != CALIBRATION:
+        reported: Any = msgspec.json.decode(path.read_bytes())
+        if not isinstance(reported, dict) or reported.get("schema") != CALIBRATION:
             raise UsageError(f"{path} does not contain measurements of the form {CALIBRATION}", hint)
-        return msgspec.convert(told, Calibrations)
+        return msgspec.convert(reported, Calibrations)
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror or error}", "check the path") from None
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:

@@ -1,4 +1,4 @@
-"""What the rules say of one operation on one compute unit."""
+"""The verdict of the rules on one operation on one compute unit."""
 
 from __future__ import annotations
 

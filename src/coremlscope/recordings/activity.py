@@ -29,7 +29,7 @@ _PREDICTIONS: Mapping[str, str] = {CORE_ML.schema: "prediction", CORE_AI.schema:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Summary:
-    """What a recording says.
+    """The content of a recording.
 
     Attributes:
         recording: Busy times.
@@ -148,13 +148,11 @@ def summarize_exports(
         pid: The id of the process of interest; None for the one that the contents name.
     """
     contents = next((export.contents for export in exports if export.contents is not None), None)
-    told = contents or Contents()
-    target = told.target if pid is None else _process(exports, pid)
+    reported = contents or Contents()
+    target = reported.target if pid is None else _process(exports, pid)
     findings = _reading_findings(exports)
-    if told.runs > 1:
-        text = (
-            f"The recording has {told.runs} runs; what the table of contents says is that of the first one."
-        )
+    if reported.runs > 1:
+        text = f"The recording has {reported.runs} runs; the table of contents describes the first one."
         findings.append(Finding(id="several-runs", severity="info", text=text))
     delimited = _find_predictions(exports)
     units: list[UnitActivity] = []
@@ -162,12 +160,12 @@ def summarize_exports(
         for name, table in export.tables.items():
             units += _activities(export, name, table, delimited, target)
     count = len(delimited) or predictions
-    version = f" {told.version}" if told.version else ""
+    version = f" {reported.version}" if reported.version else ""
     recording = Recording(
         tool=f"Instruments{version}",
-        template=told.template,
+        template=reported.template,
         target=target,
-        duration_s=told.duration_s,
+        duration_s=reported.duration_s,
         predictions=count,
         are_delimited=len(delimited) > 0,
         tables=_rows(exports, contents),
@@ -180,8 +178,8 @@ def summarize_exports(
         recording=recording,
         predictions_s=tuple(((delimited.ends - delimited.starts) / _NS).tolist()),
         model=delimited.model,
-        device=told.device,
-        system=told.system,
+        device=reported.device,
+        system=reported.system,
         findings=tuple(findings),
     )
 
@@ -216,7 +214,7 @@ def _find_predictions(exports: Sequence[Export]) -> _Predictions:
 def _activities(
     export: Export, name: str, table: Table, predictions: _Predictions, target: str
 ) -> list[UnitActivity]:
-    """The activity that a table tells of; the Core ML table tells of the CPU."""
+    """The activity in a table; that in the Core ML table is the CPU's."""
     kind = table.kind
     if kind is None or not len(table.starts):
         return []
@@ -307,7 +305,7 @@ def _rows(exports: Sequence[Export], contents: Contents | None) -> dict[str, int
 
 def _reading_findings(exports: Sequence[Export]) -> list[Finding]:
     """What could not be read."""
-    told = (
+    reported = (
         (
             "empty-export",
             sum(export.empty for export in exports),
@@ -324,7 +322,9 @@ def _reading_findings(exports: Sequence[Export]) -> list[Finding]:
             "rows have no time that can be read; they are left out",
         ),
     )
-    return [Finding(id=id_, severity="warning", text=f"{count} {text}") for id_, count, text in told if count]
+    return [
+        Finding(id=id_, severity="warning", text=f"{count} {text}") for id_, count, text in reported if count
+    ]
 
 
 def _unit_findings(recording: Recording, predictions: _Predictions) -> list[Finding]:
@@ -335,12 +335,14 @@ def _unit_findings(recording: Recording, predictions: _Predictions) -> list[Find
         found.append(Finding(id="device-wide", severity="info", text=text))
     for table, rows in recording.tables.items():
         if table.startswith("ane-hw-intervals") and not rows:
-            told = "has no table of the Neural Engine" if rows is None else "has no rows of the Neural Engine"
-            text = f"The recording {told}. That is no proof that it was idle: whether it ran is unknown."
+            reported = (
+                "has no table of the Neural Engine" if rows is None else "has no rows of the Neural Engine"
+            )
+            text = f"The recording {reported}. That is no proof that it was idle: whether it ran is unknown."
             hint = "record a model that is known to run there in the same session, for comparison"
             found.append(Finding(id="neural-engine-unknown", severity="warning", text=text, hint=hint))
         elif table.startswith(CORE_ML.schema) and not rows:
-            text = "Core ML's own table is empty, so predictions are not told apart."
+            text = "Core ML's own table is empty, so predictions are not distinguished."
             found.append(Finding(id="predictions-not-delimited", severity="info", text=text))
     if predictions.others:
         names = ", ".join(name or "one without a name" for name in predictions.others)[:200]

@@ -1,7 +1,7 @@
-"""Reads what Core AI tells of its runs: debug information of a loaded model, and a saved log of its profiler.
+"""Reads what Core AI reports on its runs: a loaded model's debug information, and saved logs of its profiler.
 
 The form of `AIModel._debug_infos` and of the events follows coreai-core 1.0.0b3 on Linux, and for a Mac
-coreai_torch.debugging and community code: a record whose operations have the key `residency` tells the unit
+coreai_torch.debugging and community code: a record whose operations have the key `residency` gives the unit
 of each (not yet confirmed on a device). File names and paths of the author are not read.
 """
 
@@ -38,7 +38,7 @@ class DebugOp:
         ops: The numbers that coreai-core gave to the operations of the file that it was made from.
         layers: The path of the module and the node in PyTorch of everything that it was made from, as a
             reader of the model names its layers: `Sequential$1/Linear$2/addmm`.
-        residency: The unit that Core AI chose: `ANE`, `GPU`, `CPU`; empty if it is not told.
+        residency: The unit that Core AI chose: `ANE`, `GPU`, `CPU`; empty if it is unknown.
         reason: Why the Neural Engine does not take it, in Core AI's words.
         results: Which result of which of the file's operations each result is: its place among the own
             results, the number of the operation, and the place among its results.
@@ -73,7 +73,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Events:
-    """What a log tells: seconds of loads of functions, and predictions."""
+    """The content of a log: seconds of loads of functions, and predictions."""
 
     loads_s: tuple[float, ...]
     calls: tuple[Call, ...]
@@ -229,7 +229,7 @@ def _event(line: bytes, number: int) -> Mapping[str, Any]:
 
 
 def _interval(event: Mapping[str, Any], opened: dict[object, Mapping[str, Any]]) -> Interval | None:
-    """Returns the interval that an event ends, or that it tells as a whole, as on a Mac; else None."""
+    """Returns the interval that an event ends, or that it reports as a whole, as on a Mac; else None."""
     number = event.get("id")
     op = number if isinstance(number, int) else None
     if event.get("kind") == "end":
@@ -239,9 +239,9 @@ def _interval(event: Mapping[str, Any], opened: dict[object, Mapping[str, Any]])
         nanoseconds = _number(event.get("timestamp")) - _number(begin.get("timestamp"))
         return Interval(event["event_id"], op, max(nanoseconds, 0.0) / 1e9)
     encoded = event.get("encoded_data")
-    told = encoded.get("interval") if isinstance(encoded, Mapping) else None
-    if isinstance(told, Mapping) and "duration" in told:
-        return Interval(event["event_id"], op, _number(told["duration"]) / 1e9)
+    reported = encoded.get("interval") if isinstance(encoded, Mapping) else None
+    if isinstance(reported, Mapping) and "duration" in reported:
+        return Interval(event["event_id"], op, _number(reported["duration"]) / 1e9)
     return None
 
 

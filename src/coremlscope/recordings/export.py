@@ -42,7 +42,7 @@ class Kind:
     Attributes:
         schema: What its name begins with. Names differ by the version of Xcode: `ane-hw-intervals-internal`.
         unit: The unit whose intervals it holds; None for others.
-        label: The column that tells rows apart, by the names that it has.
+        label: The column that distinguishes rows, by the names that it has.
         label_type: The engineering type of that column.
         telling: An engineering type that only this table has; empty if there is none. Exports of several
             tables name the columns of the first one only.

@@ -49,7 +49,7 @@ def read_plists(chunks: Iterable[bytes]) -> Readings:
         if piece.startswith(b"bplist"):
             raise UsageError("the property list is binary, which powermetrics does not write", _HINT)
         try:
-            told = plistlib.loads(piece, fmt=plistlib.FMT_XML)
+            reported = plistlib.loads(piece, fmt=plistlib.FMT_XML)
         except (
             ValueError,
             LookupError,
@@ -60,13 +60,13 @@ def read_plists(chunks: Iterable[bytes]) -> Readings:
         ):
             readings.damaged += 1
             continue
-        reading = _reading(told) if isinstance(told, Mapping) else None
+        reading = _reading(reported) if isinstance(reported, Mapping) else None
         if reading is None:
             readings.damaged += 1
             continue
         readings.add(reading)
-        readings.device = readings.device or _name(told, "hw_model")
-        build = _name(told, "kern_osversion")
+        readings.device = readings.device or _name(reported, "hw_model")
+        build = _name(reported, "kern_osversion")
         readings.system = readings.system or (f"build {build}" if build else "")
     if not readings.listed:
         raise UsageError("no sample of powermetrics can be read: the file is truncated or damaged", _HINT)
@@ -85,10 +85,10 @@ def _pieces(chunks: Iterable[bytes]) -> Iterator[bytes]:
         yield pending.strip()
 
 
-def _reading(told: Mapping[str, Any]) -> Reading | None:
+def _reading(reported: Mapping[str, Any]) -> Reading | None:
     """One sample; None if it has no energy."""
-    elapsed = _number(told, "elapsed_ns")
-    processor, gpu = told.get("processor"), told.get("gpu")
+    elapsed = _number(reported, "elapsed_ns")
+    processor, gpu = reported.get("processor"), reported.get("gpu")
     tables = [table for table in (processor, gpu) if isinstance(table, Mapping)]
     watts: dict[SystemPart, float] = {}
     for key, part in _KEYS.items():
@@ -100,7 +100,7 @@ def _reading(told: Mapping[str, Any]) -> Reading | None:
                 watts.setdefault(part, milliwatts / 1e3)
     if not watts:
         return None
-    return Reading(watts, elapsed / 1e9 if elapsed else None, _name(told, "thermal_pressure"))
+    return Reading(watts, elapsed / 1e9 if elapsed else None, _name(reported, "thermal_pressure"))
 
 
 def read_text(chunks: Iterable[bytes]) -> Readings:

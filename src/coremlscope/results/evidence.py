@@ -34,7 +34,7 @@ class OpForm:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnitVerdict:
-    """What one side says of an operation.
+    """The verdict of one plan on an operation.
 
     Attributes:
         unit: The unit that it is planned on; None if it is unknown.
@@ -62,7 +62,7 @@ class EvidenceRow:
         outputs: Types of its results.
         before: Types of the operations whose results it reads.
         ours: What the rules say.
-        theirs: What Core ML says.
+        theirs: Core ML's verdict.
         share: Its share of the planned cost of all compared operations; None if costs are unknown.
         name: The author's name of it; empty unless names were asked for.
     """

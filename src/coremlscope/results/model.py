@@ -246,8 +246,8 @@ class ListedModel:
         source: What names it for commands and functions: `App.ipa#Detector.mlmodelc`, or the path on disk.
         inside: Its path in the bundle.
         container: `mlmodelc`, `mlpackage`, `mlmodel` or `aimodel`.
-        kind: Apple's name of the model type; empty if it cannot be told.
-        spec_version: Core ML's specification version; 0 if it cannot be told.
+        kind: Apple's name of the model type; empty if it is unknown.
+        spec_version: Core ML's specification version; 0 if it is unknown.
         functions: The names of its functions.
         size_bytes: The total size of its files.
         problem: Why it cannot be read; empty if it can.

@@ -95,7 +95,7 @@ class OutputView:
         kind: How they are shown.
         title: What they are: `Classes`, `Boxes`, `Segmentation`, `Depth`, `Pose`, …
         type: Their types, as `inspect` writes them.
-        note: How the numbers were read, and what is not known; empty if nothing needs to be said.
+        note: How the numbers were read, and what is not known; empty if nothing is unusual.
         classes: The best classes, the best first.
         classes_in_all: The number of all classes.
         boxes: The boxes, the most confident first.

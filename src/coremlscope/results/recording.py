@@ -43,7 +43,7 @@ class UnitActivity:
     Attributes:
         unit: `cpu`, `gpu` or `neural_engine`.
         table: The table: `ane-hw-intervals`.
-        scope: `device`: the table does not tell processes apart. `processes`: it names them.
+        scope: `device`: the table does not distinguish processes. `processes`: it names them.
         intervals: How many intervals there are.
         busy_s: Time that at least one interval covers, in seconds.
         first_s: The start of the first interval, in seconds from the start of the recording.
@@ -93,7 +93,7 @@ class Recording:
         target: The process that was recorded, with its id; empty if unknown, or if all were.
         duration_s: The duration of the recording in seconds; None if unknown.
         predictions: Predictions in it; None if unknown.
-        are_delimited: True if the recording says when each prediction began and ended.
+        are_delimited: True if the recording contains the start and end of each prediction.
         tables: Rows by table that was looked for. None: the recording has no such table. 0 rows mean that
             nothing was recorded, which is no proof that a unit was idle.
         units: Busy times, by unit and table.

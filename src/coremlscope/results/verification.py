@@ -98,7 +98,7 @@ class ComparedOutput:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairedValue:
-    """A value of the model and the one of the reference that stands for it.
+    """A value of the model and the corresponding value of the reference.
 
     Attributes:
         op: The id of the operation; empty for inputs.
@@ -193,7 +193,7 @@ class Verification:
         pairs: The values that have a counterpart in the reference.
         faults: The first operation whose results differ, for each kind of fault.
         fixes: Changes of the model that were tried.
-        findings: What else is to be said.
+        findings: Other remarks.
         version: The version of coremlscope.
     """
 

@@ -89,7 +89,7 @@ class _Objects:
         """Adds an object and returns its id.
 
         Args:
-            name: What tells it apart from others of its kind.
+            name: What distinguishes it from others of its kind.
             kind: Its class.
             **values: Its values; ids of other objects among them.
         """

@@ -206,7 +206,7 @@ class _Run:
                 raise explain_failure({}, said, "the app could not be started")
 
     def _messages(self, process: subprocess.Popen[bytes]) -> Iterator[dict[str, Any]]:
-        """The messages of the app, until it ends, says that it has finished, or is silent for too long."""
+        """The messages of the app, until it ends, reports that it has finished, or is silent for too long."""
         assert process.stdout is not None
         stream, pending, heard = process.stdout.fileno(), b"", time.monotonic()
         while time.monotonic() - heard < self._timeouts.silence_s:

@@ -31,7 +31,7 @@ from coremlscope.writing import write_draft
 __all__ = ["EVERY_FUNCTION", "POWER_MODES", "PowerMode", "RunnerSettings", "names_of", "write_payload"]
 
 _SCHEMA = "coremlscope.runner-request/1"
-#: The name that stands for all functions of a model.
+#: The name that means all functions of a model.
 EVERY_FUNCTION = "every"
 #: `current` is the mode in which the device is; `both` waits until the user has changed it.
 PowerMode = Literal["current", "normal", "low power", "both"]
@@ -121,7 +121,7 @@ def write_payload(folder: Path, models: Sequence[Model], settings: RunnerSetting
 
 
 def names_of(models: Sequence[Model]) -> list[str]:
-    """Returns the names of models in results: those of their files, told apart by numbers."""
+    """Returns the names of models in results: those of their files, with numbers where they are equal."""
     found: list[str] = []
     for model in models:
         stem = model_name(model.source)
@@ -195,7 +195,7 @@ def _inputs(model: Model, function: str, settings: RunnerSettings) -> dict[str, 
 
 
 def _needs_shape(feature: Feature, settings: RunnerSettings) -> bool:
-    """Whether the shape of an input is told: that of an image only where it was asked for."""
+    """Whether the shape of an input is part of the request: that of an image only where it was asked for."""
     if isinstance(feature.type, ImageFeature):
         return feature.name in settings.shapes
     return isinstance(feature.type, ArrayFeature)

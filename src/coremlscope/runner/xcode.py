@@ -21,7 +21,7 @@ _FAILURES: tuple[Failure, ...] = (
     Failure(
         r"requires a development team",
         "no development team signs the app",
-        "use --team ID with a team that Xcode knows: Xcode > Settings > Accounts",
+        "use --team ID with a team that is in Xcode: Xcode > Settings > Accounts",
     ),
     Failure(
         r"No [Aa]ccounts?\b.*|not logged in|Unable to log in",

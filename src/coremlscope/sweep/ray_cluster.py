@@ -39,7 +39,7 @@ _BATCH_RETRIES = 2
 _WEIGHT = 0.2
 #: Seconds between looks at the processors of the cluster.
 _LOOK_S = 5.0
-#: Seconds after which an answer of the cluster is looked for again, so that Ctrl-C is heard.
+#: Seconds after which an answer of the cluster is looked for again, so that Ctrl-C takes effect.
 _WAIT_S = 1.0
 #: Ray sends statistics of its use unless this variable forbids it.
 _USAGE = "RAY_USAGE_STATS_ENABLED"

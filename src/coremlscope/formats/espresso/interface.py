@@ -1,4 +1,4 @@
-"""The interface of a compiled network: what the files of the layers tell about its inputs and outputs."""
+"""The interface of a compiled network: what the files of the layers contain about its inputs and outputs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _COLOURS = {3: "RGB", 1: "GRAYSCALE"}
 
 
 def with_compiled_shapes(description: Description, files: CompiledFiles) -> Description:
-    """Completes the description of a model by what its compiled files tell.
+    """Completes the description of a model by what its compiled files contain.
 
     Arrays of networks without exact shapes also accept sequences. Arrays without a shape get that of the
     shapes file.

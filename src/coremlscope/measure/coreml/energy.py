@@ -61,9 +61,9 @@ class _Zeus:
         self._monitor.begin_window("coremlscope")
 
     def end(self, seconds: float) -> Readings:
-        told = self._monitor.end_window("coremlscope")
+        reported = self._monitor.end_window("coremlscope")
         readings = Readings(tool="zeus-apple-silicon")
-        values = {part: getattr(told, name, None) for name, part in _FIELDS.items()}
+        values = {part: getattr(reported, name, None) for name, part in _FIELDS.items()}
         watts = {part: value / 1e3 / seconds for part, value in values.items() if value is not None}
         readings.add(Reading(watts, seconds))
         return readings

@@ -72,7 +72,7 @@ def require_instruments(timeouts: Timeouts = _TIMEOUTS) -> None:
 
 def _ask(arguments: Sequence[str], timeouts: Timeouts) -> str:
     try:
-        told = subprocess.run(
+        reported = subprocess.run(
             [*_XCTRACE, *arguments],
             stdin=subprocess.DEVNULL,
             capture_output=True,
@@ -86,10 +86,10 @@ def _ask(arguments: Sequence[str], timeouts: Timeouts) -> str:
     except OSError as error:
         text = f"xcrun cannot be run: {error.strerror or error}"
         raise MissingDependencyError(text, _INSTALL) from None
-    if told.returncode:
-        said = _last_line(told.stderr or told.stdout) or f"exit code {told.returncode}"
+    if reported.returncode:
+        said = _last_line(reported.stderr or reported.stdout) or f"exit code {reported.returncode}"
         raise MissingDependencyError(f"xctrace cannot be run: {said}", _INSTALL)
-    return told.stdout + told.stderr
+    return reported.stdout + reported.stderr
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,7 +210,7 @@ class Recorder:
         return self._log.read_bytes().decode("utf-8", "replace") if self._log.exists() else ""
 
     def _said(self) -> str:
-        return _last_line(self._text()) or "it says nothing"
+        return _last_line(self._text()) or "it printed nothing"
 
 
 def _listen_for(name: str) -> subprocess.Popen[bytes] | None:

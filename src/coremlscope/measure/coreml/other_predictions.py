@@ -83,8 +83,8 @@ class OtherPredictions:
                     patient,
                     Task(name, _HINT, FAILURES),
                     environment=environment,
-                ) as told:
-                    for message in told:
+                ) as reported:
+                    for message in reported:
                         messages.append(message)
                         if progress is not None and message.get("progress") == kind:
                             done = sum("progress" in m for m in messages) - 1

@@ -36,10 +36,10 @@ _NO_CORE_ML = "try `coremlscope plan MODEL --device NAME`, which needs no Core M
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What Core ML says of a model.
+    """The plans of Core ML for a model.
 
     Attributes:
-        functions: By function, what MLComputePlan says of each operation that it has a place for.
+        functions: By function, the plan of MLComputePlan for each operation that it places.
         analysed: The operations of `analytics.mil`; empty where Core ML wrote none.
         layers: The same for the layers of neural networks, by stage of a pipeline, else under an empty name.
         asked: Of how many operations and layers, other than constants, MLComputePlan was asked.
@@ -81,7 +81,7 @@ def ask_core_ml(
     """
     units = effective_units(compute_units)
     child = command or python_child("coremlscope.measure.coreml.plan_child")
-    told: dict[str, Any] = {}
+    reported: dict[str, Any] = {}
     with tempfile.TemporaryDirectory(prefix="coremlscope-plan-", ignore_cleanup_errors=True) as home:
         path = readable_by_core_ml(model, Path(home))
         with run_child(
@@ -91,18 +91,18 @@ def ask_core_ml(
             environment={"CFFIXED_USER_HOME": home, "TMPDIR": home},
         ) as messages:
             for message in messages:
-                told.update(message)
-        if "functions" not in told:
+                reported.update(message)
+        if "functions" not in reported:
             raise EngineError("Core ML gave no plan", _NO_CORE_ML)
         files = sorted(Path(home).rglob("analytics.mil"))
         texts = [file.read_text(encoding="utf-8", errors="replace") for file in files]
     analysed = [op for text in texts for op in parse_analytics(text)]
     return Answer(
-        functions=told["functions"],
+        functions=reported["functions"],
         analysed=analysed,
-        layers=told.get("layers", {}),
-        asked=int(told.get("asked", 0)),
-        failed=told.get("failed", {}),
+        layers=reported.get("layers", {}),
+        asked=int(reported.get("asked", 0)),
+        failed=reported.get("failed", {}),
         held_to=units if units != compute_units else "",
     )
 
@@ -171,20 +171,22 @@ def plan_from_core_ml(ours: Plan, ops: OpTable, setting: ComputeUnits, answer: A
         ours: Our plan of the same model, device and setting.
         ops: The op table that it refers to.
         setting: The setting that Core ML was asked for.
-        answer: What Core ML says.
+        answer: Core ML's plans.
     """
     analysed = {(op.function, name): op for op in answer.analysed for name in op.outputs[:1]}
     unnamed = _numbers(ops)
     rows = [_row(ops, ours, column, unnamed) for column in range(len(ops) + len(ours.inserted))]
     listed = [any(c[column] is not None for c in ours.supported.values()) for column in range(len(rows))]
-    told = {
+    reported = {
         (name, _key(op["outputs"], op.get("unnamed"))): op
         for name, function in answer.functions.items()
         for op in function
     }
     layers = {(stage, layer["name"]): layer for stage, found in answer.layers.items() for layer in found}
     known = [
-        _join(row, _places(row, told, layers), analysed) if is_listed and _is_told(row, analysed) else None
+        _join(row, _places(row, reported, layers), analysed)
+        if is_listed and _is_told(row, analysed)
+        else None
         for row, is_listed in zip(rows, listed, strict=True)
     ]
     backends = list(ours.backends)
@@ -229,7 +231,7 @@ class _Row:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Joined:
-    """What Core ML says of one operation."""
+    """Core ML's plan for one operation."""
 
     backend: Backend | None
     weight: float | None
@@ -239,7 +241,7 @@ class _Joined:
 
 
 def _key(outputs: Sequence[str], unnamed: int | None) -> str:
-    """What tells an operation from the others of its function: its first result, or else its number."""
+    """The key of an operation within its function: its first result, or else its number."""
     return outputs[0] if outputs else f"#{unnamed}"
 
 
@@ -277,15 +279,15 @@ def _is_told(row: _Row, analysed: Mapping[tuple[str, str], AnalysedOp]) -> bool:
 
 def _places(
     row: _Row,
-    told: Mapping[tuple[str, str], Mapping[str, Any]],
+    reported: Mapping[tuple[str, str], Mapping[str, Any]],
     layers: Mapping[tuple[str, str], Mapping[str, Any]],
 ) -> Mapping[str, Any]:
-    """What MLComputePlan says of an operation, or of the layer that it belongs to; empty for nothing."""
+    """The plan of MLComputePlan for an operation, or for the layer that it belongs to; empty for none."""
     if row.inserted:
         return {}
     if row.layer is not None:
         return layers.get((row.function.rpartition("/")[0], row.layer), {})
-    return told.get((row.function, row.first), {})
+    return reported.get((row.function, row.first), {})
 
 
 def _join(

@@ -77,7 +77,7 @@ def _plan_of_function(model: str, compiled: str, units: str, name: str, folder: 
 
 
 class _Answer:
-    """What plans say of every operation and layer that they have a place for."""
+    """The plans for every operation and layer that they place."""
 
     def __init__(self) -> None:
         self.functions: dict[str, list[Mapping[str, Any]]] = {}

@@ -93,57 +93,57 @@ class CoreMLMeasurer:
         machine, before = this_machine(), conditions()
         with tempfile.TemporaryDirectory(prefix="coremlscope-", ignore_cleanup_errors=True) as name:
             request = prepare_request(subject, settings, inputs or {}, Path(name))
-            told = self._run(request, settings, progress)
-            others = Timed() if told.partial else self._time_others(subject, settings, request, progress)
+            reported = self._run(request, settings, progress)
+            others = Timed() if reported.partial else self._time_others(subject, settings, request, progress)
         after = conditions()
         bare = Measurement(
             label=f"Core ML on {place_of(machine)}",
-            runtime=Runtime("coreml", "Core ML", through=f"coremltools {told.coremltools}".strip()),
+            runtime=Runtime("coreml", "Core ML", through=f"coremltools {reported.coremltools}".strip()),
             machine=machine,
             settings=settings,
             compute_units=effective_units(settings.compute_units),
-            compile=told.phase("compile"),
-            load=told.phase("load", "first load"),
-            predict=told.phase("predict", "warm-up"),
+            compile=reported.phase("compile"),
+            load=reported.phase("load", "first load"),
+            predict=reported.phase("predict", "warm-up"),
             other_predictions=others.phases,
-            peak_memory_bytes=told.peak_memory_bytes,
+            peak_memory_bytes=reported.peak_memory_bytes,
             before=before,
             after=after,
-            energy=told.energy,
-            partial=told.partial,
+            energy=reported.energy,
+            partial=reported.partial,
             measured_at=now(),
         )
         findings = (
             *_unit_findings(settings.compute_units),
-            *told.findings,
-            *(() if told.partial else _compilation_findings(told)),
+            *reported.findings,
+            *(() if reported.partial else _compilation_findings(reported)),
             *others.findings,
             *_virtual_machine_findings(machine),
-            *repetition_findings(settings, {} if told.partial else bare.phases),
+            *repetition_findings(settings, {} if reported.partial else bare.phases),
             *condition_findings(before, after),
         )
         return dataclasses.replace(bare, findings=findings)
 
     def _run(self, request: Path, settings: Settings, progress: Progress | None) -> Reported:
-        """Returns what the child says; of one that fails or is interrupted, what it said before.
+        """Returns what the child sends; of one that fails or is interrupted, what it sent before.
 
         Raises:
             EngineError: Core ML failed, or reached a limit, before anything was timed.
         """
-        told, task = Reported(), Task("Core ML", _HINT, FAILURES)
+        reported, task = Reported(), Task("Core ML", _HINT, FAILURES)
         environment = child_environment(request.parent)
         command = [*self.command, str(request)]
         try:
             with run_child(command, self.limits, task, environment=environment) as messages:
-                listen(messages, settings, progress, told)
-            if not told.is_complete(settings):
+                listen(messages, settings, progress, reported)
+            if not reported.is_complete(settings):
                 raise EngineError("Core ML made no predictions", _HINT)
         except (EngineError, KeyboardInterrupt) as error:
-            if not told.seconds:
+            if not reported.seconds:
                 raise
-            told.partial, finding = explain_partial(error, told.last)
-            told.findings = (*told.findings, finding)
-        return told
+            reported.partial, finding = explain_partial(error, reported.last)
+            reported.findings = (*reported.findings, finding)
+        return reported
 
     def _time_others(
         self, subject: Subject, settings: Settings, request: Path, progress: Progress | None
@@ -204,7 +204,7 @@ def prepare_request(
 
 @dataclass(slots=True, kw_only=True)
 class Reported:
-    """What the child said: by phase, seconds of wall time and nanoseconds of Core ML's own clock; energy.
+    """What the child sent: by phase, seconds of wall time and nanoseconds of Core ML's own clock; energy.
 
     Attributes:
         partial: Why it ended before everything was timed; None if it did not.
@@ -237,7 +237,7 @@ def listen(
     messages: Iterable[Mapping[str, Any]],
     settings: Settings,
     progress: Progress | None,
-    told: Reported | None = None,
+    reported: Reported | None = None,
 ) -> Reported:
     """Collects the messages of the child.
 
@@ -245,9 +245,9 @@ def listen(
         messages: The messages.
         settings: What is timed.
         progress: Called after each repetition.
-        told: What they are added to; None for a new one.
+        reported: What they are added to; None for a new one.
     """
-    told = told or Reported()
+    reported = reported or Reported()
     done: dict[str, int] = {}
     totals = {
         "compile": settings.compile_iterations,
@@ -256,23 +256,23 @@ def listen(
     }
     for message in messages:
         if "phase" in message:
-            told.seconds[message["phase"]] = [float(seconds) for seconds in message["seconds"]]
-            told.native_ns[message["phase"]] = [int(duration) for duration in message["native_ns"]]
+            reported.seconds[message["phase"]] = [float(seconds) for seconds in message["seconds"]]
+            reported.native_ns[message["phase"]] = [int(duration) for duration in message["native_ns"]]
         elif "progress" in message:
             name = message["progress"]
-            told.last = phase = {"first load": "load"}.get(name, name)
+            reported.last = phase = {"first load": "load"}.get(name, name)
             if "seconds" in message:
-                told.seconds.setdefault(name, []).append(float(message["seconds"]))
+                reported.seconds.setdefault(name, []).append(float(message["seconds"]))
             done[phase] = done.get(phase, 0) + 1
             if progress is not None:
                 progress(phase, done[phase], totals.get(phase, done[phase]))
-        told.peak_memory_bytes = message.get("peak_memory_bytes", told.peak_memory_bytes)
-        told.coremltools = message.get("coremltools", told.coremltools)
+        reported.peak_memory_bytes = message.get("peak_memory_bytes", reported.peak_memory_bytes)
+        reported.coremltools = message.get("coremltools", reported.coremltools)
         if message.get("energy"):
             readings, predictions = readings_of(message["energy"])
-            told.energy = summarize_readings(readings, predictions)
-            told.findings = tuple(energy_findings(readings, told.energy))
-    return told
+            reported.energy = summarize_readings(readings, predictions)
+            reported.findings = tuple(energy_findings(readings, reported.energy))
+    return reported
 
 
 def place_of(machine: Machine) -> str:
@@ -289,8 +289,8 @@ def _unit_findings(requested: str) -> list[Finding]:
     return [Finding(id="compute-units-held", severity="warning", text=text, hint=f"unset {UNITS_VARIABLE}")]
 
 
-def _compilation_findings(told: Reported) -> list[Finding]:
-    if told.seconds.get("compile"):
+def _compilation_findings(reported: Reported) -> list[Finding]:
+    if reported.seconds.get("compile"):
         return []
     text = (
         "The model was already compiled, so that compilation was not measured, and the first load may have"

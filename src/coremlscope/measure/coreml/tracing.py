@@ -94,8 +94,8 @@ class TraceMeasurer:
                 ) as messages,
                 closing(conductor.follow(messages)) as followed,
             ):
-                told = listen(followed, once, progress)
-            predicted = told.seconds.get("predict", ())
+                reported = listen(followed, once, progress)
+            predicted = reported.seconds.get("predict", ())
             if conductor.recording is None or not predicted:
                 raise EngineError("Core ML made no predictions while Instruments recorded", _HINT)
             summary, failed = _read(conductor, len(predicted), folder, self.timeouts)
@@ -103,11 +103,11 @@ class TraceMeasurer:
         tool = summary.recording.tool
         return Measurement(
             label=f"Core ML on {place_of(machine)}, recorded by {tool}",
-            runtime=Runtime("coreml", "Core ML", through=f"coremltools {told.coremltools}".strip()),
+            runtime=Runtime("coreml", "Core ML", through=f"coremltools {reported.coremltools}".strip()),
             machine=machine,
             settings=dataclasses.replace(once, iterations=len(predicted)),
             compute_units=effective_units(settings.compute_units),
-            predict=told.phase("predict", "warm-up"),
+            predict=reported.phase("predict", "warm-up"),
             before=before,
             after=after,
             recording=summary.recording,
@@ -140,7 +140,7 @@ def trace_measurer(is_core_ml: bool) -> TraceMeasurer:
 
 
 class _Conductor:
-    """Starts and stops a recording as the child says where it is."""
+    """Starts and stops a recording when the child reports its progress."""
 
     def __init__(self, folder: Path, timeouts: Timeouts, progress: Progress | None) -> None:
         self._folder, self._progress = folder, progress
@@ -172,7 +172,7 @@ class _Conductor:
 def _read(
     conductor: _Conductor, predictions: int, folder: Path, timeouts: Timeouts
 ) -> tuple[Summary, list[str]]:
-    """What the recording says, and the tables that could not be exported."""
+    """The content of the recording, and the tables that could not be exported."""
     assert conductor.recording is not None
     try:
         exports, failed = export_recording(conductor.recording.trace, folder, timeouts)
@@ -186,7 +186,7 @@ def _findings(recording: Recording, failed: Sequence[str], tool: str) -> Iterato
         id="recorded",
         severity="info",
         text=f"{tool} recorded this run. Recording slows a program down, so its times are not those of a run"
-        " without it; they stand beside it.",
+        " without it, and are shown beside it.",
     )
     if not recording.is_attached:
         yield Finding(

@@ -39,7 +39,7 @@ class Evidence:
         problems: `(op id, sentence)` of operations whose arguments contradict each other.
         absent: Stages of a pipeline that were not run.
         customs: Layers that were not run.
-        joined: The ids of operations that are timed together because their times cannot be told apart.
+        joined: The ids of operations that are timed together because their times cannot be distinguished.
     """
 
     measurement: Measurement

@@ -156,7 +156,7 @@ def _ignore(phase: str, done: int, total: int) -> None:
 
 
 class _Heard(Answer):
-    """What the process of a measurement said."""
+    """What the process of a measurement sent."""
 
     def __init__(self, progress: Progress | None) -> None:
         super().__init__(progress)

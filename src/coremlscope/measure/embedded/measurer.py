@@ -239,8 +239,8 @@ class _Run:
     ) -> Samples:
         """Times a phase once as a warm-up and then `count` times, or as often as there is time for."""
         budget_s = phase_budget_s(self.settings, phase)
-        told = self._told(phase, count + 1, then)
-        return sample_within(work, count, budget_s, clock=self.clock, before=before, after=told)
+        reported = self._told(phase, count + 1, then)
+        return sample_within(work, count, budget_s, clock=self.clock, before=before, after=reported)
 
     def predict(self, executable: Runnable, tensors: Mapping[str, Array]) -> tuple[Samples, _StageTimes]:
         """Predicts repeatedly with one state that persists between predictions."""
@@ -258,9 +258,9 @@ class _Run:
 
         warmups = MOST_WARMUPS if settings.warmups is None else settings.warmups
         warm = sample(work, 0, settings.warmups, clock=self.clock, after=self._told("warm-up", warmups))
-        told = self._told("predict", settings.iterations)
+        reported = self._told("predict", settings.iterations)
         enough = ends_predictions(settings)
-        taken = sample(work, settings.iterations, 0, clock=self.clock, after=told, enough=enough)
+        taken = sample(work, settings.iterations, 0, clock=self.clock, after=reported, enough=enough)
         timed = {index: times[-len(taken.seconds) :] for index, times in stages.items()}
         return Samples(taken.seconds, warm.warmups), timed
 
@@ -276,7 +276,7 @@ class _Run:
         executable.close()
         if not self.settings.times_operations:
             return []
-        told = self._told("operations", len(feeds))
+        reported = self._told("operations", len(feeds))
         runs, warmups = self._profiled_runs(predicted)
         parts = []
         for (stage, step, fed), index in zip(feeds, sorted(stages), strict=True):
@@ -285,7 +285,7 @@ class _Run:
             parts.append(
                 _Part(stage=stage, executable=step, profiled=profiled, run_s=took, convert_s=converts)
             )
-            told(sum(profiled.seconds))
+            reported(sum(profiled.seconds))
         return parts
 
     def _profiled_runs(self, predicted: Samples) -> tuple[int, int]:
@@ -299,11 +299,11 @@ class _Run:
 
     def round(self, folder: Path, tensors: Mapping[str, Array]) -> tuple[OpRange, ...]:
         """Predicts once with results rounded to fp16, after all timing."""
-        told = self._told("fp16", 1)
+        reported = self._told("fp16", 1)
         executable = self._compiled(folder / "rounded", dataclasses.replace(self.options, precision="fp16"))
         _, ranges = executable.run_with_ranges(tensors)
         executable.close()
-        told(0.0)
+        reported(0.0)
         return ranges
 
     def _compiled(self, folder: Path, options: CompileOptions) -> Runnable:

@@ -61,12 +61,12 @@ def _note_graph(graph: Graph, ranges: _Rows) -> list[Finding]:
     ops = {op.id: op for op in graph.walk()}
     rows = {op_id: row for op_id, row in ranges.items() if op_id in ops}
     flow = _Flow(graph)
-    found, told = list[Finding](), set[str]()
+    found, reported = list[Finding](), set[str]()
     for kind in _KINDS:
-        ids = kind.concerned(rows, ops, flow) - told
+        ids = kind.concerned(rows, ops, flow) - reported
         worst_first = sorted((rows[op_id] for op_id in ids), key=_badness, reverse=True)
         found += _tell(kind, [(ops[row.id], row) for row in worst_first])
-        told |= ids
+        reported |= ids
     return found
 
 

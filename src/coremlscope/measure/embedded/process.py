@@ -102,12 +102,12 @@ def file_of(model: Model) -> Path:
 
 
 class Answer:
-    """What the process said.
+    """What the process sent.
 
     Attributes:
         progress: Called with its progress; None for no more calls.
         result: The file of what a call returned; empty before that.
-        error: The error that it told; None for none.
+        error: The error that it reported; None for none.
     """
 
     def __init__(self, progress: Progress | None) -> None:

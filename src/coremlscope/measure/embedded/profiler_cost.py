@@ -4,7 +4,7 @@ The profiler records every execution of a node when the node ends. The record of
 of any node's time, but records of nested nodes are part of the time of the loop that contains them, and may
 take many times as long as its steps. All records of a run together take the time by which the profiler slows
 that run, so a loop that contains nearly all of them is timed as well as the run without the profiler. Loops
-that are told apart only by the assumption that all records take equally long are timed as one group.
+that are distinguished only by the assumption that all records take equally long are timed as one group.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class GroupTimes:
     """The times of the groups of a function.
 
     Attributes:
-        attribution: The attribution, with groups joined that cannot be told apart.
+        attribution: The attribution, with groups joined that cannot be distinguished.
         seconds: For each group, its time in each profiled run without the records of nested nodes.
         executions: Executions of nested nodes in a run.
         recording_s: Median of the time that was taken off all groups in a run.

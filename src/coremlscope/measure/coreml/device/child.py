@@ -39,7 +39,7 @@ def main(arguments: Sequence[str]) -> int:
             values = _inputs(Path(path), int(seed))
             model = _opened(path, units, empty)
             asyncio.run(_time(model, values, int(iterations), int(loads), name, team, Path(folder)))
-    except Exception as error:  # whatever it is, the parent process tells it in one line
+    except Exception as error:  # whatever it is, the parent process reports it in one line
         print(_said(error), file=sys.stderr, flush=True)
         return 1
     return 0
@@ -73,7 +73,7 @@ async def _time(
     try:
         send(device=f"{device.name}, {_SYSTEMS[device.type.value]} {device.os_version}")
         benchmarker = MLModelBenchmarker(model, device)
-        # One at a time, so that each sample is told when it is there. The model stays loaded in between.
+        # One at a time, so that each sample is sent at once. The model stays loaded in between.
         await _repeat("load", loads, benchmarker.benchmark_load)
         await _repeat("warm-up", _WARMUPS, lambda: benchmarker.benchmark_predict(values))
         await _repeat("predict", iterations, lambda: benchmarker.benchmark_predict(values))

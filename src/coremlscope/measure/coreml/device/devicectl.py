@@ -85,7 +85,7 @@ _FAILURES: tuple[Failure, ...] = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Phone:
-    """An iPhone or iPad that this Mac knows.
+    """An iPhone or iPad known to this Mac.
 
     Attributes:
         name: The name that its owner gave it.
@@ -153,31 +153,31 @@ def ask(*arguments: str, timeout_s: float = _TIMEOUT_S) -> Mapping[str, Any]:
             raise EngineError(
                 f"devicectl {' '.join(arguments[:3])} took more than {timeout_s:.0f} s", _HINT
             ) from None
-        told = _read(answer)
-    if done.returncode or told.get("error"):
+        reported = _read(answer)
+    if done.returncode or reported.get("error"):
         said = done.stderr.decode("utf-8", "replace")
-        raise explain_failure(told, said, f"devicectl ended with code {done.returncode}")
-    result = told.get("result")
+        raise explain_failure(reported, said, f"devicectl ended with code {done.returncode}")
+    result = reported.get("result")
     return result if isinstance(result, Mapping) else {}
 
 
 def _read(path: Path) -> Mapping[str, Any]:
     try:
-        told = json.loads(path.read_bytes())
+        reported = json.loads(path.read_bytes())
     except (OSError, ValueError, RecursionError):
         return {}
-    return told if isinstance(told, Mapping) else {}
+    return reported if isinstance(reported, Mapping) else {}
 
 
-def explain_failure(told: Mapping[str, Any], said: str, otherwise: str) -> EngineError:
+def explain_failure(reported: Mapping[str, Any], said: str, otherwise: str) -> EngineError:
     """Returns the error for a failure of devicectl.
 
     Args:
-        told: Its JSON answer; empty where there is none.
+        reported: Its JSON answer; empty where there is none.
         said: What it wrote to its standard error.
         otherwise: What to say where it explained nothing.
     """
-    lines = list(dict.fromkeys(_sentences(told.get("error"))))
+    lines = list(dict.fromkeys(_sentences(reported.get("error"))))
     lines += [" ".join(line.split()) for line in said.splitlines() if line.strip()]
     text, hint = find_failure(_FAILURES, lines)
     cited = lines[0].removeprefix("ERROR: ") if lines else otherwise
@@ -200,7 +200,7 @@ def _sentences(error: object, depth: int = 0) -> Iterator[str]:
 
 
 def list_phones() -> list[Phone]:
-    """Returns the iPhones and iPads that this Mac knows, by identifier; simulators are left out.
+    """Returns the iPhones and iPads known to this Mac, by identifier; simulators are left out.
 
     Raises:
         MissingDependencyError: Xcode's tools are not installed.
@@ -246,7 +246,7 @@ def wake(identifier: str) -> None:
     try:
         ask("device", "info", "details", "--device", identifier, timeout_s=_WAKE_S)
     except (EngineError, MissingDependencyError):
-        # The list tells whether the device is there.
+        # The list shows whether the device is there.
         return
 
 
@@ -256,7 +256,7 @@ def ready_phone(
     """Returns the iPhone or iPad that is meant, once its connection is open.
 
     Args:
-        listed: Lists the devices that this Mac knows, in the order in which `any` takes them.
+        listed: Lists the devices known to this Mac, in the order in which `any` takes them.
         name: A name, identifier or UDID; or `any` for the first device that is connected or can be.
         open_connection: Lets the device with an identifier open its connection.
 

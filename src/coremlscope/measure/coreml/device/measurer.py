@@ -117,7 +117,7 @@ class DeviceMeasurer:
             raise EngineError("Core ML made no predictions", _NEEDED)
         if not place:
             raise EngineError("the device that was measured is unknown", _NEEDED)
-        # The power mode of the Mac says nothing about the device, and nothing reports that of the device.
+        # The power mode of the Mac does not apply to the device, and nothing reports that of the device.
         name, _, system = place.partition(", ")
         return Measurement(
             label=f"Core ML on {place}",
@@ -134,7 +134,7 @@ class DeviceMeasurer:
 def _listen(
     messages: Iterable[Mapping[str, Any]], settings: Settings, progress: Progress | None
 ) -> tuple[str, dict[str, list[float]]]:
-    """What the device is called, empty where it is not said, and seconds by phase."""
+    """The name of the device, empty if unknown, and seconds by phase."""
     place = ""
     seconds: dict[str, list[float]] = {"load": [], "warm-up": [], "predict": []}
     totals = {"load": _LOADS, "predict": settings.iterations}
