@@ -27,7 +27,7 @@ from coremlscope.cost.latency.recorded import (
     structure_digest,
 )
 from coremlscope.devices import ComputeUnits, find_device
-from coremlscope.errors import UsageError
+from coremlscope.errors import UnsupportedModelError, UsageError
 from coremlscope.forecast.planner import record_prediction
 from coremlscope.formats import container
 from coremlscope.formats.packaging import write_mlpackage
@@ -41,6 +41,7 @@ from coremlscope.results.calibration import Calibrations, KernelColumns, OwnMeas
 from coremlscope.results.estimate import Estimate
 from coremlscope.results.measurement import Machine, Measurement, Phase, Runtime, Settings
 from coremlscope.results.profile import Profile
+from tests.support import classical_specs
 from tests.support.foreign_files import write
 
 _SIZES = ((224, 0.5), (160, 1.0), (192, 0.75), (96, 1.5), (224, 1.25), (256, 1.5))
@@ -175,6 +176,12 @@ def test_records_of_one_model_have_one_digest(models: list[Path]) -> None:
         structure_digest(one) for one in records
     }
     assert not is_current(record([], {}))
+
+
+def test_a_model_that_cannot_be_estimated_is_named_by_its_kind() -> None:
+    model = classical_specs.read_spec(classical_specs.regressor([[1, 2]], [3]))
+    with pytest.raises(UnsupportedModelError, match=r"as a whole: glmRegressor$"):
+        record_prediction(model, find_device(_CHIP), "all")
 
 
 def test_adding_twice_changes_nothing(models: list[Path], tmp_path: Path) -> None:

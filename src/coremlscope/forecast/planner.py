@@ -380,7 +380,8 @@ def _nothing_known(model: Model) -> UnsupportedModelError:
 
 
 def _left_out(model: Model) -> tuple[str, ...]:
-    return tuple(f"{stage.name} ({stage.model.kind})" for stage in wire(model).stages if _is_other(stage))
+    stages = [stage for stage in wire(model).stages if _is_other(stage)]
+    return tuple(f"{one.name} ({one.model.kind})" if one.name else one.model.kind for one in stages)
 
 
 def _unknown_operations(functions: Sequence[_Function]) -> Iterator[str]:
