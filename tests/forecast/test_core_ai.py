@@ -97,6 +97,28 @@ def _masked(b: Body, x: Val) -> Sequence[Val]:
     return [b.op("broadcasting_where", [mask, x, x], [x.type])]
 
 
+def test_default_options_avoid_many_crossings(tmp_path: Path) -> None:
+    """Each crossing takes longer than such a program takes on the GPU."""
+
+    def body(b: Body, x: Val) -> Sequence[Val]:
+        for _ in range(20):
+            (x,) = _cast_between(b, x)
+        return [x]
+
+    path = _write(tmp_path, tensor("fp16", 1, 8, 64), body)
+    profile = api.plan(path, "m4", compute_units="every")
+    (plan,) = profile.plans
+    assert set(_units(plan, profile, "all")) == {"gpu"}
+    assert set(_units(plan, profile, "cpu_and_ne")) == {"gpu", "neural_engine"}, "it is the preferred unit"
+    (note,) = (note for note in plan.notes if "minimise latency" in note)
+    assert "would cross 20 times" in note
+    default, preferring = (
+        api.estimate(path, "m4", compute_units=setting).estimates[0].latency.value
+        for setting in ("all", "cpu_and_ne")
+    )
+    assert default < preferring / 10
+
+
 @pytest.mark.parametrize(("dtype", "unit"), [("fp32", "gpu"), ("fp16", "neural_engine")])
 def test_masks_are_computed_where_their_values_are(dtype: str, unit: str, tmp_path: Path) -> None:
     profile = api.plan(_write(tmp_path, tensor(dtype, 1, 8, 64), _masked), "m4", compute_units="every")

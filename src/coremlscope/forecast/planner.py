@@ -45,7 +45,7 @@ from coremlscope.ops import OPS
 from coremlscope.ops.bind import BoundFunction
 from coremlscope.ops.control import trip_limit
 from coremlscope.ops.view import BoundGraph, OpView
-from coremlscope.placement.core_ai import crossings, place_by_preference
+from coremlscope.placement.core_ai import PREFERENCES, crossings, place_by_preference
 from coremlscope.placement.coreml_view import (
     CoreMLGraph,
     Node,
@@ -112,6 +112,7 @@ class _Function:
         is_main: Whether estimates include it: the requested function of the model, the default one of a
             stage.
         graphs: The function in the form that Core ML plans, by system.
+        kernels: The kernels of the function alone, once they were needed.
     """
 
     key: str
@@ -120,6 +121,7 @@ class _Function:
     description: FunctionDescription
     is_main: bool
     graphs: dict[str, CoreMLGraph] = field(default_factory=dict)
+    kernels: list[_Kernels] = field(default_factory=list)
 
 
 def forecast(
@@ -177,7 +179,8 @@ def forecast(
         if key not in placed:
             placed[key] = {f.key: _place(f, device, settings, with_advice) for f in functions}
         found = {name: one.function for name, one in placed[key].items()}
-        notes = (*unplanned, *about, *_crossing_notes(functions, found, settings[0]))
+        chosen = (note for one in placed[key].values() for note in one.notes)
+        notes = (*unplanned, *about, *chosen, *_crossing_notes(functions, found, settings[0]))
         # Core AI's costs are not published: a plan of its programs has none.
         rates = None if is_core_ai else rate_table(device)
         costs, transitions = (rates.name, rates.transition_costs) if rates else ("", None)
@@ -482,6 +485,7 @@ def _place_for_core_ai(
     graph = function.graphs.setdefault("Core AI", view_operations(function.bound))
     facts = program_facts(function.model, function.bound, function.description)
     verdicts = judge(graph, device, facts, with_advice=with_advice)
+    preferences, note = _default_preference(function, device, graph, verdicts)
     planning = Planning(
         device=device,
         facts=facts,
@@ -489,9 +493,36 @@ def _place_for_core_ai(
         verdicts=verdicts,
         prices={},
         transition_costs=rate_table(device).transition_costs,
-        placed=place_by_preference(graph, verdicts, settings),
+        placed=place_by_preference(graph, verdicts, settings, preferences),
     )
-    return _Placed(planning)
+    return _Placed(planning, notes=(note,) if note and "all" in settings else ())
+
+
+def _default_preference(
+    function: _Function, device: Device, graph: CoreMLGraph, verdicts: Verdicts
+) -> tuple[Mapping[ComputeUnits, tuple[ComputeUnit, ...]], str]:
+    """Returns the preferences, and why the GPU is the first one of the default options; empty if it is not.
+
+    The default options choose the units that minimise latency, as Apple documents. So the Neural Engine is
+    left where the crossings to other units make a prediction longer than it is on the GPU.
+    """
+    both: tuple[ComputeUnits, ...] = ("all", "cpu_and_gpu")
+    placed = place_by_preference(graph, verdicts, both)
+    count = crossings(placed, "all")
+    if not count:
+        return PREFERENCES, ""
+    if not function.kernels:
+        function.kernels.append(_Kernels([function], OpTable(), NOTHING_OWN))
+    estimators = function.kernels[0].estimators(device, both, {function.key: placed}, ())
+    engine_s, gpu_s = (_as_core_ai(estimators[one]({}), [placed]).latency.value for one in both)
+    if engine_s <= gpu_s:
+        return PREFERENCES, ""
+    note = (
+        f"{function.key} under all: the default options minimise latency. With the Neural Engine, values"
+        f" would cross {count} times, a way and back as one, and a prediction is estimated at"
+        f" {format_duration(engine_s)}; on the GPU alone at {format_duration(gpu_s)}, so the GPU is chosen"
+    )
+    return {**PREFERENCES, "all": PREFERENCES["cpu_and_gpu"]}, note
 
 
 def _with_what_ifs(
@@ -559,10 +590,11 @@ def _weigh(
 
 @dataclass(frozen=True, slots=True)
 class _Placed:
-    """A planned function, and by setting its plans as if reasons were gone."""
+    """A planned function, by setting its plans as if reasons were gone, and what to say of the plan."""
 
     planning: Planning
     replanned: Mapping[ComputeUnits, Sequence[Replanned]] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
 
     @property
     def function(self) -> PlacedFunction:

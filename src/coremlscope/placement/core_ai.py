@@ -36,7 +36,10 @@ PREFERENCES: Mapping[ComputeUnits, tuple[ComputeUnit, ...]] = {
 
 
 def place_by_preference(
-    graph: CoreMLGraph, verdicts: Verdicts, settings: Sequence[ComputeUnits]
+    graph: CoreMLGraph,
+    verdicts: Verdicts,
+    settings: Sequence[ComputeUnits],
+    preferences: Mapping[ComputeUnits, tuple[ComputeUnit, ...]] = PREFERENCES,
 ) -> PlacedFunction:
     """Places each operation on the first unit of the preference that runs it.
 
@@ -44,8 +47,9 @@ def place_by_preference(
         graph: The function.
         verdicts: Which units run each operation.
         settings: For which settings of compute units.
+        preferences: The order in which units are preferred, by setting.
     """
-    backends = {setting: _backends(graph, verdicts, setting) for setting in settings}
+    backends = {setting: _backends(graph, verdicts, preferences[setting]) for setting in settings}
     return PlacedFunction(
         name=graph.name,
         ops=tuple(_placed(graph, verdicts, backends, 0)),
@@ -61,18 +65,22 @@ def crossings(placed: PlacedFunction, setting: ComputeUnits) -> int:
     return -(-changes // 2)
 
 
-def _backend(verdicts: Mapping[ComputeUnit, Verdict], setting: ComputeUnits) -> Backend | None:
-    units = [unit for unit in PREFERENCES[setting] if verdicts[unit].supported == "yes"]
+def _backend(verdicts: Mapping[ComputeUnit, Verdict], preferred: Sequence[ComputeUnit]) -> Backend | None:
+    units = [unit for unit in preferred if verdicts[unit].supported == "yes"]
     return BACKENDS_OF[units[0]][0] if units else None
 
 
-def _backends(graph: CoreMLGraph, verdicts: Verdicts, setting: ComputeUnits) -> dict[str, Backend | None]:
+def _backends(
+    graph: CoreMLGraph, verdicts: Verdicts, preferred: Sequence[ComputeUnit]
+) -> dict[str, Backend | None]:
     """Returns the backend of each operation.
 
     Operations that read and write only truth values, such as parts of a mask, run where the operation before
     them runs: nobody has seen a region of the Neural Engine that they make alone, in a program of fp32.
     """
-    found = {node.id: _backend(verdicts[node.id], setting) for one in graphs_of(graph) for node in one.nodes}
+    found = {
+        node.id: _backend(verdicts[node.id], preferred) for one in graphs_of(graph) for node in one.nodes
+    }
     for one in graphs_of(graph):
         weighty = [node.id for node in one.nodes if not _is_logical(node)]
         last = found[weighty[0]] if weighty else None
