@@ -16,8 +16,8 @@ import pytest
 
 from coremlscope import api
 from coremlscope.errors import CoremlscopeError
-from coremlscope.formats.aimodel import dialect, opening, read_aimodel
-from coremlscope.formats.aimodel.opening import OWN_READER, open_content
+from coremlscope.formats.aimodel import dialect, read_aimodel, reader
+from coremlscope.formats.aimodel.reader import OWN_READER, open_content
 from coremlscope.measure.coreai.operations import UNOWNED
 from tests.support.aimodels import SAMPLES, copy_bundle, sample
 from tests.support.core_ai_contents import assert_same
@@ -263,7 +263,7 @@ def test_coreai_core_takes_over_for_unknown_encodings(name: str, monkeypatch: py
 
 def test_mutated_bundles_do_not_end_this_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """coreai-core aborts on most damaged files, in a process of its own."""
-    monkeypatch.setattr(opening, "KNOWN_VERSION", 1)
+    monkeypatch.setattr(reader, "KNOWN_VERSION", 1)
     bundle = copy_bundle("tiny_decoder_state", tmp_path)
     program, chance, readers = (bundle / "main.mlirb").read_bytes(), random.Random(9), []
     for _ in range(40):
@@ -283,7 +283,7 @@ def test_mutated_bundles_do_not_end_this_process(tmp_path: Path, monkeypatch: py
 
 def test_mutated_bundles(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of 10,000 mutations, each is read or is an error with a sentence; memory stays bounded."""
-    monkeypatch.setattr(opening.importlib.util, "find_spec", lambda _: None)  # Our reader alone.
+    monkeypatch.setattr(reader.importlib.util, "find_spec", lambda _: None)  # Our reader alone.
     bundles = [copy_bundle(name, tmp_path) for name in SAMPLES]
     programs = [(bundle / "main.mlirb").read_bytes() for bundle in bundles]
     chance = random.Random(7)

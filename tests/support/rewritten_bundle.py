@@ -28,7 +28,7 @@ def make(folder: Path) -> None:
     import torch
     from torch import nn
 
-    from coremlscope.formats.aimodel.opening import REWRITING
+    from coremlscope.formats.aimodel.reader import REWRITING
 
     class Net(nn.Module):
         """Padding, a composite, a state, truth values, large and small weights, a cumulative sum."""

@@ -16,8 +16,7 @@ from coremlscope.formats.aimodel.bytecode import Block, Resource, Value, read_by
 from coremlscope.formats.aimodel.bytecode import Operation as Encoded
 from coremlscope.formats.aimodel.cursor import damaged
 from coremlscope.formats.aimodel.dialect import Attribute, Dense, Flags, OtherType, ResourceName, Type
-from coremlscope.formats.aimodel.encoding import Encoding, Origin
-from coremlscope.formats.aimodel.own_encoding import OwnEncoding
+from coremlscope.formats.aimodel.encoding import Encoding, Origin, OwnEncoding
 from coremlscope.formats.packing import unpack
 from coremlscope.formats.weights import WeightStorage
 from coremlscope.units import shown

@@ -1,17 +1,56 @@
-"""Reading of Core AI models."""
+"""Reading of Core AI models: by our reader, or by coreai-core where ours knows too little."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+import importlib.util
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from coremlscope import ir
-from coremlscope.errors import CorruptModelError
-from coremlscope.formats.aimodel.bundle import PROGRAM, open_language_bundle, read_metadata
-from coremlscope.formats.aimodel.content import Content
-from coremlscope.formats.aimodel.opening import open_content
+from coremlscope.children import python_child
+from coremlscope.errors import CoremlscopeError, CorruptModelError, UnsupportedModelError
+from coremlscope.formats.aimodel.bundle import PROGRAM, open_language_bundle, open_program, read_metadata
+from coremlscope.formats.aimodel.bytecode import VERSIONS, read_versions
+from coremlscope.formats.aimodel.content import Content, read_content
+from coremlscope.formats.aimodel.encoding import DIALECT, KNOWN_VERSION
+from coremlscope.formats.aimodel.rewritten import read_rewritten
+from coremlscope.formats.weights import WeightStorage
+from coremlscope.units import shown
 
-__all__ = ["read_aimodel", "read_language_bundle"]
+__all__ = [
+    "OWN_READER",
+    "REWRITING",
+    "OpenedProgram",
+    "open_content",
+    "read_aimodel",
+    "read_language_bundle",
+]
+
+OWN_READER = "coremlscope's reader"
+#: The command that rewrites a bundle, without the paths.
+REWRITING = python_child("coremlscope.formats.aimodel.rewriting_child")
+#: Seconds that coreai-core may take, and seconds for each gigabyte of the file. ResNet-50 takes 0.6 s.
+_TIME_S, _TIME_PER_GB_S = 120.0, 60.0
+_INSTALL = "pip install 'coremlscope[coreai]' also reads bundles by Apple's coreai-core, on Linux and macOS"
+_LISTED = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenedProgram:
+    """The program of a bundle.
+
+    Attributes:
+        content: The program.
+        reader: What read it, and why where it is not our reader: `coreai-core 1.0.0b3, because …`.
+        remarks: What was not checked, or is not known.
+    """
+
+    content: Content
+    reader: str
+    remarks: tuple[str, ...] = ()
 
 
 def read_aimodel(path: Path, weights_dir: Path | None = None) -> ir.Model:
@@ -74,3 +113,86 @@ def _is_dynamic(content: Content) -> bool:
         feature.type for graph in content.graphs.values() if not graph.is_private for feature in graph.inputs
     ]
     return any(isinstance(type_, ir.TensorType) and not type_.is_static for type_ in types)
+
+
+def open_content(path: Path, command: Sequence[str] | None = None) -> OpenedProgram:
+    """Reads the program of a bundle.
+
+    Where our reader does not know its version or an encoding, coreai-core reads it, if it is installed.
+
+    Args:
+        path: The bundle.
+        command: The child process that rewrites it for us; tests give another one.
+
+    Raises:
+        CorruptModelError: The bundle is incomplete, or its program is damaged or was changed.
+        UnsupportedModelError: The bundle is compiled for devices, or neither reader can read it.
+        NotAModelError: The program is not MLIR bytecode.
+    """
+    storage, remark = open_program(path)
+    remarks = (remark,) if remark else ()
+    reason, content, error = _read_ourselves(storage)
+    if not reason:
+        if content is None:
+            assert error is not None
+            raise error
+        return OpenedProgram(content=content, reader=OWN_READER, remarks=remarks)
+    try:
+        theirs, version = _rewrite(path, storage.size or 0, command)
+    except UnsupportedModelError as problem:
+        if content is None:
+            raise UnsupportedModelError(f"{reason}, and {problem.message}", problem.hint) from None
+        remark = f"{reason}; what it means is not known, and {problem.message}"
+        return OpenedProgram(content=content, reader=OWN_READER, remarks=(*remarks, remark))
+    return OpenedProgram(content=theirs, reader=f"coreai-core {version}, because {reason}", remarks=remarks)
+
+
+def _read_ourselves(storage: WeightStorage) -> tuple[str, Content | None, CoremlscopeError | None]:
+    """Returns why coreai-core is needed (empty if it is not), what we read, and why we read nothing."""
+    bytecode, dialects = read_versions(storage.read(0, storage.size or 0, "the program"))
+    reason = ""
+    if bytecode not in VERSIONS:
+        return f"version {bytecode} of MLIR bytecode is not known", None, None
+    version = dialects.get(DIALECT)
+    if version is not None and version > KNOWN_VERSION:
+        reason = f"version {version} of the dialect {DIALECT} is not known"
+    try:
+        content = read_content(storage)
+    except (CorruptModelError, UnsupportedModelError) as error:
+        return reason, None, error
+    if content.unknown and not reason:
+        names = sorted(content.unknown)
+        more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
+        reason = f"encodings are not known: {shown(', '.join(names[:_LISTED]))}{more}"
+    return reason, content, None
+
+
+def _rewrite(path: Path, size: int, command: Sequence[str] | None) -> tuple[Content, str]:
+    """Lets coreai-core write the program anew, and reads that.
+
+    Raises:
+        UnsupportedModelError: It is not installed, or did not manage.
+    """
+    if command is None and importlib.util.find_spec("coreai") is None:
+        raise UnsupportedModelError("coreai-core is not installed", _INSTALL)
+    limit_s = _TIME_S + _TIME_PER_GB_S * size / 1e9
+    failure = UnsupportedModelError("coreai-core could not read it", "update coremlscope and coreai-core")
+    with tempfile.TemporaryDirectory(prefix="coremlscope-", ignore_cleanup_errors=True) as name:
+        try:
+            subprocess.run(
+                [*(command or REWRITING), str(path.resolve()), name],
+                check=True,
+                timeout=limit_s,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+            )
+        except subprocess.TimeoutExpired:
+            raise UnsupportedModelError(
+                f"coreai-core took longer than {limit_s:.0f} s", failure.hint
+            ) from None
+        except (OSError, subprocess.CalledProcessError):
+            raise failure from None
+        try:
+            return read_rewritten(Path(name))
+        except (CoremlscopeError, OSError, ValueError, LookupError):
+            raise failure from None

@@ -25,7 +25,7 @@ from coremlscope.execution.wiring import input_functions, interface_of
 from coremlscope.features import dummy_values, to_tensors
 from coremlscope.findings import Finding
 from coremlscope.formats.aimodel.network import find_layers
-from coremlscope.formats.aimodel.opening import open_content
+from coremlscope.formats.aimodel.reader import open_content
 from coremlscope.measure.child import Limits, Task, python_child, run_child
 from coremlscope.measure.contract import Progress, Subject, now
 from coremlscope.measure.coreai.operations import (

@@ -13,7 +13,7 @@ from coremlscope.budget import Budget
 from coremlscope.errors import UsageError
 from coremlscope.execution.binding import choose_function
 from coremlscope.formats.aimodel.network import find_layers
-from coremlscope.formats.aimodel.opening import open_content
+from coremlscope.formats.aimodel.reader import open_content
 from coremlscope.ir import Array, Layer, Model, Op, Program, Value
 from coremlscope.measure.coreai.measurer import require_coreai
 from coremlscope.measure.coreai.operations import layers_of

@@ -13,8 +13,8 @@ import pytest
 
 from coremlscope import api
 from coremlscope.errors import CorruptModelError, NotAModelError, UnsupportedModelError
-from coremlscope.formats.aimodel import dialect, opening, own_encoding, read_aimodel
-from coremlscope.formats.aimodel.opening import OWN_READER, open_content
+from coremlscope.formats.aimodel import dialect, encoding, read_aimodel, reader
+from coremlscope.formats.aimodel.reader import OWN_READER, open_content
 from tests.support.core_ai_contents import assert_same
 from tests.support.rewritten_bundle import RECORDED, recorded_rewriting
 
@@ -36,14 +36,14 @@ def change_version(bundle: Path, version: int) -> None:
 
 @pytest.fixture
 def without_coreai(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(opening.importlib.util, "find_spec", lambda _: None)
+    monkeypatch.setattr(reader.importlib.util, "find_spec", lambda _: None)
 
 
 @pytest.fixture
 def with_recording(monkeypatch: pytest.MonkeyPatch) -> None:
     """Gives the recorded files for whatever coreai-core is asked to rewrite."""
-    monkeypatch.setattr(opening.importlib.util, "find_spec", lambda _: object())
-    monkeypatch.setattr(opening, "REWRITING", recorded_rewriting())
+    monkeypatch.setattr(reader.importlib.util, "find_spec", lambda _: object())
+    monkeypatch.setattr(reader, "REWRITING", recorded_rewriting())
 
 
 def test_a_known_bundle_is_read_by_us(bundle: Path) -> None:
@@ -71,7 +71,7 @@ def test_predictions_are_those_of_the_file(bundle: Path, with_recording: None) -
     assert any(what == "read by" and "coreai-core 1.0.0b3" in how for what, how in profile.model.facts)
 
 
-def test_an_unknown_encoding_goes_to_coreai_core(
+def test_an_unknencoding_goes_to_coreai_core(
     bundle: Path, with_recording: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     own = open_content(bundle)
@@ -94,7 +94,7 @@ def test_an_unknown_element_type_goes_to_coreai_core(
 def test_a_newer_dialect_is_read_as_far_as_it_is_known(
     bundle: Path, without_coreai: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(opening, "KNOWN_VERSION", own_encoding.KNOWN_VERSION - 1)
+    monkeypatch.setattr(reader, "KNOWN_VERSION", encoding.KNOWN_VERSION - 1)
     opened = open_content(bundle)
     assert opened.reader == OWN_READER
     assert opened.remarks == (
@@ -123,7 +123,7 @@ def test_a_failure_of_coreai_core_is_an_error(
 
 def test_coreai_core_is_stopped_when_it_hangs(bundle: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     change_version(bundle, 9)
-    monkeypatch.setattr(opening, "_TIME_S", 0.3)
+    monkeypatch.setattr(reader, "_TIME_S", 0.3)
     with pytest.raises(UnsupportedModelError, match="coreai-core took longer than 0 s"):
         open_content(bundle, [sys.executable, "-c", "import time; time.sleep(60)"])
 
