@@ -2,7 +2,9 @@
 
 `bundle` reads the files, `bytecode`, `dialect` and `encoding` what they encode, `content` the program as
 coreai-core would show it. Where that is not known, `reader` lets coreai-core write the program anew, and
-`rewritten` reads it. `network` translates it, with a table of operations in `elementwise`, `shaping`, `contraction` and
+`rewritten` reads it.
+
+`network` translates it, with a table of operations in `elementwise`, `shaping`, `contraction` and
 `compression`; `joining` finds what Core ML has as one operation, and `composites` the operations that Core AI
 writes as graphs.
 """
