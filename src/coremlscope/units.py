@@ -101,9 +101,16 @@ def format_power(watts: float) -> str:
     return f"{_three_digits(watts)} W" if watts >= 0.9995 else f"{_three_digits(watts * 1e3)} mW"
 
 
-def format_rate(per_second: float) -> str:
-    """Formats a rate: `45.2 /s`, `1234 /s`."""
-    return f"{per_second:.0f} /s" if per_second >= 999.5 else f"{_three_digits(per_second)} /s"
+def format_rate(seconds: float) -> str:
+    """Formats the rate that a shown duration amounts to: `45.2`, `1230`, each second.
+
+    Three digits of the duration count, as people see it beside the rate.
+
+    Args:
+        seconds: The duration, above 0.
+    """
+    rate = float(f"{1 / float(f'{seconds:.3g}'):.3g}")
+    return f"{rate:.0f}" if rate >= 1000 else _three_digits(rate)
 
 
 def format_share(share: float) -> str:

@@ -9,6 +9,7 @@ from coremlscope.devices import SETTINGS
 from coremlscope.formats.sample import sample_model
 from coremlscope.render.terminal.estimates import estimates_to_json, render_estimates
 from coremlscope.results.profile import Profile
+from coremlscope.units import format_rate
 
 
 @pytest.fixture(scope="module")
@@ -63,3 +64,11 @@ def test_json(profiles: list[Profile]) -> None:
     assert times == sorted(times, reverse=True)
     assert len(times) == 5
     assert set(one["kernels"][0]["operations"]) <= set(profiles[0].ops.id)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "rate"),
+    [(0.00642, "156"), (0.0016629, "602"), (0.000771, "1300"), (0.0333, "30.0"), (2.33, "0.429")],
+)
+def test_rates_are_those_of_the_durations_shown(seconds: float, rate: str) -> None:
+    assert format_rate(seconds) == rate

@@ -163,11 +163,10 @@ def _remark(profile: Profile) -> str:
     if len(profile.measurements) > 1:
         return f"{plural(len(profile.measurements), 'measurement')}, each with its own table"
     for m in profile.measurements:
-        if m.predict is not None and m.predictions_per_s is not None:
-            median = format_duration(m.predict.statistics.median)
-            rate = format_rate(m.predictions_per_s).removesuffix(" /s")
+        if m.predict is not None and (median := m.predict.statistics.median):
+            rate = f"about {format_rate(median)} a second"
             name = measurement_name(m)
-            return f"{median} a prediction, {rate} a second, measured by {name}{disclaimer(m)}"
+            return f"{format_duration(median)} a prediction, {rate}, measured by {name}{disclaimer(m)}"
         return f"measured by {measurement_name(m)}{disclaimer(m)}"
     known = [word for word, held in (("estimated", profile.estimates), ("planned", profile.plans)) if held]
     return f"{' and '.join(known)}; nothing was measured" if known else "nothing was measured"

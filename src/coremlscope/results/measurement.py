@@ -377,12 +377,6 @@ class Measurement:
         usual = {name: phase for name, phase in found.items() if phase is not None}
         return {**usual, **self.other_predictions}
 
-    @property
-    def predictions_per_s(self) -> float | None:
-        """Sequential predictions per second: the inverse of the mean; None if none was timed."""
-        mean = self.predict.statistics.mean if self.predict is not None else 0.0
-        return 1.0 / mean if mean else None
-
 
 def condition_findings(before: Conditions | None, after: Conditions | None) -> tuple[Finding, ...]:
     """Returns warnings about conditions that changed during a measurement, or that slow the machine down.

@@ -48,7 +48,7 @@ def test_each_phase_is_repeated_and_warmed_up() -> None:
         len(p.warmups_s)
         for p in (profile.measurement.compile, profile.measurement.load, profile.measurement.predict)
     ] == [1, 1, 1]
-    assert profile.measurement.predictions_per_s == 8.0
+    assert profile.measurement.predict.statistics.mean == 0.125
     assert {
         p.origin for p in (profile.measurement.compile, profile.measurement.load, profile.measurement.predict)
     } == {"measured"}

@@ -245,12 +245,10 @@ def _predictions(profile: Profile) -> Iterator[str]:
             rows.append((f"{measurement_name(m, profile.measurements)}{disclaimer(m)}", *phases))
         yield table(("measured by", "prediction>", "load>", "compile>"), rows)
     for m in profile.measurements if len(profile.measurements) == 1 else ():
-        if m.predict is not None and m.predictions_per_s is not None:
-            median = format_duration(m.predict.statistics.median)
-            rate = format_rate(m.predictions_per_s).removesuffix(" /s")
+        if m.predict is not None and (median := m.predict.statistics.median):
+            rate = f"about {format_rate(median)} a second one after the other"
             by = cell(measurement_name(m))
-            rates = f"on average {rate} a second one after the other"
-            yield f"**{median} a prediction**, {rates}, measured by {by}"
+            yield f"**{format_duration(median)} a prediction**, {rate}, measured by {by}"
 
 
 def _measurement(profile: Profile, measurement: Measurement) -> Iterator[str]:

@@ -126,7 +126,7 @@ def _cells(profile: Profile, e: Estimate) -> dict[str, str]:
         "setting": e.compute_units,
         "estimate": _value(e),
         "80 % within": interval_ms(e),
-        "rate": format_rate(e.per_second),
+        "rate": f"{format_rate(e.latency.value)} /s",
         "runs on": _placement(e.placement),
         "waits for": e.bound,
     }

@@ -148,9 +148,9 @@ def _show_phases(screen: Screen, measurement: Measurement, titles: Sequence[str]
     )
     if dropped:
         screen.line(f"warm-ups dropped: {dropped}", "dim", indent=2)
-    if measurement.predictions_per_s is not None:
-        rate = format_rate(measurement.predictions_per_s).removesuffix(" /s")
-        screen.line(f"{rate} predictions per second on average, one after the other", "bold", indent=2)
+    if measurement.predict is not None and (median := measurement.predict.statistics.median):
+        rate = format_rate(median)
+        screen.line(f"about {rate} predictions per second, one after the other", "bold", indent=2)
 
 
 def _show_groups(screen: Screen, profile: Profile, measurement: Measurement) -> None:
