@@ -179,7 +179,7 @@ def _unused_operations(subject: Subject) -> Found | None:
 
 def _used(subject: Subject) -> set[str]:
     """Returns the ids of the operations whose results are needed, directly or by others."""
-    owners = _owners(subject.bound.graph, "")
+    owners = _owners(subject.bound.graph)
     waiting = [view for view in subject.views if not view.op.outputs or has_trait(view, _CONTROL)]
     waiting += [subject.makers[name] for name in subject.returned if name in subject.makers]
     used: set[str] = set()
@@ -196,13 +196,13 @@ def _used(subject: Subject) -> set[str]:
     return used
 
 
-def _owners(graph: BoundGraph, owner: str) -> dict[str, OpView]:
+def _owners(graph: BoundGraph) -> dict[str, OpView]:
     """Returns the operation that holds each nested one, by the id of the nested one."""
     found: dict[str, OpView] = {}
     for view in graph.ops:
         for block in view.blocks:
             found.update((inner.op.id, view) for inner in block.ops)
-            found.update(_owners(block, view.op.id))
+            found.update(_owners(block))
     return found
 
 

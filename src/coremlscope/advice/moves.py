@@ -31,7 +31,7 @@ _CANNOT_TELL = (CannotInfer, CannotLower, MissingWeightsError, *CONTRADICTIONS)
 
 
 def _without(
-    subject: Subject, pairs: Iterator[tuple[OpView, Sequence[OpView]]], what: Callable[[int, str], str]
+    pairs: Iterator[tuple[OpView, Sequence[OpView]]], what: Callable[[int, str], str]
 ) -> Found | None:
     """Returns a finding on operations, each given with those that vanish with it."""
     named: dict[str, OpView] = {}
@@ -106,7 +106,6 @@ def _transposes(subject: Subject) -> Found | None:
                 yield from ((view, chain[:-1]) for view in chain)
 
     return _without(
-        subject,
         found(),
         _chained("transpose"),
     )
@@ -122,7 +121,6 @@ def _reshapes(subject: Subject) -> Found | None:
                 yield from ((view, chain[:-1]) for view in chain)
 
     return _without(
-        subject,
         found(),
         _chained("reshape"),
     )
@@ -159,7 +157,6 @@ def _casts(subject: Subject) -> Found | None:
                 yield view, gone
 
     return _without(
-        subject,
         found(),
         lambda count, names: (
             f"{plural(count, 'cast')} {'gives' if count == 1 else 'give'} a type that the value had before,"
@@ -200,7 +197,6 @@ def _concats(subject: Subject) -> Found | None:
                 yield view, [view, split] if is_only else [view]
 
     return _without(
-        subject,
         found(),
         lambda count, names: (
             f"{plural(count, 'concat')} {'copies' if count == 1 else 'copy'} what is joined again or was"

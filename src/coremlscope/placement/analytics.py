@@ -31,7 +31,6 @@ _SUFFIX = "_4D454D5F4F5054"
 _ATTRIBUTES = re.compile(r"\[BackendSupport = ")
 _SUPPORT = re.compile(r"BackendSupport = list<string, \d+>\(\[(.*?)\]\)")
 _NAME = re.compile(r' name = string\("((?:[^"\\]|\\.)*)"\)')
-_MIL_ID = re.compile(r"milId = uint64\((\d{1,18})\)")
 _QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"')
 #: A string, which may lack its end.
 _STRING = re.compile(r'"(?:[^"\\]|\\.)*(?:"|\\?$)')
@@ -61,7 +60,6 @@ class AnalysedOp:
         supported: The backends that accept it, without unknown ones.
         selected_name: What the file names as the selected backend; empty where it names none.
         name: The author's name; empty where the file has none.
-        mil_id: Core ML's number of the operation; None where the file has none.
         place: Where it is: its number in the function, and in nested blocks the number of the operation that
             holds the block, the block's number, and its number there: (7, 0, 3).
     """
@@ -76,7 +74,6 @@ class AnalysedOp:
     supported: tuple[Backend, ...] = ()
     selected_name: str = ""
     name: str = ""
-    mil_id: int | None = None
     place: tuple[int, ...] = ()
 
 
@@ -230,7 +227,7 @@ def _operation(function: str, line: str, blocks: _Blocks) -> AnalysedOp | None:
         return None
     selected = _first(_SELECTED, "SelectedBackend = ", attributes)
     support = _first(_SUPPORT, "BackendSupport = ", attributes)
-    name, mil_id = _first(_NAME, " name = ", attributes), _MIL_ID.search(attributes)
+    name = _first(_NAME, " name = ", attributes)
     results = list(_results(left))
     accepted = {_backend(quoted) for quoted in _QUOTED.findall(support.group(1))} if support else set()
     return AnalysedOp(
@@ -244,7 +241,6 @@ def _operation(function: str, line: str, blocks: _Blocks) -> AnalysedOp | None:
         supported=tuple(backend for backend in BACKENDS if backend in accepted),
         selected_name=selected.group(1) if selected else "",
         name=unescape(name.group(1)) if name else "",
-        mil_id=int(mil_id.group(1)) if mil_id else None,
         place=blocks.next_place(),
     )
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections import defaultdict
+import itertools
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 
 from coremlscope.devices.chip import Device
 from coremlscope.devices.unit import UNITS, ComputeUnit
 from coremlscope.errors import MissingWeightsError
-from coremlscope.ir import Value
 from coremlscope.ops.view import CONTRADICTIONS, CannotInfer, CannotLower, OpView
 from coremlscope.placement.coreml_view import CoreMLGraph, Node
 from coremlscope.placement.rules import GRAPH_RULES, RULES, core_ai
@@ -128,9 +127,9 @@ def _contexts(
     graph: CoreMLGraph, device: Device, facts: ProgramFacts
 ) -> tuple[RuleContext, RuleContext, Mapping[str, OpView]]:
     """What rules use besides an operation of the file, besides one that Core ML inserts; the producers."""
-    producers, consumers = _uses(list(graph.walk()))
-    producers.update((value.name, view) for view in graph.walk_packed() for value in view.op.outputs)
-    plain = RuleContext(device=device, facts=facts, producers=producers, consumers=consumers)
+    views = itertools.chain((node.view for node in graph.walk()), graph.walk_packed())
+    producers = {value.name: view for view in views for value in view.op.outputs}
+    plain = RuleContext(device=device, facts=facts, producers=producers)
     return plain, dataclasses.replace(plain, inserted=True), producers
 
 
@@ -186,19 +185,6 @@ def _rank(reason: Reason) -> int:
 def _rules_for(op: str, rules: Sequence[Rule]) -> list[Rule]:
     """The rules that may apply to an operation, those about any operation last."""
     return sorted((rule for rule in rules if rule.concerns(op)), key=lambda rule: rule.ops == EVERY_OP)
-
-
-def _uses(nodes: Sequence[Node]) -> tuple[dict[str, OpView], dict[str, list[OpView]]]:
-    producers: dict[str, OpView] = {}
-    consumers: dict[str, list[OpView]] = defaultdict(list)
-    for node in nodes:
-        for value in node.view.op.outputs:
-            producers[value.name] = node.view
-        for arguments in node.view.op.inputs.values():
-            for argument in arguments:
-                if isinstance(argument, Value):
-                    consumers[argument.name].append(node.view)
-    return producers, consumers
 
 
 def _apply_graph_rule(

@@ -162,14 +162,12 @@ class RuleContext:
         device: Chip and system.
         facts: The program around it.
         producers: For each value of the function, by name: the operation that makes it.
-        consumers: For each value, by name: the operations that take it.
         inserted: True where Core ML inserts the operation (a conversion, a cast): it is not in the file.
     """
 
     device: Device
     facts: ProgramFacts = field(default_factory=ProgramFacts)
     producers: Mapping[str, OpView] = field(default_factory=dict)
-    consumers: Mapping[str, Sequence[OpView]] = field(default_factory=dict)
     inserted: bool = False
 
     @property
