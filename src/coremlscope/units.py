@@ -110,7 +110,9 @@ def format_rate(seconds: float) -> str:
         seconds: The duration, above 0.
     """
     rate = float(f"{1 / float(f'{seconds:.3g}'):.3g}")
-    return f"{rate:.0f}" if rate >= 1000 else _three_digits(rate)
+    if rate >= 1000:
+        return f"{rate:.0f}"
+    return _three_digits(rate) if rate >= 1 else f"{rate:.3g}"
 
 
 def format_share(share: float) -> str:
