@@ -11,7 +11,7 @@ from benchmarks.plan.published import FOLDER
 
 _PARTS = (
     *("network", "wholes", "encoders", "shapes", "programs", "left-out"),
-    *("rates", "fit", "support", "context", "speed"),
+    *("rates", "draws", "fit", "support", "context", "speed"),
 )
 
 
@@ -28,7 +28,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     logging.disable(logging.WARNING)
     warnings.filterwarnings("ignore")
-    from benchmarks.plan import agreement, encoders, fit, programs, rates, speed, wholes
+    from benchmarks.plan import agreement, draws, encoders, fit, programs, rates, speed, wholes
 
     compare: dict[str, Callable[[], list[agreement.Agreement]]] = {
         "network": agreement.compare_network,
@@ -45,6 +45,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(fit.report())
         elif part == "rates":
             print(rates.report())
+        elif part == "draws":
+            print(draws.report())
         elif part == "speed":
             print(speed.report())
         else:

@@ -29,7 +29,7 @@ from coremlscope.placement.backend import Backend
 from coremlscope.placement.place import PlacedOp
 from coremlscope.placement.rules.rule import Example, example_view, fp16, weight
 
-__all__ = ["compare_left_out", "compare_networks", "compare_shapes"]
+__all__ = ["compare_left_out", "compare_networks", "compare_shapes", "network_names", "read_network"]
 
 MODELS = FOLDER.parent / "models"
 _SETTINGS: tuple[ComputeUnits, ...] = ("all", "cpu_and_ne", "cpu_and_gpu")
@@ -88,14 +88,20 @@ def _compare_mobilenet(rates: RateTable) -> list[Agreement]:
     return [units, costs]
 
 
+def network_names() -> list[str]:
+    """Returns the names of the networks with published shares of units."""
+    return sorted({share.model for share in read_shares()})
+
+
 @functools.cache
-def _model(name: str) -> Model:
+def read_network(name: str) -> Model:
+    """Reads a network with published shares of units."""
     return container.read(Path(MODELS) / name)
 
 
 def _placed(name: str, device: Device, rates: RateTable) -> list[PlacedOp]:
     """The operations that published plans count: not the buffers of inputs and outputs."""
-    placed = place_functions(_model(name), device, _SETTINGS, with_advice=False, rates=rates)
+    placed = place_functions(read_network(name), device, _SETTINGS, with_advice=False, rates=rates)
     (function,) = placed.values()
     return [op for op in function.ops if not op.type.endswith(("_to_tensor", "_to_tensor_buffer"))]
 

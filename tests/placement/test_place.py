@@ -71,6 +71,9 @@ def test_costs_within_their_bounds_leave_both_units_open() -> None:
     assert alternatives(wide) == [{"cpu": "rates"}] * 2
     # All costs at the ends of their intervals at the same time are no plausible chip: 2.5 ms each is that.
     assert alternatives(planned("relu", "relu", ane=1.0, cpu=3.0, bounds={"ane": (0.5, 2.5)})) == [{}] * 2
+    # A quarter of the way to 10 ms is 1.8 ms each, which still saves more than a launch and an end cost.
+    nearer = planned("relu", "relu", ane=1.0, cpu=3.0, bounds={"ane": (0.5, 10.0)})
+    assert alternatives(nearer) == [{}] * 2
     narrow = planned("relu", "relu", ane=1.0, cpu=3.0, bounds={"ane": (0.9, 1.1)})
     assert alternatives(narrow) == [{}] * 2
     # What cannot run there stays decided.
