@@ -1,16 +1,19 @@
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 
-from coremlscope import batch
+from coremlscope import api, batch
 from coremlscope.render import MATRIX_RENDERERS, Renderer
 from coremlscope.render.markdown.matrix import render_markdown_matrix
 from coremlscope.render.terminal import matrix
 from coremlscope.render.terminal.matrix import render_matrix
 from coremlscope.results.profile import Profile
 from tests.support import golden
+from tests.support.aicode import write_numbered
 from tests.support.matrices import host_matrix, mac_matrix
 from tests.support.partial_profiles import PROFILES
 
@@ -60,3 +63,13 @@ def test_power_modes_have_tables_of_their_own() -> None:
 def test_models_before_anything_is_known() -> None:
     text = render_matrix([PROFILES["operations"](), PROFILES["operations"]()], state="reading")
     assert text.splitlines() == ["Matrix  2 models", "", "reading"]
+
+
+def test_plans_without_costs_have_no_planned_times(tmp_path: Path) -> None:
+    """The costs of Core AI are not published."""
+    bundle = write_numbered(tmp_path / "net.aimodel")
+    profile = dataclasses.replace(api.estimate(bundle, "m4"), plans=api.plan(bundle, "m4").plans)
+    text = render_matrix([profile], width=140)
+    assert "estimated" in text
+    assert "planned" not in text
+    assert "0 ns" not in text

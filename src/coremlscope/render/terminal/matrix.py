@@ -13,7 +13,6 @@ from coremlscope.render.timing import disclaimer, partial_mark
 from coremlscope.render.words import FINDING_MARKS, by_severity, plural, systems
 from coremlscope.results.estimate import Estimate
 from coremlscope.results.measurement import Measurement
-from coremlscope.results.plan import SettingPlan
 from coremlscope.results.profile import Profile
 from coremlscope.units import format_duration
 
@@ -166,11 +165,13 @@ def _device_block(device: str, os: str, named: Sequence[tuple[str, Profile]]) ->
         if estimates:
             lines.append(("estimated", *(_estimated(estimates.get(s)) for s in settings)))
             lines.append(("80 %, ms", *(_within(estimates.get(s)) for s in settings)))
-        if plans:
+        if any(plans.values()):
             lines.append(("planned", *(_planned(plans.get(s)) for s in settings)))
         rows += [("" if place else name, *line) for place, line in enumerate(lines)]
-    origins = [word for word, place in (("planned", 2), ("estimated", 1)) if any(row[place] for row in known)]
-    remark = f"{' and '.join(origins)}; nothing of it was measured"
+    has_costs = any(any(plans.values()) for _, _, plans in known)
+    has_estimates = any(estimates for _, estimates, _ in known)
+    origins = [word for word, is_there in (("planned", has_costs), ("estimated", has_estimates)) if is_there]
+    remark = f"{' and '.join(origins) or 'placed'}; nothing of it was measured"
     return Block(f"{device}, {os}", remark, ("model", "", *settings), rows)
 
 
@@ -178,9 +179,10 @@ def _estimates_of(profile: Profile, device: str, os: str) -> dict[str, Estimate]
     return {e.compute_units: e for e in profile.estimates if (e.device, e.os) == (device, os)}
 
 
-def _plans_of(profile: Profile, device: str, os: str) -> dict[str, SettingPlan]:
+def _plans_of(profile: Profile, device: str, os: str) -> dict[str, float | None]:
+    """Returns the planned milliseconds by setting; None where the planner gives no costs."""
     plans = [plan for plan in profile.plans if (plan.device, plan.os) == (device, os)]
-    return {s.compute_units: s for plan in reversed(plans) for s in plan.settings}
+    return {s.compute_units: plan.total_ms(s) for plan in reversed(plans) for s in plan.settings}
 
 
 def _estimated(estimate: Estimate | None) -> str:
@@ -193,10 +195,8 @@ def _within(estimate: Estimate | None) -> str:
     return "–" if estimate is None else interval_ms(estimate)
 
 
-def _planned(setting: SettingPlan | None) -> str:
-    if setting is None or not setting.functions:  # Core ML's plans may have shares and no costs
-        return "–"
-    return format_duration(setting.total_ms / 1e3)
+def _planned(milliseconds: float | None) -> str:
+    return "–" if milliseconds is None else format_duration(milliseconds / 1e3)
 
 
 def device_remarks(profiles: Sequence[Profile]) -> list[str]:
@@ -205,7 +205,9 @@ def device_remarks(profiles: Sequence[Profile]) -> list[str]:
     remarks = []
     if estimates:
         remarks.append("estimated: from published latencies, with the interval that holds 80 % of the cases")
-    if any(profile.plans for profile in profiles):
+    if any(
+        plan.total_ms(s) is not None for profile in profiles for plan in profile.plans for s in plan.settings
+    ):
         remarks.append(
             "planned: Core ML's own cost model, which only ranks the units, so nothing takes that long"
         )
