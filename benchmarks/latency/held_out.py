@@ -47,30 +47,34 @@ def load_held_out(path: Path = HELD_OUT_MEASUREMENTS) -> list[Measurement]:
         path: A file with the columns of the other measurements.
 
     Raises:
-        SystemExit: If a row is not valid, or nothing is known of its network.
+        SystemExit: If there is no such file, a row is not valid, or nothing is known of its network.
     """
     networks = load_networks()
     found = []
-    with path.open(newline="") as file:
-        for number, row in enumerate(csv.DictReader(file), 2):
-            try:
-                one = measurement_of(row)
-            except (AttributeError, KeyError, TypeError, ValueError) as error:
-                raise SystemExit(f"{path}, line {number}: not a measurement: {error}") from None
-            if one.network not in networks or one.ran_on not in _NAMES:
-                raise SystemExit(f"{path}, line {number}: unknown network or unit")
-            found.append(one)
+    for number, row in enumerate(_rows(path), 2):
+        try:
+            one = measurement_of(row)
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise SystemExit(f"{path}, line {number}: not a measurement: {error}") from None
+        if one.network not in networks or one.ran_on not in _NAMES:
+            raise SystemExit(f"{path}, line {number}: unknown network or unit")
+        found.append(one)
     return found
 
 
 def load_first_estimates(path: Path = HELD_OUT_MEASUREMENTS) -> dict[str, float]:
     """Returns the milliseconds estimated when a measurement was found, by row, where that is written down."""
-    with path.open(newline="") as file:
-        return {
-            row["row"]: float(row["first_estimate_ms"])
-            for row in csv.DictReader(file)
-            if row.get("first_estimate_ms")
-        }
+    return {
+        row["row"]: float(row["first_estimate_ms"]) for row in _rows(path) if row.get("first_estimate_ms")
+    }
+
+
+def _rows(path: Path) -> list[dict[str, str]]:
+    try:
+        with path.open(newline="", encoding="utf-8") as file:
+            return list(csv.DictReader(file))
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise SystemExit(f"{path} cannot be read: {error}") from None
 
 
 def estimate(m: Measurement, networks: Mapping[str, Network]) -> Interval:

@@ -105,6 +105,15 @@ def test_a_row_that_is_not_valid_says_its_line(tmp_path: Path, row: str, said: s
         load_held_out(path)
 
 
+@pytest.mark.parametrize("content", [None, b"\xff\xfe\x00"])
+def test_a_file_that_cannot_be_read_says_so(tmp_path: Path, content: bytes | None) -> None:
+    path = tmp_path / "rows.csv"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(SystemExit, match=r"rows\.csv cannot be read"):
+        load_held_out(path)
+
+
 def test_the_article_has_an_estimate_of_each_network_on_each_unit() -> None:
     kept = load_held_out()
     lines = list(render_article(kept))[2:]
