@@ -16,11 +16,12 @@ _PATHS = ("MODEL", "FILE", "SOURCE", "PROGRAM", "SCRIPT", "OUT", "REFERENCE", "P
 
 _EPILOG = """\
 The script completes verbs, options, compute units, chips and other fixed values, and paths. It does not
-start Python. Write it again after an update of coremlscope.
+start Python. Write it again after an update of coremlscope. For zsh, .zshrc needs `fpath+=~/.zfunc`
+before `compinit`.
 
 examples:
   coremlscope completion bash -o ~/.local/share/bash-completion/completions/coremlscope
-  coremlscope completion zsh -o ~/.zfunc/_coremlscope     # with `fpath+=~/.zfunc` before `compinit`
+  coremlscope completion zsh -o ~/.zfunc/_coremlscope
   coremlscope completion fish -o ~/.config/fish/completions/coremlscope.fish
 """
 
