@@ -21,7 +21,7 @@ export TQDM_DISABLE := 1
 export ORT_DISABLE_TELEMETRY := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help profile example test check frontend browser long attack attack-verbs fuzz conformance bench-speed bench-latency bench-plan bench-recording bench-sweep docs drift lock release clean
+.PHONY: help profile example test check frontend browser long attack attack-verbs fuzz conformance bench-speed bench-verify bench-latency bench-plan bench-recording bench-sweep docs drift lock release clean
 .DELETE_ON_ERROR:
 
 help: ## list the targets
@@ -64,6 +64,9 @@ attack-verbs: $(VENV)/.dev ## run verbs of the command on damaged files; ARGS="-
 
 fuzz: $(VENV)/.fuzz ## fuzz a reader, TARGET=mlmodel (default), zip, mil …; ARGS="-max_total_time=600" for libFuzzer
 	$(VENV)/bin/python -m tests.long.fuzz $(or $(TARGET),mlmodel) $(or $(ARGS),-max_total_time=60)
+
+bench-verify: $(TORCH)/.ready ## plant faults at random into converted networks, and count what verify finds; ARGS="--seed 5 --faults 3"
+	$(TORCH)/bin/python -m benchmarks.faults $(ARGS)
 
 bench-speed: $(TORCH)/.ready ## time this runtime beside ONNX Runtime, OpenVINO and PyTorch
 	$(TORCH)/bin/python -m benchmarks.speed $(ARGS)

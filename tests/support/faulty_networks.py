@@ -378,15 +378,13 @@ NETWORKS: tuple[Planted, ...] = (
             lambda: Upsample(aligned=True), lambda: Upsample(aligned=False), (1, 3, 16, 16), fp16=True
         ),
         ops=("input",),
-        causes=("unknown",),
-        is_fixable=False,
+        causes=("setting",),
     ),
     Planted(
         name="torch-padding-counts",
         build=_built(lambda: Pooled(counts=True), lambda: Pooled(counts=False), (1, 3, 6, 6), fp16=True),
         ops=("input",),
-        causes=("unknown",),
-        is_fixable=False,
+        causes=("setting",),
     ),
     Planted(
         name="torch-dropped-norm",

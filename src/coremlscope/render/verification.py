@@ -47,6 +47,10 @@ CAUSES: dict[Cause, str] = {
     "cast": "a wrong cast",
     "constant": "another constant",
     "missing operation": "a missing operation",
+    "other operation": "another operation",
+    "setting": "another setting",
+    "swapped arguments": "arguments in another order",
+    "wrong argument": "a wrong argument",
     "undefined": "an undefined result",
     "unknown": "another result from the same values",
 }

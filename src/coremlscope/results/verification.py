@@ -50,6 +50,10 @@ Cause = Literal[
     "cast",
     "constant",
     "missing operation",
+    "other operation",
+    "setting",
+    "swapped arguments",
+    "wrong argument",
     "undefined",
     "unknown",
 ]

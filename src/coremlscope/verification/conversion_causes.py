@@ -9,14 +9,24 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import numpy.typing as npt
 
-from coremlscope.ir import Array, Op
+from coremlscope.errors import CoremlscopeError
+from coremlscope.ir import Array, Op, Value
 from coremlscope.results.verification import Cause
 from coremlscope.units import shown
-from coremlscope.verification.distance import SAME, Relation, find_layout, find_relation, relative_error
+from coremlscope.verification.distance import (
+    SAME,
+    Relation,
+    find_layout,
+    find_relation,
+    relative_error,
+    unmasked_error,
+)
 from coremlscope.verification.edits import set_constant
+from coremlscope.verification.element_functions import ElementFunction, find_functions
 from coremlscope.verification.intermediates import Intermediate, Parameter, Run
 from coremlscope.verification.locate import ConversionSite, producers
-from coremlscope.verification.own_run import Subject, run_from
+from coremlscope.verification.other_forms import OtherForm, other_arguments, other_forms, with_form
+from coremlscope.verification.own_run import Subject, constants_of, run_from
 from coremlscope.verification.pairing import Pair, general_type, plain_name
 
 __all__ = ["SMALLEST_FP16", "Case", "Diagnosis", "diagnose_conversion", "find_epsilon"]
@@ -45,6 +55,7 @@ class Diagnosis:
         constant at fault. right: What the constant should be, in the shape and order of the model's. changes:
         What constants should be, by the value of the operation and its parameter, where the reference tells.
         also: Further arguments that a relation is about, and the relations.
+        form: The operation in the form in which its result is right. missing: The function that is missing.
     """
 
     cause: Cause
@@ -56,6 +67,8 @@ class Diagnosis:
     right: Array | None = None
     changes: Mapping[tuple[str, str], Array] = field(default_factory=dict)
     also: tuple[tuple[str, Relation], ...] = ()
+    form: OtherForm | None = None
+    missing: ElementFunction | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,14 +120,17 @@ class Case:
         *,
         changes: Mapping[tuple[str, str], Array] | None = None,
         given: Mapping[str, Array] | None = None,
+        form: Op | None = None,
     ) -> bool:
         """Returns whether the wrong value becomes right with other constants, or from other arguments.
 
         Args:
             changes: Constants by operation and parameter; see `set_constant`.
             given: Values by name, instead of those of the reference.
+            form: An operation in another form.
         """
         function = set_constant(self.subject.function, changes) if changes else self.subject.function
+        function = with_form(function, form) if form is not None else function
         bounds = {pair.ours: self.site.given[pair.ours] for pair in self.site.bounds}
         fed = {
             name: np.asarray(array, self.ours.values[name].array.dtype)
@@ -122,7 +138,8 @@ class Case:
         }
         subject = replace(self.subject, function=function)
         local = run_from(subject, fed, [self.site.value])[self.site.value]
-        return relative_error(local, self.site.expected) <= self.site.made / _EXPLAINED
+        limit = self.site.made if math.isfinite(self.site.made) else 1.0
+        return unmasked_error(local, self.site.expected) <= limit / _EXPLAINED
 
 
 _Floats = npt.NDArray[np.float64]
@@ -289,11 +306,11 @@ def _is_constant(run: Run, value: Intermediate) -> bool:
 
 def _check_folded_norm(case: Case) -> Diagnosis | None:
     """With the reference's weights, and the normalization behind them folded in, the result is right."""
-    norm = _norm_behind(case)
-    if norm is None or case.value.type not in _WEIGHTED:
+    found = _norm_behind(case)
+    if found is None or case.value.type not in _WEIGHTED:
         return None
+    plain, norm = found
     mine = {p.name.split(" ")[0]: p for p in case.value.parameters}
-    plain = case.theirs.values[case.site.pair.theirs]
     weight = next((p.read() for p in plain.parameters if p.name.endswith("weight")), None)
     if weight is None or not {"weight", "bias"} <= set(mine) or mine["weight"].size != weight.size:
         return None
@@ -320,14 +337,17 @@ def _check_folded_norm(case: Case) -> Diagnosis | None:
     return _wrong_weight(folded, case.value, wrong, changed or right)
 
 
-def _norm_behind(case: Case) -> Intermediate | None:
-    """Returns the normalization of the reference that alone reads the value, if the model has none there."""
-    readers = case.theirs.readers.get(case.site.pair.theirs, ())
+def _norm_behind(case: Case) -> tuple[Intermediate, Intermediate] | None:
+    """Returns a value of the reference and the normalization that alone reads it, if the model has none."""
+    theirs = case.theirs.values[case.site.pair.theirs]
+    if general_type(theirs.type) == "batch_norm" and theirs.inputs:
+        theirs = case.theirs.values[theirs.inputs[0]]
+    readers = case.theirs.readers.get(theirs.name, ())
     norm = case.theirs.values[readers[0]] if len(readers) == 1 else None
     if norm is None or general_type(norm.type) != "batch_norm" or norm.array.size != case.value.array.size:
         return None
     ours = [case.ours.values[name].type for name in case.ours.readers.get(case.site.value, ())]
-    return None if "batch_norm" in ours else norm
+    return None if "batch_norm" in ours else (theirs, norm)
 
 
 def _fit_channels(given: Array, result: Array) -> tuple[_Floats, _Floats]:
@@ -552,16 +572,12 @@ def _check_missing(case: Case) -> Diagnosis | None:
     """The reference applies a function to an argument first, which the model lacks."""
     by_reference = {pair.theirs: pair for pair in case.site.bounds}
     for other in case.reference_region():
-        function = MISSING.get(general_type(other.type))
-        pair = by_reference.get(other.inputs[0]) if len(other.inputs) == 1 else None
-        if function is None or pair is None or pair.ours not in case.value.inputs:
-            continue
-        shape = case.ours.values[pair.ours].array.shape
-        if other.array.size == math.prod(shape) and case.explains(
-            given={pair.ours: pair.in_our_layout(other.array, shape)}
-        ):
+        for pair, function in _applied(case, by_reference, other):
+            shape = case.ours.values[pair.ours].array.shape
+            if not case.explains(given={pair.ours: pair.in_our_layout(other.array, shape)}):
+                continue
             text = (
-                f"the reference computes {shown(function)} of {shown(pair.ours)} first: with"
+                f"the reference computes {shown(function.type)} of {shown(pair.ours)} first: with"
                 f" {shown(other.name)} instead, the result is right"
             )
             return Diagnosis(
@@ -569,21 +585,19 @@ def _check_missing(case: Case) -> Diagnosis | None:
                 value=case.value.name,
                 text=text,
                 target=pair.ours,
-                parameter=function,
+                missing=function,
             )
     return None
 
 
-#: Functions of each element, by the general type of the reference, and their types here.
-MISSING: Mapping[str, str] = {
-    "gelu": "gelu",
-    "relu": "relu",
-    "relu6": "relu6",
-    "sigmoid": "sigmoid",
-    "silu": "silu",
-    "softplus": "softplus",
-    "tanh": "tanh",
-}
+def _applied(
+    case: Case, bounds: Mapping[str, Pair], other: Intermediate
+) -> Iterator[tuple[Pair, ElementFunction]]:
+    """Yields the arguments of which a value of the reference is a function, and these functions."""
+    for pair in bounds.values():
+        given = case.theirs.values[pair.theirs].array
+        if pair.ours in case.value.inputs and given.size == other.array.size and given.dtype.kind == "f":
+            yield from ((pair, function) for function in find_functions(given, other.array))
 
 
 def _check_result(case: Case) -> Diagnosis | None:
@@ -591,6 +605,10 @@ def _check_result(case: Case) -> Diagnosis | None:
     relation = find_relation(case.site.local, case.site.expected)
     if relation is None:
         return None
+    if relation.kind == "reordered":
+        found = _check_other_forms(case)
+        if found is not None:
+            return replace(found, cause="layout")
     value = _place(case, relation)
     text = f"its result is {_describe(relation, f'{shown(case.site.pair.theirs)} of the reference')}"
     return Diagnosis(
@@ -730,7 +748,8 @@ def _check_numbers(case: Case) -> Diagnosis | None:
                         f"its {shown(name)} of {mine:.6g} is too large for its argument: without"
                         " it the result is right"
                     )
-                    return Diagnosis(cause="epsilon", value=value.name, text=text)
+                    changes = {(value.name, name): right}
+                    return Diagnosis(cause="epsilon", value=value.name, text=text, changes=changes)
                 text = f"its {shown(name)} is {mine:.6g}, and {number:.6g} in the reference"
                 return Diagnosis(
                     cause="constant", value=value.name, text=text, changes={(value.name, name): right}
@@ -874,6 +893,52 @@ def _check_undefined(case: Case) -> Diagnosis | None:
     return None
 
 
+def _check_other_forms(case: Case) -> Diagnosis | None:
+    """With another setting, type or argument of one operation the result is right."""
+    constants = constants_of(case.subject.function)
+    wanted = [value.type for value in case.reference_region()]
+    for value in case.region[:_MOST_TRIED]:
+        op = case.ops.get(value.op)
+        if op is None or op.blocks:
+            continue
+        for form in other_forms(op, constants, wanted):
+            if _is_right(case, form.op):
+                return Diagnosis(cause=form.cause, value=value.name, text=form.reason, form=form)
+    return None
+
+
+def _check_other_arguments(case: Case) -> Diagnosis | None:
+    """With another value of the reference as an argument the result is right."""
+    constants = constants_of(case.subject.function)
+    order = {name: place for place, name in enumerate(case.ours.values)}
+    declared = {v.name: v for op in case.subject.function.graph.ops for v in op.outputs}
+    declared.update((value.name, value) for value in case.subject.function.graph.inputs)
+    known = {pair.ours for pair in case.pairs if pair.how != "order"} & set(case.site.given)
+    for value in case.region[:_MOST_TRIED]:
+        op = case.ops.get(value.op)
+        if op is None or op.blocks:
+            continue
+        near = sorted((n for n in known if order[n] < order[value.name]), key=lambda n: -order[n])
+        earlier = [declared[name] for name in near if name in declared]
+        for form in other_arguments(op, constants, earlier):
+            if _is_right(case, form.op):
+                return Diagnosis(cause=form.cause, value=value.name, text=form.reason, form=form)
+    return None
+
+
+def _is_right(case: Case, form: Op) -> bool:
+    """Returns whether the wrong value is right with an operation in another form, if that can run."""
+    read = {a.name for given in form.inputs.values() for a in given if isinstance(a, Value)}
+    given = {name: case.site.given[name] for name in read & set(case.site.given)}
+    try:
+        return case.explains(form=form, given=given)
+    except (CoremlscopeError, ValueError, IndexError, TypeError):
+        return False  # No such setting, or another shape.
+
+
+#: Operations between the reference's values whose other forms are tried.
+_MOST_TRIED = 6
+
 _CHECKS: tuple[Callable[[Case], Diagnosis | None], ...] = (
     _check_tie,
     _check_infinite_constant,
@@ -893,4 +958,6 @@ _CHECKS: tuple[Callable[[Case], Diagnosis | None], ...] = (
     _check_result,
     _check_numbers,
     _check_compressed,
+    _check_other_forms,
+    _check_other_arguments,
 )

@@ -21,11 +21,14 @@ __all__ = [
     "largest_difference",
     "relative_error",
     "signal_to_noise_db",
+    "unmasked_error",
 ]
 
 #: The error, relative to the size of the array, up to which two arrays count as the same in a relation:
 #: several roundings to fp16, of which each is 2⁻¹¹.
 SAME = 4e-3
+#: Elements that a number masks are as near to it, and others smaller by this factor.
+_LEVEL = 1e-2
 #: Arrays of higher rank are not transposed: 6! orders of axes.
 _MOST_AXES = 5
 #: Elements of which transposed arrays are compared first.
@@ -81,6 +84,23 @@ def relative_error(ours: Array, theirs: Array) -> float:
     if difference == 0:
         return 0.0
     return difference / size if size else math.inf
+
+
+def unmasked_error(ours: Array, theirs: Array) -> float:
+    """Returns the relative error of the elements that no large number masks, if that is larger.
+
+    A mask adds a number like −10,000, beside which the differences of all other elements are small.
+    """
+    whole = relative_error(ours, theirs)
+    if np.asarray(ours).size != np.asarray(theirs).size or not math.isfinite(whole) or whole == 0:
+        return whole
+    a, b = _numbers(ours), _numbers(theirs)
+    for level in (float(b.min()), float(b.max())):
+        rest = np.abs(b - level) > _LEVEL * abs(level)
+        size = float(np.sqrt(np.mean(b[rest] ** 2))) if rest.any() else math.inf
+        if rest.mean() <= 1 - _LEVEL and abs(level) >= size / _LEVEL:
+            whole = max(whole, relative_error(a[rest], b[rest]))
+    return whole
 
 
 def largest_difference(ours: Array, theirs: Array) -> tuple[float, float]:

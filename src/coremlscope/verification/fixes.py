@@ -15,6 +15,7 @@ from coremlscope.verification.distance import Relation, relative_error
 from coremlscope.verification.edits import bypass, insert_after, keep_fp32, set_constant
 from coremlscope.verification.inner_arithmetic import with_stable_forms
 from coremlscope.verification.intermediates import Run
+from coremlscope.verification.other_forms import with_form
 from coremlscope.verification.pairing import plain_name
 from coremlscope.verification.precision_causes import LARGEST_FP16, RoundedCase
 
@@ -68,6 +69,12 @@ def conversion_candidates(
     op_id = ours.values[diagnosis.value].op
     if diagnosis.cause == "epsilon" and diagnosis.parameter:
         yield from _epsilons(function, diagnosis, site, ours)
+    elif diagnosis.form is not None:
+        yield Candidate(
+            text=f"{diagnosis.form.text}: {shown(diagnosis.value)}",
+            ops=(op_id,),
+            function=with_form(function, diagnosis.form.op),
+        )
     elif diagnosis.changes:
         change = {(ours.values[name].op, key): array for (name, key), array in diagnosis.changes.items()}
         what = ", ".join(
@@ -79,12 +86,11 @@ def conversion_candidates(
             ops=tuple(dict.fromkeys(op for op, _ in change)),
             function=set_constant(function, change),
         )
-    elif diagnosis.cause == "missing operation":
-        yield Candidate(
-            text=f"insert {shown(diagnosis.parameter)} between {shown(diagnosis.target)} and {shown(site)}",
-            ops=(op_id,),
-            function=insert_after(function, diagnosis.target, (op_id,), diagnosis.parameter, {}),
-        )
+    elif diagnosis.missing is not None:
+        kind = diagnosis.missing.type
+        made = insert_after(function, diagnosis.target, (op_id,), kind, diagnosis.missing.parameters)
+        text = f"insert {shown(kind)} between {shown(diagnosis.target)} and {shown(site)}"
+        yield Candidate(text=text, ops=(op_id,), function=made)
     elif diagnosis.cause == "cast" and diagnosis.target:
         yield from _without_cast(function, op_id)
     elif diagnosis.cause == "layout" and diagnosis.relation is None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from coremlscope.ir import Array
-from coremlscope.verification.distance import relative_error
+from coremlscope.verification.distance import relative_error, unmasked_error
 from coremlscope.verification.intermediates import Run
 from coremlscope.verification.own_run import Subject, run_from
 from coremlscope.verification.pairing import Pair
@@ -107,7 +107,7 @@ def errors_made(
     names = [name for name in given if ours.values[name].op]
     fed = {name: array.astype(ours.values[name].array.dtype) for name, array in given.items()}
     local = run_from(subject, fed, names)
-    return local, given, {name: relative_error(local[name], given[name]) for name in names}
+    return local, given, {name: unmasked_error(local[name], given[name]) for name in names}
 
 
 def locate_conversion(

@@ -17,7 +17,7 @@ from typing import Literal
 import numpy as np
 
 from coremlscope.ir import Array
-from coremlscope.verification.distance import find_layout, relative_error
+from coremlscope.verification.distance import find_layout, unmasked_error
 from coremlscope.verification.intermediates import Intermediate, Run
 
 __all__ = ["HOW", "How", "Pair", "general_type", "pair_runs", "plain_name"]
@@ -78,8 +78,14 @@ _SAME_TYPES = (
     ("topk", "sort"),
     ("clip", "clamp", "hardtanh", "relu6"),
     ("pow", "square"),
+    ("inverse", "reciprocal"),
+    ("pad", "constant_pad_nd"),
+    ("not_equal", "ne"),
+    ("reduce_min", "amin", "reducemin", "min"),
+    ("log_softmax", "logsoftmax"),
 )
-_GENERAL = {name: names[0] for names in _SAME_TYPES for name in names}
+#: By their names without underscores: ONNX has `LeakyRelu` where others have `leaky_relu`.
+_GENERAL = {name.replace("_", ""): names[0] for names in _SAME_TYPES for name in names}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,7 +125,8 @@ def plain_name(name: str) -> str:
 def general_type(name: str) -> str:
     """Returns one word for a type of operation of any framework: `aten.conv2d.default` becomes `conv`."""
     text = name.lower().removeprefix("aten.").removeprefix("aten::").split(".")[0].strip("_")
-    return _GENERAL.get(text, text)
+    plain = text.replace("_", "")
+    return _GENERAL.get(plain, plain)
 
 
 def pair_runs(ours: Run, theirs: Run, outputs: Mapping[str, str]) -> tuple[Pair, ...]:
@@ -138,9 +145,12 @@ def pair_runs(ours: Run, theirs: Run, outputs: Mapping[str, str]) -> tuple[Pair,
         pairing.add(ours.outputs[name], theirs.outputs[other], "output")
     if theirs.has_intermediates:
         pairing.by_value()
-        pairing.by_name()
+        pairing.by_name(is_numbered=False)
         pairing.by_weights()
         pairing.by_flow()
+        pairing.by_name(is_numbered=True)
+        pairing.by_flow()
+        pairing.by_part_of_flow()
         pairing.by_order()
         pairing.by_flow()
     order = {name: place for place, name in enumerate(ours.values)}
@@ -192,16 +202,28 @@ class _Pairing:
 
     def add(self, ours: str, theirs: str, how: How, axes: tuple[int, ...] | None = None) -> None:
         """Pairs two values, unless one of them is paired already."""
+        if how not in ("output", "value"):
+            theirs = self._normalized(ours, theirs)
         if ours in self.mate or theirs in self.taken:
             return
         mine, other = self.ours.values[ours].array, self.theirs.values[theirs].array
         if axes is None:
-            axes = find_layout(mine, other, _EQUAL) or ()
+            axes = _layout(mine, other, _EQUAL) or ()
         moved = np.transpose(mine, axes) if axes else mine
-        error = relative_error(moved, other)
+        error = unmasked_error(moved, other)
         self.pairs.append(Pair(ours=ours, theirs=theirs, how=how, axes=axes, error=error))
         self.mate[ours] = theirs
         self.taken.add(theirs)
+
+    def _normalized(self, ours: str, theirs: str) -> str:
+        """Returns the normalization behind a value of the second run, if the first has folded it in."""
+        readers = self.theirs.readers.get(theirs, ())
+        behind = self.theirs.values[readers[0]] if len(readers) == 1 else None
+        if behind is None or general_type(behind.type) != "batch_norm":
+            return theirs
+        types = [self.ours.values[name].type for name in self.ours.readers.get(ours, ())]
+        is_layer = self.ours.values[ours].type in ("conv", "conv_transpose", "linear")
+        return behind.name if is_layer and "batch_norm" not in types else theirs
 
     def _left(self, run: Run, paired: Iterable[str]) -> list[Intermediate]:
         known = set(paired)
@@ -237,18 +259,25 @@ class _Pairing:
         place = self._place_of_ours[value.name]
         near.sort(key=lambda other: (_unlike(value, other), abs(self._place_of_theirs[other.name] - place)))
         for other in near:
-            axes = find_layout(value.array, other.array, tolerance)
+            axes = _layout(value.array, other.array, tolerance)
             if axes is not None:
                 self.add(value.name, other.name, "value", axes)
                 return
 
-    def by_name(self) -> None:
-        """Pairs values of the same name and size."""
+    def by_name(self, *, is_numbered: bool) -> None:
+        """Pairs values of the same name and size.
+
+        Args:
+            is_numbered: Whether to pair those that are named by the type of their operation and a number,
+                `transpose_9`, which two converters count apart.
+        """
         mine, others = self._open()
         named = {plain_name(other.name): other for other in others}
         for value in mine:
             other = named.get(plain_name(value.name))
-            if other is not None and other.array.size == value.array.size:
+            if other is None or other.array.size != value.array.size:
+                continue
+            if is_numbered or not (_is_numbered(value) and _is_numbered(other)):
                 self.add(value.name, other.name, "name")
 
     def by_weights(self) -> None:
@@ -277,6 +306,27 @@ class _Pairing:
                         self.add(value, other, "flow")
             if len(self.pairs) == before:
                 return
+
+    def by_part_of_flow(self) -> None:
+        """Pairs results of operations of the same type and size that share one of the paired values which
+        they are computed from, where no other operation does: it may read a wrong value."""
+        while True:
+            before = len(self.pairs)
+            mine = self._by_origin(self.ours, self.mate, dict(self.mate))
+            others = self._by_origin(self.theirs, self.taken, {name: name for name in self.taken})
+            for (kind, size, origin), values in mine.items():
+                near = [
+                    (key, names)
+                    for key, names in others.items()
+                    if key[:2] == (kind, size) and key[2] & origin
+                ]
+                alike = [key for key in mine if key[:2] == (kind, size) and near and key[2] & near[0][0][2]]
+                if len(values) == len(near) == len(alike) == 1 and len(near[0][1]) == 1:
+                    self.add(values[0], near[0][1][0], "flow")
+                    break
+            if len(self.pairs) == before:
+                return
+            self.by_flow()
 
     def _by_origin(
         self, run: Run, paired: Collection[str], names: Mapping[str, str]
@@ -315,6 +365,13 @@ class _Pairing:
                     self.add(mine[first + step].name, others[second + step].name, "order")
 
 
+def _layout(ours: Array, theirs: Array, tolerance: float) -> tuple[int, ...] | None:
+    """Finds the order of axes in which one array equals another, also beside what a mask makes large."""
+    axes = find_layout(ours, theirs, tolerance)
+    moved = np.transpose(ours, axes) if axes else ours
+    return axes if axes is None or unmasked_error(moved, theirs) <= tolerance else None
+
+
 def _unlike(value: Intermediate, other: Intermediate) -> int:
     """Counts in what two values differ: name, type, shape."""
     return (
@@ -322,6 +379,11 @@ def _unlike(value: Intermediate, other: Intermediate) -> int:
         + 2 * (general_type(value.type) != general_type(other.type))
         + (value.array.shape != other.array.shape)
     )
+
+
+def _is_numbered(value: Intermediate) -> bool:
+    """Returns whether a value is named by the type of its operation."""
+    return general_type(re.sub(r"_\d+$", "", plain_name(value.name))) == general_type(value.type)
 
 
 def _weights(value: Intermediate) -> Iterator[str]:

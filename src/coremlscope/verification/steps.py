@@ -309,7 +309,20 @@ class _Verifier:
     def _diagnose(
         self, subject: Subject, exact: Run, pairs: Sequence[Pair], failing: Sequence[str]
     ) -> tuple[ConversionSite, Diagnosis] | None:
-        """Finds the first fault and its cause.
+        """Finds the first fault and its cause; relies on pairs by order if nothing is explained without."""
+        found = self._first_explained(subject, exact, pairs, failing)
+        if found is not None and found[1].cause != "unknown":
+            return found
+        relied = [replace(pair, how="flow") if pair.how == "order" else pair for pair in pairs]
+        again = None if relied == list(pairs) else self._first_explained(subject, exact, relied, failing)
+        if again is None or (found is not None and again[1].cause == "unknown"):
+            return found
+        return again
+
+    def _first_explained(
+        self, subject: Subject, exact: Run, pairs: Sequence[Pair], failing: Sequence[str]
+    ) -> tuple[ConversionSite, Diagnosis] | None:
+        """Finds the first fault whose cause is known, else the first one.
 
         A pair by flow may be wrong where the model computes the same in another way. So if nothing explains
         its difference, and the operations before it are others than those of the reference, the search goes
