@@ -106,10 +106,11 @@ def measurement_of(row: Mapping[str, str]) -> Measurement:
 
 
 def _release(text: str, chip: Chip) -> OSRelease:
-    named = re.match(r"(?:iOS|macOS) (\d+)(?:\.(\d+))?", text)
+    named = re.match(r"(iPadOS|iOS|macOS) (\d+)(?:\.(\d+))?", text)
     if named is None:
         return ios(max(16, chip.releases["iOS"])) if chip.platform == "iOS" else macos(26)
-    return OSRelease(chip.platform, int(named[1]), int(named[2] or 0))
+    # An iPad may have the chip of a Mac.
+    return OSRelease("iOS" if named[1] == "iPadOS" else chip.platform, int(named[2]), int(named[3] or 0))
 
 
 def _precision(text: str, network: str) -> str:

@@ -20,8 +20,12 @@ _Z80 = 1.2816
 _AIM = 0.82
 #: Chips of phones with fewer measurements than this share a width with all chips of their platform.
 _FEW = 12
-#: The least term between publications, which few publications on a chip would understate.
-_BETWEEN = 0.1
+#: Chips with at least this many measurements have a width of their own where their platform's is too small,
+#: and the share of their measurements that it aims at: a few that one publication made are no sample of 80 %.
+_OWN, _OWN_AIM = 4, 0.7
+#: The least standard deviation of a chip, base included, which few publications would understate; and of one
+#: that fewer publications measured than calibration needs: those of a chip differ by 0.2 to 0.25.
+_BETWEEN, _UNKNOWN_BETWEEN = 0.17, 0.2
 #: The least widening per share of kernels other than convolutions: publications differ more on transformers.
 _UNUSUAL = 0.1
 #: Widening where more than one unit works: no published latencies include the placement.
@@ -52,16 +56,29 @@ def fit_spread(held: Sequence[HeldOut]) -> Spread:
     by_group = {name: _widening(off[at], sigma[at], weights[at]) for name, at in places.items()}
     chips = sorted({h.measurement.chip for h in kept})
     group_of = {h.measurement.chip: group for h, group in zip(kept, groups, strict=True)}
-    by_chip = {chip: max(by_group[group_of[chip]], _BETWEEN) for chip in chips}
+    rows = {chip: np.array([h.measurement.chip == chip for h in kept]) for chip in chips}
+    own = {
+        chip: _widening(off[at], sigma[at], weights[at], _OWN_AIM)
+        for chip, at in rows.items()
+        if at.sum() >= _OWN
+    }
+    calibrated = tuple(chip for chip in chips if _is_calibrated(kept, chip))
+    known, least = (
+        round(float(np.sqrt(max(total**2 - base**2, 0.0))), 2) for total in (_BETWEEN, _UNKNOWN_BETWEEN)
+    )
+    by_chip = {
+        chip: max(by_group[group_of[chip]], own.get(chip, 0.0), known if chip in calibrated else least)
+        for chip in chips
+    }
     return Spread(
         base=round(base, 3),
         unusual=round(slope, 3),
         by_chip=by_chip,
-        extrapolated=max(by_chip.values()),
+        extrapolated=max(*by_group.values(), least),
         mixed=_MIXED,
         below=_Z80,
         above=_Z80,
-        calibrated=tuple(chip for chip in chips if _is_calibrated(kept, chip)),
+        calibrated=calibrated,
     )
 
 
@@ -139,10 +156,10 @@ def _quantile_line(x: Floats, y: Floats, weights: Floats) -> tuple[float, float]
     return best[1], best[2]
 
 
-def _widening(off: Floats, sigma: Floats, weights: Floats) -> float:
-    """Returns the standard deviation to add in quadrature for the target coverage."""
+def _widening(off: Floats, sigma: Floats, weights: Floats, aim: float = _AIM) -> float:
+    """Returns the standard deviation to add in quadrature for a target coverage."""
     for extra in np.arange(0.0, 1.5, 0.01):
         inside = np.abs(off) <= _Z80 * np.hypot(sigma, extra)
-        if np.sum(weights * inside) >= _AIM * weights.sum():
+        if np.sum(weights * inside) >= aim * weights.sum():
             return round(float(extra), 2)
     return 1.5

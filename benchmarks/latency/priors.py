@@ -58,9 +58,11 @@ _NEURAL_ENGINE = {
         96, 0.1, "64 rows as (B, C, 1, 64) take 1.5 times as long as (B, C, 8, 8) (smpanaro); 94 (EKS-A9)"
     ),
     "product_FLOPps": Prior(1.5e12, 0.5, "self-attention of 4096 tokens on M4 Pro"),
-    "batch_share": Prior(0.75, 0.3, "between 1, and one half"),
+    "batch_share": Prior(
+        0.6, 0.15, "SigLIP at batch 16 on M4 Pro (E. Zhang) against ViT-B/16 alone on M4 (UForm)"
+    ),
     "attention_gain": Prior(
-        2.0, 0.3, "59 ms of attention in SD-Turbo on M4 Pro with macOS 26; 117 ms from rates of older systems"
+        2.0, 0.1, "59 ms of attention in SD-Turbo on M4 Pro with macOS 26; 117 ms from rates of older systems"
     ),
     "single_share": Prior(1.0, 0, "the Neural Engine computes in half precision"),
     "activation_Bps": Prior(60e9, 0.7, "of the order of weight streaming"),
@@ -81,6 +83,7 @@ _NEURAL_ENGINE = {
     "prefetch_bytes": Prior(0.5e6, 0.7, "part of the 2 MB per operand"),
     "spill_Bps": Prior(70e9, 0.4, "85e9 by counters (ane-guide)"),
     "on_chip_bytes": Prior(2e6, 0, "2 MB per operand (ane-guide)"),
+    "on_chip_gain": Prior(2.36, 0.5, "4.72 MB on M5 Pro (ane-guide); up to 32 MB on M4 (maderix)"),
     "function_Bps": Prior(100e9, 0.8),
     "gate_Bps": Prior(60e9, 0.8),
     "int8_gain": Prior(1.9, 0, "1.9 on M4, M5 Max (maderix) and A17 Pro"),
@@ -127,6 +130,7 @@ _OLD_CPU = {
     "prefetch_bytes": Prior(1.0, 0, "no prefetching: caches are too small"),
     "spill_Bps": Prior(30e9, 0.3),
     "on_chip_bytes": Prior(4e6, 0, "half of the second-level cache"),
+    "on_chip_gain": Prior(1.0, 0),
     "function_Bps": Prior(25e9, 0.3),
     "gate_Bps": Prior(10e9, 0.3),
     "int8_gain": Prior(1.0, 0),
@@ -189,6 +193,7 @@ _CPU = {
     "prefetch_bytes": Prior(1.0, 0, "no prefetching"),
     "spill_Bps": Prior(60e9, 0, "memory of 68e9"),
     "on_chip_bytes": Prior(12e6, 0, "the second-level cache"),
+    "on_chip_gain": Prior(1.0, 0),
     "function_Bps": Prior(20e9, 0.4),
     "gate_Bps": Prior(15e9, 0.4),
     "int8_gain": Prior(1.0, 0),

@@ -204,8 +204,11 @@ _CAVEATS = [
     " and intervals of at least a factor of two. Their CPUs are scaled by two publications:"
     " EfficientFormer-L1 on A14, which stands for A14 to A17 Pro, and YOLO26n on A19 Pro.",
     "- Products of heads are computed with rows of 64 bytes on the Neural Engine. Whisper on macOS 13 agrees"
-    " with that: M1 Pro is off by 22 %, not 30 %, and M2 by 7 %, not 16 %. laya-multilingual on M5 Pro does"
-    " not: 29 %, not 22 %; the structure of its head is a guess.",
+    " with that, on M1 Pro and M2. laya-multilingual on M5 Pro does not; the structure of its head is a"
+    " guess.",
+    "- UForm's image encoders stand for vision transformers of their sizes (ViT-S/16, ViT-B/16, ViT-L/14),"
+    " which its repository does not name. On the Neural Engine of an iPad with M4 they are estimated too"
+    " slow, on its GPU too fast: other figures of GPUs of M4 are as slow, and those of M4 Pro are not.",
     "- GPUs that are idle between predictions run at a low clock, and take several times as long; such"
     " measurements are left out.",
     "- Two effects of systems are in the model: the Neural Engine rearranges tensors and computes attention"

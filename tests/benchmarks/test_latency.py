@@ -176,6 +176,18 @@ def test_spreads_hold_what_they_aim_at() -> None:
     assert coverage(held, lambda h: narrow) < 0.1
 
 
+def test_a_chip_with_larger_errors_than_its_platform_has_a_wider_interval() -> None:
+    family = PRIORS[NEURAL_ENGINE][0]
+    chosen = [m for m in choose(load_measurements(), NEURAL_ENGINE, family) if m.chip.startswith("m")]
+    held = [HeldOut(m, m.ms * (2.0 if m.chip == "m1-max" else 1.05), 0.0) for m in chosen]
+    spread = fit_spread(held)
+    assert sum(m.chip == "m1-max" for m in chosen) >= 4
+    assert spread.by_chip["m1-max"] > 2 * spread.by_chip["m1"]
+    assert coverage([h for h in held if h.measurement.chip == "m1-max"], lambda h: spread) >= 0.7
+    # Fewer than three publications of a chip say little of what others will measure on it.
+    assert np.hypot(spread.base, spread.by_chip["m1"]) == pytest.approx(0.2, abs=0.01)
+
+
 def test_widths_of_other_groups_hold_for_a_group_that_they_have_not_seen() -> None:
     held = held_out(0.2, 1)
     spreads = unseen_spreads(held, lambda m: m.family)

@@ -60,6 +60,7 @@ class UnitParameters:
         prefetch_bytes: Weights of a kernel that are loaded during the previous kernel.
         spill_Bps: The additional cost of tensors that do not stay on the chip.
         on_chip_bytes: How much of a tensor stays on the chip.
+        on_chip_gain: By how much more stays on it from H16 (A17 Pro, M4) on.
         function_Bps: Activation functions and sums at the end of a kernel, per result.
         gate_Bps: Gates (silu, hard-swish) at the end of a kernel, per result.
         int8_gain: The speedup of 8-bit arithmetic, where the chip has it.
@@ -107,6 +108,7 @@ class UnitParameters:
     prefetch_bytes: float
     spill_Bps: float  # noqa: N815
     on_chip_bytes: float
+    on_chip_gain: float
     function_Bps: float  # noqa: N815
     gate_Bps: float  # noqa: N815
     int8_gain: float

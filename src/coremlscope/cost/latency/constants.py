@@ -21,12 +21,16 @@ _INT8_GENERATION = 16
 _INT8_ARITHMETIC = 15
 #: GPUs have units for matrix products from A19 (H18) and M5 (H17) on (Apple, announcements of both).
 _MATRIX_GENERATION, _MATRIX_MAC = 18, 17
+#: What GPUs reach of their specified rate at most: published predictions of M1 and M4 Pro reach 0.7.
+_REACHED = 0.8
 #: CPUs of phones relative to Macs with as many cores, which scaling by specification leaves, by generation:
 #: 0.4 on A14 (EfficientFormer-L1 in 11.5 ms, in its paper), 1.5 on A19 Pro (YOLO26n in 9.2 ms, yolo-ios-app,
 #: 1.5 ms of which prepare the image). Nothing published says that those before A18 gained on A14.
 _PHONE_CPU: Mapping[int, float] = {16: 0.5, 18: 1.5}
 #: From this generation on, dispatch costs less; see `dispatch_share`.
 _SHORT_DISPATCH_GENERATION = 15
+#: From this generation on, more stays on the chip; see `on_chip_gain`.
+_LARGE_MEMORY_GENERATION = 16
 #: Dispatch through Core ML on M1 (maderix and others: less without Core ML); phones need more.
 _MAC_DISPATCH_S = 0.268e-3
 #: The iOS version (macOS 14) from which on the Neural Engine's compiler rearranges tensors while it reads and
@@ -84,11 +88,12 @@ def scaled_to(chip: Chip, unit: ComputeUnit, reference: Chip, constants: UnitPar
         scaled = faster(
             constants, speed, kernel_s=kernel_s, weights_Bps=constants.weights_Bps * memory, int8_gain=1.0
         )
-        scaled = _within_specification(scaled, _capability(unit, chip))
+        scaled = _within_specification(scaled, _REACHED * _capability(unit, chip))
         return _with_matrix_units(scaled) if _has_matrix_units(chip) else scaled
     dispatch_s = _MAC_DISPATCH_S if is_mac else constants.dispatch_s
     if chip.neural_engine_generation >= _SHORT_DISPATCH_GENERATION:
         dispatch_s *= constants.dispatch_share
+    is_large = chip.neural_engine_generation >= _LARGE_MEMORY_GENERATION
     streamed = _stream_Bps(chip) if is_mac else None
     return faster(
         constants,
@@ -96,6 +101,7 @@ def scaled_to(chip: Chip, unit: ComputeUnit, reference: Chip, constants: UnitPar
         dispatch_s=dispatch_s,
         kernel_s=kernel_s,
         weights_Bps=streamed or min(constants.weights_Bps * memory, _STREAM_LIMIT_BPS),
+        on_chip_bytes=constants.on_chip_bytes * (constants.on_chip_gain if is_large else 1.0),
         int8_gain=constants.int8_gain if chip.neural_engine_generation >= _INT8_ARITHMETIC else 1.0,
     )
 
@@ -161,9 +167,10 @@ def _has_matrix_units(chip: Chip) -> bool:
 
 
 def _within_specification(constants: UnitParameters, limit: float) -> UnitParameters:
-    """Returns constants whose rates of products do not exceed the specified one."""
+    """Returns constants whose rates of arithmetic do not exceed a limit."""
     return replace(
         constants,
+        dense_FLOPps=min(constants.dense_FLOPps, limit),
         pointwise_FLOPps=min(constants.pointwise_FLOPps, limit / max(constants.linear_share, 1.0)),
         product_FLOPps=min(constants.product_FLOPps, limit),
     )
