@@ -154,11 +154,11 @@ def _draw_tokens() -> tuple[Any, ...]:
 
 
 class _Decoder(nn.Module):
-    """A block of a decoder, whose keys and values are states."""
+    """A block of a decoder, whose keys and values are states that are written in one of several ways."""
 
-    def __init__(self, room: int = 16) -> None:
+    def __init__(self, room: int = 16, way: str = "mask") -> None:
         super().__init__()
-        self.room = room
+        self.room, self.way = room, way
         self.words, self.norm = nn.Embedding(64, 32), nn.LayerNorm(32)
         self.qkv, self.out, self.head = nn.Linear(32, 96), nn.Linear(32, 32), nn.Linear(32, 64)
         self.register_buffer("keys", torch.zeros(1, 2, room, 16))
@@ -168,12 +168,22 @@ class _Decoder(nn.Module):
         x = self.words(token)
         parts = self.qkv(self.norm(x)).chunk(3, -1)
         q, k, v = (part.view(1, 1, 2, 16).transpose(1, 2) for part in parts)
-        here = (torch.arange(self.room) == position).view(1, 1, self.room, 1)
-        self.keys.copy_(torch.where(here, k, self.keys))
-        self.values.copy_(torch.where(here, v, self.values))
+        self._write(self.keys, k, position)
+        self._write(self.values, v, position)
         mask = (torch.arange(self.room) <= position).view(1, 1, 1, self.room)
         found = nn.functional.scaled_dot_product_attention(q, self.keys, self.values, attn_mask=mask)
         return self.head(x + self.out(found.transpose(1, 2).reshape(1, 1, -1)))
+
+    def _write(self, cache: Any, row: Any, position: Any) -> None:
+        if self.way == "mask":
+            here = (torch.arange(self.room) == position).view(1, 1, self.room, 1)
+            cache.copy_(torch.where(here, row, cache))
+        elif self.way == "index_copy":
+            cache.index_copy_(2, position, row)
+        elif self.way == "index":
+            cache[:, :, position] = row
+        else:
+            cache.scatter_(2, position.view(1, 1, 1, 1).expand(row.shape), row)
 
 
 class _Llama(nn.Module):
@@ -309,6 +319,15 @@ class _Encoder(nn.Module):
         q, k, v = (part.view(b, s, 2, 16).transpose(1, 2) for part in self.qkv(self.norm(x)).chunk(3, -1))
         found = nn.functional.scaled_dot_product_attention(q, k, v)
         return x + self.out(found.transpose(1, 2).reshape(b, s, 32))
+
+
+def _decoder(way: str) -> _Net:
+    return _Net(
+        make=lambda: _Decoder(way=way),
+        draw=lambda: (torch.tensor([[3]]), torch.tensor([0])),
+        names=("token", "position"),
+        steps=4,
+    )
 
 
 def _half(net: _Net, core_ml: str = "") -> _Net:
@@ -484,12 +503,10 @@ _NETS: Mapping[str, _Net] = {
     "bert_int4": _compressed(_BERT, "int4"),
     "squeezenet_palettized": _compressed(_SQUEEZE, "palettized"),
     "bert_palettized": _compressed(_BERT, "palettized"),
-    "decoder_with_states": _Net(
-        make=_Decoder,
-        draw=lambda: (torch.tensor([[3]]), torch.tensor([0])),
-        names=("token", "position"),
-        steps=4,
-    ),
+    "decoder_with_states": _decoder("mask"),
+    "decoder_index_copy": _decoder("index_copy"),
+    "decoder_index": _decoder("index"),
+    "decoder_scatter": _decoder("scatter"),
     "llama_with_states": _Net(
         make=_Llama,
         draw=lambda: (torch.tensor([[3]]), torch.tensor([0])),
