@@ -96,6 +96,14 @@ def test_an_abort_keeps_what_was_measured(bundle: Path) -> None:
         _measure(bundle, CoreAIMeasurer(command=("sh", "-c", "kill -ABRT $$", "sh")))
 
 
+def test_an_error_of_core_ai_is_not_blamed_on_the_processor(bundle: Path) -> None:
+    """Swift stops at an illegal instruction after an error of its own."""
+    script = "echo 'Indexing.swift:178: Fatal error: Index 1 is out of bounds' >&2; kill -ILL $$"
+    with pytest.raises(EngineError, match="Index 1 is out of bounds") as found:
+        _measure(bundle, CoreAIMeasurer(command=("sh", "-c", script, "sh")))
+    assert "processor" not in found.value.message
+
+
 def test_other_models_are_rejected(tmp_path: Path) -> None:
     path = tmp_path / "mlp.mlpackage"
     converted_models.mlp().save(str(path))

@@ -85,7 +85,8 @@ def _ending(code: int, runtime: str) -> str:
         "SIGKILL": "the system killed the process (SIGKILL), as it does when memory runs out",
         "SIGSEGV": f"{runtime} crashed (SIGSEGV)",
         "SIGBUS": f"{runtime} crashed (SIGBUS)",
-        "SIGILL": f"{runtime} crashed on an instruction that this processor does not have (SIGILL)",
+        # Swift stops at such an instruction on purpose; others meet one that the processor does not have.
+        "SIGILL": f"{runtime} stopped at an illegal instruction (SIGILL)",
         "SIGFPE": f"{runtime} crashed (SIGFPE)",
         "SIGXCPU": f"{runtime} used all of the processor time that the time limit allows (SIGXCPU)",
     }
