@@ -107,7 +107,7 @@ def _types(table: OpTable, rows: Collection[int]) -> str:
 
 
 def _groups(table: OpTable, aligned: Collection[int]) -> Mapping[int, list[int]]:
-    """Returns the rows that belong to each aligned row: those whose results it is computed from."""
+    """Returns the rows that belong to each aligned row: those that it is computed from, and its bias."""
     readers: dict[int, list[int]] = defaultdict(list)
     for row, given in enumerate(table.inputs):
         for other in given or ():
@@ -115,8 +115,22 @@ def _groups(table: OpTable, aligned: Collection[int]) -> Mapping[int, list[int]]
     owner: dict[int, int] = {}
     for row in reversed(range(len(table))):
         known = [owner[reader] for reader in readers[row] if owner.get(reader, _END) != _END]
-        owner[row] = row if row in aligned else min(known, default=_END)
+        product = _biased_product(table, readers, row)
+        if row not in aligned and product in aligned:
+            owner[row] = product
+        else:
+            owner[row] = row if row in aligned else min(known, default=_END)
     groups: dict[int, list[int]] = defaultdict(list)
     for row in range(len(table)):
         groups[owner[row]].append(row)
     return groups
+
+
+def _biased_product(table: OpTable, readers: Mapping[int, list[int]], row: int) -> int:
+    """Returns the product to which an operation alone adds a constant, as `linear` does; `_END` for none."""
+    given = table.inputs[row] or ()
+    if table.type[row] != "add" or len(given) != 1:
+        return _END
+    (source,) = given
+    is_product = _SAME_WORK.get(table.type[source], table.type[source]) == "matmul"
+    return source if is_product and readers[source] == [row] else _END
