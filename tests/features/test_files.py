@@ -162,3 +162,12 @@ def test_paths_on_the_command_line(tmp_path: Path) -> None:
     assert parse_input(Feature("x", ARRAY), str(tmp_path / "a.npy")).shape == (2, 2)
     with pytest.raises(InputError, match=r"the file b.* does not exist"):
         parse_input(Feature("x", ARRAY), "b.npy")
+
+
+def test_arrays_and_dictionaries_are_typed_as_json() -> None:
+    np.testing.assert_array_equal(parse_input(Feature("x", ARRAY), "[[1, 2], [3, 4]]"), [[1, 2], [3, 4]])
+    assert parse_input(Feature("d", DictionaryFeature("int64")), '{"3": 0.5}') == {3: 0.5}
+    for text in ("[[1, 2], [3]]", "[1,", "[" * 100_000):
+        with pytest.raises(InputError, match="neither an array or dictionary in JSON nor a file"):
+            parse_input(Feature("x", ARRAY), text)
+    assert parse_input(Feature("s", StringFeature()), "word " * 1000) == "word " * 1000

@@ -283,7 +283,7 @@ def add_inputs(parser: argparse.ArgumentParser) -> None:
         type=_named,
         action="append",
         default=[],
-        help="value of an input: .npy, .npz, .json, .txt or an image file; or a number or a string"
+        help="value of an input: .npy, .npz, .json, .txt or an image file; or a number, a string or JSON"
         " (repeatable)",
     )
     parser.add_argument(

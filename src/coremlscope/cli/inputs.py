@@ -58,7 +58,7 @@ def read_samples(
     Raises:
         InputError: Folders have different numbers of files, or a file does not hold a value of its input.
     """
-    folders = {name: _files(Path(text)) for name, text in given if Path(text).is_dir()}
+    folders = {name: _files(Path(text)) for name, text in given if _is_folder(Path(text))}
     counts = {len(files) for files in folders.values()}
     if len(counts) > 1 or 0 in counts:
         numbers = ", ".join(f"{name} {len(files)}" for name, files in folders.items())
@@ -76,6 +76,13 @@ def read_samples(
         )
         for index in range(count)
     ]
+
+
+def _is_folder(path: Path) -> bool:
+    try:
+        return path.is_dir()
+    except OSError:  # a text that is too long for a path
+        return False
 
 
 def _files(folder: Path) -> list[Path]:

@@ -26,6 +26,7 @@ from coremlscope.ir import (
     Shape,
     StringFeature,
 )
+from coremlscope.units import shown
 
 __all__ = ["parse_input", "read_input"]
 
@@ -57,7 +58,7 @@ def read_input(feature: Feature, path: Path, resize: str | None = None, shape: S
             f"invalid resize mode {resize!r}",
             f"did you mean {near!r}?" if near else f"use one of {', '.join(RESIZES)}",
         )
-    if not path.is_file():
+    if not _is_file(path):
         raise _no_file(feature, path)
     suffix = path.suffix.lower()
     try:
@@ -87,7 +88,8 @@ def read_input(feature: Feature, path: Path, resize: str | None = None, shape: S
 def parse_input(feature: Feature, text: str, resize: str | None = None, shape: Shape | None = None) -> Any:
     """Parses the value of one input from the command line: the path of a file, or the value itself.
 
-    For a string input, text that is not the path of a file is the value. A single number fills a whole array.
+    For a string input, text that is not the path of a file is the value. A single number fills a whole array;
+    arrays and dictionaries can be written as JSON.
 
     Args:
         feature: The input.
@@ -99,7 +101,7 @@ def parse_input(feature: Feature, text: str, resize: str | None = None, shape: S
         InputError: As in `read_input`.
     """
     path = Path(text)
-    if path.is_file():
+    if _is_file(path):
         return read_input(feature, path, resize, shape)
     match feature.type:
         case StringFeature():
@@ -113,15 +115,37 @@ def parse_input(feature: Feature, text: str, resize: str | None = None, shape: S
                 size = shape or default_shape(feature.type) or ()
                 is_array = isinstance(feature.type, ArrayFeature)
                 return np.full([d or 1 for d in size], number) if is_array else number
+    if text.startswith(("[", "{")) and not isinstance(feature.type, ImageFeature):
+        return _parse_json(feature, text)
     return read_input(feature, path, resize, shape)
+
+
+def _parse_json(feature: Feature, text: str) -> Any:
+    try:
+        return _plain(feature, json.loads(text))
+    except (ValueError, RecursionError):  # the latter for brackets that are nested too deeply
+        raise InputError(
+            f"the value of the input {feature.name!r} is neither an array or dictionary in JSON nor a file",
+            "write an array as '[[1, 2], [3, 4]]' and a dictionary as '{\"key\": 1}', in quotes",
+        ) from None
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError:  # a text that is too long for a path
+        return False
 
 
 def _no_file(feature: Feature, path: Path) -> InputError:
     folder = path.parent
-    names = [entry.name for entry in folder.iterdir()] if folder.is_dir() else []
+    try:
+        names = [entry.name for entry in folder.iterdir()]
+    except OSError:
+        names = []
     near = nearest(path.name, names)
     hint = f"did you mean {folder / near}?" if near else "check the path"
-    return InputError(f"the file {path} for the input {feature.name!r} does not exist", hint)
+    return InputError(f"the file {shown(str(path))} for the input {feature.name!r} does not exist", hint)
 
 
 def _read_array(feature: Feature, path: Path) -> Array:
