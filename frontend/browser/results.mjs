@@ -39,6 +39,8 @@ await look(
     }
     await page.setViewportSize({ width: 390, height: 844 });
     seen.phoneOverflow = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+    seen.phoneTable = await page.locator("#leaderboard .scroll-x").evaluate((region) => region.scrollWidth - region.clientWidth);
+    seen.phoneRow = await page.locator("#leaderboard tbody tr").first().innerText();
     return seen;
   },
   { bypassCSP: true },

@@ -96,8 +96,14 @@ def test_the_heat_map_has_the_numbers_of_the_query(seen: dict[str, Any]) -> None
 
 def test_the_page_is_accessible_and_fits_a_phone(seen: dict[str, Any]) -> None:
     assert seen["violations"] == {"light": [], "dark": []}
-    assert seen["phoneOverflow"] == 0
+    assert (seen["phoneOverflow"], seen["phoneTable"]) == (0, 0)
     assert (seen["complaints"], seen["foreign"]) == ([], [])
+
+
+def test_a_row_on_a_phone_has_its_texts_below_its_name(seen: dict[str, Any]) -> None:
+    texts = seen["phoneRow"].split()
+    assert "small.mlpackage" in texts
+    assert " ".join(texts).endswith("iPhone 15 Pro 1.00 ms * 500 µs – 3.00 ms")
 
 
 def test_the_trend_shows_each_commit_and_the_changes(drive: Drive, tmp_path: Path) -> None:

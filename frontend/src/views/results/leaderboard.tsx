@@ -7,6 +7,7 @@ import {
   headingOf,
   intervalOf,
   isNumeric,
+  mainTime,
   numberOf,
   reportOf,
   rowName,
@@ -20,9 +21,12 @@ import { plural } from "../../format";
 import { OriginTag } from "../../ui/origin";
 import { ScrollRegion } from "../../ui/scroll";
 import { Section } from "../../ui/section";
+import { useWidth } from "../../ui/width";
 
 /** Rows that are shown at first, and that each press of the button adds. */
 const STEP = 100;
+/** Narrower tables, in CSS pixels, have the texts of a row below its name, and one figure. */
+const COMPACT = 560;
 
 /** Results, one row each: a heading sorts by its column, and a pinned row is what the others are compared with. */
 export function Leaderboard(props: { table: ResultsForm; rows: readonly number[] }) {
@@ -32,41 +36,46 @@ export function Leaderboard(props: { table: ResultsForm; rows: readonly number[]
   const [pinned, setPinned] = useState<number | null>(null);
   const [most, setMost] = useState(STEP);
   const order = useMemo(() => sorted(table, rows, sort), [table, rows, sort]);
-  const columns = names.flatMap((name) => columnNamed(table, name) ?? []);
+  const [ref, width] = useWidth<HTMLDivElement>(1000);
+  const chosen = names.flatMap((name) => columnNamed(table, name) ?? []);
+  const compact = width < COMPACT ? compactColumns(table, chosen, sort) : null;
+  const columns = compact?.columns ?? chosen;
   const shown = order.slice(0, most);
   const listed = pinned === null ? shown : [pinned, ...shown.filter((row) => row !== pinned)];
   const places = useMemo(() => new Map(order.map((row, index) => [row, index + 1])), [order]);
   const pin = (row: number) => setPinned((old) => (old === row ? null : row));
   const press = (name: string) => setSort((old) => ({ name, descending: old?.name === name && !old.descending }));
-  const cells = (): Cell[][] => [columns.map((column) => column.name), ...order.map((row) => columns.map((column) => column.values[row]))];
+  const cells = (): Cell[][] => [chosen.map((column) => column.name), ...order.map((row) => chosen.map((column) => column.values[row]))];
   return (
     <Section id="leaderboard" title="Leaderboard" cells={cells} actions={<Columns table={table} names={names} onChange={setNames} />}>
-      <ScrollRegion label="Results">
-        <table class="plain overview results">
-          <thead>
-            <tr>
-              <td />
-              {columns.map((column) => (
-                <Heading key={column.name} column={column} sort={sort} onPress={press} />
-              ))}
-            </tr>
-          </thead>
-          <tbody>
-            {listed.map((row) => (
-              <tr key={row} class={row === pinned ? "pinned" : ""}>
-                <Pin place={places.get(row)} name={rowName(table, row)} isPinned={row === pinned} onPress={() => pin(row)} />
-                {columns.map((column) =>
-                  isNumeric(column) ? (
-                    <Figure key={column.name} table={table} column={column} row={row} pinned={pinned} />
-                  ) : (
-                    <Text key={column.name} table={table} column={column} row={row} />
-                  ),
-                )}
+      <div ref={ref}>
+        <ScrollRegion label="Results">
+          <table class={`plain overview results${compact ? " compact" : ""}`}>
+            <thead>
+              <tr>
+                <td />
+                {columns.map((column) => (
+                  <Heading key={column.name} column={column} sort={sort} onPress={press} />
+                ))}
               </tr>
-            ))}
-          </tbody>
-        </table>
-      </ScrollRegion>
+            </thead>
+            <tbody>
+              {listed.map((row) => (
+                <tr key={row} class={row === pinned ? "pinned" : ""}>
+                  <Pin place={places.get(row)} name={rowName(table, row)} isPinned={row === pinned} onPress={() => pin(row)} />
+                  {columns.map((column) =>
+                    isNumeric(column) ? (
+                      <Figure key={column.name} table={table} column={column} row={row} pinned={pinned} />
+                    ) : (
+                      <Text key={column.name} table={table} column={column} row={row} below={compact?.below} />
+                    ),
+                  )}
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        </ScrollRegion>
+      </div>
       {order.length > most && (
         <p class="more">
           <button type="button" class="quiet" onClick={() => setMost(most + STEP)}>
@@ -77,10 +86,21 @@ export function Leaderboard(props: { table: ResultsForm; rows: readonly number[]
       <p class="dim caption">
         A number at the left pins its row as the baseline: below each figure is then its ratio to the baseline's.
         {columns.some((column) => column.origin === "estimated") && " Below estimates: the interval that holds 80 % of the cases."}
+        {compact && " A wider screen shows all columns."}
         {columnNamed(table, "basis") && " * extrapolated from the chip's specification."}
       </p>
     </Section>
   );
+}
+
+/** What a narrow table shows: the names of rows, the texts below them, and the figure that sorts; null where rows have no name. */
+function compactColumns(table: ResultsForm, chosen: readonly ResultColumn[], sort: Sort) {
+  const texts = chosen.filter((column) => !isNumeric(column));
+  const name = texts.find((column) => column.name === "model") ?? texts[0];
+  if (!name) return null;
+  const figures = chosen.filter(isNumeric);
+  const figure = figures.find((column) => column.name === sort?.name) ?? figures.find((column) => column === mainTime(table)) ?? figures[0];
+  return { columns: figure ? [name, figure] : [name], below: texts.filter((column) => column !== name) };
 }
 
 /** The place of a row, which pins it as the baseline; a baseline that the filter leaves out has none. */
@@ -127,16 +147,18 @@ function Heading(props: { column: ResultColumn; sort: Sort; onPress: (name: stri
   );
 }
 
-function Text(props: { table: ResultsForm; column: ResultColumn; row: number }) {
+function Text(props: { table: ResultsForm; column: ResultColumn; row: number; below: readonly ResultColumn[] | undefined }) {
   const { table, column, row } = props;
   const text = shownText(column, row);
   const report = column.name === "model" || column.name === "report" ? reportOf(table, row) : null;
   const title = String(column.values[row] ?? "");
   const shown = report ? <a href={report}>{text}</a> : text;
-  if (column.name !== "model") return <td title={title}>{shown}</td>;
+  if (column.name !== "model" && !props.below) return <td title={title}>{shown}</td>;
+  const below = (props.below ?? []).map((one) => shownText(one, row)).filter(Boolean);
   return (
     <th scope="row" class="label" title={title}>
       {shown}
+      {below.length > 0 && <div class="below">{below.join(" · ")}</div>}
     </th>
   );
 }
@@ -155,7 +177,7 @@ function Figure(props: { table: ResultsForm; column: ResultColumn; row: number; 
       {base ? <div class="faint">× {Number((value / base).toPrecision(3))}</div> : null}
       {interval && (
         <div class="faint">
-          {shownNumber(column, interval[0])} – {shownNumber(column, interval[1])}
+          <span class="whole">{shownNumber(column, interval[0])} –</span> <span class="whole">{shownNumber(column, interval[1])}</span>
         </div>
       )}
     </td>
