@@ -227,6 +227,13 @@ def _precision(*, island: bool) -> ir.Model:
     return b.model(b.conv("c2", y, 64))
 
 
+def _scaled_image() -> ir.Model:
+    """The scale of an image input in float32, as coremltools writes it."""
+    b = Builder({"image": (F32, _MAP)})
+    y = b.op("mul", "image__scaled__", _MAP, F32, x=b["image"], y=np.float32(1 / 255))
+    return b.model(b.conv("c2", b.op("cast", "narrow", _MAP, F16, x=y, dtype="fp16"), 64))
+
+
 def _program(dtype: ir.DType) -> ir.Model:
     b = Builder({"x": (dtype, _MAP)})
     y = b["x"]
@@ -367,7 +374,10 @@ MODELS: dict[str, tuple[list[ir.Model], list[ir.Model]]] = {
     "redundant-reshapes": ([_undone_reshape(), _reshapes(doubled=True)], [_reshapes(doubled=False)]),
     "redundant-casts": ([_casts(lossless=True)], [_casts(lossless=False)]),
     "redundant-concats": ([_concats(nested=True), _undone_split()], [_concats(nested=False)]),
-    "fp32-islands": ([_precision(island=True)], [_precision(island=False), _program(F32), _recurrent()]),
+    "fp32-islands": (
+        [_precision(island=True)],
+        [_precision(island=False), _program(F32), _recurrent(), _scaled_image()],
+    ),
     "fp32-program": ([_program(F32)], [_program(F16), _precision(island=True)]),
     "integer-indices": ([_indices(computed=True)], [_indices(computed=False)]),
     "image-as-array": ([_image(as_array=True)], [_image(as_array=False), _spectrogram()]),

@@ -26,6 +26,9 @@ __all__ = ["RULES"]
 #: What coremltools' pass `add_fp16_cast` leaves in fp32: control flow and lists by its own list; recurrent
 #: layers in all published models that were tried (Silero VAD, plain, quantized and palettized).
 _KEPT_IN_FP32 = Trait.RECURRENCE | Trait.LIST | Trait.CONTROL_FLOW
+#: The ends of the names of what coremltools' pass `insert_image_preprocessing_ops` computes: the scale and
+#: the bias of an image input, which authors do not convert.
+_OF_IMAGES = ("__scaled__", "__biased__")
 _INTEGERS = frozenset({DType.INT32, DType.INT64, DType.UINT32, DType.UINT64})
 #: What computes or arranges indices. Lookups by indices are not among them, nor what gives places of values.
 _INDEXING = (
@@ -41,6 +44,8 @@ def _floats(subject: Subject) -> tuple[list[OpView], list[OpView]]:
     single: list[OpView] = []
     for view in subject.views:
         if view.op.type in ("cast", "identity") or has_trait(view, _KEPT_IN_FP32):
+            continue
+        if view.op.outputs and view.op.outputs[0].name.endswith(_OF_IMAGES):
             continue
         types = {value.type.dtype for value in view.outputs if isinstance(value.type, TensorType)}
         if DType.FP32 in types:
