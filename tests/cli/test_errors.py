@@ -67,6 +67,11 @@ def fail(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[int,
         ),
         ("run", "SCRIPT.py is missing", "see `coremlscope run --help`"),
         ("run nowhere.py", "the script nowhere.py does not exist", "check the path"),
+        (
+            "sweep models -o page.html",
+            "-o/--output: page.html is the name of a file, and results are a folder",
+            "choose a folder; `coremlscope query -o page.html` writes the file from it",
+        ),
     ],
 )
 def test_usage(line: str, error: str, hint: str, capsys: pytest.CaptureFixture[str]) -> None:

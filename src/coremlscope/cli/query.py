@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from coremlscope.cli.command import Command, add_json, add_quiet, write_result
-from coremlscope.cli.sweep import add_results
+from coremlscope.cli.sweep import QUERY_SUFFIXES, add_results
 from coremlscope.cli.terminal import has_color, print_note, print_result, terminal_width
 from coremlscope.errors import UsageError
 from coremlscope.writing import check_file
@@ -27,13 +27,12 @@ examples:
   coremlscope query "SELECT * FROM results" -o all.parquet
   coremlscope query -o sweep.html -o sweep.csv
 """
-_SUFFIXES = (".html", ".csv", ".json", ".parquet")
 
 
 def _target(text: str) -> Path:
     path = Path(text)
-    if path.suffix.lower() not in _SUFFIXES:
-        listed = ", ".join(_SUFFIXES)
+    if path.suffix.lower() not in QUERY_SUFFIXES:
+        listed = ", ".join(QUERY_SUFFIXES)
         raise argparse.ArgumentTypeError(f"the suffix of {text} selects no format\nuse one of {listed}")
     check_file(path)
     return path

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import shlex
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -27,8 +28,10 @@ from coremlscope.cli.terminal import print_note
 if TYPE_CHECKING:
     from coremlscope.results.sweep import SweepProgress
 
-__all__ = ["COMMAND", "add_results"]
+__all__ = ["COMMAND", "QUERY_SUFFIXES", "add_results"]
 
+#: Suffixes of the files that `query` writes.
+QUERY_SUFFIXES = (".html", ".csv", ".json", ".parquet")
 _INTERRUPTED = 130
 _REDRAW_S, _NOTE_S = 0.2, 60.0
 _EPILOG = """\
@@ -72,6 +75,16 @@ def _label(text: str) -> tuple[str, str | float]:
         return name, value
 
 
+def _folder(text: str) -> Path:
+    path = Path(text)
+    if path.suffix.lower() in QUERY_SUFFIXES and not path.is_dir():
+        raise argparse.ArgumentTypeError(
+            f"{text} is the name of a file, and results are a folder\n"
+            f"choose a folder; `coremlscope query -o {shlex.quote(text)}` writes the file from it"
+        )
+    return path
+
+
 def add_results(parser: argparse.ArgumentParser, flags: tuple[str, ...], what: str) -> None:
     """Adds the option for the folder of results.
 
@@ -84,7 +97,7 @@ def add_results(parser: argparse.ArgumentParser, flags: tuple[str, ...], what: s
         *flags,
         dest="results",
         metavar="FOLDER",
-        type=Path,
+        type=_folder,
         default=Path("sweep-results"),
         help=f"{what} (default: sweep-results)",
     )
