@@ -121,6 +121,7 @@ class Case:
         changes: Mapping[tuple[str, str], Array] | None = None,
         given: Mapping[str, Array] | None = None,
         form: Op | None = None,
+        most: float = math.inf,
     ) -> bool:
         """Returns whether the wrong value becomes right with other constants, or from other arguments.
 
@@ -128,6 +129,7 @@ class Case:
             changes: Constants by operation and parameter; see `set_constant`.
             given: Values by name, instead of those of the reference.
             form: An operation in another form.
+            most: The largest error that remains, where many experiments are made.
         """
         function = set_constant(self.subject.function, changes) if changes else self.subject.function
         function = with_form(function, form) if form is not None else function
@@ -139,7 +141,7 @@ class Case:
         subject = replace(self.subject, function=function)
         local = run_from(subject, fed, [self.site.value])[self.site.value]
         limit = self.site.made if math.isfinite(self.site.made) else 1.0
-        return unmasked_error(local, self.site.expected) <= limit / _EXPLAINED
+        return unmasked_error(local, self.site.expected) <= min(most, limit / _EXPLAINED)
 
 
 _Floats = npt.NDArray[np.float64]
@@ -572,7 +574,9 @@ def _check_missing(case: Case) -> Diagnosis | None:
     """The reference applies a function to an argument first, which the model lacks."""
     by_reference = {pair.theirs: pair for pair in case.site.bounds}
     for other in case.reference_region():
-        for pair, function in _applied(case, by_reference, other):
+        # The value itself is another result of its operation.
+        applied = () if other.name == case.site.pair.theirs else _applied(case, by_reference, other)
+        for pair, function in applied:
             shape = case.ours.values[pair.ours].array.shape
             if not case.explains(given={pair.ours: pair.in_our_layout(other.array, shape)}):
                 continue
@@ -931,7 +935,7 @@ def _is_right(case: Case, form: Op) -> bool:
     read = {a.name for given in form.inputs.values() for a in given if isinstance(a, Value)}
     given = {name: case.site.given[name] for name in read & set(case.site.given)}
     try:
-        return case.explains(form=form, given=given)
+        return case.explains(form=form, given=given, most=SAME)
     except (CoremlscopeError, ValueError, IndexError, TypeError):
         return False  # No such setting, or another shape.
 

@@ -134,6 +134,9 @@ def _types(op: Op, wanted: Sequence[str]) -> Iterator[OtherForm]:
     family = next((types for types in _FAMILIES if op.type in types), ())
     general = [general_type(name) for name in wanted]
     others = sorted((t for t in family if t != op.type), key=lambda t: general_type(t) not in general)
+    if family is _FAMILIES[-1] and any(general):
+        # Beside a large number, a minimum or a sum changes nothing: only what the reference has there.
+        others = [name for name in others if general_type(name) in general]
     for other in others:
         inputs = dict(op.inputs)
         if op.type in _ELEMENTWISE:
