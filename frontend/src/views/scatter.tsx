@@ -1,5 +1,5 @@
-import { scaleLinear, scaleLog } from "d3-scale";
 import type { ComponentChildren } from "preact";
+import { axis } from "../data/axis";
 import { plural } from "../format";
 import { useWidth } from "../ui/width";
 
@@ -27,8 +27,8 @@ const LINE = 13;
 const LETTERS = 26;
 /** Of more points only the best ones have labels. */
 const MANY = 60;
-/** Numbers whose largest is so many times the smallest are on a logarithmic axis. */
-const DECADES = 50;
+/** The room of a number along each axis. */
+const TICK = { x: 56, y: 28 };
 
 /** Whether the label of a point is at its left, since there is no room at the right. */
 const isFar = (left: number, width: number): boolean => left > width - LABEL;
@@ -48,29 +48,6 @@ function uncovered(marks: readonly Mark[], place: (mark: Mark) => readonly [numb
   return new Set(marks.length > MANY ? shown.filter((mark) => mark.isBest) : shown);
 }
 
-/** An axis over values: logarithmic where they span decades, else linear, from zero if that is wanted. */
-function axis(values: readonly number[], range: [number, number], isFromZero: boolean) {
-  const [least, most] = [Math.min(...values), Math.max(...values)];
-  const smallest = Math.min(...values.filter((value) => value > 0));
-  if (least >= 0 && most / smallest > DECADES) {
-    // Zero, which has no logarithm, is at the beginning of the axis.
-    const [first, last] = [smallest / (least > 0 ? 1.3 : 4), most * 1.3];
-    const scale = scaleLog([first, last], range);
-    const ticks = [...(least > 0 ? [] : [0]), ...powers(smallest / 1.3, last)];
-    return { place: (value: number) => (value > 0 ? scale(value) : range[0]), ticks };
-  }
-  const room = (most - least) * 0.08 || 1;
-  const scale = isFromZero ? scaleLinear([0, most * 1.08 || 1], range) : scaleLinear([least - room, most + room], range).nice();
-  return { place: (value: number) => scale(value), ticks: scale.ticks(5) };
-}
-
-/** Powers of ten within an interval, some of them where there are many. */
-function powers(least: number, most: number): number[] {
-  const [first, last] = [Math.ceil(Math.log10(least)), Math.floor(Math.log10(most))];
-  const step = Math.ceil((last - first + 1) / 7);
-  return Array.from({ length: last - first + 1 }, (_, index) => 10 ** (first + index)).filter((_, index) => index % step === 0);
-}
-
 /** Points over two numbers; a line joins the best ones. */
 export function Scatter(props: {
   marks: readonly Mark[];
@@ -88,9 +65,10 @@ export function Scatter(props: {
   const x = axis(
     marks.map((mark) => mark.x),
     [EDGE.left, width - EDGE.right],
+    TICK.x,
     true,
   );
-  const y = axis(numbers.length ? numbers : [0, 1], [HEIGHT - EDGE.bottom, top], props.isFromZero ?? false);
+  const y = axis(numbers.length ? numbers : [0, 1], [HEIGHT - EDGE.bottom, top], TICK.y, props.isFromZero ?? false);
   const place = (mark: Mark) => [x.place(mark.x), mark.y === null ? EDGE.top + 8 : y.place(mark.y)] as const;
   const labelled = uncovered(marks, place, width);
   const best = marks.filter((mark) => mark.isBest).sort((a, b) => a.x - b.x);

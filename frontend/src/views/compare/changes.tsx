@@ -1,13 +1,11 @@
 import type { ComponentChildren } from "preact";
 import { type Dispatch, type StateUpdater, useState } from "preact/hooks";
-import { ratioText } from "../../data/comparison";
+import { intervalReach, placeInterval, ratioText } from "../../data/comparison";
 import type { Change } from "../../data/schema";
 import { duration } from "../../format";
 import { ScrollRegion } from "../../ui/scroll";
 
 const LISTED = 15;
-/** The track of intervals spans half to twice, as the logarithm of the ratio. */
-const MOST = Math.log(2);
 
 export interface ChangeRow {
   key: string;
@@ -21,6 +19,7 @@ export interface ChangeRow {
 export function ChangeTable(props: { label: string; heads: string[]; rows: ChangeRow[]; isInterval95?: boolean }) {
   const [isOpen, open] = useState(false);
   const hasIntervals = props.rows.some(({ change }) => change.low !== null && change.low !== change.high);
+  const reach = intervalReach(props.rows.map(({ change }) => change));
   const rows = isOpen ? props.rows : props.rows.slice(0, LISTED);
   return (
     <>
@@ -58,7 +57,7 @@ export function ChangeTable(props: { label: string; heads: string[]; rows: Chang
                     <td key={props.heads[index]}>{cell}</td>
                   ),
                 )}
-                <Cells change={row.change} remark={row.remark} hasInterval={hasIntervals} />
+                <Cells change={row.change} remark={row.remark} reach={hasIntervals ? reach : null} />
               </tr>
             ))}
           </tbody>
@@ -69,7 +68,7 @@ export function ChangeTable(props: { label: string; heads: string[]; rows: Chang
   );
 }
 
-function Cells(props: { change: Change; remark?: string | undefined; hasInterval: boolean }) {
+function Cells(props: { change: Change; remark?: string | undefined; reach: number | null }) {
   const { before, after, ratio, verdict } = props.change;
   const said = props.remark ?? (ratio === null && verdict === "unclear" ? "" : verdict);
   return (
@@ -78,9 +77,9 @@ function Cells(props: { change: Change; remark?: string | undefined; hasInterval
       <td class="number">{after === null ? "–" : duration(after)}</td>
       <td class="number">{ratioText(ratio)}</td>
       <td class={`verdict verdict-${verdict.replace(" ", "-")}`}>{said}</td>
-      {props.hasInterval && (
+      {props.reach !== null && (
         <td>
-          <Interval change={props.change} />
+          <Interval change={props.change} reach={props.reach} />
         </td>
       )}
     </>
@@ -88,10 +87,10 @@ function Cells(props: { change: Change; remark?: string | undefined; hasInterval
 }
 
 /** The interval of a ratio, drawn around no change, with a text alternative. */
-function Interval(props: { change: Change }) {
+function Interval(props: { change: Change; reach: number }) {
   const { low, high } = props.change;
   if (low === null || high === null || low === high) return null;
-  const place = (ratio: number) => 50 + (Math.max(-MOST, Math.min(MOST, Math.log(Math.max(ratio, 1e-9)))) / MOST) * 50;
+  const [left, right] = placeInterval(low, high, props.reach);
   const words = `${ratioText(low)} … ${ratioText(high)}`;
   return (
     <span class="interval" title={words}>
@@ -99,7 +98,7 @@ function Interval(props: { change: Change }) {
         <span class="interval-zero" />
         <span
           class={`interval-bar verdict-${props.change.verdict.replace(" ", "-")}`}
-          style={{ left: `${place(low)}%`, width: `${Math.max(place(high) - place(low), 1)}%` }}
+          style={{ left: `${left}%`, width: `${right - left}%` }}
         />
       </span>
       <span class="interval-text">{words}</span>
