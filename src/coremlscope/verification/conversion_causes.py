@@ -49,13 +49,18 @@ _MOST_WEIGHTS = 1 << 24
 class Diagnosis:
     """The cause of a difference.
 
-    Attributes: cause: The cause. value: The name of a value of the operation at fault. text: The cause as a
-        sentence. relation: How the wrong value results from the right one, where that is known. target: The
-        name of the value that the relation is about, where it is an argument. parameter: The name of the
-        constant at fault. right: What the constant should be, in the shape and order of the model's. changes:
-        What constants should be, by the value of the operation and its parameter, where the reference tells.
+    Attributes:
+        cause: The cause.
+        value: The name of a value of the operation at fault.
+        text: The cause as a sentence.
+        relation: How the wrong value results from the right one, where that is known.
+        target: The name of the value that the relation is about, where it is an argument.
+        parameter: The name of the constant at fault.
+        right: What the constant should be, in the shape and order of the model's.
+        changes: What constants should be, by value of the operation and parameter, where the reference tells.
         also: Further arguments that a relation is about, and the relations.
-        form: The operation in the form in which its result is right. missing: The function that is missing.
+        form: The operation in the form in which its result is right.
+        missing: The function that is missing.
     """
 
     cause: Cause
