@@ -149,15 +149,17 @@ export function VariantForecasts(props: { report: VariantsForm }) {
                   <th scope="col" class="number">
                     Memory
                   </th>
-                  <th scope="col" class="number">
-                    First load
-                  </th>
+                  {hasLoads(report, key) && (
+                    <th scope="col" class="number">
+                      First load
+                    </th>
+                  )}
                 </tr>
               </thead>
               <tbody>
                 {report.variants.map((variant) => {
                   const one = forecastOf(variant, key);
-                  return one && <ForecastRow key={variant.name} name={variant.name} forecast={one} />;
+                  return one && <ForecastRow key={variant.name} name={variant.name} forecast={one} hasLoads={hasLoads(report, key)} />;
                 })}
               </tbody>
             </table>
@@ -171,7 +173,10 @@ export function VariantForecasts(props: { report: VariantsForm }) {
   );
 }
 
-function ForecastRow(props: { name: string; forecast: VariantForecast }) {
+/** Whether the first load of any variant is known on a device. */
+const hasLoads = (report: VariantsForm, key: string): boolean => report.variants.some((variant) => forecastOf(variant, key)?.load);
+
+function ForecastRow(props: { name: string; forecast: VariantForecast; hasLoads: boolean }) {
   const { name, forecast } = props;
   const { latency, memory, load, operations } = forecast;
   const total = Object.values(operations).reduce((sum, one) => sum + (one ?? 0), 0);
@@ -192,7 +197,7 @@ function ForecastRow(props: { name: string; forecast: VariantForecast }) {
       </td>
       <td class="number">{((forecast.share.neural_engine ?? 0) * 100).toFixed(0)} %</td>
       <td class="number">{memory.peak ? bytes(memory.peak.value) : "–"}</td>
-      <td class="number">{load ? duration(load.first_s.value) : ""}</td>
+      {props.hasLoads && <td class="number">{load ? duration(load.first_s.value) : "–"}</td>}
     </tr>
   );
 }

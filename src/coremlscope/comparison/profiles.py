@@ -279,7 +279,7 @@ def describe(profile: Profile) -> dict[str, str]:
         "kind": model.kind,
         "file": model.container,
         **dict(model.facts),
-        "specification": str(model.spec_version),
+        "specification": str(model.spec_version or ""),
         "parameters": str(model.parameters),
         "weights": ", ".join(dict.fromkeys(group.storage for group in model.weights)),
         "weight bytes": str(model.weights_bytes),

@@ -70,5 +70,5 @@ function unitWords(plan: PlanChange): string {
   const units = Object.entries(plan.units) as [ComputeUnit, [number, number]][];
   const counts = units.map(([unit, [before, after]]) => `${UNIT_NAMES[unit]} ${arrow(before, after)}`).join(", ");
   const moved = plan.moved ? `; ${plural(plan.moved, "operation")} moved to another unit` : "";
-  return `Operations: ${counts}${moved}. Changes of unit: ${arrow(...plan.switches)}.`;
+  return `Operations: ${counts}${moved}. Along the order of operations, the unit changes ${arrow(...plan.switches)} times.`;
 }
