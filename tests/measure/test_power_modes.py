@@ -23,11 +23,7 @@ from coremlscope.results.measurement import Machine, Measurement
 def modes(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     """The power mode of a Mac, under the key `now`."""
     mode = {"now": "normal"}
-    for module in (
-        "coremlscope.engines.host",
-        "coremlscope.measure.power_modes",
-        "coremlscope.cli.connected",
-    ):
+    for module in ("coremlscope.engines.host", "coremlscope.measure.power_modes"):
         monkeypatch.setattr(f"{module}.power_mode", lambda: mode["now"])
     return mode
 
