@@ -60,6 +60,7 @@ function ChangeItem(props: { change: Change }) {
   const { change } = props;
   const { target, showOp, chooseTarget } = useReport();
   const { setting, confidence, ids } = change;
+  const hasLinks = ids.length > 0 || Boolean(setting && target);
   return (
     <li>
       <div class="change-text" title={change.reason}>
@@ -67,7 +68,12 @@ function ChangeItem(props: { change: Change }) {
       </div>
       <div class="change-facts">
         <b>{change.saving}</b> <OriginTag origin={change.origin} />{" "}
-        {confidence && <span class="faint roomy">known by: {confidence}; </span>}
+        {confidence && (
+          <span class="faint roomy">
+            known by: {confidence}
+            {hasLinks && ";"}{" "}
+          </span>
+        )}
         {ids.length > 0 && (
           <button type="button" class="link" onClick={() => showOp(ids[0] ?? "")}>
             {plural(ids.length, "operation")}

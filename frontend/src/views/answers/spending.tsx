@@ -56,8 +56,9 @@ function Groups(props: { found: Spending }) {
         ))}
         {!!found.overheadSeconds && (
           <li>
-            <span title={OVERHEAD_WORDS}>launches, changes</span>
-            <span class="spending-type">of unit</span>
+            <span class="spending-overhead" title={OVERHEAD_WORDS}>
+              launches, changes of unit
+            </span>
             <span class="spending-bar">
               <span class="fill-overhead" style={width(found.overheadSeconds)} />
             </span>

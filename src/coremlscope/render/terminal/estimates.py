@@ -214,7 +214,10 @@ def within_ms(latency: Figure) -> str:
 def milliseconds(seconds: float) -> str:
     """Milliseconds with three digits: the unit in which latencies of networks are given."""
     ms = seconds * 1e3
-    return f"{ms:.0f}" if ms >= 100 else f"{ms:.3g}" if ms < 0.1 else f"{ms:.2f}" if ms < 10 else f"{ms:.1f}"
+    if ms < 0.0995:
+        return f"{ms:.3g}"
+    digits = 3 if ms < 0.9995 else 2 if ms < 9.995 else 1 if ms < 99.95 else 0
+    return f"{ms:.{digits}f}"
 
 
 def _placement(placement: Mapping[ComputeUnit, float]) -> str:
