@@ -176,8 +176,8 @@ def _never_fitted() -> list[str]:
     kept = load_held_out()
     return [
         "Publications that no constant was fitted to, beside the shipped estimates. *When found* is what was"
-        " estimated before anything could follow from them. MobileCLIP stays out for ever, so that it shows"
-        " how good estimates are for networks like those of the article below."
+        " estimated before anything could follow from them. MobileCLIP stays out, so that it shows how"
+        " good estimates are for networks like those of the article below."
         " `make bench-latency ARGS=held-out` prints this section.",
         "",
         *render_held_out(kept, load_first_estimates()),
