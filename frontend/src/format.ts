@@ -7,9 +7,20 @@ const FACTORS: [number, string][] = [
   [1e3, "k"],
 ];
 
+/** Digits beyond which no number that is shown differs from a tie. */
+const BEYOND = 25;
+
+/** A number with decimals; a tie, such as 12.25 with one, goes to the even digit, as in Python. */
+export function fixed(value: number, decimals: number): string {
+  const shown = value.toFixed(decimals);
+  const isTie = /^50*$/.test(value.toFixed(decimals + BEYOND).slice(-BEYOND));
+  if (!isTie || Number(shown.slice(-1)) % 2 === 0) return shown;
+  return (Number(shown) - Math.sign(value) * 10 ** -decimals).toFixed(decimals);
+}
+
 function threeDigits(value: number): string {
-  if (value >= 99.95) return value.toFixed(0);
-  return value >= 9.995 ? value.toFixed(1) : value.toFixed(2);
+  if (value >= 99.95) return fixed(value, 0);
+  return value >= 9.995 ? fixed(value, 1) : fixed(value, 2);
 }
 
 /** `850 ns`, `1.23 ms`, `4.50 s`. */
@@ -23,15 +34,15 @@ export function duration(seconds: number): string {
   ] as const) {
     if (size >= factor * 0.9995) return `${sign}${threeDigits(size / factor)} ${unit}`;
   }
-  return `${sign}${(size * 1e9).toFixed(0)} ns`;
+  return `${sign}${fixed(size * 1e9, 0)} ns`;
 }
 
 function scaled(value: number, unit: string): string {
-  if (value < 1000) return `${value.toFixed(0)}${unit ? ` ${unit}` : ""}`;
+  if (value < 1000) return `${fixed(value, 0)}${unit ? ` ${unit}` : ""}`;
   for (const [factor, prefix] of FACTORS) {
     if (value >= factor * 0.9995) return `${threeDigits(value / factor)} ${prefix}${unit}`;
   }
-  return `${(value / 1e3).toFixed(2)} k${unit}`;
+  return `${fixed(value / 1e3, 2)} k${unit}`;
 }
 
 /** `512 B`, `3.41 kB`, `14.0 MB`. */
@@ -42,7 +53,7 @@ export const count = (value: number): string => scaled(value, "");
 
 /** `1.25 J`, `3.20 mJ`. */
 export function energy(joules: number): string {
-  if (joules >= 1000) return `${joules.toFixed(0)} J`;
+  if (joules >= 1000) return `${fixed(joules, 0)} J`;
   for (const [factor, unit] of [
     [1, "J"],
     [1e-3, "mJ"],
@@ -50,14 +61,14 @@ export function energy(joules: number): string {
   ] as const) {
     if (joules >= factor * 0.9995) return `${threeDigits(joules / factor)} ${unit}`;
   }
-  return joules ? `${(joules * 1e9).toFixed(0)} nJ` : "0 J";
+  return joules ? `${fixed(joules * 1e9, 0)} nJ` : "0 J";
 }
 
 /** `1.25 W`, `320 mW`. */
 export const power = (watts: number): string => (watts >= 0.9995 ? `${threeDigits(watts)} W` : `${threeDigits(watts * 1e3)} mW`);
 
 /** `12.3 %`. */
-export const share = (part: number): string => `${(part * 100).toFixed(1)} %`;
+export const share = (part: number): string => `${fixed(part * 100, 1)} %`;
 
 /** `1 input`, `3 inputs`, `2 classes`. */
 export function plural(number: number, noun: string): string {

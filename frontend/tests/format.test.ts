@@ -1,5 +1,27 @@
 import { describe, expect, it } from "vitest";
-import { bytes, compactType, count, duration, fileName, moment, plural, rateInWords, share } from "../src/format";
+import { bytes, compactType, count, duration, fileName, fixed, moment, plural, rateInWords, share } from "../src/format";
+
+describe("fixed", () => {
+  it.each([
+    [0.5, 0, "0"],
+    [1.5, 0, "2"],
+    [2.5, 0, "2"],
+    [12.25, 1, "12.2"],
+    [12.75, 1, "12.8"],
+    [6.25, 1, "6.2"],
+    [0.125, 2, "0.12"],
+    [0.375, 2, "0.38"],
+    [-2.5, 0, "-2"],
+    [9.995, 2, "9.99"],
+    [2.675, 2, "2.67"],
+    [1.005, 2, "1.00"],
+  ] as const)("%d with %d decimals is as in Python", (value, decimals, text) => expect(fixed(value, decimals)).toBe(text));
+
+  it("gives page and terminal the same sizes and shares", () => {
+    expect(bytes(12_250)).toBe("12.2 kB");
+    expect(share(1 / 16)).toBe("6.2 %");
+  });
+});
 
 describe("duration", () => {
   it.each([
