@@ -906,14 +906,7 @@ def _check_other_forms(case: Case) -> Diagnosis | None:
     """With another setting, type or argument of one operation the result is right."""
     constants = constants_of(case.subject.function)
     wanted = [value.type for value in case.reference_region()]
-    for value in case.region[:_MOST_TRIED]:
-        op = case.ops.get(value.op)
-        if op is None or op.blocks:
-            continue
-        for form in other_forms(op, constants, wanted):
-            if _is_right(case, form.op):
-                return Diagnosis(cause=form.cause, value=value.name, text=form.reason, form=form)
-    return None
+    return _first_right(case, lambda _, op: other_forms(op, constants, wanted))
 
 
 def _check_other_arguments(case: Case) -> Diagnosis | None:
@@ -923,13 +916,21 @@ def _check_other_arguments(case: Case) -> Diagnosis | None:
     declared = {v.name: v for op in case.subject.function.graph.ops for v in op.outputs}
     declared.update((value.name, value) for value in case.subject.function.graph.inputs)
     known = {pair.ours for pair in case.pairs if pair.how != "order"} & set(case.site.given)
+
+    def forms(value: Intermediate, op: Op) -> Iterator[OtherForm]:
+        near = sorted((n for n in known if order[n] < order[value.name]), key=lambda n: -order[n])
+        return other_arguments(op, constants, [declared[name] for name in near if name in declared])
+
+    return _first_right(case, forms)
+
+
+def _first_right(case: Case, forms: Callable[[Intermediate, Op], Iterator[OtherForm]]) -> Diagnosis | None:
+    """Returns the first form of an operation of the region with which the result is right."""
     for value in case.region[:_MOST_TRIED]:
         op = case.ops.get(value.op)
         if op is None or op.blocks:
             continue
-        near = sorted((n for n in known if order[n] < order[value.name]), key=lambda n: -order[n])
-        earlier = [declared[name] for name in near if name in declared]
-        for form in other_arguments(op, constants, earlier):
+        for form in forms(value, op):
             if _is_right(case, form.op):
                 return Diagnosis(cause=form.cause, value=value.name, text=form.reason, form=form)
     return None
