@@ -116,6 +116,20 @@ def test_importing_the_package_loads_nothing_heavy() -> None:
     assert (finished.stdout, finished.stderr) == ("[]\n", "")
 
 
+def test_describing_a_program_imports_no_renderer_or_reader_of_others() -> None:
+    script = """
+import sys
+from coremlscope import api
+from coremlscope.describe import model
+from coremlscope.render.terminal.report import render_console
+print([name for name in sys.modules if name.startswith((
+    "coremlscope.comparison", "coremlscope.formats.aimodel.reader", "coremlscope.formats.espresso.network",
+    "coremlscope.formats.neuralnetwork", "coremlscope.render.page", "coremlscope.results.verification"))])
+"""
+    finished = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert (finished.stdout, finished.stderr) == ("[]\n", "")
+
+
 def _compare(found: Iterable[tuple[Path, int]], allowed: Mapping[str, int]) -> None:
     """Fails where a file has more than its entry allows, and where nothing needs an entry any more."""
     counts = {path.relative_to(_ROOT).as_posix(): count for path, count in found if count}

@@ -125,7 +125,7 @@ _MODULES = {
 }
 
 # Results do not import renderers, which stand above them.
-present_with(lambda: importlib.import_module(f"{__name__}.render"))
+present_with(lambda: importlib.import_module(f"{__name__}.render.renderers"))
 
 
 def __getattr__(name: str) -> object:

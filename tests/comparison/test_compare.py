@@ -19,9 +19,9 @@ from coremlscope.errors import UsageError
 from coremlscope.figures import Figure
 from coremlscope.formats.sample import sample_model
 from coremlscope.measure.embedded.measurer import EngineMeasurer
-from coremlscope.render import render_console
 from coremlscope.render.markdown.report import render_markdown
 from coremlscope.render.terminal.plan import render_plan
+from coremlscope.render.terminal.report import render_console
 from coremlscope.results.measurement import Phase, Settings
 from coremlscope.results.plan import FunctionCost
 from coremlscope.results.profile import Profile

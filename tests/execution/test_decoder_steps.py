@@ -12,7 +12,7 @@ import pytest
 
 from coremlscope import ir
 from coremlscope.execution.decoder_steps import decoder_steps
-from coremlscope.formats.aimodel import read_aimodel
+from coremlscope.formats.aimodel.reader import read_aimodel
 from coremlscope.formats.sample import sample_model
 from tests.support.aicode import TOKEN, Body, Graph, Val, handle, tensor, write_bundle
 from tests.support.decoders import ROOM, decoder, flexible_decoder, growing_decoder

@@ -16,9 +16,9 @@ from coremlscope.describe.model import list_operations
 from coremlscope.devices import SETTINGS, ComputeUnits, all_chips, find_device
 from coremlscope.errors import UnsupportedModelError, UsageError
 from coremlscope.forecast.planner import forecast
-from coremlscope.render import render_console
 from coremlscope.render.markdown.report import render_markdown
 from coremlscope.render.terminal.estimates import estimates_to_json, render_estimates
+from coremlscope.render.terminal.report import render_console
 from coremlscope.results.profile import Profile
 from tests.support import classical_specs, ir_models, programs
 

@@ -13,7 +13,8 @@ from coremlscope.errors import UsageError
 from coremlscope.importers.core_ai.regions import count_regions
 from coremlscope.importers.profiles import IMPORTERS
 from coremlscope.importers.source import SourceFile
-from coremlscope.render import RENDERERS, render_console
+from coremlscope.render.renderers import RENDERERS
+from coremlscope.render.terminal.report import render_console
 from coremlscope.render.timing import describe_units
 from coremlscope.results.profile import Profile
 from tests.support.aicode import Body, Graph, Val, tensor, write_bundle

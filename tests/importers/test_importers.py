@@ -16,8 +16,9 @@ from coremlscope.errors import CoremlscopeError, CorruptModelError, ModelError, 
 from coremlscope.importers.profiles import IMPORTERS, import_files, read_any
 from coremlscope.importers.source import SourceFile
 from coremlscope.ir import Model
-from coremlscope.render import RENDERERS, render_console
 from coremlscope.render.columns import figure_columns
+from coremlscope.render.renderers import RENDERERS
+from coremlscope.render.terminal.report import render_console
 from coremlscope.results.plan import PlanView
 from coremlscope.results.profile import Profile
 from coremlscope.server.store import ProfileStore

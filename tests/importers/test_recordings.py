@@ -15,7 +15,8 @@ from coremlscope.cli import main
 from coremlscope.errors import UsageError
 from coremlscope.importers.profiles import IMPORTERS, import_files, is_readable, read_any
 from coremlscope.importers.source import SourceFile
-from coremlscope.render import RENDERERS, render_console
+from coremlscope.render.renderers import RENDERERS
+from coremlscope.render.terminal.report import render_console
 from coremlscope.results.profile import Profile
 from coremlscope.server.store import ProfileStore
 from tests.support import foreign_files, programs, recorded_files

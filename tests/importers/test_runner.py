@@ -14,7 +14,8 @@ from coremlscope.cli import main
 from coremlscope.errors import UsageError
 from coremlscope.importers.profiles import import_files, read_any
 from coremlscope.ir import Model
-from coremlscope.render import render_console, render_matrix
+from coremlscope.render.terminal.matrix import render_matrix
+from coremlscope.render.terminal.report import render_console
 from coremlscope.results.profile import Profile
 from coremlscope.server.store import ProfileStore
 from tests.support import programs

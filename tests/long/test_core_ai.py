@@ -16,8 +16,8 @@ import pytest
 
 from coremlscope import api
 from coremlscope.errors import CoremlscopeError
-from coremlscope.formats.aimodel import dialect, read_aimodel, reader
-from coremlscope.formats.aimodel.reader import OWN_READER, open_content
+from coremlscope.formats.aimodel import dialect, reader
+from coremlscope.formats.aimodel.reader import OWN_READER, open_content, read_aimodel
 from coremlscope.measure.coreai.operations import UNOWNED
 from tests.support.aimodels import SAMPLES, copy_bundle, sample
 from tests.support.core_ai_contents import assert_same

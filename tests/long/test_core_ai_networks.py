@@ -19,7 +19,7 @@ import pytest
 
 from coremlscope import api
 from coremlscope.comparison.work import pair_work
-from coremlscope.formats.aimodel import read_aimodel
+from coremlscope.formats.aimodel.reader import read_aimodel
 from coremlscope.ir import Program
 from coremlscope.measure.coreai.values import record_values
 

@@ -16,7 +16,7 @@ from coremlscope.measure.contract import Measurer, Subject, resolve_settings
 from coremlscope.measure.coreml.timing import CoreMLMeasurer
 from coremlscope.measure.embedded.measurer import EngineMeasurer
 from coremlscope.measure.scripted import ScriptedMeasurer
-from coremlscope.render import RENDERERS
+from coremlscope.render.renderers import RENDERERS
 from coremlscope.results.measurement import Settings
 from coremlscope.results.profile import Profile
 from tests.support import converted_models

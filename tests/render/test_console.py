@@ -6,8 +6,8 @@ import re
 import pytest
 from rich.cells import cell_len
 
-from coremlscope.render import render_console
 from coremlscope.render.markdown.report import render_markdown
+from coremlscope.render.terminal.report import render_console
 from coremlscope.render.terminal.screen import Column, Screen
 from tests.support import golden
 from tests.support.partial_profiles import PROFILES

@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 
 from coremlscope.errors import UsageError
-from coremlscope.render import EXPLANATION_RENDERERS, render_explanations, render_json, write_report
 from coremlscope.render.explanation import path_text, rule_line
+from coremlscope.render.json import render_json
+from coremlscope.render.renderers import EXPLANATION_RENDERERS, write_report
+from coremlscope.render.terminal.op_explanation import render_explanations
 from coremlscope.results.explanation import (
     PathStep,
 )

@@ -12,10 +12,10 @@ import junitparser
 import pytest
 
 from coremlscope.figures import Figure
-from coremlscope.render import GATE_RENDERERS, Renderer, renderers_of
 from coremlscope.render.gate import RULES, render_junit, render_sarif
 from coremlscope.render.json import render_json
 from coremlscope.render.page import render_html_gate
+from coremlscope.render.renderers import GATE_RENDERERS, Renderer, renderers_of
 from coremlscope.render.terminal.gate import render_gate
 from coremlscope.results.encoding import decode
 from coremlscope.results.gate import CheckedModel, CheckResult, GateReport

@@ -21,7 +21,8 @@ from coremlscope import api
 from coremlscope.escaping import csv_cell, markdown_text
 from coremlscope.formats.packaging import write_mlpackage
 from coremlscope.formats.sample import sample_model
-from coremlscope.render import (
+from coremlscope.render.json import render_json
+from coremlscope.render.renderers import (
     COMPARISON_RENDERERS,
     EXPLANATION_RENDERERS,
     LAYER_RENDERERS,
@@ -31,7 +32,6 @@ from coremlscope.render import (
     TRACE_RENDERERS,
     Renderer,
     notebook_card,
-    render_json,
     write_report,
 )
 from coremlscope.results.profile import Profile

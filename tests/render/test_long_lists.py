@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from coremlscope.render import render_console
 from coremlscope.render.markdown.report import render_markdown
+from coremlscope.render.terminal.report import render_console
 from coremlscope.render.words import elide
 from coremlscope.results.model import FeatureSummary, FunctionSummary, ModelSummary
 from coremlscope.results.operations import OpRow, OpTable

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from coremlscope import api, batch
-from coremlscope.render import MATRIX_RENDERERS, Renderer
 from coremlscope.render.markdown.matrix import render_markdown_matrix
+from coremlscope.render.renderers import MATRIX_RENDERERS, Renderer
 from coremlscope.render.terminal import matrix
 from coremlscope.render.terminal.matrix import render_matrix
 from coremlscope.results.profile import Profile

@@ -7,9 +7,9 @@ import dataclasses
 import pytest
 
 from coremlscope import ir
-from coremlscope.render import render_console
 from coremlscope.render.markdown.report import render_markdown
 from coremlscope.render.terminal.estimates import render_estimates
+from coremlscope.render.terminal.report import render_console
 from coremlscope.results.measurement import StageTiming
 from coremlscope.results.model import ModelSummary, StageSummary
 from coremlscope.results.profile import Profile

@@ -9,7 +9,10 @@ import pytest
 
 from coremlscope.comparison.profiles import Comparison
 from coremlscope.errors import OutputError, UsageError
-from coremlscope.render import (
+from coremlscope.render.columns import op_columns
+from coremlscope.render.markdown.comparison import render_markdown_comparison
+from coremlscope.render.markdown.report import render_markdown
+from coremlscope.render.renderers import (
     COMPARISON_RENDERERS,
     MATRIX_RENDERERS,
     RENDERERS,
@@ -18,9 +21,6 @@ from coremlscope.render import (
     find_renderer,
     write_report,
 )
-from coremlscope.render.columns import op_columns
-from coremlscope.render.markdown.comparison import render_markdown_comparison
-from coremlscope.render.markdown.report import render_markdown
 from coremlscope.render.words import compact_type, plural, shorten
 from coremlscope.results.encoding import decode
 from coremlscope.results.model import ModelSummary

@@ -6,8 +6,8 @@ import json
 import pytest
 
 from coremlscope.figures import Figure
-from coremlscope.render import VARIANT_RENDERERS, Renderer, notebook_card, renderers_of
 from coremlscope.render.json import render_json
+from coremlscope.render.renderers import VARIANT_RENDERERS, Renderer, notebook_card, renderers_of
 from coremlscope.render.terminal.variants import render_chart, render_variants
 from coremlscope.render.variants import chart_points, variant_columns, variant_failures
 from coremlscope.results.encoding import decode

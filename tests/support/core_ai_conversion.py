@@ -19,10 +19,10 @@ import torch
 from torch import nn
 
 from coremlscope import api, ir
-from coremlscope.formats.aimodel import read_aimodel
 from coremlscope.formats.aimodel.bundle import open_program
 from coremlscope.formats.aimodel.content import Content, StoredData, StoredOp, read_content
 from coremlscope.formats.aimodel.dialect import Attribute, Choice, OtherType, Type
+from coremlscope.formats.aimodel.reader import read_aimodel
 from tests.support.coreai_walk import walk
 
 __all__ = ["TOLERANCE", "check_predictions", "check_walk", "convert"]

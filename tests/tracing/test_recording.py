@@ -24,7 +24,8 @@ import coremlscope
 from coremlscope.cli.main import main
 from coremlscope.errors import OutputError, UsageError
 from coremlscope.module_hooks import after_import
-from coremlscope.render import render_now, render_program
+from coremlscope.render.program.now import render_now
+from coremlscope.render.program.terminal import render_program
 from coremlscope.results.aggregate import aggregate, total_operations
 from coremlscope.results.events import KIND_CODES
 from coremlscope.results.plan import PlannedOp

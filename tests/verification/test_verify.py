@@ -15,8 +15,9 @@ from coremlscope.cli import main
 from coremlscope.dropin import install, uninstall
 from coremlscope.errors import InputError, OutputError, UsageError
 from coremlscope.formats import container
-from coremlscope.render import render_json, render_verification
+from coremlscope.render.json import render_json
 from coremlscope.render.markdown.verification import render_markdown_verification
+from coremlscope.render.terminal.verification import render_verification
 from coremlscope.results.verification import VERIFICATION, Verification
 from coremlscope.verification.pairing import plain_name
 from tests.support.faulty_programs import PROGRAMS, Planted

@@ -205,11 +205,11 @@ def _report_path(table: str) -> Callable[[str], Path]:
     """Returns an argument type that accepts a file whose suffix selects a report format."""
 
     def parse(text: str) -> Path:
-        from coremlscope import render
+        from coremlscope.render import renderers
 
         path = Path(text)
         try:
-            render.find_renderer(path, getattr(render, table))
+            renderers.find_renderer(path, getattr(renderers, table))
         except UsageError as error:
             raise argparse.ArgumentTypeError(f"{error.message}\n{error.hint}") from None
         check_file(path)

@@ -84,7 +84,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
 
 def _run(arguments: argparse.Namespace) -> int:
     from coremlscope import api
-    from coremlscope.render import render_comparison
+    from coremlscope.render.terminal.comparison import render_comparison
     from coremlscope.verification.migration import add_agreements
 
     with progress_bars(not arguments.quiet) as progress:

@@ -104,7 +104,7 @@ def _check_formats(reports: Sequence[Path]) -> None:
     Raises:
         UsageError: A format cannot.
     """
-    from coremlscope.render import MATRIX_RENDERERS, find_renderer
+    from coremlscope.render.renderers import MATRIX_RENDERERS, find_renderer
 
     known = [renderer.suffix for renderer in MATRIX_RENDERERS]
     for path in reports:

@@ -48,7 +48,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
 
 def _run(arguments: argparse.Namespace) -> int:
     from coremlscope import api
-    from coremlscope.render import render_console
+    from coremlscope.render.terminal.report import render_console
 
     listing = api.list_models(arguments.model)
     if listing is not None and len(listing.models) > 1:

@@ -65,7 +65,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    from coremlscope.render import render_matrix
+    from coremlscope.render.terminal.matrix import render_matrix
 
     with _live_table(not arguments.quiet) as (changed, progress):
         measure = _on_device if is_on_device(arguments) else _here
@@ -139,7 +139,7 @@ def _live_table(is_wanted: bool) -> Iterator[tuple[Changed, Shown | None]]:
     from rich.live import Live
     from rich.text import Text
 
-    from coremlscope.render import render_matrix
+    from coremlscope.render.terminal.matrix import render_matrix
 
     console = Console(stderr=True)
     # It is redrawn between repetitions, not by a thread, which would disturb the measurement.

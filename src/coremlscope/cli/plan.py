@@ -89,7 +89,7 @@ def _run(arguments: argparse.Namespace) -> int:
 def _explain(arguments: argparse.Namespace) -> int:
     """Explains operations on one device under one setting."""
     from coremlscope.forecast.explain import explain
-    from coremlscope.render import render_explanations
+    from coremlscope.render.terminal.op_explanation import render_explanations
 
     devices, settings = require_devices(arguments), arguments.compute_units
     if len(devices) != 1 or len(settings) != 1:

@@ -50,8 +50,8 @@ def _configure(parser: argparse.ArgumentParser) -> None:
 
 def _run(arguments: argparse.Namespace) -> int:
     from coremlscope.probing.probe import probe
-    from coremlscope.render import LAYER_RENDERERS
     from coremlscope.render.layers import render_layers
+    from coremlscope.render.renderers import LAYER_RENDERERS
 
     if arguments.list:
         print_result(_kinds())

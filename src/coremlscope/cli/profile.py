@@ -118,7 +118,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
 
 def _run(arguments: argparse.Namespace) -> int:
     from coremlscope import api
-    from coremlscope.render import render_console
+    from coremlscope.render.terminal.report import render_console
 
     model = api.read(arguments.model)
     with progress_bars(not arguments.quiet) as progress:

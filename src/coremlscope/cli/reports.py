@@ -11,8 +11,8 @@ from coremlscope.cli.command import write_result
 from coremlscope.cli.terminal import print_note
 
 if TYPE_CHECKING:
-    from coremlscope.render import Renderer
     from coremlscope.render.json import Result
+    from coremlscope.render.renderers import Renderer
     from coremlscope.results.explanation import Explanations
     from coremlscope.results.gate import GateReport
     from coremlscope.results.verification import Verification
@@ -41,9 +41,11 @@ def write_reports(
     Raises:
         OutputError: A file cannot be written.
     """
-    from coremlscope.render import render_json, write_report
+    from coremlscope.render.json import render_json
 
     for path in arguments.output:
+        from coremlscope.render.renderers import write_report
+
         write_report(result if choose is None else choose(path), path, renderers)
         if not arguments.quiet:
             print_note(f"wrote {path}")

@@ -56,7 +56,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    from coremlscope.render import render_program
+    from coremlscope.render.program.terminal import render_program
     from coremlscope.tracing.session import RecordedProgram
 
     command = [arguments.program, *arguments.arguments]
@@ -107,7 +107,7 @@ def _show(program: RecordedProgram, printed: Path, arguments: argparse.Namespace
     from rich.live import Live
     from rich.text import Text
 
-    from coremlscope.render import render_now
+    from coremlscope.render.program.now import render_now
 
     console = Console()
     with Live(console=console, auto_refresh=False, transient=True) as live:

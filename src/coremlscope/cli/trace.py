@@ -133,7 +133,7 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def _report(arguments: argparse.Namespace, trace: Trace, code: int) -> int:
-    from coremlscope import render
+    from coremlscope.render.program.terminal import render_program
     from coremlscope.tracing.units import add_unused_units
 
     for device in arguments.device:
@@ -141,7 +141,7 @@ def _report(arguments: argparse.Namespace, trace: Trace, code: int) -> int:
     write_reports(
         trace,
         arguments,
-        lambda width, color: render.render_program(trace, width=width, color=color, order=arguments.sort),
+        lambda width, color: render_program(trace, width=width, color=color, order=arguments.sort),
     )
     if code == 0 and arguments.fail_on_mistakes and any(m.severity == "warning" for m in trace.mistakes):
         return 1

@@ -133,7 +133,7 @@ def _add_tolerances(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    from coremlscope.render import render_verification
+    from coremlscope.render.terminal.verification import render_verification
 
     if arguments.apply != (arguments.fixed is not None):
         raise UsageError("--apply and -o belong together", "write --apply -o fixed.mlpackage")

@@ -113,7 +113,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
 def _run(arguments: argparse.Namespace) -> int:
     if arguments.apply is not None:
         return _apply(arguments)
-    from coremlscope.render import VARIANT_RENDERERS, find_renderer
+    from coremlscope.render.renderers import VARIANT_RENDERERS, find_renderer
     from coremlscope.render.terminal.variants import render_variants
     from coremlscope.variants.study import what_if
     from coremlscope.writing import check_file

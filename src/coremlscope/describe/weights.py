@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from coremlscope.formats.espresso.weights import CompiledWeights, UnknownWeights
 from coremlscope.formats.mlmodel import resolve_weight_name
-from coremlscope.formats.neuralnetwork.weights import EncodedWeights
 from coremlscope.formats.weights import BlobData, WeightStorage
 from coremlscope.ir import (
     Argument,
     Constant,
+    EncodedSource,
     Function,
     Graph,
     Immediate,
@@ -25,9 +24,6 @@ from coremlscope.ir import (
 from coremlscope.results.model import WeightGroup
 
 __all__ = ["blobs_of", "find_short_files", "group_weights", "identify", "storage_of", "stored_bytes"]
-
-#: Weights that know how they are stored.
-_ENCODED = (CompiledWeights, EncodedWeights, UnknownWeights)
 
 
 def group_weights(*programs: Program) -> tuple[WeightGroup, ...]:
@@ -99,7 +95,7 @@ def identify(constant: Constant) -> object:
 
 def storage_of(constant: Constant) -> str:
     """Returns how the elements of a tensor are stored: `fp16`, `LUT 4-bit`."""
-    if isinstance(constant.data, _ENCODED):
+    if isinstance(constant.data, EncodedSource):
         return constant.data.storage
     return constant.type.dtype.value if isinstance(constant.type, TensorType) else ""
 
@@ -107,7 +103,7 @@ def storage_of(constant: Constant) -> str:
 def stored_bytes(constant: Constant) -> int:
     """Returns the bytes of a constant in the file."""
     type_ = constant.type
-    if isinstance(constant.data, _ENCODED):
+    if isinstance(constant.data, EncodedSource):
         return constant.data.stored_bytes
     packed = type_.nbytes if isinstance(type_, TensorType) else None
     return constant.data.stored_bytes if packed is None else packed

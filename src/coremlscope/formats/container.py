@@ -13,12 +13,7 @@ from pathlib import Path
 
 from coremlscope import ir
 from coremlscope.errors import CorruptModelError, ModelError, NotAModelError
-from coremlscope.formats.aimodel import (
-    is_bundle,
-    is_language_bundle,
-    read_aimodel,
-    read_language_bundle,
-)
+from coremlscope.formats.aimodel.bundle import is_bundle, is_language_bundle
 from coremlscope.formats.archives import read_gzip
 from coremlscope.formats.bundles import Bundle, FoundModel, open_bundle, split_name
 from coremlscope.formats.bundles.executorch import looks_like_executorch
@@ -151,6 +146,19 @@ def read_found(
     return dataclasses.replace(read_model, source=source)
 
 
+def _read_aimodel(path: Path, weights_dir: Path | None) -> ir.Model:
+    # Imported late: most models are no bundles of Core AI, and the readers take a while to import.
+    from coremlscope.formats.aimodel.reader import read_aimodel
+
+    return read_aimodel(path, weights_dir)
+
+
+def _read_language_bundle(path: Path, weights_dir: Path | None) -> ir.Model:
+    from coremlscope.formats.aimodel.reader import read_language_bundle
+
+    return read_language_bundle(path, weights_dir)
+
+
 def _read_gzip(path: Path, weights_dir: Path | None) -> ir.Model:
     if path.name.endswith((".tar.gz", ".tgz")):
         raise NotAModelError(f"{path} is a gzip archive of a tar archive", "unpack it first")
@@ -170,8 +178,8 @@ _APP_SUFFIXES = (".app", ".appex", ".bundle", ".framework", ".xcarchive", ".xcfr
 CONTAINERS: tuple[Container, ...] = (
     Container("mlmodelc", _is_compiled, _read_compiled),
     Container("mlpackage", _is_package, read_mlpackage),
-    Container("aimodel", is_bundle, read_aimodel),
-    Container("language model", is_language_bundle, read_language_bundle),
+    Container("aimodel", is_bundle, _read_aimodel),
+    Container("language model", is_language_bundle, _read_language_bundle),
     Container("app", _is_app, _read_bundle),
     Container("zip", _is_archive, _read_zip),
     Container("espresso", is_espresso_file, read_espresso_file),

@@ -1,7 +1,16 @@
 """The intermediate representation: a model as frozen, typed Python values, independent of file formats."""
 
 from coremlscope.ir.classical import Classical
-from coremlscope.ir.data import Array, Constant, DataSource, Derived, Immediate, Nested, constant
+from coremlscope.ir.data import (
+    Array,
+    Constant,
+    DataSource,
+    Derived,
+    EncodedSource,
+    Immediate,
+    Nested,
+    constant,
+)
 from coremlscope.ir.external import (
     AudioFeaturePrint,
     CompiledModel,
@@ -83,6 +92,7 @@ __all__ = [
     "DictType",
     "DictionaryFeature",
     "DoubleFeature",
+    "EncodedSource",
     "EnumeratedShapes",
     "External",
     "Feature",

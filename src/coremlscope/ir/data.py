@@ -12,7 +12,7 @@ import numpy.typing as npt
 from coremlscope.ir.pickling import pickled_by_fields
 from coremlscope.ir.types import DType, TensorType, ValueType
 
-__all__ = ["Array", "Constant", "DataSource", "Derived", "Immediate", "Nested", "constant"]
+__all__ = ["Array", "Constant", "DataSource", "Derived", "EncodedSource", "Immediate", "Nested", "constant"]
 
 Array = npt.NDArray[np.generic]
 
@@ -34,6 +34,17 @@ class DataSource(Protocol):
         Raises:
             MissingWeightsError: The file is missing or too short.
         """
+
+
+class EncodedSource:
+    """The base of sources that know how their elements are encoded."""
+
+    __slots__ = ()
+
+    @property
+    def storage(self) -> str:
+        """A description of the encoding: `fp16`, `LUT 4-bit`, `affine uint8`."""
+        raise NotImplementedError
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -6,30 +6,32 @@ import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from coremlscope.comparison.profiles import Comparison
 from coremlscope.escaping import json_text
-from coremlscope.results.explanation import Explanations
-from coremlscope.results.gate import GateReport
 from coremlscope.results.model import ModelSummary
 from coremlscope.results.profile import Profile, to_json
-from coremlscope.results.trace import Trace
-from coremlscope.results.variants import VariantReport
-from coremlscope.results.verification import Verification
 from coremlscope.units import escape_controls
+
+if TYPE_CHECKING:
+    from coremlscope.comparison.profiles import Comparison
+    from coremlscope.results.explanation import Explanations
+    from coremlscope.results.gate import GateReport
+    from coremlscope.results.trace import Trace
+    from coremlscope.results.variants import VariantReport
+    from coremlscope.results.verification import Verification
 
 __all__ = ["Result", "displayed", "plain", "render_json", "render_values", "to_values"]
 
 #: Results that can be rendered.
-Result = Profile | ModelSummary | Comparison | Trace | VariantReport | Sequence[Profile]
+Result: TypeAlias = "Profile | ModelSummary | Comparison | Trace | VariantReport | Sequence[Profile]"
 
 
 def to_values(subject: Result | Explanations | GateReport | Verification) -> dict[str, Any]:
     """Converts a result to plain JSON values, with the schema's name."""
-    if isinstance(subject, (Comparison, Trace, VariantReport, GateReport, Explanations, Verification)):
-        return subject.to_json()
-    return to_json(subject)
+    if isinstance(subject, (Profile, ModelSummary, Sequence)):
+        return to_json(subject)
+    return subject.to_json()
 
 
 def render_json(subject: Result | Explanations | GateReport | Verification) -> str:

@@ -11,7 +11,8 @@ import pytest
 
 from coremlscope import api, ir
 from coremlscope.errors import CorruptModelError, UnsupportedOpError
-from coremlscope.formats.aimodel import network, read_aimodel
+from coremlscope.formats.aimodel import network
+from coremlscope.formats.aimodel.reader import read_aimodel
 from tests.support.aicode import TOKEN, Body, Graph, Type, Val, handle, tensor, write_bundle
 
 Write = Callable[..., Sequence[Val]]

@@ -13,8 +13,8 @@ import pytest
 
 from coremlscope import api
 from coremlscope.errors import CorruptModelError, NotAModelError, UnsupportedModelError
-from coremlscope.formats.aimodel import dialect, encoding, read_aimodel, reader
-from coremlscope.formats.aimodel.reader import OWN_READER, open_content
+from coremlscope.formats.aimodel import dialect, encoding, reader
+from coremlscope.formats.aimodel.reader import OWN_READER, open_content, read_aimodel
 from tests.support.core_ai_contents import assert_same
 from tests.support.rewritten_bundle import RECORDED, recorded_rewriting
 

@@ -11,9 +11,9 @@ import pytest
 
 from coremlscope import api, ir
 from coremlscope.errors import UsageError
-from coremlscope.formats.aimodel import read_aimodel
 from coremlscope.formats.aimodel.bundle import open_program
 from coremlscope.formats.aimodel.content import read_content
+from coremlscope.formats.aimodel.reader import read_aimodel
 from tests.support.aicode_values import run
 from tests.support.aimodels import SAMPLES, copy_bundle, sample
 

@@ -24,8 +24,8 @@ from coremlscope.measure.contract import Subject, resolve_settings
 from coremlscope.measure.coreml.objective_c import PredictionModel, find_framework
 from coremlscope.measure.coreml.other_predictions import OtherPredictions, Timed
 from coremlscope.measure.coreml.timing import CoreMLMeasurer, child_environment
-from coremlscope.render import render_console
 from coremlscope.render.markdown.report import render_markdown
+from coremlscope.render.terminal.report import render_console
 from coremlscope.results.encoding import decode, plain
 from coremlscope.results.measurement import Measurement, Settings
 from coremlscope.results.profile import Profile

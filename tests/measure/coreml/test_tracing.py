@@ -29,7 +29,7 @@ from coremlscope.measure.coreml.instruments import (
 from coremlscope.measure.coreml.plan import ask_core_ml
 from coremlscope.measure.coreml.timing import CoreMLMeasurer
 from coremlscope.measure.coreml.tracing import TraceMeasurer
-from coremlscope.render import render_console
+from coremlscope.render.terminal.report import render_console
 from coremlscope.results.measurement import Measurement, Settings
 from coremlscope.results.profile import Profile
 from tests.support import converted_models, recorded_files

@@ -12,8 +12,8 @@ from coremlscope.engines.base import EngineNode, NodeProfile
 from coremlscope.engines.scripted import ScriptedClock, ScriptedEngine
 from coremlscope.measure.embedded.attribution import Attribution, NodeGroup
 from coremlscope.measure.embedded.profiler_cost import GroupTimes, time_groups
-from coremlscope.render import render_console
 from coremlscope.render.markdown.report import render_markdown
+from coremlscope.render.terminal.report import render_console
 from coremlscope.render.timing import nodes_line
 from coremlscope.results.measurement import Settings, Status
 from coremlscope.results.profile import Profile

@@ -8,8 +8,3 @@ coreai-core would show it. Where that is not known, `reader` lets coreai-core wr
 `compression`; `joining` finds what Core ML has as one operation, and `composites` the operations that Core AI
 writes as graphs.
 """
-
-from coremlscope.formats.aimodel.bundle import is_bundle, is_language_bundle
-from coremlscope.formats.aimodel.reader import read_aimodel, read_language_bundle
-
-__all__ = ["is_bundle", "is_language_bundle", "read_aimodel", "read_language_bundle"]

@@ -18,7 +18,7 @@ import numpy as np
 from coremlscope.formats.espresso.blobs import BlobRange
 from coremlscope.formats.espresso.translation import Translation
 from coremlscope.formats.neuralnetwork.builder import CannotTranslate
-from coremlscope.ir import Array, Constant, DType, TensorType
+from coremlscope.ir import Array, Constant, DType, EncodedSource, TensorType
 
 __all__ = [
     "CompiledWeights",
@@ -41,7 +41,7 @@ _AFFINE = {"W_U8", "per_ch_qscale", "per_ch_qbias"}
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class CompiledWeights:
+class CompiledWeights(EncodedSource):
     """The elements of a blob.
 
     Attributes:
@@ -99,7 +99,7 @@ class CompiledWeights:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class UnknownWeights:
+class UnknownWeights(EncodedSource):
     """Weights whose encoding is unknown, so that only their shape is.
 
     Attributes:

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from coremlscope.formats.neuralnetwork.builder import FLOAT, CannotTranslate
-from coremlscope.ir import Array, Constant, DType, TensorType
+from coremlscope.ir import Array, Constant, DType, EncodedSource, TensorType
 from coremlscope.schema import Message
 
 __all__ = ["EncodedWeights", "is_empty", "read_weights", "weight_values"]
@@ -78,7 +78,7 @@ def _encoding(message: Message) -> str:
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class EncodedWeights:
+class EncodedWeights(EncodedSource):
     """The elements of `WeightParams`, as stored in the file.
 
     Attributes:
