@@ -467,16 +467,17 @@ def _place(
 
 def _priced(graph: CoreMLGraph, rates: RateTable) -> dict[str, PlannedCosts]:
     """Returns the costs of all operations by id; equal ones share one mapping, which saves memory."""
+    kinds = {node.alike: node.view for node in graph.walk()}
     kept: dict[object, PlannedCosts] = {}
-    found = {}
-    for node in graph.walk():
-        costs = price(node.view, rates)
+    found: dict[int | str, PlannedCosts] = {}
+    for kind, view in kinds.items():
+        costs = price(view, rates)
         key = tuple(
             (backend, one.ms, one.basis, one.is_complete, one.bounds_ms, id(one.rate))
             for backend, one in costs.items()
         )
-        found[node.id] = kept.setdefault(key, costs)
-    return found
+        found[kind] = kept.setdefault(key, costs)
+    return {node.id: found[node.alike] for node in graph.walk()}
 
 
 def _place_for_core_ai(

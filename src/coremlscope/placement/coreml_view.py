@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 
 from coremlscope.devices.release import OSRelease
 from coremlscope.ir import (
@@ -34,6 +34,7 @@ from coremlscope.ops import traits_of
 from coremlscope.ops.bind import BoundFunction
 from coremlscope.ops.traits import Trait
 from coremlscope.ops.view import BoundGraph, BoundValue, OpView
+from coremlscope.placement.alike import Kinds
 from coremlscope.placement.rules.rule import ProgramFacts
 
 __all__ = ["CoreMLGraph", "Node", "program_facts", "view_function", "view_operations"]
@@ -53,17 +54,25 @@ class Node:
         inserted: True where it is not in the file.
         follows: True where it has no cost and no choice of its own: it runs where its input is computed.
         blocks: Its nested graphs; each is planned separately.
+        kind: The number of its kind (see `Kinds`); None for the only one.
     """
 
     view: OpView
     inserted: bool = False
     follows: bool = False
     blocks: tuple[CoreMLGraph, ...] = ()
+    _: KW_ONLY
+    kind: int | None = None
 
     @property
     def id(self) -> str:
         """The operation's id."""
         return self.view.op.id
+
+    @property
+    def alike(self) -> int | str:
+        """Equal for operations of a function that rules and costs cannot tell apart."""
+        return self.id if self.kind is None else self.kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,17 +117,19 @@ def view_function(
     """
     name = bound.function.name
     arrays = _interface(description)
-    entry = [*_entrance(bound, name), *_edge_casts(bound, name, arrays)]
-    exit_ = _exit(bound, name) if os.core_ml >= _LISTS_OUTPUTS else []
-    return CoreMLGraph(name, (*entry, *_nodes(bound.graph), *exit_), _packed(bound.graph))
+    kinds = Kinds()
+    entry = [*_entrance(bound, name, kinds), *_edge_casts(bound, name, arrays, kinds)]
+    exit_ = _exit(bound, name, kinds) if os.core_ml >= _LISTS_OUTPUTS else []
+    return CoreMLGraph(name, (*entry, *_nodes(bound.graph, kinds), *exit_), _packed(bound.graph))
 
 
 def view_operations(bound: BoundFunction) -> CoreMLGraph:
     """A bound function without conversions at its edges, as Core AI plans it."""
-    return CoreMLGraph(bound.function.name, tuple(_nodes(bound.graph)), _packed(bound.graph))
+    kinds = Kinds(with_declared=True)
+    return CoreMLGraph(bound.function.name, tuple(_nodes(bound.graph, kinds)), _packed(bound.graph))
 
 
-def _nodes(graph: BoundGraph) -> list[Node]:
+def _nodes(graph: BoundGraph, kinds: Kinds) -> list[Node]:
     nodes = []
     for view in graph.ops:
         if view.outputs and all(value.constant is not None for value in view.outputs):
@@ -126,9 +137,10 @@ def _nodes(graph: BoundGraph) -> list[Node]:
         if view.op.type == "const" or _unpacks(view):
             continue
         blocks = tuple(
-            CoreMLGraph(block.graph.name, tuple(_nodes(block)), _packed(block)) for block in view.blocks
+            CoreMLGraph(block.graph.name, tuple(_nodes(block, kinds)), _packed(block))
+            for block in view.blocks
         )
-        nodes.append(Node(view, blocks=blocks))
+        nodes.append(Node(view, blocks=blocks, kind=kinds.number(view)))
     return nodes
 
 
@@ -147,7 +159,7 @@ def _interface(description: FunctionDescription | None) -> dict[str, DType]:
     }
 
 
-def _entrance(bound: BoundFunction, name: str) -> list[Node]:
+def _entrance(bound: BoundFunction, name: str, kinds: Kinds) -> list[Node]:
     """The conversion of all inputs; states are not converted."""
     given = zip(bound.function.graph.inputs, bound.graph.inputs, strict=True)
     values = [(value, known) for value, known in given if not isinstance(known.type, StateType)]
@@ -160,15 +172,11 @@ def _entrance(bound: BoundFunction, name: str) -> list[Node]:
         outputs=tuple(value for value, _ in values),
     )
     known = tuple(known for _, known in values)
-    return [
-        Node(
-            OpView(op=op, inputs={"input": known}, opset=_opset(bound), blocks=(), outputs=known),
-            inserted=True,
-        )
-    ]
+    view = OpView(op=op, inputs={"input": known}, opset=_opset(bound), blocks=(), outputs=known)
+    return [Node(view, inserted=True, kind=kinds.number(view))]
 
 
-def _edge_casts(bound: BoundFunction, name: str, arrays: Mapping[str, DType]) -> list[Node]:
+def _edge_casts(bound: BoundFunction, name: str, arrays: Mapping[str, DType], kinds: Kinds) -> list[Node]:
     """Casts of inputs whose type in the interface is not the program's."""
     nodes = []
     for value, known in zip(bound.function.graph.inputs, bound.graph.inputs, strict=True):
@@ -186,11 +194,11 @@ def _edge_casts(bound: BoundFunction, name: str, arrays: Mapping[str, DType]) ->
         )
         inputs = {"x": (BoundValue(outside),), "dtype": (BoundValue(target.type, target),)}
         view = OpView(op=op, inputs=inputs, opset=_opset(bound), blocks=(), outputs=(BoundValue(type_),))
-        nodes.append(Node(view, inserted=True))
+        nodes.append(Node(view, inserted=True, kind=kinds.number(view)))
     return nodes
 
 
-def _exit(bound: BoundFunction, name: str) -> list[Node]:
+def _exit(bound: BoundFunction, name: str, kinds: Kinds) -> list[Node]:
     values = bound.function.graph.outputs
     if not values:
         return []
@@ -207,7 +215,7 @@ def _exit(bound: BoundFunction, name: str) -> list[Node]:
         blocks=(),
         outputs=bound.graph.outputs,
     )
-    return [Node(view, inserted=True, follows=True)]
+    return [Node(view, inserted=True, follows=True, kind=kinds.number(view))]
 
 
 def _opset(bound: BoundFunction) -> int:

@@ -65,10 +65,15 @@ def judge(
         if rule.scope.holds(device.chip, device.os) and (with_advice or rule.effect != "advises")
     ]
     table = {name: _rules_for(name, held) for name in {node.view.op.type for node in nodes}}
+    judged: dict[tuple[int | str, bool], _Judged] = {}
     verdicts: dict[str, dict[ComputeUnit, Verdict]] = {}
     for node in nodes:
         context = inserted if node.inserted else plain
-        verdicts[node.id] = judge_op(node.view, context, table[node.view.op.type])
+        key = node.alike, node.inserted
+        known = judged.get(key)
+        if known is None:
+            known = judged[key] = _judge_kind(node.view, context, table[node.view.op.type])
+        verdicts[node.id] = known.of(node.view, context)
     ops = [(node.id, node.view) for node in nodes]
     for rule in core_ai.GRAPH_RULES if facts.runtime == "Core AI" else GRAPH_RULES:
         if rule.scope.holds(device.chip, device.os) and (with_advice or rule.effect != "advises"):
@@ -133,14 +138,42 @@ def _contexts(
     return plain, dataclasses.replace(plain, inserted=True), producers
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Judged:
+    """What rules say of a kind of operations: the verdicts, or the rules whose reasons differ among them."""
+
+    verdicts: Mapping[ComputeUnit, Verdict] | None
+    holding: Sequence[tuple[Rule, bool | str]] = ()
+
+    def of(self, view: OpView, context: RuleContext) -> dict[ComputeUnit, Verdict]:
+        """Returns the verdicts on an operation of this kind."""
+        if self.verdicts is not None:
+            return dict(self.verdicts)
+        return _verdicts(
+            ((rule, detail) for rule, detail in self.holding if _holds(rule, view, context)), view
+        )
+
+
+def _judge_kind(view: OpView, context: RuleContext, rules: Iterable[Rule]) -> _Judged:
+    """Returns what the rules that may apply to an operation say of all of its kind."""
+    details = ((rule, _detail(rule, view, context)) for rule in rules)
+    holding = [(rule, detail) for rule, detail in details if detail is not False]
+    if all(rule.is_same_for_kinds for rule, _ in holding):
+        return _Judged(_verdicts(holding, view))
+    return _Judged(None, holding)
+
+
+def _verdicts(holding: Iterable[tuple[Rule, bool | str]], view: OpView) -> dict[ComputeUnit, Verdict]:
+    """Returns the verdict of each unit by the rules that hold, with the texts for their messages."""
+    found: dict[ComputeUnit, list[Reason]] = {unit: [] for unit in UNITS}
+    for rule, detail in holding:
+        found[rule.unit].append(rule.reason(detail, view.op))
+    return {unit: _verdict(unit, tuple(reasons)) for unit, reasons in found.items()}
+
+
 def judge_op(view: OpView, context: RuleContext, rules: Iterable[Rule]) -> dict[ComputeUnit, Verdict]:
     """The verdict of each unit on one operation, by the rules that may apply to it."""
-    found: dict[ComputeUnit, list[Reason]] = {unit: [] for unit in UNITS}
-    for rule in rules:
-        detail = apply(rule, view, context)
-        if detail is not False:
-            found[rule.unit].append(rule.reason(detail, view.op))
-    return {unit: _verdict(unit, tuple(reasons)) for unit, reasons in found.items()}
+    return _judge_kind(view, context, rules).of(view, context)
 
 
 def apply(rule: Rule, view: OpView, context: RuleContext) -> bool | str:
@@ -149,8 +182,22 @@ def apply(rule: Rule, view: OpView, context: RuleContext) -> bool | str:
     A rule does not apply where it needs an argument that is absent, only known at run time, or not valid for
     the operation in a damaged file.
     """
+    detail = _detail(rule, view, context)
+    return detail if detail is not False and _holds(rule, view, context) else False
+
+
+def _detail(rule: Rule, view: OpView, context: RuleContext) -> bool | str:
+    """Applies a rule without its exception: False, True, or the text for its message."""
     try:
         return rule.when(view, context) or False
+    except _NOT_TOLD:
+        return False
+
+
+def _holds(rule: Rule, view: OpView, context: RuleContext) -> bool:
+    """True where the exception of a rule does not hold, and can be judged."""
+    try:
+        return rule.unless is None or not rule.unless(view, context)
     except _NOT_TOLD:
         return False
 

@@ -176,10 +176,12 @@ def _groups(planning: Planning, setting: ComputeUnits) -> list[_Group]:
     def group(hypothesis: Hypothesis, unit: ComputeUnit, rule: str) -> _Group:
         return found.setdefault((hypothesis, unit, rule), _Group(hypothesis=hypothesis, unit=unit))
 
+    # Equal operations share their prices.
+    spent = {id(one): {b: price.ms for b, price in one.items()} for one in planning.prices.values()}
     for node in planning.graph.walk():
         if node.follows:
             continue
-        prices = {backend: price.ms for backend, price in planning.prices[node.id].items()}
+        prices = spent[id(planning.prices[node.id])]
         planned = ops[node.id].choices[setting]
         allowed = {
             backend: prices[backend]

@@ -230,23 +230,54 @@ class _Routed:
     total_ms: float
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Cell:
+    """What equal operations cost on the backends that may run them.
+
+    Attributes:
+        allowed: The backends; empty where no unit is known to run the operations.
+        prices: Their planned costs on every backend.
+        costs_ms: The costs of a path. An operation that no unit is known to run must not cut the path in two:
+            it passes where the CPU would, for nothing.
+    """
+
+    allowed: tuple[Backend, ...]
+    prices: Mapping[Backend, PlannedCost]
+    costs_ms: Mapping[Backend, float]
+
+
+def _cells(
+    graph: CoreMLGraph,
+    verdicts: Verdicts,
+    prices: Mapping[str, Mapping[Backend, PlannedCost]],
+    setting: ComputeUnits,
+) -> list[_Cell]:
+    """The costs of a graph's operations, without those that follow others; equal ones are one object."""
+    cells: dict[object, _Cell] = {}
+    found = []
+    for node in graph.nodes:
+        if node.follows:
+            continue
+        of_node, by_unit = prices[node.id], verdicts[node.id]
+        key = id(of_node), *[by_unit[unit].supported for unit in SETTINGS[setting]]
+        cell = cells.get(key)
+        if cell is None:
+            allowed = _allowed(by_unit, setting)
+            costs = {backend: of_node[backend].ms for backend in allowed}
+            cell = _Cell(allowed, of_node, costs or dict.fromkeys(BACKENDS_OF["cpu"], 0.0))
+            cells[key] = cell
+        found.append(cell)
+    return found
+
+
 def path_costs(
     graph: CoreMLGraph,
     verdicts: Verdicts,
     prices: Mapping[str, Mapping[Backend, PlannedCost]],
     setting: ComputeUnits,
 ) -> list[Mapping[Backend, float]]:
-    """The costs of a graph's operations on the backends that may run them; without those that follow others.
-
-    An operation that no unit is known to run must not cut the path in two: it passes where the CPU would, for
-    nothing.
-    """
-    return [
-        {backend: prices[node.id][backend].ms for backend in _allowed(verdicts[node.id], setting)}
-        or dict.fromkeys(BACKENDS_OF["cpu"], 0.0)
-        for node in graph.nodes
-        if not node.follows
-    ]
+    """The costs of a graph's operations on the backends that may run them, without those that follow."""
+    return [cell.costs_ms for cell in _cells(graph, verdicts, prices, setting)]
 
 
 def _route(
@@ -257,16 +288,12 @@ def _route(
     setting: ComputeUnits,
 ) -> _Routed:
     """One graph's cheapest path under one setting."""
-    nodes = [node for node in graph.nodes if not node.follows]
-    allowed = [_allowed(verdicts[node.id], setting) for node in nodes]
-    costs = path_costs(graph, verdicts, prices, setting)
-    route = search(costs, transition_costs)
+    cells = _cells(graph, verdicts, prices, setting)
+    route = search([cell.costs_ms for cell in cells], transition_costs)
+    allowed = [cell.allowed for cell in cells]
     backends = [b if known else None for b, known in zip(route.backends, allowed, strict=True)]
     detours = _detours(route, allowed)
-    known_prices = [prices[node.id] for node in nodes]
-    doubts = _doubts(
-        route, allowed, detours, _extremes(known_prices, allowed, costs, transition_costs, setting)
-    )
+    doubts = _doubts(route, allowed, detours, _extremes(cells, transition_costs, setting))
     chosen = iter(zip(backends, detours, doubts, strict=True))
     placed: list[tuple[Backend | None, Mapping[ComputeUnit, float], Mapping[ComputeUnit, Undecided]]] = []
     for node in graph.nodes:
@@ -299,11 +326,7 @@ def _leaning(cost: PlannedCost, is_favoured: bool) -> float:
 
 
 def _extremes(
-    prices: Sequence[Mapping[Backend, PlannedCost]],
-    allowed: Sequence[tuple[Backend, ...]],
-    costs: Sequence[Mapping[Backend, float]],
-    transition_costs: TransitionCosts,
-    setting: ComputeUnits,
+    cells: Sequence[_Cell], transition_costs: TransitionCosts, setting: ComputeUnits
 ) -> list[tuple[Backend, ...]]:
     """Returns the cheapest path for each unit at the costs within their intervals that favour it most.
 
@@ -311,25 +334,25 @@ def _extremes(
     they come from the same chip by the same ratio. Few of them are at the ends of their intervals at the same
     time, so they go `_TOGETHER` of the way (in logarithms).
     """
-    is_exact = all(
-        known[backend].low == known[backend].high
-        for known, backends in zip(prices, allowed, strict=True)
-        for backend in backends
-    )
+    units = SETTINGS[setting]
+    if len(units) == 1:
+        return []
+    kinds = list(dict.fromkeys(cells))
+    is_exact = all(cell.prices[b].low == cell.prices[b].high for cell in kinds for b in cell.allowed)
     launches = {
         UNIT_OF[backend]
         for backend, known in transition_costs.launch_bounds.items()
         if known.low < known.high
     }
-    if is_exact and not launches & set(SETTINGS[setting]):
+    if is_exact and not launches & set(units):
         return []
     found = []
-    for unit in SETTINGS[setting]:
-        favouring = [
-            {b: _leaning(known[b], UNIT_OF[b] == unit) for b in backends} or dict(cost)
-            for known, backends, cost in zip(prices, allowed, costs, strict=True)
-        ]
-        found.append(search_path(favouring, transition_costs.favouring(unit)))
+    for unit in units:
+        favouring = {
+            cell: {b: _leaning(cell.prices[b], UNIT_OF[b] == unit) for b in cell.allowed} or cell.costs_ms
+            for cell in kinds
+        }
+        found.append(search_path([favouring[cell] for cell in cells], transition_costs.favouring(unit)))
     return found
 
 

@@ -22,6 +22,8 @@ Costs = Mapping[Backend, float]
 
 #: Operations times hypotheses whose arrays are held at once: about 130 MB.
 _MOST_PATHS = 2_000_000
+#: Operations whose ways are compared at once.
+_BLOCK = 256
 
 _Floats = npt.NDArray[np.float64]
 _Places = npt.NDArray[np.int64]
@@ -107,17 +109,25 @@ def _backward(reached: _Floats, steps: _Floats, ends: _Floats, chosen: _Places) 
     """The places of the backends along the cheapest paths, by operation and hypothesis."""
     hypotheses = np.arange(ends.shape[0])
     paths = np.empty(reached.shape[:2], dtype=np.int64)
-
-    def take(ways: _Floats, index: int, after: _Places | None) -> _Places:
-        """The cheapest backend; of equal ones the planned one, then that of the next operation."""
-        ties = ways <= ways.min(axis=1)[:, np.newaxis] + TIE_MS
-        taken = ways.argmin(axis=1)
-        if after is not None:
-            taken = np.where(ties[hypotheses, after], after, taken)
-        return np.where(ties[:, chosen[index]], chosen[index], taken)
-
-    paths[-1] = take(ends, -1, None)
-    for index in range(len(reached) - 2, -1, -1):
-        after = paths[index + 1]
-        paths[index] = take(reached[index] + steps.T[after], index, after)
+    ties = ends <= ends.min(axis=1, keepdims=True) + TIE_MS
+    paths[-1] = np.where(ties[:, chosen[-1]], chosen[-1], ends.argmin(axis=1))
+    for last in range(len(reached) - 1, 0, -_BLOCK):
+        first = max(last - _BLOCK, 0)
+        before = _cheapest_before(reached[first:last], steps, chosen[first:last])
+        for index in range(last - 1, first - 1, -1):
+            paths[index] = before[index - first, hypotheses, paths[index + 1]]
     return paths
+
+
+def _cheapest_before(reached: _Floats, steps: _Floats, chosen: _Places) -> _Places:
+    """The cheapest backend before each backend of the next operation, by operation and hypothesis.
+
+    Of equal ones it is the planned one, then that of the next operation.
+    """
+    ways = reached[:, :, np.newaxis, :] + steps.T
+    ties = ways <= ways.min(axis=3, keepdims=True) + TIE_MS
+    places = np.arange(len(BACKENDS))
+    taken = np.where(ties[:, :, places, places], places, ways.argmin(axis=3))
+    planned = chosen[:, np.newaxis, np.newaxis]
+    is_planned = np.take_along_axis(ties, planned[..., np.newaxis], axis=3)[..., 0]
+    return np.where(is_planned, planned, taken)

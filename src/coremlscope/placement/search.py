@@ -27,6 +27,8 @@ __all__ = ["TIE_MS", "Bounds", "Route", "TransitionCosts", "search", "search_pat
 
 #: Costs of paths that differ by less, in milliseconds, are equal up to rounding.
 TIE_MS = 1e-9
+#: Far more than what rounding makes of equal costs.
+_SOME_MS = 1e-6
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,9 +111,9 @@ def search_path(
     return _forward(costs, transition_costs)[1] if costs else ()
 
 
-def _ordered(costs: Mapping[Backend, float]) -> list[Backend]:
-    """The backends in the order in which a later one wins a tie."""
-    ordered: list[Backend] = [backend for backend in BACKENDS if backend in costs]
+def _ordered(costs: Mapping[Backend, float]) -> tuple[tuple[Backend, float], ...]:
+    """The costs by backend in the order in which a later one wins a tie."""
+    ordered = tuple((backend, costs[backend]) for backend in BACKENDS if backend in costs)
     if not ordered:
         raise ValueError("an operation has no backend")
     return ordered
@@ -122,7 +124,7 @@ def _preferred(reached: Mapping[Backend, _Reached], without: Backend | None = No
     chosen: Backend | None = None
     least, fewest = math.inf, 0
     for backend, (cost, changes) in reached.items():
-        if backend == without or cost > least + TIE_MS:
+        if cost > least + TIE_MS or backend == without:
             continue
         if cost < least - TIE_MS or changes <= fewest:
             chosen, least, fewest = backend, min(cost, least), changes
@@ -139,27 +141,30 @@ def _forward(
         transition_costs.finish_ms,
     )
     entry = {backend: switch + launch.get(backend, 0.0) for backend in BACKENDS}
-    now = {b: (launch.get(b, 0.0) + costs[0][b], 0) for b in _ordered(costs[0])}
+    # Equal operations share their costs.
+    ordered = {key: _ordered(cost) for key, cost in {id(cost): cost for cost in costs}.items()}
+    now = {b: (launch.get(b, 0.0) + spent, 0) for b, spent in ordered[id(costs[0])]}
     reached, origins = [now], []
     for cost in costs[1:]:
         before, now, origin = now, {}, {}
         first = _preferred(before)
-        second = _preferred(before, first)
-        for b in _ordered(cost):
-            a = second if b == first else first
+        for b, spent in ordered[id(cost)]:
+            # Another path that enters the backend of the cheapest one is only cheaper if entering is free.
+            a = first if b != first else None if entry[b] > _SOME_MS else _preferred(before, first)
             stay = before.get(b)
             if a is not None:
-                moved, changes = before[a][0] + entry[b], before[a][1] + 1
+                way, changes = before[a]
+                moved = way + entry[b]
                 # Of equal paths, that which stays changes earlier.
                 if (
                     stay is None
                     or moved < stay[0] - TIE_MS
-                    or (moved <= stay[0] + TIE_MS and changes < stay[1])
+                    or (moved <= stay[0] + TIE_MS and changes + 1 < stay[1])
                 ):
-                    now[b], origin[b] = (moved + cost[b], changes), a
+                    now[b], origin[b] = (moved + spent, changes + 1), a
                     continue
             assert stay is not None
-            now[b], origin[b] = (stay[0] + cost[b], stay[1]), b
+            now[b], origin[b] = (stay[0] + spent, stay[1]), b
         reached.append(now)
         origins.append(origin)
     ends = {b: (cost + finish.get(b, 0.0), changes) for b, (cost, changes) in now.items()}

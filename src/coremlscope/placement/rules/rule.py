@@ -30,6 +30,8 @@ row is a `Rule`:
   rejection is `unknown` on that unit.
 * `ops` holds traits where the fact is about a kind of operation: it then includes new operations with that
   trait. It holds names where the fact was published about those very operations.
+* `when` sees one operation: operations with equal arguments and results are examined once. An exception that
+  depends on the operations which make the arguments is `unless`.
 * A rejection overrides `runs`. A rule that `confirms` (this very form was observed to run) overrides
   rejections of lower confidence, but not those of equal or higher confidence.
 * Rules see the operations of Core ML's own rewriting of the program, with its casts
@@ -233,6 +235,7 @@ class Rule:
             form of an operation.
         but: Operations with a trait in `ops` that the rule excludes: other rules are about them, or nothing
             was published.
+        unless: An exception that depends on what makes the arguments (`producers`), which `when` must not.
         runtime: The framework whose plans apply it.
     """
 
@@ -251,7 +254,13 @@ class Rule:
     applies_to: tuple[Example, ...] = ()
     negative_examples: tuple[Example, ...] = ()
     but: frozenset[str] = frozenset()
+    unless: Callable[[OpView, RuleContext], bool] | None = None
     runtime: Runtime = "Core ML"
+
+    @property
+    def is_same_for_kinds(self) -> bool:
+        """True where it says the same of all operations that `Kinds` gives one number."""
+        return self.unless is None and not self.operands
 
     def concerns(self, op: str) -> bool:
         """True where the rule may apply to operations of this name."""

@@ -123,7 +123,7 @@ def _large_operand(view: OpView, context: RuleContext) -> str:
     """Only where moving the operands takes noticeably longer than computing with them."""
     converts = Trait.CONVERSION in traits_of(view.op.type)
     waiting = _waiting_s(view)
-    if context.inserted or converts or waiting < _NOTICED_S or _is_fused(view, context):
+    if context.inserted or converts or waiting < _NOTICED_S:
         return ""
     found = [(type_.nbytes or 0, name, type_) for name, type_ in run_time_tensors(view)]
     size, name, type_ = max(found, key=lambda item: item[0], default=(0, "", None))
@@ -338,6 +338,7 @@ RULES: tuple[Rule, ...] = (
         id="ne-slow-large-operand",
         ops=EVERY_OP,
         when=_large_operand,
+        unless=_is_fused,
         message="operands above 2 MiB do not fit the Neural Engine's memory, and moving them takes longer"
         " than computing: {detail}",
         fix="work in chunks, split attention by heads, or reduce resolution earlier",

@@ -57,13 +57,13 @@ def _fp32_result(view: OpView, context: RuleContext) -> bool:
 def _fp32_input(view: OpView, context: RuleContext) -> str:
     if view.op.type in BUFFERS or _makes_fp32(view):
         return ""
-    if context.os.core_ml >= _FP32_INPUTS_TAKEN and view.op.type == "cast" and _reads_input(view, context):
-        return ""
     return describe(run_time_inputs(view), _SINGLE)
 
 
-def _reads_input(view: OpView, context: RuleContext) -> bool:
-    """True where the operation reads an input of the model, not the result of another operation."""
+def _is_taken_input(view: OpView, context: RuleContext) -> bool:
+    """True for the cast of an input of the model, not of the result of another operation."""
+    if context.os.core_ml < _FP32_INPUTS_TAKEN or view.op.type != "cast":
+        return False
     given = next(iter(view.op.inputs.get("x", ())), None)
     maker = context.producers.get(given.name) if isinstance(given, Value) else None
     return maker is None or maker.op.type in BUFFERS
@@ -148,6 +148,7 @@ RULES: tuple[Rule, ...] = (
         unit=NEURAL_ENGINE,
         ops=EVERY_OP,
         when=_fp32_input,
+        unless=_is_taken_input,
         message="the Neural Engine computes in float16: {detail}",
         core_ml="Invalid input tensor format: fp32",
         fix=_FP32_FIX,

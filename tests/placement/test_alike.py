@@ -1,0 +1,79 @@
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+import pytest
+
+from coremlscope.devices import find_device
+from coremlscope.ir import Constant, Immediate, constant
+from coremlscope.ops.view import OpView
+from coremlscope.placement.alike import Kinds
+from coremlscope.placement.eligibility import _NOT_TOLD
+from coremlscope.placement.rules import RULES, core_ai
+from coremlscope.placement.rules.rule import Example, RuleContext, example_view, fp16, fp32, weight
+
+
+class _NotAsked(Mapping[str, OpView]):
+    """Fails where a rule looks at what makes an argument."""
+
+    def __getitem__(self, name: str) -> OpView:
+        raise RuntimeError(f"a rule asks what makes {name}")
+
+    def __iter__(self) -> Iterator[str]:
+        raise RuntimeError("a rule asks what makes arguments")
+
+    def __len__(self) -> int:
+        return 0
+
+
+@pytest.mark.parametrize("chip", ["m1", "m4"])
+def test_rules_ask_only_in_their_exceptions_what_makes_arguments(chip: str) -> None:
+    rules = (*RULES, *core_ai.RULES)
+    views = [example_view(one) for rule in rules for one in (*rule.applies_to, *rule.negative_examples)]
+    context = RuleContext(device=find_device(chip, "27"), producers=_NotAsked())
+    for view in views:
+        for rule in rules:
+            if rule.concerns(view.op.type):
+                with contextlib.suppress(*_NOT_TOLD):
+                    rule.when(view, context)
+
+
+ADD = Example("add", {"x": fp16(1, 64), "y": 0.5})
+
+
+@pytest.mark.parametrize(
+    ("other", "is_equal"),
+    [
+        (Example("add", {"x": fp16(1, 64), "y": 0.5}), True),
+        (Example("add", {"x": fp16(1, 64), "y": 0.25}), False),
+        (Example("add", {"x": fp16(1, 65), "y": 0.5}), False),
+        (Example("add", {"x": fp32(1, 64), "y": 0.5}), False),
+        (Example("mul", {"x": fp16(1, 64), "y": 0.5}), False),
+        (Example("add", {"x": fp16(1, 64), "y": fp16()}), False),
+        (Example("add", {"x": fp16(1, 64), "y": 0.5}, opset=7), False),
+    ],
+)
+def test_operations_of_a_kind(other: Example, is_equal: bool) -> None:
+    kinds = Kinds()
+    first, second = kinds.number(example_view(ADD)), kinds.number(example_view(other))
+    assert (first == second) is is_equal
+
+
+def test_weights_are_told_apart_by_their_place() -> None:
+    one, equal = (Constant(weight(64, 64).type, Immediate(np.ones((64, 64), np.float16))) for _ in range(2))
+    kinds = Kinds()
+    views = [example_view(Example("linear", {"x": fp16(8, 64), "weight": w})) for w in (one, one, equal)]
+    first, same, other = map(kinds.number, views)
+    assert first == same != other
+
+
+def test_more_attributes_than_a_name_make_an_operation_the_only_one_of_its_kind() -> None:
+    view = example_view(ADD)
+    object.__setattr__(view.op, "attributes", {"name": constant("a")})
+    kinds = Kinds()
+    named = kinds.number(view)
+    assert kinds.number(example_view(ADD)) == named
+    object.__setattr__(view.op, "attributes", {"name": constant("a"), "other": constant(1)})
+    assert kinds.number(view) is None
