@@ -48,6 +48,7 @@ def plan(
     """
     from coremlscope.assemble import assemble
     from coremlscope.describe.model import describe_model, list_operations
+    from coremlscope.execution.binding import sharing_bindings
     from coremlscope.execution.sequence_lengths import choose_lengths, length_findings
     from coremlscope.forecast.planner import forecast
 
@@ -55,10 +56,13 @@ def plan(
     default = model.description.default
     names = sorted(model.description.functions, key=lambda name: name != default)
     given, shapes = shapes or {}, choose_lengths(model, default, shapes or {})
-    ops = list_operations(model, shapes, functions=names)
-    found = forecast(model, ops, chosen, settings, every_function=True, shapes=shapes, with_estimates=False)
-    findings = length_findings(given, shapes)
-    return assemble(describe_model(model, shapes), ops, forecast=found, findings=findings)
+    with sharing_bindings():
+        ops = list_operations(model, shapes, functions=names)
+        found = forecast(
+            model, ops, chosen, settings, every_function=True, shapes=shapes, with_estimates=False
+        )
+        summary = describe_model(model, shapes)
+    return assemble(summary, ops, forecast=found, findings=length_findings(given, shapes))
 
 
 def estimate(
@@ -96,6 +100,7 @@ def estimate(
     """
     from coremlscope.assemble import assemble
     from coremlscope.describe.model import describe_model
+    from coremlscope.execution.binding import sharing_bindings
     from coremlscope.execution.sequence_lengths import choose_lengths, length_findings
     from coremlscope.forecast.generation import estimate_generation
     from coremlscope.forecast.planner import forecast
@@ -103,21 +108,22 @@ def estimate(
 
     model, chosen, settings = read(source), find_devices(devices, os), choose_settings(compute_units)
     given, shapes = shapes or {}, choose_lengths(model, function, shapes or {})
-    summary = describe_model(model, shapes, function=function, list_ops=True)
-    own, findings = choose_own(is_used=calibrated)
-    found = forecast(
-        model,
-        summary.ops,
-        chosen,
-        settings,
-        function=function,
-        shapes=shapes,
-        with_evidence=explain,
-        own=own,
-    )
-    rates = estimate_generation(
-        model, chosen, settings, function=function, shapes=given, own=own, known=found.estimates
-    )
+    with sharing_bindings():
+        summary = describe_model(model, shapes, function=function, list_ops=True)
+        own, findings = choose_own(is_used=calibrated)
+        found = forecast(
+            model,
+            summary.ops,
+            chosen,
+            settings,
+            function=function,
+            shapes=shapes,
+            with_evidence=explain,
+            own=own,
+        )
+        rates = estimate_generation(
+            model, chosen, settings, function=function, shapes=given, own=own, known=found.estimates
+        )
     found = dataclasses.replace(found, rates=rates)
     return assemble(summary, forecast=found, findings=[*length_findings(given, shapes), *findings])
 

@@ -169,9 +169,10 @@ def bind_model(
 def sharing_bindings() -> Iterator[None]:
     """Binds each function once for equal shapes until the context ends, which keeps what was bound in memory.
 
-    The description of a model and its plans bind the same function, in a third of the time together.
+    The description of a model and its plans bind the same function, in a third of the time together. Inside
+    another such context, bindings are shared with that one.
     """
-    token = _SHARED.set({})
+    token = _SHARED.set({} if (outer := _SHARED.get()) is None else outer)
     try:
         yield
     finally:

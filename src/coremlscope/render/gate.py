@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import html
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePath
 from typing import Any
 from urllib.parse import quote
-from xml.sax.saxutils import escape, quoteattr
 
 from coremlscope.render.json import render_values
 from coremlscope.results.gate import CheckedModel, CheckResult, GateReport, Verdict
@@ -76,11 +76,12 @@ def _suite(model: CheckedModel, strict: bool) -> str:
 
 
 def _attribute(text: str) -> str:
-    return quoteattr(_allowed(text))
+    escaped = html.escape(_allowed(text))
+    return '"' + escaped.replace("\n", "&#10;").replace("\r", "&#13;").replace("\t", "&#9;") + '"'
 
 
 def _text(text: str) -> str:
-    return escape(_allowed(text))
+    return html.escape(_allowed(text), quote=False)
 
 
 def _allowed(text: str) -> str:
