@@ -108,3 +108,72 @@ def test_work_on_weights_alone_is_told_apart() -> None:
     assert (work.other_flops, work.fixed_flops, work.other_fixed_flops) == (100, 0, 308)
     reading = _with_arguments(other, ("keys",), (0,), ("image", 1))
     assert pair_work(base, reading).other_flops == 408
+
+
+def _written_out(steps: int, flops: int) -> OpTable:
+    """Returns a recurrent network with an operation for each step, whose results are slices and a list."""
+    slices = [("slice_by_index", "tensor<fp32, [1, 8]>", 0, ()) for _ in range(steps)]
+    products = [
+        ("linear", "tensor<fp32, [1, 8]>", flops, (step, steps + step - 1)[: 1 + bool(step)])
+        for step in range(steps)
+    ]
+    results = tuple(range(steps, 2 * steps))
+    return _table(
+        *slices,
+        *products,
+        ("concat", f"tensor<fp32, [{steps}, 1, 8]>", 0, results),
+        ("linear", f"tensor<fp32, [{steps}, 1, 3]>", 70, (2 * steps,)),
+    )
+
+
+def test_steps_written_out_are_the_work_of_one_recurrent_operation() -> None:
+    whole = _table(
+        ("transpose", "tensor<fp32, [4, 1, 8]>", 0, ()),
+        ("lstm", "tensor<fp32, [4, 1, 8]>", 400, (0,)),
+        ("linear", "tensor<fp32, [1, 4, 3]>", 70, (1,)),
+    )
+    assert pair_work(whole, _written_out(4, 100)).share == 1.0
+    half = pair_work(whole, _written_out(4, 50)).share
+    assert half is not None
+    assert half < 0.6
+
+
+def test_a_loop_counts_once_and_never_as_work_on_weights() -> None:
+    loop = _table(
+        ("while_loop", "tensor<fp32, [4, 8]>", 400, ()),
+        ("linear", "tensor<fp32, [1, 8]>", 100, ()),
+        ("linear", "tensor<fp32, [1, 4, 3]>", 70, (0,)),
+    )
+    loop = replace(_with_arguments(loop, (), ("state",), (0,)), id=("main/0", "main/0/body/1", "main/2"))
+    work = pair_work(loop, _written_out(4, 100))
+    assert (work.flops, work.other_flops, work.share, work.fixed_flops) == (470, 470, 1.0, 0)
+
+
+def test_projections_in_another_order() -> None:
+    given, row, gate = (), "tensor<fp32, [10, 8]>", "tensor<fp32, [10, 2]>"
+    base = _table(
+        ("linear", row, 100, given),
+        ("silu", row, 8, (0,)),
+        ("linear", row, 100, given),
+        ("mul", row, 8, (1, 2)),
+    )
+    other = _table(
+        ("linear", row, 100, given),
+        ("linear", row, 100, given),
+        ("silu", row, 8, (1,)),
+        ("mul", row, 8, (0, 2)),
+    )
+    assert pair_work(base, other).share == 1.0
+    changed = _table(("linear", row, 100, given), ("linear", gate, 25, given), ("exp", row, 8, (0,)))
+    share = pair_work(base, changed).share
+    assert share is not None
+    assert share < 0.95
+
+
+def test_work_on_weights_that_the_other_model_repeats() -> None:
+    row = "tensor<fp32, [1, 8]>"
+    whole = _with_arguments(_table(("lstm", row, 400, ()), ("linear", row, 100, (0,))), ("x",), (0,))
+    split = _table(("linear", row, 100, ()), ("mul", row, 300, (0,)), ("linear", row, 100, (1,)))
+    split = _with_arguments(split, (), ("x", 0), (1,))
+    work = pair_work(whole, split)
+    assert (work.share, work.other_flops, work.other_fixed_flops) == (1.0, 500, 0)

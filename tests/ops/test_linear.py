@@ -143,6 +143,11 @@ def test_work_of_products():
     assert found["linear"].weight_bytes == (20 + 5) * 4
 
 
+def test_work_of_outer_products():
+    found = works(lambda x, y: mb.matmul(x=x, y=y), {"x": _numbers(2, 3, 1), "y": _numbers(2, 1, 6)})
+    assert found["matmul"].flops == 2 * 3 * 6  # One multiplication each: there is nothing to add.
+
+
 def test_work_of_einsum_and_attention():
     found = works(
         lambda x, y: mb.einsum(values=(x, y), equation="chw,whu->chu"),

@@ -7,123 +7,198 @@ product of matrices with a sum, end in the same group.
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
 from coremlscope.comparison.alignment import align
 from coremlscope.results.migration import SharedWork, WorkGroup
 from coremlscope.results.operations import OpTable
 
-__all__ = ["pair_operations", "pair_work"]
+__all__ = ["pair_work"]
 
 #: The group of operations whose results no aligned operation reads.
 _END = -1
 #: Types of operations that are the same work, with the one of them that represents both.
 _SAME_WORK = {"linear": "matmul"}
-
-
-def pair_operations(before: OpTable, after: OpTable) -> dict[int, int]:
-    """Returns rows of `after` by rows of `before`, for operations with results that correspond."""
-    return _pair(before, _fixed(before), after, _fixed(after))
-
-
-def _pair(
-    before: OpTable, fixed: Collection[int], after: OpTable, other_fixed: Collection[int]
-) -> dict[int, int]:
-    pairs = align(_with_plain_types(before, fixed), _with_plain_types(after, other_fixed))
-    return {row: other for row, other in pairs.items() if before.outputs[row]}
+#: From this factor between their work, operations that only move data do not correspond.
+_DIFFERENT = 1.25
 
 
 def pair_work(before: OpTable, after: OpTable) -> SharedWork:
-    """Pairs all operations of two tables, and counts the work that both have."""
-    fixed, other_fixed = _fixed(before), _fixed(after)
-    varying, other_varying = _without_work(before, fixed), _without_work(after, other_fixed)
-    pairs = _pair(before, fixed, after, other_fixed)
-    mine = _groups(before, set(pairs))
-    others = _groups(after, set(pairs.values()))
-    groups, shared = [], 0
-    for row, other in (*pairs.items(), (_END, _END)):
-        rows, other_rows = mine.get(row, []), others.get(other, [])
-        work, other_work = _flops(varying, rows), _flops(other_varying, other_rows)
-        shared += min(work, other_work)
-        types = _types(before, rows), _types(after, other_rows)
-        if row != _END and types[0] != types[1]:
+    """Pairs all operations of two tables, and counts the work that both have.
+
+    A loop counts as one operation with the work of all its steps, so it can be compared with operations that
+    were written out step by step.
+    """
+    one, two = _Program(before), _Program(after)
+    pairs = _pair(one, two)
+    while True:
+        mine, others = one.groups(set(pairs)), two.groups(set(pairs.values()))
+        works = {
+            row: _compared_flops(one.flops(mine.get(row, [])), two.flops(others.get(other, [])))
+            for row, other in (*pairs.items(), (_END, _END))
+        }
+        certain = {
+            row: other
+            for row, other in pairs.items()
+            if one.has_work(row) or two.has_work(other) or max(works[row]) <= _DIFFERENT * min(works[row])
+        }
+        if len(certain) == len(pairs):
+            break
+        # Many operations that only move data have equal types. These are not at the same place.
+        pairs = certain
+    groups = []
+    for row, other in pairs.items():
+        types = one.types(mine[row]), two.types(others[other])
+        if types[0] != types[1]:
             groups.append(
                 WorkGroup(
-                    before=tuple(before.id[one] for one in rows),
-                    after=tuple(after.id[one] for one in other_rows),
+                    before=tuple(before.id[each] for each in mine[row]),
+                    after=tuple(after.id[each] for each in others[other]),
                     types=types,
-                    flops=work,
-                    other_flops=other_work,
+                    flops=works[row][0],
+                    other_flops=works[row][1],
                 )
             )
+    flops, other_flops = map(sum, zip(*works.values(), strict=True))
     return SharedWork(
-        flops=_flops(varying, range(len(before))),
-        other_flops=_flops(other_varying, range(len(after))),
-        shared_flops=shared,
+        flops=flops,
+        other_flops=other_flops,
+        shared_flops=sum(map(min, works.values())),
         pairs=len(pairs),
         groups=tuple(sorted(groups, key=lambda group: -max(group.flops, group.other_flops))),
         unpaired=tuple(before.id[row] for row in mine.get(_END, [])),
         other_unpaired=tuple(after.id[row] for row in others.get(_END, [])),
-        fixed_flops=_flops(before, fixed),
-        other_fixed_flops=_flops(after, other_fixed),
+        fixed_flops=sum(one.flops(range(len(before)))) - flops,
+        other_fixed_flops=sum(two.flops(range(len(after)))) - other_flops,
     )
 
 
-def _fixed(table: OpTable) -> set[int]:
-    """Returns the rows whose results are the same in every call: they depend on weights only.
+def _compared_flops(work: tuple[int, int], other_work: tuple[int, int]) -> tuple[int, int]:
+    """Returns the work of two groups that correspond.
 
-    An operation in a block may run for each step of a loop, so it never counts as fixed.
+    Work on weights alone is left out, except where the other group does more: the first step of a recurrent
+    network multiplies a state of zeros, which one converter writes out, and another has within a loop.
+
+    Args:
+        work: That of the first group, without and on weights alone.
+        other_work: That of the other group.
     """
-    fixed: set[int] = set()
-    for row, (given, inputs) in enumerate(zip(table.details.arguments, table.inputs, strict=False)):
-        is_nested = table.id[row].count("/") > 1
-        reads_names = any(isinstance(argument, str) for argument in given)
-        if not is_nested and not reads_names and given and fixed.issuperset(inputs or ()):
-            fixed.add(row)
-    return fixed
+    (own, fixed), (other, other_fixed) = work, other_work
+    return own + min(fixed, max(other - own, 0)), other + min(other_fixed, max(own - other, 0))
 
 
-def _without_work(table: OpTable, rows: Collection[int]) -> OpTable:
-    """Returns a table in which some rows have no work."""
-    return replace(table, flops=tuple(0 if row in rows else one for row, one in enumerate(table.flops)))
+def _pair(one: _Program, two: _Program) -> dict[int, int]:
+    """Returns rows of the second program by rows of the first: aligned ones, then moved ones of equal types.
+
+    Operations that do not read each other, such as the projections of attention, have no certain order.
+    """
+    before, after = one.with_plain_types(), two.with_plain_types()
+    pairs = {row: other for row, other in align(before, after).items() if before.outputs[row]}
+    free: dict[tuple[str, tuple[str, ...]], list[int]] = defaultdict(list)
+    taken = set(pairs.values())
+    for other in range(len(after)):
+        if other not in taken and two.has_work(other):
+            free[after.type[other], after.outputs[other]].append(other)
+    for row in range(len(before)):
+        if row not in pairs and one.has_work(row) and free[before.type[row], before.outputs[row]]:
+            pairs[row] = free[before.type[row], before.outputs[row]].pop(0)
+    return pairs
 
 
-def _with_plain_types(table: OpTable, fixed: Collection[int]) -> OpTable:
-    """Returns a table in which operations correspond only if they have equal types."""
-    types = (_SAME_WORK.get(type_, type_) for type_ in table.type)
-    return replace(
-        table, type=tuple(f"fixed {type_}" if row in fixed else type_ for row, type_ in enumerate(types))
-    )
+class _Program:
+    """The operations of one model, in which a loop is one operation with all that its blocks contain."""
+
+    def __init__(self, table: OpTable) -> None:
+        row_of = {id_: row for row, id_ in enumerate(table.id)}
+        self.table = table
+        #: For each row, the operation outside of all blocks that contains it, or is it.
+        self.tops = [row_of.get("/".join(id_.split("/", 2)[:2]), row) for row, id_ in enumerate(table.id)]
+        self.fixed = self._fixed()
+
+    def _fixed(self) -> set[int]:
+        """Returns the rows whose results are the same in every call: they depend on weights only.
+
+        Blocks may read any value before them, so operations in and with blocks never count as fixed.
+        """
+        details, inputs = self.table.details, self.table.inputs
+        parents = {top for row, top in enumerate(self.tops) if top != row}
+        fixed: set[int] = set()
+        for row, (given, sources) in enumerate(zip(details.arguments, inputs, strict=False)):
+            reads_names = any(isinstance(argument, str) for argument in given)
+            if (
+                self.tops[row] not in parents
+                and not reads_names
+                and given
+                and fixed.issuperset(sources or ())
+            ):
+                fixed.add(row)
+        return fixed
+
+    def has_work(self, row: int) -> bool:
+        """Whether an operation outside of blocks calculates, rather than only moves data."""
+        return self.tops[row] == row and bool(self.table.flops[row])
+
+    def flops(self, rows: Iterable[int]) -> tuple[int, int]:
+        """Returns the work of rows, without and on weights alone. A loop contains that of its blocks."""
+        work = [0, 0]
+        for row in rows:
+            if self.tops[row] == row:
+                work[row in self.fixed] += self.table.flops[row] or 0
+        return work[0], work[1]
+
+    def types(self, rows: Iterable[int]) -> str:
+        """Returns the types of rows outside of blocks."""
+        return " + ".join(self.table.type[row] for row in rows if self.tops[row] == row)
+
+    def with_plain_types(self) -> OpTable:
+        """Returns a table in which operations correspond only if they have equal types.
+
+        Results have equal types if their dimensions other than 1 are equal: converters differ in where they
+        put such dimensions, and in the precision.
+        """
+        types = (_SAME_WORK.get(type_, type_) for type_ in self.table.type)
+        return replace(
+            self.table,
+            type=tuple(f"fixed {type_}" if row in self.fixed else type_ for row, type_ in enumerate(types)),
+            outputs=tuple(tuple(map(_plain_result, found)) for found in self.table.outputs),
+        )
+
+    def groups(self, aligned: Collection[int]) -> Mapping[int, list[int]]:
+        """Returns the rows that belong to each aligned row: those that it is computed from, and its bias.
+
+        An operation in a block belongs where the operation with the block does.
+        """
+        readers: dict[int, list[int]] = defaultdict(list)
+        for row, given in enumerate(self.table.inputs):
+            for other in given or ():
+                if self.tops[row] != self.tops[other]:
+                    readers[self.tops[other]].append(self.tops[row])
+        owner: dict[int, int] = {}
+        for row in reversed(range(len(self.table))):
+            if self.tops[row] != row:
+                continue
+            known = [owner[reader] for reader in readers[row] if owner.get(reader, _END) != _END]
+            product = _biased_product(self.table, readers, row)
+            if row not in aligned and product in aligned:
+                owner[row] = product
+            else:
+                owner[row] = row if row in aligned else min(known, default=_END)
+        groups: dict[int, list[int]] = defaultdict(list)
+        for row, top in enumerate(self.tops):
+            groups[owner[top]].append(row)
+        return groups
 
 
-def _flops(table: OpTable, rows: Collection[int]) -> int:
-    return sum(table.flops[row] or 0 for row in rows)
-
-
-def _types(table: OpTable, rows: Collection[int]) -> str:
-    return " + ".join(table.type[row] for row in rows)
-
-
-def _groups(table: OpTable, aligned: Collection[int]) -> Mapping[int, list[int]]:
-    """Returns the rows that belong to each aligned row: those that it is computed from, and its bias."""
-    readers: dict[int, list[int]] = defaultdict(list)
-    for row, given in enumerate(table.inputs):
-        for other in given or ():
-            readers[other].append(row)
-    owner: dict[int, int] = {}
-    for row in reversed(range(len(table))):
-        known = [owner[reader] for reader in readers[row] if owner.get(reader, _END) != _END]
-        product = _biased_product(table, readers, row)
-        if row not in aligned and product in aligned:
-            owner[row] = product
-        else:
-            owner[row] = row if row in aligned else min(known, default=_END)
-    groups: dict[int, list[int]] = defaultdict(list)
-    for row in range(len(table)):
-        groups[owner[row]].append(row)
-    return groups
+def _plain_result(type_: str) -> str:
+    """Returns a type of a tensor without dimensions of 1 and the width of floating-point numbers."""
+    shape = re.fullmatch(r"tensor<(\w+), \[(.*)\]>", type_)
+    if shape is None:
+        return type_
+    dimensions = [one for one in shape[2].split(", ") if one != "1"]
+    return f"{re.sub(r'^(fp|bf).*', 'float', shape[1])} {dimensions}"
 
 
 def _biased_product(table: OpTable, readers: Mapping[int, list[int]], row: int) -> int:

@@ -142,8 +142,13 @@ def _lower_matmul(op: Lowering) -> Tensor:
 
 
 def _matmul_work(view: OpView) -> Work:
-    """Two operations per product summed for an element of the result."""
-    return moved(view, 2 * (_Product.of(view).depth or 0) * (view.output_type().elements or 0))
+    """Two operations per product summed for an element of the result; one in an outer product."""
+    return moved(view, _summed_flops(_Product.of(view).depth or 0) * (view.output_type().elements or 0))
+
+
+def _summed_flops(products: int) -> int:
+    """Returns the operations of a sum of products: one product alone is not added to anything."""
+    return 2 * products if products > 1 else products
 
 
 # einsum
@@ -205,8 +210,10 @@ def _lower_einsum(op: Lowering) -> Tensor:
 
 
 def _einsum_work(view: OpView) -> Work:
-    """Two operations per combination of all labels."""
-    return moved(view, 2 * math.prod(size or 0 for size in _Einsum.of(view).sizes.values()))
+    """Two operations per combination of all labels; one where none is summed over."""
+    equation = _Einsum.of(view)
+    summed = math.prod(size or 0 for label, size in equation.sizes.items() if label not in equation.result)
+    return moved(view, _summed_flops(summed) * (view.output_type().elements or 0))
 
 
 # scaled_dot_product_attention
