@@ -1,5 +1,5 @@
 // The page of a comparison: its tables, what axe-core finds in both themes, and whether a phone shows it.
-import { look, violations } from "./open.mjs";
+import { look, phoneOverflow, violations } from "./open.mjs";
 
 await look(
   async (page, url) => {
@@ -26,8 +26,7 @@ await look(
       await page.emulateMedia({ colorScheme });
       seen.violations[colorScheme] = await violations(page);
     }
-    await page.setViewportSize({ width: 390, height: 844 });
-    seen.phoneOverflow = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+    seen.phoneOverflow = await phoneOverflow(page);
     return seen;
   },
   { bypassCSP: true },

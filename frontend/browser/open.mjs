@@ -55,6 +55,19 @@ export async function violations(page) {
   return result.violations.map((one) => `${one.id}: ${one.nodes[0].html}`);
 }
 
+/** By how many pixels the page, or the widest of its tables, is wider than a phone. The page stays as on a phone. */
+export async function phoneOverflow(page) {
+  await page.setViewportSize({ width: 390, height: 844 });
+  return page.evaluate(async () => {
+    // Parts out of view are not laid out.
+    for (const section of document.querySelectorAll(".section")) section.style.contentVisibility = "visible";
+    for (let frame = 0; frame < 4; frame++) await new Promise(requestAnimationFrame);
+    const excess = [...document.querySelectorAll("html, .scroll-x")].map((one) => one.scrollWidth - one.clientWidth);
+    for (const section of document.querySelectorAll(".section")) section.style.contentVisibility = "";
+    return Math.max(...excess);
+  });
+}
+
 /** The text of each cell of the rows in view: heading of the column to text. */
 export const readRows = (page) =>
   page.evaluate(() => {

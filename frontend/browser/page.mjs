@@ -1,6 +1,6 @@
 // What the page says as a whole, its themes, and the data that it hands out.
 import { readFile } from "node:fs/promises";
-import { look } from "./open.mjs";
+import { look, phoneOverflow } from "./open.mjs";
 
 await look(async (page, url) => {
   await page.goto(url);
@@ -62,8 +62,7 @@ await look(async (page, url) => {
   await page.waitForSelector("html:not([data-theme])");
   await page.emulateMedia({ colorScheme: "dark" });
   seen.darkOfSystem = await ground();
-  await page.setViewportSize({ width: 390, height: 844 });
-  seen.phoneOverflow = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+  seen.phoneOverflow = await phoneOverflow(page);
   const waiting = page.waitForEvent("download");
   await page.getByRole("button", { name: "Save the data (JSON)" }).click();
   seen.data = JSON.parse(await readFile(await (await waiting).path(), "utf-8"));

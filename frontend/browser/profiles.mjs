@@ -1,5 +1,5 @@
 // A list of profiles: its table, sorted by a column, and the report that a row opens.
-import { look, violations } from "./open.mjs";
+import { look, phoneOverflow, violations } from "./open.mjs";
 
 await look(
   async (page, url) => {
@@ -40,8 +40,7 @@ await look(
       await page.locator(".back").click();
       await page.locator(".overview").waitFor();
     }
-    await page.setViewportSize({ width: 390, height: 844 });
-    seen.phoneOverflow = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+    seen.phoneOverflow = await phoneOverflow(page);
     return seen;
   },
   { bypassCSP: true },

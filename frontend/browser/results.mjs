@@ -1,5 +1,5 @@
 // The page of results of sweeps: its figures, what sorting, filtering and pinning do, axe-core, and a phone.
-import { look, violations } from "./open.mjs";
+import { look, phoneOverflow, violations } from "./open.mjs";
 
 await look(
   async (page, url) => {
@@ -37,9 +37,7 @@ await look(
       await page.emulateMedia({ colorScheme });
       seen.violations[colorScheme] = await violations(page);
     }
-    await page.setViewportSize({ width: 390, height: 844 });
-    seen.phoneOverflow = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
-    seen.phoneTable = await page.locator("#leaderboard .scroll-x").evaluate((region) => region.scrollWidth - region.clientWidth);
+    seen.phoneOverflow = await phoneOverflow(page);
     seen.phoneRow = await page.locator("#leaderboard tbody tr").first().innerText();
     return seen;
   },

@@ -1,5 +1,5 @@
 // The page of a sweep that runs, as `coremlscope serve` shows it: the list, new rows, a pinned row, and a report.
-import { look, violations } from "./open.mjs";
+import { look, phoneOverflow, violations } from "./open.mjs";
 
 await look(
   async (page, url) => {
@@ -22,8 +22,7 @@ await look(
       await page.emulateMedia({ colorScheme });
       seen.violations[colorScheme] = await violations(page);
     }
-    await page.setViewportSize({ width: 390, height: 844 });
-    seen.phoneOverflow = await page.evaluate(() => document.documentElement.scrollWidth - window.innerWidth);
+    seen.phoneOverflow = await phoneOverflow(page);
     await page.setViewportSize({ width: 1280, height: 800 });
     await page.locator(".results tbody th a").first().click();
     await page.waitForURL("**/profiles/**");

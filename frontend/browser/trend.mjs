@@ -1,5 +1,5 @@
 // The trend of results of sweeps: its series and changes, axe-core, and a phone.
-import { look, violations } from "./open.mjs";
+import { look, phoneOverflow, violations } from "./open.mjs";
 
 await look(
   async (page, url) => {
@@ -11,8 +11,7 @@ await look(
       await page.emulateMedia({ colorScheme });
       seen.violations[colorScheme] = await violations(page);
     }
-    await page.setViewportSize({ width: 390, height: 844 });
-    seen.phoneOverflow = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+    seen.phoneOverflow = await phoneOverflow(page);
     return seen;
   },
   { bypassCSP: true },

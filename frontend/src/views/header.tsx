@@ -37,25 +37,22 @@ export function Header() {
 
 /** What the file lacks, as badges. */
 function Lacks(props: { model: ModelSummary }) {
-  const { missing_weights: missing, absent } = props.model;
+  const { missing_weights: missing, short_weights: short, absent } = props.model;
+  const lacks: [text: string, why: string][] = [
+    ["weights missing", missing.join(", ")],
+    ["weights truncated", short.length > 0 ? `${short.join(", ")}: the file is too short; download it again` : ""],
+    ["cannot be run here", absent],
+  ];
+  return <>{lacks.map(([text, why]) => why && <LackBadge key={text} text={text} why={why} />)}</>;
+}
+
+function LackBadge(props: { text: string; why: string }) {
   return (
     <>
-      {missing.length > 0 && (
-        <>
-          {" "}
-          <span class="badge" title={missing.join(", ")}>
-            weights missing
-          </span>
-        </>
-      )}
-      {absent && (
-        <>
-          {" "}
-          <span class="badge" title={absent}>
-            cannot be run here
-          </span>
-        </>
-      )}
+      {" "}
+      <span class="badge" title={props.why}>
+        {props.text}
+      </span>
     </>
   );
 }

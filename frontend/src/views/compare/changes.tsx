@@ -28,7 +28,7 @@ export function ChangeTable(props: { label: string; heads: string[]; rows: Chang
           <thead>
             <tr>
               {props.heads.map((head) => (
-                <th scope="col" key={head}>
+                <th scope="col" key={head} class={head === "Name" ? "plain-text" : ""}>
                   {head}
                 </th>
               ))}
@@ -41,7 +41,9 @@ export function ChangeTable(props: { label: string; heads: string[]; rows: Chang
               <th scope="col" class="number">
                 Change
               </th>
-              <th scope="col">Verdict</th>
+              <th scope="col" class="plain-text">
+                Verdict
+              </th>
               {hasIntervals && <th scope="col">{props.isInterval95 ? "95 % interval" : "Interval"}</th>}
             </tr>
           </thead>
