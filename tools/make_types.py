@@ -16,6 +16,7 @@ from msgspec import inspect
 
 from coremlscope.comparison.profiles import SCHEMA as COMPARISON
 from coremlscope.comparison.profiles import Comparison
+from coremlscope.render.words import KIND_NAMES
 from coremlscope.results.encoding import MODEL, PROFILE, PROFILES
 from coremlscope.results.events import EventKind
 from coremlscope.results.gate import GATE, GateReport
@@ -65,6 +66,7 @@ def type_script() -> str:
     parts += [_alias(name, values) for values, name in sorted(names.items(), key=lambda item: item[1])]
     parts += [_interface(kind, names) for kind in kinds]
     parts += [_form(name, base, fields) for name, (base, fields) in _FORMS.items()]
+    parts.append(_table("KIND_NAMES", KIND_NAMES, "Display names of Apple's model types."))
     parts.append(_union("Result", list(_FORMS), "What a page shows; `schema` tells the kinds apart."))
     return "\n".join(parts)
 
@@ -125,6 +127,11 @@ def _is_literal(info: inspect.Type) -> typing.TypeGuard[inspect.LiteralType]:
 
 def _alias(name: str, values: frozenset[Any]) -> str:
     return _union(name, [f'"{value}"' for value in sorted(values)])
+
+
+def _table(name: str, rows: Mapping[str, str], doc: str) -> str:
+    lines = "".join(f'  {key}: "{value}",\n' for key, value in rows.items())
+    return f"{_comment(doc)}export const {name}: Record<string, string> = {{\n{lines}}};\n"
 
 
 def _union(name: str, members: list[str], doc: str = "") -> str:

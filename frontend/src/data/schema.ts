@@ -1094,6 +1094,8 @@ export interface PlanChange {
    * latencies alone.
    */
   own: [OwnCalibration | null, OwnCalibration | null];
+  /** Number of operations in `units` that Core ML adds to those of the file, such as copies. */
+  inserted: [number, number];
 }
 
 /** An operation whose unit or planned cost changes. */
@@ -2031,6 +2033,46 @@ export interface ResultsForm extends ResultTable {
 export interface ServerForm extends State {
   schema: "coremlscope.server/2";
 }
+
+/** Display names of Apple's model types. */
+export const KIND_NAMES: Record<string, string> = {
+  mlProgram: "ML Program",
+  coreAIProgram: "Core AI program",
+  neuralNetwork: "neural network",
+  neuralNetworkClassifier: "neural network classifier",
+  neuralNetworkRegressor: "neural network regressor",
+  pipeline: "pipeline",
+  pipelineClassifier: "pipeline classifier",
+  pipelineRegressor: "pipeline regressor",
+  visionFeaturePrint: "Vision feature print",
+  audioFeaturePrint: "audio feature print",
+  soundAnalysisPreprocessing: "sound preprocessing",
+  textClassifier: "text classifier",
+  wordTagger: "word tagger",
+  gazetteer: "gazetteer",
+  wordEmbedding: "word embedding",
+  customModel: "custom model",
+  linkedModel: "linked model",
+  identity: "identity",
+  nonMaximumSuppression: "non-maximum suppression",
+  treeEnsembleClassifier: "tree ensemble classifier",
+  treeEnsembleRegressor: "tree ensemble regressor",
+  supportVectorClassifier: "support vector classifier",
+  supportVectorRegressor: "support vector regressor",
+  glmClassifier: "generalized linear classifier",
+  glmRegressor: "generalized linear regressor",
+  kNearestNeighborsClassifier: "k-nearest neighbors classifier",
+  bayesianProbitRegressor: "Bayesian probit regressor",
+  itemSimilarityRecommender: "item similarity recommender",
+  scaler: "scaler",
+  imputer: "imputer",
+  normalizer: "normalizer",
+  oneHotEncoder: "one-hot encoder",
+  dictVectorizer: "dictionary vectorizer",
+  featureVectorizer: "feature vectorizer",
+  arrayFeatureExtractor: "array feature extractor",
+  categoricalMapping: "categorical mapping",
+};
 
 /** What a page shows; `schema` tells the kinds apart. */
 export type Result =

@@ -1,18 +1,16 @@
-import type { Bound, ComputeUnit, ComputeUnits, Estimate, Finding, Status, Undecided } from "./schema";
+import {
+  type Bound,
+  type ComputeUnit,
+  type ComputeUnits,
+  type Estimate,
+  type Finding,
+  KIND_NAMES,
+  type Status,
+  type Undecided,
+} from "./schema";
 
-/** Readable names of Apple's model types. */
-const KINDS: Record<string, string> = {
-  mlProgram: "ML Program",
-  coreAIProgram: "Core AI program",
-  neuralNetwork: "neural network",
-  neuralNetworkClassifier: "neural network classifier",
-  neuralNetworkRegressor: "neural network regressor",
-  pipeline: "pipeline",
-  pipelineClassifier: "pipeline classifier",
-  pipelineRegressor: "pipeline regressor",
-};
-
-export const kindName = (kind: string): string => KINDS[kind] ?? kind;
+/** The display name of one of Apple's model types. */
+export const kindName = (kind: string): string => KIND_NAMES[kind] ?? kind;
 
 /** Whether Core ML plans models of this kind: programs, networks and pipelines that contain them. */
 export const isPlanned = (kind: string): boolean => /^(mlProgram|coreAIProgram|neuralNetwork|pipeline)/.test(kind);

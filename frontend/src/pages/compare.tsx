@@ -1,10 +1,20 @@
 import type { ComparisonForm } from "../data/schema";
+import { kindName, settingName } from "../data/words";
+import { bytes, count } from "../format";
 import { ScrollRegion } from "../ui/scroll";
 import { TopBar } from "../ui/topbar";
 import { DifferenceSection } from "../views/compare/difference";
 
-/** A whole number with its thousands apart; any other fact as it is. */
-const separated = (fact: string): string => (/^\d{5,}$/.test(fact) ? Number(fact).toLocaleString("en") : fact);
+/** How facts are shown that are names of Apple or whole numbers. */
+const FORMATS: Record<string, (fact: string) => string> = {
+  kind: kindName,
+  parameters: (fact) => count(Number(fact)),
+  FLOPs: (fact) => count(Number(fact)),
+  "weight bytes": (fact) => bytes(Number(fact)),
+  "compute units": settingName,
+};
+
+const shown = (name: string, fact: string | undefined): string => (fact === undefined ? "–" : (FORMATS[name]?.(fact) ?? fact));
 
 /** The page of a comparison: the differing facts, then each subject against the first. */
 export function ComparePage(props: { result: ComparisonForm }) {
@@ -37,7 +47,7 @@ export function ComparePage(props: { result: ComparisonForm }) {
                     <tr key={name}>
                       <th scope="row">{name}</th>
                       {subjects.map((subject) => (
-                        <td key={subject.label}>{separated(subject.facts[name] ?? "–")}</td>
+                        <td key={subject.label}>{shown(name, subject.facts[name])}</td>
                       ))}
                     </tr>
                   ))}

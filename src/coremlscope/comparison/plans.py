@@ -60,6 +60,7 @@ class PlanChange:
         latency: The estimates, in seconds; None for kinds of models that cannot be estimated.
         own: Which of the user's own measurements the estimates of the base and of the other use; None where
             it is estimated from published latencies alone.
+        inserted: Number of operations in `units` that Core ML adds to those of the file, such as copies.
         planned: The total planned cost, including launches and switches, in seconds.
         switches: Number of changes of the unit along each path.
         units: Number of operations on each unit in both plans.
@@ -78,6 +79,7 @@ class PlanChange:
     ops: tuple[PlannedOpChange, ...]
     moved: int
     own: tuple[OwnCalibration | None, OwnCalibration | None] = (None, None)
+    inserted: tuple[int, int] = (0, 0)
 
 
 def plan_views(profile: Profile, settings: Collection[str] = ()) -> list[PlanView]:
@@ -123,6 +125,7 @@ def compare_views(
     totals = [view.plan.total_ms(view.setting) for view in (before, after)]
     types = [] if None in totals else _types(*(list(side.values()) for side in sides))
     known = [estimate for estimate in estimates if estimate is not None]
+    first, second = (sum(op.inserted for op in side.values()) for side in sides)
     return PlanChange(
         before=label_of(before),
         after=label_of(after),
@@ -134,6 +137,7 @@ def compare_views(
         ops=tuple(sorted(ops, key=lambda row: -_size(row.planned))),
         moved=sum(a is not None and b is not None and a.unit != b.unit for a, b in pairs),
         own=(known[0].own, known[1].own) if len(known) > 1 else (None, None),
+        inserted=(first, second),
     )
 
 

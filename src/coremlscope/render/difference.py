@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Mapping
 
 from coremlscope.comparison.change import Change
 from coremlscope.comparison.plans import PlanChange, PlannedOpChange
 from coremlscope.comparison.profiles import Comparison, Difference
-from coremlscope.render.words import SHORT_UNIT_NAMES, describe_own, plural, unit_name
+from coremlscope.render.words import SHORT_UNIT_NAMES, describe_own, kind_name, plural, unit_name
 from coremlscope.units import format_bytes, format_count, format_duration
 
 __all__ = [
@@ -26,7 +27,12 @@ __all__ = [
     "whole_rows",
 ]
 
-_FORMATS = {"parameters": format_count, "FLOPs": format_count, "weight bytes": format_bytes}
+_FORMATS: Mapping[str, Callable[[str], str]] = {
+    "kind": kind_name,
+    "parameters": lambda text: format_count(int(text)),
+    "FLOPs": lambda text: format_count(int(text)),
+    "weight bytes": lambda text: format_bytes(int(text)),
+}
 
 
 def seconds(value: float | None) -> str:
@@ -66,10 +72,9 @@ def fact_rows(comparison: Comparison) -> list[tuple[str, ...]]:
     """Returns the facts that differ: the name, then the value of each subject."""
     rows = []
     for name in comparison.differing:
-        texts = [subject.facts.get(name, "–") for subject in comparison.subjects]
-        if name in _FORMATS:
-            texts = [_FORMATS[name](int(text)) if text.isdigit() else text for text in texts]
-        rows.append((name, *texts))
+        shown = _FORMATS.get(name, str)
+        facts = [subject.facts.get(name) for subject in comparison.subjects]
+        rows.append((name, *("–" if fact is None else shown(fact) for fact in facts)))
     return rows
 
 
@@ -122,8 +127,9 @@ def whole_rows(plan: PlanChange) -> list[tuple[str, Change]]:
 def describe_units(plan: PlanChange) -> str:
     """Counts operations by unit: `operations: NE 98 → 90, CPU 7 → 15; changes of unit: 4`."""
     units = [f"{SHORT_UNIT_NAMES[unit]} {_both(*counts)}" for unit, counts in plan.units.items()]
+    added = f", {_both(*plan.inserted)} of them added by Core ML" if any(plan.inserted) else ""
     moved = f"; {plural(plan.moved, 'operation')} moved" if plan.moved else ""
-    return f"operations: {', '.join(units)}{moved}; changes of unit: {_both(*plan.switches)}"
+    return f"operations: {', '.join(units)}{added}{moved}; changes of unit: {_both(*plan.switches)}"
 
 
 def describe_calibration(plan: PlanChange) -> str:

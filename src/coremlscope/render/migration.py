@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from coremlscope.comparison.profiles import Difference
 from coremlscope.render.words import plural
 from coremlscope.results.migration import OutputAgreement, SharedWork, ValueAgreement
-from coremlscope.units import format_share
+from coremlscope.units import format_count, format_share
 
 __all__ = ["agreement_lines", "group_rows", "work_lines"]
 
@@ -22,12 +22,12 @@ def work_lines(difference: Difference) -> Iterator[str]:
     share = "no work to pair" if work.share is None else f"{format_share(work.share)} of the work is paired"
     yield (
         f"{share}: {plural(work.pairs, 'operation')} with a counterpart,"
-        f" {work.flops / 1e9:.3g} and {work.other_flops / 1e9:.3g} GFLOPs in all"
+        f" {format_count(work.flops)} and {format_count(work.other_flops)} FLOPs in all"
     )
     if work.fixed_flops or work.other_fixed_flops:
         yield (
-            f"not counted: {work.fixed_flops / 1e9:.3g} and {work.other_fixed_flops / 1e9:.3g} GFLOPs on"
-            " weights alone, which are the same in every call"
+            f"not counted: {format_count(work.fixed_flops)} and {format_count(work.other_fixed_flops)} FLOPs"
+            " on weights alone, which are the same in every call"
         )
     if work.groups:
         yield f"{plural(len(work.groups), 'group')} cut in another way"

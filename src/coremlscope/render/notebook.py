@@ -27,10 +27,10 @@ from coremlscope.render.terminal.plan import describe_planner
 from coremlscope.render.timing import disclaimer, measurement_name, phase_cells, phase_rows, share_text
 from coremlscope.render.variants import compared_with, device_blocks, quality_block, variant_failures
 from coremlscope.render.words import (
-    KINDS,
     UNIT_NAMES,
     by_severity,
     histogram,
+    kind_name,
     main_function,
     model_name,
     parameter_facts,
@@ -121,7 +121,7 @@ def _cell(value: str | float, side: str) -> str:
 def model_card(model: ModelSummary) -> str:
     """What a model is."""
     main = main_function(model)
-    facts = [*filter(None, [KINDS.get(model.kind, model.kind), model.platforms]), *parameter_facts(model)]
+    facts = [*filter(None, [kind_name(model.kind), model.platforms]), *parameter_facts(model)]
     features = [
         (kind, feature.name, feature.type)
         for kind, listed in (("input", main.inputs), ("output", main.outputs), ("state", main.states))

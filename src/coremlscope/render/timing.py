@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from coremlscope.render.words import KINDS, main_function, plural
+from coremlscope.render.words import kind_name, main_function, plural
 from coremlscope.results.measurement import Conditions, Group, Measurement, StageTiming, Status
 from coremlscope.results.operations import OpTable
 from coremlscope.results.profile import Profile
@@ -329,7 +329,7 @@ def stage_rows(stages: Sequence[StageTiming]) -> list[tuple[str, ...]]:
     total = sum((stage.run_s or 0.0) + (stage.convert_s or 0.0) for stage in stages)
     rows: list[tuple[str, ...]] = []
     for stage in stages:
-        kind = KINDS.get(stage.kind, stage.kind)
+        kind = kind_name(stage.kind)
         if stage.run_s is None or stage.convert_s is None or stage.operations_s is None:
             rows.append((stage.name, kind, "not run", "", "", ""))
             continue

@@ -3,6 +3,7 @@ import { plural } from "../../format";
 import { OriginTag } from "../../ui/origin";
 import { Section } from "../../ui/section";
 import { ChangeTable } from "./changes";
+import { Migration } from "./migration";
 import { PlanDifference } from "./plan";
 
 /** The differences between the base and one other subject. */
@@ -66,6 +67,7 @@ export function DifferenceSection(props: { comparison: Comparison; difference: D
       {difference.plans.map((plan) => (
         <PlanDifference key={`${plan.before}|${plan.after}`} plan={plan} />
       ))}
+      <Migration work={difference.work} agreement={difference.agreement} />
       <p class="dim">{operations(difference)}</p>
     </Section>
   );
@@ -80,7 +82,7 @@ function rank(row: RowChange): number {
 function method(difference: Difference): string {
   if (difference.incomparable) return `Not compared: ${difference.incomparable}.`;
   const how = difference.interleaved
-    ? "Predictions were interleaved; intervals are those of the ratios of the rounds."
+    ? "Predictions were interleaved; changes and intervals are those of the ratios of the rounds."
     : "The medians were measured at different times; the intervals do not include drift of the machine between them.";
   return `${how} “No change” means that the interval includes 0; “unclear” means too few samples.`;
 }

@@ -69,6 +69,7 @@ function unitWords(plan: PlanChange): string {
   const arrow = (before: number, after: number) => (before === after ? `${after}` : `${before} → ${after}`);
   const units = Object.entries(plan.units) as [ComputeUnit, [number, number]][];
   const counts = units.map(([unit, [before, after]]) => `${UNIT_NAMES[unit]} ${arrow(before, after)}`).join(", ");
+  const added = plan.inserted.some((number) => number) ? `, ${arrow(...plan.inserted)} of them added by Core ML` : "";
   const moved = plan.moved ? `; ${plural(plan.moved, "operation")} moved to another unit` : "";
-  return `Operations: ${counts}${moved}. Along the order of operations, the unit changes ${arrow(...plan.switches)} times.`;
+  return `Operations: ${counts}${added}${moved}. Along the order of operations, the unit changes ${arrow(...plan.switches)} times.`;
 }

@@ -54,7 +54,6 @@ from coremlscope.render.timing import (
     status_line,
 )
 from coremlscope.render.words import (
-    KINDS,
     UNIT_NAMES,
     by_severity,
     compact_type,
@@ -63,6 +62,7 @@ from coremlscope.render.words import (
     elide,
     finding_hint,
     histogram,
+    kind_name,
     main_function,
     model_name,
     parameter_facts,
@@ -149,7 +149,7 @@ def _summary(model: ModelSummary) -> list[str]:
 
 
 def _summary_facts(model: ModelSummary, main: FunctionSummary) -> list[str]:
-    facts = [KINDS.get(model.kind, model.kind)] if model.kind else []
+    facts = [kind_name(model.kind)] if model.kind else []
     if model.platforms:
         version = f", specification {model.spec_version}" if model.spec_version else ""
         facts[-1:] = [f"{''.join(facts[-1:])}{version} ({model.platforms})"]
@@ -192,7 +192,7 @@ def _stage_table(stages: Iterable[StageSummary]) -> str:
         rows.append(
             (
                 code(stage.name),
-                KINDS.get(stage.kind, stage.kind),
+                kind_name(stage.kind),
                 "" if stage.operations is None else str(stage.operations),
                 format_count(stage.parameters) if stage.parameters else "",
                 "; ".join(about),
@@ -217,7 +217,7 @@ def _operations(ops: OpTable) -> str:
 
 def _profile(profile: Profile) -> list[str]:
     model, work = profile.model, main_function(profile.model).work
-    facts = [*filter(None, [KINDS.get(model.kind, model.kind)]), *parameter_facts(model)]
+    facts = [*filter(None, [kind_name(model.kind)]), *parameter_facts(model)]
     if work is not None:
         facts.append(f"{count(work.flops, work.is_complete)} FLOPs (declared)")
     return [

@@ -7,7 +7,7 @@ import shlex
 
 from coremlscope.render.json import render_values
 from coremlscope.render.terminal.screen import Column, Screen
-from coremlscope.render.words import KINDS, model_name, plural
+from coremlscope.render.words import kind_name, model_name, plural
 from coremlscope.results.model import BundleSummary, ListedModel
 from coremlscope.units import format_bytes
 
@@ -41,7 +41,7 @@ def render_bundle(bundle: BundleSummary, *, width: int = 100, color: bool = Fals
 
 def _row(model: ListedModel) -> tuple[str, ...]:
     functions = model.functions if len(model.functions) > 1 else ()
-    kind = KINDS.get(model.kind, model.kind) or "unknown"
+    kind = kind_name(model.kind) or "unknown"
     return model.name, kind, model.container, ", ".join(functions), format_bytes(model.size_bytes)
 
 

@@ -12,7 +12,7 @@ from coremlscope.doctor.log import Found, LogReport, known_operations
 from coremlscope.doctor.machine import Check
 from coremlscope.doctor.model import ModelReport
 from coremlscope.render.terminal.screen import Column, Screen
-from coremlscope.render.words import KINDS, plural
+from coremlscope.render.words import kind_name, plural
 from coremlscope.units import format_duration
 
 __all__ = ["checks_to_json", "render_checks", "render_reports", "reports_to_json"]
@@ -143,7 +143,7 @@ def _show_found(screen: Screen, found: Found) -> None:
 
 def _show_model(screen: Screen, report: ModelReport) -> None:
     screen.title(_name(report.path), f"  {_count(len(report.problems), 'problem')}")
-    screen.pairs([("kind", KINDS.get(report.kind, report.kind)), ("needs", report.needs)])
+    screen.pairs([("kind", kind_name(report.kind)), ("needs", report.needs)])
     for problem in report.problems:
         screen.heading(problem.id, problem.effect)
         screen.line(problem.text, indent=2)

@@ -8,12 +8,12 @@ from itertools import islice
 from coremlscope.render.terminal.screen import Column, Screen
 from coremlscope.render.terminal.stages import show_stages
 from coremlscope.render.words import (
-    KINDS,
     bits_each,
     compact_type,
     count,
     elide,
     histogram,
+    kind_name,
     main_function,
     model_name,
     plural,
@@ -93,7 +93,7 @@ def _facts(model: ModelSummary) -> list[tuple[str, str]]:
     work = main.work
     version = f" (specification {model.spec_version})" if model.spec_version else ""
     platforms = f"{model.platforms}{version}" if model.platforms else ""
-    kind = KINDS.get(model.kind, model.kind) + (", updatable" if model.is_updatable else "")
+    kind = kind_name(model.kind) + (", updatable" if model.is_updatable else "")
     opset = f", operations of {main.opset}" + (f" ({main.opset_os})" if main.opset_os else "")
     facts = [
         ("type", kind + (opset if main.opset else "")),

@@ -31,8 +31,8 @@ from coremlscope.render.timing import (
     total,
 )
 from coremlscope.render.words import (
-    KINDS,
     count,
+    kind_name,
     main_function,
     model_name,
     parameter_facts,
@@ -76,7 +76,7 @@ def show_profile(screen: Screen, profile: Profile) -> None:
 
 def _facts(profile: Profile) -> list[tuple[str, str]]:
     model, work = profile.model, main_function(profile.model).work
-    what = [*filter(None, [KINDS.get(model.kind, model.kind)]), *parameter_facts(model)]
+    what = [*filter(None, [kind_name(model.kind)]), *parameter_facts(model)]
     if work is not None:
         at_least = "" if work.is_complete else "at least "
         what.append(f"{at_least}{format_count(work.flops)} FLOPs a prediction (declared)")

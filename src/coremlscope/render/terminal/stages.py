@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from coremlscope.render.terminal.screen import Column, Screen
 from coremlscope.render.timing import STAGE_TITLES, stage_rows
-from coremlscope.render.words import KINDS, plural
+from coremlscope.render.words import kind_name, plural
 from coremlscope.results.measurement import StageTiming
 from coremlscope.results.model import StageSummary
 from coremlscope.units import format_bytes, format_count
@@ -47,7 +47,7 @@ def _stage_row(stage: StageSummary) -> tuple[str, ...]:
     parameters = format_count(stage.parameters) if stage.parameters else ""
     nbytes = format_bytes(stage.weights_bytes) if stage.parameters else ""
     operations = "" if stage.operations is None else str(stage.operations)
-    return stage.name, KINDS.get(stage.kind, stage.kind), operations, parameters, nbytes
+    return stage.name, kind_name(stage.kind), operations, parameters, nbytes
 
 
 def show_stage_timings(screen: Screen, stages: Sequence[StageTiming]) -> None:

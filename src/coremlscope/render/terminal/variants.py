@@ -14,7 +14,7 @@ from coremlscope.render.variants import (
     remarks,
     variant_failures,
 )
-from coremlscope.render.words import FINDING_MARKS, KINDS, model_name, plural
+from coremlscope.render.words import FINDING_MARKS, kind_name, model_name, plural
 from coremlscope.results.variants import VariantReport
 from coremlscope.units import format_bytes
 
@@ -40,7 +40,7 @@ def render_variants(
     """
     screen = Screen(width, color)
     count = plural(len(report.variants) - 1, "variant")
-    kind = KINDS.get(report.kind, report.kind)
+    kind = kind_name(report.kind)
     version = f" by coremltools {report.coremltools}" if report.coremltools else ""
     screen.title(model_name(report.path), f"  {kind}, {count}{version}")
     for block in (quality_block(report), *device_blocks(report)):
