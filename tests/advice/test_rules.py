@@ -1,15 +1,19 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
+from coremltools.converters.mil import Builder as mb
 
 from coremlscope.advice import RULES, bind_subject, find_remarks
 from coremlscope.formats import container
 from coremlscope.formats.packaging import write_mlpackage
 from coremlscope.formats.weights import BlobData
-from coremlscope.ir import Constant, DType, Model, Program, TensorType, Value
+from coremlscope.ir import Constant, DType, Model, Program, TensorType, Value, constant
 from coremlscope.variants.transforms import parse_transform
+from tests.support import programs
 from tests.support.advised_models import MODELS, Builder, few_values, two_layers
 
 
@@ -83,3 +87,25 @@ def test_weights_of_few_values(tmp_path: Path, count: int, bits: int) -> None:
     found = find_remarks(bind_subject(container.read(path)))
     saved = [one.found.saved_bytes for one in found if one.rule.id == "few-values"]
     assert saved == ([256 * 256 * (16 - bits) // 8 - 2 * 2**bits] if bits else [])
+
+
+def test_vectors_of_few_values_are_left_out_as_coremltools_compresses_none(tmp_path: Path) -> None:
+    b = Builder({"x": (DType.FP16, (1, 4096))})
+    scale = (np.arange(4096) % 16).astype(np.float16)
+    path = tmp_path / "m.mlpackage"
+    write_mlpackage(b.model(b.op("mul", "scaled", (1, 4096), x=b["x"], y=constant(scale))), path)
+    (weight,) = _weights(container.read(path))
+    assert weight.stored_bytes == 2 * 4096
+    assert "few-values" not in _found(container.read(path))
+
+
+def test_an_app_cannot_compute_the_counters_of_loops() -> None:
+    def counted(x: Any) -> Any:
+        loop = mb.while_loop(
+            _cond=lambda i, y: mb.less(x=i, y=np.int32(3)),
+            _body=lambda i, y: (mb.add(x=i, y=np.int32(1)), mb.add(x=y, y=mb.gather(x=y, indices=i, axis=0))),
+            loop_vars=(np.int32(0), x),
+        )
+        return mb.relu(x=loop[1])
+
+    assert "integer-indices" not in _found(programs.build(counted, {"x": np.zeros((64, 64), np.float16)}))

@@ -110,10 +110,11 @@ def _widths(subject: Subject) -> Found | None:
     views = [view for view, _ in found]
     view = max(views, key=_padding)
     channels = _channels(view)
+    counted = f"over {channels}, and computes {channels + _padding(view)}"
+    one = f"sums over a few channels more than a multiple of {_STEP}, {counted}"
+    several = f"sum over a few channels more than a multiple of {_STEP}; {shown(view.op.name)} sums {counted}"
     return Found(
-        text=f"{plural(len(found), 'layer')} {'sums' if len(found) == 1 else 'sum'} over a few channels more"
-        f" than a multiple of {_STEP}, {shown(view.op.name)} over {channels}, and computes"
-        f" {channels + _padding(view)}: {listed(views)}.",
+        text=f"{plural(len(found), 'layer')} {one if len(found) == 1 else several}: {listed(views)}.",
         ops=tuple(view.op.id for view in views),
         change=Change(replaced={view.op.id: narrow for view, narrow in found}),
     )

@@ -113,12 +113,15 @@ def _indices(subject: Subject) -> Found | None:
     if subject.is_network:
         return None  # Its layers have no types.
     found: dict[str, OpView] = {}
+    looped = _in_loops(subject)
     for view in subject.views:
         is_integer = bool(view.outputs) and all(
             isinstance(value.type, TensorType) and value.type.dtype in _INTEGERS for value in view.outputs
         )
         does_index = has_trait(view, _any(_INDEXING)) or view.op.type in _INDEX_TYPES
-        if is_integer and does_index and not view.blocks and _is_from_integers(subject, view, found):
+        if view.blocks or view.op.id in looped:
+            continue
+        if is_integer and does_index and _is_from_integers(subject, view, found):
             found[view.op.id] = view
     computed = [view for view in found.values() if has_trait(view, Trait.ARITHMETIC)]
     if not computed:
@@ -130,6 +133,12 @@ def _indices(subject: Subject) -> Found | None:
         ops=tuple(found),
         change=Change(removed=frozenset(found)),
     )
+
+
+def _in_loops(subject: Subject) -> set[str]:
+    """Returns the ids of operations in loops: no app can compute a loop's counter in advance."""
+    loops = (view.op for view in subject.views if view.op.type == "while_loop")
+    return {op.id for loop in loops for block in loop.blocks for op in block.walk()}
 
 
 def _is_from_integers(subject: Subject, view: OpView, found: dict[str, OpView]) -> bool:
