@@ -98,7 +98,7 @@ def _few_values(subject: Subject) -> Found | None:
         assert isinstance(type_, TensorType)
         if type_.dtype not in (DType.FP16, DType.FP32) or data.stored_bytes > left:
             continue
-        if len(type_.shape) < 2:
+        if type_.shape is None or len(type_.shape) < 2:
             continue  # coremltools compresses no vectors (need_compress_const)
         try:
             values = constant.numpy().reshape(-1)

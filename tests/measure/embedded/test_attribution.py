@@ -193,6 +193,14 @@ def test_what_nothing_reads_is_not_run() -> None:
     assert found.status == {"m/0": "timed", "m/1": "not run", "m/2": "folded"}
 
 
+def test_a_result_that_is_a_constant_is_folded() -> None:
+    # As of a classifier of nearest neighbours that has no samples yet.
+    label = ir.Value("label", ir.TensorType(ir.DType.FP32, (1,)))
+    op = ir.Op(id="m/0", type="op", inputs={}, outputs=(label,))
+    graph = ir.Graph(name="main", inputs=(), ops=(op,), outputs=(label,))
+    assert attribute(graph, _program((), owned=["m/0"]), ()).status == {"m/0": "folded"}
+
+
 def test_what_no_node_stands_for_is_named() -> None:
     found = attribute(_graph("m/0"), _program([("Relu", "x", "y", "m/0")]), [])
     assert found.status == {"m/0": "unattributed"}

@@ -114,8 +114,7 @@ def attribute(graph: Graph, program: OnnxProgram, nodes: Sequence[EngineNode]) -
     claims.settle()
     order = {op.id: index for index, op in enumerate(graph.walk())}
     groups, by_op = _group(lowered, claims, nodes, order)
-    top = frozenset(op.id for op in graph.ops)
-    verdicts = _Verdicts(top, program, lowered, claims, groups, by_op)
+    verdicts = _Verdicts(graph, program, lowered, claims, groups, by_op)
     status = {op.id: verdicts.status(op) for op in graph.walk()}
     return Attribution(groups, status, by_op)
 
@@ -312,7 +311,7 @@ class _Verdicts:
 
     def __init__(
         self,
-        top: frozenset[str],
+        graph: Graph,
         program: OnnxProgram,
         lowered: LoweredGraph,
         claims: _Claims,
@@ -320,7 +319,10 @@ class _Verdicts:
         by_op: Mapping[str, int],
     ) -> None:
         #: Operations at the top level.
-        self.top = top
+        self.top = frozenset(op.id for op in graph.ops)
+        returned = {value.name for value in graph.outputs}
+        #: Operations whose results are returned: without nodes, these are constants.
+        self.returning = {op.id for op in graph.ops if any(value.name in returned for value in op.outputs)}
         self.groups = groups
         self.by_op = by_op
         self.needless = program.folded
@@ -350,7 +352,8 @@ class _Verdicts:
         # lowered, or it only renames a value.
         block = op.id.rpartition("/")[0]
         is_reached = op.id in self.top or block in self.blocks
-        return "folded" if is_reached and op.id not in self.owners else "not run"
+        is_constant = op.id in self.returning or op.id not in self.owners
+        return "folded" if is_reached and is_constant else "not run"
 
 
 def _parts(op_id: str) -> Iterator[str]:

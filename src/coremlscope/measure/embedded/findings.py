@@ -26,6 +26,8 @@ _SLOWED = 1.25
 _NOISE = 0.1
 #: Share of the time in operations from which the cost of records inside loops is remarked on.
 _RECORDED = 0.05
+#: Names of operations in one sentence.
+_NAMES = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -234,10 +236,12 @@ def _not_run(evidence: Evidence) -> Finding | None:
     ops = tuple(id_ for id_ in evidence.with_status("not run") if id_ not in absent)
     if not ops:
         return None
+    more = f" and {len(ops) - _NAMES} more" if len(ops) > _NAMES else ""
+    names = ", ".join(map(evidence.name_of, ops[:_NAMES])) + more
     text = (
-        "One operation is never run: nothing reads its result."
+        f"One operation is never run, since nothing reads its result: {names}."
         if len(ops) == 1
-        else f"{len(ops)} operations are never run: nothing reads their results."
+        else f"{len(ops)} operations are never run, since nothing reads their results: {names}."
     )
     return Finding(id="operations-not-run", severity="info", text=text, ops=ops)
 
