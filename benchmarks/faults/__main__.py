@@ -14,8 +14,8 @@ import torch
 
 from benchmarks.faults.networks import NETWORKS, Small
 from benchmarks.faults.planting import KINDS
-from benchmarks.faults.scoring import Score, score_kind
-from coremlscope import verify
+from benchmarks.faults.scoring import Score, score_kind, verify_or_fail
+from benchmarks.faults.written_scoring import score_written
 from coremlscope.formats import container
 from coremlscope.ir import Model
 from tests.support.faulty_networks import convert
@@ -27,17 +27,26 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0, help="seed of sites and inputs")
     parser.add_argument("--faults", type=int, default=4, help="faults of each kind, in different networks")
     parser.add_argument("--kind", action="append", help="a kind; may be given several times")
+    parser.add_argument("--written", action="store_true", help="networks whose own code has a fault instead")
     parser.add_argument("--models", type=Path, help="a folder to keep conversions in")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
+        if options.written:
+            _print_scores(score_written(options.models or Path(folder), options.seed, options.kind))
+            return
         networks = {small.name: _Converted(small, options.models or Path(folder)) for small in NETWORKS}
-        scores: list[Score] = []
-        for score in _scores(networks, options):
-            scores.append(score)
-            if not (score.is_named and score.is_kind and score.is_cause and score.is_fixed):
-                print(_miss(score), flush=True)
-        print(_table(scores))
+        _print_scores(_scores(networks, options))
         print(_false_alarms(networks, options.seed))
+
+
+def _print_scores(found: Iterator[Score]) -> None:
+    """Prints the misses as they are found, and the table of all."""
+    scores: list[Score] = []
+    for score in found:
+        scores.append(score)
+        if not (score.is_named and score.is_kind and score.is_cause and score.is_fixed):
+            print(_miss(score), flush=True)
+    print(_table(scores))
 
 
 class _Converted:
@@ -97,11 +106,12 @@ def _miss(score: Score) -> str:
         )
         if not is_right
     )
-    wanted = ", ".join(sorted(score.planted.ops)[:4])
-    said = "; ".join(f"{f.kind} {f.name} ({f.type}) {f.cause}: {f.text}" for f in score.found.faults[:2])
+    faults = () if score.found is None else score.found.faults
+    said = "; ".join(f"{f.kind} {f.name} ({f.type}) {f.cause}: {f.text}" for f in faults[:2])
+    reference = "" if score.found is None else f" by {score.found.reference}"
     return (
-        f"[{flags}] {score.kind} in {score.network} by {score.found.reference}: {score.planted.text}"
-        f" at {wanted}\n    found: {said or 'nothing'}"
+        f"[{flags}] {score.kind} in {score.network}{reference}: {score.text}"
+        f"\n    found: {score.failure or said or 'nothing'}"
     )
 
 
@@ -123,8 +133,10 @@ def _false_alarms(networks: dict[str, _Converted], seed: int) -> str:
     for name, network in networks.items():
         for reference in network.forms():
             for fp16 in (False, True):
-                found = verify(network.model(fp16=fp16), reference, seed=seed)
-                if not found.passed or found.faults:
+                found = verify_or_fail(network.model(fp16=fp16), reference, seed)
+                if isinstance(found, str):
+                    wrong.append(f"{name}: {found}")
+                elif not found.passed or found.faults:
                     wrong.append(f"{name} by {found.reference}")
     return f"\nHealthy networks that fail: {', '.join(wrong) or 'none'} of {6 * len(networks)}."
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -76,10 +77,10 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Model:
 def test_a_planted_fault_is_named_and_fixed(model: Model, kind: Kind) -> None:
     score = score_kind("small", model, [model], kind, seed=3)
     assert score is not None
-    assert score.is_named, (score.planted.text, score.planted.ops, score.found.faults)
+    assert score.is_named, (score.text, score.found)
     assert score.is_kind
-    assert score.is_cause, (score.planted.text, score.found.faults[0].cause, score.found.faults[0].text)
-    assert score.is_fixed, (score.planted.text, score.found.fixes)
+    assert score.is_cause, (score.text, score.found)
+    assert score.is_fixed, (score.text, score.found)
 
 
 def test_a_mask_does_not_hide_other_differences() -> None:
@@ -91,3 +92,14 @@ def test_a_mask_does_not_hide_other_differences() -> None:
     assert unmasked_error(right, right) == 0
     small = np.random.default_rng(1).standard_normal(256)
     assert unmasked_error(small + 1e-3, small) == relative_error(small + 1e-3, small)
+
+
+def test_a_verification_that_fails_is_a_miss(model: Model, tmp_path: Path) -> None:
+    broken = tmp_path / "broken.onnx"
+    broken.write_bytes(b"no model")
+    kind = next(kind for kind in KINDS if kind.name == "bias dropped")
+    score = score_kind("small", model, [broken], kind, seed=3)
+    assert score is not None
+    assert score.found is None
+    assert score.failure
+    assert not any((score.is_named, score.is_kind, score.is_cause, score.is_fixed))
