@@ -21,6 +21,7 @@ from coremlscope.forecast.planner import place_functions
 from coremlscope.placement.backend import UNIT_OF, Backend, PlannedCost
 from coremlscope.placement.place import PlacedOp
 from coremlscope.placement.replan import replan
+from coremlscope.placement.search import TransitionCosts, lean
 
 __all__ = ["Drawn", "draw_plans", "report"]
 
@@ -58,7 +59,12 @@ def _draw(ops: Sequence[PlacedOp], device: Device) -> list[Drawn]:
     costs = [{backend: cost.ms for backend, cost in op.costs.items()} for op in ops]
     changes = [_costs(ops, generator) for _ in range(_DRAWS)]
     backends = [op.choices["all"].backend or "bnns" for op in ops]
-    plans = replan(costs, changes, backends, rate_table(device).transition_costs)
+    transitions = rate_table(device).transition_costs
+    plans = [
+        plan
+        for changed in changes
+        for plan in replan(costs, [changed], backends, _launches(transitions, generator))
+    ]
     return [
         Drawn(
             sum(UNIT_OF[path[index]] != UNIT_OF[backends[index]] for path, _ in plans) / len(plans),
@@ -85,6 +91,15 @@ def _costs(ops: Sequence[PlacedOp], generator: random.Random) -> dict[int, Mappi
         index: {backend: drawn(backend, cost) for backend, cost in op.costs.items()}
         for index, op in enumerate(ops)
     }
+
+
+def _launches(costs: TransitionCosts, generator: random.Random) -> TransitionCosts:
+    """Transition costs with one draw of every launch."""
+    launch = dict(costs.launch_ms)
+    for backend, bounds in costs.launch_bounds.items():
+        normal = generator.gauss() / _NINE_IN_TEN
+        launch[backend] = lean(launch[backend], bounds.high if normal > 0 else bounds.low, abs(normal))
+    return TransitionCosts(launch, costs.switch_ms, costs.finish_ms)
 
 
 def report() -> str:

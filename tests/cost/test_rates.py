@@ -64,9 +64,16 @@ def test_rates_of_the_gpu_are_transferred_by_cores() -> None:
 def test_matrix_units_of_later_gpus_count() -> None:
     faster = rate("m5-max", "convolution, dense", "mps_graph")
     # Per core, M1 Max is in the middle of M1, M1 Max and M4 Max.
-    assert faster.value == pytest.approx(2.7 * 5487.0 / 32 * 40, rel=1e-4)
-    assert faster.low < 2.0 * 6400 < 3.6 * 6400 < faster.high
+    assert faster.value == pytest.approx(3.2 * 5487.0 / 32 * 40, rel=1e-4)
+    assert faster.low < 2.75 * 6400 < 3.9 * 6400 < faster.high
     assert rate("m5-max", "add", "mps_graph").value == pytest.approx(28.0 / 20 * 40)
+
+
+def test_plans_bound_linear_layers_on_matrix_units() -> None:
+    layer = rate("m5-pro", "linear, large", "mps_graph")
+    per_core = 6604.5 / 32 * 20
+    bounds = (layer.low / per_core, layer.value / per_core, layer.high / per_core)
+    assert bounds == pytest.approx((2.75, 3.2, 3.9))
 
 
 @pytest.mark.parametrize(

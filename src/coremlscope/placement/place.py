@@ -13,7 +13,7 @@ from coremlscope.ir import describe_type
 from coremlscope.placement.backend import BACKENDS_OF, UNIT_OF, Backend, PlannedCost
 from coremlscope.placement.coreml_view import CoreMLGraph, Node
 from coremlscope.placement.eligibility import Verdicts, only_fails
-from coremlscope.placement.search import TIE_MS, Route, TransitionCosts, search, search_path
+from coremlscope.placement.search import TIE_MS, Route, TransitionCosts, lean, search, search_path
 from coremlscope.placement.verdict import Support, Verdict
 from coremlscope.results.plan import Undecided
 
@@ -321,8 +321,7 @@ _TOGETHER = 0.25
 
 def _leaning(cost: PlannedCost, is_favoured: bool) -> float:
     """Returns a cost on the way to the lower end of its interval, or to the upper end."""
-    end = cost.low if is_favoured else cost.high
-    return cost.ms * (end / cost.ms) ** _TOGETHER if cost.ms > 0.0 < end else end
+    return lean(cost.ms, cost.low if is_favoured else cost.high, _TOGETHER)
 
 
 def _extremes(
@@ -352,7 +351,9 @@ def _extremes(
             cell: {b: _leaning(cell.prices[b], UNIT_OF[b] == unit) for b in cell.allowed} or cell.costs_ms
             for cell in kinds
         }
-        found.append(search_path([favouring[cell] for cell in cells], transition_costs.favouring(unit)))
+        found.append(
+            search_path([favouring[cell] for cell in cells], transition_costs.favouring(unit, _TOGETHER))
+        )
     return found
 
 

@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from coremlscope.devices.unit import ComputeUnit
 from coremlscope.placement.backend import BACKENDS, UNIT_OF, Backend
 
-__all__ = ["TIE_MS", "Bounds", "Route", "TransitionCosts", "search", "search_path"]
+__all__ = ["TIE_MS", "Bounds", "Route", "TransitionCosts", "lean", "search", "search_path"]
 
 #: Costs of paths that differ by less, in milliseconds, are equal up to rounding.
 TIE_MS = 1e-9
@@ -55,12 +55,23 @@ class TransitionCosts:
     finish_ms: Mapping[Backend, float] = field(default_factory=dict)
     launch_bounds: Mapping[Backend, Bounds] = field(default_factory=dict)
 
-    def favouring(self, unit: ComputeUnit) -> TransitionCosts:
-        """Returns the costs within the intervals that are best for one unit and worst for the others."""
+    def favouring(self, unit: ComputeUnit, share: float) -> TransitionCosts:
+        """Returns costs on the way to the ends of their intervals that are good for one unit, bad for others.
+
+        Args:
+            unit: The unit.
+            share: How far they are on the way, as a share of it in logarithms.
+        """
         launch = dict(self.launch_ms)
         for backend, bounds in self.launch_bounds.items():
-            launch[backend] = bounds.low if UNIT_OF[backend] == unit else bounds.high
+            end = bounds.low if UNIT_OF[backend] == unit else bounds.high
+            launch[backend] = lean(launch[backend], end, share)
         return TransitionCosts(launch, self.switch_ms, self.finish_ms)
+
+
+def lean(cost_ms: float, end_ms: float, share: float) -> float:
+    """Returns a cost on the way to an end of its interval, as a share of it in logarithms."""
+    return cost_ms * (end_ms / cost_ms) ** share if cost_ms > 0.0 < end_ms else end_ms
 
 
 @dataclass(frozen=True, slots=True)

@@ -235,6 +235,9 @@ def _transferred(
         low, high = min(low, value / spread), max(high, value * spread)
     if law == "matrix" and device.chip.value(GPU, "matrix_speedup"):
         least, usual, most = _MATRIX_SPEEDUP
+        if name.startswith("linear"):
+            # The plans that bound the speedup bound these very rates.
+            low, high = value, value
         low, high = low * least / usual, high * most / usual
     return Rate(
         value=value,
@@ -293,13 +296,14 @@ def _law(name: str, backend: Backend) -> str:
     return "cores" if name in ("add", "mul", "bilinear, twice") else ""
 
 
-#: How much faster a core with matrix units is in planned rates: at least, most likely, at most. Apple says 4
-#: for peak rates. Published plans of three chips bound it, and agree: an encoder of 512 and 1,024 positions
-#: takes the same time with all units as without the Neural Engine on an M5 Pro (20 cores, more than 2.0);
-#: about 37 % of the operations of Whisper's encoder run on the GPU of an M5 (10 cores, more than 2.3), where
-#: `linear` stays on the Neural Engine (less than 3.9); all operations of five networks run on the GPU of an
-#: M5 Max (40 cores, more than 1.6).
-_MATRIX_SPEEDUP = (2.0, 2.7, 3.6)
+#: How much faster a core with matrix units is in planned rates of `linear`: at least, most likely, at most.
+#: Apple says 4 for peak rates. Published plans of three chips bound it, and agree: with all units,
+#: laya-multilingual runs on the GPU of an M5 Pro (20 cores) at 128 to 1,024 positions, but at less than 2.55
+#: layers of 512 positions, and at less than 2.75 layers of 1,024 positions would stay on the Neural Engine;
+#: about 37 % of the operations of a transformer run on the GPU of an M5 (10 cores), where `linear` stays on
+#: the Neural Engine (less than 3.9); all operations of five networks run on the GPU of an M5 Max (40 cores,
+#: more than 1.6).
+_MATRIX_SPEEDUP = (2.75, 3.2, 3.9)
 #: Operations per second of a core of a GPU where they are not published.
 _USUAL_CORE = 0.4e12
 
@@ -352,7 +356,7 @@ def _transition_costs(device: Device, ranked: list[Publication]) -> TransitionCo
 def _gpu_launch_ms(chip: Chip, known: list[tuple[Publication, Published]]) -> float:
     """Returns the cost of launching the GPU: that of the largest published GPU which is not larger.
 
-    It grows with the size of the GPU: 0.346 … 0.444 ms with the 32 cores of an M1 Max, at most 0.134 ms with
+    It grows with the size of the GPU: 0.346 … 0.444 ms with the 32 cores of an M1 Max, 0.08 … 0.134 ms with
     the 20 of an M4 Pro. On an M4 Max (40 cores) whose rates are all from other chips, 11 of 12 encoders are
     planned as published with the launch of the M1 Max, 10 with that of the M4 Pro.
     """
