@@ -534,3 +534,16 @@ def test_every_parameter_is_a_positive_number() -> None:
             value = getattr(family.constants, field.name)
             assert np.isfinite(value)
             assert value > 0 or (field.name in {"weights_hidden", "flat_rows"} and value == 0), field.name
+
+
+@pytest.mark.parametrize(("chip", "clusters"), [("m1-max", 2), ("m1-ultra", 4), ("m2-pro", 2), ("m3-pro", 1)])
+def test_each_cluster_of_a_cpu_has_one_unit_for_products(chip: str, clusters: int) -> None:
+    known = load_calibration()
+    base = constants_of(known, CHIPS[CHIPS[chip].family], CPU)
+    variant = constants_of(known, CHIPS[chip], CPU)
+    assert variant.pointwise_FLOPps == pytest.approx(base.pointwise_FLOPps * clusters)
+    assert variant.product_FLOPps == pytest.approx(base.product_FLOPps * clusters)
+    cores = CHIPS[chip].value(CPU, "performance_cores") / CHIPS[CHIPS[chip].family].value(
+        CPU, "performance_cores"
+    )
+    assert variant.depthwise_FLOPps < base.depthwise_FLOPps * cores

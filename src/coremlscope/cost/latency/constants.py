@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Mapping
 from dataclasses import fields, replace
 
@@ -27,6 +28,9 @@ _REACHED = 0.8
 #: 0.4 on A14 (EfficientFormer-L1 in 11.5 ms, in its paper), 1.5 on A19 Pro (YOLO26n in 9.2 ms, yolo-ios-app,
 #: 1.5 ms of which prepare the image). Nothing published says that those before A18 gained on A14.
 _PHONE_CPU: Mapping[int, float] = {16: 0.5, 18: 1.5}
+#: Cores of a cluster at most (eclecticlight.co, Inside M4 chips: P cores), where their clusters are not
+#: published.
+_CORES_OF_CLUSTER = 6
 #: From this generation on, dispatch costs less; see `dispatch_share`.
 _SHORT_DISPATCH_GENERATION = 15
 #: From this generation on, more stays on the chip; see `on_chip_gain`.
@@ -83,7 +87,15 @@ def scaled_to(chip: Chip, unit: ComputeUnit, reference: Chip, constants: UnitPar
             speed *= _phone_cpu(chip.neural_engine_generation)
         # One cluster streams no faster than on the reference chip, and slower from a slower memory.
         weights_Bps = constants.weights_Bps * min(memory, 1.0)  # noqa: N806
-        return faster(constants, speed, kernel_s=kernel_s, weights_Bps=weights_Bps, int8_gain=1.0)
+        scaled = faster(constants, speed, kernel_s=kernel_s, weights_Bps=weights_Bps, int8_gain=1.0)
+        if not (is_mac and reference.platform == "macOS"):
+            return scaled
+        clusters = _clusters(chip) / _clusters(reference) * constants.generation_gain**newer
+        return replace(
+            scaled,
+            pointwise_FLOPps=constants.pointwise_FLOPps * clusters,
+            product_FLOPps=constants.product_FLOPps * clusters,
+        )
     if unit == GPU:
         scaled = faster(
             constants, speed, kernel_s=kernel_s, weights_Bps=constants.weights_Bps * memory, int8_gain=1.0
@@ -104,6 +116,12 @@ def scaled_to(chip: Chip, unit: ComputeUnit, reference: Chip, constants: UnitPar
         on_chip_bytes=constants.on_chip_bytes * (constants.on_chip_gain if is_large else 1.0),
         int8_gain=constants.int8_gain if chip.neural_engine_generation >= _INT8_ARITHMETIC else 1.0,
     )
+
+
+def _clusters(chip: Chip) -> float:
+    """Returns how many clusters of performance cores a chip has: each has one unit for matrix products."""
+    cores = chip.value(CPU, "performance_cores") or 1.0
+    return chip.value(CPU, "performance_clusters") or math.ceil(cores / _CORES_OF_CLUSTER)
 
 
 def _phone_cpu(generation: int) -> float:
