@@ -17,15 +17,9 @@ from coremlscope.formats.aimodel.bundle import open_program
 from coremlscope.formats.aimodel.content import read_content
 from coremlscope.formats.aimodel.network import find_layers
 from coremlscope.measure.coreai.measurer import CoreAIMeasurer
-from coremlscope.measure.coreai.operations import (
-    BETWEEN,
-    UNOWNED,
-    Event,
-    Recording,
-    attribute,
-    recording_cost,
-)
+from coremlscope.measure.coreai.operations import OUTSIDE, UNOWNED, Event, attribute
 from coremlscope.measure.coreai.timing_child import _Recorder
+from coremlscope.measure.coreai.undisturbed import Recording, recording_cost
 from coremlscope.recordings.core_ai import read_debug_info
 from coremlscope.results.measurement import Measurement
 from tests.support import converted_models
@@ -131,16 +125,15 @@ def test_the_time_between_operations_is_a_group_of_its_own(bundle: Path) -> None
     ops = api.inspect(bundle, list_ops=True).ops
     runs = [[Event(7, None, "coreai.relu", 0.002)], [Event(7, None, "coreai.relu", 0.003)]]
     found = attribute(runs, [], {}, ops, call_s=0.0055)
-    assert [(group.label, group.ops) for group in found.groups] == [(UNOWNED, ()), (BETWEEN, ())]
+    assert [(group.label, group.ops) for group in found.groups] == [(UNOWNED, ()), (OUTSIDE, ())]
     assert [group.wall_s for group in found.groups] == [pytest.approx(0.0025), pytest.approx(0.003)]
     assert sum(group.share or 0 for group in found.groups) == pytest.approx(1)
-    assert found.runs_s == (0.002, 0.003)
 
 
 def test_operations_that_run_at_the_same_time_leave_nothing_between(bundle: Path) -> None:
     ops = api.inspect(bundle, list_ops=True).ops
     found = attribute([[Event(7, None, "x", 0.002)] * 2], [], {}, ops, call_s=0.003)
-    assert BETWEEN not in [group.label for group in found.groups]
+    assert OUTSIDE not in [group.label for group in found.groups]
 
 
 def test_the_profilers_own_time_is_taken_off(bundle: Path) -> None:
@@ -154,7 +147,6 @@ def test_the_profilers_own_time_is_taken_off(bundle: Path) -> None:
     assert recording == Recording(seconds=13e-6, usual_s=14e-6, events=40)
     found = attribute(runs, [], {}, ops, call_s=300e-6, recording_s=recording.seconds)
     assert [group.wall_s for group in found.groups] == [pytest.approx(196e-6), pytest.approx(104e-6)]
-    assert found.runs_s[0] == pytest.approx(40 * 13e-6 + 39 * 5e-6)
 
 
 def test_no_more_is_taken_off_than_the_profiler_slows_a_call() -> None:

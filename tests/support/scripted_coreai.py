@@ -73,8 +73,13 @@ class _Function:
         return {} if self._logger is None else self._report_values(inputs["x"].array)
 
     def _report_values(self, x: np.ndarray) -> dict[str, Any]:
-        """Reports buffers before they have values, and inputs; returns the output of `relu(x) + 1`."""
+        """Reports buffers before they have values, and inputs; returns the output of `relu(x) + 1`.
+
+        A single operation is not reported: when it begins would be told by the clock, which is not scripted.
+        """
         relu = np.maximum(x, 0) if self._fault != "wrong relu" else np.abs(x)
+        if len(self._logger.wanted) == 1:
+            return {"y": _NDArray(relu + 1)}
         for (number, *_), value in zip(_RUN, (relu, relu + 1), strict=False):
             assert number in self._logger.wanted
             self._logger.callback([None], "input", SimpleNamespace(id=number))

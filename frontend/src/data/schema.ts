@@ -858,7 +858,8 @@ export interface NodeTiming {
   nested_executions: number;
   /**
    * Time that the profiler takes to record them, or for Core AI to record events, within `nodes_s`. It is estimated from
-   * `profiler_overhead_s`, for Core AI also from the shortest event, and was taken off the times of the groups.
+   * `profiler_overhead_s`, for Core AI also from the shortest event or from operations that were watched alone, and was taken off the times
+   * of the groups.
    */
   recording_s: number;
   origin: Origin;

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 
-from coremlscope.engines.sampling import PHASE_BUDGET_S, is_settled, sample, spends
+from coremlscope.engines.sampling import PHASE_BUDGET_S, Clock, is_settled, sample, spends
 from coremlscope.measure.channel import send
 
 __all__ = ["PhaseTimer"]
@@ -35,6 +36,7 @@ class PhaseTimer:
         *,
         before: Callable[[], object] | None = None,
         after: Callable[[], object] | None = None,
+        clock: Clock = time.perf_counter,
     ) -> Sequence[float]:
         """Times a phase, sends its times and returns them in seconds; warm-ups where `iterations` is None."""
         self.native_ns.clear()
@@ -46,7 +48,7 @@ class PhaseTimer:
 
         warmups = self._warmups if iterations is None else 0
         enough = self._enough.get(phase, lambda _: False)
-        taken = sample(work, iterations or 0, warmups, before=before, after=done, enough=enough)
+        taken = sample(work, iterations or 0, warmups, clock=clock, before=before, after=done, enough=enough)
         seconds = taken.seconds or taken.warmups
         send(phase=phase, seconds=seconds, native_ns=self.native_ns)
         return seconds

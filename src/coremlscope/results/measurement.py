@@ -248,7 +248,8 @@ class NodeTiming:
 
     The engine's own profiler slows it down. Group times are measured in a separate session and never scaled
     to the time of a prediction without the profiler; only the time that the profiler takes to record steps of
-    loops, or events of Core AI, is taken off.
+    loops, or events of Core AI, is taken off. For Core AI, groups of short operations are also scaled to the
+    time between the begins of operations that were watched alone.
 
     Attributes:
         iterations: Number of profiled runs.
@@ -259,8 +260,8 @@ class NodeTiming:
         profiler_overhead_s: Time of a profiled run minus the time of a prediction.
         nested_executions: Executions of nodes inside loops and branches in a run.
         recording_s: Time that the profiler takes to record them, or for Core AI to record events, within
-            `nodes_s`. It is estimated from `profiler_overhead_s`, for Core AI also from the shortest event,
-            and was taken off the times of the groups.
+            `nodes_s`. It is estimated from `profiler_overhead_s`, for Core AI also from the shortest event or
+            from operations that were watched alone, and was taken off the times of the groups.
     """
 
     iterations: int

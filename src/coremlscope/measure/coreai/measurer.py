@@ -32,12 +32,18 @@ from coremlscope.measure.coreai.operations import (
     UNOWNED,
     Attribution,
     Event,
-    Recording,
     attribute,
-    recording_cost,
 )
 from coremlscope.measure.coreai.program import VALUES
 from coremlscope.measure.coreai.timing_child import DEBUG_INFO, Request
+from coremlscope.measure.coreai.undisturbed import (
+    Composition,
+    Recording,
+    Round,
+    Watch,
+    compose,
+    recording_cost,
+)
 from coremlscope.measure.coreml.timing import Reported, listen
 from coremlscope.measure.embedded.findings import profiler_finding
 from coremlscope.measure.endings import Failure, Failures
@@ -55,6 +61,8 @@ LIMITS = Limits(memory_bytes=12 * 10**9)
 _HINT = "use --engine onnxruntime, which needs no coreai-core"
 #: Share of the time without an operation of the file that is worth a remark.
 _MUCH = 0.05
+#: Share of a prediction below which the interpreter's own work between operations is noise.
+_LITTLE = 0.02
 _INSTALL = "pip install 'coremlscope[coreai]'"
 FAILURES = Failures(
     "Core AI",
@@ -117,71 +125,73 @@ class CoreAIMeasurer:
         machine, before = this_machine(), conditions()
         with tempfile.TemporaryDirectory(prefix="coremlscope-", ignore_cleanup_errors=True) as name:
             request = _prepare_request(subject, settings, inputs or {}, source, Path(name))
-            told = self._run(request, settings, progress)
-            found = _attribute(told, subject, settings, source, Path(name))
+            report = self._run(request, settings, progress)
+            found = _attribute(report, subject, settings, source, Path(name))
         runtime = Runtime(
             "coreai",
-            "Core AI" if told.is_system else "Core AI's reference interpreter",
-            through=f"coreai-core {told.version}".strip(),
+            "Core AI" if report.is_system else "Core AI's reference interpreter",
+            through=f"coreai-core {report.version}".strip(),
         )
         bare = Measurement(
             label=f"{runtime.name} on {machine.processor}",
             runtime=runtime,
             machine=machine,
             settings=settings,
-            compute_units=settings.compute_units if told.is_system else "",
-            threads=None if told.is_system else 1,
-            compile=told.phases.phase("compile"),
-            load=told.phases.phase("load", "first load"),
-            predict=told.phases.phase("predict", "warm-up"),
+            compute_units=settings.compute_units if report.is_system else "",
+            threads=None if report.is_system else 1,
+            compile=report.phases.phase("compile"),
+            load=report.phases.phase("load", "first load"),
+            predict=report.phases.phase("predict", "warm-up"),
             groups=found.groups if found else (),
             status=found.status if found else (),
             group=found.group if found else (),
-            nodes=_node_timing(told, found) if found else None,
-            peak_memory_bytes=told.phases.peak_memory_bytes,
+            nodes=_node_timing(report) if found else None,
+            peak_memory_bytes=report.phases.peak_memory_bytes,
             before=before,
             after=conditions(),
-            partial=told.phases.partial,
+            partial=report.phases.partial,
             measured_at=now(),
         )
         findings = (
-            *told.phases.findings,
-            *_interpreter_findings(told, found),
-            *filter(None, [_recording_finding(told) or profiler_finding(bare)]),
-            *repetition_findings(settings, {} if told.phases.partial else bare.phases),
+            *report.phases.findings,
+            *_interpreter_findings(report, found),
+            *filter(None, [_recording_finding(report) or profiler_finding(bare)]),
+            *repetition_findings(settings, {} if report.phases.partial else bare.phases),
             *condition_findings(before, bare.after),
         )
         return dataclasses.replace(bare, findings=findings)
 
-    def _run(self, request: Path, settings: Settings, progress: Progress | None) -> _Told:
+    def _run(self, request: Path, settings: Settings, progress: Progress | None) -> _ChildReport:
         """Returns what the child says; of one that fails or is interrupted, what it said before."""
-        told, task = _Told(), Task("Core AI", _HINT, FAILURES)
+        report, task = _ChildReport(), Task("Core AI", _HINT, FAILURES)
         environment = {"TMPDIR": str(request.parent)}
         try:
             with run_child(
                 [*self.command, str(request)], self.limits, task, environment=environment
             ) as messages:
-                listen(told.watch(messages), settings, progress, told.phases)
-            if not told.phases.is_complete(settings):
+                listen(report.collect(messages), settings, progress, report.phases)
+            if not report.phases.is_complete(settings):
                 raise EngineError("Core AI made no predictions", _HINT)
         except (EngineError, KeyboardInterrupt) as error:
-            if not told.phases.seconds:
+            if not report.phases.seconds:
                 raise
-            told.phases.partial, finding = explain_partial(error, told.phases.last)
-            told.phases.findings = (*told.phases.findings, finding)
-        return told
+            report.phases.partial, finding = explain_partial(error, report.phases.last)
+            report.phases.findings = (*report.phases.findings, finding)
+        return report
 
 
 @dataclass(slots=True, kw_only=True)
-class _Told:
-    """What the child said.
+class _ChildReport:
+    """What the child reported.
 
     Attributes:
         phases: The times of phases.
         version: The version of coreai-core.
         is_system: True for the system's framework, False for the reference interpreter.
         runs: The events of each profiled run.
-        runs_s: The seconds of each profiled run.
+        runs_s: The seconds of each profiled run, by the runtime's own clock if it has one.
+        calls_s: The seconds of the same runs by our clock, as predictions are timed.
+        rounds: The calls in which a single operation was watched.
         members: Operations that a delegate runs as one.
     """
 
@@ -190,6 +200,8 @@ class _Told:
     is_system: bool = False
     runs: list[list[Event]] = field(default_factory=list)
     runs_s: list[float] = field(default_factory=list)
+    calls_s: list[float] = field(default_factory=list)
+    rounds: list[Round] = field(default_factory=list)
     members: dict[int, list[int]] = field(default_factory=dict)
 
     @property
@@ -204,15 +216,23 @@ class _Told:
             return Recording()
         return recording_cost(self.runs, statistics.median(self.runs_s) - self.plain_s)
 
-    def watch(self, messages: Iterable[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
+    def composition(self) -> Composition | None:
+        """Returns times of operations that add up to a call without the profiler, where they were watched."""
+        return compose(self.runs, self.rounds, self.recording(), self.plain_s)
+
+    def collect(self, messages: Iterable[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
         """Collects what is Core AI's own from messages, and passes them on."""
         for message in messages:
             self.version = message.get("coreai", self.version)
             self.is_system = message.get("is_system", self.is_system)
             if "run" in message:
                 self.runs.append([Event(n, d, label, ns / 1e9) for n, d, label, ns in message["run"]])
-                self.runs_s.append(float(message["run_s"]))
+                self.runs_s.append(message["run_s"])
+                self.calls_s.append(message["call_s"])
                 self.members = {int(group): found for group, found in message["groups"].items()}
+            if "watched" in message:
+                watches = [Watch(number, begin_s, took_s) for number, begin_s, took_s in message["watched"]]
+                self.rounds.append(Round(watches, message["plain_s"]))
             yield message
 
 
@@ -246,45 +266,52 @@ def save_inputs(tensors: Mapping[str, Any], folder: Path) -> None:
 
 
 def _attribute(
-    told: _Told, subject: Subject, settings: Settings, source: Path, folder: Path
+    report: _ChildReport, subject: Subject, settings: Settings, source: Path, folder: Path
 ) -> Attribution | None:
     """Returns the times of operations; None if the child did not report any."""
     debug_info = folder / DEBUG_INFO
-    if not told.runs or not debug_info.is_file():
+    if not report.runs or not debug_info.is_file():
         return None
     content = open_content(source).content
     layers = find_layers(content, content.graphs[settings.function])
     records = read_debug_info(msgspec.json.decode(debug_info.read_bytes()))
-    plain_s = 0.0 if told.is_system else min(told.plain_s, statistics.median(told.runs_s))
+    plain_s = 0.0 if report.is_system else min(report.plain_s, statistics.median(report.calls_s))
+    composed = report.composition()
     return attribute(
-        told.runs,
+        [composed.events] if composed else report.runs,
         records,
         layers,
         subject.ops,
-        told.members,
+        report.members,
         call_s=plain_s,
-        recording_s=told.recording().seconds,
+        recording_s=0.0 if composed else report.recording().seconds,
     )
 
 
-def _node_timing(told: _Told, found: Attribution) -> NodeTiming:
-    run_s, nodes_s = statistics.median(told.runs_s), statistics.median(found.runs_s)
-    recording = told.recording()
+def _node_timing(report: _ChildReport) -> NodeTiming:
+    run_s, nodes_s = statistics.median(report.runs_s), _nodes_s(report.runs)
+    recording, composed = report.recording(), report.composition()
+    recording_s = nodes_s - _nodes_s([composed.events]) if composed else recording.seconds * recording.events
     return NodeTiming(
-        iterations=len(told.runs_s),
+        iterations=len(report.runs_s),
         warmups=0,
         run_s=run_s,
         nodes_s=nodes_s,
         node_overhead_s=run_s - nodes_s,
-        profiler_overhead_s=run_s - told.plain_s,
-        recording_s=recording.seconds * recording.events,
+        profiler_overhead_s=run_s - report.plain_s,
+        recording_s=max(recording_s, 0.0),
     )
 
 
-def _interpreter_findings(told: _Told, found: Attribution | None) -> list[Finding]:
+def _nodes_s(runs: Sequence[Sequence[Event]]) -> float:
+    """Returns the median over runs of the sum of all events."""
+    return statistics.median(sum(event.seconds for event in events) for events in runs)
+
+
+def _interpreter_findings(report: _ChildReport, found: Attribution | None) -> list[Finding]:
     """Returns what the times of the interpreter are good for, and which operations it reported none of."""
     findings = []
-    if not told.is_system:
+    if not report.is_system:
         text = (
             "Core AI's reference interpreter ran the model. Its times are not a speed of Apple hardware, nor"
             " that of a good runtime on this processor."
@@ -298,17 +325,32 @@ def _interpreter_findings(told: _Told, found: Attribution | None) -> list[Findin
     return findings
 
 
-def _recording_finding(told: _Told) -> Finding | None:
-    """Returns what the profiler's own time is, where it was taken off; None else."""
-    recording = told.recording()
-    if not recording.seconds:
+def _recording_finding(report: _ChildReport) -> Finding | None:
+    """Returns how the profiler's own time was removed from those of operations; None if it was not."""
+    recording, composed = report.recording(), report.composition()
+    if not report.runs or (composed is None and not recording.seconds):
         return None
-    each, usual = format_duration(recording.seconds), format_duration(recording.usual_s)
-    before, after = format_duration(told.plain_s), format_duration(statistics.median(told.runs_s))
-    return Finding(
-        id="coreai-profiler",
-        severity="info",
-        text=f"Core AI's profiler makes a prediction {after} long instead of {before}. {each} of it is within"
-        f" each of {recording.events} events ({usual} in the median of runs), and was taken off their times.",
-        hint="times of operations below this are noise",
+    before, after = format_duration(report.plain_s), format_duration(statistics.median(report.runs_s))
+    text = f"Core AI's profiler makes a prediction {after} long instead of {before}. "
+    if composed is None:
+        each, usual = format_duration(recording.seconds), format_duration(recording.usual_s)
+        text += (
+            f"{each} of it is within each of {recording.events} events ({usual} in the median of runs), and"
+            " was taken off their times."
+        )
+        return Finding(
+            id="coreai-profiler", severity="info", text=text, hint="times of operations below this are noise"
+        )
+    count = len(composed.events)
+    text += (
+        f"So {composed.watched} of {count} operations were watched one at a time, in calls that are hardly"
+        " longer. The time between their begins is measured; its division among the operations between them"
+        " is derived from the profiler."
     )
+    if composed.between_s > _LITTLE * report.plain_s:
+        between, each = format_duration(composed.between_s), format_duration(composed.between_s / count)
+        text += f" It contains {between} of the interpreter's own work, {each} for each operation."
+    before, after = format_duration(composed.before_s), format_duration(composed.after_s)
+    text += f" {before} of a prediction are before the first operation, {after} after the last one."
+    hint = f"begins vary by {format_duration(composed.spread_s)}: differences below it are noise"
+    return Finding(id="coreai-profiler", severity="info", text=text, hint=hint)

@@ -17,25 +17,14 @@ from coremlscope.results.measurement import Group, Status
 from coremlscope.results.operations import OpTable
 from coremlscope.results.statistics import median_interval
 
-__all__ = [
-    "BETWEEN",
-    "UNOWNED",
-    "Attribution",
-    "Event",
-    "Recording",
-    "attribute",
-    "layers_of",
-    "recording_cost",
-]
+__all__ = ["OUTSIDE", "UNOWNED", "Attribution", "Event", "attribute", "layers_of"]
 
-#: The labels of the time between operations, and of work that was made from no operation of the file.
-BETWEEN, UNOWNED = "between operations: the interpreter", "without an operation of the file"
+#: The labels of the time outside of operations, and of work that was made from no operation of the file.
+OUTSIDE, UNOWNED = "outside of operations: the interpreter", "without an operation of the file"
 
 #: A measurement has many groups, several of whose medians would be outside a 95 % interval.
 _GROUP_LEVEL = 0.995
 _MOST_NODES = 16
-#: Events from which one is taken to have done next to nothing, so that its time is the profiler's.
-_LEAST_EVENTS = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,28 +52,11 @@ class Attribution:
         groups: The groups, in the program's order; those without operations of the file last.
         status: The status of each row of the op table.
         group: Index into `groups` for each row, -1 for none.
-        runs_s: For each run, the sum of all its events in seconds, the profiler's part included.
     """
 
     groups: tuple[Group, ...]
     status: tuple[Status, ...]
     group: tuple[int, ...]
-    runs_s: tuple[float, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Recording:
-    """The time that the profiler takes within each event.
-
-    Attributes:
-        seconds: The shortest event of all runs, but no more than each event slows the call.
-        usual_s: The median over runs of the shortest event of each; it is longer where something interrupts.
-        events: The number of events of a run.
-    """
-
-    seconds: float = 0.0
-    usual_s: float = 0.0
-    events: int = 0
 
 
 @dataclass(slots=True)
@@ -93,25 +65,6 @@ class _Times:
 
     seconds: list[float]
     nodes: dict[tuple[str, str], None] = field(default_factory=dict)
-
-
-def recording_cost(runs: Sequence[Sequence[Event]], slowed_s: float) -> Recording:
-    """Returns the time that the profiler takes within each event.
-
-    Every event holds the same time of the profiler, and among many operations some do next to nothing. With
-    coreai-core 1.0.0b3, 697 events of an LSTM took 13.4 to 15.7 µs each, 95 % of them, while the whole call
-    without a profiler took 2.3 ms.
-
-    Args:
-        runs: The events of each profiled run.
-        slowed_s: Seconds by which the profiler makes a call longer.
-    """
-    if not runs or min(map(len, runs)) < _LEAST_EVENTS:
-        return Recording()
-    shortest = [min(event.seconds for event in events) for events in runs]
-    events = min(map(len, runs))
-    seconds = min(*shortest, max(slowed_s, 0.0) / events)
-    return Recording(seconds=seconds, usual_s=max(statistics.median(shortest), seconds), events=events)
 
 
 def attribute(
@@ -132,7 +85,7 @@ def attribute(
         layers: The layers that compute the operations of the file, by number; see `find_layers`.
         ops: The op table of the function.
         members: Numbers of the operations that a delegate runs as one, by the number of that.
-        call_s: Seconds of a call without the profiler, if the time between operations is to be a group, too.
+        call_s: Seconds of a call without the profiler, if the time outside of operations is to be a group.
         recording_s: Seconds of the profiler within each event, which are taken off.
     """
     origins = _Origins(records, layers, members or {})
@@ -148,8 +101,7 @@ def attribute(
             known.seconds[run] += max(event.seconds - recording_s, 0.0)
             if len(known.nodes) < _MOST_NODES:
                 known.nodes[str(event.delegate if event.number is None else event.number), event.label] = None
-    runs_s = tuple(sum(event.seconds for event in events) for events in runs)
-    return _assemble(_merge(times), ops, runs_s, call_s)
+    return _assemble(_merge(times), ops, call_s)
 
 
 class _Origins:
@@ -212,15 +164,13 @@ def _merge(times: Mapping[tuple[int, ...], _Times]) -> dict[tuple[int, ...], _Ti
     return merged
 
 
-def _assemble(
-    times: Mapping[tuple[int, ...], _Times], ops: OpTable, runs_s: tuple[float, ...], call_s: float
-) -> Attribution:
+def _assemble(times: Mapping[tuple[int, ...], _Times], ops: OpTable, call_s: float) -> Attribution:
     owner, status = [-1] * len(ops.id), ["unattributed"] * len(ops.id)
     ordered = sorted(times, key=lambda rows: (not rows, rows))
     medians = [statistics.median(times[rows].seconds) for rows in ordered]
     # Operations of a delegate may run at the same time.
-    between_s = max(call_s - sum(medians), 0.0)
-    total = sum(medians) + between_s
+    outside_s = max(call_s - sum(medians), 0.0)
+    total = sum(medians) + outside_s
     groups = []
     for number, (rows, wall_s) in enumerate(zip(ordered, medians, strict=True)):
         for row in rows:
@@ -239,6 +189,6 @@ def _assemble(
                 high_s=interval[1] if interval else None,
             )
         )
-    if between_s:
-        groups.append(Group(label=BETWEEN, ops=(), wall_s=between_s, share=between_s / total))
-    return Attribution(groups=tuple(groups), status=tuple(status), group=tuple(owner), runs_s=runs_s)  # type: ignore[arg-type]
+    if outside_s:
+        groups.append(Group(label=OUTSIDE, ops=(), wall_s=outside_s, share=outside_s / total))
+    return Attribution(groups=tuple(groups), status=tuple(status), group=tuple(owner))  # type: ignore[arg-type]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import itertools
 import shutil
+import time
 from collections.abc import Callable, Coroutine, Mapping
 from importlib.metadata import version
 from pathlib import Path
@@ -27,6 +28,10 @@ class CoreAIProgram:
         folder: For lowered programs; it holds the values of inputs.
         wait: Runs a coroutine to its end.
         compute_units: The setting, which only the system's framework uses.
+
+    Attributes:
+        began: When the last prediction began, by `time.perf_counter`.
+        called_s: Seconds of all predictions so far.
     """
 
     def __init__(
@@ -48,6 +53,7 @@ class CoreAIProgram:
         self._model: Any = None
         self._function: Any = None
         self._numbers = itertools.count()
+        self.began = self.called_s = 0.0
 
     @property
     def debug_info(self) -> bytes:
@@ -121,5 +127,12 @@ class CoreAIProgram:
 
     def predict(self, inputs: Mapping[str, Any], states: Mapping[str, Any]) -> Mapping[str, Any]:
         """Predicts, and returns the outputs by name."""
-        found: Mapping[str, Any] = self._wait(self._function(inputs, state=states))
+        found: Mapping[str, Any] = self._wait(self._call(inputs, states))
+        return found
+
+    async def _call(self, inputs: Mapping[str, Any], states: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Calls the function. The event loop's own 75 µs for each coroutine are not within its time."""
+        self.began = time.perf_counter()
+        found: Mapping[str, Any] = await self._function(inputs, state=states)
+        self.called_s += time.perf_counter() - self.began
         return found

@@ -10,9 +10,10 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
+import statistics
 import sys
 import time
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,12 @@ DEBUG_INFO = "debug-info.json"
 #: Predictions whose operations are timed, unless they take longer than so many seconds; and at least so many.
 _PROFILED_RUNS, _PROFILED_S, _LEAST_PROFILED = 30, 10.0, 3
 _OPERATION, _CALL = "call.", "Function Execute"
+#: How much longer the profiler may make a call before single operations are watched as well.
+_SLOWED = 1.1
+#: Operations that are watched, and how often, unless it takes longer than so many seconds.
+_WATCHED, _ROUNDS, _WATCHED_S = 17, 15, 10.0
+#: Predictions in each of these rounds that are not timed, and that are.
+_WARM, _TIMED = 2, 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,8 +101,8 @@ class _Run:
         def predict() -> None:
             program.predict(inputs, states)
 
-        self._phases.repeat("warm-up", predict, None)
-        self._phases.repeat("predict", predict, request.iterations)
+        self._phases.repeat("warm-up", predict, None, clock=lambda: program.called_s)
+        self._phases.repeat("predict", predict, request.iterations, clock=lambda: program.called_s)
         write_draft(self._folder / DEBUG_INFO, program.debug_info)
         self._time_operations(predict)
         program.release()
@@ -105,17 +112,78 @@ class _Run:
         recorder = _Recorder()
         profiler = self._program.runtime.Profiler(recorder.event, recorder.begin, recorder.end)
         self._program.observe(profiler=profiler)
+        calls_s = []
         began = time.perf_counter()
         for number in range(_PROFILED_RUNS):
             if number >= _LEAST_PROFILED and time.perf_counter() - began > _PROFILED_S:
                 break
             recorder.clear()
-            started = time.perf_counter()
+            seconds = self._program.called_s
             predict()
-            seconds = time.perf_counter() - started
+            seconds = self._program.called_s - seconds
+            calls_s.append(seconds)
             recorder.read()
-            send(run=recorder.operations, run_s=recorder.call_s or seconds, groups=recorder.groups)
+            run_s = recorder.call_s or seconds
+            send(run=recorder.operations, run_s=run_s, call_s=seconds, groups=recorder.groups)
             send(progress="operations", seconds=seconds)
+        if not self._program.is_system:
+            self._watch_operations(predict, recorder.operations, statistics.median(calls_s))
+
+    def _watch_operations(
+        self, predict: Callable[[], object], operations: Sequence[tuple[Any, ...]], profiled_s: float
+    ) -> None:
+        """Predicts while Core AI tells of a single operation; sends when it began and ended in each call."""
+        numbers = list(dict.fromkeys(number for number, *_ in operations if number is not None))
+        last = len(numbers) - 1
+        places = sorted({step * last // (_WATCHED - 1) for step in range(_WATCHED)}) if numbers else []
+        watcher = _Watcher(self._program)
+        began = time.perf_counter()
+        for done in range(_ROUNDS):
+            if time.perf_counter() - began > _WATCHED_S:
+                break
+            self._program.observe()
+            plain_s = [call_s for call_s, _ in watcher.time(predict)]
+            if not done and profiled_s < _SLOWED * statistics.median(plain_s):
+                break
+            found = []
+            for number in (numbers[place] for place in places):
+                self._program.observe(intermediate_logger=watcher.logger(number))
+                for _, times in watcher.time(predict):
+                    if [kind for kind, _ in times] == ["input", "output"]:
+                        begin_s, end_s = (seconds for _, seconds in times)
+                        found.append((number, begin_s, end_s - begin_s))
+            send(watched=found, plain_s=plain_s)
+            send(progress="operations", seconds=statistics.median(plain_s))
+
+
+class _Watcher:
+    """Times the callbacks of a single operation. They may come from another thread."""
+
+    def __init__(self, program: CoreAIProgram) -> None:
+        self._program = program
+        self._times: list[tuple[str, float]] = []
+
+    def logger(self, number: int) -> Any:
+        """Returns what makes the runtime call back before and after an operation."""
+        runtime = self._program.runtime
+        return runtime.IntermediateLogger(
+            requested_intermediates=[runtime.CompileIdentifiers(number, None)],
+            callback=lambda _, kind, __: self._times.append((kind, time.perf_counter())),
+            is_enabled=True,
+        )
+
+    def time(self, predict: Callable[[], object]) -> Iterator[tuple[float, list[tuple[str, float]]]]:
+        """Yields the seconds of predictions, and those from their begin to each callback with its kind.
+
+        Predictions that are not timed come first: they fill the caches of a function that was just loaded.
+        """
+        for call in range(_WARM + _TIMED):
+            self._times.clear()
+            before_s = self._program.called_s
+            predict()
+            if call >= _WARM:
+                times = [(kind, one - self._program.began) for kind, one in self._times]
+                yield self._program.called_s - before_s, times
 
 
 class _Recorder:
