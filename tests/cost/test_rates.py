@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from coremlscope.cost.planned.publications import BNNS_SPEEDUP, publications
@@ -114,7 +116,20 @@ def test_of_several_gpus_the_median_per_core_is_transferred() -> None:
 def test_rates_of_another_system_of_the_chip_are_not_its_own() -> None:
     later = rate("m1", "convolution, dense", "ane", "27")
     assert (later.value, later.basis) == (11582.1572265625, "transferred")
-    assert later.low < 11582 < later.high
+    # The Neural Engine of an M1 Max with macOS 27 is the same; those of M4 Pro and M4 are not.
+    assert 6871 < later.low < 12125 < later.high < 16151
+    gpu = rate("m1", "convolution, dense", "mps_graph", "27")
+    assert gpu.low < 5487 / 4 < gpu.value < gpu.high
+
+
+def test_the_peak_of_a_cpu_is_one_rate() -> None:
+    (m4,) = (one for one in publications() if one.chip.id == "m4")
+    less = {name: of_class for name, of_class in m4.rates.items() if name != "convolution, dense"}
+    table = rate_table(find_device("m4"), [replace(m4, rates=less), *publications()[:2]])
+    left_out = table.rates["convolution, dense"]["bnns"]
+    assert left_out.value == pytest.approx(754.4927368164062, rel=1e-3)
+    assert (left_out.basis, left_out.note) == ("assumed", "the rate of: matmul")
+    assert rate("m1-max", "matmul", "bnns").value == 1440.3
 
 
 def test_both_backends_of_the_cpu_differ_by_one_factor() -> None:
