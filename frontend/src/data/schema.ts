@@ -951,7 +951,10 @@ export interface OutputDifference {
   snr_db: number | null;
   /** The same for the square of the largest magnitude instead of the energy per element. */
   psnr_db: number | null;
-  /** The share of rows whose largest element, or whose class, is the same; null where the output does not rank classes. */
+  /**
+   * The share of rows whose largest element, or whose class, is the same; null where the output does not rank classes, such as sound,
+   * pictures and activations.
+   */
   top1: number | null;
   /** Elements that are NaN or infinite in the variant, and finite in the original. */
   not_finite: number;

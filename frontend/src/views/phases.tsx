@@ -107,9 +107,13 @@ function Measurements() {
   );
 }
 
+/** The time of a model of a pipeline with the conversion of its inputs; null where it was not run. */
+const stageSeconds = ({ run_s: run, convert_s: convert }: StageTiming): number | null => (run === null ? null : run + (convert ?? 0));
+
 /** The times of the models of a pipeline. */
 function Stages(props: { stages: StageTiming[] }) {
   if (props.stages.length === 0) return null;
+  const total = props.stages.reduce((sum, stage) => sum + (stageSeconds(stage) ?? 0), 0);
   const cell = (seconds: number | null) => <td>{seconds === null ? "–" : duration(seconds)}</td>;
   return (
     <ScrollRegion label="Times of the models of the pipeline">
@@ -117,11 +121,12 @@ function Stages(props: { stages: StageTiming[] }) {
         <thead>
           <tr>
             <th scope="col">Model of the pipeline</th>
-            <th scope="col" title="Median of a prediction, without the engine's profiler">
-              Prediction
+            <th scope="col" title="Median in predictions of the pipeline, without the engine's profiler; conversion included">
+              Time
             </th>
+            <th scope="col">Share</th>
             <th scope="col" title="Conversion of its inputs from the outputs of the models before it">
-              Input conversion
+              Conversion
             </th>
             <th scope="col" title="The sum over its operations, from profiled runs">
               Operations
@@ -135,7 +140,8 @@ function Stages(props: { stages: StageTiming[] }) {
                 {stage.name} <span class="faint">{kindName(stage.kind)}</span>
                 {stage.absent && <div class="faint">not run: {stage.absent}</div>}
               </th>
-              {cell(stage.run_s)}
+              {cell(stageSeconds(stage))}
+              <td>{total > 0 && stage.run_s !== null ? share((stageSeconds(stage) ?? 0) / total) : ""}</td>
               {cell(stage.convert_s)}
               {cell(stage.operations_s)}
             </tr>

@@ -62,6 +62,7 @@ function Plot(props: { points: readonly Point[]; cost: Cost }) {
 export function VariantTable(props: { report: VariantsForm }) {
   const { variants } = props.report;
   const whole = variants[0]?.size_bytes ?? null;
+  const hasClasses = variants.some(({ difference }) => difference && sameClass(difference) !== null);
   return (
     <Section id="variants" title="Size and outputs">
       <ScrollRegion label="Variants">
@@ -79,15 +80,17 @@ export function VariantTable(props: { report: VariantsForm }) {
               <th scope="col" class="number">
                 Largest difference
               </th>
-              <th scope="col" class="number">
-                Same class
-              </th>
+              {hasClasses && (
+                <th scope="col" class="number">
+                  Same class
+                </th>
+              )}
               <th scope="col">Needs</th>
             </tr>
           </thead>
           <tbody>
             {variants.map((variant) => (
-              <VariantRow key={variant.name} variant={variant} whole={whole} />
+              <VariantRow key={variant.name} variant={variant} whole={whole} hasClasses={hasClasses} />
             ))}
           </tbody>
         </table>
@@ -101,7 +104,7 @@ export function VariantTable(props: { report: VariantsForm }) {
   );
 }
 
-function VariantRow(props: { variant: Variant; whole: number | null }) {
+function VariantRow(props: { variant: Variant; whole: number | null; hasClasses: boolean }) {
   const { variant, whole } = props;
   const { difference } = variant;
   const worst = difference ? worstOutput(difference) : null;
@@ -119,7 +122,7 @@ function VariantRow(props: { variant: Variant; whole: number | null }) {
       <td>{variant.storage}</td>
       <td class="number">{difference ? (worst?.psnr_db == null ? "equal" : `${worst.psnr_db.toFixed(1)} dB`) : ""}</td>
       <td class="number">{worst?.max_abs == null ? "" : worst.max_abs.toPrecision(3)}</td>
-      <td class="number">{same === null ? "" : `${(same * 100).toFixed(0)} %`}</td>
+      {props.hasClasses && <td class="number">{same === null ? "" : `${(same * 100).toFixed(0)} %`}</td>}
       <td>{variant.platforms.split(",")[0]}</td>
     </tr>
   );

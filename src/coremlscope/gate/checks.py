@@ -30,6 +30,7 @@ from coremlscope.results.plan import PlanView
 from coremlscope.results.variants import OutputDifference
 from coremlscope.units import format_bytes, format_duration
 from coremlscope.variants.differences import Differences
+from coremlscope.variants.scores import find_signals
 
 __all__ = ["check_model", "compare_outputs", "format_quantity"]
 
@@ -293,7 +294,7 @@ def compare_outputs(
     model = container.read(path)
     other = container.read(Path(reference)) if reference else model
     precision: Precision = "fp32" if reference else "fp16"
-    differences = Differences()
+    differences = Differences(find_signals(model))
     with open_predictor(other) as exact, open_predictor(model, precision=precision) as checked:
         for seed in range(_SAMPLES):
             values = dummy_values(model.description.main, *bodies_of(model), seed=seed, shapes=shapes)

@@ -45,7 +45,7 @@ class OutputDifference:
             where the outputs are equal, or without numbers.
         psnr_db: The same for the square of the largest magnitude instead of the energy per element.
         top1: The share of rows whose largest element, or whose class, is the same; None where the output
-            does not rank classes.
+            does not rank classes, such as sound, pictures and activations.
         not_finite: Elements that are NaN or infinite in the variant, and finite in the original.
     """
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,10 +19,15 @@ _LEAST_CLASSES = 100
 
 
 class Differences:
-    """Collects the differences of all outputs, without keeping the arrays."""
+    """Collects the differences of all outputs, without keeping the arrays.
 
-    def __init__(self) -> None:
+    Args:
+        signals: Names of outputs of the other model whose largest element says nothing (`find_signals`).
+    """
+
+    def __init__(self, signals: Collection[str] = ()) -> None:
         self._outputs: dict[str, _Tally] = {}
+        self._signals = frozenset(signals)
 
     def add(self, original: Mapping[str, Any], other: Mapping[str, Any]) -> None:
         """Adds the outputs of one prediction of both models.
@@ -31,8 +36,10 @@ class Differences:
         """
         names = renamed(list(original), list(other))
         for name, value in original.items():
-            if names.get(name, name) in other:
-                self._outputs.setdefault(name, _Tally()).add(value, other[names.get(name, name)])
+            now = names.get(name, name)
+            if now in other:
+                tally = self._outputs.setdefault(name, _Tally(is_signal=now in self._signals))
+                tally.add(value, other[now])
 
     def result(self) -> tuple[OutputDifference, ...]:
         """Returns the differences over all samples."""
@@ -52,6 +59,7 @@ def renamed(before: Sequence[str], after: Sequence[str]) -> dict[str, str]:
 class _Tally:
     """Sums over the elements of one output."""
 
+    is_signal: bool = False
     elements: int = 0
     unequal: int = 0
     numeric: int = 0
@@ -85,7 +93,7 @@ class _Tally:
             self.elements += value.size
             self.unequal += value.size
             return
-        if value.ndim and value.shape[-1] > 1:
+        if value.ndim and value.shape[-1] > 1 and not self.is_signal:
             is_single_row = value.size == value.shape[-1]
             if is_single_row or (value.ndim <= 3 and value.shape[-1] >= _LEAST_CLASSES):
                 self._rank(value, other)

@@ -22,6 +22,7 @@ from coremlscope.results.operations import OpTable
 from coremlscope.results.plan import unit_counts
 from coremlscope.results.variants import Variant, VariantDifference, VariantForecast
 from coremlscope.variants.differences import Differences, renamed
+from coremlscope.variants.scores import find_signals
 from coremlscope.writing import write_draft
 
 __all__ = ["Question", "evaluate", "read_samples", "write_samples"]
@@ -179,7 +180,7 @@ def _run(
             return None
         if not question.outputs.exists():
             return None
-        differences, expected = Differences(), read_samples(question.outputs)
+        differences, expected = Differences(find_signals(model)), read_samples(question.outputs)
         for sample, outputs in zip(samples, expected, strict=True):
             differences.add(outputs, predictor.predict(sample))
     names = renamed(list(expected[0]), [feature.name for feature in predictor.description.outputs])

@@ -169,7 +169,7 @@ def profiler_finding(measurement: Measurement) -> Finding | None:
     return Finding(
         id="profiler-overhead",
         severity="warning",
-        text=f"The engine's profiler slows a prediction from {format_duration(plain)} to "
+        text=f"The engine's profiler slows {_profiled_work(measurement)} from {format_duration(plain)} to "
         f"{format_duration(nodes.run_s)}: times of operations are too long, small ones most"
         + (
             "."
@@ -178,6 +178,11 @@ def profiler_finding(measurement: Measurement) -> Finding | None:
         ),
         hint="compare operations with each other, not with the time of a prediction",
     )
+
+
+def _profiled_work(measurement: Measurement) -> str:
+    """Names what is profiled: of a pipeline, its stages without the conversions of a prediction."""
+    return "the stages, without conversions between them," if measurement.stages else "a prediction"
 
 
 def _recorded_loops(evidence: Evidence) -> Finding | None:
@@ -238,11 +243,12 @@ def _not_run(evidence: Evidence) -> Finding | None:
         return None
     more = f" and {len(ops) - _NAMES} more" if len(ops) > _NAMES else ""
     names = ", ".join(map(evidence.name_of, ops[:_NAMES])) + more
-    text = (
-        f"One operation is never run, since nothing reads its result: {names}."
-        if len(ops) == 1
-        else f"{len(ops)} operations are never run, since nothing reads their results: {names}."
-    )
+    if len(ops) == len(evidence.ops):
+        text = "Nothing of the model is run: its outputs are the same for all inputs."
+    elif len(ops) == 1:
+        text = f"One operation is never run, since nothing reads its result: {names}."
+    else:
+        text = f"{len(ops)} operations are never run, since nothing reads their results: {names}."
     return Finding(id="operations-not-run", severity="info", text=text, ops=ops)
 
 

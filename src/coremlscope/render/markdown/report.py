@@ -351,6 +351,10 @@ def _plans(profile: Profile) -> Iterator[str]:
     """Yields plans of profiles without estimates."""
     for plan in () if profile.estimates else profile.plans:
         views = [plan.view(profile.ops, setting) for setting in plan.settings]
+        if plan.notes and not any(view.ops for view in views):
+            yield f"### On {cell(f'{plan.device}, {plan.os}')} (nothing to plan)"
+            yield "\n".join(f"- {cell(note)}" for note in plan.notes)
+            continue
         yield f"### On {cell(f'{plan.device}, {plan.os}')} ({cell(describe_planner(plan))}, not measured)"
         titles = ("operations on", *(f"{name}>" for name in UNIT_NAMES.values()))
         yield table((*titles, "switches>", "planned in all>"), setting_rows(views))

@@ -125,8 +125,13 @@ def _describe_neural_engine(plan: Plan) -> str:
 
 
 def show_settings(screen: Screen, profile: Profile, plan: Plan) -> None:
-    """Prints how many operations each unit runs under every setting of a plan."""
+    """Prints how many operations each unit runs under every setting of a plan, or why it has none."""
     views = [plan.view(profile.ops, setting) for setting in plan.settings]
+    if plan.notes and not any(view.ops for view in views):
+        screen.heading(f"On {plan.device}, {plan.os}", "nothing to plan")
+        for note in plan.notes:
+            screen.bullet("•", note)
+        return
     remark = f"operations on each unit; {describe_planner(plan)}, nothing of it was measured"
     screen.heading(f"On {plan.device}, {plan.os}", remark)
     _show_setting_rows(screen, setting_rows(views))
