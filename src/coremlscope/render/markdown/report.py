@@ -246,9 +246,10 @@ def _predictions(profile: Profile) -> Iterator[str]:
         yield table(("measured by", "prediction>", "load>", "compile>"), rows)
     for m in profile.measurements if len(profile.measurements) == 1 else ():
         if m.predict is not None and (median := m.predict.statistics.median):
-            rate = f"about {format_rate(median)} a second one after the other"
+            is_whole = not any(stage.absent for stage in m.stages)
+            rate = f"about {format_rate(median)} a second one after the other, " if is_whole else ""
             by = cell(measurement_name(m))
-            yield f"**{format_duration(median)} a prediction**, {rate}, measured by {by}"
+            yield f"**{format_duration(median)} a prediction**, {rate}measured by {by}"
 
 
 def _measurement(profile: Profile, measurement: Measurement) -> Iterator[str]:

@@ -148,7 +148,8 @@ def _show_phases(screen: Screen, measurement: Measurement, titles: Sequence[str]
     )
     if dropped:
         screen.line(f"warm-ups dropped: {dropped}", "dim", indent=2)
-    if measurement.predict is not None and (median := measurement.predict.statistics.median):
+    is_whole = not any(stage.absent for stage in measurement.stages)
+    if is_whole and measurement.predict is not None and (median := measurement.predict.statistics.median):
         rate = format_rate(median)
         screen.line(f"about {rate} predictions per second, one after the other", "bold", indent=2)
 
