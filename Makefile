@@ -79,7 +79,7 @@ conformance: $(TORCH)/.conformance ## run coremltools' own tests; TESTS="path be
 drift: $(VENV)/.dev ## compare results between versions of ONNX Runtime and numbers of threads; ARGS="--engine 1.30.0 MODEL"
 	$(VENV)/bin/python -m benchmarks.drift $(ARGS)
 
-bench-plan: $(VENV)/.dev ## compare plans with published ones, every miss listed; ARGS="network wholes encoders shapes programs left-out rates fit support context speed"
+bench-plan: $(VENV)/.dev ## compare plans with published ones, every miss listed; ARGS="network wholes encoders times shapes programs left-out rates fit support context speed"
 	$(VENV)/bin/python -m benchmarks.plan $(ARGS)
 
 bench-recording: $(VENV)/.dev ## time predictions with and without recording, interleaved; ARGS="--blocks 300 coremltools"

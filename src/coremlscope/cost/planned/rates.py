@@ -248,8 +248,8 @@ def _transferred(
     if nearest.chip.id != device.chip.id:
         low, high = min(low, value / spread), max(high, value * spread)
     elif name not in _COMMON:
-        # 27, whose Neural Engines are alike, differ by up to 1.10 there, and by up to 1.19 on the CPU.
-        # 27), whose Neural Engines are alike, differ by up to 1.10 there, by up to 1.19 on the CPU.
+        # Another system of a chip says more of it than other chips. M1 (14.5) and M1 Max (macOS 27) have
+        # the same Neural Engine: rates differ by up to 1.10 there, and by up to 1.19 on the CPU.
         spread = spread if UNIT_OF[backend] == GPU else _SPREAD
         low, high = value / spread, value * spread
     if law == "matrix" and device.chip.value(GPU, "matrix_speedup"):
