@@ -13,7 +13,7 @@ from coremlscope.devices import ComputeUnits, find_device
 from coremlscope.engines.host import this_machine
 from coremlscope.findings import Finding
 from coremlscope.forecast.planner import Forecast, forecast
-from coremlscope.measure.contract import Subject, now, resolve_settings
+from coremlscope.measure.contract import MeasuredModel, now, resolve_settings
 from coremlscope.measure.embedded.measurer import EngineMeasurer
 from coremlscope.results.measurement import Settings
 from coremlscope.results.operations import OpTable
@@ -63,7 +63,7 @@ def test_what_was_measured_and_forecast_here_fits_together() -> None:
     settings = resolve_settings(
         model, Settings(iterations=2, compile_iterations=1, load_iterations=1, warmups=0)
     )
-    subject = Subject.of(model, settings)
+    subject = MeasuredModel.of(model, settings)
     devices = [find_device("m1"), find_device("a14")]
     known = forecast(model, subject.ops, devices, SETTINGS)
     measured = [EngineMeasurer(threads=threads).measure(subject, settings) for threads in (1, 2, None)]

@@ -16,7 +16,7 @@ from coremlscope.errors import EngineError, NotAModelError, UnsupportedModelErro
 from coremlscope.forecast.planner import Forecast, forecast
 from coremlscope.formats.sample import sample_model
 from coremlscope.ir import Model
-from coremlscope.measure.contract import Subject
+from coremlscope.measure.contract import MeasuredModel
 from coremlscope.measure.embedded.measurer import EngineMeasurer
 from coremlscope.measure.scripted import ScriptedMeasurer
 from coremlscope.results.measurement import Settings
@@ -126,7 +126,7 @@ def test_this_host() -> None:
     assert measured.settings.function == "main"
 
 
-def forecaster(*devices: str) -> Callable[[Subject], Forecast]:
+def forecaster(*devices: str) -> Callable[[MeasuredModel], Forecast]:
     found = [find_device(name) for name in devices]
     return lambda subject: forecast(subject.model, subject.ops, found, UNITS, with_advice=False)
 
@@ -148,7 +148,7 @@ def test_forecasts() -> None:
 
 
 def test_what_cannot_be_forecast_is_measured_all_the_same() -> None:
-    def refuse(subject: Subject) -> Forecast:
+    def refuse(subject: MeasuredModel) -> Forecast:
         raise UnsupportedModelError("no operations", "")
 
     (profile,) = fill_matrix([("good", read)], SETTINGS[:1], TIMER, forecaster=refuse)

@@ -29,7 +29,7 @@ from coremlscope.results.trace import SCHEMA as TRACE
 from coremlscope.results.trace import Trace
 from coremlscope.results.variants import VARIANTS, VariantReport
 from coremlscope.server.state import SCHEMA as SERVER
-from coremlscope.server.state import State
+from coremlscope.server.state import PageState
 
 OUTPUT = Path(__file__).parents[1] / "frontend" / "src" / "data" / "schema.ts"
 
@@ -48,10 +48,10 @@ _FORMS: Mapping[str, tuple[str, Mapping[str, str]]] = {
     "VariantsForm": ("VariantReport", {"schema": f'"{VARIANTS}"'}),
     "GateForm": ("GateReport", {"schema": f'"{GATE}"', "summary": "string", "passed": "boolean"}),
     "ResultsForm": ("ResultTable", {"schema": f'"{RESULT_TABLE}"', "live?": "string"}),
-    "ServerForm": ("State", {"schema": f'"{SERVER}"'}),
+    "ServerForm": ("PageState", {"schema": f'"{SERVER}"'}),
 }
 _ROOTS = (
-    *(Profile, ModelSummary, Comparison, Trace, EventKind, VariantReport, GateReport, ResultTable, State),
+    *(Profile, ModelSummary, Comparison, Trace, EventKind, VariantReport, GateReport, ResultTable, PageState),
     Preview,
 )
 #: The maximum line length of the front end's formatter.

@@ -17,7 +17,7 @@ from benchmarks.latency.dataset import (
 )
 from coremlscope.cost.latency.calibration import load_calibration
 from coremlscope.cost.latency.constants import constants_of, on_system
-from coremlscope.cost.latency.evidence import Published, write_evidence
+from coremlscope.cost.latency.evidence import PublishedLatency, write_evidence
 from coremlscope.cost.latency.roofline import time_kernels
 from coremlscope.cost.latency.structure import structure_of
 from coremlscope.cost.latency.table import Floats, KernelTable
@@ -26,7 +26,7 @@ from coremlscope.devices import ComputeUnit, all_chips
 EVIDENCE = Path(__file__).parents[2] / "src" / "coremlscope" / "cost" / "latency" / "data" / "evidence.csv.gz"
 
 
-def published() -> Iterator[Published]:
+def published() -> Iterator[PublishedLatency]:
     """Yields every measurement of a known unit with the structure of its network and our estimate."""
     networks, urls = load_networks(), _urls()
     for m in load_measurements():
@@ -41,13 +41,13 @@ def write() -> int:
     return len(rows)
 
 
-def _row(m: Measurement, unit: ComputeUnit, network: Network, url: str) -> Published:
+def _row(m: Measurement, unit: ComputeUnit, network: Network, url: str) -> PublishedLatency:
     table = in_precision(network.table, m.precision)
     constants = on_system(constants_of(load_calibration(), all_chips()[m.chip], unit), m.release)
     times = time_kernels(table, unit, constants)
     kernels = float((times.total * network.times).sum())
     seconds = max(kernels, float((times.stream * network.times).sum())) + constants.dispatch_s
-    return Published(
+    return PublishedLatency(
         network=m.network,
         family=m.family,
         publication=m.publication,

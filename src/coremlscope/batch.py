@@ -14,7 +14,7 @@ from coremlscope.execution.sequence_lengths import length_findings
 from coremlscope.findings import Finding
 from coremlscope.forecast.planner import Forecast
 from coremlscope.ir import Model
-from coremlscope.measure.contract import Measurer, Progress, Subject, resolve_settings
+from coremlscope.measure.contract import MeasuredModel, Measurer, Progress, resolve_settings
 from coremlscope.measure.partial import is_interrupted
 from coremlscope.results.measurement import Measurement, Settings
 from coremlscope.results.model import ModelSummary
@@ -27,7 +27,7 @@ FAILED, INTERRUPTED = "failed", "interrupted"
 
 Found = TypeVar("Found")
 #: Returns plans and estimates of a model.
-Forecaster = Callable[[Subject], Forecast]
+Forecaster = Callable[[MeasuredModel], Forecast]
 
 
 def fill_matrix(
@@ -86,13 +86,17 @@ def fill_matrix(
     return tuple(filling.profiles)
 
 
-def _describe(read: Callable[[], Model], settings: Settings) -> Subject:
+def _describe(read: Callable[[], Model], settings: Settings) -> MeasuredModel:
     model = read()
-    return Subject.of(model, resolve_settings(model, settings))
+    return MeasuredModel.of(model, resolve_settings(model, settings))
 
 
 def _measure(
-    measurer: Measurer, subject: Subject, settings: Settings, progress: Progress | None, power_matters: bool
+    measurer: Measurer,
+    subject: MeasuredModel,
+    settings: Settings,
+    progress: Progress | None,
+    power_matters: bool,
 ) -> Measurement:
     wanted = resolve_settings(subject.model, settings)
     before = power_mode() if power_matters else ""
@@ -113,7 +117,7 @@ class _Filling:
     profiles: list[Profile]
     changed: Callable[[tuple[Profile, ...]], None]
 
-    def begin(self, index: int, subject: Subject) -> None:
+    def begin(self, index: int, subject: MeasuredModel) -> None:
         """Adds a model's description."""
         old = self.profiles[index]
         summary = dataclasses.replace(subject.summary, path=old.model.path)

@@ -24,7 +24,7 @@ from coremlscope.findings import Finding
 from coremlscope.formats import container
 from coremlscope.importers.profiles import import_files
 from coremlscope.ir import Model
-from coremlscope.measure.contract import Progress, Subject
+from coremlscope.measure.contract import MeasuredModel, Progress
 from coremlscope.measure.coreml.device.measurer import can_be_sent, device_measurer
 from coremlscope.own_measurements.using import forecast_subject
 from coremlscope.results.measurement import Settings
@@ -210,7 +210,7 @@ def _forecast(profile: Profile, model: Model, forecaster: Forecaster | None) -> 
     if forecaster is None:
         return profile
     try:
-        found = forecaster(Subject(model, profile.model, profile.ops))
+        found = forecaster(MeasuredModel(model, profile.model, profile.ops))
     except CoremlscopeError as error:
         findings = (*profile.findings, _failure("plan and estimate", error))
         return dataclasses.replace(profile, findings=findings)

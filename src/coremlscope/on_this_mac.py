@@ -12,7 +12,7 @@ from coremlscope.findings import Finding
 from coremlscope.forecast.planner import Forecast
 from coremlscope.forecast.planner import forecast as make_forecast
 from coremlscope.ir import Classical, Model
-from coremlscope.measure.contract import Subject
+from coremlscope.measure.contract import MeasuredModel
 from coremlscope.measure.coreml import plan as core_ml
 from coremlscope.results.measurement import Measurement, Settings
 from coremlscope.results.operations import OpTable
@@ -22,7 +22,7 @@ __all__ = ["plans_beside_ours", "with_plans_of_this_mac"]
 
 
 def with_plans_of_this_mac(
-    forecast: Forecast | None, subject: Subject, settings: Settings, measurements: Sequence[Measurement]
+    forecast: Forecast | None, subject: MeasuredModel, settings: Settings, measurements: Sequence[Measurement]
 ) -> tuple[Forecast, list[Finding]]:
     """Puts Core ML's own plans for this Mac, and ours, before those of a forecast.
 
@@ -41,14 +41,14 @@ def with_plans_of_this_mac(
 
 
 def _plans_of_this_mac(
-    subject: Subject, settings: Settings, units: Collection[str]
+    subject: MeasuredModel, settings: Settings, units: Collection[str]
 ) -> tuple[tuple[Plan, ...], list[Finding]]:
     """Core ML's own plan for this Mac under each setting, and ours; findings where there is none."""
     model, path = subject.model, subject.model.source
     if path is None or isinstance(model.content, Classical):  # Core ML plans no classical models
         return (), []
     others = [name for name in (settings.function,) if name not in ("", model.description.default)]
-    answers: dict[ComputeUnits, core_ml.Answer] = {}
+    answers: dict[ComputeUnits, core_ml.PlansOfModel] = {}
     findings: list[Finding] = []
     for unit in (known for known in SETTINGS if known in units):
         try:
@@ -71,7 +71,7 @@ def _plans_of_this_mac(
 def plans_beside_ours(
     model: Model,
     ops: OpTable,
-    answers: Mapping[ComputeUnits, core_ml.Answer],
+    answers: Mapping[ComputeUnits, core_ml.PlansOfModel],
     *,
     function: str | None = None,
     shapes: Mapping[str, Sequence[int]] | None = None,

@@ -12,7 +12,7 @@ import pytest
 from coremlscope.render.page import render_html_results
 from coremlscope.results.profile import write_profiles
 from coremlscope.results.sweep import ResultTable
-from coremlscope.server.limits import Limits
+from coremlscope.server.limits import ServerLimits
 from coremlscope.server.server import Address, serve
 from coremlscope.server.tags import read_tags
 from coremlscope.sweep.query import query_results
@@ -127,7 +127,7 @@ def test_the_page_of_a_running_sweep_changes(drive: Drive, tmp_path: Path) -> No
     write_profiles(tmp_path / "saved.json", [small_profile()])
     model = PurePath(small_profile().model.path).stem
     store = ResultStore(tmp_path / "night")
-    with store.open_writer() as writer, serve(tmp_path, Address(), Limits()) as (url, answer):
+    with store.open_writer() as writer, serve(tmp_path, Address(), ServerLimits()) as (url, answer):
         writer.add([_row(model, 0.002, "M1"), _row("other", 0.001, "M1")])
         threading.Thread(target=answer, daemon=True).start()
 

@@ -11,7 +11,7 @@ import pytest
 from coremlscope.formats.packaging import write_mlpackage
 from coremlscope.formats.sample import sample_model
 from coremlscope.results.profile import Provenance, write_profiles
-from coremlscope.server.limits import Limits
+from coremlscope.server.limits import ServerLimits
 from coremlscope.server.server import Address, serve
 from coremlscope.server.state import device_names
 from tests.support.browser import Drive
@@ -28,7 +28,7 @@ def seen(drive: Drive, tmp_path_factory: pytest.TempPathFactory) -> dict[str, An
         write_profiles(profiles / f"{name}.json", [dataclasses.replace(small_profile(), made=made)])
     write_profiles(folder / "upload.json", [small_profile()])
     write_mlpackage(sample_model(size=32, width=0.5, classes=10), folder / "small.mlpackage")
-    with serve(profiles, Address(), Limits()) as (url, answer):
+    with serve(profiles, Address(), ServerLimits()) as (url, answer):
         threading.Thread(target=answer, daemon=True).start()
         found: dict[str, Any] = drive(
             "server", url, str(folder / "upload.json"), str(folder / "small.mlpackage")

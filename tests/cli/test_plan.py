@@ -9,7 +9,7 @@ import pytest
 
 from coremlscope.cli import main
 from coremlscope.devices import find_device
-from coremlscope.measure.coreml.plan import Answer
+from coremlscope.measure.coreml.plan import PlansOfModel
 from coremlscope.results.profile import Profile
 
 
@@ -132,7 +132,7 @@ def test_on_a_mac_core_ml_is_asked(
     functions = {
         "main": [{"outputs": ["no_such_value"], "preferred": "cpu", "supported": ["cpu"], "weight": 1}]
     }
-    answer = Answer(functions=functions)
+    answer = PlansOfModel(functions=functions)
     monkeypatch.setattr("coremlscope.measure.coreml.plan.ask_core_ml", lambda *_, **__: answer)
     assert main(["plan", str(sample), "--against-rules"]) == 0
     out = capsys.readouterr().out

@@ -19,19 +19,19 @@ from typing import Any
 
 import pytest
 
-from coremlscope.server.limits import Limits
+from coremlscope.server.limits import ServerLimits
 from tests.support.attacks import Attack, all_attacks, hostile_folder, perform, problems
 
 #: Slow clients are slow for longer than the deadline of the headers, and for as long as a window of uploads.
-_SLOW_S = Limits().window_s + 2
-_PATIENCE_S = 3 * Limits().window_s
+_SLOW_S = ServerLimits().window_s + 2
+_PATIENCE_S = 3 * ServerLimits().window_s
 _AT_ONCE = 64
 #: Memory above that of the idle server: requests answered at once with a page and a profile of 24 MB each.
 _MOST_MEMORY = 400 << 20
 #: Memory of a job: the libraries, and three times what the largest archive contains.
 _MOST_JOB_MEMORY = 600 << 20
 #: The loop, the queue, and a thread for each request and upload.
-_MOST_THREADS = 4 + Limits().requests + Limits().uploads
+_MOST_THREADS = 4 + ServerLimits().requests + ServerLimits().uploads
 
 
 @dataclass

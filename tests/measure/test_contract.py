@@ -12,7 +12,7 @@ from coremlscope.assemble import assemble
 from coremlscope.engines.scripted import ScriptedClock, ScriptedEngine
 from coremlscope.errors import UsageError
 from coremlscope.formats import container
-from coremlscope.measure.contract import Measurer, Subject, resolve_settings
+from coremlscope.measure.contract import MeasuredModel, Measurer, resolve_settings
 from coremlscope.measure.coreml.timing import CoreMLMeasurer
 from coremlscope.measure.embedded.measurer import EngineMeasurer
 from coremlscope.measure.scripted import ScriptedMeasurer
@@ -49,7 +49,7 @@ def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_every_measurement_is_complete(name: str, package: Path) -> None:
     model = container.read(package)
     settings = resolve_settings(model, QUICK)
-    subject = Subject.of(model, settings)
+    subject = MeasuredModel.of(model, settings)
     told: list[str] = []
     measured = MEASURERS[name]().measure(subject, settings, progress=lambda phase, *_: told.append(phase))
     assert measured.label

@@ -15,7 +15,7 @@ from coremlscope.cli.main import main
 from coremlscope.errors import EngineError, UsageError
 from coremlscope.formats.packaging import write_mlpackage
 from coremlscope.formats.sample import sample_model
-from coremlscope.measure.contract import Subject
+from coremlscope.measure.contract import MeasuredModel
 from coremlscope.measure.scripted import ScriptedMeasurer
 from coremlscope.render.markdown.report import render_markdown
 from coremlscope.render.page import render_html
@@ -38,7 +38,7 @@ class ByContext:
     limited: int = 0
     asked: list[Settings] = field(default_factory=list)
 
-    def measure(self, subject: Subject, settings: Settings, **_: Any) -> Measurement:
+    def measure(self, subject: MeasuredModel, settings: Settings, **_: Any) -> Measurement:
         self.asked.append(settings)
         context = settings.shapes.get("mask", (1,))[-1]
         if context == self.raises:

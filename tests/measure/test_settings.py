@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from coremlscope.errors import EngineError
-from coremlscope.measure.contract import Subject
+from coremlscope.measure.contract import MeasuredModel
 from coremlscope.measure.scripted import ScriptedMeasurer
 from coremlscope.measure.settings import measure_settings
 from coremlscope.results.measurement import Settings
@@ -14,8 +14,8 @@ from tests.support.ir_models import perceptron
 SETTINGS = [Settings(compute_units=units, iterations=1) for units in ("all", "cpu_and_gpu", "cpu_only")]
 
 
-def subject() -> Subject:
-    return Subject.of(perceptron(), SETTINGS[0])
+def subject() -> MeasuredModel:
+    return MeasuredModel.of(perceptron(), SETTINGS[0])
 
 
 def test_a_failure_costs_one_setting() -> None:

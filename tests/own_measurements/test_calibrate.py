@@ -32,7 +32,7 @@ from coremlscope.forecast.planner import record_prediction
 from coremlscope.formats import container
 from coremlscope.formats.packaging import write_mlpackage
 from coremlscope.formats.sample import sample_model
-from coremlscope.measure.contract import Subject, resolve_settings
+from coremlscope.measure.contract import MeasuredModel, resolve_settings
 from coremlscope.own_measurements.store import default_store
 from coremlscope.own_measurements.using import forecast_subject
 from coremlscope.render.markdown.comparison import render_markdown_comparison
@@ -491,7 +491,7 @@ def test_a_phone_that_is_measured_is_estimated_with_own_measurements(
 ) -> None:
     measure(recorded, 2.0, 5, ["cpu_only"])
     model = api.read(models[5])
-    subject = Subject.of(model, resolve_settings(model, Settings(), {}))
+    subject = MeasuredModel.of(model, resolve_settings(model, Settings(), {}))
     (found,) = forecast_subject(subject, [find_device(_CHIP)], ["cpu_only"]).estimates
     assert found.own is not None
     default_store().path.write_text("{")

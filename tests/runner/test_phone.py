@@ -16,7 +16,7 @@ from coremlscope.errors import CoremlscopeError, EngineError, MissingDependencyE
 from coremlscope.formats import container
 from coremlscope.measure.coreml.device.devicectl import ask, explain_failure, list_phones
 from coremlscope.results.profile import Profile, read_profiles
-from coremlscope.runner.phone import PhoneResults, Timeouts, measure_on_phone
+from coremlscope.runner.phone import PhoneResults, PhoneTimeouts, measure_on_phone
 from coremlscope.runner.request import RunnerSettings
 from coremlscope.runner.xcode import build_app
 from tests.support import converted_models, fake_xcode
@@ -42,7 +42,7 @@ def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Scene:
         monkeypatch.setenv("PATH", f"{commands}{os.pathsep}{os.environ['PATH']}")
         monkeypatch.setattr("coremlscope.runner.phone.sys.platform", "darwin")
         monkeypatch.setattr(
-            "coremlscope.runner.phone.Timeouts", lambda: Timeouts(silence_s=1.5, copy_pause_s=0.0)
+            "coremlscope.runner.phone.PhoneTimeouts", lambda: PhoneTimeouts(silence_s=1.5, copy_pause_s=0.0)
         )
         return folder
 

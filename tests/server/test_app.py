@@ -26,7 +26,7 @@ from coremlscope.errors import UsageError
 from coremlscope.figures import Figure
 from coremlscope.formats.packaging import write_mlpackage
 from coremlscope.formats.sample import sample_model
-from coremlscope.measure.child import Limits as JobLimits
+from coremlscope.measure.child import ChildLimits as JobLimits
 from coremlscope.measure.child import python_child
 from coremlscope.results.model import ModelSummary
 from coremlscope.results.profile import Profile, Provenance, write_profiles
@@ -34,7 +34,7 @@ from coremlscope.server import worker
 from coremlscope.server.app import App
 from coremlscope.server.jobs import Job, JobQueue
 from coremlscope.server.kept_models import KeptModels, save_result
-from coremlscope.server.limits import Limits
+from coremlscope.server.limits import ServerLimits
 from coremlscope.server.store import Entry, ProfileStore, safe_name
 from coremlscope.server.uploads import Uploads
 from tests.support import foreign_files, recorded_files
@@ -82,7 +82,7 @@ def _app(folder: Path, command: tuple[str, ...] | None = None) -> Iterator[App]:
     models = KeptModels(1 << 22)
     keep = partial(save_result, store, models)
     queue = JobQueue(keep, command) if command else JobQueue(keep)
-    yield App(store, queue, uploads, Limits(upload_bytes=1 << 20), models)
+    yield App(store, queue, uploads, ServerLimits(upload_bytes=1 << 20), models)
     queue.close()
     left = {path.name for path in uploads.folder.iterdir() if not path.name.startswith("kept-")}
     assert left == {".lock"}

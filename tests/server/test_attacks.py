@@ -9,11 +9,11 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from coremlscope.server.limits import Limits
+from coremlscope.server.limits import ServerLimits
 from coremlscope.server.server import Address, serve
 from tests.support.attacks import all_attacks, hostile_folder, perform, problems
 
-_LIMITS = Limits(requests=4, uploads=4)
+_LIMITS = ServerLimits(requests=4, uploads=4)
 _PATIENCE_S = 5.0
 _LEFT_OUT = {"slow head", "slow body", "silent", "unread", "upload"}
 #: Each attack with a number that this divides is performed.

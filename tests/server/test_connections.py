@@ -13,11 +13,11 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from coremlscope.server.limits import Limits
+from coremlscope.server.limits import ServerLimits
 from coremlscope.server.server import Address, serve
 from tests.support.attacks import hostile_folder
 
-_LIMITS = Limits(head_s=0.6, window_s=0.3, slowest_Bps=1 << 20, connections=300, uploads=2)
+_LIMITS = ServerLimits(head_s=0.6, window_s=0.3, slowest_Bps=1 << 20, connections=300, uploads=2)
 
 
 @pytest.fixture(scope="module")

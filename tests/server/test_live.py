@@ -12,7 +12,7 @@ import pytest
 
 from coremlscope.errors import UsageError
 from coremlscope.results.trace import Trace
-from coremlscope.server.limits import Limits
+from coremlscope.server.limits import ServerLimits
 from coremlscope.server.live import serve_program
 from coremlscope.server.server import Address
 from tests.support.traces import recorded_program
@@ -34,7 +34,7 @@ class _Program:
 @pytest.fixture
 def served() -> Iterator[tuple[str, _Program]]:
     program = _Program()
-    with serve_program(program.read, Address(), Limits()) as (url, answer):
+    with serve_program(program.read, Address(), ServerLimits()) as (url, answer):
         thread = threading.Thread(target=answer)
         thread.start()
         yield url, program

@@ -21,14 +21,14 @@ from coremlscope.errors import UsageError
 from coremlscope.formats.packaging import write_mlpackage
 from coremlscope.formats.sample import sample_model
 from coremlscope.results.profile import write_profiles
-from coremlscope.server.limits import Limits
+from coremlscope.server.limits import ServerLimits
 from coremlscope.server.server import Address, serve
 from tests.support.profiles import small_profile
 
 
 @pytest.fixture
 def url(tmp_path: Path) -> Iterator[str]:
-    with serve(tmp_path / "profiles", Address(), Limits()) as (address, answer):
+    with serve(tmp_path / "profiles", Address(), ServerLimits()) as (address, answer):
         threading.Thread(target=answer, daemon=True).start()
         yield address
 
@@ -103,7 +103,7 @@ def test_a_model_that_is_damaged(url: str) -> None:
 
 def test_changes_are_streamed(tmp_path: Path) -> None:
     folder = tmp_path / "profiles"
-    with serve(folder, Address(), Limits(watchers=1)) as (url, answer):
+    with serve(folder, Address(), ServerLimits(watchers=1)) as (url, answer):
         threading.Thread(target=answer, daemon=True).start()
         with contextlib.closing(_connect(url)) as connection:
             connection.request("GET", urlsplit(url).path + "events")
@@ -158,7 +158,7 @@ def test_browsers_that_go_away(url: str) -> None:
 def test_other_machines_are_kept_out(host: str, tmp_path: Path) -> None:
     with (
         pytest.raises(UsageError, match="can be reached from other machines"),
-        serve(tmp_path, Address(host), Limits()),
+        serve(tmp_path, Address(host), ServerLimits()),
     ):
         pass
 
@@ -168,5 +168,5 @@ def test_a_port_that_is_taken(tmp_path: Path) -> None:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         address = Address(port=taken.getsockname()[1])
-        with pytest.raises(UsageError, match="cannot listen on"), serve(tmp_path, address, Limits()):
+        with pytest.raises(UsageError, match="cannot listen on"), serve(tmp_path, address, ServerLimits()):
             pass

@@ -16,7 +16,7 @@ import pytest
 from coremlscope.errors import UsageError
 from coremlscope.results.profile import write_profiles
 from coremlscope.server import sweeps
-from coremlscope.server.limits import Limits
+from coremlscope.server.limits import ServerLimits
 from coremlscope.server.server import Address, serve
 from coremlscope.server.sweeps import SweepFolders
 from coremlscope.sweep.rows import Row
@@ -107,7 +107,7 @@ def served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[st
     folder = tmp_path / "night & day"
     _write(folder, _row(0))
     write_profiles(tmp_path / "saved.json", [small_profile()])
-    with serve(tmp_path, Address(), Limits(watchers=1)) as (url, answer):
+    with serve(tmp_path, Address(), ServerLimits(watchers=1)) as (url, answer):
         thread = threading.Thread(target=answer)
         thread.start()
         yield url, folder

@@ -21,7 +21,7 @@ from torch import nn
 from coremlscope import api, ir
 from coremlscope.formats.aimodel.bundle import open_program
 from coremlscope.formats.aimodel.content import Content, StoredData, StoredOp, read_content
-from coremlscope.formats.aimodel.dialect import Attribute, Choice, OtherType, Type
+from coremlscope.formats.aimodel.dialect import Attribute, EnumMember, OtherType, Type
 from coremlscope.formats.aimodel.reader import read_aimodel
 from tests.support.coreai_walk import walk
 
@@ -128,7 +128,7 @@ def _check_attributes(op: StoredOp, theirs: Mapping[str, str]) -> None:
     assert set(op.attributes) - {"value", "arg_attrs", "res_attrs"} == set(theirs)
     for name, text in theirs.items():
         ours = op.attributes[name]
-        if isinstance(ours, Choice):
+        if isinstance(ours, EnumMember):
             known = _CHOICES.get(name)
             assert known is None or text == f"#coreai.{name}<{known[ours.number]}>"
         elif name == "callee":

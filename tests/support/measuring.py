@@ -11,7 +11,7 @@ from coremlscope.assemble import assemble
 from coremlscope.engines.base import Engine
 from coremlscope.engines.sampling import Clock
 from coremlscope.ir import Model
-from coremlscope.measure.contract import Progress, Subject, resolve_settings
+from coremlscope.measure.contract import MeasuredModel, Progress, resolve_settings
 from coremlscope.measure.embedded.measurer import EngineMeasurer
 from coremlscope.results.measurement import Group, Settings
 from coremlscope.results.profile import Profile
@@ -31,7 +31,7 @@ def measure(
 ) -> Profile:
     """A profile with one measurement."""
     wanted = resolve_settings(model, settings or Settings(), inputs)
-    subject = Subject.of(model, wanted)
+    subject = MeasuredModel.of(model, wanted)
     measurer = EngineMeasurer(engine=engine, threads=threads, clock=clock)
     measurement = measurer.measure(subject, wanted, inputs=inputs, progress=progress)
     return assemble(subject.summary, subject.ops, measurements=[measurement])

@@ -17,7 +17,7 @@ from coremlscope.ir import DType
 from coremlscope.probing.building import LayerBuilder
 from coremlscope.sweep import ray_cluster
 from coremlscope.sweep.expansion import Expander
-from coremlscope.sweep.jobs import Job, Measuring
+from coremlscope.sweep.jobs import Measuring, SweepJob
 from coremlscope.sweep.query import query_results
 from coremlscope.sweep.ray_cluster import RayRunner, pack, run_batch
 from coremlscope.sweep.rows import Row
@@ -70,7 +70,7 @@ class FakeRay(ModuleType):
 
     def remote(self, **options: Any) -> Callable[[Callable[..., Any]], Any]:
         def decorate(function: Callable[..., Any]) -> Any:
-            def submit(more: dict[str, Any], jobs: tuple[Job, ...], *rest: Any) -> object:
+            def submit(more: dict[str, Any], jobs: tuple[SweepJob, ...], *rest: Any) -> object:
                 self.asked.append(([job.subject.name for job in jobs], {**options, **more}))
                 task = object()
                 self._tasks[task] = lambda: self._call(function, jobs, *rest)
@@ -84,7 +84,7 @@ class FakeRay(ModuleType):
 
         return decorate
 
-    def _call(self, function: Callable[..., Any], jobs: tuple[Job, ...], *rest: Any) -> Any:
+    def _call(self, function: Callable[..., Any], jobs: tuple[SweepJob, ...], *rest: Any) -> Any:
         if any(Path(job.subject.name).name in self.lost for job in jobs):
             raise WorkerCrashedError("the worker died")
         try:
@@ -124,7 +124,7 @@ def test_a_sweep_on_a_cluster_gives_the_results_of_one_here(ray: FakeRay, zoo: P
     assert counted == {"n": 4, "p": True}
 
 
-def graphs(count: int) -> Iterator[Job]:
+def graphs(count: int) -> Iterator[SweepJob]:
     """Yields jobs that are a millisecond of work."""
     expander = Expander(known={})
     for index in range(count):
@@ -137,7 +137,7 @@ def test_jobs_are_handed_over_a_few_at_a_time(
     ray: FakeRay, zoo: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ray_cluster, "_BATCH_S", 0.0)
-    answered: list[Job] = []
+    answered: list[SweepJob] = []
     RayRunner("auto").run(graphs(20), lambda one, _: answered.append(one))
     assert len(answered) == 20
     assert ray.most == 6, "three for each processor"
@@ -168,7 +168,7 @@ def test_a_job_that_ends_its_worker_costs_no_other_job(ray: FakeRay, monkeypatch
     ray.lost = {"net 20"}
     answers: dict[str, object] = {}
 
-    def done(job: Job, answer: object) -> None:
+    def done(job: SweepJob, answer: object) -> None:
         assert job.subject.name not in answers, "it was answered twice"
         answers[job.subject.name] = answer
 
@@ -233,7 +233,7 @@ def test_another_version_is_refused(zoo: Path) -> None:
 def test_an_error_of_one_job_is_the_answer_to_that_job(monkeypatch: pytest.MonkeyPatch) -> None:
     first, second = graphs(2)
 
-    def run(job: Job) -> tuple[Row, ...]:
+    def run(job: SweepJob) -> tuple[Row, ...]:
         if job is first:
             raise ZeroDivisionError("division by zero")
         return run_job(job)

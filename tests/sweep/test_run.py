@@ -12,7 +12,7 @@ from coremlscope import read
 from coremlscope.errors import CoremlscopeError, EngineError, UsageError
 from coremlscope.results.sweep import SweepProgress, SweepSummary
 from coremlscope.sweep import run
-from coremlscope.sweep.jobs import Case, Job, Subject
+from coremlscope.sweep.jobs import SweepJob, SweptModel, WantedResult
 from coremlscope.sweep.local import LocalRunner
 from coremlscope.sweep.query import query_results
 from coremlscope.sweep.run import run_sweep
@@ -110,7 +110,7 @@ class _Recording:
     place, cores = "here", 1
 
     def __init__(self) -> None:
-        self.jobs: list[Job] = []
+        self.jobs: list[SweepJob] = []
 
     def run(self, jobs, done) -> None:  # type: ignore[no-untyped-def]
         self.jobs += jobs
@@ -138,9 +138,9 @@ for line in sys.stdin:
 """
 
 
-def job(name: str, folder: Path) -> Job:
-    case = Case(key=name, compute_units="all", device="M1", os="")
-    return Job(subject=Subject(name=name, source=b"", content=str(folder)), cases=(case,))
+def job(name: str, folder: Path) -> SweepJob:
+    case = WantedResult(key=name, compute_units="all", device="M1", os="")
+    return SweepJob(subject=SweptModel(name=name, source=b"", content=str(folder)), cases=(case,))
 
 
 def test_jobs_whose_process_is_killed_are_tried_again(tmp_path: Path) -> None:

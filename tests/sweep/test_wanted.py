@@ -10,7 +10,7 @@ import pytest
 
 from coremlscope.errors import NotAModelError, UsageError
 from coremlscope.sweep.expansion import Expander, find_sources
-from coremlscope.sweep.jobs import Job, Measuring
+from coremlscope.sweep.jobs import Measuring, SweepJob
 from coremlscope.sweep.wanted import Wanted, read_zoo
 
 _ZOO = """
@@ -86,7 +86,7 @@ def test_sources_are_models_folders_and_patterns(zoo: Path) -> None:
             names(source)
 
 
-def jobs(path: Path, **options: object) -> list[Job]:
+def jobs(path: Path, **options: object) -> list[SweepJob]:
     wanted = Wanted(**{"devices": ("m1",), **options})  # type: ignore[arg-type]
     return list(Expander(known={}, place="a processor").jobs_of_path(path, wanted))
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from coremlscope.sweep.expansion import Expander
-from coremlscope.sweep.jobs import Case, Job, Measuring, PickledModel, Subject
+from coremlscope.sweep.jobs import Measuring, PickledModel, SweepJob, SweptModel, WantedResult
 from coremlscope.sweep.local import LocalRunner
 from coremlscope.sweep.rows import Row
 from coremlscope.sweep.wanted import Wanted
@@ -88,9 +88,11 @@ for line in sys.stdin:
     not hasattr(os, "sched_getaffinity") or len(os.sched_getaffinity(0)) < 2, reason="needs two cores to pin"
 )
 def test_measurements_have_cores_of_their_own() -> None:
-    case = Case(key="a", compute_units="all")
-    subject = Subject(name="a", source=PickledModel(b""), content="a")
-    jobs = [Job(subject=subject, cases=(case,), measuring=Measuring() if n % 2 else None) for n in range(8)]
+    case = WantedResult(key="a", compute_units="all")
+    subject = SweptModel(name="a", source=PickledModel(b""), content="a")
+    jobs = [
+        SweepJob(subject=subject, cases=(case,), measuring=Measuring() if n % 2 else None) for n in range(8)
+    ]
     rows: list[dict[str, object]] = []
     runner = LocalRunner(2, measures=True, command=(sys.executable, "-c", _CHILD))
     mine = os.sched_getaffinity(0)

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from coremlscope.errors import CoremlscopeError, EngineError, LimitError, UnsupportedModelError
-from coremlscope.measure.child import Limits
+from coremlscope.measure.child import ChildLimits
 from coremlscope.results.variants import Variant
 from coremlscope.variants.evaluation import Question
-from coremlscope.variants.pool import Pool, worker_count
+from coremlscope.variants.pool import VariantPool, worker_count
 from coremlscope.variants.transforms import parse_transform
-from coremlscope.variants.worker import Job
+from coremlscope.variants.worker import VariantJob
 
 #: A child that answers by the name of the transform.
 _SCRIPT = """
@@ -33,14 +33,14 @@ for line in sys.stdin:
 CHILD = (sys.executable, "-c", _SCRIPT)
 
 
-def made(*names: str, workers: int = 1, limits: Limits | None = None) -> dict[int, Any]:
+def made(*names: str, workers: int = 1, limits: ChildLimits | None = None) -> dict[int, Any]:
     question = Question(samples=Path(), sample_count=0, synthetic=0, outputs=Path())
     jobs = [
-        Job(model=Path("m"), is_network=False, transform=parse_transform(name), question=question)
+        VariantJob(model=Path("m"), is_network=False, transform=parse_transform(name), question=question)
         for name in names
     ]
     found: dict[int, Variant | CoremlscopeError] = {}
-    Pool(workers, limits, CHILD).make(jobs, found.__setitem__)
+    VariantPool(workers, limits, CHILD).make(jobs, found.__setitem__)
     return found
 
 
@@ -54,17 +54,17 @@ def test_failures_do_not_stop_the_others() -> None:
 
 
 def test_a_variant_that_takes_too_long_is_given_up() -> None:
-    found = made("enumerated", limits=Limits(time_s=0.01))
+    found = made("enumerated", limits=ChildLimits(time_s=0.01))
     assert isinstance(found[0], LimitError)
 
 
 def test_ctrl_c_ends_all_processes() -> None:
     question = Question(samples=Path(), sample_count=0, synthetic=0, outputs=Path())
     jobs = [
-        Job(model=Path("m"), is_network=False, transform=parse_transform(name), question=question)
+        VariantJob(model=Path("m"), is_network=False, transform=parse_transform(name), question=question)
         for name in ("int8", "enumerated", "enumerated")
     ]
-    pool = Pool(2, None, CHILD)
+    pool = VariantPool(2, None, CHILD)
 
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt

@@ -16,7 +16,7 @@ from coremlscope.formats.packaging import write_mlpackage
 from coremlscope.variants.coremltools_steps import transform_file
 from coremlscope.variants.evaluation import Question, write_samples
 from coremlscope.variants.transforms import default_transforms, parse_transform, why_not
-from coremlscope.variants.worker import Job, make_variant
+from coremlscope.variants.worker import VariantJob, make_variant
 from tests.support.advised_models import F16, F32, Builder
 
 _SIDE = 32
@@ -93,7 +93,9 @@ def test_variants_with_images_are_compared_on_the_same_pictures(tmp_path: Path) 
     write_mlpackage(_network(scales=True), path)
     write_samples(samples, [{"image": np.zeros((1, 3, _SIDE, _SIDE), np.float32)}] * 2)
     question = Question(samples=samples, sample_count=2, synthetic=0, outputs=tmp_path / "outputs", threads=1)
-    job = Job(model=path, is_network=False, transform=parse_transform("image-inputs"), question=question)
+    job = VariantJob(
+        model=path, is_network=False, transform=parse_transform("image-inputs"), question=question
+    )
     variant = make_variant(job, tmp_path)
     assert not variant.failure
     assert variant.difference is not None

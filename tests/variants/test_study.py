@@ -167,7 +167,7 @@ def test_results_are_found_again(
     inputs: list[dict[str, np.ndarray]],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(study.Pool, "make", lambda *_: pytest.fail("something was made again"))
+    monkeypatch.setattr(study.VariantPool, "make", lambda *_: pytest.fail("something was made again"))
     again = what_if(model, transforms=TRIED, devices=["iphone-13", "m1"], inputs=inputs)
     assert again.variants == report.variants
 

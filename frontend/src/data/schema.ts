@@ -1009,6 +1009,26 @@ export interface OwnCalibration {
   factors: Partial<Record<ComputeUnit, number>>;
 }
 
+/** The content of the page. */
+export interface PageState {
+  /** The folder of the profiles. */
+  folder: string;
+  /** The largest file that can be uploaded. */
+  max_upload_bytes: number;
+  /** What the names of files that can be uploaded end with. */
+  suffixes: string[];
+  /** The saved profiles, newest first. */
+  profiles: Entry[];
+  /** The waiting, running and completed jobs, newest first. */
+  jobs: Job[];
+  /** The ids of profiles whose models are here, so that devices can be added. */
+  extensible: string[];
+  /** Names of chips and devices that can be planned and estimated for, with what they are. */
+  devices: DeviceName[];
+  /** The folders with results of sweeps, those that changed last first. */
+  sweeps: SweepFolder[];
+}
+
 /** A benchmarked phase and its samples. */
 export interface Phase {
   /** Seconds of wall time around the calls, in the order of measurement. */
@@ -1469,26 +1489,6 @@ export interface StageTiming {
   /** The sum over its groups, from the profiled runs; null if it was not run. */
   operations_s: number | null;
   origin: Origin;
-}
-
-/** The content of the page. */
-export interface State {
-  /** The folder of the profiles. */
-  folder: string;
-  /** The largest file that can be uploaded. */
-  max_upload_bytes: number;
-  /** What the names of files that can be uploaded end with. */
-  suffixes: string[];
-  /** The saved profiles, newest first. */
-  profiles: Entry[];
-  /** The waiting, running and completed jobs, newest first. */
-  jobs: Job[];
-  /** The ids of profiles whose models are here, so that devices can be added. */
-  extensible: string[];
-  /** Names of chips and devices that can be planned and estimated for, with what they are. */
-  devices: DeviceName[];
-  /** The folders with results of sweeps, those that changed last first. */
-  sweeps: SweepFolder[];
 }
 
 /** Summary statistics of samples, in the samples' unit. */
@@ -2034,7 +2034,7 @@ export interface ResultsForm extends ResultTable {
   live?: string;
 }
 
-export interface ServerForm extends State {
+export interface ServerForm extends PageState {
   schema: "coremlscope.server/2";
 }
 

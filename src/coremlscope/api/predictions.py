@@ -70,11 +70,11 @@ def predict(
         EngineError: The engine failed, or reached a limit.
     """
     if isolate or timeout_s or memory_bytes:
-        from coremlscope.measure.child import Limits
+        from coremlscope.measure.child import ChildLimits
         from coremlscope.measure.embedded.process import call_isolated, file_of
 
         given = {"source": file_of(source) if isinstance(source, Model) else source, "values": values}
-        limits = Limits(time_s=timeout_s, memory_bytes=memory_bytes)
+        limits = ChildLimits(time_s=timeout_s, memory_bytes=memory_bytes)
         options = {"function": function, "precision": precision}
         found: dict[str, Any] = call_isolated(predict, {**given, **options}, limits=limits)
         return found

@@ -103,7 +103,7 @@ def profile(
     """
     from coremlscope.assemble import assemble
     from coremlscope.measure.choice import choose_engine, choose_measurer
-    from coremlscope.measure.contract import Subject, resolve_settings
+    from coremlscope.measure.contract import MeasuredModel, resolve_settings
     from coremlscope.measure.coreml.tracing import trace_measurer
     from coremlscope.measure.generation import check_decoder, measure_generation
     from coremlscope.measure.partial import is_interrupted
@@ -134,7 +134,7 @@ def profile(
     with runs if isinstance(runs, AbstractContextManager) else nullcontext():
         first = resolve_settings(model, asked, inputs)
         settings = [dataclasses.replace(first, compute_units=u) for u in (units if is_core_ml else units[:1])]
-        subject = Subject.of(model, first)
+        subject = MeasuredModel.of(model, first)
         forecast, findings = forecast_profiled(subject, first, chosen)
         measurements, failures = measure_settings(
             runs, subject, settings, inputs=inputs, progress=progress, recorder=recorder

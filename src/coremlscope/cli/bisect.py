@@ -88,12 +88,12 @@ def _configure(parser: argparse.ArgumentParser) -> None:
 
 def _run(arguments: argparse.Namespace) -> int:
     from coremlscope.isolation.bisect import bisect
-    from coremlscope.measure.child import Limits
+    from coremlscope.measure.child import ChildLimits
     from coremlscope.render.json import render_values
     from coremlscope.render.terminal.bisection import render_bisection
 
     # A script may be silent for as long as it is allowed to run.
-    limits = Limits(silence_s=float("inf"))
+    limits = ChildLimits(silence_s=float("inf"))
     with progress_bars(not arguments.quiet) as progress:
         found = call_on_model(
             bisect,

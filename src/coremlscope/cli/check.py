@@ -100,7 +100,7 @@ _LIMITS = (
     ("baseline", "FILE", "a saved check or profile (.json) that no figure may be worse than"),
     ("tolerance", "SHARE", "how much worse than the baseline is allowed (default: 5%%)"),
 )
-#: Arguments that are no limits, and have a value in `Limits`.
+#: Arguments that are no limits, and have a value in `GateLimits`.
 _OPTIONS = ("max_latency", *(name.replace("-", "_") for name, *_ in _LIMITS), "os", "compute_units")
 
 

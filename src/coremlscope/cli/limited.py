@@ -10,23 +10,23 @@ from typing import TYPE_CHECKING, Any
 from coremlscope.cli.inputs import read_inputs
 
 if TYPE_CHECKING:
-    from coremlscope.measure.child import Limits
+    from coremlscope.measure.child import ChildLimits
     from coremlscope.measure.contract import Progress
 
 __all__ = ["call_on_model", "limits_of", "work_on_model"]
 
 
-def limits_of(arguments: argparse.Namespace) -> Limits:
+def limits_of(arguments: argparse.Namespace) -> ChildLimits:
     """Returns the limits of `--timeout` and `--memory`."""
-    from coremlscope.measure.child import Limits
+    from coremlscope.measure.child import ChildLimits
 
-    return Limits(time_s=arguments.timeout, memory_bytes=arguments.memory)
+    return ChildLimits(time_s=arguments.timeout, memory_bytes=arguments.memory)
 
 
 def call_on_model(
     work: Callable[..., Any],
     arguments: argparse.Namespace,
-    limits: Limits,
+    limits: ChildLimits,
     progress: Progress | None,
     **options: Any,
 ) -> Any:

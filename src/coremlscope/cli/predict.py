@@ -64,7 +64,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    from coremlscope.measure.child import Limits
+    from coremlscope.measure.child import ChildLimits
     from coremlscope.measure.embedded.process import call_isolated
     from coremlscope.render.terminal.prediction import render_prediction, render_prediction_json
 
@@ -76,7 +76,7 @@ def _run(arguments: argparse.Namespace) -> int:
         "function": arguments.function,
         "precision": arguments.precision,
     }
-    limits = Limits(time_s=arguments.timeout, memory_bytes=arguments.memory)
+    limits = ChildLimits(time_s=arguments.timeout, memory_bytes=arguments.memory)
     results, findings = call_isolated(predict_files, given, limits=limits)
     _warn(findings)
     if arguments.output is not None:

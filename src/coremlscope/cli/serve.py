@@ -78,13 +78,13 @@ def _configure(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    from coremlscope.measure.child import Limits as JobLimits
-    from coremlscope.server.limits import Limits
+    from coremlscope.measure.child import ChildLimits as JobLimits
+    from coremlscope.server.limits import ServerLimits
     from coremlscope.server.server import Address, serve
     from coremlscope.sweep.query import RESULTS
 
     address = Address(host=arguments.host, port=arguments.port, is_remote_allowed=arguments.allow_remote)
-    limits = Limits(upload_bytes=arguments.max_upload * _MEGABYTE)
+    limits = ServerLimits(upload_bytes=arguments.max_upload * _MEGABYTE)
     job_limits = JobLimits(
         silence_s=arguments.timeout, time_s=arguments.timeout, memory_bytes=arguments.memory
     )

@@ -85,11 +85,11 @@ def _run(arguments: argparse.Namespace) -> int:
 
 def _show_page(program: RecordedProgram) -> int:
     """Serves the recording until the program ends, and on a terminal until Ctrl-C is pressed after that."""
-    from coremlscope.server.limits import Limits
+    from coremlscope.server.limits import ServerLimits
     from coremlscope.server.live import serve_program
     from coremlscope.server.server import Address
 
-    with serve_program(lambda: program.trace, Address(), Limits()) as (url, answer):
+    with serve_program(lambda: program.trace, Address(), ServerLimits()) as (url, answer):
         print_result(f"{url}\n")
         thread = threading.Thread(target=answer, name="coremlscope page", daemon=True)
         thread.start()

@@ -21,7 +21,7 @@ from coremlscope.errors import UsageError
 from coremlscope.findings import Finding
 from coremlscope.forecast.planner import Forecast, forecast
 from coremlscope.ir import Model
-from coremlscope.measure.contract import Progress, Subject, resolve_settings
+from coremlscope.measure.contract import MeasuredModel, Progress, resolve_settings
 from coremlscope.measure.embedded.isolated import IsolatedMeasurer
 from coremlscope.measure.embedded.measurer import EngineMeasurer
 from coremlscope.measure.partial import check_whole
@@ -70,7 +70,7 @@ def compare_sources(
         if isinstance(source, Model):
             given = _of(source, inputs)
             wanted = resolve_settings(source, settings, given)
-            subject = Subject.of(source, wanted)
+            subject = MeasuredModel.of(source, wanted)
             found = _on_devices(subject, wanted, devices, compute_units, own)
             measured = chosen.measure(subject, wanted, inputs=given, progress=progress)
             check_whole(measured, subject.summary.path or "the model")
@@ -144,7 +144,7 @@ def compare_on_devices(
         views = [v for v in plan_views(source, compute_units) if not names or v.plan.device in names]
     else:
         wanted = resolve_settings(source, settings)
-        subject = Subject.of(source, wanted)
+        subject = MeasuredModel.of(source, wanted)
         found = _on_devices(subject, wanted, devices, compute_units, own)
         profile = assemble(subject.summary, subject.ops, forecast=found, findings=findings)
         views = plan_views(profile, compute_units)
@@ -157,7 +157,7 @@ def compare_on_devices(
 
 
 def _on_devices(
-    subject: Subject,
+    subject: MeasuredModel,
     settings: Settings,
     devices: Sequence[Device],
     compute_units: Sequence[ComputeUnits],

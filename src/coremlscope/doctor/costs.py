@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from coremlscope.units import escape_controls
 
-__all__ = ["CostLine", "CostTable", "Costs", "TypeCost", "parse_cost"]
+__all__ = ["CostLine", "CostTable", "Costs", "LoggedTypeCost", "parse_cost"]
 
 _MARK = "[CostModelFeature],"
 _TYPE = re.compile(r"(?:ios\d+\.)?([a-z_][a-z0-9_]{0,63})$")
@@ -44,7 +44,7 @@ class CostLine:
 
 
 @dataclass(slots=True, kw_only=True)
-class TypeCost:
+class LoggedTypeCost:
     """The lines of one type of operation.
 
     Attributes:
@@ -74,7 +74,7 @@ class Costs:
     """
 
     lines: int
-    types: Sequence[TypeCost]
+    types: Sequence[LoggedTypeCost]
     slowest: Sequence[CostLine]
     are_private: bool
 
@@ -115,7 +115,7 @@ class CostTable:
 
     def __init__(self) -> None:
         self._lines = 0
-        self._types: dict[str, TypeCost] = {}
+        self._types: dict[str, LoggedTypeCost] = {}
         self._slowest: list[tuple[float, int, CostLine]] = []
         self._are_private = False
 
@@ -129,7 +129,7 @@ class CostTable:
                 heapq.heappop(self._slowest)
         if line.type not in self._types and len(self._types) >= _MOST_TYPES:
             return
-        found = self._types.setdefault(line.type, TypeCost(type=line.type))
+        found = self._types.setdefault(line.type, LoggedTypeCost(type=line.type))
         found.lines += 1
         found.memory_bound += line.bound == "Memory"
         found.compute_bound += line.bound == "Compute"

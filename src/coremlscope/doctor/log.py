@@ -16,7 +16,7 @@ from coremlscope.doctor.failures import FAILURES, Failure
 from coremlscope.ops import OPS
 from coremlscope.units import escape_controls
 
-__all__ = ["Found", "LogReport", "examine_log", "explain_line", "known_operations"]
+__all__ = ["LogReport", "LoggedFailure", "examine_log", "explain_line", "known_operations"]
 
 #: Longer lines are read in pieces of this many bytes.
 _LONGEST_LINE = 1 << 16
@@ -46,7 +46,7 @@ class _Hit:
 
 
 @dataclass(slots=True, kw_only=True)
-class Found:
+class LoggedFailure:
     """A known failure in a log.
 
     Attributes:
@@ -82,7 +82,7 @@ class LogReport:
 
     path: str
     lines: int
-    found: Sequence[Found]
+    found: Sequence[LoggedFailure]
     unexplained: int = 0
     samples: Sequence[tuple[int, str]] = ()
     crash: Crash | None = None
@@ -168,7 +168,7 @@ class _Scan:
     """Collects what the lines of one log say."""
 
     def __init__(self) -> None:
-        self._found: dict[str, Found] = {}
+        self._found: dict[str, LoggedFailure] = {}
         self._unexplained = 0
         self._samples: list[tuple[int, str]] = []
         self._costs = CostTable()
@@ -186,7 +186,9 @@ class _Scan:
             found = self._found.get(hit.failure.id)
             if found is None:
                 process = escape_controls(_process(line) if event is None else event[1])
-                found = Found(failure=hit.failure, first_line=number, text=_shown(text), process=process)
+                found = LoggedFailure(
+                    failure=hit.failure, first_line=number, text=_shown(text), process=process
+                )
                 self._found[hit.failure.id] = found
             found.lines += 1
             named = escape_controls(hit.op or hit.name)

@@ -8,7 +8,7 @@ import numpy as np
 
 from coremlscope import ir, schema
 from coremlscope.errors import CorruptModelError
-from coremlscope.formats.wire import Part
+from coremlscope.formats.wire import LazyMessage
 from coremlscope.schema import Message
 from coremlscope.units import shown
 
@@ -42,7 +42,7 @@ def read_metadata(message: Message) -> ir.Metadata:
     )
 
 
-def read_description(part: Part, functions: tuple[str, ...] = ()) -> ir.Description:
+def read_description(part: LazyMessage, functions: tuple[str, ...] = ()) -> ir.Description:
     """Reads a `ModelDescription` message.
 
     Args:
@@ -68,7 +68,7 @@ def read_description(part: Part, functions: tuple[str, ...] = ()) -> ir.Descript
     return ir.Description(described, default)
 
 
-def _read_function(part: Part, training: Sequence[ir.Feature]) -> ir.FunctionDescription:
+def _read_function(part: LazyMessage, training: Sequence[ir.Feature]) -> ir.FunctionDescription:
     return ir.FunctionDescription(
         inputs=_read_features(part.list("input")),
         outputs=_read_features(part.list("output")),

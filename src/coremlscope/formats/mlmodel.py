@@ -13,7 +13,7 @@ from coremlscope.formats.description import read_description, read_metadata, wri
 from coremlscope.formats.external import EXTERNAL_READERS, read_external
 from coremlscope.formats.program import ValueWriter, read_program, write_program
 from coremlscope.formats.weights import BlobData, WeightStorage
-from coremlscope.formats.wire import Part, parse_model
+from coremlscope.formats.wire import LazyMessage, parse_model
 from coremlscope.schema import Message
 from coremlscope.units import shown
 
@@ -130,7 +130,7 @@ def _read_bytes(data: bytes, open_storage: StorageOpener, source: Path | None) -
     return _read_model(spec, open_storage)
 
 
-def _read_model(part: Part, open_storage: StorageOpener) -> ir.Model:
+def _read_model(part: LazyMessage, open_storage: StorageOpener) -> ir.Model:
     """Reads a model, or a stage of a pipeline."""
     spec = part.message
     storages: dict[str, WeightStorage] = {}
@@ -280,7 +280,7 @@ def _display_name(source: Path | None) -> str:
     return "the data" if source is None else str(source)
 
 
-def _read_pipeline(part: Part, kind: str, open_storage: StorageOpener) -> ir.Pipeline:
+def _read_pipeline(part: LazyMessage, kind: str, open_storage: StorageOpener) -> ir.Pipeline:
     inner = _PIPELINES[kind]
     pipeline = part.part(kind) if inner is None else part.part(kind).part(inner)
     models = tuple(_read_model(stage, open_storage) for stage in pipeline.parts("models"))

@@ -10,7 +10,7 @@ from typing import Protocol
 from coremlscope import ir
 from coremlscope.errors import CorruptModelError
 from coremlscope.formats.values import BlobOpener, read_type, read_value, write_type
-from coremlscope.formats.wire import Elements, Part
+from coremlscope.formats.wire import Elements, LazyMessage
 from coremlscope.schema import Message
 from coremlscope.units import shown
 
@@ -24,7 +24,7 @@ BLOCK_NAMES = {"cond": ("true", "false"), "while_loop": ("cond", "body")}
 _Scope = Mapping[str, ir.Value]
 
 
-def read_program(part: Part, open_blob: BlobOpener) -> ir.Program:
+def read_program(part: LazyMessage, open_blob: BlobOpener) -> ir.Program:
     """Reads a `Program` message.
 
     For each function, the block of its operation set is read. protobuf limits nesting to 100 levels, so
@@ -75,7 +75,7 @@ class _Reader:
     def __init__(self, open_blob: BlobOpener) -> None:
         self._open_blob = open_blob
 
-    def read_function(self, name: str, part: Part) -> ir.Function:
+    def read_function(self, name: str, part: LazyMessage) -> ir.Function:
         message = part.message
         blocks = {entry.message.key: entry for entry in part.parts("block_specializations")}
         block = blocks.get(message.opset)
@@ -102,7 +102,9 @@ class _Reader:
         values = (ir.Value(message.name, read_type(message.type)) for message in messages)
         return ir.as_list(values, len(messages))
 
-    def _read_block(self, name: str, part: Part, path: str, scope: MutableMapping[str, ir.Value]) -> ir.Graph:
+    def _read_block(
+        self, name: str, part: LazyMessage, path: str, scope: MutableMapping[str, ir.Value]
+    ) -> ir.Graph:
         message = part.message
         inputs = self._read_values(message.inputs)
         scope.update((value.name, value) for value in inputs)
@@ -152,7 +154,7 @@ class _Reader:
             name = names[index] if index < len(names) else str(index)
             # Only the first of the maps is changed.
             inner: ChainMap[str, ir.Value] = ChainMap({}, scope)  # type: ignore[arg-type]
-            blocks.append(self._read_block(name, Part(block), f"{op_id}/{name}", inner))
+            blocks.append(self._read_block(name, LazyMessage(block), f"{op_id}/{name}", inner))
         try:
             attributes = self.read_attributes(message.attributes)
             outputs = tuple(self._read_values(message.outputs))

@@ -15,7 +15,7 @@ from coremlscope import schema
 from coremlscope.ir import MANY
 from coremlscope.schema import Message
 
-__all__ = ["Elements", "Part", "parse_model"]
+__all__ = ["Elements", "LazyMessage", "parse_model"]
 
 #: Wire types of protobuf's encoding.
 _VARINT, _FIXED_64, _BYTES, _FIXED_32 = 0, 1, 2, 5
@@ -93,7 +93,7 @@ class Elements(Sequence[Message]):
         return (parse(data[start:stop]) for start, stop in zip(places, places, strict=True))
 
 
-class Part:
+class LazyMessage:
     """A message whose long lists are parsed one element at a time. Every other field is read as usual.
 
     Args:
@@ -116,14 +116,14 @@ class Part:
         elements: Sequence[Message] = getattr(self.message, name)
         return elements
 
-    def part(self, name: str) -> Part:
+    def part(self, name: str) -> LazyMessage:
         """Returns the message in a field."""
-        return Part(getattr(self.message, name), self._inside(name, 0))
+        return LazyMessage(getattr(self.message, name), self._inside(name, 0))
 
-    def parts(self, name: str) -> Iterator[Part]:
+    def parts(self, name: str) -> Iterator[LazyMessage]:
         """Yields the messages in a repeated field."""
         for index, message in enumerate(getattr(self.message, name)):
-            yield Part(message, self._inside(name, index))
+            yield LazyMessage(message, self._inside(name, index))
 
     def _inside(self, name: str, index: int) -> _Lists | None:
         if self._lists is None:
@@ -132,7 +132,7 @@ class Part:
         return self._lists.inside.get((number, index))
 
 
-def parse_model(data: bytes) -> Part:
+def parse_model(data: bytes) -> LazyMessage:
     """Parses a `Model`.
 
     Raises:
@@ -143,7 +143,7 @@ def parse_model(data: bytes) -> Part:
     except (_Irregular, RecursionError):
         found = None
     rest, lists = (data, None) if found is None else found
-    return Part(schema.message_class("Model").FromString(rest), lists)
+    return LazyMessage(schema.message_class("Model").FromString(rest), lists)
 
 
 def _cut(data: bytes, start: int, stop: int, fields: Mapping[int, _Field]) -> tuple[bytes, _Lists] | None:

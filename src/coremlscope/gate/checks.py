@@ -19,7 +19,7 @@ from coremlscope.forecast.memory import MemoryModel
 from coremlscope.forecast.planner import forecast
 from coremlscope.formats import container
 from coremlscope.gate.baseline import Baseline, read_baseline
-from coremlscope.gate.limits import Limits
+from coremlscope.gate.limits import GateLimits
 from coremlscope.ir import Model
 from coremlscope.measure.embedded.process import call_isolated, file_of
 from coremlscope.own_measurements.report import use_own
@@ -61,7 +61,7 @@ class _Facts:
     why_not: str
 
 
-def check_model(path: Path, limits: Limits) -> CheckedModel:
+def check_model(path: Path, limits: GateLimits) -> CheckedModel:
     """Checks a model against limits. A model that cannot be read is one with a failure.
 
     Args:
@@ -83,7 +83,7 @@ def check_model(path: Path, limits: Limits) -> CheckedModel:
     return CheckedModel(path=str(path), size_bytes=facts.size_bytes, checks=checks)
 
 
-def _require(limits: Limits) -> None:
+def _require(limits: GateLimits) -> None:
     """Checks that the limits can be checked.
 
     Raises:
@@ -95,7 +95,7 @@ def _require(limits: Limits) -> None:
         raise UsageError("a share on the Neural Engine is one on a device", "add --device iphone-13")
 
 
-def _learn(path: Path, limits: Limits) -> _Facts:
+def _learn(path: Path, limits: GateLimits) -> _Facts:
     model = container.read(path)
     shapes = choose_lengths(model, None, limits.shapes)
     summary = describe_model(model, shapes, list_ops=True)
@@ -139,7 +139,7 @@ def _on_engine(view: PlanView) -> Figure:
     return Figure(len(there) / total, sure / total, possible / total, "planned")
 
 
-def _checks(facts: _Facts, limits: Limits, baseline: Baseline | None) -> Iterator[CheckResult]:
+def _checks(facts: _Facts, limits: GateLimits, baseline: Baseline | None) -> Iterator[CheckResult]:
     for device, limit in limits.latency_s.items():
         one = facts.placed.get(device)
         if one is None:
@@ -256,7 +256,7 @@ def _unknown(kind: CheckKind, subject: str, quantity: Quantity, limit: float, wh
     )
 
 
-def _precision(model: Model, limits: Limits) -> CheckResult:
+def _precision(model: Model, limits: GateLimits) -> CheckResult:
     """Compares the outputs with those of the reference, or with the model's own in fp32."""
     assert limits.psnr_db is not None
     subject = f"outputs against {limits.reference}" if limits.reference else "outputs rounded to fp16"
@@ -302,7 +302,7 @@ def compare_outputs(
     return differences.result()
 
 
-def _against(baseline: Baseline, facts: _Facts, limits: Limits) -> Iterator[CheckResult]:
+def _against(baseline: Baseline, facts: _Facts, limits: GateLimits) -> Iterator[CheckResult]:
     """Compares size, memory, latencies and placement with a baseline."""
     figures: list[tuple[str, Quantity, float, float | None, bool]] = [
         ("size", "bytes", facts.size_bytes, baseline.size_bytes, False),

@@ -11,7 +11,7 @@ from typing import Any
 from coremlscope.devices.unit import choose_settings
 from coremlscope.errors import UsageError
 from coremlscope.features.names import nearest
-from coremlscope.gate.limits import Limits, parse_bytes_limit, parse_decibels, parse_seconds, parse_share
+from coremlscope.gate.limits import GateLimits, parse_bytes_limit, parse_decibels, parse_seconds, parse_share
 
 __all__ = ["Configuration", "find_configuration", "limits_of", "read_configuration"]
 
@@ -28,7 +28,7 @@ class Configuration:
         strict: Whether an uncertain limit counts as not kept.
     """
 
-    models: tuple[tuple[Path, Limits], ...]
+    models: tuple[tuple[Path, GateLimits], ...]
     strict: bool
 
 
@@ -88,7 +88,7 @@ def _found(folder: Path, pattern: str) -> list[Path]:
     return found
 
 
-def limits_of(values: Mapping[str, Any], folder: Path) -> Limits:
+def limits_of(values: Mapping[str, Any], folder: Path) -> GateLimits:
     """Returns limits from named values as they are written.
 
     Args:
@@ -112,7 +112,7 @@ def limits_of(values: Mapping[str, Any], folder: Path) -> Limits:
     for field in ("reference", "baseline"):
         if read.get(field):
             read[field] = str(folder / read[field])
-    return Limits(**read)
+    return GateLimits(**read)
 
 
 def _latencies(value: object) -> dict[str, float]:

@@ -10,7 +10,7 @@ from decimal import Decimal
 from coremlscope.devices.unit import ComputeUnits
 from coremlscope.errors import UsageError
 
-__all__ = ["TOLERANCE", "Limits", "parse_bytes_limit", "parse_decibels", "parse_seconds", "parse_share"]
+__all__ = ["TOLERANCE", "GateLimits", "parse_bytes_limit", "parse_decibels", "parse_seconds", "parse_share"]
 
 #: How much worse than a baseline a model may be, where nothing else is said.
 TOLERANCE = 0.05
@@ -21,7 +21,7 @@ _BYTES = {"b": 1.0, "kb": 1e3, "mb": 1e6, "gb": 1e9, "kib": 1024.0, "mib": 1024.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class GateLimits:
     """What a model must keep.
 
     Attributes:

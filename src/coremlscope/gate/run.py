@@ -11,7 +11,7 @@ from coremlscope.assemble import made_here
 from coremlscope.errors import UsageError
 from coremlscope.gate.checks import check_model
 from coremlscope.gate.configuration import Configuration, find_configuration, limits_of, read_configuration
-from coremlscope.gate.limits import Limits
+from coremlscope.gate.limits import GateLimits
 from coremlscope.results.gate import GateReport
 
 __all__ = ["check", "check_limits", "check_project"]
@@ -41,7 +41,7 @@ def check(*sources: _Path, strict: bool = False, **limits: Any) -> GateReport:
     return check_limits([(Path(source), limits_of(limits, Path())) for source in sources], strict=strict)
 
 
-def check_limits(models: Sequence[tuple[Path, Limits]], *, strict: bool) -> GateReport:
+def check_limits(models: Sequence[tuple[Path, GateLimits]], *, strict: bool) -> GateReport:
     """Checks each model against its limits.
 
     Raises:
@@ -80,7 +80,9 @@ def check_project(
     return check_limits(_chosen(found, only, path), strict=strict or found.strict)
 
 
-def _chosen(configuration: Configuration, only: Sequence[_Path], path: Path) -> Sequence[tuple[Path, Limits]]:
+def _chosen(
+    configuration: Configuration, only: Sequence[_Path], path: Path
+) -> Sequence[tuple[Path, GateLimits]]:
     if not only:
         return configuration.models
     by_path = {model.resolve(): (model, limits) for model, limits in configuration.models}

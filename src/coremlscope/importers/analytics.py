@@ -13,7 +13,14 @@ from collections.abc import Mapping, Sequence
 from coremlscope.devices.unit import UNITS, ComputeUnit
 from coremlscope.errors import CoremlscopeError, CorruptModelError, UsageError
 from coremlscope.findings import Finding
-from coremlscope.importers.listing import Imported, ListedOp, Origin, plan_of, smallest_setting, table_of
+from coremlscope.importers.listing import (
+    Imported,
+    ListedOp,
+    ListingOrigin,
+    plan_of,
+    smallest_setting,
+    table_of,
+)
 from coremlscope.importers.source import MOST_OPS, SourceFile
 from coremlscope.placement.analytics import AnalysedFunction, AnalysedOp, Analytics, read_analytics
 from coremlscope.placement.backend import BACKENDS_OF, UNIT_OF, Backend
@@ -31,7 +38,7 @@ def matches(source: SourceFile) -> bool:
     return source.name.endswith(".mil") or source.head.lstrip().startswith(b"program(")
 
 
-def read(source: SourceFile, origin: Origin) -> Imported:
+def read(source: SourceFile, origin: ListingOrigin) -> Imported:
     """Reads a file.
 
     Raises:

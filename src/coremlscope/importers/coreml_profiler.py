@@ -17,7 +17,7 @@ from coremlscope.importers.listing import (
     UNKNOWN_TYPE,
     Imported,
     ListedOp,
-    Origin,
+    ListingOrigin,
     plan_of,
     smallest_setting,
     table_of,
@@ -46,7 +46,7 @@ def matches(source: SourceFile) -> bool:
     return bool(values) and all(isinstance(one, Mapping) and "block" in one for one in values)
 
 
-def read(source: SourceFile, origin: Origin) -> Imported:
+def read(source: SourceFile, origin: ListingOrigin) -> Imported:
     """Reads either file.
 
     Raises:

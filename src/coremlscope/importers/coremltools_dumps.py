@@ -18,7 +18,7 @@ from coremlscope.importers.listing import (
     UNKNOWN_TYPE,
     Imported,
     ListedOp,
-    Origin,
+    ListingOrigin,
     plan_of,
     smallest_setting,
     table_of,
@@ -52,7 +52,7 @@ def matches(source: SourceFile) -> bool:
     return "infos" in keys or "duration" in keys or bool(keys & _PHASES.keys()) or _is_plan(answers[0])
 
 
-def read(source: SourceFile, origin: Origin) -> Imported:
+def read(source: SourceFile, origin: ListingOrigin) -> Imported:
     """Reads answers or a dump.
 
     Raises:
@@ -105,7 +105,7 @@ def _add_durations(result: Mapping[str, Any], found: dict[str, list[float]]) -> 
 
 
 def _add_dumped(
-    result: Mapping[str, Any], found: dict[str, list[float]], origin: Origin
+    result: Mapping[str, Any], found: dict[str, list[float]], origin: ListingOrigin
 ) -> Iterator[Finding]:
     for key, phase in _PHASES.items():
         if not isinstance(result.get(key), Mapping):

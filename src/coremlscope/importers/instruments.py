@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from coremlscope.errors import UsageError
 from coremlscope.findings import Finding
-from coremlscope.importers.listing import Imported, Origin
+from coremlscope.importers.listing import Imported, ListingOrigin
 from coremlscope.importers.origin import named_origin
 from coremlscope.importers.phases import measurement_of
 from coremlscope.importers.source import SourceFile
@@ -25,7 +25,7 @@ def matches(source: SourceFile) -> bool:
     return any(root in source.head for root in _ROOTS)
 
 
-def read(source: SourceFile, origin: Origin) -> Imported:
+def read(source: SourceFile, origin: ListingOrigin) -> Imported:
     """Reads one file.
 
     Raises:
@@ -34,7 +34,7 @@ def read(source: SourceFile, origin: Origin) -> Imported:
     return _imported([(source, _export(source))], origin)
 
 
-def read_together(sources: Sequence[SourceFile], origins: Sequence[Origin]) -> list[Imported]:
+def read_together(sources: Sequence[SourceFile], origins: Sequence[ListingOrigin]) -> list[Imported]:
     """Reads files of the same recording as one; files that have a table twice are of several recordings.
 
     Raises:
@@ -55,7 +55,7 @@ def _export(source: SourceFile) -> Export:
         raise UsageError(f"{source.path}: {error.message}", error.hint) from error
 
 
-def _imported(exports: Sequence[tuple[SourceFile, Export]], origin: Origin) -> Imported:
+def _imported(exports: Sequence[tuple[SourceFile, Export]], origin: ListingOrigin) -> Imported:
     summary = summarize_exports([export for _, export in exports])
     files = ", ".join(source.name for source, _ in exports)
     recording = summary.recording
@@ -66,7 +66,7 @@ def _imported(exports: Sequence[tuple[SourceFile, Export]], origin: Origin) -> I
             "export the tables that docs/import.md lists; an export of a table that is not in the recording"
             " is empty",
         )
-    if origin.device == Origin(file="").device:
+    if origin.device == ListingOrigin(file="").device:
         origin = named_origin(origin, summary.device, summary.system)
     if len(exports) > 1:
         origin = dataclasses.replace(origin, file=f"{origin.file} and {len(exports) - 1} more")

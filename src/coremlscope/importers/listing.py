@@ -11,7 +11,7 @@ from coremlscope.results.measurement import Measurement
 from coremlscope.results.operations import OpRow, OpTable
 from coremlscope.results.plan import FunctionCost, Plan, Reason, SettingPlan
 
-__all__ = ["UNKNOWN_TYPE", "Imported", "ListedOp", "Origin", "plan_of", "smallest_setting", "table_of"]
+__all__ = ["UNKNOWN_TYPE", "Imported", "ListedOp", "ListingOrigin", "plan_of", "smallest_setting", "table_of"]
 
 #: The type of operations in files that do not name types.
 UNKNOWN_TYPE = "unknown"
@@ -20,7 +20,7 @@ _UNIT_BACKENDS: Mapping[str, ComputeUnit] = {unit: unit for unit in UNITS}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Origin:
+class ListingOrigin:
     """Where the figures of a file are from.
 
     Attributes:
@@ -56,7 +56,7 @@ class Imported:
         findings: Remarks on the file.
     """
 
-    origin: Origin
+    origin: ListingOrigin
     model: str = ""
     ops: OpTable = field(default_factory=OpTable)
     measurements: tuple[Measurement, ...] = ()
@@ -126,7 +126,7 @@ def _path(place: tuple[int, ...]) -> str:
 
 def plan_of(
     ops: Sequence[ListedOp],
-    origin: Origin,
+    origin: ListingOrigin,
     setting: ComputeUnits,
     *,
     backends: Mapping[str, ComputeUnit] = _UNIT_BACKENDS,

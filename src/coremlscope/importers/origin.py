@@ -8,7 +8,7 @@ from pathlib import Path
 
 from coremlscope.devices import find_device
 from coremlscope.errors import UsageError
-from coremlscope.importers.listing import Origin
+from coremlscope.importers.listing import ListingOrigin
 
 __all__ = ["find_origin", "named_origin"]
 
@@ -18,13 +18,13 @@ _CACHE = re.compile(r"com\.apple\.e5rt\.e5bundlecache/([0-9A-Za-z]+)/.*?([Hh]\d\
 _FAMILIES = {"H13G": "M1 family", "H16G": "M4 family", "H18G": "M6 family"}
 
 
-def find_origin(path: Path) -> Origin:
+def find_origin(path: Path) -> ListingOrigin:
     """What the path of a file says: Core ML's cache names the build of the system and the Neural Engine."""
     found = _CACHE.search(path.absolute().as_posix())
     if found is None:
-        return Origin(file=path.name)
+        return ListingOrigin(file=path.name)
     build, target = found.group(1), found.group(2).upper()
-    return Origin(
+    return ListingOrigin(
         file=path.name,
         device=_FAMILIES.get(target, f"device with {target}"),
         os=f"build {build}",
@@ -32,7 +32,9 @@ def find_origin(path: Path) -> Origin:
     )
 
 
-def named_origin(origin: Origin, device: str | None, os: str | None = None, *, by: str = "") -> Origin:
+def named_origin(
+    origin: ListingOrigin, device: str | None, os: str | None = None, *, by: str = ""
+) -> ListingOrigin:
     """An origin with a device and a system that a file or the user names.
 
     Args:

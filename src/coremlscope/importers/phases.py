@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from coremlscope.findings import Finding
-from coremlscope.importers.listing import Imported, Origin
+from coremlscope.importers.listing import Imported, ListingOrigin
 from coremlscope.importers.origin import named_origin
 from coremlscope.recordings.power import Readings, energy_findings, summarize_readings
 from coremlscope.results.measurement import Machine, Measurement, Phase, Runtime, Settings
@@ -15,7 +15,7 @@ __all__ = ["imported_energy", "imported_finding", "measurement_of", "median_only
 
 
 def measurement_of(
-    origin: Origin,
+    origin: ListingOrigin,
     samples_s: Mapping[str, Sequence[float]],
     compute_units: str = "",
     findings: Sequence[Finding] = (),
@@ -58,7 +58,7 @@ def measurement_of(
     )
 
 
-def imported_finding(origin: Origin) -> Finding:
+def imported_finding(origin: ListingOrigin) -> Finding:
     """The remark that figures are those of a file."""
     return Finding(
         id="imported",
@@ -67,14 +67,14 @@ def imported_finding(origin: Origin) -> Finding:
     )
 
 
-def imported_energy(origin: Origin, readings: Readings) -> Imported:
+def imported_energy(origin: ListingOrigin, readings: Readings) -> Imported:
     """What a file with readings of power says.
 
     Args:
         origin: Where the file is from; device and system are those of the readings where it has none.
         readings: At least one.
     """
-    if origin.device == Origin(file="").device:
+    if origin.device == ListingOrigin(file="").device:
         origin = named_origin(origin, readings.device, readings.system)
     energy = summarize_readings(readings)
     measured = measurement_of(
@@ -83,7 +83,7 @@ def imported_energy(origin: Origin, readings: Readings) -> Imported:
     return Imported(origin=origin, measurements=() if measured is None else (measured,))
 
 
-def median_only(origin: Origin, phase: str, how: str = "") -> Finding:
+def median_only(origin: ListingOrigin, phase: str, how: str = "") -> Finding:
     """The remark that a file has the median of a phase and not its samples.
 
     Args:

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from coremlscope.errors import UsageError
-from coremlscope.importers.listing import Imported, Origin
+from coremlscope.importers.listing import Imported, ListingOrigin
 from coremlscope.importers.phases import imported_energy
 from coremlscope.importers.source import SourceFile
 from coremlscope.recordings.monitors import are_readings, read_samples
@@ -28,7 +28,7 @@ def matches(source: SourceFile) -> bool:
     return are_readings(data[0] if isinstance(data, list) and data else data)
 
 
-def read(source: SourceFile, origin: Origin) -> Imported:
+def read(source: SourceFile, origin: ListingOrigin) -> Imported:
     """Reads a file; lines that are truncated are counted and left out.
 
     Raises:

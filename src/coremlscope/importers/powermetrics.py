@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from coremlscope.importers.listing import Imported, Origin
+from coremlscope.importers.listing import Imported, ListingOrigin
 from coremlscope.importers.phases import imported_energy
 from coremlscope.importers.source import SourceFile
 from coremlscope.recordings.powermetrics import BEGINNINGS, read_plists, read_text
@@ -15,7 +15,7 @@ def matches(source: SourceFile) -> bool:
     return _is_plist(source) or any(beginning in source.head for beginning in BEGINNINGS)
 
 
-def read(source: SourceFile, origin: Origin) -> Imported:
+def read(source: SourceFile, origin: ListingOrigin) -> Imported:
     """Reads a file.
 
     Raises:

@@ -29,7 +29,7 @@ from coremlscope.importers import (
 )
 from coremlscope.importers.core_ai import inspection, operations, regions
 from coremlscope.importers.join import join
-from coremlscope.importers.listing import Imported, Origin
+from coremlscope.importers.listing import Imported, ListingOrigin
 from coremlscope.importers.origin import find_origin, named_origin
 from coremlscope.importers.source import SourceFile
 from coremlscope.ir import Model, Pipeline, Program
@@ -47,11 +47,11 @@ class _Matcher(Protocol):
 
 
 class _Reader(Protocol):
-    def __call__(self, source: SourceFile, origin: Origin) -> Imported | tuple[Imported, ...]: ...
+    def __call__(self, source: SourceFile, origin: ListingOrigin) -> Imported | tuple[Imported, ...]: ...
 
 
 class _GroupReader(Protocol):
-    def __call__(self, sources: Sequence[SourceFile], origins: Sequence[Origin]) -> list[Imported]: ...
+    def __call__(self, sources: Sequence[SourceFile], origins: Sequence[ListingOrigin]) -> list[Imported]: ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from coremlscope.devices import product_name
 from coremlscope.devices.unit import SETTINGS, UNITS, ComputeUnit, ComputeUnits
 from coremlscope.errors import EngineError, UsageError
 from coremlscope.findings import Finding
-from coremlscope.importers.listing import Imported, ListedOp, Origin, plan_of, table_of
+from coremlscope.importers.listing import Imported, ListedOp, ListingOrigin, plan_of, table_of
 from coremlscope.importers.origin import named_origin
 from coremlscope.importers.phases import imported_finding
 from coremlscope.importers.source import MOST_OPS, SourceFile, text
@@ -54,7 +54,7 @@ def matches(source: SourceFile) -> bool:
     return "schema" in source.keys and str(source.json["schema"]).startswith("coremlscope.runner/")
 
 
-def read(source: SourceFile, origin: Origin) -> tuple[Imported, ...]:
+def read(source: SourceFile, origin: ListingOrigin) -> tuple[Imported, ...]:
     """Reads the results, one model after the other.
 
     Raises:
@@ -80,17 +80,17 @@ def read(source: SourceFile, origin: Origin) -> tuple[Imported, ...]:
     )
 
 
-def _origin(origin: Origin, device: DeviceIdentity) -> Origin:
+def _origin(origin: ListingOrigin, device: DeviceIdentity) -> ListingOrigin:
     """The device as Apple markets it, where its identifier is known; else its processor or identifier."""
     known = product_name(device.identifier)
     name = known or device.processor.removeprefix("Apple ") or device.identifier
     system = f"{device.system} {device.system_version}"
-    unknown = Origin(file=origin.file)
+    unknown = ListingOrigin(file=origin.file)
     named = named_origin(origin, name if origin.device == unknown.device else None, system)
     return named if origin.os == unknown.os else dataclasses.replace(named, os=origin.os)
 
 
-def _model(record: Record, model: str, origin: Origin) -> Iterator[Imported]:
+def _model(record: Record, model: str, origin: ListingOrigin) -> Iterator[Imported]:
     """What the record says about one model; operations that differ between settings are kept apart."""
     results = [result for result in record.results if result.model == model]
     compiled = next((c for c in record.compilations if c.model == model), None)
@@ -121,7 +121,7 @@ def _mode_changed(result: SettingRecord) -> bool:
 
 
 def _measurement(
-    result: SettingRecord, compiled: Compilation | None, record: Record, origin: Origin
+    result: SettingRecord, compiled: Compilation | None, record: Record, origin: ListingOrigin
 ) -> Measurement:
     before, after = _conditions(result.before), _conditions(result.after)
     compile_s = compiled.samples_s if compiled is not None else ()
@@ -260,7 +260,7 @@ def _code(failure: StepFailure) -> str:
 
 
 def _plans(
-    results: Sequence[SettingRecord], origin: Origin
+    results: Sequence[SettingRecord], origin: ListingOrigin
 ) -> Iterator[tuple[Sequence[ListedOp], tuple[Plan, ...]]]:
     """The operations of plans, and the plan of them. Power modes after the first repeat it."""
     found: dict[str, dict[str, tuple[PlannedOperation, ...]]] = {}
@@ -277,7 +277,7 @@ def _plans(
         yield next(iter(listed.values())), (_plan(listed, origin),)
 
 
-def _plan(listed: Mapping[ComputeUnits, Sequence[ListedOp]], origin: Origin) -> Plan:
+def _plan(listed: Mapping[ComputeUnits, Sequence[ListedOp]], origin: ListingOrigin) -> Plan:
     """One plan of all settings. What a unit can run is known only where a setting allows that unit."""
     plans = {setting: plan_of(ops, origin, setting) for setting, ops in listed.items()}
     supported: dict[ComputeUnit, tuple[int | None, ...]] = {}

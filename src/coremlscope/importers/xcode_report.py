@@ -18,7 +18,7 @@ from coremlscope.importers.listing import (
     UNKNOWN_TYPE,
     Imported,
     ListedOp,
-    Origin,
+    ListingOrigin,
     plan_of,
     smallest_setting,
     table_of,
@@ -39,7 +39,7 @@ def matches(source: SourceFile) -> bool:
     return source.path.suffix == ".mlperf" or "deviceResults" in source.keys
 
 
-def read(source: SourceFile, origin: Origin) -> Imported:
+def read(source: SourceFile, origin: ListingOrigin) -> Imported:
     """Reads a report.
 
     Raises:
@@ -70,7 +70,7 @@ def read(source: SourceFile, origin: Origin) -> Imported:
     )
 
 
-def _measurement(results: Mapping[str, Any], origin: Origin, setting: ComputeUnits | None) -> Any:
+def _measurement(results: Mapping[str, Any], origin: ListingOrigin, setting: ComputeUnits | None) -> Any:
     found: dict[str, Sequence[float]] = {}
     remarks = []
     for phase in _PHASES:

@@ -17,7 +17,14 @@ from coremlscope.errors import UnsupportedModelError, UsageError
 from coremlscope.isolation.files import check_target, write_part
 from coremlscope.isolation.isolate import name_of, open_cutter
 from coremlscope.isolation.parts import Cutter
-from coremlscope.isolation.predicates import Answer, Function, OffUnit, Overflow, Predicate, Script
+from coremlscope.isolation.predicates import (
+    FunctionPredicate,
+    OffUnit,
+    Overflow,
+    Predicate,
+    Script,
+    TestResult,
+)
 from coremlscope.isolation.search import RangeSearch, limit_of
 from coremlscope.measure.contract import Progress
 from coremlscope.results.isolation import Bisection, BisectionTest, Verdict
@@ -114,7 +121,7 @@ def _predicate(
         return OffUnit(unit, _device(device), system)
     if predicate is None:
         return Overflow()
-    return Function(predicate) if callable(predicate) else Script(predicate, timeout_s)
+    return FunctionPredicate(predicate) if callable(predicate) else Script(predicate, timeout_s)
 
 
 def _device(device: str | None) -> str | None:
@@ -202,19 +209,19 @@ class _Bisecting:
             size //= 2
         return kept
 
-    def _ask_range(self, first: int, last: int) -> Answer:
+    def _ask_range(self, first: int, last: int) -> TestResult:
         answer = self._ask(range(first, last + 1), counts=False)
         self._search.record(first, last, answer.holds)
         return answer
 
-    def _ask(self, chosen: Sequence[int], *, counts: bool = True) -> Answer:
+    def _ask(self, chosen: Sequence[int], *, counts: bool = True) -> TestResult:
         """Cuts a part and tests it. `counts` is False if the search counts the test itself."""
         start = time.perf_counter()
         try:
             needs_values = self._predicate.needs_values
             part = (self._cutter.cut if needs_values else self._cutter.cut_without_values)(chosen)
         except UnsupportedModelError as error:
-            answer = Answer(None, error.message)
+            answer = TestResult(None, error.message)
         else:
             path = self._folder / f"part-{len(self._tests) + 1}{self._cutter.suffix}"
             if self._predicate.needs_file:

@@ -27,7 +27,7 @@ from coremlscope.placement.half_precision import in_half_precision
 from coremlscope.results.profile import Profile
 from coremlscope.units import shown
 
-__all__ = ["Answer", "Function", "OffUnit", "Overflow", "Predicate", "Script"]
+__all__ = ["FunctionPredicate", "OffUnit", "Overflow", "Predicate", "Script", "TestResult"]
 
 #: Exit codes of scripts, as for `git bisect run`: a part that cannot be tested, and the first that ends all.
 _SKIP, _FATAL = 125, 128
@@ -35,7 +35,7 @@ _LONGEST_NOTE = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class TestResult:
     """The result of testing a part.
 
     Attributes:
@@ -61,7 +61,7 @@ class Predicate(Protocol):
     #: Whether a test of the whole model names suspects.
     names_suspects: bool
 
-    def test(self, part: Part, path: Path) -> Answer:
+    def test(self, part: Part, path: Path) -> TestResult:
         """Tests a part, which is at the path if a file is needed."""
 
 
@@ -83,7 +83,7 @@ class OffUnit:
         where = "this Mac" if device is None else device
         self.question = f"keeps operations off {UNIT_WORDS[unit]} of {where}"
 
-    def test(self, part: Part, path: Path) -> Answer:
+    def test(self, part: Part, path: Path) -> TestResult:
         """Plans the part.
 
         Raises:
@@ -95,7 +95,7 @@ class OffUnit:
         profile = api.plan(part.model, self._device, os=self._system, shapes=part.shapes)
         return self._judge(profile, part)
 
-    def _judge(self, profile: Profile, part: Part) -> Answer:
+    def _judge(self, profile: Profile, part: Part) -> TestResult:
         plan = profile.plans[0]
         names = {unit.name for unit in part.units}
         found: dict[str, str] = {}
@@ -107,7 +107,7 @@ class OffUnit:
                 why = next((r.text for r in reasons if r.unit == self.unit), "")
                 found.setdefault(name, f"{profile.ops.type[row]} {name}: {why}".removesuffix(": "))
         more = f" (and {len(found) - 1} more operations)" if len(found) > 1 else ""
-        return Answer(bool(found), f"{next(iter(found.values()), '')}{more}", tuple(found))
+        return TestResult(bool(found), f"{next(iter(found.values()), '')}{more}", tuple(found))
 
 
 class Overflow:
@@ -121,7 +121,7 @@ class Overflow:
     needs_values = True
     needs_file = False
 
-    def test(self, part: Part, path: Path) -> Answer:
+    def test(self, part: Part, path: Path) -> TestResult:
         """Runs the part.
 
         Raises:
@@ -132,11 +132,11 @@ class Overflow:
         found = [(row, _op_name(part, row.id)) for row in _ranges(part) if row.overflows]
         known = {unit.name for unit in part.units}
         if not found:
-            return Answer(False)
+            return TestResult(False)
         row, name = found[0]
         reached = "" if row.largest is None else f" reaches {row.largest:.3g}"
         note = f"{name}{reached}: {row.overflows} elements overflow"
-        return Answer(True, note, tuple(dict.fromkeys(name for _, name in found if name in known)))
+        return TestResult(True, note, tuple(dict.fromkeys(name for _, name in found if name in known)))
 
 
 class Script:
@@ -163,7 +163,7 @@ class Script:
             raise UsageError(f"the script {self._path} does not exist", "check the path")
         self.question = f"is rejected by {self._path.name}"
 
-    def test(self, part: Part, path: Path) -> Answer:
+    def test(self, part: Part, path: Path) -> TestResult:
         """Runs the script.
 
         Raises:
@@ -199,10 +199,10 @@ class Script:
                 f"{self._path.name} ended with {_ending(done.returncode)}{f' ({note})' if note else ''}",
                 "exit code 0 accepts a part, 1 to 124 reject it, 125 says that it cannot be tested",
             )
-        return Answer(None if done.returncode == _SKIP else done.returncode > 0, note)
+        return TestResult(None if done.returncode == _SKIP else done.returncode > 0, note)
 
 
-class Function:
+class FunctionPredicate:
     """A part for which a function of Python returns True.
 
     Args:
@@ -218,11 +218,11 @@ class Function:
         self._function = function
         self.question = f"is rejected by {getattr(function, '__name__', 'the function')}"
 
-    def test(self, part: Part, path: Path) -> Answer:
+    def test(self, part: Part, path: Path) -> TestResult:
         """Calls the function."""
         del part
         found = self._function(path)
-        return Answer(None if found is None else bool(found))
+        return TestResult(None if found is None else bool(found))
 
 
 def _ending(code: int) -> str:

@@ -26,7 +26,7 @@ from coremlscope.errors import EngineError, LimitError
 from coremlscope.measure.channel import VARIABLE
 from coremlscope.measure.endings import Failures, explain
 
-__all__ = ["Child", "Limits", "Task", "python_child", "run_child"]
+__all__ = ["Child", "ChildLimits", "Task", "python_child", "run_child"]
 
 #: Longest wait for a message before limits are checked, and seconds between looks at the memory.
 _POLL_S, _MEMORY_POLL_S = 0.1, 0.1
@@ -38,7 +38,7 @@ _MOST_BYTES = 1 << 30
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class ChildLimits:
     """When to give up.
 
     Attributes:
@@ -114,7 +114,7 @@ class Child:
         with suppress(OSError):
             self._process.stdin.write(line.encode() + b"\n")
 
-    def messages(self, limits: Limits, task: Task) -> Iterator[dict[str, Any]]:
+    def messages(self, limits: ChildLimits, task: Task) -> Iterator[dict[str, Any]]:
         """Yields the messages, until the process closes the channel.
 
         Raises:
@@ -205,7 +205,7 @@ class Child:
 @contextmanager
 def run_child(
     command: Sequence[str],
-    limits: Limits,
+    limits: ChildLimits,
     task: Task,
     *,
     environment: Mapping[str, str] | None = None,
@@ -237,7 +237,7 @@ def run_child(
 class _Watch:
     """Holds a process to its limits."""
 
-    def __init__(self, process: subprocess.Popen[bytes], limits: Limits, task: Task) -> None:
+    def __init__(self, process: subprocess.Popen[bytes], limits: ChildLimits, task: Task) -> None:
         self._process, self._limits, self._task = process, limits, task
         self._began = self._heard = self._looked = time.monotonic()
 

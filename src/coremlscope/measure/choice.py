@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from coremlscope.engines import engine as engine_of
 from coremlscope.errors import UsageError
-from coremlscope.measure.child import Limits
+from coremlscope.measure.child import ChildLimits
 from coremlscope.measure.contract import Measurer
 from coremlscope.measure.coreml.files import require_coremltools
 from coremlscope.measure.coreml.limits import CORE_ML_LIMITS
@@ -118,7 +118,7 @@ def choose_embedded(
     if isolate or time_s or memory:
         from coremlscope.measure.embedded.isolated import IsolatedMeasurer
 
-        held = Limits(time_s=time_s, memory_bytes=memory)
+        held = ChildLimits(time_s=time_s, memory_bytes=memory)
         return IsolatedMeasurer(engine=engine, threads=threads, limits=held)
     from coremlscope.measure.embedded.measurer import EngineMeasurer
 

@@ -24,14 +24,14 @@ from coremlscope.results.measurement import Measurement, Settings
 from coremlscope.results.model import ModelSummary
 from coremlscope.results.operations import OpTable
 
-__all__ = ["Measurer", "Progress", "Subject", "now", "resolve_settings"]
+__all__ = ["MeasuredModel", "Measurer", "Progress", "now", "resolve_settings"]
 
 #: Called with the phase, the number of completed repetitions and their total number.
 Progress = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Subject:
+class MeasuredModel:
     """The model to measure.
 
     Attributes:
@@ -47,7 +47,7 @@ class Subject:
     shapes: Mapping[str, tuple[int, ...]] = dataclasses.field(default_factory=dict)
 
     @classmethod
-    def of(cls, model: Model, settings: Settings) -> Subject:
+    def of(cls, model: Model, settings: Settings) -> MeasuredModel:
         """Returns the function of a model that the settings select, with their shapes.
 
         Raises:
@@ -64,7 +64,7 @@ class Measurer(Protocol):
 
     def measure(
         self,
-        subject: Subject,
+        subject: MeasuredModel,
         settings: Settings,
         *,
         inputs: Mapping[str, Any] | None = None,

@@ -7,13 +7,13 @@ import signal
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-__all__ = ["Failure", "Failures", "explain", "find_failure"]
+__all__ = ["Failures", "KnownFailure", "explain", "find_failure"]
 
 _LONGEST = 300
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class KnownFailure:
     """A known failure.
 
     Attributes:
@@ -37,10 +37,10 @@ class Failures:
     """
 
     runtime: str
-    known: tuple[Failure, ...] = ()
+    known: tuple[KnownFailure, ...] = ()
 
 
-def find_failure(failures: Sequence[Failure], lines: Sequence[str]) -> tuple[str, str]:
+def find_failure(failures: Sequence[KnownFailure], lines: Sequence[str]) -> tuple[str, str]:
     """Returns what is known of the first failure that a line matches, and a hint; empty texts for none.
 
     Args:

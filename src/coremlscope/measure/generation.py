@@ -15,7 +15,7 @@ from coremlscope.errors import EngineError, UsageError
 from coremlscope.execution.decoder_steps import DecoderStep, decoder_steps
 from coremlscope.findings import Finding
 from coremlscope.ir import Model
-from coremlscope.measure.contract import Measurer, Progress, Subject
+from coremlscope.measure.contract import MeasuredModel, Measurer, Progress
 from coremlscope.measure.partial import is_interrupted
 from coremlscope.results.generation import TokenTiming, phase_of
 from coremlscope.results.measurement import Measurement, Settings
@@ -82,7 +82,7 @@ def measure_generation(
     for setting, one in itertools.product(units.values(), steps):
         asked = _settings_of(one, setting, tokens)
         try:
-            found = measurer.measure(Subject.of(model, asked), asked, progress=progress)
+            found = measurer.measure(MeasuredModel.of(model, asked), asked, progress=progress)
         except EngineError as error:
             failed.append((one, error))
             continue

@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from coremlscope.errors import CoremlscopeError, EngineError, LimitError
-from coremlscope.measure.child import Child, Limits, Task
+from coremlscope.measure.child import Child, ChildLimits, Task
 from coremlscope.measure.embedded.process import rebuild_error
 from coremlscope.writing import write_draft
 
-__all__ = ["Lane", "Pool"]
+__all__ = ["ChildPool", "Lane"]
 
 JobT = TypeVar("JobT")
 AnswerT = TypeVar("AnswerT")
@@ -41,7 +41,7 @@ class Lane(Generic[JobT]):
     cores: frozenset[int] | None = None
 
 
-class Pool(Generic[JobT, AnswerT]):
+class ChildPool(Generic[JobT, AnswerT]):
     """Child processes that answer jobs.
 
     A process reads the names of files with pickled jobs from its standard input, and sends one message for
@@ -62,12 +62,12 @@ class Pool(Generic[JobT, AnswerT]):
         task: Task,
         read: Callable[[Mapping[str, Any]], AnswerT | None],
         *,
-        limits: Limits | None = None,
+        limits: ChildLimits | None = None,
         attempts: int = 1,
         renewed_after: int = 500,
     ) -> None:
         self._command, self._task, self._read = command, task, read
-        self._limits = limits or Limits()
+        self._limits = limits or ChildLimits()
         self._attempts, self._renewed_after = attempts, renewed_after
         self._lock = threading.Lock()
         self._children: set[Child] = set()
@@ -216,7 +216,7 @@ class _Worker:
 
     child: Child
     folder: Path
-    limits: Limits
+    limits: ChildLimits
     task: Task
     asked: int = 0
     has_ended: bool = False

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from coremlscope.measure.contract import Progress, Subject
+from coremlscope.measure.contract import MeasuredModel, Progress
 from coremlscope.results.measurement import Machine, Measurement, Phase, Runtime, Settings
 
 __all__ = ["ScriptedMeasurer"]
@@ -38,7 +38,7 @@ class ScriptedMeasurer:
 
     def measure(
         self,
-        subject: Subject,
+        subject: MeasuredModel,
         settings: Settings,
         *,
         inputs: Mapping[str, Any] | None = None,

@@ -7,7 +7,7 @@ from typing import Any
 
 from coremlscope.errors import EngineError
 from coremlscope.findings import Finding
-from coremlscope.measure.contract import Measurer, Progress, Subject
+from coremlscope.measure.contract import MeasuredModel, Measurer, Progress
 from coremlscope.measure.partial import is_interrupted
 from coremlscope.results.measurement import Measurement, Settings
 
@@ -16,7 +16,7 @@ __all__ = ["measure_settings"]
 
 def measure_settings(
     measurer: Measurer,
-    subject: Subject,
+    subject: MeasuredModel,
     settings: Sequence[Settings],
     *,
     inputs: Mapping[str, Any] | None = None,

@@ -11,7 +11,7 @@ from coremlscope.errors import UnsupportedModelError
 from coremlscope.findings import Finding
 from coremlscope.forecast.generation import estimate_generation
 from coremlscope.forecast.planner import Forecast, forecast
-from coremlscope.measure.contract import Subject
+from coremlscope.measure.contract import MeasuredModel
 from coremlscope.own_measurements.report import use_own
 from coremlscope.results.measurement import Settings
 
@@ -19,7 +19,7 @@ __all__ = ["forecast_profiled", "forecast_subject"]
 
 
 def forecast_profiled(
-    subject: Subject, settings: Settings, devices: Sequence[Device]
+    subject: MeasuredModel, settings: Settings, devices: Sequence[Device]
 ) -> tuple[Forecast | None, list[Finding]]:
     """Plans and estimates a model that is profiled, under every setting, the requested one first.
 
@@ -59,7 +59,7 @@ def forecast_profiled(
 
 
 def forecast_subject(
-    subject: Subject, devices: Sequence[Device], settings: Sequence[ComputeUnits]
+    subject: MeasuredModel, devices: Sequence[Device], settings: Sequence[ComputeUnits]
 ) -> Forecast:
     """Plans and estimates a model that is measured beside others.
 

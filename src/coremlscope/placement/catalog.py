@@ -36,7 +36,7 @@ from coremlscope.placement.rules.rule import (
     example_view,
 )
 
-__all__ = ["Entry", "OpCard", "WorkExample", "describe_op", "find_rule", "list_rules"]
+__all__ = ["CatalogEntry", "OpCard", "WorkExample", "describe_op", "find_rule", "list_rules"]
 
 _SUGGESTIONS = 3
 _VARIANTS = (" Pro", " Max", " Ultra")
@@ -45,7 +45,7 @@ _MACOS_OF_IOS = {14: 11, 15: 12, 16: 13, 17: 14, 18: 15}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class CatalogEntry:
     """A rule or note, in words.
 
     Attributes:
@@ -125,7 +125,7 @@ class OpCard:
     onnx: tuple[str, ...]
     work: str
     example: WorkExample | None
-    rules: tuple[Entry, ...]
+    rules: tuple[CatalogEntry, ...]
 
     def to_json(self) -> dict[str, Any]:
         """The card as plain data."""
@@ -154,7 +154,7 @@ def list_rules(
     op: str | None = None,
     device: Device | None = None,
     effect: str | None = None,
-) -> list[Entry]:
+) -> list[CatalogEntry]:
     """The rules and notes that pass all filters.
 
     Args:
@@ -179,7 +179,7 @@ def list_rules(
     return [_entry(row.id) for row in kept]
 
 
-def find_rule(id_: str) -> Entry:
+def find_rule(id_: str) -> CatalogEntry:
     """A rule by its id.
 
     Raises:
@@ -258,10 +258,10 @@ def _names(row: Rule | GraphRule) -> tuple[str, ...]:
 
 
 @functools.cache
-def _entry(id_: str) -> Entry:
+def _entry(id_: str) -> CatalogEntry:
     row = _rows()[id_]
     if isinstance(row, Note):
-        return Entry(
+        return CatalogEntry(
             id=row.id,
             unit=row.unit,
             effect="note",
@@ -280,7 +280,7 @@ def _entry(id_: str) -> Entry:
     else:
         applies_to = tuple((_function(e), "") for e in row.examples if e.hits)
         negative_examples = tuple(_function(e) for e in row.examples if not e.hits)
-    return Entry(
+    return CatalogEntry(
         id=row.id,
         unit=row.unit,
         effect=row.effect,

@@ -16,7 +16,15 @@ import msgspec
 
 from coremlscope.errors import UsageError
 
-__all__ = ["INTERPRETER", "Call", "DebugOp", "Events", "Interval", "read_debug_info", "read_events"]
+__all__ = [
+    "INTERPRETER",
+    "DebugOp",
+    "Interval",
+    "LoggedEvents",
+    "LoggedPrediction",
+    "read_debug_info",
+    "read_events",
+]
 
 #: The numbering of the operations that the interpreter runs.
 INTERPRETER = "odix_op_id"
@@ -64,7 +72,7 @@ class Interval:
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class LoggedPrediction:
     """A prediction: its seconds, and the intervals within it."""
 
     seconds: float
@@ -72,11 +80,11 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True)
-class Events:
+class LoggedEvents:
     """The content of a log: seconds of loads of functions, and predictions."""
 
     loads_s: tuple[float, ...]
-    calls: tuple[Call, ...]
+    calls: tuple[LoggedPrediction, ...]
 
 
 def read_debug_info(data: Any) -> tuple[DebugOp, ...]:
@@ -182,7 +190,7 @@ def _plain(value: Any, depth: int = 0) -> Any:
     return value
 
 
-def read_events(lines: Iterable[bytes]) -> Events:
+def read_events(lines: Iterable[bytes]) -> LoggedEvents:
     """Reads a log: an object of JSON for each call of the profiler, as `on_log_event…` got them.
 
     Raises:
@@ -190,7 +198,7 @@ def read_events(lines: Iterable[bytes]) -> Events:
     """
     opened: dict[object, Mapping[str, Any]] = {}
     loads: list[float] = []
-    calls: list[Call] = []
+    calls: list[LoggedPrediction] = []
     waiting: dict[object, list[Interval]] = defaultdict(list)
     depth = 0
     for number, line in enumerate(lines, 1):
@@ -208,12 +216,12 @@ def read_events(lines: Iterable[bytes]) -> Events:
             loads.append(found.seconds)
         elif found.name == _EXECUTE:
             depth -= 1
-            calls.append(Call(found.seconds, tuple(waiting.pop("", ()))))
+            calls.append(LoggedPrediction(found.seconds, tuple(waiting.pop("", ()))))
         elif depth > 0:
             waiting[""].append(found)
     if not loads and not calls:
         raise UsageError("the log has no interval of a load or a prediction", _HINT)
-    return Events(tuple(loads), tuple(calls))
+    return LoggedEvents(tuple(loads), tuple(calls))
 
 
 def _event(line: bytes, number: int) -> Mapping[str, Any]:

@@ -17,9 +17,9 @@ from typing import Final
 from coremlscope.devices.unit import CPU, GPU, NEURAL_ENGINE, ComputeUnit
 from coremlscope.errors import UsageError
 from coremlscope.recordings.stacks import classify_frame
-from coremlscope.recordings.values import MISSING, Texts, Values
+from coremlscope.recordings.values import MISSING, NumbersById, TextsByIndex
 
-__all__ = ["CORE_AI", "CORE_ML", "KINDS", "Contents", "Export", "Kind", "Table", "read_export"]
+__all__ = ["CORE_AI", "CORE_ML", "KINDS", "Contents", "Export", "Table", "TableKind", "read_export"]
 
 _HINT = "export the table again with `xcrun xctrace export`"
 _DEEPEST = 64
@@ -36,7 +36,7 @@ _PENDING = MISSING - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kind:
+class TableKind:
     """A table that is read.
 
     Attributes:
@@ -55,7 +55,7 @@ class Kind:
     telling: str = ""
 
 
-CORE_ML: Final = Kind(
+CORE_ML: Final = TableKind(
     schema="coreml-os-signpost",
     unit=None,
     label=("coreml-model-event", "event"),
@@ -64,24 +64,24 @@ CORE_ML: Final = Kind(
 )
 #: Core AI's own table, of Xcode 27. The types of its columns are not published, only their names, so every
 #: cell is kept.
-CORE_AI: Final = Kind(schema="ODIEProfile", unit=None, label=("category",), telling="odie-profile")
+CORE_AI: Final = TableKind(schema="ODIEProfile", unit=None, label=("category",), telling="odie-profile")
 #: The tables whose rows are kept.
-KINDS: tuple[Kind, ...] = (
-    Kind(
+KINDS: tuple[TableKind, ...] = (
+    TableKind(
         schema="ane-hw-intervals",
         unit=NEURAL_ENGINE,
         label=("event-label",),
         label_type="formatted-label",
         telling="ane-event-name",
     ),
-    Kind(
+    TableKind(
         schema="mps-hw-intervals",
         unit=GPU,
         label=("event-label",),
         label_type="formatted-label",
         telling="mps-event-name",
     ),
-    Kind(
+    TableKind(
         schema="metal-gpu-intervals",
         unit=GPU,
         label=("channel-name",),
@@ -90,13 +90,13 @@ KINDS: tuple[Kind, ...] = (
     ),
     CORE_ML,
     CORE_AI,
-    Kind(schema="time-profile", unit=None),
-    Kind(schema="time-sample", unit=None),
-    Kind(schema="cpu-profile", unit=None),
-    Kind(schema="counters-profile", unit=None),
+    TableKind(schema="time-profile", unit=None),
+    TableKind(schema="time-sample", unit=None),
+    TableKind(schema="cpu-profile", unit=None),
+    TableKind(schema="counters-profile", unit=None),
 )
 #: Samples of call stacks where a file does not name the table.
-_SAMPLES = Kind(schema="samples", unit=None)
+_SAMPLES = TableKind(schema="samples", unit=None)
 
 _TIMES = frozenset(("start-time", "sample-time", "event-time"))
 _NUMBERS = _TIMES | {"duration"}
@@ -143,7 +143,7 @@ class Table:
         samples: By unit, how many stacks have frames of its software.
     """
 
-    kind: Kind | None
+    kind: TableKind | None
     rows: int = 0
     starts: array[int] = field(default_factory=lambda: array("q"))
     durations: array[int] = field(default_factory=lambda: array("q"))
@@ -184,7 +184,7 @@ class Export:
 
     Attributes:
         contents: The table of contents; None in exports of tables.
-        tables: By name of the table; names without a schema in the file are those of `Kind.schema`.
+        tables: By name of the table; names without a schema in the file are those of `TableKind.schema`.
         texts: Labels, processes and models of the tables.
         empty: Nodes without schema and rows: the recording has no such table, or it has no rows.
         unresolved: Cells whose reference leads nowhere.
@@ -193,7 +193,7 @@ class Export:
 
     contents: Contents | None = None
     tables: dict[str, Table] = field(default_factory=dict)
-    texts: Texts = field(default_factory=Texts)
+    texts: TextsByIndex = field(default_factory=TextsByIndex)
     empty: int = 0
     unresolved: int = 0
     damaged: int = 0
@@ -235,7 +235,7 @@ class _Reader:
         self.parser.CharacterDataHandler = self._characters
         self.parser.StartDoctypeDeclHandler = _refuse_declarations
         self.parser.EntityDeclHandler = _refuse_declarations
-        self._ids = Values()
+        self._ids = NumbersById()
         self._depth = 0
         self._path: list[str] = []  # only in a table of contents
         self._text: list[str] = []
@@ -403,7 +403,7 @@ class _Reader:
         tables = self.export.tables
         if len(tables) >= _MOST_TABLES:
             raise UsageError("the export has too many tables", _HINT)
-        return tables.setdefault(schema[: Texts.LONGEST], Table(kind=kind))
+        return tables.setdefault(schema[: TextsByIndex.LONGEST], Table(kind=kind))
 
     def _end_node(self) -> None:
         node = self._node
@@ -422,14 +422,14 @@ class _Reader:
         if contents.runs > 1:
             return
         if name == "device":
-            contents.device = attributes.get("model", "")[: Texts.LONGEST]
+            contents.device = attributes.get("model", "")[: TextsByIndex.LONGEST]
             system = f"{attributes.get('platform', '')} {attributes.get('os-version', '')}"
-            contents.system = system.strip()[: Texts.LONGEST]
+            contents.system = system.strip()[: TextsByIndex.LONGEST]
         elif name == "process" and self._path[-2] == "target":
             pid = attributes.get("pid", "")
-            contents.target = f"{attributes.get('name', '')} ({pid})"[: Texts.LONGEST] if pid else ""
+            contents.target = f"{attributes.get('name', '')} ({pid})"[: TextsByIndex.LONGEST] if pid else ""
         elif name == "table" and len(contents.tables) < _MOST_TABLES:
-            contents.tables[attributes.get("schema", "")[: Texts.LONGEST]] = None
+            contents.tables[attributes.get("schema", "")[: TextsByIndex.LONGEST]] = None
 
     def _end_contents(self, name: str) -> None:
         contents = self.export.contents
@@ -462,7 +462,7 @@ class _Node:
         """Whether cells of any type are kept."""
         return self.schema.startswith(CORE_AI.schema)
 
-    def roles(self, kind: Kind, cells: list[tuple[str, int]]) -> dict[str, int]:
+    def roles(self, kind: TableKind, cells: list[tuple[str, int]]) -> dict[str, int]:
         """The values of a row by their role; by column, or by type where columns are not named."""
         found: dict[str, int] = {}
         named = len(self.columns) == len(cells)

@@ -7,14 +7,14 @@ from typing import Final
 
 from coremlscope.errors import UsageError
 
-__all__ = ["MISSING", "Texts", "Values"]
+__all__ = ["MISSING", "NumbersById", "TextsByIndex"]
 
 #: In place of a value that is absent or cannot be read.
 MISSING: Final = -1
 _HINT = "export the table again with `xcrun xctrace export`, or record for a shorter time"
 
 
-class Values:
+class NumbersById:
     """Numbers by id. Instruments counts ids from 1, so they are kept as an array; stray ones in a dict."""
 
     #: Ids that an export may have; 8 bytes are kept for each.
@@ -50,7 +50,7 @@ class Values:
         return self._stray.get(index, MISSING)
 
 
-class Texts:
+class TextsByIndex:
     """Different texts, by index. Those beyond a number of them share one index."""
 
     #: Characters that are kept of a text.

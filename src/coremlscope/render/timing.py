@@ -15,7 +15,7 @@ from coremlscope.units import format_duration, format_share
 
 __all__ = [
     "STAGE_TITLES",
-    "Kind",
+    "TypeTiming",
     "by_layer",
     "describe_conditions",
     "describe_inputs",
@@ -56,7 +56,7 @@ _Layer = tuple[str, str, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kind:
+class TypeTiming:
     """Groups with operations of the same types.
 
     Attributes:
@@ -119,13 +119,13 @@ def _merge(members: Sequence[Group], ops: OpTable) -> Group:
     )
 
 
-def kinds(ops: OpTable, measurement: Measurement) -> list[Kind]:
+def kinds(ops: OpTable, measurement: Measurement) -> list[TypeTiming]:
     """Returns groups merged by the types of operations, or of layers of a neural network, slowest first."""
     found: dict[str, list[Group]] = {}
     for group in by_layer(ops, measurement):
         found.setdefault(group.label, []).append(group)
     rows = [
-        Kind(
+        TypeTiming(
             label=label,
             groups=len(groups),
             wall_s=sum(group.wall_s for group in groups),
@@ -136,7 +136,7 @@ def kinds(ops: OpTable, measurement: Measurement) -> list[Kind]:
     return sorted(rows, key=lambda kind: -kind.wall_s)
 
 
-def _sum_shares(parts: Sequence[Group] | Sequence[Kind]) -> float | None:
+def _sum_shares(parts: Sequence[Group] | Sequence[TypeTiming]) -> float | None:
     """Returns the sum of shares; None if one of them is unknown."""
     shares = [part.share for part in parts if part.share is not None]
     return sum(shares) if len(shares) == len(parts) else None
@@ -147,9 +147,9 @@ def share_text(share: float | None) -> str:
     return "–" if share is None else format_share(share)
 
 
-def total(label: str, rows: Sequence[Kind]) -> Kind:
+def total(label: str, rows: Sequence[TypeTiming]) -> TypeTiming:
     """Merges several kinds into one row."""
-    return Kind(
+    return TypeTiming(
         label=label,
         groups=sum(kind.groups for kind in rows),
         wall_s=sum(kind.wall_s for kind in rows),

@@ -36,7 +36,7 @@ from coremlscope.runner.record import Record, read_record
 from coremlscope.runner.request import POWER_MODES, RunnerSettings, names_of
 from coremlscope.runner.xcode import build_app, require_xcode
 
-__all__ = ["PhoneResults", "Timeouts", "measure_on_phone"]
+__all__ = ["PhoneResults", "PhoneTimeouts", "measure_on_phone"]
 
 _MARK = b"coremlscope-runner "
 _POLL_S = 0.2
@@ -49,7 +49,7 @@ Progress = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Timeouts:
+class PhoneTimeouts:
     """When the runner is given up.
 
     Attributes:
@@ -86,7 +86,7 @@ def measure_on_phone(
     name: str,
     team: str,
     progress: Progress | None = None,
-    timeouts: Timeouts | None = None,
+    timeouts: PhoneTimeouts | None = None,
 ) -> PhoneResults:
     """Measures models on an iPhone or iPad that is connected to this Mac.
 
@@ -122,7 +122,7 @@ def measure_on_phone(
         app = build_app(project, phone.udid)
         report("installing the app", 0, 1)
         ask("device", "install", "app", "--device", phone.identifier, str(app), timeout_s=_INSTALL_S)
-        run = _Run(phone, default_bundle_id(team), id_, timeouts or Timeouts())
+        run = _Run(phone, default_bundle_id(team), id_, timeouts or PhoneTimeouts())
         record, content = run.measure(_Count(settings, models, report), Path(folder))
     return PhoneResults(phone, record, content, tuple(names_of(models)))
 
@@ -159,7 +159,7 @@ class _Run:
         timeouts: When the app is given up.
     """
 
-    def __init__(self, phone: Phone, bundle_id: str, id_: str, timeouts: Timeouts) -> None:
+    def __init__(self, phone: Phone, bundle_id: str, id_: str, timeouts: PhoneTimeouts) -> None:
         self._phone, self._bundle_id, self._id, self._timeouts = phone, bundle_id, id_, timeouts
 
     def measure(self, count: _Count, folder: Path) -> tuple[Record, bytes]:

@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 
 from coremlscope.errors import EngineError, MissingDependencyError
-from coremlscope.measure.endings import Failure, find_failure
+from coremlscope.measure.endings import KnownFailure, find_failure
 from coremlscope.runner.pbxproj import PROJECT
 from coremlscope.writing import open_draft
 
@@ -17,41 +17,45 @@ _BUILD_S = 1800.0
 _VERSION_S = 120.0
 _LOG = "build.log"
 #: Messages of Xcode 15 to 26, as public reports quote them.
-_FAILURES: tuple[Failure, ...] = (
-    Failure(
+_FAILURES: tuple[KnownFailure, ...] = (
+    KnownFailure(
         r"requires a development team",
         "no development team signs the app",
         "use --team ID with a team that is in Xcode: Xcode > Settings > Accounts",
     ),
-    Failure(
+    KnownFailure(
         r"No [Aa]ccounts?\b.*|not logged in|Unable to log in",
         "Xcode has no account for this development team",
         "sign in under Xcode > Settings > Accounts",
     ),
-    Failure(
+    KnownFailure(
         r"Failed [Rr]egistering [Bb]undle [Ii]dentifier|not available\. Please enter a different string",
         "",
         "another team uses this identifier; write the project with `coremlscope runner --bundle-id`",
     ),
-    Failure(
+    KnownFailure(
         r"No profiles for|provisioning profile",
         "",
         "check that the team and the device are known under Xcode > Settings > Accounts, and that the Mac is"
         " online",
     ),
-    Failure(
+    KnownFailure(
         r"Unable to find a (device|destination) matching|destination specifier|is not available because",
         "Xcode does not find the device",
         "connect it by cable, unlock it, and wait until Xcode has prepared it for development",
     ),
-    Failure(
+    KnownFailure(
         r"(iOS|platform).* is not installed|download and install the platform",
         "",
         "install the platform under Xcode > Settings > Components",
     ),
-    Failure(r"Developer Mode disabled", "developer mode is off on the device", "switch it on in Settings"),
-    Failure(r"errSecInternalComponent|User interaction is not allowed", "", "unlock the keychain: log in"),
-    Failure(r"No space left on device", "the disk is full", "free disk space"),
+    KnownFailure(
+        r"Developer Mode disabled", "developer mode is off on the device", "switch it on in Settings"
+    ),
+    KnownFailure(
+        r"errSecInternalComponent|User interaction is not allowed", "", "unlock the keychain: log in"
+    ),
+    KnownFailure(r"No space left on device", "the disk is full", "free disk space"),
 )
 _ERROR = re.compile(r"(?:^|\s)(?:fatal )?error: (.+)")
 

@@ -24,7 +24,7 @@ from starlette.types import ASGIApp
 from coremlscope import api
 from coremlscope.errors import CoremlscopeError, OutputError, UsageError
 from coremlscope.importers.profiles import SUFFIXES
-from coremlscope.measure.child import Limits as JobLimits
+from coremlscope.measure.child import ChildLimits as JobLimits
 from coremlscope.render.json import displayed
 from coremlscope.render.page import build_page, render_html, render_html_comparison
 from coremlscope.results.encoding import plain
@@ -39,9 +39,9 @@ from coremlscope.server.bodies import (
 from coremlscope.server.guard import Guard
 from coremlscope.server.jobs import NO_LIMITS, JobQueue
 from coremlscope.server.kept_models import KeptModels
-from coremlscope.server.limits import Limits
+from coremlscope.server.limits import ServerLimits
 from coremlscope.server.previews import Previews, parse_request
-from coremlscope.server.state import SCHEMA, State, device_names
+from coremlscope.server.state import SCHEMA, PageState, device_names
 from coremlscope.server.store import ProfileStore, safe_name
 from coremlscope.server.sweeps import SweepFolders
 from coremlscope.server.uploads import Uploads
@@ -91,7 +91,7 @@ class App:
         store: ProfileStore,
         queue: JobQueue,
         uploads: Uploads,
-        limits: Limits,
+        limits: ServerLimits,
         models: KeptModels,
         job_limits: JobLimits = NO_LIMITS,
         sweeps: SweepFolders | None = None,
@@ -140,7 +140,7 @@ class App:
 
     def state(self) -> dict[str, Any]:
         """Returns the content of the page as plain JSON values, with the schema's name."""
-        state = State(
+        state = PageState(
             folder=str(self.store.folder),
             max_upload_bytes=self.limits.upload_bytes,
             suffixes=_SUFFIXES,

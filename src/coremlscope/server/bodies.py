@@ -12,7 +12,7 @@ from starlette.datastructures import Headers
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive
 
-from coremlscope.server.limits import Limits
+from coremlscope.server.limits import ServerLimits
 
 __all__ = ["RefusedError", "discard_body", "json_response", "receive_body", "refusal", "respond"]
 
@@ -57,7 +57,7 @@ def refusal(status: int, error: str, hint: str = "", headers: Mapping[str, str] 
     return Response(content, status, headers, media_type="application/json")
 
 
-async def receive_body(receive: Receive, limits: Limits) -> AsyncGenerator[bytes, None]:
+async def receive_body(receive: Receive, limits: ServerLimits) -> AsyncGenerator[bytes, None]:
     """Yields the parts of a body; ends early if the client goes away.
 
     Raises:

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from coremlscope.server.limits import Limits
+from coremlscope.server.limits import ServerLimits
 
 __all__ = ["Connection", "limited_connection"]
 
@@ -25,7 +25,7 @@ class Connection(H11Protocol):
     uvicorn's default headers must contain `Connection: close`.
     """
 
-    limits: ClassVar[Limits] = Limits()
+    limits: ClassVar[ServerLimits] = ServerLimits()
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
@@ -105,7 +105,7 @@ class Connection(H11Protocol):
         return unsent > before - self.limits.slowest_Bps * self.limits.window_s
 
 
-def limited_connection(limits: Limits) -> type[Connection]:
+def limited_connection(limits: ServerLimits) -> type[Connection]:
     """Returns the class of connections with certain limits, as uvicorn takes a class."""
 
     class Limited(Connection):

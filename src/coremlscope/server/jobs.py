@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from coremlscope.errors import CoremlscopeError, UsageError
-from coremlscope.measure.child import Child, Limits, Task, python_child
+from coremlscope.measure.child import Child, ChildLimits, Task, python_child
 from coremlscope.measure.embedded.process import ENGINE
 
 __all__ = ["NO_LIMITS", "Job", "JobQueue", "JobStatus"]
@@ -23,7 +23,7 @@ JobStatus = Literal["waiting", "running", "done", "failed", "cancelled"]
 _MOST_WAITING, _REMEMBERED = 20, 20
 #: Seconds that a process has to end after it was stopped.
 _GRACE_S = 3.0
-NO_LIMITS = Limits()
+NO_LIMITS = ChildLimits()
 _TASK = Task(
     "the job", "`coremlscope inspect` and `coremlscope estimate` work without running the model", ENGINE
 )
@@ -72,7 +72,7 @@ class JobQueue:
         self,
         keep: Callable[[Path, Job, Path], str],
         command: tuple[str, ...] = python_child("coremlscope.server.worker"),
-        limits: Limits = NO_LIMITS,
+        limits: ChildLimits = NO_LIMITS,
     ) -> None:
         self._keep, self._command, self._limits = keep, command, limits
         self._ids = itertools.count(1)

@@ -19,7 +19,7 @@ from coremlscope.render.page import build_page, trace_values
 from coremlscope.results.trace import Trace
 from coremlscope.server.bodies import respond
 from coremlscope.server.guard import Guard
-from coremlscope.server.limits import Limits
+from coremlscope.server.limits import ServerLimits
 from coremlscope.server.server import Address, run_app
 
 __all__ = ["serve_program"]
@@ -30,7 +30,7 @@ _INTERVAL_S = 1.0
 
 @contextlib.contextmanager
 def serve_program(
-    read: Callable[[], Trace], address: Address, limits: Limits
+    read: Callable[[], Trace], address: Address, limits: ServerLimits
 ) -> Iterator[tuple[str, Callable[[], None]]]:
     """Serves the recording of a running program while the context lasts.
 
@@ -50,7 +50,7 @@ def serve_program(
 
 
 class _LiveApp:
-    def __init__(self, read: Callable[[], Trace], limits: Limits) -> None:
+    def __init__(self, read: Callable[[], Trace], limits: ServerLimits) -> None:
         self._read, self._limits = read, limits
         self.is_stopping: Callable[[], bool] = lambda: False
 

@@ -14,7 +14,7 @@ import msgspec
 
 from coremlscope.errors import UsageError
 from coremlscope.features.images import RESIZES, Resize
-from coremlscope.measure.child import Limits
+from coremlscope.measure.child import ChildLimits
 from coremlscope.measure.embedded.process import call_isolated
 from coremlscope.preview.predict import GivenFile, preview_files
 from coremlscope.results.preview import Preview
@@ -24,7 +24,7 @@ from coremlscope.server.store import safe_name
 from coremlscope.server.uploads import Uploads
 from coremlscope.writing import write_draft
 
-__all__ = ["MOST_BYTES", "Part", "PreviewRequest", "Previews", "parse_request"]
+__all__ = ["MOST_BYTES", "PreviewRequest", "Previews", "UploadedInput", "parse_request"]
 
 #: Bytes of all files of a preview, seconds that one may take, and files at most.
 MOST_BYTES = 64 << 20
@@ -38,7 +38,7 @@ _SUFFIXES = (
 )
 
 
-class Part(msgspec.Struct, forbid_unknown_fields=True):
+class UploadedInput(msgspec.Struct, forbid_unknown_fields=True):
     """A file in the body of a request.
 
     Attributes:
@@ -64,7 +64,7 @@ class PreviewRequest:
         rate_Hz: The sample rate that the model takes sounds at.
     """
 
-    parts: tuple[Part, ...]
+    parts: tuple[UploadedInput, ...]
     resize: Resize
     rate_Hz: int  # noqa: N815
 
@@ -73,7 +73,7 @@ def parse_request(parts: str, resize: str, rate: str, size: int) -> PreviewReque
     """Reads the query of a request.
 
     Args:
-        parts: The files in the body, as JSON: a list of `Part`.
+        parts: The files in the body, as JSON: a list of `UploadedInput`.
         resize: A way to resize pictures; empty for the usual one.
         rate: A sample rate in Hz; empty for the usual one.
         size: The size of the body in bytes.
@@ -89,7 +89,7 @@ def parse_request(parts: str, resize: str, rate: str, size: int) -> PreviewReque
             "use smaller files, or `coremlscope predict`",
         )
     try:
-        read = msgspec.json.decode(parts, type=list[Part])
+        read = msgspec.json.decode(parts, type=list[UploadedInput])
     except (RecursionError, UnicodeError, msgspec.DecodeError) as error:
         raise UsageError(f"the list of files is not valid: {error}") from None
     if len(read) > _MOST_PARTS or any(part.size < 0 for part in read) or sum(p.size for p in read) != size:
@@ -117,7 +117,7 @@ class Previews:
         limits: When to give up.
     """
 
-    def __init__(self, models: KeptModels, uploads: Uploads, limits: Limits) -> None:
+    def __init__(self, models: KeptModels, uploads: Uploads, limits: ChildLimits) -> None:
         time_s = _LONGEST_S if limits.time_s is None else min(limits.time_s, _LONGEST_S)
         self._models, self._uploads, self._limits = models, uploads, replace(limits, time_s=time_s)
         self._running = threading.Lock()

@@ -19,12 +19,12 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from coremlscope.errors import UsageError
-from coremlscope.measure.child import Limits as JobLimits
+from coremlscope.measure.child import ChildLimits as JobLimits
 from coremlscope.server.app import App
 from coremlscope.server.connections import limited_connection
 from coremlscope.server.jobs import NO_LIMITS, JobQueue
 from coremlscope.server.kept_models import KeptModels, save_result
-from coremlscope.server.limits import Limits
+from coremlscope.server.limits import ServerLimits
 from coremlscope.server.store import ProfileStore
 from coremlscope.server.sweeps import SweepFolders
 from coremlscope.server.uploads import Uploads
@@ -82,7 +82,7 @@ class Application(Protocol):
 def serve(
     folder: Path,
     address: Address,
-    limits: Limits,
+    limits: ServerLimits,
     job_limits: JobLimits = NO_LIMITS,
     sweeps: Sequence[Path] = (),
 ) -> Iterator[tuple[str, Callable[[], None]]]:
@@ -115,7 +115,9 @@ def serve(
 
 
 @contextlib.contextmanager
-def run_app(app: Application, address: Address, limits: Limits) -> Iterator[tuple[str, Callable[[], None]]]:
+def run_app(
+    app: Application, address: Address, limits: ServerLimits
+) -> Iterator[tuple[str, Callable[[], None]]]:
     """Runs a server around an application while the context lasts.
 
     Args:
@@ -166,7 +168,7 @@ def _listen(address: Address) -> socket.socket:
 
 
 class _Server:
-    def __init__(self, app: ASGIApp, listening: socket.socket, limits: Limits) -> None:
+    def __init__(self, app: ASGIApp, listening: socket.socket, limits: ServerLimits) -> None:
         config = uvicorn.Config(
             app,
             http=limited_connection(limits),

@@ -10,9 +10,9 @@ from coremlscope.server.jobs import Job
 from coremlscope.server.store import Entry
 from coremlscope.server.sweeps import SweepFolder
 
-__all__ = ["SCHEMA", "DeviceName", "State", "device_names"]
+__all__ = ["SCHEMA", "DeviceName", "PageState", "device_names"]
 
-#: Name and version of the schema of `State`.
+#: Name and version of the schema of `PageState`.
 SCHEMA = "coremlscope.server/2"
 
 
@@ -30,7 +30,7 @@ class DeviceName:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class State:
+class PageState:
     """The content of the page.
 
     Attributes:

@@ -1,6 +1,6 @@
 """The child process that works on jobs, one after the other.
 
-Each line of its standard input names the file of a `Job`; it ends with its standard input.
+Each line of its standard input names the file of a `SweepJob`; it ends with its standard input.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path
 from coremlscope.errors import EngineError
 from coremlscope.measure.channel import open_channel, send
 from coremlscope.results.encoding import plain
-from coremlscope.sweep.jobs import Job
+from coremlscope.sweep.jobs import SweepJob
 from coremlscope.sweep.work import run_job
 from coremlscope.variants.worker import first_line
 
@@ -39,7 +39,7 @@ def main() -> int:
     gc.set_threshold(_ALLOCATIONS)
     for line in sys.stdin:
         # It is a job of this package's own process, in a private folder.
-        job: Job = pickle.loads(Path(line.strip()).read_bytes())
+        job: SweepJob = pickle.loads(Path(line.strip()).read_bytes())
         try:
             rows = run_job(job)
         except Exception as error:

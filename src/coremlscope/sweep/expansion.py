@@ -23,7 +23,15 @@ from coremlscope.execution.cache import default_cache
 from coremlscope.formats import container
 from coremlscope.formats.bundles import split_name
 from coremlscope.ir import Model
-from coremlscope.sweep.jobs import ESTIMATED, MEASURED, Case, Job, PickledModel, Subject, address
+from coremlscope.sweep.jobs import (
+    ESTIMATED,
+    MEASURED,
+    PickledModel,
+    SweepJob,
+    SweptModel,
+    WantedResult,
+    address,
+)
 from coremlscope.sweep.wanted import EVERY, Wanted, read_zoo
 
 __all__ = ["Expander", "Graph", "content_of_path", "find_sources"]
@@ -101,7 +109,7 @@ class Expander:
     _taken: set[str] = field(default_factory=set)
     _devices: dict[tuple[str, str | None], Device] = field(default_factory=dict)
 
-    def jobs_of_path(self, path: Path, wanted: Wanted) -> Iterator[Job]:
+    def jobs_of_path(self, path: Path, wanted: Wanted) -> Iterator[SweepJob]:
         """Yields the jobs of a model in a file.
 
         Raises:
@@ -110,7 +118,7 @@ class Expander:
         """
         yield from self._jobs(os.fspath(path), path, content_of_path(path), wanted)
 
-    def jobs_of_graph(self, name: str, graph: Graph, wanted: Wanted) -> Iterator[Job]:
+    def jobs_of_graph(self, name: str, graph: Graph, wanted: Wanted) -> Iterator[SweepJob]:
         """Yields the jobs of a model without a file.
 
         Raises:
@@ -122,13 +130,13 @@ class Expander:
 
     def _jobs(
         self, name: str, source: Path | bytes | PickledModel, content: str, wanted: Wanted
-    ) -> Iterator[Job]:
+    ) -> Iterator[SweepJob]:
         functions = wanted.functions
         if EVERY in functions:
             known = source.read() if isinstance(source, PickledModel) else api.read(source)
             functions = tuple(known.description.functions)
         for function, shapes, variant in itertools.product(functions, wanted.shapes, wanted.variants):
-            subject = Subject(
+            subject = SweptModel(
                 name=name,
                 source=source,
                 content=content,
@@ -141,18 +149,18 @@ class Expander:
             yield from self._estimating(subject, wanted)
             yield from self._measuring(subject, wanted)
 
-    def _estimating(self, subject: Subject, wanted: Wanted) -> Iterator[Job]:
+    def _estimating(self, subject: SweptModel, wanted: Wanted) -> Iterator[SweepJob]:
         own = "" if self.own == NOTHING_OWN else hashlib.sha256(pickle.dumps(self.own)).hexdigest()
         cases = []
         for name, setting in itertools.product(wanted.devices, wanted.compute_units):
             device = self._device(name, wanted.os)
             key = address(subject, ESTIMATED, device.name, str(device.os), setting, own)
-            cases.append(Case(key=key, compute_units=setting, device=device.name, os=str(device.os)))
+            cases.append(WantedResult(key=key, compute_units=setting, device=device.name, os=str(device.os)))
         missing = self._missing(subject, cases)
         if missing:
-            yield Job(subject=subject, cases=missing, own=self.own)
+            yield SweepJob(subject=subject, cases=missing, own=self.own)
 
-    def _measuring(self, subject: Subject, wanted: Wanted) -> Iterator[Job]:
+    def _measuring(self, subject: SweptModel, wanted: Wanted) -> Iterator[SweepJob]:
         if wanted.measuring is None:
             return
         # Off a Mac there is one measurement, which does not depend on the setting.
@@ -160,7 +168,7 @@ class Expander:
         versions = [f"{name} {_version(name)}" for name in _ENGINES]
         cores = wanted.measuring.cores or self.cores
         cases = [
-            Case(
+            WantedResult(
                 key=address(subject, MEASURED, wanted.measuring, setting, versions, self.place, cores),
                 compute_units=setting,
             )
@@ -168,9 +176,9 @@ class Expander:
         ]
         missing = self._missing(subject, cases)
         if missing:
-            yield Job(subject=subject, cases=missing, measuring=wanted.measuring)
+            yield SweepJob(subject=subject, cases=missing, measuring=wanted.measuring)
 
-    def _missing(self, subject: Subject, cases: list[Case]) -> tuple[Case, ...]:
+    def _missing(self, subject: SweptModel, cases: list[WantedResult]) -> tuple[WantedResult, ...]:
         if subject.labels or subject.numbers:
             wanted = subject.labels, subject.numbers
             self.labelled |= {case.key: wanted for case in cases if case.key in self.known}

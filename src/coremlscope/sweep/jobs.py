@@ -19,11 +19,11 @@ from coremlscope.version import __version__
 __all__ = [
     "ESTIMATED",
     "MEASURED",
-    "Case",
-    "Job",
     "Measuring",
     "PickledModel",
-    "Subject",
+    "SweepJob",
+    "SweptModel",
+    "WantedResult",
     "address",
     "split_cases",
 ]
@@ -54,7 +54,7 @@ class PickledModel:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Subject:
+class SweptModel:
     """A model, or a part or variant of it.
 
     Attributes:
@@ -108,7 +108,7 @@ class Measuring:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Case:
+class WantedResult:
     """One wanted result.
 
     Attributes:
@@ -125,7 +125,7 @@ class Case:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Job:
+class SweepJob:
     """The wanted results of one model that are made together.
 
     Attributes:
@@ -135,8 +135,8 @@ class Job:
         own: The user's own measurements, which refine estimates.
     """
 
-    subject: Subject
-    cases: tuple[Case, ...]
+    subject: SweptModel
+    cases: tuple[WantedResult, ...]
     measuring: Measuring | None = None
     own: Own = NOTHING_OWN
 
@@ -145,7 +145,7 @@ class Job:
         """The origin of its rows."""
         return ESTIMATED if self.measuring is None else MEASURED
 
-    def row(self, case: Case) -> Row:
+    def row(self, case: WantedResult) -> Row:
         """Returns a row for a case with everything that is known before it is worked on."""
         subject = self.subject
         return Row(
@@ -164,7 +164,7 @@ class Job:
         )
 
 
-def address(subject: Subject, *parts: object) -> str:
+def address(subject: SweptModel, *parts: object) -> str:
     """Returns the address of a result: a hash of everything that it depends on.
 
     Names, labels and numbers of the user are not part of it.
@@ -178,7 +178,7 @@ def address(subject: Subject, *parts: object) -> str:
     return hashlib.sha256(msgspec.json.encode([*known, *parts])).hexdigest()[:32]
 
 
-def split_cases(cases: Sequence[Case]) -> dict[tuple[ComputeUnits, ...], list[tuple[str, str]]]:
+def split_cases(cases: Sequence[WantedResult]) -> dict[tuple[ComputeUnits, ...], list[tuple[str, str]]]:
     """Groups devices by the settings that are wanted of them, so that each group is planned together."""
     wanted: dict[tuple[str, str], list[ComputeUnits]] = {}
     for case in cases:

@@ -10,10 +10,10 @@ from typing import Any
 
 from coremlscope.engines.host import logical_processors, processor_name
 from coremlscope.errors import CoremlscopeError
-from coremlscope.measure.child import Limits, Task, python_child
+from coremlscope.measure.child import ChildLimits, Task, python_child
 from coremlscope.measure.embedded.process import ENGINE
-from coremlscope.measure.pool import Lane, Pool
-from coremlscope.sweep.jobs import Job
+from coremlscope.measure.pool import ChildPool, Lane
+from coremlscope.sweep.jobs import SweepJob
 
 __all__ = ["CHILD", "LocalRunner", "Rows"]
 
@@ -58,7 +58,9 @@ class LocalRunner:
         count = logical_processors()
         return max(1, count // 2) if self._all else count
 
-    def run(self, jobs: Iterable[Job], done: Callable[[Job, Rows | CoremlscopeError], None]) -> None:
+    def run(
+        self, jobs: Iterable[SweepJob], done: Callable[[SweepJob, Rows | CoremlscopeError], None]
+    ) -> None:
         """Runs jobs, which are taken when a process is free.
 
         Args:
@@ -68,7 +70,9 @@ class LocalRunner:
         Raises:
             KeyboardInterrupt: Ctrl-C; all processes have ended.
         """
-        pool: Pool[Job, Rows] = Pool(self._command, _TASK, _read_rows, limits=Limits(), attempts=_ATTEMPTS)
+        pool: ChildPool[SweepJob, Rows] = ChildPool(
+            self._command, _TASK, _read_rows, limits=ChildLimits(), attempts=_ATTEMPTS
+        )
         count = logical_processors()
         rest = self._all - self._reserved
         if self.measures and rest:
@@ -93,21 +97,21 @@ class _Split:
         bound: The most measuring jobs that wait; None for any number.
     """
 
-    def __init__(self, jobs: Iterable[Job], bound: int | None = None) -> None:
+    def __init__(self, jobs: Iterable[SweepJob], bound: int | None = None) -> None:
         self._jobs, self._bound = iter(jobs), bound
-        self._waiting: dict[bool, collections.deque[Job]] = {
+        self._waiting: dict[bool, collections.deque[SweepJob]] = {
             True: collections.deque(),
             False: collections.deque(),
         }
         self._changed = threading.Condition()
         self._is_over = False
 
-    def take(self, *, measures: bool) -> Iterator[Job]:
+    def take(self, *, measures: bool) -> Iterator[SweepJob]:
         """Yields the jobs of one kind."""
         while (job := self._next(measures)) is not None:
             yield job
 
-    def _next(self, measures: bool) -> Job | None:
+    def _next(self, measures: bool) -> SweepJob | None:
         with self._changed:
             while True:
                 if self._waiting[measures]:

@@ -19,7 +19,7 @@ from coremlscope.errors import CoremlscopeError, EngineError, MissingDependencyE
 from coremlscope.formats import container
 from coremlscope.results.encoding import plain
 from coremlscope.sweep.expansion import content_of_path
-from coremlscope.sweep.jobs import Job
+from coremlscope.sweep.jobs import SweepJob
 from coremlscope.sweep.local import Rows
 from coremlscope.sweep.work import run_job
 from coremlscope.variants.worker import first_line
@@ -80,7 +80,9 @@ class RayRunner:
         """What measurements depend on besides the model: the resources of the node."""
         return " ".join(["ray", *sorted(self._resources)])
 
-    def run(self, jobs: Iterable[Job], done: Callable[[Job, Rows | CoremlscopeError], None]) -> None:
+    def run(
+        self, jobs: Iterable[SweepJob], done: Callable[[SweepJob, Rows | CoremlscopeError], None]
+    ) -> None:
         """Runs jobs, a few of which wait for each processor of the cluster.
 
         Args:
@@ -98,11 +100,13 @@ class RayRunner:
         finally:
             ray.shutdown()
 
-    def _run(self, ray: Any, batches: _Batches, done: Callable[[Job, Rows | CoremlscopeError], None]) -> None:
+    def _run(
+        self, ray: Any, batches: _Batches, done: Callable[[SweepJob, Rows | CoremlscopeError], None]
+    ) -> None:
         task = ray.remote(max_retries=_RETRIES, num_cpus=1)(run_batch)
         measuring = task.options(resources=dict.fromkeys(self._resources, 1)) if self._resources else task
         batched = task.options(max_retries=_BATCH_RETRIES)
-        waiting: dict[Any, tuple[Job, ...]] = {}
+        waiting: dict[Any, tuple[SweepJob, ...]] = {}
         models = _Stored(ray)
         cluster = _Processors(ray)
         while True:
@@ -136,18 +140,18 @@ class _Batches:
         jobs: The jobs.
     """
 
-    def __init__(self, jobs: Iterable[Job]) -> None:
+    def __init__(self, jobs: Iterable[SweepJob]) -> None:
         self._jobs = iter(jobs)
-        self._alone: collections.deque[Job] = collections.deque()
-        self._held: Job | None = None
+        self._alone: collections.deque[SweepJob] = collections.deque()
+        self._held: SweepJob | None = None
         self._each_s: float | None = None
 
-    def next(self) -> tuple[Job, ...]:
+    def next(self) -> tuple[SweepJob, ...]:
         """Returns the jobs of the next task; none after the last one."""
         if self._alone:
             return (self._alone.popleft(),)
         most = 1 if self._each_s is None else min(_MOST, max(1, int(_BATCH_S / max(self._each_s, 1e-9))))
-        taken: list[Job] = []
+        taken: list[SweepJob] = []
         size = 0
         while len(taken) < most and size < _BATCH_BYTES:
             job = self._held or next(self._jobs, None)
@@ -163,11 +167,11 @@ class _Batches:
             size += _size(job)
         return tuple(taken)
 
-    def put_back(self, batch: Iterable[Job]) -> None:
+    def put_back(self, batch: Iterable[SweepJob]) -> None:
         """Takes the jobs of a task that was lost; each is then a task of its own."""
         self._alone.extend(batch)
 
-    def learn(self, batch: Sequence[Job], seconds: float) -> None:
+    def learn(self, batch: Sequence[SweepJob], seconds: float) -> None:
         """Takes into account how long a task worked on its jobs."""
         if batch[0].measuring is not None:
             return
@@ -175,7 +179,7 @@ class _Batches:
         self._each_s = each_s if self._each_s is None else self._each_s + _WEIGHT * (each_s - self._each_s)
 
 
-def _size(job: Job) -> int:
+def _size(job: SweepJob) -> int:
     """Returns the bytes of the model that is in a job; 0 if it is in a file."""
     source = job.subject.source
     if isinstance(source, Path):
@@ -204,7 +208,7 @@ class _Stored:
         self._ray = ray
         self._held: dict[str, tuple[Any, int]] = {}
 
-    def put(self, job: Job) -> Any:
+    def put(self, job: SweepJob) -> Any:
         """Returns the stored files of a job's model; None for one that is in the job itself."""
         source = job.subject.source
         if not isinstance(source, Path):
@@ -214,7 +218,7 @@ class _Stored:
         self._held[job.subject.content] = known, count + 1
         return known
 
-    def drop(self, job: Job) -> None:
+    def drop(self, job: SweepJob) -> None:
         """Forgets the model of a finished job, unless another job waits for it."""
         known, count = self._held.pop(job.subject.content, (None, 0))
         if count > 1:
@@ -278,7 +282,7 @@ class BatchAnswer:
     seconds: float
 
 
-def run_batch(jobs: Sequence[Job], version: str, *packed: PackedModel | None) -> BatchAnswer:
+def run_batch(jobs: Sequence[SweepJob], version: str, *packed: PackedModel | None) -> BatchAnswer:
     """Works on jobs on a node of the cluster.
 
     Args:
@@ -308,7 +312,7 @@ def _processor_s() -> float:
     return sum(os.times()[:4])
 
 
-def _run_packed(job: Job, packed: PackedModel | None) -> Rows | CoremlscopeError:
+def _run_packed(job: SweepJob, packed: PackedModel | None) -> Rows | CoremlscopeError:
     try:
         source = job.subject.source
         if isinstance(source, Path) and packed is not None and not _is_here(source, job.subject.content):

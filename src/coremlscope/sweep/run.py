@@ -20,7 +20,7 @@ from coremlscope.own_measurements.report import use_own
 from coremlscope.results.encoding import plain
 from coremlscope.results.sweep import FailedModel, SweepProgress, SweepSummary
 from coremlscope.sweep.expansion import Expander, Graph, find_sources
-from coremlscope.sweep.jobs import Job, Measuring
+from coremlscope.sweep.jobs import Measuring, SweepJob
 from coremlscope.sweep.local import LocalRunner, Rows
 from coremlscope.sweep.profiles import imported_rows
 from coremlscope.sweep.query import RESULTS
@@ -138,7 +138,9 @@ class _Runner(Protocol):
     @property
     def cores(self) -> int: ...
 
-    def run(self, jobs: Iterable[Job], done: Callable[[Job, Rows | CoremlscopeError], None]) -> None: ...
+    def run(
+        self, jobs: Iterable[SweepJob], done: Callable[[SweepJob, Rows | CoremlscopeError], None]
+    ) -> None: ...
 
 
 def _runner(ray: str | None, on: Sequence[str], workers: int | None, measures: bool) -> _Runner:
@@ -187,7 +189,7 @@ class _Sweep:
         wanted: Wanted,
     ) -> None:
         """Makes all results that do not exist yet."""
-        in_files: list[Job] = []
+        in_files: list[SweepJob] = []
         for path, own in models:
             try:
                 in_files += expander.jobs_of_path(path, own)
@@ -204,7 +206,7 @@ class _Sweep:
             self.total = sum(len(job.cases) for job in in_files) + count * each
         began = time.monotonic()
 
-        def done(job: Job, answer: Rows | CoremlscopeError) -> None:
+        def done(job: SweepJob, answer: Rows | CoremlscopeError) -> None:
             rows = _failed(job, answer) if isinstance(answer, CoremlscopeError) else answer
             self.writer.add(rows)
             self._count(rows)
@@ -260,10 +262,10 @@ class _Sweep:
         )
 
 
-def _failed(job: Job, error: CoremlscopeError) -> Rows:
+def _failed(job: SweepJob, error: CoremlscopeError) -> Rows:
     return [plain(row) for row in failed_rows(job, error)]
 
 
-def _of_graphs(expander: Expander, graphs: Iterable[tuple[str, Graph]], wanted: Wanted) -> Iterator[Job]:
+def _of_graphs(expander: Expander, graphs: Iterable[tuple[str, Graph]], wanted: Wanted) -> Iterator[SweepJob]:
     for name, graph in graphs:
         yield from expander.jobs_of_graph(name, graph, wanted)

@@ -23,7 +23,7 @@ from coremlscope.forecast.planner import forecast
 from coremlscope.ir import Model, Program
 from coremlscope.measure.coreml.files import readable_by_core_ml
 from coremlscope.results.profile import Profile
-from coremlscope.sweep.jobs import Case, Job, PickledModel, Subject, split_cases
+from coremlscope.sweep.jobs import PickledModel, SweepJob, SweptModel, WantedResult, split_cases
 from coremlscope.sweep.profiles import rows_of
 from coremlscope.sweep.rows import Row
 from coremlscope.variants.transforms import parse_transform, why_not
@@ -37,7 +37,7 @@ __all__ = ["failed_rows", "run_job", "timestamp"]
 _LOCK, _PAUSE_S = "measuring.lock", 0.1
 
 
-def run_job(job: Job) -> tuple[Row, ...]:
+def run_job(job: SweepJob) -> tuple[Row, ...]:
     """Returns a row for each case of a job; a failure becomes the rows' failure."""
     began = time.monotonic()
     try:
@@ -62,7 +62,7 @@ def timestamp() -> str:
     return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
-def failed_rows(job: Job, error: CoremlscopeError) -> tuple[Row, ...]:
+def failed_rows(job: SweepJob, error: CoremlscopeError) -> tuple[Row, ...]:
     """Returns a row for each case of a job that has no results."""
     return tuple(
         dataclasses.replace(
@@ -79,7 +79,7 @@ def failed_rows(job: Job, error: CoremlscopeError) -> tuple[Row, ...]:
 
 
 @contextmanager
-def _opened(subject: Subject) -> Iterator[api.Source]:
+def _opened(subject: SweptModel) -> Iterator[api.Source]:
     """Yields the model, or its variant, which exists until the context ends."""
     if not subject.variant:
         yield subject.source.read() if isinstance(subject.source, PickledModel) else subject.source
@@ -136,13 +136,13 @@ def _make_variant(source: Path, name: str, folder: Path) -> Path:
     return target
 
 
-def _estimate(job: Job, source: api.Source) -> tuple[Row, ...]:
+def _estimate(job: SweepJob, source: api.Source) -> tuple[Row, ...]:
     model, function = api.read(source), job.subject.function or None
     with sharing_bindings():
         return _planned(job, model, function)
 
 
-def _planned(job: Job, model: Model, function: str | None) -> tuple[Row, ...]:
+def _planned(job: SweepJob, model: Model, function: str | None) -> tuple[Row, ...]:
     subject = job.subject
     shapes = choose_lengths(model, function, subject.shapes)
     summary = describe_model(model, shapes, function=function, list_ops=True)
@@ -165,7 +165,7 @@ def _planned(job: Job, model: Model, function: str | None) -> tuple[Row, ...]:
     return tuple(rows)
 
 
-def _measure(job: Job, source: api.Source) -> tuple[Row, ...]:
+def _measure(job: SweepJob, source: api.Source) -> tuple[Row, ...]:
     subject, measuring = job.subject, job.measuring
     assert measuring is not None
     rows: list[Row] = []
@@ -189,7 +189,7 @@ def _measure(job: Job, source: api.Source) -> tuple[Row, ...]:
     return tuple(rows)
 
 
-def _completed(job: Job, profile: Profile, cases: Sequence[Case]) -> Iterator[Row]:
+def _completed(job: SweepJob, profile: Profile, cases: Sequence[WantedResult]) -> Iterator[Row]:
     """Yields the rows of a profile, in the order of the cases, with what identifies them."""
     made = list(rows_of(profile))
     if len(made) < len(cases):

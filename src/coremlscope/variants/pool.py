@@ -8,14 +8,14 @@ from typing import Any
 from coremlscope.engines.host import physical_cores
 from coremlscope.errors import CoremlscopeError
 from coremlscope.measure import pool as measure_pool
-from coremlscope.measure.child import Limits, Task, python_child
-from coremlscope.measure.endings import Failure, Failures
+from coremlscope.measure.child import ChildLimits, Task, python_child
+from coremlscope.measure.endings import Failures, KnownFailure
 from coremlscope.measure.pool import Lane
 from coremlscope.results.encoding import decode
 from coremlscope.results.variants import Variant
-from coremlscope.variants.worker import Job
+from coremlscope.variants.worker import VariantJob
 
-__all__ = ["CHILD", "Pool", "worker_count"]
+__all__ = ["CHILD", "VariantPool", "worker_count"]
 
 CHILD = python_child("coremlscope.variants.worker")
 #: What a process takes beside the model, and how often it holds the model: coremltools' program, its result,
@@ -24,7 +24,7 @@ _OWN_BYTES, _COPIES = 1 << 30, 12
 _FAILURES = Failures(
     "it",
     (
-        Failure(
+        KnownFailure(
             r"std::bad_alloc|MemoryError|[Ff]ailed to allocate memory|Cannot allocate memory",
             "the memory was not enough",
             "close other programs, or use --workers 1",
@@ -46,7 +46,7 @@ def worker_count(model_bytes: int, memory_bytes: int, wanted: int | None = None)
     return wanted or max(1, min(physical_cores(), fitting))
 
 
-class Pool(measure_pool.Pool[Job, Variant]):
+class VariantPool(measure_pool.ChildPool[VariantJob, Variant]):
     """Child processes that make variants.
 
     Args:
@@ -55,11 +55,15 @@ class Pool(measure_pool.Pool[Job, Variant]):
         command: The child process to run; tests give another one.
     """
 
-    def __init__(self, workers: int, limits: Limits | None = None, command: Sequence[str] = CHILD) -> None:
+    def __init__(
+        self, workers: int, limits: ChildLimits | None = None, command: Sequence[str] = CHILD
+    ) -> None:
         super().__init__(command, _TASK, _read_variant, limits=limits)
         self._count = workers
 
-    def make(self, jobs: Sequence[Job], done: Callable[[int, Variant | CoremlscopeError], None]) -> None:
+    def make(
+        self, jobs: Sequence[VariantJob], done: Callable[[int, Variant | CoremlscopeError], None]
+    ) -> None:
         """Makes the variants of all jobs.
 
         Args:

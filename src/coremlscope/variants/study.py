@@ -36,16 +36,16 @@ from coremlscope.features.dummy import dummy_values
 from coremlscope.features.shapes import bind_shapes, check_shape
 from coremlscope.formats import container
 from coremlscope.ir import ArrayFeature, EnumeratedShapes, Model, Pipeline, Program, ShapeFlexibility
-from coremlscope.measure.child import Limits
+from coremlscope.measure.child import ChildLimits
 from coremlscope.measure.coreml.files import readable_by_core_ml
 from coremlscope.own_measurements.report import use_own
 from coremlscope.results.encoding import decode, plain
 from coremlscope.results.variants import ORIGINAL, Variant, VariantReport
 from coremlscope.variants.coremltools_steps import require_coremltools
 from coremlscope.variants.evaluation import Question, write_samples
-from coremlscope.variants.pool import Pool, worker_count
+from coremlscope.variants.pool import VariantPool, worker_count
 from coremlscope.variants.transforms import Transform, default_transforms, parse_transform, why_not
-from coremlscope.variants.worker import Job
+from coremlscope.variants.worker import VariantJob
 from coremlscope.version import __version__
 from coremlscope.writing import check_apart, check_file, check_new_folder, new_folder, write_draft, write_file
 
@@ -128,7 +128,7 @@ def what_if(
             progress=progress or (lambda *_: None),
         )
         count = worker_count(model.size_bytes, machine_memory_bytes(), workers)
-        variants = study.run(Pool(count, Limits(silence_s=_PATIENCE_S, time_s=timeout_s)), chosen)
+        variants = study.run(VariantPool(count, ChildLimits(silence_s=_PATIENCE_S, time_s=timeout_s)), chosen)
     return VariantReport(
         path=str(source),
         kind=model.kind,
@@ -181,11 +181,11 @@ def apply_variant(
     _check_target(target, ".mlmodel" if is_network else ".mlpackage", overwrite=overwrite)
     with _asked(model, Path(source), inputs, samples, shapes or {}, seed) as (path, question, folder):
         made = folder / f"made{target.suffix}"
-        job = Job(model=path, is_network=is_network, transform=None, question=question)
+        job = VariantJob(model=path, is_network=is_network, transform=None, question=question)
         found: list[Variant] = []
         # One process makes them one after the other: the variant is compared with the original.
         jobs = [job, dataclasses.replace(job, transform=chosen, target=made)]
-        Pool(1).make(jobs, lambda _, answer: found.append(_or_raise(answer)))
+        VariantPool(1).make(jobs, lambda _, answer: found.append(_or_raise(answer)))
         if is_network:
             write_file(target, made.read_bytes())
         else:
@@ -350,7 +350,7 @@ class _Study:
     cache: ArtefactCache | None
     progress: Progress
 
-    def run(self, pool: Pool, transforms: Sequence[Transform]) -> tuple[Variant, ...]:
+    def run(self, pool: VariantPool, transforms: Sequence[Transform]) -> tuple[Variant, ...]:
         """Returns the original and the variants of the transforms."""
         names = {ORIGINAL: None, **{one.name: one for one in transforms}}
         found = {name: known for name, one in names.items() if (known := self._known(name, one)) is not None}
@@ -368,14 +368,14 @@ class _Study:
 
     def _make(
         self,
-        pool: Pool,
+        pool: VariantPool,
         wanted: Sequence[str],
         names: Mapping[str, Transform | None],
         found: dict[str, Variant],
         total: int,
     ) -> None:
         jobs = [
-            Job(
+            VariantJob(
                 model=self.path,
                 is_network=_is_network(self.model),
                 transform=names[name],

@@ -1,6 +1,6 @@
 """The child process that makes and evaluates variants, one after the other.
 
-Each line of its standard input names the file of a `Job`; it ends with its standard input.
+Each line of its standard input names the file of a `VariantJob`; it ends with its standard input.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from coremlscope.variants.evaluation import Question, evaluate, read_samples, wr
 from coremlscope.variants.pictures import Pictures
 from coremlscope.variants.transforms import Transform
 
-__all__ = ["Job", "first_line", "main", "make_variant"]
+__all__ = ["VariantJob", "first_line", "main", "make_variant"]
 
 #: How far the share of zeros may be from what was asked for, in percent, without a remark.
 _SPARSITY_PERCENT = 1.0
@@ -38,7 +38,7 @@ _LONGEST = 300
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Job:
+class VariantJob:
     """One variant to make.
 
     Attributes:
@@ -64,7 +64,7 @@ def main() -> int:
     warnings.simplefilter("ignore")
     logging.disable(logging.CRITICAL)
     for line in sys.stdin:
-        job: Job = pickle.loads(Path(line.strip()).read_bytes())
+        job: VariantJob = pickle.loads(Path(line.strip()).read_bytes())
         try:
             with tempfile.TemporaryDirectory(prefix="coremlscope-") as folder:
                 made = make_variant(job, Path(folder))
@@ -83,7 +83,7 @@ def main() -> int:
     return 0
 
 
-def make_variant(job: Job, folder: Path) -> Variant:
+def make_variant(job: VariantJob, folder: Path) -> Variant:
     """Makes and evaluates one variant.
 
     Args:
@@ -112,7 +112,7 @@ def make_variant(job: Job, folder: Path) -> Variant:
     return made
 
 
-def _on_pictures(job: Job, pictures: Pictures, folder: Path) -> Question:
+def _on_pictures(job: VariantJob, pictures: Pictures, folder: Path) -> Question:
     """Returns the question with images of the same pictures that the original was given as arrays."""
     pairs = [pictures.samples(one, place) for place, one in enumerate(read_samples(job.question.samples))]
     question = dataclasses.replace(
@@ -131,7 +131,7 @@ def _on_pictures(job: Job, pictures: Pictures, folder: Path) -> Question:
 
 
 def _transform(
-    job: Job, transform: Transform, folder: Path, target: Path
+    job: VariantJob, transform: Transform, folder: Path, target: Path
 ) -> tuple[Sequence[str], Pictures | None]:
     from coremlscope.variants.coremltools_steps import transform_file
 

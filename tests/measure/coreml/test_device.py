@@ -25,7 +25,7 @@ from coremlscope.errors import (
 )
 from coremlscope.formats import container
 from coremlscope.ir import Model
-from coremlscope.measure.contract import Progress, Subject, resolve_settings
+from coremlscope.measure.contract import MeasuredModel, Progress, resolve_settings
 from coremlscope.measure.coreml.device import child as device_child
 from coremlscope.measure.coreml.device.child import prepared_device
 from coremlscope.measure.coreml.device.measurer import DeviceMeasurer, device_measurer
@@ -43,7 +43,7 @@ def measure(
 ) -> Measurement:
     measurer = DeviceMeasurer(device=device, team=TEAM, folder=folder, command=CHILD)
     resolved = resolve_settings(model, settings)
-    return measurer.measure(Subject.of(model, resolved), resolved, progress=progress)
+    return measurer.measure(MeasuredModel.of(model, resolved), resolved, progress=progress)
 
 
 @pytest.fixture(scope="module")
@@ -263,4 +263,4 @@ def test_given_values_are_refused(package: Path, tmp_path: Path) -> None:
     model = container.read(package)
     measurer = DeviceMeasurer(device="any", team=TEAM, folder=tmp_path, command=CHILD)
     with pytest.raises(InputError, match="synthetic inputs"):
-        measurer.measure(Subject.of(model, Settings()), Settings(), inputs={"x": 0})
+        measurer.measure(MeasuredModel.of(model, Settings()), Settings(), inputs={"x": 0})

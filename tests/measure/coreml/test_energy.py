@@ -12,7 +12,7 @@ import coremltools as ct
 import pytest
 
 from coremlscope.formats import container
-from coremlscope.measure.contract import Subject, resolve_settings
+from coremlscope.measure.contract import MeasuredModel, resolve_settings
 from coremlscope.measure.coreml import energy
 from coremlscope.measure.coreml.timing import CoreMLMeasurer
 from coremlscope.recordings.power import Readings, summarize_readings
@@ -171,7 +171,7 @@ def test_a_measurement_of_core_ml_has_it(tmp_path: Path) -> None:
     converted_models.mlp(precision=ct.precision.FLOAT16).save(str(package))
     model = container.read(package)
     settings = Settings(iterations=2, compile_iterations=1, load_iterations=1, warmups=1)
-    subject = Subject.of(model, resolve_settings(model, settings))
+    subject = MeasuredModel.of(model, resolve_settings(model, settings))
     quick = "import coremlscope.measure.coreml.energy as e; e._SETTLE_S, e._WINDOW_S = 0.0, 0.2"
     before = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); {quick}"
     child = child_over_dropin("coremlscope.measure.coreml.timing_child", before)

@@ -19,8 +19,8 @@ from coremlscope.errors import UsageError
 from coremlscope.execution.wiring import interface_of
 from coremlscope.formats import container
 from coremlscope.ir import FunctionDescription
-from coremlscope.measure.child import Limits
-from coremlscope.measure.contract import Subject, resolve_settings
+from coremlscope.measure.child import ChildLimits
+from coremlscope.measure.contract import MeasuredModel, resolve_settings
 from coremlscope.measure.coreml.objective_c import PredictionModel, find_framework
 from coremlscope.measure.coreml.other_predictions import OtherPredictions, Timed
 from coremlscope.measure.coreml.timing import CoreMLMeasurer, child_environment
@@ -56,7 +56,7 @@ def _in_the_repository(monkeypatch: pytest.MonkeyPatch) -> None:
 def measure(package: Path, others: OtherPredictions) -> Measurement:
     model = container.read(package)
     measurer = CoreMLMeasurer(command=TIMING_CHILD, others=others)
-    return measurer.measure(Subject.of(model, resolve_settings(model, SETTINGS)), SETTINGS)
+    return measurer.measure(MeasuredModel.of(model, resolve_settings(model, SETTINGS)), SETTINGS)
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ def time_with(package: Path, request_file: Path, fault: str, patience_s: float =
         request_file,
         interface,
         iterations=SETTINGS.iterations,
-        limits=Limits(),
+        limits=ChildLimits(),
         environment=child_environment(request_file.parent),
     )
 

@@ -17,10 +17,10 @@ from coremltools.converters.mil import Builder as mb
 from coremlscope import api
 from coremlscope.devices import CPU, ComputeUnits, find_device
 from coremlscope.errors import EngineError
-from coremlscope.measure.child import Limits
+from coremlscope.measure.child import ChildLimits
 from coremlscope.measure.coreml.objective_c import find_framework
 from coremlscope.measure.coreml.plan import (
-    Answer,
+    PlansOfModel,
     ask_core_ml,
     plan_findings,
     plan_from_core_ml,
@@ -75,7 +75,7 @@ def test_analytics_give_costs_and_messages(package: Path) -> None:
         estimated_ms={"bnns": 0.5, "classic_cpu": 0.6},
         messages={"ane": "No."},
     )
-    theirs = told(ours, Answer(functions={"main": [places]}, analysed=[analysed]))
+    theirs = told(ours, PlansOfModel(functions={"main": [places]}, analysed=[analysed]))
     (apple,) = [found for found in theirs.ops if found.id == op.id]
     assert (apple.backend, apple.weight) == ("bnns", 0.25)
     assert (apple.planned_ms, apple.cost_ms) == (0.5, {"bnns": 0.5, "classic_cpu": 0.6})
@@ -100,7 +100,7 @@ def test_an_analysis_of_another_type_does_not_count(package: Path) -> None:
         estimated_ms={"bnns": 0.5},
         messages={},
     )
-    theirs = told(ours, Answer(functions={}, analysed=[analysed]))
+    theirs = told(ours, PlansOfModel(functions={}, analysed=[analysed]))
     assert {found.unit for found in theirs.ops} == {None}
 
 
@@ -119,7 +119,7 @@ def test_changes_of_the_unit_are_counted(package: Path) -> None:
         }
         for op, unit in zip(listed, preferred, strict=True)
     ]
-    theirs = told(ours, Answer(functions={"main": places}))
+    theirs = told(ours, PlansOfModel(functions={"main": places}))
     assert theirs.setting.switches == theirs.setting.functions["main"].switches == len(listed) - 1
     assert [op.unit for op in theirs.ops if not op.inserted] == preferred
 
@@ -145,7 +145,7 @@ def view_of(profile: Profile) -> PlanView:
     return profile.plans[0].view(profile.ops)
 
 
-def told(ours: Profile, answer: Answer, setting: ComputeUnits = "all") -> PlanView:
+def told(ours: Profile, answer: PlansOfModel, setting: ComputeUnits = "all") -> PlanView:
     """What Core ML says, as a plan."""
     return plan_from_core_ml(ours.plans[0], ours.ops, setting, answer).view(ours.ops)
 
@@ -160,14 +160,18 @@ def child(code: str) -> list[str]:
 @pytest.mark.parametrize(
     ("code", "limits", "message"),
     [
-        ("raise SystemExit('no such chip')", Limits(), "failed: no such chip"),
-        ("import time; time.sleep(60)", Limits(silence_s=0.3), "no sign of life for 0.3 s"),
-        ("import time; x = bytearray(10**8); time.sleep(60)", Limits(memory_bytes=5 * 10**6), "GB of memory"),
-        ("pass", Limits(), "gave no plan"),
-        (f"{SEND}; send(others={{}})", Limits(), "gave no plan"),
+        ("raise SystemExit('no such chip')", ChildLimits(), "failed: no such chip"),
+        ("import time; time.sleep(60)", ChildLimits(silence_s=0.3), "no sign of life for 0.3 s"),
+        (
+            "import time; x = bytearray(10**8); time.sleep(60)",
+            ChildLimits(memory_bytes=5 * 10**6),
+            "GB of memory",
+        ),
+        ("pass", ChildLimits(), "gave no plan"),
+        (f"{SEND}; send(others={{}})", ChildLimits(), "gave no plan"),
     ],
 )
-def test_what_can_go_wrong(code: str, limits: Limits, message: str) -> None:
+def test_what_can_go_wrong(code: str, limits: ChildLimits, message: str) -> None:
     with pytest.raises(EngineError, match=message):
         ask_core_ml(Path("model.mlpackage"), "all", limits, child(code))
 
@@ -273,7 +277,7 @@ def test_this_mac_is_known_by_its_brand(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_a_plan_without_places_says_so(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    answer = Answer(functions={"main": []}, asked=5)
+    answer = PlansOfModel(functions={"main": []}, asked=5)
     monkeypatch.setattr("coremlscope.measure.coreml.plan.ask_core_ml", lambda *_, **__: answer)
     monkeypatch.setattr("coremlscope.measure.coreml.plan.this_mac", lambda: find_device("m1", "14.5"))
     profile = api.plan_by_core_ml(package)

@@ -29,8 +29,8 @@ from coremlscope.ir import (
     SequenceFeature,
     StringFeature,
 )
-from coremlscope.measure.child import Limits
-from coremlscope.measure.contract import Subject, resolve_settings
+from coremlscope.measure.child import ChildLimits
+from coremlscope.measure.contract import MeasuredModel, resolve_settings
 from coremlscope.measure.coreml.failures import FAILURES
 from coremlscope.measure.coreml.timing import CoreMLMeasurer
 from coremlscope.measure.coreml.values import load_values, save_values
@@ -47,8 +47,8 @@ from tests.support.later import minutes_later
 SHORT = Settings(iterations=2, compile_iterations=1, load_iterations=1, warmups=1)
 
 
-def subject_of(model: Model) -> Subject:
-    return Subject.of(model, resolve_settings(model, Settings()))
+def subject_of(model: Model) -> MeasuredModel:
+    return MeasuredModel.of(model, resolve_settings(model, Settings()))
 
 
 @pytest.fixture(scope="module")
@@ -111,7 +111,7 @@ def test_what_was_timed_before_is_kept(
     package: Path, end: str, error: str, cause: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     command = scripted_timing_child(f"if (phase, number) == ('predict', 1): {end}")
-    measured = CoreMLMeasurer(command=command, limits=Limits(time_s=600.0)).measure(
+    measured = CoreMLMeasurer(command=command, limits=ChildLimits(time_s=600.0)).measure(
         subject_of(container.read(package)),
         dataclasses.replace(SHORT, iterations=9),
         progress=minutes_later(monkeypatch) if cause == "limit" else None,
@@ -142,16 +142,20 @@ def test_on_a_mac_every_setting_is_measured(package: Path, monkeypatch: pytest.M
 @pytest.mark.parametrize(
     ("code", "limits", "message"),
     [
-        ("raise SystemExit('no such model')", Limits(), "failed: no such model"),
-        ("import time; time.sleep(60)", Limits(silence_s=0.3), "no sign of life"),
-        ("import time; x = bytearray(10**8); time.sleep(60)", Limits(memory_bytes=5 * 10**6), "of memory"),
-        ("print('a remark')", Limits(), "made no predictions"),
-        ("import os; os.abort()", Limits(), "failed: Core ML aborted the process"),
-        ("import os; os.kill(os.getpid(), 9)", Limits(), "killed the process"),
-        ("import sys; sys.exit('No module named 'coremltools'')", Limits(), "not installed"),
+        ("raise SystemExit('no such model')", ChildLimits(), "failed: no such model"),
+        ("import time; time.sleep(60)", ChildLimits(silence_s=0.3), "no sign of life"),
+        (
+            "import time; x = bytearray(10**8); time.sleep(60)",
+            ChildLimits(memory_bytes=5 * 10**6),
+            "of memory",
+        ),
+        ("print('a remark')", ChildLimits(), "made no predictions"),
+        ("import os; os.abort()", ChildLimits(), "failed: Core ML aborted the process"),
+        ("import os; os.kill(os.getpid(), 9)", ChildLimits(), "killed the process"),
+        ("import sys; sys.exit('No module named 'coremltools'')", ChildLimits(), "not installed"),
     ],
 )
-def test_what_can_go_wrong(package: Path, code: str, limits: Limits, message: str) -> None:
+def test_what_can_go_wrong(package: Path, code: str, limits: ChildLimits, message: str) -> None:
     measurer = CoreMLMeasurer(limits=limits, command=[sys.executable, "-c", code])
     with pytest.raises(EngineError, match=message):
         measurer.measure(subject_of(container.read(package)), SHORT)
@@ -206,7 +210,9 @@ def test_states_and_functions(tmp_path: Path) -> None:
         for function in container.read(path).description.functions:
             model = container.read(path)
             settings = resolve_settings(model, dataclasses.replace(SHORT, function=function))
-            measured = CoreMLMeasurer(command=TIMING_CHILD).measure(Subject.of(model, settings), settings)
+            measured = CoreMLMeasurer(command=TIMING_CHILD).measure(
+                MeasuredModel.of(model, settings), settings
+            )
             assert measured.settings.function == function
             assert measured.predict is not None
 
@@ -218,7 +224,7 @@ def test_flexible_shapes(tmp_path: Path) -> None:
     (feature,) = model.description.main.inputs
     shape = (5, 8)
     settings = resolve_settings(model, dataclasses.replace(SHORT, shapes={feature.name: shape}))
-    measured = CoreMLMeasurer(command=TIMING_CHILD).measure(Subject.of(model, settings), settings)
+    measured = CoreMLMeasurer(command=TIMING_CHILD).measure(MeasuredModel.of(model, settings), settings)
     assert measured.settings.shapes == {feature.name: shape}
 
 
@@ -299,7 +305,7 @@ def test_tokens_of_a_decoder_through_coremltools(tmp_path: Path) -> None:
     model = container.read(path)
     shapes = {"ids": (1, 1), "mask": (1, 1, 1, 24)}
     asked = dataclasses.replace(SHORT, compute_units="cpu_only", shapes=shapes)
-    whole = ScriptedMeasurer().measure(Subject.of(model, asked), asked)
+    whole = ScriptedMeasurer().measure(MeasuredModel.of(model, asked), asked)
     measurer = CoreMLMeasurer(command=TIMING_CHILD)
     timings, findings = measure_generation(measurer, model, check_decoder(model, asked), [whole], 3)
     (one,) = timings

@@ -18,11 +18,11 @@ from coremlscope.cli import main
 from coremlscope.devices import find_device
 from coremlscope.errors import EngineError, MissingDependencyError, UsageError
 from coremlscope.formats import container
-from coremlscope.measure.child import Limits
-from coremlscope.measure.contract import Progress, Subject, resolve_settings
+from coremlscope.measure.child import ChildLimits
+from coremlscope.measure.contract import MeasuredModel, Progress, resolve_settings
 from coremlscope.measure.coreml.instruments import (
-    Recorder,
-    Timeouts,
+    InstrumentsRecorder,
+    InstrumentsTimeouts,
     export_recording,
     require_instruments,
 )
@@ -37,7 +37,7 @@ from tests.support.coreml_children import PLAN_CHILD, TIMING_CHILD, child_over_d
 from tests.support.scripted_xcrun import ScriptedXcrun
 
 SHORT = Settings(iterations=4, compile_iterations=1, load_iterations=1, warmups=1, compute_units="cpu_and_ne")
-QUICK = Timeouts(ask_s=5, start_s=5, stop_s=5, export_s=5)
+QUICK = InstrumentsTimeouts(ask_s=5, start_s=5, stop_s=5, export_s=5)
 OWN = '<process fmt="python3 (PID)"><pid>PID</pid></process>'
 OTHER = '<process fmt="WindowServer (1)"/>'
 
@@ -76,8 +76,8 @@ def measure(
     package: Path, command: tuple[str, ...] = TIMING_CHILD, progress: Progress | None = None
 ) -> Measurement:
     model = container.read(package)
-    measurer = TraceMeasurer(command=command, timeouts=QUICK, limits=Limits(silence_s=60))
-    subject = Subject.of(model, resolve_settings(model, Settings()))
+    measurer = TraceMeasurer(command=command, timeouts=QUICK, limits=ChildLimits(silence_s=60))
+    subject = MeasuredModel.of(model, resolve_settings(model, Settings()))
     return measurer.measure(subject, SHORT, progress=progress)
 
 
@@ -158,8 +158,8 @@ def test_a_table_that_cannot_be_exported_costs_that_table(
     assert "ane-hw-intervals" in finding.text
 
 
-def _record(folder: Path, timeouts: Timeouts) -> None:
-    recorder = Recorder(folder, timeouts)
+def _record(folder: Path, timeouts: InstrumentsTimeouts) -> None:
+    recorder = InstrumentsRecorder(folder, timeouts)
     recorder.start(os.getpid())
     export_recording(recorder.stop().trace, folder, timeouts)
 
@@ -181,7 +181,7 @@ def test_failures_of_instruments(
     script: dict[str, Any], what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ScriptedXcrun(tmp_path, monkeypatch, **({"tables": TABLES} | script))
-    timeouts = Timeouts(start_s=1, stop_s=1, export_s=1, tries=2)
+    timeouts = InstrumentsTimeouts(start_s=1, stop_s=1, export_s=1, tries=2)
     with pytest.raises((EngineError, UsageError), match=what) as caught:
         _record(tmp_path, timeouts)
     assert caught.value.hint
@@ -223,7 +223,7 @@ def test_what_is_missing_is_said_before(
 ) -> None:
     ScriptedXcrun(tmp_path, monkeypatch, {}, **script)
     with pytest.raises(MissingDependencyError, match=what) as caught:
-        require_instruments(Timeouts(ask_s=1))
+        require_instruments(InstrumentsTimeouts(ask_s=1))
     assert "Xcode" in caught.value.hint or "Xcode" in caught.value.message
 
 

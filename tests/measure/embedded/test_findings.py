@@ -2,14 +2,14 @@ from __future__ import annotations
 
 import dataclasses
 
-from coremlscope.measure.embedded.findings import Evidence, remark_on
+from coremlscope.measure.embedded.findings import MeasurementEvidence, remark_on
 from tests.support.profiles import small_profile
 
 
 def test_operations_are_named_as_their_author_named_them() -> None:
     profile = small_profile()
     row = next(row for row, name in enumerate(profile.ops.name) if name != profile.ops.id[row])
-    found = Evidence(
+    found = MeasurementEvidence(
         measurement=profile.measurement, ops=profile.ops, problems=((profile.ops.id[row], "one is odd"),)
     )
     (finding,) = (one for one in remark_on(found) if one.id == "contradictory-operations")

@@ -25,8 +25,8 @@ from coremlscope.errors import (
 )
 from coremlscope.formats.packaging import write_mlpackage
 from coremlscope.formats.sample import sample_model
-from coremlscope.measure.child import Limits
-from coremlscope.measure.contract import Subject, resolve_settings
+from coremlscope.measure.child import ChildLimits
+from coremlscope.measure.contract import MeasuredModel, resolve_settings
 from coremlscope.measure.embedded.isolated import IsolatedMeasurer
 from coremlscope.measure.embedded.measurer import EngineMeasurer
 from coremlscope.measure.embedded.process import call_isolated
@@ -56,15 +56,15 @@ def sample(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def subject_of(path: Path, settings: Settings = SHORT) -> tuple[Subject, Settings]:
+def subject_of(path: Path, settings: Settings = SHORT) -> tuple[MeasuredModel, Settings]:
     model = api.read(path)
     resolved = resolve_settings(model, settings)
-    return Subject.of(model, resolved), resolved
+    return MeasuredModel.of(model, resolved), resolved
 
 
-def scripted(code: str, limits: Limits | None = None) -> IsolatedMeasurer:
+def scripted(code: str, limits: ChildLimits | None = None) -> IsolatedMeasurer:
     """A measurer whose process runs other code."""
-    return IsolatedMeasurer(command=(sys.executable, "-c", code), limits=limits or Limits())
+    return IsolatedMeasurer(command=(sys.executable, "-c", code), limits=limits or ChildLimits())
 
 
 def test_the_measurement_is_that_of_the_engine(
@@ -99,28 +99,33 @@ def test_the_measurement_is_that_of_the_engine(
 @pytest.mark.parametrize(
     ("end", "limits", "cause", "text"),
     [
-        ("os.abort()", Limits(), "failed", "the engine failed: it aborted the process (SIGABRT)"),
-        ("os.kill(os.getpid(), 9)", Limits(), "failed", "as it does when memory runs out"),
-        ("sys.exit('std::bad_alloc')", Limits(), "failed", "the engine failed: the memory was not enough"),
-        ("time.sleep(60)", Limits(silence_s=60.0), "limit", "the engine gave no sign of life for 60 s"),
-        ("time.sleep(60)", Limits(time_s=600.0), "limit", "the engine took longer than 600 s"),
+        ("os.abort()", ChildLimits(), "failed", "the engine failed: it aborted the process (SIGABRT)"),
+        ("os.kill(os.getpid(), 9)", ChildLimits(), "failed", "as it does when memory runs out"),
+        (
+            "sys.exit('std::bad_alloc')",
+            ChildLimits(),
+            "failed",
+            "the engine failed: the memory was not enough",
+        ),
+        ("time.sleep(60)", ChildLimits(silence_s=60.0), "limit", "the engine gave no sign of life for 60 s"),
+        ("time.sleep(60)", ChildLimits(time_s=600.0), "limit", "the engine took longer than 600 s"),
         (
             "x = bytearray(10**8); time.sleep(60)",
-            Limits(memory_bytes=9 * 10**7),
+            ChildLimits(memory_bytes=9 * 10**7),
             "limit",
             "the engine took more than 0.09 GB of memory",
         ),
         (
             "send(error='EngineError', message='ONNX Runtime cannot run the model', hint='')",
-            Limits(),
+            ChildLimits(),
             "failed",
             "ONNX Runtime cannot run the model",
         ),
-        ("", Limits(), "failed", "the engine sent no measurement"),
+        ("", ChildLimits(), "failed", "the engine sent no measurement"),
     ],
 )
 def test_what_was_measured_before_is_kept(
-    sample: Path, end: str, limits: Limits, cause: str, text: str, monkeypatch: pytest.MonkeyPatch
+    sample: Path, end: str, limits: ChildLimits, cause: str, text: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     later = minutes_later(monkeypatch) if limits.memory_bytes is None and cause == "limit" else None
     measured = scripted(SEND + end, limits).measure(*subject_of(sample), progress=later)
@@ -181,7 +186,7 @@ def test_ctrl_c_keeps_what_was_measured(sample: Path) -> None:
 )
 def test_nothing_measured_is_an_error(sample: Path, code: str, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
-        scripted(code, Limits(time_s=0.3)).measure(*subject_of(sample))
+        scripted(code, ChildLimits(time_s=0.3)).measure(*subject_of(sample))
 
 
 def test_errors_arrive_as_they_are(sample: Path) -> None:
@@ -204,7 +209,7 @@ def test_models_in_memory_are_refused() -> None:
     settings = resolve_settings(perceptron(), SHORT)
     with pytest.raises(UsageError, match="in memory"):
         IsolatedMeasurer(command=(sys.executable, "-c", "")).measure(
-            Subject.of(perceptron(), settings), settings
+            MeasuredModel.of(perceptron(), settings), settings
         )
 
 
@@ -217,14 +222,14 @@ def test_a_partial_profile_says_so_in_every_format(sample: Path, tmp_path: Path)
     assert Profile.load(tmp_path / "report.json") == profile
 
 
-def _called(code: str, limits: Limits | None = None) -> object:
+def _called(code: str, limits: ChildLimits | None = None) -> object:
     """Calls a function in a process that runs other code."""
     command = (
         sys.executable,
         "-c",
         "import os, sys, time\nfrom coremlscope.measure.channel import send\n" + code,
     )
-    return call_isolated(os.getpid, {}, limits=limits or Limits(), command=command)
+    return call_isolated(os.getpid, {}, limits=limits or ChildLimits(), command=command)
 
 
 @pytest.mark.parametrize(
@@ -239,7 +244,7 @@ def _called(code: str, limits: Limits | None = None) -> object:
 )
 def test_a_call_that_fails_is_one_sentence(code: str, kind: type[EngineError], text: str) -> None:
     with pytest.raises(kind, match=re.escape(text)):
-        _called(code, Limits(time_s=0.2) if "sleep" in code else None)
+        _called(code, ChildLimits(time_s=0.2) if "sleep" in code else None)
 
 
 def test_a_prediction_in_a_process_of_its_own_is_the_same(sample: Path) -> None:
@@ -257,6 +262,6 @@ def test_a_partial_measurement_is_not_compared(sample: Path) -> None:
     partial = scripted(SEND + "os.abort()").measure(*subject_of(sample))
     with pytest.raises(EngineError, match=r"m\.mlpackage: the engine failed: it aborted"):
         check_whole(partial, "m.mlpackage")
-    limited = scripted(SEND + "time.sleep(60)", Limits(time_s=0.3)).measure(*subject_of(sample))
+    limited = scripted(SEND + "time.sleep(60)", ChildLimits(time_s=0.3)).measure(*subject_of(sample))
     with pytest.raises(LimitError, match="took longer than"):
         check_whole(limited, "m.mlpackage")

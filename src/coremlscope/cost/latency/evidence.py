@@ -20,7 +20,7 @@ from coremlscope.devices.chip import Chip
 from coremlscope.devices.unit import ComputeUnit
 from coremlscope.results.estimate import NearRow
 
-__all__ = ["COLUMNS", "Published", "find_nearest", "load_evidence", "write_evidence"]
+__all__ = ["COLUMNS", "PublishedLatency", "find_nearest", "load_evidence", "write_evidence"]
 
 _FILE = "evidence.csv.gz"
 #: Distance that a chip of another family, and each generation of Neural Engine between two chips, add.
@@ -36,7 +36,7 @@ COLUMNS = (*_TEXTS, *_NUMBERS, *_SIZES)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Published:
+class PublishedLatency:
     """A published latency.
 
     Attributes:
@@ -63,19 +63,19 @@ class Published:
     estimated_ms: float
     structure: Structure
 
-    def repeats(self, other: Published) -> bool:
+    def repeats(self, other: PublishedLatency) -> bool:
         """Returns whether both are of the same network on the same chip, by the same people."""
         return all(getattr(self, name) == getattr(other, name) for name in _SAME)
 
 
 @functools.cache
-def load_evidence() -> tuple[Published, ...]:
+def load_evidence() -> tuple[PublishedLatency, ...]:
     """Returns the rows included in the package."""
     packed = (resources.files("coremlscope.cost.latency") / "data" / _FILE).read_bytes()
     return tuple(map(_row, csv.DictReader(io.StringIO(gzip.decompress(packed).decode()))))
 
 
-def write_evidence(rows: Iterable[Published]) -> bytes:
+def write_evidence(rows: Iterable[PublishedLatency]) -> bytes:
     """Returns the table as a compressed file."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
@@ -87,8 +87,8 @@ def write_evidence(rows: Iterable[Published]) -> bytes:
     return gzip.compress(text.getvalue().encode(), mtime=0)
 
 
-def _row(told: dict[str, str]) -> Published:
-    return Published(
+def _row(told: dict[str, str]) -> PublishedLatency:
+    return PublishedLatency(
         **{name: told[name] for name in _TEXTS},  # type: ignore[arg-type]
         **{name: float(told[name]) for name in _NUMBERS},  # type: ignore[arg-type]
         structure=Structure(**{name: float(told[name]) for name in _SIZES}),
@@ -115,7 +115,7 @@ def find_nearest(
         ),
         key=lambda item: (item[0] + item[1] + _precision_gap(item[2]), item[2].network, item[2].publication),
     )
-    found: list[Published] = []
+    found: list[PublishedLatency] = []
     distances: list[float] = []
     for apart, _, row in near:
         of_one = [other for other in found if other.network == row.network]
@@ -127,7 +127,7 @@ def find_nearest(
     return tuple(map(_near, found, distances))
 
 
-def _precision_gap(row: Published) -> float:
+def _precision_gap(row: PublishedLatency) -> float:
     return 0.0 if row.precision in ("fp16", "fp32") else _OTHER_PRECISION
 
 
@@ -139,7 +139,7 @@ def _apart(chip: Chip, other: str) -> float:
     return _OTHER_FAMILY * (known.family != chip.family) + _GENERATION * generations
 
 
-def _near(row: Published, apart: float) -> NearRow:
+def _near(row: PublishedLatency, apart: float) -> NearRow:
     return NearRow(
         network=row.network,
         family=row.family,

@@ -16,7 +16,7 @@ from coremlscope.devices.chip import Chip
 from coremlscope.devices.release import OSRelease
 from coremlscope.placement.backend import BACKENDS, Backend, CostBasis
 
-__all__ = ["BNNS_SPEEDUP", "Borders", "Publication", "Published", "publications"]
+__all__ = ["BNNS_SPEEDUP", "Borders", "Publication", "PublishedNumber", "publications"]
 
 #: Speed of BNNS relative to the older CPU backend, for arithmetic, not for bytes moved: the ratio of all
 #: published pairs.
@@ -33,7 +33,7 @@ _DIGITS: Mapping[str, tuple[CostBasis, float]] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Published:
+class PublishedNumber:
     """A published number and its bounds.
 
     Attributes:
@@ -88,8 +88,8 @@ class Publication:
     name: str
     source: str
     url: str
-    rates: Mapping[str, Mapping[Backend, Published]]
-    launch_ms: Mapping[Backend, Published] = field(default_factory=dict)
+    rates: Mapping[str, Mapping[Backend, PublishedNumber]]
+    launch_ms: Mapping[Backend, PublishedNumber] = field(default_factory=dict)
     borders: Borders | None = None
 
 
@@ -126,7 +126,7 @@ def _borders(table: Mapping[str, Any]) -> Borders:
     )
 
 
-def _numbers(table: Mapping[str, Any], digits: str) -> Iterator[tuple[Backend, Published]]:
+def _numbers(table: Mapping[str, Any], digits: str) -> Iterator[tuple[Backend, PublishedNumber]]:
     basis, doubt = _DIGITS[table.get("digits", digits)]
     for backend in BACKENDS:
         if backend in table:
@@ -134,10 +134,10 @@ def _numbers(table: Mapping[str, Any], digits: str) -> Iterator[tuple[Backend, P
             low = table.get("low", {}).get(backend, value * (1 - doubt))
             high = table.get("high", {}).get(backend, value * (1 + doubt))
             note = table.get("note", "")
-            yield backend, Published(value=value, low=low, high=high, basis=basis, note=note)
+            yield backend, PublishedNumber(value=value, low=low, high=high, basis=basis, note=note)
 
 
-def _cpu(rates: dict[Backend, Published]) -> Iterator[tuple[Backend, Published]]:
+def _cpu(rates: dict[Backend, PublishedNumber]) -> Iterator[tuple[Backend, PublishedNumber]]:
     """Adds the rate of one CPU backend where only the other is published, in single precision."""
     yield from rates.items()
     if "classic_cpu" in rates and "bnns" not in rates:
@@ -146,6 +146,8 @@ def _cpu(rates: dict[Backend, Published]) -> Iterator[tuple[Backend, Published]]
         yield "classic_cpu", _scaled(rates["bnns"], 1 / BNNS_SPEEDUP)
 
 
-def _scaled(one: Published, factor: float) -> Published:
+def _scaled(one: PublishedNumber, factor: float) -> PublishedNumber:
     value, low, high = (float(np.float32(number * factor)) for number in (one.value, one.low, one.high))
-    return Published(value=value, low=min(low, value), high=max(high, value), basis=one.basis, note=one.note)
+    return PublishedNumber(
+        value=value, low=min(low, value), high=max(high, value), basis=one.basis, note=one.note
+    )

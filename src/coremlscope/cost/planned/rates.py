@@ -15,7 +15,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from coremlscope.cost.planned.publications import Borders, Publication, Published, publications
+from coremlscope.cost.planned.publications import Borders, Publication, PublishedNumber, publications
 from coremlscope.devices.catalog import all_chips
 from coremlscope.devices.chip import Chip, Device
 from coremlscope.devices.release import OSRelease
@@ -230,7 +230,7 @@ def _like(other: Rate, name: str, factor: float, spread: float) -> Rate:
 
 
 def _transferred(
-    device: Device, name: str, backend: Backend, known: list[tuple[Publication, Published]]
+    device: Device, name: str, backend: Backend, known: list[tuple[Publication, PublishedNumber]]
 ) -> Rate:
     """The rate of a chip times the physical ratio; the interval spans those of all chips."""
     law = _law(name, backend)
@@ -372,7 +372,7 @@ def _transition_costs(device: Device, ranked: list[Publication]) -> TransitionCo
     )
 
 
-def _gpu_launch_ms(chip: Chip, known: list[tuple[Publication, Published]]) -> float:
+def _gpu_launch_ms(chip: Chip, known: list[tuple[Publication, PublishedNumber]]) -> float:
     """Returns the cost of launching the GPU: that of the largest published GPU which is not larger.
 
     It grows with the size of the GPU: 0.346 … 0.444 ms with the 32 cores of an M1 Max, 0.08 … 0.134 ms with

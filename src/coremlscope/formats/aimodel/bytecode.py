@@ -17,13 +17,13 @@ from coremlscope.formats.aimodel.cursor import Cursor, damaged
 __all__ = [
     "MAGIC",
     "VERSIONS",
-    "Block",
     "Bytecode",
-    "Entry",
+    "EncodedBlock",
+    "EncodedEntry",
+    "EncodedValue",
     "Operation",
     "Region",
     "Resource",
-    "Value",
     "read_bytecode",
     "read_versions",
 ]
@@ -53,7 +53,7 @@ _BLOB = 0
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class EncodedEntry:
     """An encoded attribute or type.
 
     Attributes:
@@ -83,7 +83,7 @@ class Resource:
 
 
 @dataclass(slots=True, eq=False)
-class Value:
+class EncodedValue:
     """A result of an operation or an argument of a block. `type` is an index of the table of types."""
 
     type: int = -1
@@ -107,16 +107,16 @@ class Operation:
     location: int
     attributes: int | None = None
     properties: int | None = None
-    results: tuple[Value, ...] = ()
-    operands: tuple[Value, ...] = ()
+    results: tuple[EncodedValue, ...] = ()
+    operands: tuple[EncodedValue, ...] = ()
     regions: tuple[Region, ...] = ()
 
 
 @dataclass(slots=True, eq=False)
-class Block:
+class EncodedBlock:
     """A list of operations with arguments."""
 
-    arguments: tuple[Value, ...]
+    arguments: tuple[EncodedValue, ...]
     operations: list[Operation] = field(default_factory=list)
 
 
@@ -124,7 +124,7 @@ class Block:
 class Region:
     """A list of blocks."""
 
-    blocks: list[Block]
+    blocks: list[EncodedBlock]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,8 +151,8 @@ class Bytecode:
     dialects: tuple[str, ...]
     dialect_versions: tuple[int | None, ...]
     strings: tuple[str, ...]
-    attributes: tuple[Entry, ...]
-    types: tuple[Entry, ...]
+    attributes: tuple[EncodedEntry, ...]
+    types: tuple[EncodedEntry, ...]
     properties: tuple[Cursor, ...]
     resources: dict[str, Resource]
     resource_names: tuple[str, ...]
@@ -289,18 +289,18 @@ def _at(table: tuple[str, ...], index: int, what: str) -> str:
 
 def _read_entries(
     content: Cursor, offsets: Cursor, dialects: int
-) -> tuple[tuple[Entry, ...], tuple[Entry, ...]]:
+) -> tuple[tuple[EncodedEntry, ...], tuple[EncodedEntry, ...]]:
     """Reads where each attribute and each type is encoded: their sizes, grouped by dialect."""
     attributes = offsets.count("attributes", _MOST_ENTRIES)
     types = offsets.count("types", _MOST_ENTRIES)
-    entries: list[Entry] = []
+    entries: list[EncodedEntry] = []
     while offsets.left:
         dialect = offsets.index(dialects, "dialect")
         for _ in range(offsets.count("attributes or types")):
             size, is_custom = offsets.flagged()
             start = content.at
             content.part(size)
-            entries.append(Entry(dialect, start, content.at, is_custom))
+            entries.append(EncodedEntry(dialect, start, content.at, is_custom))
     if len(entries) != attributes + types:
         raise damaged(f"it declares {attributes + types} attributes and types, but has {len(entries)}")
     return tuple(entries[:attributes]), tuple(entries[attributes:])
@@ -389,17 +389,17 @@ class _Program:
         scope.leave()
         return region
 
-    def _block(self, cursor: Cursor, scope: _Scope, depth: int) -> Block:
+    def _block(self, cursor: Cursor, scope: _Scope, depth: int) -> EncodedBlock:
         operations, has_arguments = cursor.flagged()
         if operations > cursor.left:
             raise damaged(f"a block declares {operations} operations in {cursor.left} bytes")
-        arguments: tuple[Value, ...] = ()
+        arguments: tuple[EncodedValue, ...] = ()
         if has_arguments:
             types = [self._argument(cursor) for _ in range(cursor.count("arguments"))]
             arguments = scope.define(types)
             if cursor.byte():
                 _skip_use_orders(cursor, len(arguments))
-        block = Block(arguments)
+        block = EncodedBlock(arguments)
         for _ in range(operations):
             block.operations.append(self._operation(cursor, scope, depth))
         return block
@@ -457,28 +457,28 @@ class _Scope:
     """The values that operations may refer to by number. Each region reserves those that it defines."""
 
     def __init__(self) -> None:
-        self._values: list[Value] = []
+        self._values: list[EncodedValue] = []
         self._starts: list[int] = []
         self._next: list[int] = []
 
     def enter(self, count: int) -> None:
         self._starts.append(len(self._values))
         self._next.append(len(self._values))
-        self._values.extend(Value() for _ in range(count))
+        self._values.extend(EncodedValue() for _ in range(count))
 
     def leave(self) -> None:
         if any(value.type < 0 for value in self._values[self._next.pop() :]):
             raise damaged("a value is declared but not defined")
         del self._values[self._starts.pop() :]
 
-    def at(self, index: int) -> Value:
+    def at(self, index: int) -> EncodedValue:
         if index >= len(self._values):
             raise damaged(f"there is no value {index}, only {len(self._values)}")
         return self._values[index]
 
-    def define(self, types: list[int]) -> tuple[Value, ...]:
+    def define(self, types: list[int]) -> tuple[EncodedValue, ...]:
         if not self._next or not types:
-            return tuple(Value(type_) for type_ in types)
+            return tuple(EncodedValue(type_) for type_ in types)
         start = self._next[-1]
         values = tuple(self._values[start : start + len(types)])
         if len(values) < len(types):

@@ -12,23 +12,23 @@ import numpy as np
 
 from coremlscope import ir
 from coremlscope.errors import UnsupportedModelError
-from coremlscope.formats.aimodel.bytecode import Block, Resource, Value, read_bytecode
+from coremlscope.formats.aimodel.bytecode import EncodedBlock, EncodedValue, Resource, read_bytecode
 from coremlscope.formats.aimodel.bytecode import Operation as Encoded
 from coremlscope.formats.aimodel.cursor import damaged
 from coremlscope.formats.aimodel.dialect import Attribute, Dense, Flags, OtherType, ResourceName, Type
-from coremlscope.formats.aimodel.encoding import Encoding, Origin, OwnEncoding
+from coremlscope.formats.aimodel.encoding import Encoding, OperationOrigin, OwnEncoding
 from coremlscope.formats.packing import unpack
 from coremlscope.formats.weights import WeightStorage
 from coremlscope.units import shown
 
 __all__ = [
     "Content",
-    "Feature",
+    "EncodedValue",
     "GraphContent",
-    "Origin",
+    "GraphFeature",
+    "OperationOrigin",
     "StoredData",
     "StoredOp",
-    "Value",
     "read_content",
     "read_graphs",
 ]
@@ -109,8 +109,8 @@ class StoredOp:
 
     name: str
     version: int
-    operands: tuple[Value, ...]
-    results: tuple[Value, ...]
+    operands: tuple[EncodedValue, ...]
+    results: tuple[EncodedValue, ...]
     attributes: Mapping[str, Attribute]
     blocks: tuple[BlockContent, ...] = ()
     encoded: Encoded
@@ -120,12 +120,12 @@ class StoredOp:
 class BlockContent:
     """The arguments and operations of a block."""
 
-    arguments: tuple[Value, ...]
+    arguments: tuple[EncodedValue, ...]
     ops: tuple[StoredOp, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Feature:
+class GraphFeature:
     """An input or result of a graph: its name, its type, and the state that it is ("" for none)."""
 
     name: str
@@ -153,8 +153,8 @@ class GraphContent:
     composite: str
     composite_attributes: Mapping[str, Attribute]
     composite_inputs: tuple[str, ...]
-    inputs: tuple[Feature, ...]
-    outputs: tuple[Feature, ...]
+    inputs: tuple[GraphFeature, ...]
+    outputs: tuple[GraphFeature, ...]
     body: BlockContent
 
 
@@ -177,7 +177,7 @@ class Content:
         """How often each encoding that is not known is used."""
         return self.encoding.unknown
 
-    def type(self, value: Value) -> Type:
+    def type(self, value: EncodedValue) -> Type:
         """Returns the type of a value."""
         return self.encoding.type(value.type)
 
@@ -231,7 +231,7 @@ class Content:
             raise damaged(f"a constant of {ir.describe_type(type_)} has {value.size} bytes")
         return bits.astype(np.bool_).reshape(shape)
 
-    def origin(self, op: StoredOp) -> Origin:
+    def origin(self, op: StoredOp) -> OperationOrigin:
         """Returns where an operation comes from."""
         return self.encoding.origin(op.encoded)
 
@@ -281,7 +281,7 @@ def read_graphs(encoding: Encoding, storage: WeightStorage) -> Content:
     return Content(graphs, encoding, storage)
 
 
-def _block(op: Encoded) -> Block:
+def _block(op: Encoded) -> EncodedBlock:
     """Returns the only block of an operation's only region."""
     if len(op.regions) != 1 or len(op.regions[0].blocks) != 1:
         raise damaged(f"{shown(op.name)} does not have one region of one block")
@@ -313,10 +313,12 @@ class _Reader:
             type_ = self._encoding.type(value.type)
             label = names.get(index) or f"input_{index}"
             state = states.get(index, "") or (label if isinstance(type_, ir.StateType) else "")
-            inputs.append(Feature(name=label, type=type_, state=state))
+            inputs.append(GraphFeature(name=label, type=type_, state=state))
         results = body.ops[-1].operands if body.ops and body.ops[-1].name == "output" else ()
         outputs = tuple(
-            Feature(name=result_names.get(index) or f"output_{index}", type=self._encoding.type(value.type))
+            GraphFeature(
+                name=result_names.get(index) or f"output_{index}", type=self._encoding.type(value.type)
+            )
             for index, value in enumerate(results)
         )
         return GraphContent(
@@ -355,7 +357,7 @@ class _Reader:
             encoded=encoded,
         )
 
-    def _content(self, block: Block) -> BlockContent:
+    def _content(self, block: EncodedBlock) -> BlockContent:
         return BlockContent(block.arguments, tuple(map(self._operation, block.operations)))
 
 

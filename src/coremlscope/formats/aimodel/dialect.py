@@ -12,14 +12,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from coremlscope import ir
-from coremlscope.formats.aimodel.bytecode import Bytecode, Entry
+from coremlscope.formats.aimodel.bytecode import Bytecode, EncodedEntry
 from coremlscope.formats.aimodel.cursor import Cursor, damaged
 
 __all__ = [
     "Attribute",
-    "Choice",
     "Decoder",
     "Dense",
+    "EnumMember",
     "Flags",
     "Location",
     "OtherType",
@@ -101,7 +101,7 @@ class Unknown:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class EnumMember:
     """A member of an enumeration, by number."""
 
     number: int
@@ -163,7 +163,7 @@ Attribute = (
     | float
     | tuple["Attribute", ...]
     | dict[str, "Attribute"]
-    | Choice
+    | EnumMember
     | TypeNumber
     | ResourceName
     | Dense
@@ -238,7 +238,7 @@ class Decoder:
             self._attributes[index] = Unknown(-1) if cursor is None else self._read_attribute(cursor, depth)
         return self._attributes[index]
 
-    def _open(self, table: tuple[Entry, ...], index: int, what: str, depth: int) -> Cursor | None:
+    def _open(self, table: tuple[EncodedEntry, ...], index: int, what: str, depth: int) -> Cursor | None:
         """Returns the encoding of an entry; None for one that is text."""
         if index >= len(table):
             raise damaged(f"there is no {what} {index}, only {len(table)}")
@@ -253,7 +253,7 @@ class Decoder:
         if read is not None:
             return read(self, cursor, depth)
         if number in _CHOICES and cursor.left == 1:
-            return Choice(cursor.varint())
+            return EnumMember(cursor.varint())
         return Unknown(number)
 
     def _text(self, cursor: Cursor) -> str:

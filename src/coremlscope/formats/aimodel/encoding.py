@@ -13,7 +13,7 @@ from coremlscope.formats.aimodel.bytecode import Bytecode, Operation
 from coremlscope.formats.aimodel.cursor import Cursor
 from coremlscope.formats.aimodel.dialect import Attribute, Decoder, Location, OtherType, Type, Unknown
 
-__all__ = ["DIALECT", "KNOWN_VERSION", "Encoding", "Origin", "OwnEncoding"]
+__all__ = ["DIALECT", "KNOWN_VERSION", "Encoding", "OperationOrigin", "OwnEncoding"]
 
 DIALECT = "aicode"
 #: The latest version of the dialect whose encodings are known.
@@ -45,7 +45,7 @@ _MOST_FRAMES = 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Origin:
+class OperationOrigin:
     """Where an operation comes from, as far as the file tells.
 
     Attributes:
@@ -92,7 +92,7 @@ class Encoding(Protocol):
             CorruptModelError: They are damaged.
         """
 
-    def origin(self, op: Operation) -> Origin:
+    def origin(self, op: Operation) -> OperationOrigin:
         """Returns where an operation comes from."""
 
 
@@ -150,13 +150,13 @@ class OwnEncoding:
     def _count(self, encoding: str) -> None:
         self.unknown[encoding] = self.unknown.get(encoding, 0) + 1
 
-    def origin(self, op: Operation) -> Origin:
+    def origin(self, op: Operation) -> OperationOrigin:
         """Returns where an operation comes from; see `Encoding.origin`."""
         location = self._decoder.attribute(op.location)
         if not isinstance(location, Location):
-            return Origin()
+            return OperationOrigin()
         metadata = location.metadata
-        return Origin(
+        return OperationOrigin(
             nodes=tuple(_nodes(metadata.get("sources"))),
             modules=tuple(reversed(_texts(metadata.get("call_stack")))),
             id=_number(metadata.get("op_id")),

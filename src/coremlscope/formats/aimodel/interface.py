@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from coremlscope import ir
-from coremlscope.formats.aimodel.content import Content, Feature, GraphContent
+from coremlscope.formats.aimodel.content import Content, GraphContent, GraphFeature
 from coremlscope.ir import DType, TensorType
 
 __all__ = ["DYNAMIC_SIZE", "describe", "plain_type"]
@@ -41,7 +41,7 @@ def _interface(graph: GraphContent) -> ir.FunctionDescription:
     )
 
 
-def _array(feature: Feature, *, is_output: bool = False) -> ir.ArrayFeature:
+def _array(feature: GraphFeature, *, is_output: bool = False) -> ir.ArrayFeature:
     type_ = feature.type.wrapped if isinstance(feature.type, ir.StateType) else feature.type
     assert isinstance(type_, TensorType)
     dtype = plain_type(type_).dtype

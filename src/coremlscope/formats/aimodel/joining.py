@@ -13,10 +13,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from coremlscope.formats.aimodel.bytecode import Value
+from coremlscope.formats.aimodel.bytecode import EncodedValue
 from coremlscope.formats.aimodel.compression import COMPRESSED
 from coremlscope.formats.aimodel.content import BlockContent, StoredOp
-from coremlscope.formats.aimodel.dialect import Choice
+from coremlscope.formats.aimodel.dialect import EnumMember
 from coremlscope.formats.aimodel.shaping import PADDINGS
 from coremlscope.ir import Constant, Immediate, TensorType
 
@@ -43,10 +43,10 @@ class Joined:
         follower: The operation that computed the joint result: the addition, minimum or division.
     """
 
-    x: Value | None = None
+    x: EncodedValue | None = None
     padding: Sequence[int] | None = None
-    weight: Value | None = None
-    y: Value | None = None
+    weight: EncodedValue | None = None
+    y: EncodedValue | None = None
     bias: Constant | None = None
     limits: tuple[float, float] | None = None
     is_mean: bool = False
@@ -54,7 +54,7 @@ class Joined:
 
 
 def join(
-    body: BlockContent, constants: Mapping[Value, Constant], types: Mapping[Value, TensorType]
+    body: BlockContent, constants: Mapping[EncodedValue, Constant], types: Mapping[EncodedValue, TensorType]
 ) -> tuple[dict[StoredOp, Joined], set[StoredOp]]:
     """Finds the operations to join.
 
@@ -75,14 +75,17 @@ def join(
 
 class _Finder:
     def __init__(
-        self, body: BlockContent, constants: Mapping[Value, Constant], types: Mapping[Value, TensorType]
+        self,
+        body: BlockContent,
+        constants: Mapping[EncodedValue, Constant],
+        types: Mapping[EncodedValue, TensorType],
     ) -> None:
         self.joined: dict[StoredOp, Joined] = {}
         self.absorbed: set[StoredOp] = set()
         self._constants = constants
         self._types = types
         self._makers = {value: op for op in body.ops for value in op.results}
-        self._users: dict[Value, list[StoredOp]] = {}
+        self._users: dict[EncodedValue, list[StoredOp]] = {}
         self._count_uses(body)
 
     def _count_uses(self, body: BlockContent) -> None:
@@ -119,11 +122,11 @@ class _Finder:
         users = self._users.get(op.results[0], []) if len(op.results) == 1 else []
         return users[0] if len(users) == 1 else None
 
-    def _array(self, value: Value) -> np.ndarray | None:
+    def _array(self, value: EncodedValue) -> np.ndarray | None:
         constant = self._constants.get(value)
         return None if constant is None or not constant.is_available else constant.numpy()
 
-    def _scalar(self, value: Value) -> float | None:
+    def _scalar(self, value: EncodedValue) -> float | None:
         array = self._array(value)
         return None if array is None or array.size != 1 else float(array.reshape(-1)[0])
 
@@ -133,7 +136,7 @@ class _Finder:
             return
         mode = pad.attributes.get("padding_mode")
         amounts, value = self._array(pad.operands[1]), self._scalar(pad.operands[2])
-        is_constant = isinstance(mode, Choice) and PADDINGS.get(mode.number) == "constant"
+        is_constant = isinstance(mode, EnumMember) and PADDINGS.get(mode.number) == "constant"
         if not is_constant or amounts is None or value is None or not is_allowed(value):
             return
         flat = [int(amount) for amount in amounts.reshape(-1)]

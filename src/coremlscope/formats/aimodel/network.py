@@ -10,7 +10,7 @@ import numpy as np
 from coremlscope import ir
 from coremlscope.errors import UnsupportedModelError
 from coremlscope.formats.aimodel import compression, contraction, elementwise, shaping
-from coremlscope.formats.aimodel.bytecode import Value
+from coremlscope.formats.aimodel.bytecode import EncodedValue
 from coremlscope.formats.aimodel.composites import COMPOSITES, Arguments
 from coremlscope.formats.aimodel.content import BlockContent, Content, GraphContent, StoredOp
 from coremlscope.formats.aimodel.cursor import damaged
@@ -64,7 +64,7 @@ def translate(content: Content) -> Program:
 def find_layers(
     content: Content, graph: GraphContent, *, has_parts: bool = True
 ) -> dict[int, tuple[frozenset[Layer], ...]]:
-    """Returns the layers that compute each operation, by the operation's number; see `Origin`.
+    """Returns the layers that compute each operation, by the operation's number; see `OperationOrigin`.
 
     An operation that is joined with another one, such as a padding, is computed by the layer of that one.
     One of a graph that is called several times is computed by the layers of all calls. Different graphs use
@@ -170,11 +170,11 @@ class _Network:
 
     # Blocks and operations
 
-    def _block(self, body: BlockContent, given: Mapping[Value, Operand]) -> list[Operand]:
+    def _block(self, body: BlockContent, given: Mapping[EncodedValue, Operand]) -> list[Operand]:
         """Translates the operations of a block, and returns the operands of its last operation."""
-        scope: dict[Value, Operand] = dict(given)
-        constants: dict[Value, Constant] = {}
-        types: dict[Value, TensorType] = {}
+        scope: dict[EncodedValue, Operand] = dict(given)
+        constants: dict[EncodedValue, Constant] = {}
+        types: dict[EncodedValue, TensorType] = {}
         for value in (*body.arguments, *(value for op in body.ops for value in op.results)):
             type_ = self.content.type(value)
             if isinstance(type_, TensorType):
@@ -201,7 +201,7 @@ class _Network:
             scope.update(self._results(op, joined.get(op), scope))
         return []
 
-    def _look_up(self, value: Value, scope: Mapping[Value, Operand], op: StoredOp) -> Operand:
+    def _look_up(self, value: EncodedValue, scope: Mapping[EncodedValue, Operand], op: StoredOp) -> Operand:
         operand = scope.get(value)
         if operand is None:
             raise damaged(f"an argument of {shown(op.name)} is used before it is defined")
@@ -223,8 +223,8 @@ class _Network:
         return self._whole or self.layers[-1]
 
     def _results(
-        self, op: StoredOp, joined: Joined | None, scope: Mapping[Value, Operand]
-    ) -> list[tuple[Value, Operand]]:
+        self, op: StoredOp, joined: Joined | None, scope: Mapping[EncodedValue, Operand]
+    ) -> list[tuple[EncodedValue, Operand]]:
         """Translates an operation, and returns its results, or those of what is joined with it."""
         self._left -= 1
         if self._left < 0:
@@ -254,7 +254,7 @@ class _Network:
         self.builder.layer = failed
 
     def _placeholders(
-        self, op: StoredOp, targets: Sequence[Value], scope: Mapping[Value, Operand]
+        self, op: StoredOp, targets: Sequence[EncodedValue], scope: Mapping[EncodedValue, Operand]
     ) -> list[Operand]:
         """Emits an operation without a definition."""
         types = [self.content.type(value) for value in targets]
@@ -267,7 +267,7 @@ class _Network:
         )
         return [next(blobs) if isinstance(type_, TensorType) else Token() for type_ in types]
 
-    def _contradiction(self, operands: Sequence[Operand], targets: Sequence[Value]) -> str:
+    def _contradiction(self, operands: Sequence[Operand], targets: Sequence[EncodedValue]) -> str:
         """Compares the results with their types in the file. Returns the difference, or an empty string."""
         if len(operands) != len(targets):
             return f"it has {len(targets)} results instead of {len(operands)}"
@@ -286,7 +286,7 @@ class _Network:
         return ""
 
     def _translated_op(
-        self, op: StoredOp, joined: Joined | None, scope: Mapping[Value, Operand]
+        self, op: StoredOp, joined: Joined | None, scope: Mapping[EncodedValue, Operand]
     ) -> Sequence[Operand]:
         # Results of operations that are joined with this one are not in the scope.
         operands = [
@@ -334,7 +334,7 @@ class _Network:
 
     # Calls, states and branches
 
-    def invoke(self, t: Translation, scope: Mapping[Value, Operand]) -> Sequence[Operand]:
+    def invoke(self, t: Translation, scope: Mapping[EncodedValue, Operand]) -> Sequence[Operand]:
         """Translates a call: as one operation for a composite that Core ML has too, or else its body."""
         del scope
         callee = t.op.attributes.get("callee")
@@ -361,11 +361,11 @@ class _Network:
             self.builder.undo_from(mark)
         return self._decomposed(graph.name, graph.body, t.inputs)
 
-    def read_handle(self, t: Translation, scope: Mapping[Value, Operand]) -> Sequence[Operand]:
+    def read_handle(self, t: Translation, scope: Mapping[EncodedValue, Operand]) -> Sequence[Operand]:
         del scope
         return [self.builder.op("read_state", input=self._state(t)), Token()]
 
-    def write_handle(self, t: Translation, scope: Mapping[Value, Operand]) -> Sequence[Operand]:
+    def write_handle(self, t: Translation, scope: Mapping[EncodedValue, Operand]) -> Sequence[Operand]:
         del scope
         self.builder.ops("write_state", 0, named=[], input=self._state(t), data=t.tensor(1))
         return [Token()]
@@ -376,11 +376,11 @@ class _Network:
             raise CannotTranslate("its first argument is not a state")
         return self.builder.known_state(handle.state)
 
-    def token(self, t: Translation, scope: Mapping[Value, Operand]) -> Sequence[Operand]:
+    def token(self, t: Translation, scope: Mapping[EncodedValue, Operand]) -> Sequence[Operand]:
         del scope
         return [Token() for _ in t.types]
 
-    def branch(self, t: Translation, scope: Mapping[Value, Operand]) -> Sequence[Operand]:
+    def branch(self, t: Translation, scope: Mapping[EncodedValue, Operand]) -> Sequence[Operand]:
         """Translates a condition with two blocks, which may read values from outside."""
         b = self.builder
         if len(t.op.blocks) != 2:
@@ -396,14 +396,14 @@ class _Network:
         ]
         return b.control("cond", len(t.types), graphs, pred=t.x)
 
-    def scatter_nd(self, t: Translation, scope: Mapping[Value, Operand]) -> Sequence[Operand]:
+    def scatter_nd(self, t: Translation, scope: Mapping[EncodedValue, Operand]) -> Sequence[Operand]:
         """Translates writes to places, whose block says what becomes of an element and its update."""
         del scope
         if len(t.op.blocks) != 1 or len(t.inputs) != 3:
             raise CannotTranslate(f"it has {len(t.inputs)} arguments and {len(t.op.blocks)} blocks")
         return [shaping.scatter_nd(t, t.op.blocks[0])]
 
-    def _inner(self, block: BlockContent, scope: Mapping[Value, Operand]) -> Sequence[Operand]:
+    def _inner(self, block: BlockContent, scope: Mapping[EncodedValue, Operand]) -> Sequence[Operand]:
         outer = self._whole
         self._whole = outer or self.builder.layer
         try:
@@ -423,7 +423,7 @@ _HANDLERS = {
 }
 
 
-def _joined_op(t: Translation, joined: Joined, scope: Mapping[Value, Operand]) -> Operand | None:
+def _joined_op(t: Translation, joined: Joined, scope: Mapping[EncodedValue, Operand]) -> Operand | None:
     """Emits an operation with what is joined with it; returns None if nothing is."""
     x = t.x if joined.x is None else scope[joined.x]
     if t.op.name.startswith("conv"):

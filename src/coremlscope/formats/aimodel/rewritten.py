@@ -17,15 +17,15 @@ from coremlscope.formats.aimodel.content import Content, read_graphs
 from coremlscope.formats.aimodel.cursor import Cursor, damaged
 from coremlscope.formats.aimodel.dialect import (
     Attribute,
-    Choice,
     Dense,
+    EnumMember,
     Flags,
     OtherType,
     ResourceName,
     Type,
     Unknown,
 )
-from coremlscope.formats.aimodel.encoding import Origin
+from coremlscope.formats.aimodel.encoding import OperationOrigin
 from coremlscope.formats.weights import WeightStorage
 
 __all__ = ["OPERATIONS", "PROGRAM", "TEXT", "read_rewritten"]
@@ -136,7 +136,7 @@ class _MlirEncoding:
             if isinstance(given, tuple):
                 found[key] = tuple((one,) for one in given)
         if isinstance(found.get("scan_op"), int):
-            found["scan_op"] = Choice(found["scan_op"])  # type: ignore[arg-type]
+            found["scan_op"] = EnumMember(found["scan_op"])  # type: ignore[arg-type]
         return found
 
     def _elements(self, op: Operation) -> Attribute:
@@ -164,10 +164,10 @@ class _MlirEncoding:
             return Flags(start, size)
         return Dense(start, size, is_splat=elements is not None and size < elements * 8)
 
-    def origin(self, op: Operation) -> Origin:
+    def origin(self, op: Operation) -> OperationOrigin:
         """Returns where an operation comes from; see `Encoding.origin`."""
         told = self._told[id(op)]
-        return Origin(nodes=tuple(told["nodes"]), modules=tuple(told["modules"]), id=told["id"])
+        return OperationOrigin(nodes=tuple(told["nodes"]), modules=tuple(told["modules"]), id=told["id"])
 
 
 def _walk(ops: list[Operation]) -> Iterator[Operation]:
@@ -228,5 +228,5 @@ def _textual(text: str) -> Attribute:
         return symbol[1]
     member = _ENUMERATION.fullmatch(text)
     if member is not None and member[2] in _CHOICES.get(member[1], ()):
-        return Choice(_CHOICES[member[1]].index(member[2]))
+        return EnumMember(_CHOICES[member[1]].index(member[2]))
     return Unknown(-1)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from coremlscope.formats.aimodel.content import StoredOp
-from coremlscope.formats.aimodel.dialect import Attribute, Choice, Type
+from coremlscope.formats.aimodel.dialect import Attribute, EnumMember, Type
 from coremlscope.formats.neuralnetwork.builder import Blob, Builder, CannotTranslate
 from coremlscope.ir import Array, Constant, DType, TensorType
 
@@ -122,7 +122,7 @@ class Translation:
             CannotTranslate: It is missing.
         """
         value: Attribute | None = self.op.attributes.get(name)
-        if not isinstance(value, Choice):
+        if not isinstance(value, EnumMember):
             raise CannotTranslate(f"the attribute {name} is missing")
         return value.number
 

@@ -10,13 +10,13 @@ from coremlscope.errors import NotAModelError
 from coremlscope.formats.compiled.coremldata import COREMLDATA, CompiledData, read_compiled_data
 from coremlscope.formats.compiled.metadata import METADATA, CompiledMetadata, read_metadata_file
 from coremlscope.formats.description import read_description, read_metadata
-from coremlscope.formats.wire import Part
+from coremlscope.formats.wire import LazyMessage
 
-__all__ = ["Interface", "find_interface"]
+__all__ = ["CompiledInterface", "find_interface"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Interface:
+class CompiledInterface:
     """What every compiled model tells about itself.
 
     Attributes:
@@ -40,7 +40,7 @@ class Interface:
     data_bytes: int = 0
 
 
-def find_interface(folder: Path, functions: tuple[str, ...] = ()) -> Interface | None:
+def find_interface(folder: Path, functions: tuple[str, ...] = ()) -> CompiledInterface | None:
     """Reads the interface of a compiled model.
 
     Args:
@@ -68,9 +68,9 @@ def find_interface(folder: Path, functions: tuple[str, ...] = ()) -> Interface |
     return described if interface is None else replace(interface, class_labels=described.class_labels)
 
 
-def _from_data(data: CompiledData, functions: tuple[str, ...]) -> Interface:
-    description = read_description(Part(data.description), functions)
-    return Interface(
+def _from_data(data: CompiledData, functions: tuple[str, ...]) -> CompiledInterface:
+    description = read_description(LazyMessage(data.description), functions)
+    return CompiledInterface(
         kind=data.kind,
         spec_version=data.spec_version,
         description=description,
@@ -82,8 +82,8 @@ def _from_data(data: CompiledData, functions: tuple[str, ...]) -> Interface:
     )
 
 
-def _from_metadata(metadata: CompiledMetadata) -> Interface:
-    return Interface(
+def _from_metadata(metadata: CompiledMetadata) -> CompiledInterface:
+    return CompiledInterface(
         kind=metadata.kind,
         spec_version=metadata.spec_version,
         description=metadata.description,

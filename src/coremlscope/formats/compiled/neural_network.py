@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from coremlscope import ir
 from coremlscope.errors import CorruptModelError, NotAModelError
 from coremlscope.formats.compiled.coremldata import COREMLDATA
-from coremlscope.formats.compiled.interface import Interface, find_interface
+from coremlscope.formats.compiled.interface import CompiledInterface, find_interface
 from coremlscope.formats.mlmodel import resolve_weight_name
 from coremlscope.formats.weights import WeightStorage
 
@@ -77,7 +77,7 @@ def _stem(path: Path) -> str:
     return path.name.removesuffix(_NET)
 
 
-def _read(path: Path, weights_dir: Path | None, interface: Interface | None) -> ir.Model:
+def _read(path: Path, weights_dir: Path | None, interface: CompiledInterface | None) -> ir.Model:
     # Imports the operations, which take long to load.
     from coremlscope.formats.espresso.blobs import BlobFile
     from coremlscope.formats.espresso.files import read_network_file, read_shape_file

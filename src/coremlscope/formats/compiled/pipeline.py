@@ -14,7 +14,7 @@ from pathlib import Path
 from coremlscope import ir
 from coremlscope.errors import CorruptModelError
 from coremlscope.formats.compiled.coremldata import COREMLDATA
-from coremlscope.formats.compiled.interface import Interface
+from coremlscope.formats.compiled.interface import CompiledInterface
 
 __all__ = ["FIRST_STAGE", "PIPELINES", "read_pipeline"]
 
@@ -27,7 +27,9 @@ _LENGTH = struct.Struct("<Q")
 _INCOMPLETE = "the folder is incomplete; copy or download the whole folder again"
 
 
-def read_pipeline(folder: Path, interface: Interface, read_stage: Callable[[Path], ir.Model]) -> ir.Model:
+def read_pipeline(
+    folder: Path, interface: CompiledInterface, read_stage: Callable[[Path], ir.Model]
+) -> ir.Model:
     """Reads a folder of a pipeline.
 
     Args:

@@ -14,7 +14,7 @@ from coremlscope.formats.neuralnetwork.custom import custom_layer, why_not_run
 from coremlscope.formats.neuralnetwork.layers import LAYERS
 from coremlscope.formats.neuralnetwork.preprocessing import preprocess
 from coremlscope.formats.neuralnetwork.translation import Translation
-from coremlscope.formats.wire import Part
+from coremlscope.formats.wire import LazyMessage
 from coremlscope.ir import Function, FunctionDescription, Layer, Program, Shape
 from coremlscope.ops.view import CONTRADICTIONS
 from coremlscope.schema import Message
@@ -26,7 +26,7 @@ __all__ = ["read_network"]
 _FREE_LAYERS, _REPEATS = 4_000, 16
 
 
-def read_network(kind: str, part: Part, name: str, interface: FunctionDescription) -> Program:
+def read_network(kind: str, part: LazyMessage, name: str, interface: FunctionDescription) -> Program:
     """Translates a neural network into a program of one function.
 
     An inconsistent layer, or one without a translation, becomes an operation without a definition and with
@@ -53,7 +53,7 @@ class _Network(Boundary):
     def __init__(
         self,
         kind: str,
-        part: Part,
+        part: LazyMessage,
         name: str,
         interface: FunctionDescription,
         shapes: Mapping[str, Shape],

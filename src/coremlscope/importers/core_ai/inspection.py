@@ -12,7 +12,7 @@ from typing import Any
 
 from coremlscope.errors import UsageError
 from coremlscope.findings import Finding
-from coremlscope.importers.listing import Imported, Origin
+from coremlscope.importers.listing import Imported, ListingOrigin
 from coremlscope.importers.source import SourceFile, items, mapping, number, text
 
 __all__ = ["matches", "read"]
@@ -29,7 +29,7 @@ def matches(source: SourceFile) -> bool:
     return isinstance(summary, Mapping) and (_OPS in summary or "compatibilityVersion" in summary)
 
 
-def read(source: SourceFile, origin: Origin) -> Imported:
+def read(source: SourceFile, origin: ListingOrigin) -> Imported:
     """Reads the summary.
 
     Raises:
@@ -39,7 +39,9 @@ def read(source: SourceFile, origin: Origin) -> Imported:
     return Imported(origin=origin, findings=tuple(_findings(content, mapping(content, _SUMMARY), origin)))
 
 
-def _findings(content: Mapping[str, Any], summary: Mapping[str, Any], origin: Origin) -> Iterator[Finding]:
+def _findings(
+    content: Mapping[str, Any], summary: Mapping[str, Any], origin: ListingOrigin
+) -> Iterator[Finding]:
     functions = ", ".join(_function(one) for one in items(summary, _FUNCTIONS, where="summary."))
     if functions:
         yield Finding(

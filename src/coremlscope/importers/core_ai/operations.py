@@ -18,7 +18,7 @@ from coremlscope.importers.listing import (
     UNKNOWN_TYPE,
     Imported,
     ListedOp,
-    Origin,
+    ListingOrigin,
     plan_of,
     smallest_setting,
     table_of,
@@ -26,7 +26,13 @@ from coremlscope.importers.listing import (
 from coremlscope.importers.phases import measurement_of
 from coremlscope.importers.source import SourceFile
 from coremlscope.importers.units import unit_of
-from coremlscope.recordings.core_ai import Call, DebugOp, Events, read_debug_info, read_events
+from coremlscope.recordings.core_ai import (
+    DebugOp,
+    LoggedEvents,
+    LoggedPrediction,
+    read_debug_info,
+    read_events,
+)
 from coremlscope.results.measurement import Group, Measurement, NodeTiming, Status
 from coremlscope.results.operations import OpTable
 from coremlscope.results.plan import Plan, Reason
@@ -60,7 +66,7 @@ def _is_debug_info(source: SourceFile) -> bool:
     return head[:1] == b"[" and b'"metadatas"' in head
 
 
-def read(source: SourceFile, origin: Origin) -> Imported:
+def read(source: SourceFile, origin: ListingOrigin) -> Imported:
     """Reads one file.
 
     Raises:
@@ -69,7 +75,7 @@ def read(source: SourceFile, origin: Origin) -> Imported:
     return _imported([source], origin)
 
 
-def read_together(sources: Sequence[SourceFile], origins: Sequence[Origin]) -> list[Imported]:
+def read_together(sources: Sequence[SourceFile], origins: Sequence[ListingOrigin]) -> list[Imported]:
     """Reads debug information and events of one run together; several of one kind are of several runs.
 
     Raises:
@@ -80,9 +86,9 @@ def read_together(sources: Sequence[SourceFile], origins: Sequence[Origin]) -> l
     return [_imported([source], origin) for source, origin in zip(sources, origins, strict=True)]
 
 
-def _imported(sources: Sequence[SourceFile], origin: Origin) -> Imported:
+def _imported(sources: Sequence[SourceFile], origin: ListingOrigin) -> Imported:
     debug: tuple[DebugOp, ...] = ()
-    events: Events | None = None
+    events: LoggedEvents | None = None
     for source in sources:
         try:
             if _is_events(source):
@@ -161,7 +167,7 @@ def _listed(layer: str, units: Counter[ComputeUnit], reasons: Sequence[str]) -> 
     )
 
 
-def _findings(layers: Mapping[str, _Layer], has_debug: bool, origin: Origin) -> Iterator[Finding]:
+def _findings(layers: Mapping[str, _Layer], has_debug: bool, origin: ListingOrigin) -> Iterator[Finding]:
     mixed = [name for name, layer in layers.items() if len(layer.units) > 1]
     if mixed:
         yield Finding(
@@ -180,11 +186,11 @@ def _findings(layers: Mapping[str, _Layer], has_debug: bool, origin: Origin) -> 
 
 
 def _measurement(
-    events: Events,
+    events: LoggedEvents,
     debug: Sequence[DebugOp],
     layers: Mapping[str, _Layer],
     ops: OpTable,
-    origin: Origin,
+    origin: ListingOrigin,
 ) -> Measurement | None:
     interpreted = any(one.name.startswith("call.") for call in events.calls for one in call.intervals)
     samples = {"load": events.loads_s, "predict": [call.seconds for call in events.calls]}
@@ -216,7 +222,7 @@ def _measurement(
 
 
 def _groups(
-    calls: Sequence[Call], debug: Sequence[DebugOp], layers: Mapping[str, _Layer]
+    calls: Sequence[LoggedPrediction], debug: Sequence[DebugOp], layers: Mapping[str, _Layer]
 ) -> tuple[Group, ...]:
     """Returns the times of layers: the medians over predictions of all their intervals together.
 

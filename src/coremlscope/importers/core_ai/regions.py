@@ -16,7 +16,7 @@ from pathlib import Path
 
 from coremlscope.errors import UsageError
 from coremlscope.findings import Finding
-from coremlscope.importers.listing import Imported, Origin
+from coremlscope.importers.listing import Imported, ListingOrigin
 from coremlscope.importers.source import SourceFile
 
 __all__ = ["Regions", "count_regions", "matches", "read"]
@@ -46,7 +46,7 @@ def matches(source: SourceFile) -> bool:
     return source.path.suffix == _SUFFIX and source.path.is_dir()
 
 
-def read(source: SourceFile, origin: Origin) -> Imported:
+def read(source: SourceFile, origin: ListingOrigin) -> Imported:
     """Counts the regions of a compiled model.
 
     Raises:
@@ -82,7 +82,7 @@ def _fail(error: OSError) -> None:
     raise UsageError(f"{error.filename}: {error.strerror or error}", "check the path") from error
 
 
-def _findings(regions: Regions, origin: Origin) -> Iterator[Finding]:
+def _findings(regions: Regions, origin: ListingOrigin) -> Iterator[Finding]:
     if not regions.neural_engine:
         yield Finding(
             id="no-neural-engine-regions",

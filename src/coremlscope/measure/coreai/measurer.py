@@ -26,8 +26,8 @@ from coremlscope.features import dummy_values, to_tensors
 from coremlscope.findings import Finding
 from coremlscope.formats.aimodel.network import find_layers
 from coremlscope.formats.aimodel.reader import open_content
-from coremlscope.measure.child import Limits, Task, python_child, run_child
-from coremlscope.measure.contract import Progress, Subject, now
+from coremlscope.measure.child import ChildLimits, Task, python_child, run_child
+from coremlscope.measure.contract import MeasuredModel, Progress, now
 from coremlscope.measure.coreai.operations import (
     UNOWNED,
     Attribution,
@@ -35,7 +35,7 @@ from coremlscope.measure.coreai.operations import (
     attribute,
 )
 from coremlscope.measure.coreai.program import VALUES
-from coremlscope.measure.coreai.timing_child import DEBUG_INFO, Request
+from coremlscope.measure.coreai.timing_child import DEBUG_INFO, CoreAITimingRequest
 from coremlscope.measure.coreai.undisturbed import (
     Composition,
     Recording,
@@ -46,7 +46,7 @@ from coremlscope.measure.coreai.undisturbed import (
 )
 from coremlscope.measure.coreml.timing import Reported, listen
 from coremlscope.measure.embedded.findings import profiler_finding
-from coremlscope.measure.endings import Failure, Failures
+from coremlscope.measure.endings import Failures, KnownFailure
 from coremlscope.measure.partial import explain_partial
 from coremlscope.measure.repetitions import repetition_findings
 from coremlscope.recordings.core_ai import read_debug_info
@@ -57,7 +57,7 @@ from coremlscope.writing import open_draft, write_draft
 __all__ = ["CHILD", "FAILURES", "LIMITS", "CoreAIMeasurer", "require_coreai", "save_inputs"]
 
 CHILD = python_child("coremlscope.measure.coreai.timing_child")
-LIMITS = Limits(memory_bytes=12 * 10**9)
+LIMITS = ChildLimits(memory_bytes=12 * 10**9)
 _HINT = "use --engine onnxruntime, which needs no coreai-core"
 #: Share of the time without an operation of the file that is worth a remark.
 _MUCH = 0.05
@@ -67,8 +67,8 @@ _INSTALL = "pip install 'coremlscope[coreai]'"
 FAILURES = Failures(
     "Core AI",
     (
-        Failure(r"No module named 'coreai'", "coreai-core is not installed", _INSTALL),
-        Failure(r"No space left on device", "the disk is full", "free disk space"),
+        KnownFailure(r"No module named 'coreai'", "coreai-core is not installed", _INSTALL),
+        KnownFailure(r"No space left on device", "the disk is full", "free disk space"),
     ),
 )
 
@@ -95,12 +95,12 @@ class CoreAIMeasurer:
         command: The child process to run; tests give another one.
     """
 
-    limits: Limits = LIMITS
+    limits: ChildLimits = LIMITS
     command: Sequence[str] = CHILD
 
     def measure(
         self,
-        subject: Subject,
+        subject: MeasuredModel,
         settings: Settings,
         *,
         inputs: Mapping[str, Any] | None = None,
@@ -237,14 +237,14 @@ class _ChildReport:
 
 
 def _prepare_request(
-    subject: Subject, settings: Settings, inputs: Mapping[str, Any], source: Path, folder: Path
+    subject: MeasuredModel, settings: Settings, inputs: Mapping[str, Any], source: Path, folder: Path
 ) -> Path:
     """Writes the values of the inputs and the request of the child; returns the file of the request."""
     function, interface = interface_of(subject.model, settings.function or None)
     bodies = input_functions(subject.model, function)
     synthetic = dummy_values(interface, *bodies, seed=settings.seed, shapes=settings.shapes)
     save_inputs(to_tensors(interface.inputs, {**synthetic, **inputs}, settings.shapes), folder)
-    request = Request(
+    request = CoreAITimingRequest(
         model=str(source.expanduser().resolve()),
         compute_units=settings.compute_units,
         function=function,
@@ -266,7 +266,7 @@ def save_inputs(tensors: Mapping[str, Any], folder: Path) -> None:
 
 
 def _attribute(
-    report: _ChildReport, subject: Subject, settings: Settings, source: Path, folder: Path
+    report: _ChildReport, subject: MeasuredModel, settings: Settings, source: Path, folder: Path
 ) -> Attribution | None:
     """Returns the times of operations; None if the child did not report any."""
     debug_info = folder / DEBUG_INFO

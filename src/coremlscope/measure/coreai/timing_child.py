@@ -1,8 +1,9 @@
 """The child process that times a model in Core AI and sends each phase to its parent.
 
-`python -m coremlscope.measure.coreai.timing_child REQUEST`, a JSON file with the fields of `Request`; the
-values of the inputs are beside it. Off a Mac, Core AI's reference interpreter runs a lowered program. On a
-Mac, the system's framework compiles the bundle as it loads it; this is not yet confirmed on a device.
+`python -m coremlscope.measure.coreai.timing_child REQUEST`, a JSON file with the fields of
+`CoreAITimingRequest`; the values of the inputs are beside it. Off a Mac, Core AI's reference interpreter runs
+a lowered program. On a Mac, the system's framework compiles the bundle as it loads it; this is not yet
+confirmed on a device.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from coremlscope.measure.phase_timer import PhaseTimer
 from coremlscope.measure.process_limits import peak_memory_bytes
 from coremlscope.writing import write_draft
 
-__all__ = ["DEBUG_INFO", "Request", "main"]
+__all__ = ["DEBUG_INFO", "CoreAITimingRequest", "main"]
 
 #: The file beside the request for the debug information of the program.
 DEBUG_INFO = "debug-info.json"
@@ -40,7 +41,7 @@ _WARM, _TIMED = 2, 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class CoreAITimingRequest:
     """What is timed.
 
     Attributes:
@@ -71,7 +72,7 @@ def main(arguments: Sequence[str]) -> int:
         arguments: The file of the request.
     """
     file = Path(arguments[0])
-    request = Request(**json.loads(file.read_text(encoding="utf-8")))
+    request = CoreAITimingRequest(**json.loads(file.read_text(encoding="utf-8")))
     with asyncio.Runner() as runner:
         _Run(request, file.parent, runner.run).time()
     send(peak_memory_bytes=peak_memory_bytes())
@@ -82,7 +83,7 @@ class _Run:
     """The phases of one model."""
 
     def __init__(
-        self, request: Request, folder: Path, wait: Callable[[Coroutine[Any, Any, Any]], Any]
+        self, request: CoreAITimingRequest, folder: Path, wait: Callable[[Coroutine[Any, Any, Any]], Any]
     ) -> None:
         self._program = CoreAIProgram(request.model, request.function, folder, wait, request.compute_units)
         self._request, self._folder = request, folder

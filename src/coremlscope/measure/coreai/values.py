@@ -14,10 +14,10 @@ import msgspec
 import numpy as np
 
 from coremlscope.errors import EngineError
-from coremlscope.measure.child import Limits, Task, python_child, run_child
+from coremlscope.measure.child import ChildLimits, Task, python_child, run_child
 from coremlscope.measure.coreai.measurer import FAILURES, LIMITS, save_inputs
-from coremlscope.measure.coreai.values_child import DEBUG_INFO, RESULTS, TOO_LARGE, Request
-from coremlscope.measure.endings import Failure, Failures
+from coremlscope.measure.coreai.values_child import DEBUG_INFO, RESULTS, TOO_LARGE, ValuesRequest
+from coremlscope.measure.endings import Failures, KnownFailure
 from coremlscope.recordings.core_ai import INTERPRETER, DebugOp, read_debug_info
 from coremlscope.writing import write_draft
 
@@ -33,7 +33,7 @@ _TASK = Task(
         "Core AI",
         (
             *FAILURES.known,
-            Failure(TOO_LARGE, "its values take more than fits in memory", _SMALLER),
+            KnownFailure(TOO_LARGE, "its values take more than fits in memory", _SMALLER),
         ),
     ),
 )
@@ -78,7 +78,7 @@ def record_values(
     most_bytes: int,
     *,
     command: Sequence[str] = VALUES_CHILD,
-    limits: Limits = LIMITS,
+    limits: ChildLimits = LIMITS,
 ) -> CoreAIValues:
     """Runs a bundle once by Core AI's interpreter, with states of zeros.
 
@@ -97,7 +97,9 @@ def record_values(
     with tempfile.TemporaryDirectory(prefix="coremlscope-", ignore_cleanup_errors=True) as name:
         folder = Path(name)
         save_inputs(inputs, folder)
-        request = Request(model=str(source.expanduser().resolve()), function=function, most_bytes=most_bytes)
+        request = ValuesRequest(
+            model=str(source.expanduser().resolve()), function=function, most_bytes=most_bytes
+        )
         path = folder / "request.json"
         write_draft(path, json.dumps(dataclasses.asdict(request)))
         # On a Mac, the interpreter that coreai-core contains instead of the system's framework.

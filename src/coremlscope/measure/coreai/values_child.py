@@ -1,7 +1,7 @@
 """The child process that runs a model once in Core AI's interpreter and saves what its operations compute.
 
-`python -m coremlscope.measure.coreai.values_child REQUEST`, a JSON file with the fields of `Request`; the
-values of the inputs are beside it.
+`python -m coremlscope.measure.coreai.values_child REQUEST`, a JSON file with the fields of `ValuesRequest`;
+the values of the inputs are beside it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from coremlscope.measure.coreai.program import CoreAIProgram
 from coremlscope.recordings.core_ai import INTERPRETER, read_debug_info
 from coremlscope.writing import open_draft, write_draft
 
-__all__ = ["DEBUG_INFO", "RESULTS", "TOO_LARGE", "Request", "main"]
+__all__ = ["DEBUG_INFO", "RESULTS", "TOO_LARGE", "ValuesRequest", "main"]
 
 #: The files beside the request: the debug information, and the arrays, named by their order.
 DEBUG_INFO, RESULTS = "debug-info.json", "results.npz"
@@ -33,7 +33,7 @@ _PLAIN_KINDS = "fiub"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class ValuesRequest:
     """What is run.
 
     Attributes:
@@ -54,13 +54,13 @@ def main(arguments: Sequence[str]) -> int:
         arguments: The file of the request.
     """
     file = Path(arguments[0])
-    request = Request(**json.loads(file.read_text(encoding="utf-8")))
+    request = ValuesRequest(**json.loads(file.read_text(encoding="utf-8")))
     with asyncio.Runner() as runner:
         _record(request, file.parent, runner.run)
     return 0
 
 
-def _record(request: Request, folder: Path, wait: Callable[[Coroutine[Any, Any, Any]], Any]) -> None:
+def _record(request: ValuesRequest, folder: Path, wait: Callable[[Coroutine[Any, Any, Any]], Any]) -> None:
     program = CoreAIProgram(request.model, request.function, folder, wait)
     if program.is_system:
         raise UsageError("the system's framework does not report the values of operations")

@@ -6,65 +6,65 @@ pytorch/executorch #11541, microsoft/onnxruntime #22275, soniqo/speech-swift #31
 
 from __future__ import annotations
 
-from coremlscope.measure.endings import Failure, Failures
+from coremlscope.measure.endings import Failures, KnownFailure
 
 __all__ = ["FAILURES"]
 
 _OTHER_UNITS = "try another setting with --compute-units"
 
 _KNOWN = (
-    Failure(
+    KnownFailure(
         r"No module named 'coremltools\.libcoremlpython'|Failed to load _MLModelProxy",
         "this coremltools has no native module, so it cannot reach Core ML",
         "install coremltools from a wheel, with a Python version for which it has one: 3.10 to 3.13",
     ),
-    Failure(
+    KnownFailure(
         r"No module named 'coremltools'",
         "coremltools is not installed",
         "pip install 'coremlscope[coreml]'",
     ),
-    Failure(
+    KnownFailure(
         r"Failed to create a working directory|No space left on device",
         "the disk is full; Core ML's caches may hold much of it",
         "free disk space; restarting the Mac lets the system empty its caches",
     ),
-    Failure(
+    KnownFailure(
         r"not a valid \.mlmodelc file",
         "Core ML was given a folder that is not a compiled model",
         "use the .mlpackage or .mlmodel from which it was compiled",
     ),
-    Failure(
+    KnownFailure(
         r"Unknown opset|Unable to parse ML Program",
         "",
         "the model needs a newer system than this Mac has: update macOS, or convert it with an older"
         " minimum_deployment_target",
     ),
-    Failure(
+    KnownFailure(
         r"Cannot provide zero compute device types",
         "this Mac has none of the allowed compute units",
         _OTHER_UNITS,
     ),
-    Failure(
+    KnownFailure(
         r"manifest\.plist.*couldn.t be opened|resources\.bin missing",
         "an entry of Core ML's cache is incomplete, as after a full disk",
         "delete the folder com.apple.e5rt.e5bundlecache in ~/Library/Caches/python, and run it again",
     ),
-    Failure(
+    KnownFailure(
         r"MTLReportFailure|MLIR pass manager failed|MPSGraph.*(assert|failed)|failed assertion",
         "",
         "the GPU's compiler failed on this model: try --compute-units cpu_and_ne or cpu_only",
     ),
-    Failure(
+    KnownFailure(
         r"ANECCompile\(\) FAILED|ANE model load has failed|ANEF",
         "",
         "the Neural Engine's compiler failed on this model: try --compute-units cpu_and_gpu or cpu_only",
     ),
-    Failure(
+    KnownFailure(
         r"Data-dependent shapes were disabled",
         "",
         "a shape depends on a value: try --compute-units cpu_and_gpu or cpu_only",
     ),
-    Failure(r"model execution plan .*error code: -?\d+", "", _OTHER_UNITS),
+    KnownFailure(r"model execution plan .*error code: -?\d+", "", _OTHER_UNITS),
 )
 
 #: What is known of Core ML's failures.

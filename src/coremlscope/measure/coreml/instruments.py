@@ -19,7 +19,13 @@ from coremlscope.errors import EngineError, MissingDependencyError
 from coremlscope.recordings.export import CORE_ML, KINDS, Export, read_export
 from coremlscope.writing import open_draft
 
-__all__ = ["Recorder", "Recording", "Timeouts", "export_recording", "require_instruments"]
+__all__ = [
+    "InstrumentsRecorder",
+    "InstrumentsRecording",
+    "InstrumentsTimeouts",
+    "export_recording",
+    "require_instruments",
+]
 
 TEMPLATE = "Core ML"
 _XCTRACE = ("xcrun", "xctrace")
@@ -33,7 +39,7 @@ _CHUNK_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Timeouts:
+class InstrumentsTimeouts:
     """How long each step may take, in seconds, and how often it is tried.
 
     Attributes:
@@ -53,10 +59,10 @@ class Timeouts:
     tries: int = 3
 
 
-_TIMEOUTS = Timeouts()
+_TIMEOUTS = InstrumentsTimeouts()
 
 
-def require_instruments(timeouts: Timeouts = _TIMEOUTS) -> None:
+def require_instruments(timeouts: InstrumentsTimeouts = _TIMEOUTS) -> None:
     """Checks that Instruments can record Core ML here.
 
     Raises:
@@ -70,7 +76,7 @@ def require_instruments(timeouts: Timeouts = _TIMEOUTS) -> None:
         raise MissingDependencyError(text, "update Xcode: the template came with Xcode 14")
 
 
-def _ask(arguments: Sequence[str], timeouts: Timeouts) -> str:
+def _ask(arguments: Sequence[str], timeouts: InstrumentsTimeouts) -> str:
     try:
         reported = subprocess.run(
             [*_XCTRACE, *arguments],
@@ -93,7 +99,7 @@ def _ask(arguments: Sequence[str], timeouts: Timeouts) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Recording:
+class InstrumentsRecording:
     """A finished recording.
 
     Attributes:
@@ -105,7 +111,7 @@ class Recording:
     is_attached: bool
 
 
-class Recorder:
+class InstrumentsRecorder:
     """Records one process: `start` returns once Instruments records, `stop` once the recording is written.
 
     Args:
@@ -113,7 +119,7 @@ class Recorder:
         timeouts: How long steps may take.
     """
 
-    def __init__(self, folder: Path, timeouts: Timeouts = _TIMEOUTS) -> None:
+    def __init__(self, folder: Path, timeouts: InstrumentsTimeouts = _TIMEOUTS) -> None:
         self._folder, self._timeouts = folder, timeouts
         self._process: subprocess.Popen[bytes] | None = None
         self._is_attached = True
@@ -131,7 +137,7 @@ class Recorder:
             self._is_attached = False
             self._begin(["--all-processes"])
 
-    def stop(self) -> Recording:
+    def stop(self) -> InstrumentsRecording:
         """Ends the recording.
 
         Raises:
@@ -151,7 +157,7 @@ class Recorder:
         trace = self._trace
         if not trace.exists():
             raise EngineError(f"Instruments wrote no recording: {self._said()}", _ATTACH_HINT)
-        return Recording(trace, self._is_attached)
+        return InstrumentsRecording(trace, self._is_attached)
 
     def close(self) -> None:
         """Ends Instruments, whatever it does."""
@@ -229,7 +235,7 @@ def _signal(process: subprocess.Popen[bytes], number: signal.Signals) -> None:
 
 
 def export_recording(
-    trace: Path, folder: Path, timeouts: Timeouts = _TIMEOUTS
+    trace: Path, folder: Path, timeouts: InstrumentsTimeouts = _TIMEOUTS
 ) -> tuple[list[Export], list[str]]:
     """Exports and reads the tables of compute units, one process after the other.
 
@@ -261,7 +267,7 @@ def export_recording(
     return exports, failed
 
 
-def _export(trace: Path, what: Sequence[str], target: Path, timeouts: Timeouts) -> Export | None:
+def _export(trace: Path, what: Sequence[str], target: Path, timeouts: InstrumentsTimeouts) -> Export | None:
     """Exports in a new process, several times if it fails; None if it fails each time."""
     command = [*_XCTRACE, "export", "--input", str(trace), *what, "--output", str(target)]
     quiet = subprocess.DEVNULL

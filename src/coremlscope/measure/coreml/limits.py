@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from coremlscope.measure.child import Limits
+from coremlscope.measure.child import ChildLimits
 
 __all__ = ["CORE_ML_LIMITS"]
 
-CORE_ML_LIMITS = Limits(memory_bytes=12 * 10**9)
+CORE_ML_LIMITS = ChildLimits(memory_bytes=12 * 10**9)

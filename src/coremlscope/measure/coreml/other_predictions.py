@@ -14,7 +14,7 @@ from typing import Any
 from coremlscope.errors import EngineError
 from coremlscope.findings import Finding
 from coremlscope.ir import ArrayFeature, FunctionDescription
-from coremlscope.measure.child import Limits, Task, python_child, run_child
+from coremlscope.measure.child import ChildLimits, Task, python_child, run_child
 from coremlscope.measure.contract import Progress
 from coremlscope.measure.coreml.failures import FAILURES
 from coremlscope.results.measurement import Phase
@@ -55,7 +55,7 @@ class OtherPredictions:
         interface: FunctionDescription,
         *,
         iterations: int,
-        limits: Limits,
+        limits: ChildLimits,
         environment: Mapping[str, str],
         progress: Progress | None = None,
     ) -> Timed:

@@ -19,7 +19,7 @@ from coremlscope.devices import UNITS, ComputeUnit, ComputeUnits, Device, find_d
 from coremlscope.engines.host import macos_version, processor_name
 from coremlscope.errors import EngineError
 from coremlscope.findings import Finding
-from coremlscope.measure.child import Limits, Task, python_child, run_child
+from coremlscope.measure.child import ChildLimits, Task, python_child, run_child
 from coremlscope.measure.coreml.failures import FAILURES
 from coremlscope.measure.coreml.files import readable_by_core_ml
 from coremlscope.measure.coreml.limits import CORE_ML_LIMITS
@@ -29,13 +29,13 @@ from coremlscope.placement.backend import BACKENDS_OF, UNIT_OF, Backend
 from coremlscope.results.operations import OpTable
 from coremlscope.results.plan import FunctionCost, Plan, PlannedOp, Reason, SettingPlan, segments
 
-__all__ = ["Answer", "ask_core_ml", "empty_plan", "plan_findings", "plan_from_core_ml", "this_mac"]
+__all__ = ["PlansOfModel", "ask_core_ml", "empty_plan", "plan_findings", "plan_from_core_ml", "this_mac"]
 
 _NO_CORE_ML = "try `coremlscope plan MODEL --device NAME`, which needs no Core ML"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class PlansOfModel:
     """The plans of Core ML for a model.
 
     Attributes:
@@ -63,10 +63,10 @@ class Answer:
 def ask_core_ml(
     model: Path,
     compute_units: ComputeUnits,
-    limits: Limits | None = None,
+    limits: ChildLimits | None = None,
     command: Sequence[str] | None = None,
     functions: Sequence[str] = (),
-) -> Answer:
+) -> PlansOfModel:
     """Loads a compute plan in a process of its own.
 
     Args:
@@ -97,7 +97,7 @@ def ask_core_ml(
         files = sorted(Path(home).rglob("analytics.mil"))
         texts = [file.read_text(encoding="utf-8", errors="replace") for file in files]
     analysed = [op for text in texts for op in parse_analytics(text)]
-    return Answer(
+    return PlansOfModel(
         functions=reported["functions"],
         analysed=analysed,
         layers=reported.get("layers", {}),
@@ -133,7 +133,7 @@ def empty_plan(ops: OpTable) -> Plan:
     )
 
 
-def plan_findings(answer: Answer) -> tuple[Finding, ...]:
+def plan_findings(answer: PlansOfModel) -> tuple[Finding, ...]:
     """What Core ML left out of its answer."""
     failed = tuple(
         Finding(
@@ -164,7 +164,7 @@ def plan_findings(answer: Answer) -> tuple[Finding, ...]:
     )
 
 
-def plan_from_core_ml(ours: Plan, ops: OpTable, setting: ComputeUnits, answer: Answer) -> Plan:
+def plan_from_core_ml(ours: Plan, ops: OpTable, setting: ComputeUnits, answer: PlansOfModel) -> Plan:
     """Core ML's answer as a plan with the columns of ours: operations are joined by their first result.
 
     Args:

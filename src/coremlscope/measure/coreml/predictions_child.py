@@ -19,7 +19,7 @@ from typing import Any
 from coremlscope.engines.sampling import sample
 from coremlscope.measure.channel import send
 from coremlscope.measure.coreml.objective_c import PredictionModel, find_framework, release_pool
-from coremlscope.measure.coreml.timing_child import Request
+from coremlscope.measure.coreml.timing_child import CoreMLTimingRequest
 from coremlscope.measure.coreml.values import load_values
 
 __all__ = ["IN_FLIGHT", "main"]
@@ -39,7 +39,7 @@ def main(arguments: Sequence[str]) -> int:
     if framework is None:
         send(absent=True)
         return 0
-    request = Request(**json.loads(file.read_text(encoding="utf-8")))
+    request = CoreMLTimingRequest(**json.loads(file.read_text(encoding="utf-8")))
     try:
         model = PredictionModel(
             framework, _compiled(request, file.parent), request.compute_units, request.function
@@ -51,7 +51,7 @@ def main(arguments: Sequence[str]) -> int:
     return 0
 
 
-def _compiled(request: Request, folder: Path) -> str:
+def _compiled(request: CoreMLTimingRequest, folder: Path) -> str:
     """The model as it was compiled last."""
     if request.model.endswith(".mlmodelc"):
         return request.model
@@ -61,7 +61,7 @@ def _compiled(request: Request, folder: Path) -> str:
     return str(compiled)
 
 
-def _time_backings(model: PredictionModel, provider: Any, request: Request) -> None:
+def _time_backings(model: PredictionModel, provider: Any, request: CoreMLTimingRequest) -> None:
     """Times predictions into arrays made after the outputs of one prediction."""
     with release_pool():
         backings = model.make_backings(model.predict(provider, model.options()))
@@ -85,7 +85,7 @@ def _time_backings(model: PredictionModel, provider: Any, request: Request) -> N
     )
 
 
-def _time_async(model: PredictionModel, provider: Any, request: Request) -> None:
+def _time_async(model: PredictionModel, provider: Any, request: CoreMLTimingRequest) -> None:
     """Times asynchronous predictions; a sample lasts from the call to the call of its completion handler."""
     submit = model.submitter(provider)
     warm = sample(
@@ -142,7 +142,7 @@ def _predict_in_flight(
     return seconds, time.perf_counter() - first
 
 
-_KINDS: Mapping[str, Callable[[PredictionModel, Any, Request], None]] = {
+_KINDS: Mapping[str, Callable[[PredictionModel, Any, CoreMLTimingRequest], None]] = {
     "backings": _time_backings,
     "async": _time_async,
 }

@@ -19,14 +19,14 @@ from coremlscope.execution.wiring import input_functions, interface_of
 from coremlscope.features import dummy_values
 from coremlscope.findings import Finding
 from coremlscope.ir import Pipeline
-from coremlscope.measure.child import Limits, Task, python_child, run_child
-from coremlscope.measure.contract import Progress, Subject, now
+from coremlscope.measure.child import ChildLimits, Task, python_child, run_child
+from coremlscope.measure.contract import MeasuredModel, Progress, now
 from coremlscope.measure.coreml.energy import readings_of
 from coremlscope.measure.coreml.failures import FAILURES
 from coremlscope.measure.coreml.files import readable_by_core_ml
 from coremlscope.measure.coreml.limits import CORE_ML_LIMITS
 from coremlscope.measure.coreml.other_predictions import OtherPredictions, Timed
-from coremlscope.measure.coreml.timing_child import Request
+from coremlscope.measure.coreml.timing_child import CoreMLTimingRequest
 from coremlscope.measure.coreml.units import UNITS_VARIABLE, effective_units
 from coremlscope.measure.coreml.values import save_values
 from coremlscope.measure.partial import explain_partial
@@ -68,13 +68,13 @@ class CoreMLMeasurer:
         others: Times other ways to predict as well; None to leave them out.
     """
 
-    limits: Limits = CORE_ML_LIMITS
+    limits: ChildLimits = CORE_ML_LIMITS
     command: Sequence[str] = CHILD
     others: OtherPredictions | None = None
 
     def measure(
         self,
-        subject: Subject,
+        subject: MeasuredModel,
         settings: Settings,
         *,
         inputs: Mapping[str, Any] | None = None,
@@ -146,7 +146,7 @@ class CoreMLMeasurer:
         return reported
 
     def _time_others(
-        self, subject: Subject, settings: Settings, request: Path, progress: Progress | None
+        self, subject: MeasuredModel, settings: Settings, request: Path, progress: Progress | None
     ) -> Timed:
         """Times other ways to predict, if they were asked for, with the model that the child compiled."""
         if self.others is None:
@@ -168,7 +168,12 @@ def child_environment(folder: Path) -> dict[str, str]:
 
 
 def prepare_request(
-    subject: Subject, settings: Settings, inputs: Mapping[str, Any], folder: Path, *, waits: bool = False
+    subject: MeasuredModel,
+    settings: Settings,
+    inputs: Mapping[str, Any],
+    folder: Path,
+    *,
+    waits: bool = False,
 ) -> Path:
     """Writes the values of the inputs and the request of a child; returns the file of the request.
 
@@ -177,7 +182,7 @@ def prepare_request(
         settings: What is timed.
         inputs: Values of inputs by name.
         folder: A private folder.
-        waits: True for a child that waits before timed predictions; see `timing_child.Request`.
+        waits: True for a child that waits before timed predictions; see `timing_child.CoreMLTimingRequest`.
     """
     model = subject.model
     path = readable_by_core_ml(model.source, folder)
@@ -185,7 +190,7 @@ def prepare_request(
     bodies = input_functions(model, None if isinstance(model.content, Pipeline) else function)
     synthetic = dummy_values(interface, *bodies, seed=settings.seed, shapes=settings.shapes)
     save_values(interface, {**synthetic, **inputs}, folder)
-    request = Request(
+    request = CoreMLTimingRequest(
         model=str(path),
         compute_units=effective_units(settings.compute_units),
         function=function if len(model.description.functions) > 1 else "",

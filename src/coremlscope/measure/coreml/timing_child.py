@@ -1,7 +1,7 @@
 """The child process that times a model in Core ML and sends each phase to its parent.
 
-`python -m coremlscope.measure.coreml.timing_child REQUEST`, a JSON file with the fields of `Request`; the
-values of the inputs are beside it.
+`python -m coremlscope.measure.coreml.timing_child REQUEST`, a JSON file with the fields of
+`CoreMLTimingRequest`; the values of the inputs are beside it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from coremlscope.measure.coreml.values import load_values
 from coremlscope.measure.phase_timer import PhaseTimer
 from coremlscope.measure.process_limits import peak_memory_bytes
 
-__all__ = ["GO", "Request", "main"]
+__all__ = ["GO", "CoreMLTimingRequest", "main"]
 
 #: A file beside the request: the parent creates it when timed predictions are to begin.
 GO = "go"
@@ -36,7 +36,7 @@ _RECORDED_S = 5.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class CoreMLTimingRequest:
     """What is timed.
 
     Attributes:
@@ -71,7 +71,7 @@ def main(arguments: Sequence[str]) -> int:
         arguments: The file of the request.
     """
     file = Path(arguments[0])
-    request = Request(**json.loads(file.read_text(encoding="utf-8")))
+    request = CoreMLTimingRequest(**json.loads(file.read_text(encoding="utf-8")))
     _Run(request, file.parent).time()
     send(peak_memory_bytes=peak_memory_bytes())
     return 0
@@ -80,7 +80,7 @@ def main(arguments: Sequence[str]) -> int:
 class _Run:
     """One model, compiled and loaded repeatedly; at most one loaded model exists at a time."""
 
-    def __init__(self, request: Request, folder: Path) -> None:
+    def __init__(self, request: CoreMLTimingRequest, folder: Path) -> None:
         import coremltools
         from coremltools.libcoremlpython import _MLModelProxy  # noqa: F401 - absent: Core ML is out of reach
 

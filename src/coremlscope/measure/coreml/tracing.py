@@ -16,13 +16,13 @@ from typing import Any
 from coremlscope.engines.host import conditions, this_machine
 from coremlscope.errors import EngineError, UsageError
 from coremlscope.findings import Finding
-from coremlscope.measure.child import Limits, Task, run_child
-from coremlscope.measure.contract import Progress, Subject, now
+from coremlscope.measure.child import ChildLimits, Task, run_child
+from coremlscope.measure.contract import MeasuredModel, Progress, now
 from coremlscope.measure.coreml.failures import FAILURES
 from coremlscope.measure.coreml.instruments import (
-    Recorder,
-    Recording,
-    Timeouts,
+    InstrumentsRecorder,
+    InstrumentsRecording,
+    InstrumentsTimeouts,
     export_recording,
     require_instruments,
 )
@@ -59,13 +59,13 @@ class TraceMeasurer:
         command: The child process to run; tests give another one.
     """
 
-    limits: Limits = CORE_ML_LIMITS
-    timeouts: Timeouts = field(default_factory=Timeouts)
+    limits: ChildLimits = CORE_ML_LIMITS
+    timeouts: InstrumentsTimeouts = field(default_factory=InstrumentsTimeouts)
     command: Sequence[str] = CHILD
 
     def measure(
         self,
-        subject: Subject,
+        subject: MeasuredModel,
         settings: Settings,
         *,
         inputs: Mapping[str, Any] | None = None,
@@ -142,10 +142,10 @@ def trace_measurer(is_core_ml: bool) -> TraceMeasurer:
 class _Conductor:
     """Starts and stops a recording when the child reports its progress."""
 
-    def __init__(self, folder: Path, timeouts: Timeouts, progress: Progress | None) -> None:
+    def __init__(self, folder: Path, timeouts: InstrumentsTimeouts, progress: Progress | None) -> None:
         self._folder, self._progress = folder, progress
-        self._recorder = Recorder(folder, timeouts)
-        self.recording: Recording | None = None
+        self._recorder = InstrumentsRecorder(folder, timeouts)
+        self.recording: InstrumentsRecording | None = None
         self.pid: int | None = None
 
     def follow(self, messages: Iterator[dict[str, Any]]) -> Generator[dict[str, Any], None, None]:
@@ -170,7 +170,7 @@ class _Conductor:
 
 
 def _read(
-    conductor: _Conductor, predictions: int, folder: Path, timeouts: Timeouts
+    conductor: _Conductor, predictions: int, folder: Path, timeouts: InstrumentsTimeouts
 ) -> tuple[Summary, list[str]]:
     """The content of the recording, and the tables that could not be exported."""
     assert conductor.recording is not None
@@ -181,7 +181,7 @@ def _read(
     return summarize_exports(exports, predictions=predictions, pid=conductor.pid), failed
 
 
-def _findings(recording: Recording, failed: Sequence[str], tool: str) -> Iterator[Finding]:
+def _findings(recording: InstrumentsRecording, failed: Sequence[str], tool: str) -> Iterator[Finding]:
     yield Finding(
         id="recorded",
         severity="info",

@@ -1,7 +1,7 @@
 """The child process that runs an embedded engine, and sends what it finds to its parent.
 
-The first line of its standard input names the file of a `Request`. The standard input stays open after it, as
-long as the parent wants the result: at its end the child sends what it has, and ends.
+The first line of its standard input names the file of a `ProcessRequest`. The standard input stays open
+as long as the parent wants the result. When it closes, the child sends what it has and exits.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from coremlscope.measure.channel import open_channel, send
 from coremlscope.measure.process_limits import end_with_parent, hold_to_limits, peak_memory_bytes
 from coremlscope.writing import write_draft
 
-__all__ = ["Report", "Request", "call", "main", "measure"]
+__all__ = ["ProcessRequest", "Report", "call", "main", "measure"]
 
 #: Seconds between messages: more would take processors from the engine.
 _EVERY_S = 0.25
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class ProcessRequest:
     """What the process does. The parent writes it to a private folder, so that it may be pickled.
 
     Attributes:
@@ -63,7 +63,7 @@ def main() -> int:
     named = sys.stdin.readline().strip()
     if not named:
         return 0
-    request: Request = pickle.loads(Path(named).read_bytes())
+    request: ProcessRequest = pickle.loads(Path(named).read_bytes())
     hold_to_limits(request.time_s, request.memory_bytes)
     report = Report()
     end_with_parent(report.flush)
@@ -98,19 +98,19 @@ def measure(
         engine: The engine.
         threads: Threads that work on one operation; None for one per physical core.
         model: The model's file or folder.
-        subject: The other fields of `contract.Subject`.
+        subject: The other fields of `contract.MeasuredModel`.
         settings: The settings.
         inputs: Values of inputs by name.
     """
     from coremlscope.engines import engine as engine_of
     from coremlscope.formats import container
-    from coremlscope.measure.contract import Subject
+    from coremlscope.measure.contract import MeasuredModel
     from coremlscope.measure.embedded.measurer import EngineMeasurer
 
     runs = engine_of(engine)
     send(runtime={"id": runs.name, "name": runs.title, "version": runs.version})
     measurer = EngineMeasurer(engine=runs, threads=threads, heard=report.hear)
-    whole = Subject(model=container.read(model), **subject)
+    whole = MeasuredModel(model=container.read(model), **subject)
     measured = measurer.measure(whole, settings, inputs=inputs, progress=report.progress)
     report.flush()
     send(measurement=dataclasses.replace(measured, peak_memory_bytes=peak_memory_bytes()))

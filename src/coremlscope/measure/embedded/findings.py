@@ -12,7 +12,7 @@ from coremlscope.results.model import StageSummary
 from coremlscope.results.operations import OpTable
 from coremlscope.units import format_duration, format_share
 
-__all__ = ["Evidence", "profiler_finding", "remark_on"]
+__all__ = ["MeasurementEvidence", "profiler_finding", "remark_on"]
 
 #: Minimum number of samples for a meaningful spread.
 _FEW = 10
@@ -31,7 +31,7 @@ _NAMES = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Evidence:
+class MeasurementEvidence:
     """The data from which findings are derived.
 
     Attributes:
@@ -66,7 +66,7 @@ class Evidence:
         return tuple(id_ for id_, found in pairs if found == status)
 
 
-def _not_apple(evidence: Evidence) -> Finding:
+def _not_apple(evidence: MeasurementEvidence) -> Finding:
     measurement = evidence.measurement
     runtime = measurement.runtime
     return Finding(
@@ -78,7 +78,7 @@ def _not_apple(evidence: Evidence) -> Finding:
     )
 
 
-def _compute_units(evidence: Evidence) -> Finding | None:
+def _compute_units(evidence: MeasurementEvidence) -> Finding | None:
     units = evidence.measurement.settings.compute_units
     if units == "all":
         return None
@@ -86,7 +86,7 @@ def _compute_units(evidence: Evidence) -> Finding | None:
     return Finding(id="compute-units-ignored", severity="info", text=text)
 
 
-def _random_weights(evidence: Evidence) -> Finding | None:
+def _random_weights(evidence: MeasurementEvidence) -> Finding | None:
     count = evidence.synthetic
     if not count:
         return None
@@ -123,7 +123,7 @@ def _custom_layer(layer: CustomLayer) -> Finding:
     )
 
 
-def _few_iterations(evidence: Evidence) -> Finding | None:
+def _few_iterations(evidence: MeasurementEvidence) -> Finding | None:
     predict = evidence.measurement.predict
     count = _FEW if predict is None else len(predict.samples_s)
     if count >= _FEW:
@@ -140,7 +140,7 @@ def _quieter(measurement: Measurement) -> str:
     return f"{hint}, or set --threads {cores - 1}" if threads and cores and threads >= cores > 1 else hint
 
 
-def _high_spread(evidence: Evidence) -> Finding | None:
+def _high_spread(evidence: MeasurementEvidence) -> Finding | None:
     predict = evidence.measurement.predict
     variation = 0.0 if predict is None else predict.statistics.variation
     if variation <= _SPREAD:
@@ -153,7 +153,7 @@ def _high_spread(evidence: Evidence) -> Finding | None:
     )
 
 
-def _profiler(evidence: Evidence) -> Finding | None:
+def _profiler(evidence: MeasurementEvidence) -> Finding | None:
     return profiler_finding(evidence.measurement)
 
 
@@ -185,7 +185,7 @@ def _profiled_work(measurement: Measurement) -> str:
     return "the stages, without conversions between them," if measurement.stages else "a prediction"
 
 
-def _recorded_loops(evidence: Evidence) -> Finding | None:
+def _recorded_loops(evidence: MeasurementEvidence) -> Finding | None:
     nodes = evidence.measurement.nodes
     if nodes is None or nodes.recording_s <= _RECORDED * nodes.nodes_s:
         return None
@@ -198,7 +198,7 @@ def _recorded_loops(evidence: Evidence) -> Finding | None:
     )
 
 
-def _joined_loops(evidence: Evidence) -> Finding | None:
+def _joined_loops(evidence: MeasurementEvidence) -> Finding | None:
     if not evidence.joined:
         return None
     return Finding(
@@ -210,7 +210,7 @@ def _joined_loops(evidence: Evidence) -> Finding | None:
     )
 
 
-def _interruptions(evidence: Evidence) -> Finding | None:
+def _interruptions(evidence: MeasurementEvidence) -> Finding | None:
     measurement = evidence.measurement
     if measurement.nodes is None:
         return None
@@ -227,7 +227,7 @@ def _interruptions(evidence: Evidence) -> Finding | None:
     )
 
 
-def _unattributed(evidence: Evidence) -> Finding | None:
+def _unattributed(evidence: MeasurementEvidence) -> Finding | None:
     ops = evidence.with_status("unattributed")
     if not ops:
         return None
@@ -236,7 +236,7 @@ def _unattributed(evidence: Evidence) -> Finding | None:
     return Finding(id="unattributed-operations", severity="warning", text=text, ops=ops)
 
 
-def _not_run(evidence: Evidence) -> Finding | None:
+def _not_run(evidence: MeasurementEvidence) -> Finding | None:
     absent = {stage.id for stage in evidence.absent} | {layer.id for layer in evidence.customs}
     ops = tuple(id_ for id_ in evidence.with_status("not run") if id_ not in absent)
     if not ops:
@@ -252,7 +252,7 @@ def _not_run(evidence: Evidence) -> Finding | None:
     return Finding(id="operations-not-run", severity="info", text=text, ops=ops)
 
 
-def _contradictions(evidence: Evidence) -> Finding | None:
+def _contradictions(evidence: MeasurementEvidence) -> Finding | None:
     if not evidence.problems:
         return None
     op_id, sentence = evidence.problems[0]
@@ -266,7 +266,7 @@ def _contradictions(evidence: Evidence) -> Finding | None:
     )
 
 
-_REMARKS: tuple[Callable[[Evidence], Finding | None], ...] = (
+_REMARKS: tuple[Callable[[MeasurementEvidence], Finding | None], ...] = (
     _not_apple,
     _compute_units,
     _random_weights,
@@ -282,7 +282,7 @@ _REMARKS: tuple[Callable[[Evidence], Finding | None], ...] = (
 )
 
 
-def remark_on(evidence: Evidence) -> tuple[Finding, ...]:
+def remark_on(evidence: MeasurementEvidence) -> tuple[Finding, ...]:
     """Returns all findings that apply."""
     found = (check(evidence) for check in _REMARKS)
     absent = map(_absent_stage, evidence.absent)

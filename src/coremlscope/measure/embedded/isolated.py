@@ -12,10 +12,17 @@ from coremlscope.engines.base import EngineOptions
 from coremlscope.engines.host import conditions, this_machine
 from coremlscope.errors import EngineError
 from coremlscope.ir import Model
-from coremlscope.measure.child import Limits
-from coremlscope.measure.contract import Progress, Subject, now
+from coremlscope.measure.child import ChildLimits
+from coremlscope.measure.contract import MeasuredModel, Progress, now
 from coremlscope.measure.embedded import child as engine_child
-from coremlscope.measure.embedded.process import CHILD, HINT, Answer, EngineProcess, call_isolated, file_of
+from coremlscope.measure.embedded.process import (
+    CHILD,
+    HINT,
+    EngineProcess,
+    ProcessReply,
+    call_isolated,
+    file_of,
+)
 from coremlscope.measure.partial import explain_partial
 from coremlscope.results.encoding import decode
 from coremlscope.results.measurement import Measurement, Phase, Runtime, Settings, condition_findings
@@ -39,7 +46,7 @@ class IsolatedMeasurer:
 
     engine: str = "onnxruntime"
     threads: int | None = None
-    limits: Limits = field(default_factory=Limits)
+    limits: ChildLimits = field(default_factory=ChildLimits)
     command: Sequence[str] = CHILD
     _ready: EngineProcess | None = None
 
@@ -53,7 +60,7 @@ class IsolatedMeasurer:
 
     def measure(
         self,
-        subject: Subject,
+        subject: MeasuredModel,
         settings: Settings,
         *,
         inputs: Mapping[str, Any] | None = None,
@@ -131,7 +138,9 @@ class IsolatedMeasurer:
         )
         return taken
 
-    def _request(self, subject: Subject, settings: Settings, inputs: Mapping[str, Any]) -> dict[str, Any]:
+    def _request(
+        self, subject: MeasuredModel, settings: Settings, inputs: Mapping[str, Any]
+    ) -> dict[str, Any]:
         fields = (f.name for f in dataclasses.fields(subject) if f.name != "model")
         return {
             "engine": self.engine,
@@ -155,7 +164,7 @@ def _ignore(phase: str, done: int, total: int) -> None:
     """Ignores progress, which shows that the process is alive."""
 
 
-class _Heard(Answer):
+class _Heard(ProcessReply):
     """What the process of a measurement sent."""
 
     def __init__(self, progress: Progress | None) -> None:

@@ -38,9 +38,9 @@ from coremlscope.execution.wiring import input_functions
 from coremlscope.features import dummy_values, to_tensors
 from coremlscope.findings import Finding
 from coremlscope.ir import Array, Model
-from coremlscope.measure.contract import Progress, Subject, now
+from coremlscope.measure.contract import MeasuredModel, Progress, now
 from coremlscope.measure.embedded.attribution import NodeGroup, attribute
-from coremlscope.measure.embedded.findings import Evidence, remark_on
+from coremlscope.measure.embedded.findings import MeasurementEvidence, remark_on
 from coremlscope.measure.embedded.interleaved import time_interleaved
 from coremlscope.measure.embedded.overflow import note_ranges
 from coremlscope.measure.embedded.profiler_cost import GroupTimes, time_groups
@@ -95,7 +95,7 @@ class EngineMeasurer:
 
     def measure(
         self,
-        subject: Subject,
+        subject: MeasuredModel,
         settings: Settings,
         *,
         inputs: Mapping[str, Any] | None = None,
@@ -362,7 +362,7 @@ def _without_operations(bare: Measurement) -> Measurement:
 
 
 def _assemble(
-    bare: Measurement, subject: Subject, parts: Sequence[_Part], ranges: Sequence[OpRange] | None
+    bare: Measurement, subject: MeasuredModel, parts: Sequence[_Part], ranges: Sequence[OpRange] | None
 ) -> Measurement:
     """Returns the measurement with the times of operations and stages, and findings."""
     rows = {id_: row for row, id_ in enumerate(subject.ops.id)}
@@ -408,7 +408,7 @@ def _assemble(
 
 def _findings(
     measurement: Measurement,
-    subject: Subject,
+    subject: MeasuredModel,
     parts: Sequence[_Part],
     customs: Sequence[CustomLayer],
     joined: Sequence[NodeGroup],
@@ -419,7 +419,7 @@ def _findings(
         if part.executable.manifest.random_weights is not None
     )
     return remark_on(
-        Evidence(
+        MeasurementEvidence(
             measurement=measurement,
             ops=subject.ops,
             synthetic=synthetic,

@@ -11,16 +11,25 @@ from typing import TYPE_CHECKING, Any
 
 from coremlscope import errors
 from coremlscope.errors import CoremlscopeError, EngineError, UnsupportedOpError, UsageError
-from coremlscope.measure.child import Child, Limits, Task, python_child
+from coremlscope.measure.child import Child, ChildLimits, Task, python_child
 from coremlscope.measure.embedded import child as engine_child
-from coremlscope.measure.endings import Failure, Failures
+from coremlscope.measure.endings import Failures, KnownFailure
 from coremlscope.writing import write_draft
 
 if TYPE_CHECKING:
     from coremlscope.ir import Model
     from coremlscope.measure.contract import Progress
 
-__all__ = ["CHILD", "ENGINE", "HINT", "Answer", "EngineProcess", "call_isolated", "file_of", "rebuild_error"]
+__all__ = [
+    "CHILD",
+    "ENGINE",
+    "HINT",
+    "EngineProcess",
+    "ProcessReply",
+    "call_isolated",
+    "file_of",
+    "rebuild_error",
+]
 
 CHILD = python_child("coremlscope.measure.embedded.child")
 HINT = "`coremlscope inspect` and `coremlscope estimate` work without running the model"
@@ -28,7 +37,7 @@ HINT = "`coremlscope inspect` and `coremlscope estimate` work without running th
 ENGINE = Failures(
     "it",
     (
-        Failure(
+        KnownFailure(
             r"std::bad_alloc|MemoryError|[Ff]ailed to allocate memory|Cannot allocate memory",
             "the memory was not enough",
             "close other programs, or raise --memory",
@@ -36,14 +45,14 @@ ENGINE = Failures(
     ),
 )
 _TASK = Task("the engine", HINT, ENGINE)
-_NO_LIMITS = Limits()
+_NO_LIMITS = ChildLimits()
 
 
 def call_isolated(
     function: Callable[..., Any],
     arguments: Mapping[str, Any],
     *,
-    limits: Limits = _NO_LIMITS,
+    limits: ChildLimits = _NO_LIMITS,
     progress: Progress | None = None,
     command: Sequence[str] = CHILD,
 ) -> Any:
@@ -67,7 +76,7 @@ def call_isolated(
     """
     process = EngineProcess(command)
     try:
-        heard = Answer(progress)
+        heard = ProcessReply(progress)
         process.ask(
             engine_child.call,
             limits,
@@ -101,7 +110,7 @@ def file_of(model: Model) -> Path:
     return model.source.absolute()
 
 
-class Answer:
+class ProcessReply:
     """What the process sent.
 
     Attributes:
@@ -142,16 +151,16 @@ class EngineProcess:
         """The private folder."""
         return Path(self._folder.name)
 
-    def ask(self, work: Callable[..., None], limits: Limits, **arguments: Any) -> None:
-        """Sends a request; see `engine_child.Request`."""
+    def ask(self, work: Callable[..., None], limits: ChildLimits, **arguments: Any) -> None:
+        """Sends a request; see `engine_child.ProcessRequest`."""
         file = self.folder / "request"
-        request = engine_child.Request(
+        request = engine_child.ProcessRequest(
             work=work, arguments=arguments, time_s=limits.time_s, memory_bytes=limits.memory_bytes
         )
         write_draft(file, pickle.dumps(request))
         self._child.send(str(file))
 
-    def follow(self, heard: Answer, limits: Limits) -> CoremlscopeError | KeyboardInterrupt | None:
+    def follow(self, heard: ProcessReply, limits: ChildLimits) -> CoremlscopeError | KeyboardInterrupt | None:
         """Collects the messages; returns what ended the process early, or None."""
         try:
             for message in self._child.messages(limits, _TASK):

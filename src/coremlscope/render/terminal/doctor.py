@@ -8,7 +8,7 @@ from typing import Any
 
 from coremlscope.doctor.costs import Costs
 from coremlscope.doctor.crash import Crash
-from coremlscope.doctor.log import Found, LogReport, known_operations
+from coremlscope.doctor.log import LoggedFailure, LogReport, known_operations
 from coremlscope.doctor.machine import Check
 from coremlscope.doctor.model import ModelReport
 from coremlscope.render.terminal.screen import Column, Screen
@@ -122,7 +122,7 @@ def _show_costs(screen: Screen, costs: Costs) -> None:
     screen.line("an operation has one line for each backend that was considered", "dim", indent=2)
 
 
-def _show_found(screen: Screen, found: Found) -> None:
+def _show_found(screen: Screen, found: LoggedFailure) -> None:
     failure = found.failure
     place = f"line {found.first_line}" if found.first_line else ""
     more = f"{found.lines} lines" if found.lines > 1 else ""
@@ -206,7 +206,7 @@ def _log_to_json(report: LogReport) -> dict[str, Any]:
     }
 
 
-def _found_to_json(found: Found) -> dict[str, Any]:
+def _found_to_json(found: LoggedFailure) -> dict[str, Any]:
     failure = found.failure
     return {
         "id": failure.id,

@@ -17,7 +17,7 @@ from coremlscope.results.profile import Profile
 from coremlscope.units import format_duration
 
 __all__ = [
-    "Block",
+    "MatrixBlock",
     "device_blocks",
     "device_remarks",
     "failures",
@@ -31,7 +31,7 @@ _INTERRUPTED = "interrupted"
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class MatrixBlock:
     """A table.
 
     Attributes:
@@ -103,7 +103,7 @@ def _ordered(settings: Iterable[str]) -> list[str]:
     return [setting for setting in SETTINGS if setting in known]
 
 
-def measured_blocks(profiles: Sequence[Profile]) -> list[Block]:
+def measured_blocks(profiles: Sequence[Profile]) -> list[MatrixBlock]:
     """What was measured: a block for each runtime, machine and power mode."""
     found: dict[tuple[str, int | None, str], list[tuple[str, list[Measurement]]]] = {}
     for name, profile in _named(profiles):
@@ -118,16 +118,16 @@ def measured_blocks(profiles: Sequence[Profile]) -> list[Block]:
 
 def _measured_block(
     label: str, threads: int | None, mode: str, rows: list[tuple[str, list[Measurement]]]
-) -> Block:
+) -> MatrixBlock:
     remark = f"by {label}" + ("" if threads is None else f", {plural(threads, 'thread')}")
     remark += f"; power mode: {mode}" if mode else ""
     settings = _ordered(m.compute_units for _, measurements in rows for m in measurements)
     if settings:
         cells = [row for name, measurements in rows for row in _by_setting(name, measurements, settings)]
-        return Block("Measured", remark, ("model", "", *settings), cells)
+        return MatrixBlock("Measured", remark, ("model", "", *settings), cells)
     remark += f", whatever the setting{disclaimer(rows[0][1][0])}"
     cells = [_whatever_setting(name, m) for name, measurements in rows for m in measurements]
-    return Block("Measured", remark, ("model", "median", "mean", "p95", "load"), cells)
+    return MatrixBlock("Measured", remark, ("model", "median", "mean", "p95", "load"), cells)
 
 
 def _whatever_setting(name: str, measurement: Measurement) -> tuple[str, ...]:
@@ -148,13 +148,13 @@ def _by_setting(
     return [(name + "".join(marks), "median", *medians), ("", "mean", *means)]
 
 
-def device_blocks(profiles: Sequence[Profile]) -> list[Block]:
+def device_blocks(profiles: Sequence[Profile]) -> list[MatrixBlock]:
     """What is planned and estimated: a block for each device."""
     named = _named(profiles)
     return [_device_block(device, os, named) for device, os in systems(profiles)]
 
 
-def _device_block(device: str, os: str, named: Sequence[tuple[str, Profile]]) -> Block:
+def _device_block(device: str, os: str, named: Sequence[tuple[str, Profile]]) -> MatrixBlock:
     known = [
         (name, _estimates_of(profile, device, os), _plans_of(profile, device, os)) for name, profile in named
     ]
@@ -172,7 +172,7 @@ def _device_block(device: str, os: str, named: Sequence[tuple[str, Profile]]) ->
     has_estimates = any(estimates for _, estimates, _ in known)
     origins = [word for word, is_there in (("planned", has_costs), ("estimated", has_estimates)) if is_there]
     remark = f"{' and '.join(origins) or 'placed'}; nothing of it was measured"
-    return Block(f"{device}, {os}", remark, ("model", "", *settings), rows)
+    return MatrixBlock(f"{device}, {os}", remark, ("model", "", *settings), rows)
 
 
 def _estimates_of(profile: Profile, device: str, os: str) -> dict[str, Estimate]:

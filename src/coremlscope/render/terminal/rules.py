@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from coremlscope.placement.catalog import Entry, OpCard
+from coremlscope.placement.catalog import CatalogEntry, OpCard
 from coremlscope.render.terminal.screen import Column, Screen
 from coremlscope.render.words import plural
 from coremlscope.units import format_bytes, format_count
@@ -23,7 +23,7 @@ _EFFECTS = {
 _COLUMNS = (Column("rule"), Column("statement"), Column("scope"), Column("confidence"))
 
 
-def render_rules(entries: Sequence[Entry], *, width: int, color: bool) -> str:
+def render_rules(entries: Sequence[CatalogEntry], *, width: int, color: bool) -> str:
     """Renders rules as tables, grouped by compute unit and effect."""
     screen = Screen(width, color)
     screen.title(plural(len(entries), "rule"))
@@ -34,7 +34,7 @@ def render_rules(entries: Sequence[Entry], *, width: int, color: bool) -> str:
     return screen.text
 
 
-def render_rule(entry: Entry, *, width: int, color: bool) -> str:
+def render_rule(entry: CatalogEntry, *, width: int, color: bool) -> str:
     """Renders all details of one rule."""
     screen = Screen(width, color)
     screen.title(entry.id)
@@ -62,7 +62,7 @@ def render_rule(entry: Entry, *, width: int, color: bool) -> str:
     return screen.text
 
 
-def _confidence(entry: Entry) -> str:
+def _confidence(entry: CatalogEntry) -> str:
     """How a rule is known, and that anecdotes alone move nothing."""
     if entry.confidence == "anecdotal" and entry.effect in ("rejects", "fails"):
         return "anecdotal: listed as a doubt, not applied where a better-known rule lets the unit run it"
@@ -104,7 +104,7 @@ def render_ops(docs: Sequence[tuple[str, str]], *, width: int, color: bool) -> s
     return screen.text
 
 
-def _show_groups(screen: Screen, entries: Sequence[Entry]) -> None:
+def _show_groups(screen: Screen, entries: Sequence[CatalogEntry]) -> None:
     for unit, unit_name in _UNITS.items():
         for effect, effect_name in _EFFECTS.items():
             group = [entry for entry in entries if (entry.unit, entry.effect) == (unit, effect)]
@@ -113,7 +113,7 @@ def _show_groups(screen: Screen, entries: Sequence[Entry]) -> None:
                 screen.table(_COLUMNS, [_row(entry) for entry in group])
 
 
-def _row(entry: Entry) -> tuple[str, str, str, str]:
+def _row(entry: CatalogEntry) -> tuple[str, str, str, str]:
     return entry.id, entry.text, entry.scope, entry.confidence
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from coremlscope.render.terminal.matrix import Block
+from coremlscope.render.terminal.matrix import MatrixBlock
 from coremlscope.render.terminal.screen import Column, Screen
 from coremlscope.render.variants import (
     ChartPoint,
@@ -66,7 +66,7 @@ def render_variants(
     return screen.text
 
 
-def _show(screen: Screen, block: Block) -> None:
+def _show(screen: Screen, block: MatrixBlock) -> None:
     screen.heading(block.title, block.remark)
     columns = [
         Column(name, style="cyan", most=26)

@@ -127,7 +127,7 @@ class ModuleReference:
 def _recorder(torch: Any, module: Any) -> Any:
     """Returns an interpreter of a graph that keeps the result of every node."""
 
-    class Recorder(torch.fx.Interpreter):  # type: ignore[misc]
+    class ModuleRecorder(torch.fx.Interpreter):  # type: ignore[misc]
         def __init__(self) -> None:
             super().__init__(module)
             self.results: dict[str, Any] = {}
@@ -137,7 +137,7 @@ def _recorder(torch: Any, module: Any) -> Any:
             self.results[node.name] = result.clone() if isinstance(result, torch.Tensor) else result
             return result
 
-    return Recorder()
+    return ModuleRecorder()
 
 
 def _run_of(module: Any, results: Mapping[str, Any], label: str) -> Run:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from coremlscope.errors import EngineError, MissingDependencyError, UsageError
-from coremlscope.measure.endings import Failure, find_failure
+from coremlscope.measure.endings import KnownFailure, find_failure
 
 __all__ = [
     "Phone",
@@ -41,43 +41,43 @@ _KINDS = ("iphone", "ipad")
 _TEAM = re.compile(r"[A-Z0-9]{10}")
 _HINT = "connect it by cable, unlock it, and trust this Mac on it"
 
-_FAILURES: tuple[Failure, ...] = (
-    Failure(
+_FAILURES: tuple[KnownFailure, ...] = (
+    KnownFailure(
         r"not, or could not be, unlocked|device is locked|[Pp]asscode protected|\(?Locked\)?\.?$",
         "the device is locked",
         "unlock it, keep its screen on, and run it again",
     ),
-    Failure(
+    KnownFailure(
         r"[Dd]eveloper [Mm]ode",
         "developer mode is off on the device",
         "switch it on in Settings > Privacy & Security > Developer Mode",
     ),
-    Failure(
+    KnownFailure(
         r"not been explicitly trusted|invalid code signature|inadequate entitlements",
         "the device does not trust the developer of the app",
         "trust the developer in Settings > General > VPN & Device Management on the device",
     ),
-    Failure(
+    KnownFailure(
         r"ApplicationVerificationFailed|0xe8008\w+|[Pp]rovisioning profile",
         "",
         "the app is not signed for this device: use --team with a team to which the device belongs",
     ),
-    Failure(
+    KnownFailure(
         r"[Mm]aximum number of (installed )?apps|3 apps|MIFreeProfileValidatedAppTracker",
         "the device has as many apps of a free development team as are allowed",
         "remove one of them from the device",
     ),
-    Failure(
+    KnownFailure(
         r"device was not found|No such device|not connected|not paired|[Pp]airing",
         "",
         _HINT,
     ),
-    Failure(
+    KnownFailure(
         r"disk image|DDI",
         "",
         "open Xcode once with the device connected, so that it prepares the device for development",
     ),
-    Failure(
+    KnownFailure(
         r"No space left|[Ii]nsufficient.*(space|storage)", "the device's storage is full", "free some of it"
     ),
 )

@@ -22,8 +22,8 @@ from coremlscope.errors import (
 )
 from coremlscope.execution.wiring import interface_of
 from coremlscope.ir import ArrayFeature, Model, Program
-from coremlscope.measure.child import Limits, Task, python_child, run_child
-from coremlscope.measure.contract import Progress, Subject, now
+from coremlscope.measure.child import ChildLimits, Task, python_child, run_child
+from coremlscope.measure.contract import MeasuredModel, Progress, now
 from coremlscope.measure.coreml.device.devicectl import check_team
 from coremlscope.measure.coreml.failures import FAILURES
 from coremlscope.measure.coreml.files import require_coremltools
@@ -79,12 +79,12 @@ class DeviceMeasurer:
     device: str
     team: str
     folder: Path
-    limits: Limits = CORE_ML_LIMITS
+    limits: ChildLimits = CORE_ML_LIMITS
     command: Sequence[str] = _CHILD
 
     def measure(
         self,
-        subject: Subject,
+        subject: MeasuredModel,
         settings: Settings,
         *,
         inputs: Mapping[str, Any] | None = None,
