@@ -22,7 +22,8 @@ from coremlscope.results.verification import (
     Verification,
     VerifiedFault,
 )
-from coremlscope.verification.conversion_causes import Case, Diagnosis, diagnose_conversion
+from coremlscope.verification.conversion_causes import diagnose_conversion
+from coremlscope.verification.diagnosis import Case, Diagnosis
 from coremlscope.verification.distance import relative_error
 from coremlscope.verification.edits import with_function, with_half_results
 from coremlscope.verification.fixes import (
