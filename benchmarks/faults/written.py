@@ -62,7 +62,12 @@ class Rotary(Faulty):
     shape = (1, 10, 32)
     faults = (
         Written("rotary sign", "turned|rotated|q|k", "sign|swapped arguments|offset|layout|scale", sites=2),
-        Written("rotary pairs", "turned|rotated", "layout|setting|other operation", sites=2),
+        Written(
+            "rotary pairs",
+            "turned|rotated|type:slice_by_index|type:stack",
+            "layout|setting|other operation",
+            sites=2,
+        ),
         Written("key heads in another order", "keys|values", "layout|setting|other operation", sites=2),
         Written("attention scale missing", "scores|scaled|masked", "scale|missing operation", sites=2),
         Written("attention scale twice", "scores|scaled|masked", "scale|constant", sites=2),
@@ -74,7 +79,9 @@ class Rotary(Faulty):
             "extra operation|other operation|missing operation|wrong argument|offset",
             sites=2,
         ),
-        Written("norm gain missing", "normed", "scale|missing operation|weights|constant", sites=2),
+        Written(
+            "norm gain missing", "normed|type:linear", "scale|missing operation|weights|constant", sites=2
+        ),
         Written(
             "gate and value exchanged",
             "gated|up|gate|opened",
@@ -345,7 +352,7 @@ class Speech(Faulty):
         Written("softmax over frames", "chances|type:softmax", "setting|constant|other operation"),
         Written(
             "logits for probabilities",
-            "type:softmax|chances|named|head|type:linear",
+            "type:softmax|chances|named|head|type:linear|type:mul",
             "missing operation|scale|offset",
         ),
         Written("log of tiny powers", "floored|tiny|logs|bands", "epsilon|underflow", is_precision=True),

@@ -46,6 +46,7 @@ CAUSES: dict[Cause, str] = {
     "compressed weights": "compressed weights",
     "cast": "a wrong cast",
     "constant": "another constant",
+    "extra operation": "an operation that the reference lacks",
     "missing operation": "a missing operation",
     "other operation": "another operation",
     "setting": "another setting",

@@ -49,6 +49,7 @@ Cause = Literal[
     "compressed weights",
     "cast",
     "constant",
+    "extra operation",
     "missing operation",
     "other operation",
     "setting",

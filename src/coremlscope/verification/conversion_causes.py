@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
-from coremlscope.errors import CoremlscopeError
 from coremlscope.ir import Op, Value
 from coremlscope.units import shown
 from coremlscope.verification.diagnosis import (
     CAUSES,
     Case,
     Diagnosis,
+    Repair,
     describe_axes,
     describe_relation,
     shape_without_ones,
@@ -25,6 +27,7 @@ from coremlscope.verification.distance import (
     find_relation,
     relative_error,
 )
+from coremlscope.verification.edits import read_instead
 from coremlscope.verification.element_functions import ElementFunction, find_functions
 from coremlscope.verification.intermediates import Intermediate
 from coremlscope.verification.locate import producers
@@ -40,6 +43,14 @@ from coremlscope.verification.number_causes import (
 from coremlscope.verification.other_forms import OtherForm, other_arguments, other_forms
 from coremlscope.verification.own_run import constants_of
 from coremlscope.verification.pairing import Pair
+from coremlscope.verification.region_causes import (
+    check_exchanged,
+    check_extra_operation,
+    check_missing_operation,
+    check_sizes,
+    check_wrong_value,
+    find_reordering,
+)
 from coremlscope.verification.weight_causes import (
     check_crossing,
     check_folded_norm,
@@ -57,9 +68,12 @@ def diagnose_conversion(case: Case) -> Diagnosis:
         found = check(case)
         if found is not None:
             return found
+    is_late = time.monotonic() > case.until
     value, site = case.value, case.site
     what = "infinite or NaN" if not math.isfinite(site.made) else f"off by {site.made:.2g}"
     text = f"on the reference's own values its result is {what}, relative to {shown(site.pair.theirs)}"
+    if is_late:
+        text += "; the search for its cause was stopped, as it took too long"
     return Diagnosis(cause="unknown", value=value.name, text=text)
 
 
@@ -211,7 +225,7 @@ def _missing(case: Case, found: Mapping[str, tuple[Relation, Intermediate]]) -> 
 def _check_extra(case: Case) -> Diagnosis | None:
     """An operation before the wrong value scales, shifts or transposes, and without it the result is
     right."""
-    for value in case.region[1:]:
+    for value in reversed(case.region[1:]):
         for pair in case.site.bounds:
             array = case.site.given[pair.ours]
             relation = (
@@ -228,12 +242,16 @@ def _check_extra(case: Case) -> Diagnosis | None:
                 f"its result is {describe_relation(relation, shown(pair.theirs))} of the reference:"
                 " the reference has no such operation"
             )
+            change = partial(read_instead, instead={value.name: pair.ours})
+            repair = Repair(f"read {shown(pair.ours)} instead of {shown(value.name)}", change)
+            is_moved = relation.kind in ("permuted", "reordered") and array.shape == value.array.shape
             return Diagnosis(
                 cause=CAUSES[relation.kind],
                 value=value.name,
                 text=text,
                 relation=relation,
                 target=value.name,
+                repairs=(repair,) if is_moved else (),
             )
     return None
 
@@ -262,7 +280,8 @@ def _moved(case: Case, value: Intermediate, other: Intermediate) -> Diagnosis:
         f"{shown(value.name)} has the elements of {shown(other.name)} of the reference in another order"
         + ("" if maker == value.name else ", as this operation transposes them")
     )
-    return Diagnosis(cause="layout", value=maker, text=text, target=value.name)
+    repairs = find_reordering(case, value, other.array.reshape(value.array.shape))
+    return Diagnosis(cause="layout", value=maker, text=text, target=value.name, repairs=repairs)
 
 
 def _check_other_forms(case: Case) -> Diagnosis | None:
@@ -303,10 +322,7 @@ def _is_right(case: Case, form: Op) -> bool:
     """Returns whether the wrong value is right with an operation in another form, if that can run."""
     read = {a.name for given in form.inputs.values() for a in given if isinstance(a, Value)}
     given = {name: case.site.given[name] for name in read & set(case.site.given)}
-    try:
-        return case.explains(form=form, given=given, most=SAME)
-    except (CoremlscopeError, ValueError, IndexError, TypeError):
-        return False  # No such setting, or another shape.
+    return case.explains(form=form, given=given, most=SAME)
 
 
 #: Operations between the reference's values whose other forms are tried.
@@ -332,6 +348,11 @@ _CHECKS: tuple[Callable[[Case], Diagnosis | None], ...] = (
     _check_result,
     check_numbers,
     check_compressed,
+    check_extra_operation,
+    check_missing_operation,
+    check_exchanged,
     _check_other_forms,
     _check_other_arguments,
+    check_wrong_value,
+    check_sizes,
 )

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from coremlscope.ir import Array, Op
+from coremlscope.errors import CoremlscopeError
+from coremlscope.ir import Array, Function, Op
 from coremlscope.results.verification import Cause
 from coremlscope.verification.distance import (
     Relation,
@@ -28,6 +30,7 @@ __all__ = [
     "MOST_WEIGHTS",
     "Case",
     "Diagnosis",
+    "Repair",
     "describe_axes",
     "describe_relation",
     "large_parameters",
@@ -39,6 +42,19 @@ FAR = 4
 
 #: Weights are compared element by element up to this size.
 MOST_WEIGHTS = 1 << 24
+
+
+@dataclass(frozen=True, slots=True)
+class Repair:
+    """A change of a function.
+
+    Attributes:
+        text: The change, as a sentence.
+        apply: Returns the changed function.
+    """
+
+    text: str
+    apply: Callable[[Function], Function]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +73,8 @@ class Diagnosis:
         also: Further arguments that a relation is about, and the relations.
         form: The operation in the form in which its result is right.
         missing: The function that is missing.
+        repairs: Changes of the function that may fix it, the most likely first.
+        is_guess: Whether no experiment shows it.
     """
 
     cause: Cause
@@ -70,6 +88,13 @@ class Diagnosis:
     also: tuple[tuple[str, Relation], ...] = ()
     form: OtherForm | None = None
     missing: ElementFunction | None = None
+    repairs: tuple[Repair, ...] = ()
+    is_guess: bool = False
+
+    @property
+    def is_explained(self) -> bool:
+        """Whether an experiment shows the cause."""
+        return self.cause != "unknown" and not self.is_guess
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,6 +108,7 @@ class Case:
         theirs: The run of the reference.
         pairs: The pairs of both.
         ops: The operations of the program by id.
+        until: When experiments end, by the clock of `time.monotonic`: later, nothing explains a difference.
     """
 
     subject: Subject
@@ -91,6 +117,7 @@ class Case:
     theirs: Run
     pairs: Sequence[Pair]
     ops: dict[str, Op]
+    until: float = math.inf
 
     @property
     def value(self) -> Intermediate:
@@ -132,12 +159,26 @@ class Case:
             form: An operation in another form.
             most: The largest error that remains, where many experiments are made.
         """
+        if time.monotonic() > self.until:
+            return False
+        try:
+            return self._becomes_right(changes, given or {}, form, most)
+        except (CoremlscopeError, ValueError, IndexError, TypeError):
+            return False  # There is no such operation: a setting that it does not have, or another shape.
+
+    def _becomes_right(
+        self,
+        changes: Mapping[tuple[str, str], Array] | None,
+        given: Mapping[str, Array],
+        form: Op | None,
+        most: float,
+    ) -> bool:
         function = set_constant(self.subject.function, changes) if changes else self.subject.function
         function = with_form(function, form) if form is not None else function
         bounds = {pair.ours: self.site.given[pair.ours] for pair in self.site.bounds}
         fed = {
             name: np.asarray(array, self.ours.values[name].array.dtype)
-            for name, array in {**bounds, **(given or {})}.items()
+            for name, array in {**bounds, **given}.items()
         }
         subject = replace(self.subject, function=function)
         local = run_from(subject, fed, [self.site.value])[self.site.value]

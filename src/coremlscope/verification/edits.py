@@ -31,6 +31,7 @@ __all__ = [
     "bypass",
     "insert_after",
     "keep_fp32",
+    "read_instead",
     "set_constant",
     "with_function",
     "with_half_results",
@@ -226,29 +227,27 @@ def insert_after(
     name: str,
     readers: Collection[str],
     op_type: str,
-    parameters: Mapping[str, Array],
+    parameters: Mapping[str, Array | Value],
 ) -> Function:
-    """Inserts an operation behind a value.
+    """Inserts an operation behind a value, or behind its last parameter that is computed.
 
     Args:
         function: The function.
         name: The value.
         readers: The ids of the operations that read the new value instead; empty for all, and the outputs.
         op_type: The type of the operation. It returns a value of the shape of its argument `x`.
-        parameters: Its constant parameters.
+        parameters: Its constant parameters, and values as others.
     """
     graph = function.graph
     given = next(
         value for value in (*graph.inputs, *(v for op in graph.ops for v in op.outputs)) if value.name == name
     )
     assert isinstance(given.type, TensorType)
-    dtype = given.type.dtype
     inner = replace(given, name=f"{name}_before") if not readers else given
     result = given if not readers else Value(f"{name}_{op_type}", given.type)
     arguments: dict[str, tuple[Argument, ...]] = {"x": (inner,)}
-    for key, array in parameters.items():
-        is_number = np.asarray(array).dtype.kind == "f"
-        arguments[key] = (constant(np.asarray(array), dtype if is_number else None),)
+    for key, content in parameters.items():
+        arguments[key] = (content if isinstance(content, Value) else _number_of(content, given.type),)
     added = Op(id="", type=op_type, inputs=arguments, outputs=(result,), attributes=_named(result.name))
 
     def swap(op: Op) -> Op:
@@ -260,16 +259,44 @@ def insert_after(
         }
         return replace(op, inputs=inputs)
 
-    ops: list[Op] = []
+    awaited = {name, *(content.name for content in parameters.values() if isinstance(content, Value))}
+    awaited -= {value.name for value in graph.inputs}
+    ops: list[Op] = [] if awaited else [added]
     for op in graph.ops:
-        makes = any(value.name == name for value in op.outputs)
-        if makes and not readers:
+        made = {value.name for value in op.outputs}
+        if name in made and not readers:
             op = replace(op, outputs=tuple(inner if v.name == name else v for v in op.outputs))
         ops.append(swap(op))
-        if makes:
+        if awaited and awaited <= made:
             ops.append(added)
-    if not any(op is added for op in ops):
-        ops.insert(0, added)
+        awaited -= made
+    return with_ops(function, ops)
+
+
+def _number_of(array: Array, type_: TensorType) -> Constant:
+    """Returns numbers in the element type of a value, and other settings in their own."""
+    array = np.asarray(array)
+    if array.dtype.kind != "f":
+        return constant(array)
+    if type_.dtype.numpy.kind != "f":
+        array = np.rint(array).astype(type_.dtype.numpy)
+    return constant(array, type_.dtype)
+
+
+def read_instead(
+    function: Function, instead: Mapping[str, str], readers: Collection[str] | None = None
+) -> Function:
+    """Makes operations read other values.
+
+    Args:
+        function: The function.
+        instead: The name of the other value by the name of the value.
+        readers: The ids of the operations; None for all.
+    """
+    graph = function.graph
+    known = {v.name: v for v in (*graph.inputs, *(v for op in graph.ops for v in op.outputs))}
+    values = {name: known[other] for name, other in instead.items()}
+    ops = [_with_arguments(op, values) if readers is None or op.id in readers else op for op in graph.ops]
     return with_ops(function, ops)
 
 

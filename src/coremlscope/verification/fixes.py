@@ -68,6 +68,10 @@ def conversion_candidates(
         ours: The run of the model.
     """
     op_id = ours.values[diagnosis.value].op
+    for repair in diagnosis.repairs:
+        yield Candidate(text=repair.text, ops=(op_id,), function=repair.apply(function))
+    if diagnosis.repairs:
+        return
     if diagnosis.cause == "epsilon" and diagnosis.parameter:
         yield from _epsilons(function, diagnosis, site, ours)
     elif diagnosis.form is not None:

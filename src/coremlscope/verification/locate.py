@@ -117,6 +117,7 @@ def locate_conversion(
     pairs: Sequence[Pair],
     failing: Collection[str],
     is_half: bool,
+    share: float = 1.0,
 ) -> tuple[ConversionSite | None, dict[str, float]]:
     """Finds the first value that the model computes wrongly, on the way to outputs that differ.
 
@@ -127,12 +128,13 @@ def locate_conversion(
         pairs: The pairs of their values.
         failing: The names of the values of outputs that differ.
         is_half: Whether the program has fp16 weights.
+        share: The part of the usual limit above which an error counts.
 
     Returns:
         The value, or None if no operation makes an error of its own; and the errors that operations make.
     """
     local, given, made = errors_made(subject, ours, theirs, pairs)
-    limit = _MADE[is_half]
+    limit = _MADE[is_half] * share
     by_name = {pair.ours: pair for pair in pairs}
 
     def agrees(name: str) -> bool:

@@ -60,6 +60,7 @@ _FAMILIES: tuple[tuple[str, ...], ...] = (
     ),
     ("reduce_mean", "reduce_sum", "reduce_max", "reduce_min", "reduce_prod", "reduce_l2_norm"),
     ("max_pool", "avg_pool"),
+    ("upsample_nearest_neighbor", "upsample_bilinear"),
     ("add", "sub", "mul", "real_div", "maximum", "minimum", "pow"),
 )
 _ELEMENTWISE = frozenset(_FAMILIES[0])
@@ -137,24 +138,38 @@ def _types(op: Op, wanted: Sequence[str]) -> Iterator[OtherForm]:
     if family is _FAMILIES[-1] and any(general):
         # Beside a large number, a minimum or a sum changes nothing: only what the reference has there.
         others = [name for name in others if general_type(name) in general]
+    if op.type == "reduce_prod" or "reduce_prod" not in general:
+        others = [name for name in others if name != "reduce_prod"]  # The product of many numbers is near 0.
     for other in others:
-        inputs = dict(op.inputs)
-        if op.type in _ELEMENTWISE:
-            inputs = {"x": op.inputs["x"]}
-        if other == "gelu":
-            inputs["mode"] = (constant("EXACT"),)
-        elif other in ("inverse", "log", "rsqrt"):
-            inputs["epsilon"] = (constant(np.float32(0)),)
-        elif other == "max_pool":
-            inputs.pop("exclude_padding_from_average", None)
-        elif other == "avg_pool":
-            inputs["exclude_padding_from_average"] = (constant(np.array(False)),)
-        yield OtherForm(
-            op=replace(op, type=other, inputs=inputs),
-            cause="other operation",
-            text=f"make it {shown(other)}",
-            reason=f"it computes {shown(op.type)}: {shown(other)} is right",
-        )
+        for inputs in _inputs_of(op, other):
+            yield OtherForm(
+                op=replace(op, type=other, inputs=inputs),
+                cause="other operation",
+                text=f"make it {shown(other)}",
+                reason=f"it computes {shown(op.type)}: {shown(other)} is right",
+            )
+
+
+def _inputs_of(op: Op, other: str) -> Iterator[dict[str, tuple[Argument, ...]]]:
+    """Yields the arguments of an operation for another type of its family, with each setting of a flag."""
+    inputs = {"x": op.inputs["x"]} if op.type in _ELEMENTWISE else dict(op.inputs)
+    if other == "gelu":
+        inputs["mode"] = (constant("EXACT"),)
+    elif other in ("inverse", "log", "rsqrt"):
+        inputs["epsilon"] = (constant(np.float32(0)),)
+    elif other == "max_pool":
+        inputs.pop("exclude_padding_from_average", None)
+    elif other == "upsample_nearest_neighbor":
+        inputs.pop("align_corners", None)
+    flag = _FLAGS.get(other)
+    for is_set in (False, True) if flag else ():
+        yield {**inputs, str(flag): (constant(np.array(is_set)),)}
+    if not flag:
+        yield inputs
+
+
+#: Flags that an operation has, and others of its family lack.
+_FLAGS = {"avg_pool": "exclude_padding_from_average", "upsample_bilinear": "align_corners"}
 
 
 def _set(op: Op, **settings: Array | str) -> OtherForm:
@@ -307,6 +322,17 @@ def _numbers(op: Op, settings: Mapping[str, Constant]) -> Iterator[OtherForm]:
 def _gates(op: Op, settings: Mapping[str, Constant]) -> Iterator[OtherForm]:
     """Yields recurrent cells with two gates exchanged in one of their weights."""
     gates = _GATES.get(op.type, 0)
+    backwards = {key: f"{key}_back" for key in settings if f"{key}_back" in settings} if gates else {}
+    if backwards:
+        inputs = dict(op.inputs)
+        for key, other in backwards.items():
+            inputs[key], inputs[other] = op.inputs[other], op.inputs[key]
+        yield OtherForm(
+            op=replace(op, inputs=inputs),
+            cause="swapped weights",
+            text="exchange the weights of both directions",
+            reason="the weights of both directions are exchanged",
+        )
     for key, known in settings.items() if gates else ():
         array, type_ = known.numpy(), known.type
         if (

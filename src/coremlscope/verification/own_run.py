@@ -141,6 +141,8 @@ def run_from(
         for value, type_ in zip(view.op.outputs, view.outputs, strict=False)
         if isinstance(type_.type, TensorType)
     }
+    inputs = {value.name: value for value in subject.function.graph.inputs}
+    types.update((name, value.type) for name, value in inputs.items() if isinstance(value.type, TensorType))
     fed = {name: array for name, array in given.items() if name in types}
     graph = subject.function.graph
     extra = tuple(Value(f"{name}{_GIVEN}", types[name]) for name in fed)

@@ -4,12 +4,13 @@ it."""
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from coremlscope.advice import bind_subject, find_remarks
-from coremlscope.errors import InputError, UnsupportedModelError
+from coremlscope.errors import EngineError, InputError, UnsupportedModelError
 from coremlscope.escaping import path_text
 from coremlscope.execution.binding import choose_function
 from coremlscope.findings import Finding
@@ -56,6 +57,11 @@ _MOST_FAULTS = 4
 _MOST_REWRITTEN = 6
 #: How many changes are tried for a fault.
 _MOST_TRIALS = 9
+#: How small the errors are that are looked at next, where no operation makes a large one: what follows may
+#: amplify it.
+_SMALLER = (0.1, 0.01, 0.001)
+#: How long experiments with one fault may take, in seconds.
+_MOST_SECONDS = 60.0
 #: The run in which parts of operations are rounded as well, as on the Neural Engine.
 INSIDE = "fp16-inside"
 
@@ -312,16 +318,26 @@ class _Verifier:
     ) -> tuple[ConversionSite, Diagnosis] | None:
         """Finds the first fault and its cause; relies on pairs by order if nothing is explained without."""
         found = self._first_explained(subject, exact, pairs, failing)
-        if found is not None and found[1].cause != "unknown":
+        for share in _SMALLER if found is None else ():
+            found = self._first_explained(subject, exact, pairs, failing, share)
+            if found is not None and found[1].is_explained:
+                return found
+            found = None
+        if found is not None and found[1].is_explained:
             return found
         relied = [replace(pair, how="flow") if pair.how == "order" else pair for pair in pairs]
         again = None if relied == list(pairs) else self._first_explained(subject, exact, relied, failing)
-        if again is None or (found is not None and again[1].cause == "unknown"):
+        if again is None or (found is not None and not again[1].is_explained):
             return found
         return again
 
     def _first_explained(
-        self, subject: Subject, exact: Run, pairs: Sequence[Pair], failing: Sequence[str]
+        self,
+        subject: Subject,
+        exact: Run,
+        pairs: Sequence[Pair],
+        failing: Sequence[str],
+        share: float = 1.0,
     ) -> tuple[ConversionSite, Diagnosis] | None:
         """Finds the first fault whose cause is known, else the first one.
 
@@ -330,18 +346,25 @@ class _Verifier:
         on without.
         """
         first = None
+        until = time.monotonic() + _MOST_SECONDS
         for _ in range(_MOST_REWRITTEN):
-            site, made = locate_conversion(subject, exact, self.theirs, pairs, failing, self.is_half)
+            site, made = locate_conversion(subject, exact, self.theirs, pairs, failing, self.is_half, share)
             self.made = self.made or made
             if site is None:
                 return first
             case = Case(
-                subject=subject, site=site, ours=exact, theirs=self.theirs, pairs=pairs, ops=self.ops()
+                subject=subject,
+                site=site,
+                ours=exact,
+                theirs=self.theirs,
+                pairs=pairs,
+                ops=self.ops(),
+                until=until,
             )
             diagnosis = diagnose_conversion(case)
             # Where all is computed in another way, another form may be right by chance.
             is_chance = diagnosis.form is not None and diagnosis.value != site.value
-            if not case.is_rewritten or not (is_chance or diagnosis.cause == "unknown"):
+            if not case.is_rewritten or not (is_chance or not diagnosis.is_explained):
                 return site, diagnosis
             first = first or (site, diagnosis)
             pairs = [pair for pair in pairs if pair.ours != site.value]
@@ -453,10 +476,12 @@ class _Verifier:
         if subject.bind().problems:
             return None
         returned = set(self.exact.outputs.values())
-        if run == "fp32":
-            return self.compare(record(subject, names=returned), run)
-        rounded = self.round(trial.function, returned, is_inside=run == INSIDE)
-        return self.compare(rounded, run)
+        try:
+            if run == "fp32":
+                return self.compare(record(subject, names=returned), run)
+            return self.compare(self.round(trial.function, returned, is_inside=run == INSIDE), run)
+        except EngineError:
+            return None  # The change does not suit the types of its arguments.
 
     def find_precision_faults(self) -> None:
         """Finds what rounding to fp16 does, in a program that computes the right results in float32."""

@@ -214,10 +214,24 @@ def _hypotheses(mine: dict[str, Array], own: list[Parameter]) -> Iterator[dict[s
     }
     if different:
         yield different
+    together = dict(_only_fitting(mine, own))
+    if len(together) > 1 and together.keys() != different.keys():
+        yield together
     for name, array in mine.items():
         for parameter in own:
             if parameter.size == array.size:
                 yield from ({name: fitting} for fitting in _orders(parameter.read(), array))
+
+
+def _only_fitting(mine: dict[str, Array], own: list[Parameter]) -> Iterator[tuple[str, Array]]:
+    """Yields the only weight of the reference of each size, where it is another one."""
+    for name, array in mine.items():
+        fitting = [p for p in own if p.size == array.size]
+        same = [other for other in mine.values() if other.size == array.size]
+        if len(fitting) == len(same) == 1:
+            for right in _orders(fitting[0].read(), array):
+                yield name, right
+                break
 
 
 def _orders(right: Array, wrong: Array) -> Iterator[Array]:
