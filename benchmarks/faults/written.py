@@ -496,7 +496,7 @@ class Words(Faulty):
     faults = (
         Written(
             "word off by one",
-            "ids|words|shifted|type:gather",
+            "ids|words|shifted|type:gather|type:add",
             "offset|setting|constant|other operation|weights",
         ),
         Written("position off by one", "placed|positions|type:add", "weights|constant|layout|offset|setting"),

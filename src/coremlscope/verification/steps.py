@@ -44,7 +44,7 @@ from coremlscope.verification.locate import (
 )
 from coremlscope.verification.outputs import Tolerance, compare_output, match_outputs, meaning_of
 from coremlscope.verification.own_run import Subject, record, run_from
-from coremlscope.verification.pairing import Pair, pair_runs
+from coremlscope.verification.pairing import Pair, general_type, pair_runs
 from coremlscope.verification.precision_causes import RoundedCase, diagnose_inside, diagnose_precision
 from coremlscope.verification.references.contract import Reference
 from coremlscope.version import __version__
@@ -363,7 +363,12 @@ class _Verifier:
             )
             diagnosis = diagnose_conversion(case)
             # Where all is computed in another way, another form may be right by chance.
-            is_chance = diagnosis.form is not None and diagnosis.value != site.value
+            theirs = {general_type(value.type) for value in case.reference_region()}
+            is_chance = (
+                diagnosis.form is not None
+                and diagnosis.value != site.value
+                and general_type(diagnosis.form.op.type) not in theirs
+            )
             if not case.is_rewritten or not (is_chance or not diagnosis.is_explained):
                 return site, diagnosis
             first = first or (site, diagnosis)
