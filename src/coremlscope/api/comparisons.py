@@ -201,6 +201,11 @@ def _evident(
     from coremlscope.importers.profiles import is_readable, is_saved, read_any
 
     if not is_readable(source):
+        if os.fspath(source).rstrip("/").endswith(".aimodel"):
+            raise UsageError(
+                f"{source} is a Core AI model, and Core AI has no plan that could be asked for",
+                "`coremlscope import` shows the units in a Mac's debug information of the model",
+            )
         if sys.platform != "darwin":
             raise UsageError(
                 f"{source} is a model, and Core ML can be asked for its plan only on a Mac",

@@ -15,6 +15,8 @@ from coremlscope.errors import UsageError
 
 __all__ = ["COMMAND"]
 
+_MODELS = (".aimodel", ".mlpackage", ".mlmodel", ".mlmodelc")
+
 _EPILOG = """\
 Builds a model of one layer for every combination of options, and shows where it would run under each
 setting of compute units, at what planned cost and estimated time, and why. An option has one value,
@@ -58,6 +60,11 @@ def _run(arguments: argparse.Namespace) -> int:
         return 0
     if arguments.expression is None:
         raise UsageError("LAYER is missing", "give for instance 'conv(kernel=3)', or --list")
+    if Path(arguments.expression).suffix in _MODELS:
+        raise UsageError(
+            f"{arguments.expression} is a model, not a layer",
+            "give for instance 'conv(kernel=3)'; `coremlscope plan` shows the layers of a model",
+        )
     if arguments.keep is not None:
         arguments.keep.mkdir(parents=True, exist_ok=True)
     with progress_bars(not arguments.quiet) as progress:

@@ -71,7 +71,6 @@ def _configure(parser: argparse.ArgumentParser) -> None:
         "--reference",
         metavar="FILE",
         type=Path,
-        required=True,
         help=".onnx, .pt2 (torch.export), another Core ML model, or .npz with outputs, inputs and"
         " intermediate values by name; coreai runs an .aimodel itself by Core AI's interpreter",
     )
@@ -137,6 +136,15 @@ def _run(arguments: argparse.Namespace) -> int:
 
     if arguments.apply != (arguments.fixed is not None):
         raise UsageError("--apply and -o belong together", "write --apply -o fixed.mlpackage")
+    if arguments.reference is None:
+        is_core_ai = Path(arguments.model).suffix == ".aimodel"
+        raise UsageError(
+            "--reference is missing",
+            "--reference coreai runs this model by Core AI's interpreter, for which coreai-core is needed;"
+            " --reference program.pt2 runs the program of torch.export"
+            if is_core_ai
+            else "give the .onnx or .pt2 file that the model was converted from, another model, or .npz",
+        )
     with progress_bars(not arguments.quiet) as bars:
         found = call_on_model(
             verify_file,

@@ -71,6 +71,11 @@ def convert(
         EngineError: The child process failed, or no target could be converted.
         LimitError: It took too long.
     """
+    if program.is_dir():
+        raise UsageError(
+            f"{program} is a model, and only programs of PyTorch are converted",
+            "give the .pt2 file that torch.export.save wrote",
+        )
     if not program.is_file():
         raise UsageError(f"{program}: no such file", "write it with torch.export.save(exported, path)")
     paths = {target: folder / f"{program.stem}{SUFFIXES[target]}" for target in targets}

@@ -47,6 +47,11 @@ class SourceFile:
         if path.suffix == ".aimodelc" and path.is_dir():
             self.file, self.head, self.size = path, b"", 0
             return
+        if path.is_dir() and not self.file.exists():
+            raise UsageError(
+                f"{path} is a folder without anything that is imported",
+                "give a saved profile, or what a Mac or a phone wrote of a model; see docs/import.md",
+            )
         try:
             with self.file.open("rb") as opened:
                 self.head = opened.read(_HEAD_BYTES)

@@ -73,8 +73,11 @@ FAILURES = Failures(
 )
 
 
-def require_coreai() -> None:
+def require_coreai(instead: str = "`--engine onnxruntime` needs no coreai-core") -> None:
     """Checks that coreai-core is installed.
+
+    Args:
+        instead: What works without it.
 
     Raises:
         MissingDependencyError: It is not.
@@ -82,7 +85,7 @@ def require_coreai() -> None:
     if importlib.util.find_spec("coreai") is None:
         raise MissingDependencyError(
             "Core AI is reached through coreai-core, which is not installed",
-            f"{_INSTALL}, on Linux (x86_64) or macOS; `--engine onnxruntime` needs no coreai-core",
+            f"{_INSTALL}, on Linux (x86_64) or macOS; {instead}",
         )
 
 

@@ -51,7 +51,7 @@ class CoreAIReference:
                 "Core AI runs .aimodel bundles only", "give the file of another reference for other models"
             )
         if command is VALUES_CHILD:
-            require_coreai()
+            require_coreai("a program of torch.export as the reference needs no coreai-core")
         self.label = f"Core AI's interpreter, {model.source.name}"
         self._source: Path = model.source
         self._name = choose_function(model, function).name
