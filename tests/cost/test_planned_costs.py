@@ -333,3 +333,12 @@ def test_exchanging_the_last_axis_with_a_distant_one_has_its_own_rate() -> None:
     assert exchanged["ane"].ms == pytest.approx(0.053602 / 16, rel=1e-3)
     assert negative["mps_graph"].ms == exchanged["mps_graph"].ms
     assert rotated["mps_graph"].ms < exchanged["mps_graph"].ms / 4
+
+
+def test_only_large_weights_make_convolutions_of_few_positions_sparse_on_an_m4_max() -> None:
+    """Published are convolutions of 64 positions with weights of 1.2 MB and more."""
+    m4_max = rate_table(find_device("m4-max"))
+    large = price(example_view(conv(fp16(1, 768, 1, 64), 768, 768, 1, 1)), m4_max)
+    assert {cost.rate.name for cost in large.values()} == {"convolution, sparse"}
+    small = price(example_view(conv(fp16(1, 64, 56, 56), 256, 64, 1, 1)), m4_max)
+    assert {cost.rate.name for cost in small.values()} == {"convolution, medium"}

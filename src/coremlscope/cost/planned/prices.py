@@ -215,16 +215,17 @@ def _convolution(view: OpView, rates: RateTable) -> PlannedCosts:
     operations = 2 * outputs * products + (outputs if view.has("bias") else 0)
     if max(view.integers("dilations", [1])) > 1:
         return _at(operations, rates, "convolution, dilated")
-    count = _tensor_bytes(view) + _size(view.bound("weight").type)[1]
+    weights_bytes = _size(view.bound("weight").type)[1]
+    count = _tensor_bytes(view) + weights_bytes
     if view.has("bias"):
         count += _size(view.bound("bias").type)[1]
-    density, borders = operations / max(count, 1), rates.borders
+    density = operations / max(count, 1)
+    borders = next(one for one in rates.borders if weights_bytes >= one.weights_bytes)
     if density <= borders.sparse[1]:
         classes = "convolution, sparse", "convolution, medium"
         return _between(operations, rates, classes, density, borders.sparse)
     border = borders.long if products >= borders.products else borders.dense
-    classes = "convolution, medium", "convolution, dense"
-    return _between(operations, rates, classes, density, border)
+    return _between(operations, rates, ("convolution, medium", "convolution, dense"), density, border)
 
 
 #: The class of a transposed convolution by the rank of its input.

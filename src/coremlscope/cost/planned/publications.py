@@ -60,12 +60,14 @@ class Borders:
         dense: Between the medium and the dense leaf.
         long: The latter for convolutions with many products per result.
         products: The least number of products for `long`.
+        weights_bytes: The least size of weights for which they were published.
     """
 
     sparse: tuple[float, float]
     dense: tuple[float, float]
     long: tuple[float, float]
     products: float
+    weights_bytes: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,6 +125,7 @@ def _borders(table: Mapping[str, Any]) -> Borders:
         dense=dense,
         long=tuple(table.get("long", dense)),
         products=table.get("products", float("inf")),
+        weights_bytes=table.get("weights_bytes", 0.0),
     )
 
 

@@ -115,7 +115,7 @@ class RateTable:
         chip: The chip's name.
         os: The system.
         rates: By class of operations and backend.
-        borders: Between the leaves of convolutions, those of the nearest chip.
+        borders: Between the leaves of convolutions: those of chips, the nearest one first.
         transition_costs: The costs of launching, switching and ending.
         prices_inputs: Whether the conversion of inputs is priced; otherwise it costs nothing.
         name: Where the rates come from, in words.
@@ -124,7 +124,7 @@ class RateTable:
     chip: str
     os: str
     rates: Mapping[str, Mapping[Backend, Rate]]
-    borders: Borders
+    borders: tuple[Borders, ...]
     transition_costs: TransitionCosts
     prices_inputs: bool
     name: str
@@ -161,7 +161,7 @@ def _rate_table(device: Device, among: Sequence[Publication]) -> RateTable:
         chip=device.chip.name,
         os=str(device.os),
         rates=rates,
-        borders=next(one.borders for one in ranked if one.borders is not None),
+        borders=tuple(one.borders for one in ranked if one.borders is not None),
         transition_costs=_transition_costs(device, ranked),
         prices_inputs=device.os.core_ml < _CHANGE,
         name=_describe(device, ranked, rates),
