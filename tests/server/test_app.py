@@ -250,7 +250,7 @@ def test_a_saved_profile_can_be_uploaded(
         ("a.zip", _zipped("readme.txt", b"text"), "a.zip"),
     ],
 )
-def test_damaged_uploads_are_told_in_a_sentence(
+def test_damaged_uploads_are_reported_in_one_sentence(
     tmp_path: Path,
     name: str,
     content: bytes,
@@ -259,11 +259,11 @@ def test_damaged_uploads_are_told_in_a_sentence(
 ) -> None:
     (tmp_path / name).write_bytes(content)
     monkeypatch.chdir(tmp_path)
-    told: dict[str, str] = {}
-    monkeypatch.setattr(worker, "send", lambda **message: told.update(message))
+    sent: dict[str, str] = {}
+    monkeypatch.setattr(worker, "send", lambda **message: sent.update(message))
     assert worker.main([name, "profile.json", "{}"]) > 0
-    assert error in told["error"]
-    assert str(tmp_path) not in told["error"] + told["hint"]
+    assert error in sent["error"]
+    assert str(tmp_path) not in sent["error"] + sent["hint"]
     assert not (tmp_path / "profile.json").exists()
 
 

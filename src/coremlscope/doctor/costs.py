@@ -21,7 +21,7 @@ __all__ = ["CostLine", "CostTable", "Costs", "LoggedTypeCost", "parse_cost"]
 _MARK = "[CostModelFeature],"
 _TYPE = re.compile(r"(?:ios\d+\.)?([a-z_][a-z0-9_]{0,63})$")
 _PRIVATE = "<private>"
-#: What is kept of a name, in characters; types that are told apart; operations and types that are listed.
+#: Most characters of a name, most types that are counted, and most operations and types that are listed.
 _LONGEST_NAME, _MOST_TYPES, _LISTED = 80, 500, 10
 _MOST_TOKENS = 256
 

@@ -145,7 +145,7 @@ def bind_model(
         function: The function's name; None selects the default function.
         shapes: Shapes of inputs and states by name. The others get the defaults of the description.
         keeps_columns: True if the operations of long programs stay in columns, which takes least memory. They
-            are then made anew whenever they are read.
+            are then made again whenever they are read.
 
     Raises:
         InputError: A name is unknown, or a shape is not allowed.

@@ -46,7 +46,7 @@ _PASSING = ("cast", "identity")
 _MOST_TRIALS = 48
 #: The most enumerated shapes that are looked at.
 _MOST_ENUMERATED = 32
-#: The numbers of tokens, and of tokens of the cache before them, with which dimensions are told apart.
+#: The numbers of tokens, and of tokens of the cache before them, by which dimensions are distinguished.
 _TRIAL_TOKENS, _TRIAL_PAST = 3, 8
 
 Shapes = dict[str, tuple[int, ...]]
@@ -352,7 +352,7 @@ class _Function:
             return
         longest = self._longest(axes, roles)
         contexts = sorted({max(longest // part, 2) for part in _PARTS}) if longest else [_TRIAL_PAST]
-        # Rows that fill the whole cache could not be told from it.
+        # Rows that fill the whole cache could not be distinguished from it.
         many = min([_PREFILL, *([longest // 2] if longest else []), *_bounds(axes, roles, "tokens")])
         before = max((max(a.low, 1) for a, r in zip(axes, roles, strict=True) if r == "past"), default=0)
         for tokens, attended in (*((1, context) for context in contexts), (many, many + before)):

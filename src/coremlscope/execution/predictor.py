@@ -218,7 +218,7 @@ class FunctionPredictor(Predictor):
             if not takes_sequences and not is_flexible:
                 raise
         except UnsupportedOpError as error:
-            # Neural networks are translated anew for each set of shapes.
+            # Neural networks are translated again for each set of shapes.
             is_network = isinstance(self.model.content, Program) and self.model.content.is_network
             is_checked = any(op_type in _CHECKED_AT_LOAD for op_type, _, _ in error.ops)
             if not takes_sequences and (not is_flexible or not is_network or is_checked):

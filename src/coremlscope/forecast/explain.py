@@ -206,15 +206,15 @@ def _rules(planning: Planning, op: PlacedOp) -> Iterator[AppliedRule]:
         for unit, verdict in op.verdicts.items()
         for reason in (*verdict.reasons, *verdict.advice)
     }
-    told = set()
+    listed = set()
     for reason in list_reasons(planning.graph, planning.device, planning.facts, _node(planning, op)):
-        told.add((reason.unit, reason.rule))
+        listed.add((reason.unit, reason.rule))
         runs = reason.effect in ("runs", "confirms") and op.supported(reason.unit) == "yes"
         counts = runs or reason.effect == "advises" or (reason.unit, reason.rule) in decided
         yield AppliedRule(reason=reason, counts=counts)
     for unit, verdict in op.verdicts.items():
         for reason in (*verdict.reasons, *verdict.advice, *verdict.doubts):
-            if (unit, reason.rule) not in told:
+            if (unit, reason.rule) not in listed:
                 yield AppliedRule(reason=reason, counts=(unit, reason.rule) in decided)
 
 

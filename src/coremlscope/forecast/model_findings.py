@@ -216,7 +216,7 @@ def _estimate(
 def change_kernels(fused: Sequence[Kernel], change: Change, planning: Planning) -> list[tuple[int, Kernel]]:
     """Returns the kernels that are left, changed where their operations are, each with its present place.
 
-    Only activations that a layer could end with are fused anew: where others could be, the saving is a lower
+    Only activations that a layer could end with are fused again: where others could be, the saving is a lower
     bound.
     """
     views = {node.id: node.view for node in planning.graph.walk()} if change.removed else {}

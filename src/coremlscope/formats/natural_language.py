@@ -1,4 +1,4 @@
-"""Parameters of text classifiers and word taggers: what can be told of them.
+"""Parameters of text classifiers and word taggers: what is known of them.
 
 Create ML stores the parameters in a format that is not published. In all files of revision 1 that were seen,
 a magic number is followed by 12 bytes and by the offsets and sizes of sections, counted from byte 4: a

@@ -47,32 +47,34 @@ def read(source: SourceFile, origin: ListingOrigin) -> Imported:
     """
     content = source.content.decode("utf-8", "replace")
     try:
-        told = read_analytics(content)
+        analytics = read_analytics(content)
     except CoremlscopeError as error:
         raise CorruptModelError(f"{source.path}: {error.message}", error.hint) from error
-    if not told.is_complete:
+    if not analytics.is_complete:
         raise CorruptModelError(f"{source.path} is truncated: a block is never closed", _HINT)
-    if not 0 < len(told.ops) <= MOST_OPS:
+    if not 0 < len(analytics.ops) <= MOST_OPS:
         raise UsageError(f"{source.path} holds no operation that Core ML analysed", _HINT)
-    considered = _considered(told)
-    ops = [_listed(op, considered) for op in told.ops]
+    considered = _considered(analytics)
+    ops = [_listed(op, considered) for op in analytics.ops]
     units: set[ComputeUnit] = {UNIT_OF[backend] for backend in considered}
     plan = plan_of(
         ops,
         origin,
         smallest_setting(units),
         backends=_UNITS,
-        functions=_costs(told),
-        notes=_notes(told),
+        functions=_costs(analytics),
+        notes=_notes(analytics),
     )
-    return Imported(origin=origin, ops=table_of(ops), plans=(plan,), findings=_findings(told, source.name))
+    return Imported(
+        origin=origin, ops=table_of(ops), plans=(plan,), findings=_findings(analytics, source.name)
+    )
 
 
-def _considered(told: Analytics) -> set[Backend]:
+def _considered(analytics: Analytics) -> set[Backend]:
     """The backends that Core ML chose from: those of the headers, and those that occur."""
-    named = {name for function in told.functions.values() for name in function.launch_ms}
+    named = {name for function in analytics.functions.values() for name in function.launch_ms}
     found = {backend for backend in UNIT_OF if backend in named}
-    for op in told.ops:
+    for op in analytics.ops:
         found |= {*op.supported, *op.estimated_ms, *([op.selected] if op.selected else [])}
     return found
 
@@ -105,15 +107,15 @@ def _support(unit: ComputeUnit, op: AnalysedOp, accepted: set[Backend], consider
     return 0 if accepted and considered & backends else -1
 
 
-def _costs(told: Analytics) -> dict[str, FunctionCost]:
+def _costs(analytics: Analytics) -> dict[str, FunctionCost]:
     """The cost of the path that Core ML selected, by the figures of the file.
 
     Estimates, the launch of each run of operations on one backend, and each switch, as the published cost
     model adds them up (M4, macOS 27). Functions whose header has no figures are left out.
     """
     found = {}
-    for name, ops in itertools.groupby(told.ops, key=lambda op: op.function):
-        header = told.functions.get(name)
+    for name, ops in itertools.groupby(analytics.ops, key=lambda op: op.function):
+        header = analytics.functions.get(name)
         if header is not None and header.launch_ms:
             found[name] = _cost(header, list(ops))
     return found
@@ -129,21 +131,21 @@ def _cost(header: AnalysedFunction, ops: Sequence[AnalysedOp]) -> FunctionCost:
     return FunctionCost(total, changes)
 
 
-def _notes(told: Analytics) -> list[str]:
+def _notes(analytics: Analytics) -> list[str]:
     notes = ["the setting of compute units follows from the backends that the file names"]
-    version = told.build_info.get("coremlc-version")
+    version = analytics.build_info.get("coremlc-version")
     if version:
-        converter = told.build_info.get("coremltools-version")
+        converter = analytics.build_info.get("coremltools-version")
         with_ = f", converted by coremltools {converter}" if converter else ""
         notes.append(f"compiled by coremlc {version}{with_}")
     return notes
 
 
-def _findings(told: Analytics, name: str) -> tuple[Finding, ...]:
-    unknown = sorted({op.selected_name for op in told.ops if op.selected is None and op.selected_name})
+def _findings(analytics: Analytics, name: str) -> tuple[Finding, ...]:
+    unknown = sorted({op.selected_name for op in analytics.ops if op.selected is None and op.selected_name})
     if not unknown:
         return ()
-    count = sum(op.selected_name in unknown for op in told.ops)
+    count = sum(op.selected_name in unknown for op in analytics.ops)
     return (
         Finding(
             id="unknown-backend",

@@ -110,9 +110,9 @@ def _add_dumped(
     for key, phase in _PHASES.items():
         if not isinstance(result.get(key), Mapping):
             continue
-        told = mapping(result, key)
-        values = samples(told, "samples", where=f"{key}.")
-        median = number(mapping(told, "statistics"), "median", where=f"{key}.statistics.")
+        fields = mapping(result, key)
+        values = samples(fields, "samples", where=f"{key}.")
+        median = number(mapping(fields, "statistics"), "median", where=f"{key}.statistics.")
         if not values and median is not None:
             values = (median,)
             yield median_only(origin, phase)
@@ -147,15 +147,15 @@ def _located(info: Mapping[str, Any]) -> ListedOp:
     function, stage, output, layer = "main", "", "", ""
     for component in items(mapping(info, "path"), "components"):
         for kind in component:
-            told = mapping(mapping(component, kind), "data")
+            fields = mapping(mapping(component, kind), "data")
             if kind == "programFunction":
-                function = text(told, "name") or function
+                function = text(fields, "name") or function
             elif kind == "pipelineModel":
-                stage = text(told, "name")
+                stage = text(fields, "name")
             elif kind == "programOperation":
-                output = text(told, "outputName")
+                output = text(fields, "outputName")
             elif kind == "neuralNetworkLayer":
-                layer = text(told, "name")
+                layer = text(fields, "name")
     usage = mapping(info, "deviceUsage")
     preferred, supported = unit_of(usage.get("preferred")), usage.get("supported")
     return ListedOp(

@@ -74,9 +74,9 @@ def _measurement(results: Mapping[str, Any], origin: ListingOrigin, setting: Com
     found: dict[str, Sequence[float]] = {}
     remarks = []
     for phase in _PHASES:
-        told = mapping(results, phase)
-        found[phase] = samples(told, "samples", where=f"{phase}.")
-        median = number(told, "median", where=f"{phase}.")
+        content = mapping(results, phase)
+        found[phase] = samples(content, "samples", where=f"{phase}.")
+        median = number(content, "median", where=f"{phase}.")
         if not found[phase] and median is not None:
             found[phase] = (median,)
             remarks.append(median_only(origin, phase))
@@ -85,9 +85,9 @@ def _measurement(results: Mapping[str, Any], origin: ListingOrigin, setting: Com
 
 def _operations(structure: Mapping[str, Any]) -> Iterator[ListedOp]:
     program = mapping(structure, "program")
-    for function, told in mapping(mapping(program, "_0") or program, "functions").items():
-        if isinstance(told, Mapping):
-            yield from _block(function, mapping(told, "block"), ())
+    for function, content in mapping(mapping(program, "_0") or program, "functions").items():
+        if isinstance(content, Mapping):
+            yield from _block(function, mapping(content, "block"), ())
     network = mapping(structure, "neuralNetwork")
     for layer in items(mapping(network, "_0") or network, "layers"):
         yield _operation("main", layer, ())

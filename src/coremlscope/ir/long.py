@@ -1,7 +1,7 @@
 """Long lists of operations, values and features, kept in columns instead of objects.
 
 A program may have a million operations. As objects, each takes more than a kilobyte; here it takes some
-fifty bytes, and is made anew whenever it is read. Equality is that of the objects.
+fifty bytes, and is made again whenever it is read. Equality is that of the objects.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ def pickled_by_fields(kind: _Kind) -> _Kind:
     """Makes objects of a frozen dataclass with slots pickle as their fields' values, in half of the time.
 
     Dataclasses look up the names of their fields for each object. This stands above `@dataclass`, which makes
-    the class anew.
+    the class again.
     """
     names = [field.name for field in dataclasses.fields(kind)]
     _SETTERS[kind] = tuple(kind.__dict__[name].__set__ for name in names)

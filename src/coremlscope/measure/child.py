@@ -126,7 +126,7 @@ class Child:
                 line = self._lines.get(timeout=_POLL_S)
                 if line is None:
                     break
-                watch.hear()
+                watch.note_message()
                 yield from filter(None, [_parse(line)])
             watch.check()
         while self._process.poll() is None:
@@ -239,16 +239,16 @@ class _Watch:
 
     def __init__(self, process: subprocess.Popen[bytes], limits: ChildLimits, task: Task) -> None:
         self._process, self._limits, self._task = process, limits, task
-        self._began = self._heard = self._looked = time.monotonic()
+        self._began = self._last_message = self._looked = time.monotonic()
 
-    def hear(self) -> None:
+    def note_message(self) -> None:
         """Notes that a message arrived."""
-        self._heard = time.monotonic()
+        self._last_message = time.monotonic()
 
     def check(self) -> None:
         """Raises LimitError if the process is past a limit."""
         moment, limits = time.monotonic(), self._limits
-        if moment - self._heard > limits.silence_s:
+        if moment - self._last_message > limits.silence_s:
             self._stop(f"gave no sign of life for {limits.silence_s:g} s", self._task.hint)
         if limits.time_s is not None and moment - self._began > limits.time_s:
             self._stop(f"took longer than {limits.time_s:g} s", "give it more time with --timeout")

@@ -11,7 +11,7 @@ class Trait(Flag):
     """A property of an operation that some rule, fusion or cost formula reads.
 
     The row of an operation names its traits once; everything else asks for traits, not for names. A trait
-    exists only if something reads it, so an operation about which only rules of its own speak has none.
+    exists only if something reads it, so an operation that only rules of its own mention has none.
 
     Most operations have one trait, which decides the kind of their kernel. Those in the last group come in
     addition to another one.
@@ -118,7 +118,7 @@ class Trait(Flag):
     GATED = auto()
 
 
-#: Of operations about which only rules of their own speak, and of those without a row.
+#: Of operations that only rules of their own mention, and of those without a row.
 NO_TRAITS = Trait(0)
 
 

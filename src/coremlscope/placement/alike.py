@@ -7,7 +7,7 @@ from coremlscope.ops.view import BoundValue, OpView
 
 __all__ = ["Kinds"]
 
-#: Constants with more elements are told apart by their place in memory: they are weights, few of them equal.
+#: Constants with more elements are compared by their place in memory: they are weights, few of them equal.
 _FEW_ELEMENTS = 64
 #: An attribute of every operation that only people read.
 _NAME = {"name"}

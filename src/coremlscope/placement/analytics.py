@@ -23,7 +23,7 @@ from coremlscope.placement.backend import BACKENDS, Backend
 
 __all__ = ["AnalysedFunction", "AnalysedOp", "Analytics", "parse_analytics", "read_analytics"]
 
-#: Blocks that are told apart; deeper ones are taken for these.
+#: Blocks that are distinguished; deeper ones are treated as these.
 _DEEPEST = 32
 #: "MEM_OPT" in hexadecimal: Core ML appends it to names of values that it stores elsewhere.
 _SUFFIX = "_4D454D5F4F5054"
@@ -171,7 +171,7 @@ class _Blocks:
         self._places: list[list[int]] = [[-1, -1]]
 
     def enter_function(self, line: str) -> None:
-        """Starts counting anew at the line that opens a function."""
+        """Starts counting again at the line that opens a function."""
         self.depth += _braces(line)
         self._base = self.depth
         self._places = [[-1, -1]]

@@ -46,11 +46,6 @@ class Probe:
     kind: str
     options: Mapping[str, tuple[OptionValue, ...]]
 
-    @property
-    def swept(self) -> tuple[str, ...]:
-        """The options with several values."""
-        return tuple(name for name, values in self.options.items() if len(values) > 1)
-
 
 def parse_probe(text: str) -> Probe:
     """Parses a kind of layer with options.

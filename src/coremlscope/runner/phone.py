@@ -187,10 +187,10 @@ class _Run:
             process = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors
             )
-            heard = False
+            has_answered = False
             try:
                 for message in self._messages(process):
-                    heard = True
+                    has_answered = True
                     count.report(message)
                     if message.get("kind") == "failed":
                         raise EngineError(f"the runner failed: {message.get('text')}", _HINT)
@@ -200,7 +200,7 @@ class _Run:
                 process.wait()
                 if process.stdout is not None:
                     process.stdout.close()
-            if not heard:
+            if not has_answered:
                 errors.seek(0)
                 said = errors.read().decode("utf-8", "replace")
                 raise explain_failure({}, said, "the app could not be started")
@@ -208,8 +208,8 @@ class _Run:
     def _messages(self, process: subprocess.Popen[bytes]) -> Iterator[dict[str, Any]]:
         """The messages of the app, until it ends, reports that it has finished, or is silent for too long."""
         assert process.stdout is not None
-        stream, pending, heard = process.stdout.fileno(), b"", time.monotonic()
-        while time.monotonic() - heard < self._timeouts.silence_s:
+        stream, pending, last_message = process.stdout.fileno(), b"", time.monotonic()
+        while time.monotonic() - last_message < self._timeouts.silence_s:
             if not select.select([stream], [], [], _POLL_S)[0]:
                 continue
             chunk = os.read(stream, 65536)
@@ -218,7 +218,7 @@ class _Run:
             *lines, pending = (pending + chunk).split(b"\n")
             for line in lines:
                 if _MARK in line:
-                    heard = time.monotonic()
+                    last_message = time.monotonic()
                     with suppress(ValueError):
                         yield json.loads(line.partition(_MARK)[2])
 

@@ -48,7 +48,7 @@ _INNER = frozenset(
     {"coremlscope", "coremltools", "onnxruntime", "PIL", *sys.stdlib_module_names} - {"__main__"}
 )
 _FURTHEST = 64
-#: Lines that are found by an address; others are found anew in each call.
+#: Lines that are found by an address; others are found again in each call.
 _MOST_SITES = 1 << 14
 _UNLOAD = KIND_CODES["unload"]
 

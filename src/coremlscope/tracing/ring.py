@@ -88,7 +88,7 @@ class Ring:
             ) from error
         weakref.finalize(self, os.close, self._log).atexit = False
         HEADER.pack_into(memory, 0, MAGIC, capacity, 0)
-        # Words take half the time of `struct`, which finds the memory anew in each call.
+        # Words take half the time of `struct`, which finds the memory again in each call.
         self._words = memoryview(memory).cast("Q")
         self._capacity = capacity
         self._count = itertools.count(1)

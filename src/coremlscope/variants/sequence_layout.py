@@ -243,7 +243,7 @@ def _turned_type(value: Value) -> TensorType:
 
 
 def _turned_constant(known: Constant, result: Sequence[int]) -> Constant | None:
-    """Returns a constant that broadcasts to a result in the other layout; None if it cannot be told."""
+    """Returns a constant that broadcasts to a result in the other layout; None if it is not known."""
     assert isinstance(known.type, TensorType)
     shape = known.type.shape or ()
     if known.type.elements == 1:

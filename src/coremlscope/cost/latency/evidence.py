@@ -87,11 +87,11 @@ def write_evidence(rows: Iterable[PublishedLatency]) -> bytes:
     return gzip.compress(text.getvalue().encode(), mtime=0)
 
 
-def _row(told: dict[str, str]) -> PublishedLatency:
+def _row(row: dict[str, str]) -> PublishedLatency:
     return PublishedLatency(
-        **{name: told[name] for name in _TEXTS},  # type: ignore[arg-type]
-        **{name: float(told[name]) for name in _NUMBERS},  # type: ignore[arg-type]
-        structure=Structure(**{name: float(told[name]) for name in _SIZES}),
+        **{name: row[name] for name in _TEXTS},  # type: ignore[arg-type]
+        **{name: float(row[name]) for name in _NUMBERS},  # type: ignore[arg-type]
+        structure=Structure(**{name: float(row[name]) for name in _SIZES}),
     )
 
 

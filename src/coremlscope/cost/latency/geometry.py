@@ -117,7 +117,7 @@ def _matmul(view: OpView) -> Geometry:
 
 
 def _batch(shape: tuple[int, ...]) -> int:
-    """The batch of (batch, heads, rows, columns); 1 with fewer axes, where it cannot be told from heads."""
+    """The batch of (batch, heads, rows, columns); 1 with fewer axes, where it may be heads."""
     return shape[0] if len(shape) > 3 else 1
 
 

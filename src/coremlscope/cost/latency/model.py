@@ -212,9 +212,9 @@ def _least_factor(spread: Spread, chip: Chip) -> float:
     """Returns the least factor between an estimate and the ends of its interval."""
     if chip.id in spread.by_chip:
         return 1.0
-    # Constants of phones before A14 are of older systems, and do not speak for later phones.
-    speaks = any(all_chips()[other].platform == chip.platform for other in spread.by_chip)
-    return _OTHER_CHIPS if speaks else _NO_CHIP
+    # Constants of phones before A14 are of older systems, and are not used for later phones.
+    is_of_platform = any(all_chips()[other].platform == chip.platform for other in spread.by_chip)
+    return _OTHER_CHIPS if is_of_platform else _NO_CHIP
 
 
 def spread_of(spread: Spread, chip: Chip, unusual: float, elsewhere: float = 0.0) -> float:

@@ -81,8 +81,8 @@ def open_language_bundle(path: Path) -> tuple[Path, dict[str, str]]:
     asset = path / name
     if Path(name).name != name or not is_bundle(asset):
         raise CorruptModelError(f"the folder {path} has no bundle {shown(name)}", _INCOMPLETE)
-    told = {f"language.{key}": _text(value) for key, value in _object(content.get("language")).items()}
-    return asset, {key: value for key, value in told.items() if value}
+    details = {f"language.{key}": _text(value) for key, value in _object(content.get("language")).items()}
+    return asset, {key: value for key, value in details.items() if value}
 
 
 def find_compiled(path: Path) -> list[str]:

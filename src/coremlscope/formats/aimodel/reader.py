@@ -102,9 +102,9 @@ def read_language_bundle(path: Path, weights_dir: Path | None = None) -> ir.Mode
     Raises:
         ModelError: As for `read_aimodel`.
     """
-    asset, told = open_language_bundle(path)
+    asset, details = open_language_bundle(path)
     model = read_aimodel(asset, weights_dir)
-    metadata = replace(model.metadata, user_defined={**model.metadata.user_defined, **told})
+    metadata = replace(model.metadata, user_defined={**model.metadata.user_defined, **details})
     return replace(model, metadata=metadata)
 
 
@@ -168,7 +168,7 @@ def _read_ourselves(storage: WeightStorage) -> tuple[str, Content | None, Coreml
 
 
 def _rewrite(path: Path, size: int, command: Sequence[str] | None) -> tuple[Content, str]:
-    """Lets coreai-core write the program anew, and reads that.
+    """Lets coreai-core write the program again, and reads the result.
 
     Raises:
         UnsupportedModelError: It is not installed, or did not manage.

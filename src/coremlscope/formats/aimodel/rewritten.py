@@ -77,24 +77,24 @@ def read_rewritten(folder: Path) -> tuple[Content, str]:
     """
     file = folder / PROGRAM
     storage = WeightStorage(PROGRAM, opener=lambda: file.open("rb"), size=file.stat().st_size)
-    told = json.loads((folder / OPERATIONS).read_text(encoding="utf-8"))
+    listed = json.loads((folder / OPERATIONS).read_text(encoding="utf-8"))
     bytecode = read_bytecode(storage.read(0, storage.size or 0, "the program"))
-    return read_graphs(_MlirEncoding(bytecode, told["ops"]), storage), str(told["version"])
+    return read_graphs(_MlirEncoding(bytecode, listed["ops"]), storage), str(listed["version"])
 
 
 class _MlirEncoding:
-    """Decodes MLIR's own types and elements, with the attributes that were told; see `Encoding`."""
+    """Decodes MLIR's own types and elements, with the attributes that coreai-core listed; see `Encoding`."""
 
     program = "builtin.module"
     prefix = "coreai"
 
-    def __init__(self, bytecode: Bytecode, told: list[dict[str, Any]]) -> None:
+    def __init__(self, bytecode: Bytecode, listed: list[dict[str, Any]]) -> None:
         self.bytecode = bytecode
         self.unknown: dict[str, int] = {}
         ops = list(_walk(bytecode.operations))
-        if [op.name for op in ops] != [about["name"] for about in told]:
+        if [op.name for op in ops] != [about["name"] for about in listed]:
             raise damaged("coreai-core described other operations than it wrote")
-        self._told = dict(zip(map(id, ops), told, strict=True))
+        self._listed = dict(zip(map(id, ops), listed, strict=True))
         self._types: dict[int, Type] = {}
 
     def type(self, index: int) -> Type:
@@ -129,8 +129,8 @@ class _MlirEncoding:
         """Returns the attributes of an operation; see `Encoding.attributes`."""
         if name == "constant":
             return {"value": self._elements(op)}
-        told = self._told[id(op)].get("attributes", {})
-        found = {key: _attribute(value) for key, value in told.items()}
+        listed = self._listed[id(op)].get("attributes", {})
+        found = {key: _attribute(value) for key, value in listed.items()}
         for key in ("arg_attrs", "res_attrs"):
             given = found.get(key)
             if isinstance(given, tuple):
@@ -166,8 +166,10 @@ class _MlirEncoding:
 
     def origin(self, op: Operation) -> OperationOrigin:
         """Returns where an operation comes from; see `Encoding.origin`."""
-        told = self._told[id(op)]
-        return OperationOrigin(nodes=tuple(told["nodes"]), modules=tuple(told["modules"]), id=told["id"])
+        listed = self._listed[id(op)]
+        return OperationOrigin(
+            nodes=tuple(listed["nodes"]), modules=tuple(listed["modules"]), id=listed["id"]
+        )
 
 
 def _walk(ops: list[Operation]) -> Iterator[Operation]:

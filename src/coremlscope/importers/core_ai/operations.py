@@ -234,8 +234,8 @@ def _groups(
     names: dict[str, dict[str, None]] = defaultdict(dict)
     for number, call in enumerate(calls):
         for one in call.intervals:
-            told = () if one.op is None else of_op.get(one.op, ())
-            key = owner[told[0]] if told else ""
+            op_layers = () if one.op is None else of_op.get(one.op, ())
+            key = owner[op_layers[0]] if op_layers else ""
             seconds[key][number] += one.seconds
             names[key][_plain(one.name)] = None
     members: dict[str, list[int]] = defaultdict(list)
@@ -264,9 +264,9 @@ def _joined(sets: Iterable[tuple[str, ...]]) -> dict[str, str]:
             layer = root[layer]
         return layer
 
-    for told in sets:
-        for layer in told:
-            first, other = find(told[0]), find(layer)
+    for names in sets:
+        for layer in names:
+            first, other = find(names[0]), find(layer)
             if first != other:
                 root[other] = first
     return {layer: find(layer) for layer in root}

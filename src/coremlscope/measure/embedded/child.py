@@ -109,7 +109,7 @@ def measure(
 
     runs = engine_of(engine)
     send(runtime={"id": runs.name, "name": runs.title, "version": runs.version})
-    measurer = EngineMeasurer(engine=runs, threads=threads, heard=report.hear)
+    measurer = EngineMeasurer(engine=runs, threads=threads, on_repetition=report.send_repetition)
     whole = MeasuredModel(model=container.read(model), **subject)
     measured = measurer.measure(whole, settings, inputs=inputs, progress=report.progress)
     report.flush()
@@ -149,7 +149,7 @@ class Report:
         self._seconds: list[float] = []
         self._sent = time.monotonic()
 
-    def hear(self, phase: str, seconds: float) -> None:
+    def send_repetition(self, phase: str, seconds: float) -> None:
         """Notes the seconds of a repetition."""
         self._seconds.append(seconds)
 

@@ -79,31 +79,31 @@ class IsolatedMeasurer:
         """
         before = conditions()
         options = EngineOptions(self.threads)
-        heard = _Heard(progress)
+        reply = _MeasurementReply(progress)
         request = self._request(subject, settings, inputs or {})
         with self._process() as process:
             process.ask(engine_child.measure, self.limits, **request)
-            error = process.follow(heard, self.limits)
-        if heard.measurement is not None:
-            measured = decode(heard.measurement, Measurement)
+            error = process.follow(reply, self.limits)
+        if reply.measurement is not None:
+            measured = decode(reply.measurement, Measurement)
             if len(measured.status) not in (0, len(subject.ops)):
                 raise EngineError("the model's file changed while it was measured", "measure it again")
             return measured
         if error is None:
-            error = heard.error or EngineError("the engine sent no measurement", HINT)
-        if not heard.has_phases or not isinstance(error, (EngineError, KeyboardInterrupt)):
+            error = reply.error or EngineError("the engine sent no measurement", HINT)
+        if not reply.has_phases or not isinstance(error, (EngineError, KeyboardInterrupt)):
             raise error
-        partial, finding = explain_partial(error, heard.phase)
+        partial, finding = explain_partial(error, reply.phase)
         machine, after = this_machine(), conditions()
         return Measurement(
-            label=f"{heard.runtime.name} {heard.runtime.version} on {machine.processor}",
-            runtime=heard.runtime,
+            label=f"{reply.runtime.name} {reply.runtime.version} on {machine.processor}",
+            runtime=reply.runtime,
             machine=machine,
             settings=settings,
             threads=options.thread_count,
-            compile=heard.repeated("compile"),
-            load=heard.repeated("load"),
-            predict=heard.predicted(),
+            compile=reply.repeated("compile"),
+            load=reply.repeated("load"),
+            predict=reply.predicted(),
             before=before,
             after=after,
             partial=partial,
@@ -164,7 +164,7 @@ def _ignore(phase: str, done: int, total: int) -> None:
     """Ignores progress, which shows that the process is alive."""
 
 
-class _Heard(ProcessReply):
+class _MeasurementReply(ProcessReply):
     """What the process of a measurement sent."""
 
     def __init__(self, progress: Progress | None) -> None:
@@ -179,7 +179,7 @@ class _Heard(ProcessReply):
         """True if a repetition was timed."""
         return any(self._seconds.values())
 
-    def hear(self, message: Mapping[str, Any]) -> None:
+    def receive(self, message: Mapping[str, Any]) -> None:
         """Notes one message."""
         if "phase" in message:
             self.phase = str(message["phase"])
@@ -187,7 +187,7 @@ class _Heard(ProcessReply):
         elif "runtime" in message:
             self.runtime = decode(message["runtime"], Runtime)
         self.measurement = message.get("measurement", self.measurement)
-        super().hear(message)
+        super().receive(message)
 
     def repeated(self, phase: str) -> Phase | None:
         """Returns a phase whose first repetition is a warm-up if there are others; None if there is none."""

@@ -61,10 +61,10 @@ from coremlscope.results.model import ModelSummary
 from coremlscope.results.operations import OpTable
 from coremlscope.results.statistics import median_interval
 
-__all__ = ["EngineMeasurer", "Heard"]
+__all__ = ["EngineMeasurer", "OnRepetition"]
 
 #: Called with the phase and the seconds of each repetition, warm-ups included, outside the timing.
-Heard = Callable[[str, float], object]
+OnRepetition = Callable[[str, float], object]
 
 #: Number of profiled runs: enough for a stable median, few enough for a small log of the profiler.
 _PROFILED_RUNS = 30
@@ -85,13 +85,13 @@ class EngineMeasurer:
         engine: The engine; None for the default one.
         threads: Threads that work on one operation; None for one per physical core.
         clock: Returns seconds since an arbitrary time.
-        heard: Called after each repetition.
+        on_repetition: Called after each repetition.
     """
 
     engine: Engine | None = None
     threads: int | None = None
     clock: Clock = time.perf_counter
-    heard: Heard | None = None
+    on_repetition: OnRepetition | None = None
 
     def measure(
         self,
@@ -115,7 +115,7 @@ class EngineMeasurer:
             options=options,
             clock=self.clock,
             progress=progress,
-            heard=self.heard,
+            on_repetition=self.on_repetition,
         )
         with tempfile.TemporaryDirectory(prefix="coremlscope-", ignore_cleanup_errors=True) as name:
             compiled = run.compile(Path(name))
@@ -201,7 +201,7 @@ class _Run:
     options: CompileOptions
     clock: Clock
     progress: Progress | None
-    heard: Heard | None
+    on_repetition: OnRepetition | None
     _open: list[Runnable] = field(default_factory=list)
 
     def compile(self, folder: Path) -> Samples:
@@ -328,8 +328,8 @@ class _Run:
             done += 1
             if then is not None:
                 then()
-            if self.heard is not None:
-                self.heard(phase, seconds)
+            if self.on_repetition is not None:
+                self.on_repetition(phase, seconds)
             if self.progress is not None:
                 self.progress(phase, done, total)
 

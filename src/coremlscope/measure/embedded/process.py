@@ -76,7 +76,7 @@ def call_isolated(
     """
     process = EngineProcess(command)
     try:
-        heard = ProcessReply(progress)
+        reply = ProcessReply(progress)
         process.ask(
             engine_child.call,
             limits,
@@ -85,10 +85,10 @@ def call_isolated(
             result=process.folder / "result",
             has_progress=progress is not None,
         )
-        error = process.follow(heard, limits) or heard.error
+        error = process.follow(reply, limits) or reply.error
         if error is not None:
             raise error
-        if not heard.result:
+        if not reply.result:
             raise EngineError("the engine sent no result", HINT)
         # It is a process of this package with our own rights, and its folder is private.
         return pickle.loads((process.folder / "result").read_bytes())
@@ -124,8 +124,8 @@ class ProcessReply:
         self.result = ""
         self.error: CoremlscopeError | None = None
 
-    def hear(self, message: Mapping[str, Any]) -> None:
-        """Notes one message."""
+    def receive(self, message: Mapping[str, Any]) -> None:
+        """Reads one message."""
         if "error" in message:
             self.error = rebuild_error(message)
         elif "phase" in message and self.progress is not None:
@@ -160,16 +160,16 @@ class EngineProcess:
         write_draft(file, pickle.dumps(request))
         self._child.send(str(file))
 
-    def follow(self, heard: ProcessReply, limits: ChildLimits) -> CoremlscopeError | KeyboardInterrupt | None:
+    def follow(self, reply: ProcessReply, limits: ChildLimits) -> CoremlscopeError | KeyboardInterrupt | None:
         """Collects the messages; returns what ended the process early, or None."""
         try:
             for message in self._child.messages(limits, _TASK):
-                heard.hear(message)
+                reply.receive(message)
             self._child.check_end(_TASK)
         except (EngineError, KeyboardInterrupt) as error:
-            heard.progress = None
+            reply.progress = None
             for message in self._child.rest():
-                heard.hear(message)
+                reply.receive(message)
             return error
         return None
 

@@ -49,5 +49,5 @@ def _explanation(explained: Explanation) -> Iterator[str]:
     if explained.rules:
         yield "### Rules that apply"
         yield "\n".join(
-            f"- {cell(rule_line(spoken))}\n  - {cell(rule_source(spoken))}" for spoken in explained.rules
+            f"- {cell(rule_line(rule))}\n  - {cell(rule_source(rule))}" for rule in explained.rules
         )

@@ -58,8 +58,8 @@ def _show(screen: Screen, explained: Explanation) -> None:
             screen.bullet("•", outcome, path)
     if explained.rules:
         screen.heading("Rules that apply", "with their sources")
-        for spoken in explained.rules:
-            screen.bullet("•" if spoken.counts else "◦", rule_line(spoken), rule_source(spoken))
+        for rule in explained.rules:
+            screen.bullet("•" if rule.counts else "◦", rule_line(rule), rule_source(rule))
 
 
 def _show_costs(screen: Screen, explained: Explanation) -> None:
