@@ -151,9 +151,9 @@ new path. Findings that save less than 0.5 % of the estimated time there are not
 that already run where they take least are left out, and a model has other findings on other devices. Where
 no time can be estimated, the planned cost counts.
 
-Only activations that a layer could end with are fused anew for this, so a saving is a lower bound where
+Only activations that a layer could end with are fused again for this, so a saving is a lower bound where
 fixing it lets the compiler fuse other operations. Findings overlap: where several save time, the last one,
-`findings-together`, tells what they save together. Costs are planned and estimated, never measured; intervals
+`findings-together`, gives what they save together. Costs are planned and estimated, never measured; intervals
 are those of 80 % of estimates. Operations that only our translation of a layer of a neural network contains
 are no finding.
 
