@@ -318,6 +318,8 @@ def test_costs_near_a_border_span_both_leaves() -> None:
     strided = conv(fp16(16, 256, 56, 56), 512, 256, 1, 1, strides=[2, 2])
     between = price(example_view(strided), table)["ane"]
     assert between.high / between.low == pytest.approx(6870.994 / 3159.306, rel=1e-3)
+    other = "dense" if between.rate.name == "convolution, medium" else "medium"
+    assert f"near the border to: convolution, {other}, whose rate" in between.rate.note
     clear = price(example_view(conv(fp16(16, 64, 28, 28), 64, 64, 3, 3)), table)["ane"]
     assert clear.high / clear.low == pytest.approx(1, abs=1e-4)
 

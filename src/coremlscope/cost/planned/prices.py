@@ -10,6 +10,7 @@ Each cost states its basis; see `CostBasis`.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -205,7 +206,17 @@ def _between(
 
 def _spanning(chosen: PlannedCost, other: PlannedCost) -> PlannedCost:
     """A cost with an interval that includes that of another one."""
-    return replace(chosen, bounds_ms=(min(chosen.low, other.low), max(chosen.high, other.high)))
+    rate = chosen.rate
+    if rate is not None and other.rate is not None:
+        rate = _near_border(rate, other.rate.name)
+    return replace(chosen, bounds_ms=(min(chosen.low, other.low), max(chosen.high, other.high)), rate=rate)
+
+
+@functools.lru_cache(maxsize=256)
+def _near_border(rate: Rate, other: str) -> Rate:
+    """A rate with the reason why the interval of the cost includes that of another class."""
+    why = f"near the border to: {other}, whose rate the interval includes"
+    return replace(rate, note=f"{rate.note}; {why}" if rate.note else why)
 
 
 def _convolution(view: OpView, rates: RateTable) -> PlannedCosts:
