@@ -3,7 +3,7 @@ import { useContext, useEffect, useLayoutEffect, useMemo, useState } from "preac
 import { type LayerView, readAddress, writeAddress } from "./data/address";
 import { type Filter, NO_FILTER } from "./data/filter";
 import { Placement } from "./data/placement";
-import { measurementName, type Remark, remarksOf, type Target, targetsOf } from "./data/profile";
+import { covers, measurementName, type Remark, remarksOf, type Target, targetsOf } from "./data/profile";
 import { buildRows, type Rows } from "./data/rows";
 import type {
   ComputeUnits,
@@ -147,7 +147,8 @@ function goToLayers() {
   document.getElementById("layers")?.scrollIntoView();
 }
 
-/** Null where the setting was estimated but not planned. */
+/** Null where the setting was estimated but not planned, and where the model has no operations to plan. */
 function placementOf(plan: Target["plan"], setting: ComputeUnits, table: OpTable): Placement | null {
-  return plan?.settings.some((one) => one.compute_units === setting) ? new Placement(plan, setting, table) : null;
+  const isPlanned = plan !== null && covers(plan) && plan.settings.some((one) => one.compute_units === setting);
+  return isPlanned ? new Placement(plan, setting, table) : null;
 }

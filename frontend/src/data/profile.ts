@@ -152,3 +152,6 @@ function nameAmong(all: readonly Measurement[], one: Measurement): string {
 
 /** The types of a kernel's operations: `conv + relu`. */
 export const kernelLabel = (types: readonly string[], kernel: Kernel): string => kernel.ops.map((op) => types[op] ?? "").join(" + ");
+
+/** Whether a plan says of any operation where it runs; those of models without a network do not. */
+export const covers = (plan: Plan): boolean => Object.values(plan.supported).some((column) => column.some((state) => state != null));

@@ -1,5 +1,6 @@
 import type { CheckedModel, GateForm, Verdict } from "../data/schema";
 import { bytes, fileName } from "../format";
+import { Hint } from "../ui/hint";
 import { ScrollRegion } from "../ui/scroll";
 import { Section } from "../ui/section";
 import { TopBar } from "../ui/topbar";
@@ -25,11 +26,6 @@ export function CheckPage(props: { result: GateForm }) {
       </main>
     </>
   );
-}
-
-/** A hint, whose commands stand between backticks. */
-function Hint(props: { text: string }) {
-  return <>{props.text.split("`").map((part, index) => (index % 2 ? <code key={part}>{part}</code> : part))}</>;
 }
 
 function Model(props: { model: CheckedModel; id: string; strict: boolean }) {

@@ -1,5 +1,6 @@
 import type { ComponentChild, ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
+import { covers } from "../data/profile";
 import type { ModelForm, ProfileForm } from "../data/schema";
 import { type Report, ReportProvider, useReport } from "../report";
 import { Agreements } from "../views/agreement";
@@ -42,7 +43,12 @@ const VIEWS: readonly View[] = [
     applies: (report) => report.remarks.length > 0 || report.placement !== null,
     view: () => <Findings />,
   },
-  { id: "settings", title: "Units", applies: (report) => report.targets.length > 0, view: () => <Settings /> },
+  {
+    id: "settings",
+    title: "Units",
+    applies: ({ targets }) => targets.some(({ plan, estimates }) => estimates.size > 0 || (plan !== null && covers(plan))),
+    view: () => <Settings />,
+  },
   { id: "times", title: "Times", applies: (report) => report.measurement !== null, view: () => <Phases /> },
   { id: "busy", title: "Busy units", applies: (report) => !!report.measurement?.recording, view: () => <BusyUnits /> },
   { id: "energy", title: "Energy", applies: (report) => !!report.measurement?.energy, view: () => <EnergyUse /> },

@@ -7,6 +7,7 @@ import { SETTING_NAMES, SEVERITY_WORDS, UNIT_NAMES } from "../data/words";
 import { duration, plural } from "../format";
 import { useReport } from "../report";
 import { CopyButton } from "../ui/copy";
+import { Hint } from "../ui/hint";
 import { OriginTag } from "../ui/origin";
 import { Section } from "../ui/section";
 
@@ -34,7 +35,11 @@ export function Findings() {
               <div>
                 {finding.text}
                 {on && measurements.length > 1 && <span class="faint"> ({on})</span>}
-                {finding.hint && <div class="fix">→ {finding.hint}</div>}
+                {finding.hint && (
+                  <div class="fix">
+                    → <Hint text={finding.hint} />
+                  </div>
+                )}
                 {facts(finding) && <div class="dim">{facts(finding)}</div>}
                 <Operations ids={finding.ops} />
               </div>
@@ -53,7 +58,7 @@ export function Findings() {
             {notes.map((note) => (
               <li key={note} class="finding finding-info">
                 <span class="severity">Note</span>
-                <div>{note}</div>
+                <div class="sentence">{note}</div>
               </li>
             ))}
             {(isOpen ? found : found.slice(0, LISTED)).map((one) => (
@@ -81,8 +86,8 @@ function ObstacleItem(props: { obstacle: Obstacle }) {
     <li class={isDoubt ? "finding finding-info" : "finding"}>
       <span class="severity">{isDoubt ? "In doubt" : UNIT_NAMES[reason.unit]}</span>
       <div>
-        {reason.text}
-        {effect && <div>{effect}</div>}
+        <div class="sentence">{reason.text}</div>
+        {effect && <div class="sentence">{effect}</div>}
         {reason.fix && <div class="fix">→ {reason.fix}</div>}
         <div class="dim">
           {props.obstacle.function && `${props.obstacle.function}: `}

@@ -5,7 +5,8 @@ import { estimate, goldenMeasurement, goldenPlan, goldenProfile } from "../fixtu
 describe("words", () => {
   it("names kinds of models and leaves unknown ones as Apple spells them", () => {
     expect(kindName("mlProgram")).toBe("ML Program");
-    expect(kindName("treeEnsembleClassifier")).toBe("treeEnsembleClassifier");
+    expect(kindName("treeEnsembleClassifier")).toBe("tree ensemble classifier");
+    expect(kindName("kindOfTheFuture")).toBe("kindOfTheFuture");
   });
 
   it("has every setting allow the CPU, and units that have names", () => {

@@ -24,11 +24,13 @@ export function Changes() {
       ) : (
         <Nothing />
       )}
-      <p class="answer-text">
-        <a class="more-link" href="#findings">
-          All findings and reasons
-        </a>
-      </p>
+      {(placement || remarks.length > 0) && (
+        <p class="answer-text">
+          <a class="more-link" href="#findings">
+            All findings and reasons
+          </a>
+        </p>
+      )}
     </Card>
   );
 }

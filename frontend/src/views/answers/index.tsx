@@ -10,10 +10,14 @@ export function Answers() {
   if (!measurement && !target) return null;
   return (
     <div class="answers">
-      <HowLong />
-      <Where />
-      <TimeSpent />
-      <Changes />
+      <div class="answer-column">
+        <HowLong />
+        <TimeSpent />
+      </div>
+      <div class="answer-column">
+        <Where />
+        <Changes />
+      </div>
     </div>
   );
 }

@@ -9,13 +9,33 @@ import { Card } from "./card";
 
 /** The latency on the chosen device and on the machine that measured, each with what limits it. */
 export function HowLong() {
-  const { target, estimate, measurement, placement } = useReport();
+  const { model, target, estimate, measurement, placement } = useReport();
   return (
     <Card id="latency" question="How long does a prediction take?">
       <div class="latencies">
         {target && estimate && <Estimated device={target.device} estimate={estimate} />}
         {target && !estimate && placement && <Planned />}
+        {target && !estimate && !placement && !measurement && (
+          <p class="answer-text">
+            {model.absent ? (
+              `Not known: it cannot be run here, because ${model.absent}.`
+            ) : (
+              <>
+                Not known: <code>coremlscope profile</code> times models of this kind on this machine.
+              </>
+            )}
+          </p>
+        )}
         {measurement && <Measured measurement={measurement} isMain={!target} />}
+        {target && estimate && estimate.notes.length > 0 && (
+          <div class="latency-notes">
+            {estimate.notes.map((note) => (
+              <p class="latency-text sentence" key={note}>
+                {note}
+              </p>
+            ))}
+          </div>
+        )}
       </div>
     </Card>
   );
@@ -43,11 +63,6 @@ function Estimated(props: { device: string; estimate: Estimate }) {
         {duration(low)} – {duration(high)} (80 % interval)
         {!isPart && `; ${rateInWords(value, "prediction")}`}
       </div>
-      {estimate.notes.map((note) => (
-        <div class="latency-text" key={note}>
-          {note}
-        </div>
-      ))}
       <SettingChips />
     </div>
   );

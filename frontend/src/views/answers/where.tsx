@@ -4,6 +4,7 @@ import { plannedColumns, unitShares } from "../../data/totals";
 import { isPlanned, OVERHEAD_WORDS, opWords, UNIT_NAMES, UNIT_SHORT } from "../../data/words";
 import { duration, fileName, plural, share } from "../../format";
 import { useReport } from "../../report";
+import { Hint } from "../../ui/hint";
 import { OriginTag } from "../../ui/origin";
 import { UnitBar } from "../../ui/units";
 import { Card } from "./card";
@@ -36,7 +37,7 @@ function Shares() {
   return (
     <>
       <div class="answer-row">
-        <span class="answer-label" title={addedWords(table.id.length, total)}>
+        <span class="answer-label">
           {total} <span class="roomy">{total === 1 ? "operation" : "operations"}</span>
           <span class="tight">ops</span>
         </span>
@@ -80,13 +81,14 @@ function Shares() {
       )}
       <h3 class="card-question">Why not on the Neural Engine?</h3>
       <WhyNot away={away} total={total} />
+      {total > table.id.length && <p class="answer-text roomy">{addedWords(table.id.length, total)}</p>}
     </>
   );
 }
 
 /** Tells the operations of the file from those that Core ML adds. */
-const addedWords = (ofFile: number, planned: number): string | undefined =>
-  planned > ofFile ? `${ofFile} of the file, ${planned - ofFile} that Core ML adds at inputs and outputs` : undefined;
+const addedWords = (ofFile: number, planned: number): string =>
+  `${ofFile} of the file, and ${planned - ofFile} that Core ML adds at inputs and outputs.`;
 
 function WhyNot(props: { away: ReturnType<typeof elsewhere>; total: number }) {
   const { away, total } = props;
@@ -134,6 +136,13 @@ function OpLink(props: { id: string }) {
 function NotPlanned() {
   const { model, target, remarks } = useReport();
   const why = remarks.find(({ finding }) => finding.id === "not-estimated")?.finding;
+  const notes = target?.plan?.notes ?? [];
+  if (notes.length > 0)
+    return notes.map((note) => (
+      <p class={`answer-text ${model.stages.some(({ name }) => note.startsWith(name)) ? "" : "sentence"}`} key={note}>
+        {note}
+      </p>
+    ));
   if (!isPlanned(model.kind))
     return (
       <p class="answer-text">
@@ -143,7 +152,12 @@ function NotPlanned() {
   if (why)
     return (
       <p class="answer-text">
-        {why.text} {why.hint && `→ ${why.hint}`}
+        {why.text}{" "}
+        {why.hint && (
+          <>
+            → <Hint text={why.hint} />
+          </>
+        )}
       </p>
     );
   if (target) return <p class="answer-text">Not planned for {target.device} with this setting.</p>;

@@ -52,9 +52,14 @@ def _describe(content: TreeEnsembleRegressor | TreeEnsembleClassifier) -> Iterat
     is_leaf = behaviors == LEAF
     used = np.unique(trees.feature_indices.numpy()[~is_leaf])
     leaves = int(is_leaf.sum())
-    yield "trees", f"{count_of(roots, 'tree')} of {count_of(len(behaviors), 'node')}, {leaves} of them leaves"
-    yield "depth", f"at most {trees.depth} branch{'' if trees.depth == 1 else 'es'}"
-    yield "uses", count_of(len(used), "feature")
+    if is_leaf.all():
+        yield "trees", f"{count_of(roots, 'tree')}{', each' if roots > 1 else ''} of a single leaf"
+        yield "uses", "no feature: the result is the same for all inputs"
+    else:
+        nodes = count_of(len(behaviors), "node")
+        yield "trees", f"{count_of(roots, 'tree')} of {nodes}, {leaves} of them leaves"
+        yield "depth", f"at most {trees.depth} branch{'' if trees.depth == 1 else 'es'}"
+        yield "uses", count_of(len(used), "feature")
     yield "computes", count_of(len(trees.base.numpy()), "sum")
     yield "transform", _TRANSFORM_NAMES[content.transform]
 
