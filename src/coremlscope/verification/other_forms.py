@@ -333,6 +333,8 @@ def _gates(op: Op, settings: Mapping[str, Constant]) -> Iterator[OtherForm]:
             text="exchange the weights of both directions",
             reason="the weights of both directions are exchanged",
         )
+    for pair in itertools.combinations(range(gates), 2) if gates else ():
+        yield from _gates_everywhere(op, settings, gates, pair)
     for key, known in settings.items() if gates else ():
         array, type_ = known.numpy(), known.type
         if (
@@ -351,6 +353,31 @@ def _gates(op: Op, settings: Mapping[str, Constant]) -> Iterator[OtherForm]:
                 cause="weights",
                 text=f"exchange gates {pair[0]} and {pair[1]} of its {shown(key)}",
                 reason=f"gates {pair[0]} and {pair[1]} of its {shown(key)} are exchanged",
+            )
+
+
+def _gates_everywhere(
+    op: Op, settings: Mapping[str, Constant], gates: int, pair: tuple[int, int]
+) -> Iterator[OtherForm]:
+    """Yields a recurrent cell with two gates exchanged in all weights of one direction."""
+    order = list(range(gates))
+    order[pair[0]], order[pair[1]] = pair[1], pair[0]
+    for end in ("", "_back"):
+        inputs = dict(op.inputs)
+        for key in (f"weight_ih{end}", f"weight_hh{end}", f"bias{end}"):
+            array = settings[key].numpy() if key in settings else np.zeros(0)
+            if array.size and len(array) % gates == 0:
+                moved = array.reshape(gates, -1)[order].reshape(array.shape)
+                type_ = settings[key].type
+                assert isinstance(type_, TensorType)
+                inputs[key] = (constant(moved, type_.dtype),)
+        what = f"gates {pair[0]} and {pair[1]} of all its weights"
+        if inputs != op.inputs:
+            yield OtherForm(
+                op=replace(op, inputs=inputs),
+                cause="weights",
+                text=f"exchange {what}",
+                reason=f"{what} are exchanged",
             )
 
 

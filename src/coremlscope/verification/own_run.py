@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -16,7 +16,7 @@ from coremlscope.errors import UnsupportedModelError
 from coremlscope.execution.binding import bind_model
 from coremlscope.execution.codec import FeatureCodec
 from coremlscope.execution.state import State
-from coremlscope.ir import Argument, Array, Constant, DType, Function, Model, Op, TensorType, Value
+from coremlscope.ir import Array, Constant, DType, Function, Model, Op, TensorType, Value
 from coremlscope.lower import lower
 from coremlscope.ops import OPS
 from coremlscope.ops.bind import BoundFunction, bind
@@ -134,34 +134,55 @@ def run_from(
     Returns:
         What each operation computes from the given values, by the name of the value.
     """
-    bound = subject.bind()
-    types = {
-        value.name: type_.type
-        for view in bound.graph.ops
-        for value, type_ in zip(view.op.outputs, view.outputs, strict=False)
-        if isinstance(type_.type, TensorType)
-    }
-    inputs = {value.name: value for value in subject.function.graph.inputs}
-    types.update((name, value.type) for name, value in inputs.items() if isinstance(value.type, TensorType))
-    fed = {name: array for name, array in given.items() if name in types}
     graph = subject.function.graph
-    extra = tuple(Value(f"{name}{_GIVEN}", types[name]) for name in fed)
-    by_name = dict(zip(fed, extra, strict=True))
+    declared = {v.name: v.type for v in (*graph.inputs, *(v for op in graph.ops for v in op.outputs))}
+    extra = {
+        name: Value(f"{name}{_GIVEN}", TensorType(type_.dtype, array.shape))
+        for name, array in given.items()
+        if isinstance(type_ := declared.get(name), TensorType)
+    }
 
-    def swap(arguments: tuple[Argument, ...]) -> tuple[Argument, ...]:
-        return tuple(by_name.get(a.name, a) if isinstance(a, Value) else a for a in arguments)
-
-    ops = tuple(
-        replace(op, inputs={name: swap(arguments) for name, arguments in op.inputs.items()})
-        for op in graph.ops
-    )
+    ops, read = _needed(graph.ops, names, extra)
+    fed = {name: value for name, value in extra.items() if value.name in read}
     # Without its own outputs, only what the wanted values need is run.
-    body = replace(
-        subject.function, graph=replace(graph, inputs=(*graph.inputs, *extra), ops=ops, outputs=())
-    )
-    wanted = {name: Value(name, types[name]) for name in names if name in types}
-    feeds = {f"{name}{_GIVEN}": array for name, array in fed.items()}
-    return _run(subject, body, list(wanted.values()), precision, feeds)
+    smaller = replace(graph, inputs=(*graph.inputs, *fed.values()), ops=ops, outputs=())
+    body = replace(subject.function, graph=smaller)
+    returned = set(names)
+    wanted = [
+        Value(value.name, known.type)
+        for view in subject.bind(body).graph.ops
+        for value, known in zip(view.op.outputs, view.outputs, strict=False)
+        if value.name in returned and isinstance(known.type, TensorType)
+    ]
+    return _run(subject, body, wanted, precision, {value.name: given[name] for name, value in fed.items()})
+
+
+def _needed(
+    ops: Sequence[Op], names: Collection[str], instead: Mapping[str, Value]
+) -> tuple[tuple[Op, ...], set[str]]:
+    """Returns the operations that some values need, and the names of all values that they read.
+
+    Args:
+        ops: All operations.
+        names: The values.
+        instead: What operations read instead, by the name of a value.
+    """
+    wanted, read, kept = set(names), set[str](), []
+    for op in reversed(ops):
+        if not any(value.name in wanted for value in op.outputs):
+            continue
+        inputs = {
+            name: tuple(instead.get(a.name, a) if isinstance(a, Value) else a for a in arguments)
+            for name, arguments in op.inputs.items()
+        }
+        kept.append(replace(op, inputs=inputs))
+        found = {a.name for given in inputs.values() for a in given if isinstance(a, Value)}
+        for block in op.blocks:
+            inner = (a for one in block.walk() for given in one.inputs.values() for a in given)
+            found |= {a.name for a in (*inner, *block.outputs) if isinstance(a, Value)}
+        read |= found
+        wanted |= found
+    return tuple(reversed(kept)), read
 
 
 def _recorded(bound: BoundFunction) -> Iterator[tuple[Value, Op]]:

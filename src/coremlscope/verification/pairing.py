@@ -178,8 +178,9 @@ class _Print:
             return None
         return cls(float(numbers.mean()), float(np.sqrt(np.mean(numbers**2))), low, high)
 
-    def is_like(self, other: _Print) -> bool:
-        limit = _ALIKE * max(self.size, other.size)
+    def is_like(self, other: _Print, tolerance: float) -> bool:
+        """Returns whether two values may be equal within a relative error."""
+        limit = min(_ALIKE, 2 * tolerance) * max(self.size, other.size)
         near = abs(self.mean - other.mean) <= limit and abs(self.size - other.size) <= limit
         spread = _ALIKE * max(other.high - other.low, self.size)
         return near and abs(self.low - other.low) <= 2 * spread and abs(self.high - other.high) <= 2 * spread
@@ -255,7 +256,7 @@ class _Pairing:
         tolerance: float,
     ) -> None:
         """Pairs a value with the most likely of those that are equal to it within a relative error."""
-        near = [other for other, p in others if other.name not in self.taken and print_.is_like(p)]
+        near = [other for other, p in others if other.name not in self.taken and print_.is_like(p, tolerance)]
         place = self._place_of_ours[value.name]
         near.sort(key=lambda other: (_unlike(value, other), abs(self._place_of_theirs[other.name] - place)))
         for other in near:
@@ -314,13 +315,10 @@ class _Pairing:
             before = len(self.pairs)
             mine = self._by_origin(self.ours, self.mate, dict(self.mate))
             others = self._by_origin(self.theirs, self.taken, {name: name for name in self.taken})
+            sized, other_sized = _by_size(mine), _by_size(others)
             for (kind, size, origin), values in mine.items():
-                near = [
-                    (key, names)
-                    for key, names in others.items()
-                    if key[:2] == (kind, size) and key[2] & origin
-                ]
-                alike = [key for key in mine if key[:2] == (kind, size) and near and key[2] & near[0][0][2]]
+                near = [(key, names) for key, names in other_sized[kind, size] if key & origin]
+                alike = [key for key, _ in sized[kind, size] if near and key & near[0][0]]
                 if len(values) == len(near) == len(alike) == 1 and len(near[0][1]) == 1:
                     self.add(values[0], near[0][1][0], "flow")
                     break
@@ -363,6 +361,16 @@ class _Pairing:
             for step in range(length):
                 if mine[first + step].op:
                     self.add(mine[first + step].name, others[second + step].name, "order")
+
+
+def _by_size(
+    groups: Mapping[tuple[str, int, frozenset[str]], list[str]],
+) -> defaultdict[tuple[str, int], list[tuple[frozenset[str], list[str]]]]:
+    """Returns the origins and values of groups by their type and size."""
+    found = defaultdict(list)
+    for (kind, size, origin), names in groups.items():
+        found[kind, size].append((origin, names))
+    return found
 
 
 def _layout(ours: Array, theirs: Array, tolerance: float) -> tuple[int, ...] | None:

@@ -317,16 +317,19 @@ class _Verifier:
         self, subject: Subject, exact: Run, pairs: Sequence[Pair], failing: Sequence[str]
     ) -> tuple[ConversionSite, Diagnosis] | None:
         """Finds the first fault and its cause; relies on pairs by order if nothing is explained without."""
-        found = self._first_explained(subject, exact, pairs, failing)
+        until = time.monotonic() + _MOST_SECONDS
+        found = self._first_explained(subject, exact, pairs, failing, until)
         for share in _SMALLER if found is None else ():
-            found = self._first_explained(subject, exact, pairs, failing, share)
+            found = self._first_explained(subject, exact, pairs, failing, until, share)
             if found is not None and found[1].is_explained:
                 return found
             found = None
         if found is not None and found[1].is_explained:
             return found
         relied = [replace(pair, how="flow") if pair.how == "order" else pair for pair in pairs]
-        again = None if relied == list(pairs) else self._first_explained(subject, exact, relied, failing)
+        again = (
+            None if relied == list(pairs) else self._first_explained(subject, exact, relied, failing, until)
+        )
         if again is None or (found is not None and not again[1].is_explained):
             return found
         return again
@@ -337,6 +340,7 @@ class _Verifier:
         exact: Run,
         pairs: Sequence[Pair],
         failing: Sequence[str],
+        until: float,
         share: float = 1.0,
     ) -> tuple[ConversionSite, Diagnosis] | None:
         """Finds the first fault whose cause is known, else the first one.
@@ -346,7 +350,6 @@ class _Verifier:
         on without.
         """
         first = None
-        until = time.monotonic() + _MOST_SECONDS
         for _ in range(_MOST_REWRITTEN):
             site, made = locate_conversion(subject, exact, self.theirs, pairs, failing, self.is_half, share)
             self.made = self.made or made
