@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import traceback
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +11,7 @@ import pytest
 
 import coremlscope
 from coremlscope import api
+from coremlscope.errors import UsageError
 from coremlscope.formats.sample import sample_model
 from coremlscope.results.measurement import Settings
 from tests.support.classical_specs import regressor
@@ -67,3 +70,18 @@ def test_a_device_of_which_nothing_is_known_does_not_stop_a_profile() -> None:
     assert [finding.text for finding in profile.all_findings if finding.id == "not-estimated"] == [
         "No estimate: nothing is known of the time of a model of the kind glmRegressor."
     ]
+
+
+@pytest.mark.parametrize(
+    ("call", "hint"),
+    [
+        (lambda: api.matrix(["a", "b"]), "arguments of their own"),  # type: ignore[arg-type]
+        (lambda: api.inspect(None), "pass a string"),  # type: ignore[arg-type]
+        (lambda: coremlscope.check(["a"], max_size="1MB"), "arguments of their own"),  # type: ignore[arg-type]
+    ],
+)
+def test_what_is_no_path_is_named_with_a_hint_in_the_traceback(call: Callable[[], object], hint: str) -> None:
+    with pytest.raises(UsageError, match="by its path") as caught:
+        call()
+    assert hint in caught.value.hint
+    assert f"hint: {caught.value.hint}" in "".join(traceback.format_exception(caught.value))

@@ -53,6 +53,8 @@ class CoremlscopeError(Exception):
         super().__init__(message)
         self.message = message
         self.hint = hint
+        if hint:
+            self.add_note(f"hint: {hint}")  # Tracebacks show it, as of notebooks.
 
 
 class UsageError(CoremlscopeError):

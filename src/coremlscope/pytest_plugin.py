@@ -48,7 +48,9 @@ def _check(*sources: str | os.PathLike[str], strict: bool = False, **limits: Any
             else check_project(only=sources, strict=strict)
         )
     except CoremlscopeError as error:
-        pytest.fail(f"{error.message}\n{error.hint}", pytrace=False)
-    if report.exit_code:
-        pytest.fail(render_gate(report), pytrace=False)
+        failure = f"{error.message}\n{error.hint}"
+    else:
+        failure = render_gate(report) if report.exit_code else ""
+    if failure:  # Outside of the handler: pytest would show the error as well.
+        pytest.fail(failure, pytrace=False)
     return report

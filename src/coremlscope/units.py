@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
+from pathlib import Path
+from typing import Any
 
 __all__ = [
     "escape_controls",
@@ -14,9 +17,12 @@ __all__ = [
     "format_rate",
     "format_share",
     "parse_bytes",
+    "short_repr",
     "shown",
 ]
 
+#: Maximum number of items that are written out at an interactive prompt.
+_MAX_ITEMS = 4
 #: Maximum length of a displayed name.
 _MAX_LENGTH = 300
 #: Terminal control characters, and characters that change the direction of text.
@@ -124,3 +130,32 @@ def shown(name: str) -> str:
     """Makes a name from a model file safe to display: unprintable names are escaped, long ones truncated."""
     text = name if name.isprintable() else ascii(name)
     return text if len(text) <= _MAX_LENGTH else text[: _MAX_LENGTH - 1] + "…"
+
+
+def short_repr(value: Any) -> str:
+    """Returns the fields of a dataclass in one line, with long ones counted: at a prompt they fill pages.
+
+    For use as its `__repr__`.
+    """
+    fields = ((field.name, getattr(value, field.name)) for field in dataclasses.fields(value))
+    return f"<{type(value).__name__}: {', '.join(f'{name}: {_short(part)}' for name, part in fields)}>"
+
+
+def _short(part: object) -> str:
+    """Returns a field; of one that holds others only its type or size, as to write it may take seconds."""
+    if isinstance(part, (list, tuple, set, frozenset, dict)):
+        items = part.values() if isinstance(part, dict) else part
+        return (
+            shown(repr(part))
+            if len(part) <= _MAX_ITEMS and all(map(_is_plain, items))
+            else f"{len(part)} items"
+        )
+    if dataclasses.is_dataclass(part) and not isinstance(part, type):
+        names = [field.name for field in dataclasses.fields(part)]
+        is_plain = len(names) <= _MAX_ITEMS and all(_is_plain(getattr(part, name)) for name in names)
+        return repr(part) if is_plain else type(part).__name__
+    return shown(repr(part)) if _is_plain(part) else type(part).__name__
+
+
+def _is_plain(part: object) -> bool:
+    return part is None or isinstance(part, (str, int, float, Path))

@@ -154,13 +154,14 @@ def compile(
 
 def name_of(source: Source | Profile) -> str:
     """Returns the name of a source: its path, if it has one."""
+    from coremlscope.formats.container import path_of
     from coremlscope.results.profile import Profile
 
     if isinstance(source, Profile):
         return source.model.path
     if isinstance(source, Model):
         return str(source.source or "")
-    return "" if isinstance(source, bytes) else str(source)
+    return "" if isinstance(source, bytes) else str(path_of(source))
 
 
 def open_sources(source: Source | Profile) -> Iterable[tuple[str, Model | Profile]]:

@@ -24,6 +24,7 @@ from coremlscope.results.operations import OpTable
 from coremlscope.results.plan import PlanView
 from coremlscope.results.presentation import Presented
 from coremlscope.results.profile import Profile
+from coremlscope.units import short_repr
 
 __all__ = [
     "SCHEMA",
@@ -166,6 +167,8 @@ class Comparison(Presented):
 
     subjects: tuple[Subject, ...]
     differences: tuple[Difference, ...]
+
+    __repr__ = short_repr
 
     @property
     def differing(self) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from coremlscope import ir
-from coremlscope.errors import CorruptModelError, ModelError, NotAModelError
+from coremlscope.errors import CorruptModelError, ModelError, NotAModelError, UsageError
 from coremlscope.formats.aimodel.bundle import is_bundle, is_language_bundle
 from coremlscope.formats.archives import read_gzip
 from coremlscope.formats.bundles import Bundle, FoundModel, open_bundle, split_name
@@ -33,7 +33,7 @@ from coremlscope.formats.mlmodel import (
 from coremlscope.formats.mlpackage import MANIFEST, read_archive, read_mlpackage
 from coremlscope.formats.weights import WeightStorage
 
-__all__ = ["CONTAINERS", "Container", "on_disk", "open_with_models", "read", "read_found", "sniff"]
+__all__ = ["CONTAINERS", "Container", "on_disk", "open_with_models", "path_of", "read", "read_found", "sniff"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,6 +231,21 @@ def on_disk(path: Path) -> Path:
         return bundle.locate(bundle.only() if named is None else bundle.find(named[1]))
 
 
+def path_of(source: object) -> Path:
+    """Returns the path of a model that a program gave.
+
+    Raises:
+        UsageError: It is no path, but a list of them, for instance.
+    """
+    if isinstance(source, (str, os.PathLike)):
+        return Path(source)
+    several = isinstance(source, (list, tuple, set, frozenset))
+    raise UsageError(
+        f"a model is given by its path, not by an object of the type {type(source).__name__}",
+        "give several models as arguments of their own: matrix(*models)" if several else "pass a string",
+    )
+
+
 def read(source: str | os.PathLike[str] | bytes, weights_dir: Path | None = None) -> ir.Model:
     """Reads a model from a path, or from the bytes of a specification.
 
@@ -246,10 +261,11 @@ def read(source: str | os.PathLike[str] | bytes, weights_dir: Path | None = None
         NotAModelError: The path does not exist or is not a Core ML model.
         CorruptModelError: The model is damaged or malicious.
         UnsupportedModelError: The type of model cannot be read.
+        UsageError: The source is neither a path nor bytes.
     """
     if isinstance(source, bytes):
         return read_spec(source, lambda name: _storage_for_bytes(name, weights_dir))
-    path = Path(source)
+    path = path_of(source)
     with _file_errors(path):
         return _read_path(path, weights_dir)
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from coremlscope.assemble import made_here
 from coremlscope.errors import UsageError
+from coremlscope.formats.container import path_of
 from coremlscope.gate.checks import check_model
 from coremlscope.gate.configuration import Configuration, find_configuration, limits_of, read_configuration
 from coremlscope.gate.limits import GateLimits
@@ -38,7 +39,7 @@ def check(*sources: _Path, strict: bool = False, **limits: Any) -> GateReport:
     Raises:
         UsageError: A limit, a device or the baseline is wrong.
     """
-    return check_limits([(Path(source), limits_of(limits, Path())) for source in sources], strict=strict)
+    return check_limits([(path_of(source), limits_of(limits, Path())) for source in sources], strict=strict)
 
 
 def check_limits(models: Sequence[tuple[Path, GateLimits]], *, strict: bool) -> GateReport:

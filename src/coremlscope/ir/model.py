@@ -10,6 +10,7 @@ from coremlscope.ir.classical import Classical
 from coremlscope.ir.external import External
 from coremlscope.ir.graph import Program
 from coremlscope.ir.types import DType
+from coremlscope.units import short_repr
 
 __all__ = [
     "ArrayFeature",
@@ -257,6 +258,8 @@ class Model:
     weight_files: tuple[WeightFile, ...] = field(default=(), compare=False)
     stage: str = field(default="", compare=False)
     remarks: tuple[str, ...] = field(default=(), compare=False)
+
+    __repr__ = short_repr
 
     @property
     def kind(self) -> str:

@@ -10,6 +10,7 @@ from coremlscope.devices.app_limits import AppLimit
 from coremlscope.devices.unit import UNITS, ComputeUnit, ComputeUnits
 from coremlscope.figures import Figure
 from coremlscope.results.calibration import OwnCalibration
+from coremlscope.units import short_repr
 
 __all__ = [
     "Bound",
@@ -173,6 +174,8 @@ class Estimate:
     kernel_unit: tuple[int, ...] = ()
     kernel_bound: tuple[Bound, ...] = ()
     units: tuple[ComputeUnit, ...] = field(default=UNITS)
+
+    __repr__ = short_repr
 
     @property
     def per_second(self) -> float:

@@ -9,6 +9,7 @@ from coremlscope.devices.unit import ComputeUnit, ComputeUnits
 from coremlscope.figures import Figure, Origin
 from coremlscope.results.encoding import plain
 from coremlscope.results.plan import Reason, Support, Undecided
+from coremlscope.units import short_repr
 
 __all__ = ["AppliedRule", "BackendCost", "Explanation", "Explanations", "Forced", "PathStep"]
 
@@ -163,6 +164,8 @@ class Explanations:
     ops: tuple[Explanation, ...]
     left_out: int = 0
     origin: Origin = "planned"
+
+    __repr__ = short_repr
 
     def to_json(self) -> dict[str, Any]:
         """Returns plain JSON values, with the schema's name."""

@@ -10,6 +10,7 @@ from coremlscope.figures import Origin
 from coremlscope.findings import Finding
 from coremlscope.results.recording import Energy, Recording
 from coremlscope.results.statistics import Statistics, summarize
+from coremlscope.units import short_repr
 
 __all__ = [
     "Conditions",
@@ -370,6 +371,8 @@ class Measurement:
     findings: tuple[Finding, ...] = ()
     measured_at: str = ""
     origin: Origin = "measured"
+
+    __repr__ = short_repr
 
     @property
     def phases(self) -> dict[str, Phase]:

@@ -10,6 +10,7 @@ from typing import Any
 from coremlscope.results.encoding import MODEL, plain
 from coremlscope.results.operations import OpTable
 from coremlscope.results.presentation import Presented
+from coremlscope.units import short_repr
 
 __all__ = [
     "COMPILED_BY",
@@ -222,6 +223,8 @@ class ModelSummary(Presented):
     facts: _Pairs = ()
     absent: str = ""
     ops: OpTable = field(default_factory=OpTable)
+
+    __repr__ = short_repr
 
     def to_json(self) -> dict[str, Any]:
         """As plain JSON values, with the schema's name."""

@@ -7,6 +7,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from coremlscope.units import short_repr
+
 __all__ = ["OpDetails", "OpRow", "OpTable", "Signature", "WeightKind", "WeightTable"]
 
 
@@ -150,6 +152,8 @@ class OpTable:
     inputs: tuple[tuple[int, ...] | None, ...] = ()
     live_bytes: tuple[int | None, ...] = ()
     details: OpDetails = field(default_factory=OpDetails)
+
+    __repr__ = short_repr
 
     def __post_init__(self) -> None:
         for name in self.columns():

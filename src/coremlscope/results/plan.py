@@ -13,7 +13,7 @@ from coremlscope.devices.unit import SETTINGS, UNIT_WORDS, UNITS, ComputeUnit, C
 from coremlscope.figures import Figure, Origin
 from coremlscope.findings import Confidence
 from coremlscope.results.operations import OpTable
-from coremlscope.units import format_duration
+from coremlscope.units import format_duration, short_repr
 
 __all__ = [
     "COST_RULE",
@@ -242,6 +242,8 @@ class Plan:
     doubts: tuple[tuple[int, ...], ...] = ()
     settings: tuple[SettingPlan, ...]
     origin: Origin = "planned"
+
+    __repr__ = short_repr
 
     def total_ms(self, setting: SettingPlan) -> float | None:
         """Returns the planned cost of all functions under a setting; None if the planner gives no costs.

@@ -20,6 +20,7 @@ from coremlscope.errors import UsageError
 from coremlscope.figures import Origin
 from coremlscope.results.events import EVENT_KINDS, KIND_CODES
 from coremlscope.results.presentation import Presented
+from coremlscope.units import short_repr
 from coremlscope.writing import write_file
 
 __all__ = [
@@ -258,6 +259,8 @@ class Trace(Presented):
     mistakes: tuple[Mistake, ...] = ()
     fps: float | None = None
     origin: Origin = "measured"
+
+    __repr__ = short_repr
 
     @property
     def duration_s(self) -> float:

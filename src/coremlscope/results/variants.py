@@ -13,6 +13,7 @@ from coremlscope.results.encoding import plain
 from coremlscope.results.estimate import EstimateBasis, LoadEstimate, MemoryEstimate
 from coremlscope.results.presentation import Presented
 from coremlscope.results.profile import Provenance
+from coremlscope.units import short_repr
 
 __all__ = [
     "ORIGINAL",
@@ -188,6 +189,8 @@ class VariantReport(Presented):
     coremltools: str = ""
     variants: tuple[Variant, ...]
     findings: tuple[Finding, ...] = ()
+
+    __repr__ = short_repr
 
     def to_json(self) -> dict[str, Any]:
         """Converts the report to plain JSON values, with the schema's name."""

@@ -7,6 +7,7 @@ from typing import Any, Final, Literal
 
 from coremlscope.findings import Finding
 from coremlscope.results.encoding import plain
+from coremlscope.units import short_repr
 
 __all__ = [
     "VERIFICATION",
@@ -215,6 +216,8 @@ class Verification:
     fixes: tuple[ProposedFix, ...] = ()
     findings: tuple[Finding, ...] = ()
     version: str = ""
+
+    __repr__ = short_repr
 
     def to_json(self) -> dict[str, Any]:
         """Converts the verification to plain JSON values, with the schema's name."""
