@@ -1,4 +1,4 @@
-import type { Entry, Figure, Job, Origin } from "./schema";
+import type { Entry, Job, Origin } from "./schema";
 
 /** Profiles of one model with times of one kind, the oldest first. */
 export interface History {
@@ -57,45 +57,4 @@ export function comparison(entries: readonly Entry[], chosen: ReadonlySet<string
 /** How far a job is within its phase, as a share from 0 to 1; undefined if that is not known. */
 export function progress(job: Job): number | undefined {
   return job.total > 0 ? Math.min(1, job.done / job.total) : undefined;
-}
-
-/** A time from which on predictions take longer or shorter than before. */
-export interface ChangePoint {
-  /** The index of the first time of the new level. */
-  index: number;
-  /** The new level relative to the one before, as a ratio. */
-  ratio: number;
-}
-
-/**
- * The points at which the level of the times changes: a time whose interval does not overlap the level before, if the
- * next one does not go back. The level is the median of the times since the last change, with their median interval.
- *
- * @param times The oldest first.
- */
-export function changePoints(times: readonly Figure[]): ChangePoint[] {
-  const found: ChangePoint[] = [];
-  let start = 0;
-  for (let index = 1; index < times.length; index++) {
-    const level = levelOf(times.slice(start, index));
-    const [time, next] = [times[index], times[index + 1]];
-    if (!time || overlaps(time, level) || (next && (overlaps(next, level) || next.value < level.value !== time.value < level.value)))
-      continue;
-    found.push({ index, ratio: levelOf(times.slice(index, index + 2)).value / level.value });
-    start = index;
-  }
-  return found;
-}
-
-type Interval = Pick<Figure, "value" | "low" | "high">;
-
-const overlaps = (a: Interval, b: Interval): boolean => a.low <= b.high && b.low <= a.high;
-
-function levelOf(times: readonly Interval[]): Interval {
-  const median = (numbers: number[]) => numbers.sort((a, b) => a - b)[numbers.length >> 1] ?? 0;
-  return {
-    value: median(times.map((time) => time.value)),
-    low: median(times.map((time) => time.low)),
-    high: median(times.map((time) => time.high)),
-  };
 }

@@ -96,15 +96,15 @@ const largest = (series: Series): number => Math.max(0, ...series.changes.map(({
 /**
  * The changes of the level of a series, by binary segmentation of logarithms (Scott and Knott 1974): a part is divided where that
  * reduces the squared deviations most, if by more than a penalty; σ² follows from the median difference of neighbours.
- * Numbers without noise change wherever they differ.
+ * A single outlier is no change. Numbers without noise change wherever they differ.
  */
-export function changesOf(points: readonly TrendPoint[], isExact: boolean): Change[] {
+export function changesOf(points: readonly Pick<TrendPoint, "step" | "value">[], isExact: boolean): Change[] {
   if (points.some(({ value }) => value <= 0)) return [];
   const logs = points.map(({ value }) => Math.log(value));
   const differences = logs.slice(1).map((value, index) => Math.abs(value - (logs[index] ?? 0)));
   // 1.4826 makes the median absolute deviation that of a normal distribution; a difference has twice the variance.
   const variance = isExact ? 0 : (1.4826 * median(differences)) ** 2 / 2;
-  const cuts = divided(logs, 0, logs.length, variance * penaltyOf(logs.length));
+  const cuts = divided(isExact ? logs : withoutOutliers(logs), 0, logs.length, variance * penaltyOf(logs.length));
   for (;;) {
     const edges = [0, ...cuts, points.length];
     const levels = edges.slice(1).map((edge, index) => median(points.slice(edges[index], edge).map(({ value }) => value)));
@@ -123,6 +123,13 @@ export function changesOf(points: readonly TrendPoint[], isExact: boolean): Chan
  * values 2 %; short series need more, since their σ is uncertain.
  */
 const penaltyOf = (length: number): number => 5 * (Math.log(length) + 5 / length);
+
+/** Values of which each, but for the first and last one, is the median of itself and its neighbours. */
+const withoutOutliers = (values: readonly number[]): number[] =>
+  values.map((value, index) => {
+    const [before, after] = [values[index - 1], values[index + 1]];
+    return before === undefined || after === undefined ? value : median([before, value, after]);
+  });
 
 /** The indices at which a part of a series is divided. */
 function divided(values: readonly number[], from: number, to: number, penalty: number): number[] {

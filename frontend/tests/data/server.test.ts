@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { Entry, Figure, Origin } from "../../src/data/schema";
-import { changePoints, comparison, countTags, histories, progress, search } from "../../src/data/server";
+import { comparison, countTags, histories, progress, search } from "../../src/data/server";
 
 const time = (value: number, origin: Origin = "measured"): Figure => ({ value, low: value, high: value, origin });
 
@@ -91,22 +91,4 @@ describe("progress", () => {
   it("is a share of the phase", () => expect(progress(job(3, 4))).toBe(0.75));
   it("is unknown without a total", () => expect(progress(job(0, 0))).toBeUndefined());
   it("is never more than all", () => expect(progress(job(5, 4))).toBe(1));
-});
-
-describe("changePoints", () => {
-  const times = (...values: number[]) =>
-    values.map((value) => ({ value, low: value * 0.95, high: value * 1.05, origin: "measured" as Origin }));
-  const found = (...values: number[]) => changePoints(times(...values)).map(({ index }) => index);
-  it("finds where the level changes", () => {
-    expect(found(10, 10.1, 9.9, 7, 7.1, 7)).toEqual([3]);
-    expect(changePoints(times(10, 10, 5, 5))).toEqual([{ index: 2, ratio: 0.5 }]);
-    expect(found(10, 10, 12, 12.1, 8, 8)).toEqual([2, 4]);
-  });
-  it("does not mark noise, a single outlier or a short history", () => {
-    expect(found(10, 10.2, 9.8, 10.1)).toEqual([]);
-    expect(found(10, 10, 20, 10, 10)).toEqual([]);
-    expect(found(10)).toEqual([]);
-    expect(found()).toEqual([]);
-  });
-  it("marks the last time, which nothing follows yet", () => expect(found(10, 10, 20)).toEqual([2]));
 });

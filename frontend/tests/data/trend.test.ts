@@ -40,6 +40,17 @@ describe("changes", () => {
     }
   });
 
+  it("are not a single outlier, but the last figure may be one", () => {
+    const level = [10, 10.2, 9.9, 10.1, 10, 9.8, 10.1];
+    expect(changesOf(points([...level, 20, ...level]), false)).toEqual([]);
+    expect(changesOf(points([...level, 14]), false).map(({ at }) => at)).toEqual([7]);
+  });
+
+  it("are found where intervals of single runs overlap", () => {
+    const slower = [10.1, 9.9, 10.3, 10, 10.2, 9.8, 13.4, 13.1, 13.6, 13.2, 13.5];
+    expect(changesOf(points(slower), false).map(({ at }) => at)).toEqual([6]);
+  });
+
   it("of exact figures are all steps of two percent", () => {
     expect(changesOf(points([1, 1, 1.01, 1.5, 1.5]), true)).toEqual([{ at: 3, step: 3, before: 1, after: 1.5 }]);
     expect(changesOf(points([2, 1]), true)).toEqual([{ at: 1, step: 1, before: 2, after: 1 }]);

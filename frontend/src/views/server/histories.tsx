@@ -1,7 +1,8 @@
 import { scaleLinear } from "d3-scale";
 import { useState } from "preact/hooks";
 import type { Entry, Figure, ServerForm } from "../../data/schema";
-import { changePoints, comparison, countTags, type History, histories, search } from "../../data/server";
+import { comparison, countTags, type History, histories, search } from "../../data/server";
+import { changesOf } from "../../data/trend";
 import { duration, plural, share } from "../../format";
 import { OriginTag } from "../../ui/origin";
 import { ScrollRegion } from "../../ui/scroll";
@@ -143,10 +144,11 @@ const [WIDTH, HEIGHT, EDGE] = [220, 44, 5];
 function Trend(props: { entries: readonly Entry[] }) {
   const times = props.entries.map((entry) => entry.predict_s).filter((figure) => figure !== null);
   if (times.length < 2) return null;
-  const changes = changePoints(times);
-  const said = changes.map(({ index, ratio }) => {
-    const when = props.entries[index]?.made_at.slice(0, 10) || props.entries[index]?.id;
-    return `${when}: ${share(Math.abs(ratio - 1))} ${ratio < 1 ? "faster" : "slower"}`;
+  const points = times.map(({ value }, step) => ({ step, value }));
+  const changes = changesOf(points, times[0]?.origin !== "measured").map(({ at, before, after }) => {
+    const when = props.entries[at]?.made_at.slice(0, 10) || props.entries[at]?.id;
+    const isFaster = after < before;
+    return { at, isFaster, text: `${when}: ${share(Math.abs(after / before - 1))} ${isFaster ? "faster" : "slower"}` };
   });
   const y = scaleLinear(
     [Math.min(...times.map((time) => time.low)) * 0.98, Math.max(...times.map((time) => time.high)) * 1.02],
@@ -162,19 +164,22 @@ function Trend(props: { entries: readonly Entry[] }) {
         width={WIDTH}
         height={HEIGHT}
         role="img"
-        aria-label={[`Times of ${times.length} profiles: ${times.map((time) => duration(time.value)).join(", ")}`, ...said].join("; ")}
+        aria-label={[
+          `Times of ${times.length} profiles: ${times.map((time) => duration(time.value)).join(", ")}`,
+          ...changes.map(({ text }) => text),
+        ].join("; ")}
       >
         <path class="trend-range" d={bars} />
         <path class="trend-line" d={line} />
-        {changes.map(({ index, ratio }, number) => (
-          <g key={index} class={ratio < 1 ? "trend-faster" : "trend-slower"}>
-            <title>{said[number]}</title>
-            <line x1={x(index)} x2={x(index)} y1={0} y2={HEIGHT} />
-            <circle cx={x(index)} cy={y(times[index]?.value ?? 0)} r={4} />
+        {changes.map(({ at, isFaster, text }) => (
+          <g key={at} class={isFaster ? "trend-faster" : "trend-slower"}>
+            <title>{text}</title>
+            <line x1={x(at)} x2={x(at)} y1={0} y2={HEIGHT} />
+            <circle cx={x(at)} cy={y(times[at]?.value ?? 0)} r={4} />
           </g>
         ))}
       </svg>
-      {said.length > 0 && <p class="time-changes">{said.join("; ")}</p>}
+      {changes.length > 0 && <p class="time-changes">{changes.map(({ text }) => text).join("; ")}</p>}
     </>
   );
 }
