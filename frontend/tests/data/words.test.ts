@@ -6,11 +6,7 @@ describe("words", () => {
   it("names kinds of models and leaves unknown ones as Apple spells them", () => {
     expect(kindName("mlProgram")).toBe("ML Program");
     expect(kindName("treeEnsembleClassifier")).toBe("tree ensemble classifier");
-<<<<<<< HEAD
     expect(kindName("kindOfTheFuture")).toBe("kindOfTheFuture");
-=======
-    expect(kindName("someFutureKind")).toBe("someFutureKind");
->>>>>>> 683ad2b3 (Mark changes in the local web page as in sweeps)
   });
 
   it("has every setting allow the CPU, and units that have names", () => {
