@@ -6,8 +6,10 @@ published rate that was kept aside.
 
 from __future__ import annotations
 
+import itertools
 import math
 import statistics
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from coremlscope.cost.planned.publications import publications
@@ -82,6 +84,16 @@ def compare_rates() -> list[KeptAside]:
     return sorted(found, key=lambda row: (_BACKENDS.index(row.backend), row.name, row.publication))
 
 
+def _correlation(rows: Sequence[KeptAside]) -> float:
+    """The correlation of the errors of two classes of one chip."""
+    products = [
+        one.error * other.error
+        for one, other in itertools.combinations(rows, 2)
+        if one.publication == other.publication
+    ]
+    return statistics.mean(products) / statistics.mean(row.error**2 for row in rows)
+
+
 def report() -> str:
     """Returns the table and its summary."""
     rows = compare_rates()
@@ -95,6 +107,8 @@ def report() -> str:
         )
     for backend in _BACKENDS:
         known = [row for row in rows if row.backend == backend and not row.is_assumed]
+        convolutions = [row for row in known if row.name.startswith("convolution")]
+        others = [row for row in known if row not in convolutions]
         errors = [abs(row.error) for row in known]
         within = sum(row.is_within for row in known)
         width = math.exp(statistics.mean(math.log(row.high / row.low) for row in known))
@@ -103,6 +117,8 @@ def report() -> str:
             f"  {backend}: {len(known)} transferred, error median ×{math.exp(statistics.median(errors)):.2f},"
             f" root mean square ×{math.exp(math.sqrt(statistics.mean(e * e for e in errors))):.2f},"
             f" {within / len(known):.0%} within, width ×{width:.2f};"
-            f" {sum(row.is_within for row in assumed)} of {len(assumed)} assumed within"
+            f" {sum(row.is_within for row in assumed)} of {len(assumed)} assumed within;"
+            f" correlation of convolutions {_correlation(convolutions):.2f},"
+            f" of others {_correlation(others):.2f}"
         )
     return "\n".join(lines) + "\n"
