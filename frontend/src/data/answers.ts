@@ -115,8 +115,12 @@ export function spending(report: {
 
 const unitOf = (estimate: Estimate, kernel: number): ComputeUnit | null => estimate.units[estimate.kernel_unit[kernel] ?? -1] ?? null;
 
+/** What a total contains besides its parts; 0 where only the rounding of the sum differs. */
+export const remainder = (total: number, sum: number): number => (total - sum > total * 1e-9 ? total - sum : 0);
+
+/** A group under the name of the layer, or else of the first operation, as on the terminal. */
 function part(table: OpTable, ops: readonly number[], label: string, seconds: number): TimePart {
-  const named = ops.find((op) => table.layer[op]) ?? ops.at(-1) ?? -1;
+  const named = ops.find((op) => table.layer[op]) ?? ops[0] ?? -1;
   const name = table.layer[named] || table.name[named] || "";
   return { label, name, ids: ops.map((op) => table.id[op] ?? ""), unit: null, seconds };
 }
@@ -135,7 +139,7 @@ function summed(parts: TimePart[], origin: Origin, total: number | null): Spendi
   const timed = parts.filter((one) => one.seconds > 0).sort((a, b) => b.seconds - a.seconds);
   const sum = timed.reduce((seconds, one) => seconds + one.seconds, 0);
   if (sum <= 0) return null;
-  const overhead = total === null ? null : Math.max(0, total - sum);
+  const overhead = total === null ? null : remainder(total, sum);
   return {
     ...{ origin, totalSeconds: total ?? sum, groups: timed.length, dearest: timed.slice(0, DEAREST) },
     types: byLabel(timed),
@@ -167,7 +171,10 @@ export function unitSeconds(estimate: Estimate): { unit: ComputeUnit | "overhead
   const parts: { unit: ComputeUnit | "overhead"; seconds: number }[] = (["neural_engine", "gpu", "cpu"] as const)
     .map((unit) => ({ unit, seconds: totals.get(unit) ?? 0 }))
     .filter((one) => one.seconds > 0);
-  const rest = estimate.latency.value - parts.reduce((sum, one) => sum + one.seconds, 0);
+  const rest = remainder(
+    estimate.latency.value,
+    parts.reduce((sum, one) => sum + one.seconds, 0),
+  );
   return rest > 0 && parts.length > 0 ? [...parts, { unit: "overhead", seconds: rest }] : parts;
 }
 

@@ -1,5 +1,5 @@
 import { useMemo } from "preact/hooks";
-import { unitSeconds } from "../data/answers";
+import { remainder, unitSeconds } from "../data/answers";
 import { Placement } from "../data/placement";
 import { switches, type Target, targetName } from "../data/profile";
 import { buildRows } from "../data/rows";
@@ -210,7 +210,10 @@ function EstimateCells(props: { estimate: Estimate | undefined; slowest: number 
 
 /** The parts with what they lack of the total: launches and changes of unit. */
 function withOverhead(parts: readonly Omit<UnitPart, "text">[], total: number): UnitPart[] {
-  const rest = total - parts.reduce((sum, one) => sum + one.amount, 0);
+  const rest = remainder(
+    total,
+    parts.reduce((sum, one) => sum + one.amount, 0),
+  );
   const all = rest > 0 ? [...parts, { unit: "overhead" as const, amount: rest }] : parts;
   return all.map((one) => ({ ...one, text: duration(one.amount) }));
 }

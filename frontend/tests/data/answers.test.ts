@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { changes, elsewhere, estimateBadges, isWhole, measurementBadges, spending, unitSeconds } from "../../src/data/answers";
+import { changes, elsewhere, estimateBadges, isWhole, measurementBadges, remainder, spending, unitSeconds } from "../../src/data/answers";
 import { buildRows } from "../../src/data/rows";
 import type { Estimate, StageTiming } from "../../src/data/schema";
 import {
@@ -72,7 +72,7 @@ describe("where the time goes", () => {
     const found = spending({ ...nothing, estimate: mixed() });
     expect(found?.origin).toBe("estimated");
     expect(found?.dearest.map((one) => [one.name, one.seconds, one.unit])).toEqual([
-      ["act", 3, "neural_engine"],
+      ["stem", 3, "neural_engine"],
       ["last", 2, "neural_engine"],
       ["head", 1, "cpu"],
     ]);
@@ -184,5 +184,13 @@ describe("operations elsewhere", () => {
     const made = plan(3, { settings: [settingPlan({ compute_units: "cpu_only", backend: [2, 2, 2] })] });
     expect(first(made.settings).compute_units).toBe("cpu_only");
     expect(elsewhere(placementOf(table, made, "cpu_only"), buildRows(table, times(3), made))).toBeNull();
+  });
+});
+
+describe("what a total contains besides its parts", () => {
+  it("is not the rounding of their sum", () => {
+    expect(remainder(0.3, 0.1 + 0.1 + 0.1 - 1e-16)).toBe(0);
+    expect(remainder(3, 1)).toBe(2);
+    expect(remainder(1, 3)).toBe(0);
   });
 });
