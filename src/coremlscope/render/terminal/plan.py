@@ -210,6 +210,8 @@ def _show_units(screen: Screen, view: PlanView, name: str, ops: tuple[PlannedOp,
     if cost is not None:
         changes = f"{plural(cost.switches, 'change')} of unit"
         whole = f"{format_duration(cost.total_ms / 1e3)} planned in all, launches and {changes} included"
+        if 0 < total < cost.total_ms:
+            whole += f"; shares are those of the {format_duration(total / 1e3)} without them"
         has_costs = view.plan.total_ms(view.setting) is not None
         screen.line(whole if has_costs else f"{changes}; the planner gives no costs", "dim", indent=2)
     undecided = undecided_line(ops)
