@@ -203,6 +203,8 @@ _CAVEATS = [
     "- CPUs and GPUs of phones were measured on A13 with iOS 13 only. Later phones use the constants of Macs,"
     " and intervals of at least a factor of two. Their CPUs are scaled by two publications:"
     " EfficientFormer-L1 on A14, which stands for A14 to A17 Pro, and YOLO26n on A19 Pro.",
+    "- An M3 Pro is estimated slower than an M2 Pro on the CPU, because its six performance cores share one"
+    " unit for matrix products, and the eight of an M2 Pro have two. Nothing published measured it.",
     "- Products of heads are computed with rows of 64 bytes on the Neural Engine. Whisper on macOS 13 agrees"
     " with that, on M1 Pro and M2. laya-multilingual on M5 Pro does not; the structure of its head is a"
     " guess.",

@@ -234,6 +234,13 @@ def test_gpus_do_not_exceed_their_specified_arithmetic() -> None:
             assert not peak or fastest <= 1.0001 * peak, chip.id
 
 
+def test_every_mac_has_its_own_memory_bandwidth() -> None:
+    macs = [chip for chip in CHIPS.values() if chip.platform == "macOS"]
+    assert [chip.id for chip in macs if not chip.memory.get("bandwidth_Bps")] == []
+    streams = {chip: given(GPU, chip).weights_Bps for chip in ("m5", "m5-pro", "m5-max")}
+    assert streams["m5"] < streams["m5-pro"] < streams["m5-max"]
+
+
 def test_cpus_of_phones_are_closer_to_those_of_macs_from_a18_on() -> None:
     older, between, newer = (
         given(CPU, phone).dense_FLOPps / given(CPU, mac).dense_FLOPps
