@@ -265,6 +265,34 @@ class _SelectiveScan(nn.Module):
         return self.leave((torch.stack(results, 1) + x * self.skip) * nn.functional.silu(gate))
 
 
+class _WhisperDecoder(nn.Module):
+    """The decoder of Whisper, which attends to a sound that was encoded before."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        transformers = pytest.importorskip("transformers", exc_type=ImportError)
+        config = {**_SEQUENCES, "max_source_positions": 50, "max_target_positions": 64, "use_cache": False}
+        self.inner = transformers.WhisperModel(transformers.WhisperConfig(**config)).decoder
+
+    def forward(self, tokens: Any, sound: Any) -> Any:
+        found = self.inner(input_ids=tokens, encoder_hidden_states=sound, use_cache=False)
+        return found.last_hidden_state
+
+
+class _Detector(nn.Module):
+    """The backbone and the heads of SSDLite, without the choice of boxes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        detection = pytest.importorskip("torchvision.models.detection", exc_type=ImportError)
+        made = detection.ssdlite320_mobilenet_v3_large(weights=None, weights_backbone=None)
+        self.backbone, self.head = made.backbone, made.head
+
+    def forward(self, x: Any) -> Any:
+        found = self.head(list(self.backbone(x).values()))
+        return torch.cat((found["bbox_regression"], found["cls_logits"]), -1)
+
+
 class _Average(nn.Module):
     """A running mean in a state."""
 
@@ -491,6 +519,38 @@ _NETS: Mapping[str, _Net] = {
         draw=_image(128),
         core_ml="upsample_bicubic2d is not converted",
     ),
+    "whisper_decoder": _Net(
+        make=_WhisperDecoder,
+        draw=lambda: (torch.randint(0, 400, (1, 12)), torch.randn(1, 50, 128)),
+        names=("tokens", "sound"),
+        core_ml="the trace is not converted: unordered_map::at",
+    ),
+    "mpnet": _transformer("MPNetModel", _SMALL),
+    "squeezebert": _transformer("SqueezeBertModel", {**_SMALL, "embedding_size": 256}),
+    "convbert": _transformer(
+        "ConvBertModel", {**_SMALL, "embedding_size": 128}, core_ml="multiply is not converted"
+    ),
+    "gpt_neox": _transformer(
+        "GPTNeoXModel",
+        {**_SMALL, "use_cache": False},
+        core_ml="the trace is not converted: unordered_map::at",
+    ),
+    "mamba": _transformer(
+        "MambaModel",
+        {"hidden_size": 64, "num_hidden_layers": 2, "state_size": 8, "vocab_size": 2000, "use_cache": False},
+    ),
+    "siglip": _transformer(
+        "SiglipVisionModel", {**_ATTENTION, "image_size": 96, "patch_size": 16}, draw=_image(96)
+    ),
+    "hubert": _transformer("HubertModel", {**_TINY_SPEECH, "num_feat_extract_layers": 3}, **_SOUND),
+    "efficientvit_m0": _timm("efficientvit_m0"),
+    "lambda_resnet": _timm("lambda_resnet26rpt_256", 256),
+    "botnet": _timm("botnet26t_256", 256),
+    "starnet": _timm("starnet_s1"),
+    "rexnet": _timm("rexnet_100"),
+    "ssdlite": _Net(make=_Detector, draw=_image(320)),
+    "mpnet_int8": _compressed(_transformer("MPNetModel", _SMALL), "int8"),
+    "starnet_palettized": _compressed(_timm("starnet_s1"), "palettized"),
     "selective_scan": _Net(make=_SelectiveScan, draw=lambda: (torch.randn(1, 12, 32),), names=("x",)),
     **{name: _recurrent(make, shape) for name, (make, shape) in RECURRENT.items()},
     "resnet18_fp16": _half(_RESNET),

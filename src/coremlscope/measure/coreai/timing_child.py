@@ -133,7 +133,7 @@ class _Run:
     def _watch_operations(
         self, predict: Callable[[], object], operations: Sequence[tuple[Any, ...]], profiled_s: float
     ) -> None:
-        """Predicts while Core AI tells of a single operation; sends when it began and ended in each call."""
+        """Predicts while a single operation is watched; sends when it began and ended in each call."""
         numbers = list(dict.fromkeys(number for number, *_ in operations if number is not None))
         last = len(numbers) - 1
         places = sorted({step * last // (_WATCHED - 1) for step in range(_WATCHED)}) if numbers else []

@@ -93,7 +93,7 @@ def record_values(
     Raises:
         EngineError: Core AI failed, or went past a limit.
     """
-    told: dict[str, Any] = {}
+    report: dict[str, Any] = {}
     with tempfile.TemporaryDirectory(prefix="coremlscope-", ignore_cleanup_errors=True) as name:
         folder = Path(name)
         save_inputs(inputs, folder)
@@ -106,23 +106,23 @@ def record_values(
         environment = {"TMPDIR": name, "USE_LOCAL_COREAI": "1"}
         with run_child([*command, str(path)], limits, _TASK, environment=environment) as messages:
             for message in messages:
-                told.update(message)
-        if "values" not in told:
+                report.update(message)
+        if "values" not in report:
             raise EngineError("Core AI reported no values", _HINT)
         records = read_debug_info(msgspec.json.decode((folder / DEBUG_INFO).read_bytes()))
         with np.load(folder / RESULTS, allow_pickle=False) as file:
             arrays = [file[str(place)] for place in range(len(file.files))]
     ops = {record.id: record for record in records if record.record == INTERPRETER}
-    count = len(told["values"])
+    count = len(report["values"])
     results = [
         (run, place, OpResult(ops[number], op, place, array))
-        for (number, run, own), array in zip(told["values"], arrays[:count], strict=True)
+        for (number, run, own), array in zip(report["values"], arrays[:count], strict=True)
         for result, op, place in ops[number].results
         if result == own
     ]
     results.sort(key=lambda found: found[:2])
     return CoreAIValues(
-        version=str(told.get("coreai", "")),
+        version=str(report.get("coreai", "")),
         results=tuple(result for *_, result in results),
-        outputs=dict(zip(told["outputs"], arrays[count:], strict=True)),
+        outputs=dict(zip(report["outputs"], arrays[count:], strict=True)),
     )
