@@ -17,7 +17,7 @@ __all__ = ["CheckFixture", "coremlscope_check"]
 
 
 class CheckFixture(Protocol):
-    """What the fixture gives to a test."""
+    """The value of the fixture."""
 
     def __call__(self, *sources: str | os.PathLike[str], strict: bool = False, **limits: Any) -> GateReport:
         """Checks models, and fails the test if a limit is not kept; see `coremlscope.check`."""

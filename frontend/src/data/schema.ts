@@ -187,7 +187,7 @@ export interface Conditions {
   thermal_state: string;
 }
 
-/** A name that a device is asked for by. */
+/** A name by which a device can be requested. */
 export interface DeviceName {
   /** The id of a chip or the name of a product: `m1`, `iPhone 15 Pro`. */
   name: string;

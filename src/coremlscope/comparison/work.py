@@ -138,7 +138,7 @@ class _Program:
         return fixed
 
     def has_work(self, row: int) -> bool:
-        """Whether an operation outside of blocks calculates, rather than only moves data."""
+        """Returns True if an operation outside of blocks calculates, rather than only moves data."""
         return self.tops[row] == row and bool(self.table.flops[row])
 
     def flops(self, rows: Iterable[int]) -> tuple[int, int]:

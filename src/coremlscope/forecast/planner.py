@@ -241,7 +241,7 @@ def record_prediction(
     function: str | None = None,
     shapes: Mapping[str, Sequence[int]] | None = None,
 ) -> KernelColumns:
-    """Returns what the estimate of a prediction is computed from, as numbers.
+    """Returns the numbers from which the estimate of a prediction is computed.
 
     Raises:
         UnsupportedModelError: The model cannot be estimated as a whole: it has parts that nothing is known
@@ -555,7 +555,7 @@ def _with_what_ifs(
 
 
 def _find_remarks(functions: Sequence[_Function]) -> dict[str, list[Remark]]:
-    """Returns what there is to say about functions, by function."""
+    """Returns the remarks on functions, by function."""
     subjects = [Subject(one.model, one.bound, one.description, one.key) for one in functions]
     return {one.key: remarks for one in subjects if (remarks := find_remarks(one))}
 
@@ -591,7 +591,7 @@ def _weigh(
 
 @dataclass(frozen=True, slots=True)
 class _Placed:
-    """A planned function, by setting its plans as if reasons were gone, and what to say of the plan."""
+    """A planned function, by setting its plans as if reasons were gone, and notes on the plan."""
 
     planning: Planning
     replanned: Mapping[ComputeUnits, Sequence[Replanned]] = field(default_factory=dict)

@@ -159,5 +159,5 @@ def _carried(one: Replanned, others: Sequence[Replanned]) -> str:
 
 
 def _first_clause(text: str) -> str:
-    """Returns a reason without what follows its first colon outside of brackets."""
+    """Returns a reason up to its first colon outside of brackets."""
     return re.split(r": (?![^(]*\))", text, maxsplit=1)[0]

@@ -22,7 +22,7 @@ _BYTES = {"b": 1.0, "kb": 1e3, "mb": 1e6, "gb": 1e9, "kib": 1024.0, "mib": 1024.
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GateLimits:
-    """What a model must keep.
+    """The limits of a model.
 
     Attributes:
         latency_s: Seconds of a prediction, by device.

@@ -40,7 +40,7 @@ class _Rows:
 
 
 def join(imported: Imported, ops: OpTable, model: str) -> Imported:
-    """What a file says, over the op table of a model.
+    """Returns the content of a file, over the op table of a model.
 
     Operations are joined by function and name of the first result, or by layer; what is left by name, type
     and order. Operations of the file that the model lacks become operations that Core ML inserted.
@@ -106,7 +106,7 @@ def _match(file: OpTable, model: OpTable) -> _Rows:
 
 
 def _functions(file: OpTable, model: OpTable) -> dict[str, str]:
-    """The model's name of each function of the file; the only one of both, whatever it is called."""
+    """Returns the model's name of each function of the file; single functions correspond under any name."""
     if len(file.functions) == len(model.functions) == 1:
         return {file.functions[0]: model.functions[0]}
     return {name: name for name in file.functions if name in model.functions}
@@ -118,7 +118,7 @@ def _selected(table: OpTable, rows: Sequence[int]) -> OpTable:
 
 
 def _moved(plan: Plan, file: OpTable, model: OpTable, rows: dict[int, int]) -> Plan:
-    """A plan over the file's table as one over the model's; what is not joined becomes inserted."""
+    """Moves a plan to the model's table of operations; unjoined operations become inserted ones."""
     taken = set(rows.values())
     left = [row for row in range(len(file)) if row not in taken]
     functions = _functions(file, model)

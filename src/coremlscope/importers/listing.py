@@ -45,7 +45,7 @@ class ListingOrigin:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Imported:
-    """What a file says.
+    """The content of a file.
 
     Attributes:
         origin: Where its figures are from.

@@ -19,7 +19,7 @@ _FAMILIES = {"H13G": "M1 family", "H16G": "M4 family", "H18G": "M6 family"}
 
 
 def find_origin(path: Path) -> ListingOrigin:
-    """What the path of a file says: Core ML's cache names the build of the system and the Neural Engine."""
+    """Returns the origin in a file's path: Core ML's cache names the system's build and the Neural Engine."""
     found = _CACHE.search(path.absolute().as_posix())
     if found is None:
         return ListingOrigin(file=path.name)

@@ -24,7 +24,7 @@ def measurement_of(
     energy: Energy | None = None,
     tool: str = "",
 ) -> Measurement | None:
-    """What a file says was measured; None where it has no sample, recording or energy.
+    """Returns the measurement in a file; None if it has no sample, recording or energy.
 
     Args:
         origin: Where the file is from.
@@ -68,7 +68,7 @@ def imported_finding(origin: ListingOrigin) -> Finding:
 
 
 def imported_energy(origin: ListingOrigin, readings: Readings) -> Imported:
-    """What a file with readings of power says.
+    """Returns the content of a file with readings of power.
 
     Args:
         origin: Where the file is from; device and system are those of the readings where it has none.

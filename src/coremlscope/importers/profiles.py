@@ -136,7 +136,7 @@ def import_files(
 def _of_one_model(
     name: str, model: Model | None, found: Sequence[Imported], path: Path
 ) -> Sequence[Imported]:
-    """What a file says about the model; of a file about several models those of its name.
+    """Returns the content about the model; in a file about several models, that of its name.
 
     Raises:
         UsageError: The file is about several models, and it is not clear which one is meant.
@@ -168,7 +168,7 @@ def _profile(found: Sequence[Imported], model: Model | None, path: Path) -> Prof
     if model is not None:
         findings += _of_other_models(found, name)
     profile = assemble(summary, table, measurements=measured, findings=findings)
-    return with_plans(profile, _told_apart([plan for one in joined for plan in one.plans]))
+    return with_plans(profile, _with_distinct_labels([plan for one in joined for plan in one.plans]))
 
 
 def _of_other_models(found: Sequence[Imported], name: str) -> list[Finding]:
@@ -188,8 +188,8 @@ def _of_other_models(found: Sequence[Imported], name: str) -> list[Finding]:
     ]
 
 
-def _told_apart(plans: Sequence[Plan]) -> tuple[Plan, ...]:
-    """The plans; those of one device and system, which reports would not tell apart, with their files."""
+def _with_distinct_labels(plans: Sequence[Plan]) -> tuple[Plan, ...]:
+    """Returns the plans; those of the same device and system with the names of their files, as labels."""
     counts = Counter((plan.device, plan.os) for plan in plans)
     return tuple(
         dataclasses.replace(plan, device=f"{plan.device} ({plan.cost_model})")
@@ -206,7 +206,7 @@ def read_any(
     system: str | None = None,
     progress: Callable[[str, int, int], None] | None = None,
 ) -> tuple[Profile, ...]:
-    """The profiles of a file: those that coremlscope saved, or what an imported file says, a model each.
+    """Returns the profiles in a file: saved ones, or one for each model of an imported file.
 
     Args:
         path: The file.
@@ -227,7 +227,7 @@ def read_any(
 
 
 def is_saved(path: str | os.PathLike[str]) -> bool:
-    """Whether a file that `read_any` is for contains profiles that coremlscope saved.
+    """Returns True if a file that `read_any` is for contains profiles that coremlscope saved.
 
     Raises:
         UsageError: The file cannot be read.
@@ -242,7 +242,7 @@ def is_readable(path: str | os.PathLike[str]) -> bool:
 
 
 def _has_own_schema(source: SourceFile) -> bool:
-    """Whether a file holds results that coremlscope itself saved; the runner's are imported."""
+    """Returns True if a file contains results that coremlscope itself saved; the runner's are imported."""
     return "schema" in source.keys and not runner.matches(source)
 
 

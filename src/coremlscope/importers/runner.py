@@ -91,7 +91,7 @@ def _origin(origin: ListingOrigin, device: DeviceIdentity) -> ListingOrigin:
 
 
 def _model(record: Record, model: str, origin: ListingOrigin) -> Iterator[Imported]:
-    """What the record says about one model; operations that differ between settings are kept apart."""
+    """Returns the record of one model; operations that differ between settings are separate rows."""
     results = [result for result in record.results if result.model == model]
     compiled = next((c for c in record.compilations if c.model == model), None)
     measured = [_measurement(result, compiled, record, origin) for result in results if _is_measured(result)]

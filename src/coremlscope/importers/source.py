@@ -66,14 +66,14 @@ class SourceFile:
 
     @property
     def looks_like_json(self) -> bool:
-        """Whether it begins as a JSON object or list, which may be damaged; not for objects by line."""
+        """True if it begins as a JSON object or list, which may be damaged; not for objects by line."""
         if self.path.suffix == ".mil" or self.has_lines_of_json:
             return False
         return self.head.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] in (b"{", b"[")
 
     @cached_property
     def has_lines_of_json(self) -> bool:
-        """Whether it begins with two objects of JSON, each on a line of its own."""
+        """Returns True if the file begins with two JSON objects, each on a line of its own."""
         lines = self.head.splitlines()[:2]
         if len(lines) < 2 or not all(line.startswith(b"{") for line in lines):
             return False
@@ -95,7 +95,7 @@ class SourceFile:
             raise UsageError(f"{self.path}: {error.strerror or error}", "check the path") from error
 
     def chunks(self) -> Iterator[bytes]:
-        """It in pieces, whatever its size.
+        """Yields the file, of any size, in pieces.
 
         Raises:
             UsageError: It cannot be read.
@@ -127,7 +127,7 @@ class SourceFile:
 
     @property
     def keys(self) -> frozenset[str]:
-        """The keys of the JSON object that it holds; empty for anything else."""
+        """Returns the keys of the JSON object in the file; empty for any other content."""
         if not self.looks_like_json:
             return frozenset()
         return frozenset(self.json) if isinstance(self.json, Mapping) else frozenset()

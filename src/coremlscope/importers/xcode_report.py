@@ -35,7 +35,7 @@ _DEEPEST = 32
 
 
 def matches(source: SourceFile) -> bool:
-    """By the suffix, or by the key that holds the results."""
+    """Returns True if the suffix or a key is that of Xcode's reports."""
     return source.path.suffix == ".mlperf" or "deviceResults" in source.keys
 
 

@@ -41,7 +41,7 @@ class Failures:
 
 
 def find_failure(failures: Sequence[KnownFailure], lines: Sequence[str]) -> tuple[str, str]:
-    """Returns what is known of the first failure that a line matches, and a hint; empty texts for none.
+    """Returns the text and the hint of the first known failure that a line matches; empty texts for none.
 
     Args:
         failures: Known failures, more specific ones first.

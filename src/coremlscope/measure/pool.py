@@ -203,7 +203,7 @@ class _Shared(Generic[JobT]):
 
 @dataclass(slots=True, kw_only=True)
 class _Worker:
-    """A child process, and what it has been asked.
+    """A child process, and its requests.
 
     Attributes:
         child: The process.

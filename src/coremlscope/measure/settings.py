@@ -1,4 +1,4 @@
-"""Measures one model under several settings of compute units; what fails under one stops no other."""
+"""Measures one model under several settings of compute units; a failure does not stop the others."""
 
 from __future__ import annotations
 

@@ -85,7 +85,7 @@ def _gather(path: Path, model: Model | None, device: str | None, system: str | N
 
 
 def _is_exported(path: Path) -> bool:
-    """Whether a file was written by `export`, by its first bytes."""
+    """Returns True if a file was written by `export`, by its first bytes."""
     if path.suffix.lower() != ".json":
         return False
     try:

@@ -83,7 +83,7 @@ class PlacedOp:
     choices: Mapping[ComputeUnits, Choice]
 
     def supported(self, unit: ComputeUnit) -> Support:
-        """Whether a unit can run it."""
+        """Returns True if a unit can run it."""
         return self.verdicts[unit].supported
 
     def cost_ms(self, setting: ComputeUnits) -> float | None:

@@ -76,7 +76,7 @@ def _planes(array: Array) -> Array | None:
 
 
 def _are_shares(planes: Array) -> bool:
-    """Whether the numbers of each pixel are probabilities of classes."""
+    """Returns True if the numbers of each pixel are probabilities of classes."""
     return planes.dtype.kind == "f" and bool(
         planes.min() >= -1e-3 and np.abs(planes.sum(axis=0) - 1).max() < 0.02
     )

@@ -180,7 +180,7 @@ class Contents:
 
 @dataclass(slots=True, kw_only=True)
 class Export:
-    """What one file holds.
+    """The content of one file.
 
     Attributes:
         contents: The table of contents; None in exports of tables.
@@ -459,7 +459,7 @@ class _Node:
 
     @property
     def keeps_all(self) -> bool:
-        """Whether cells of any type are kept."""
+        """True if cells of any type are kept."""
         return self.schema.startswith(CORE_AI.schema)
 
     def roles(self, kind: TableKind, cells: list[tuple[str, int]]) -> dict[str, int]:

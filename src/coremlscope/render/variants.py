@@ -78,7 +78,7 @@ def compared_with(report: VariantReport) -> str:
 
 
 def device_blocks(report: VariantReport) -> Iterator[MatrixBlock]:
-    """What is planned and estimated, a block for each device and setting."""
+    """Returns plans and estimates, a block for each device and setting."""
     for key in report.keys:
         device, os, setting = key
         rows = []
@@ -113,7 +113,7 @@ def memory_cell(memory: MemoryEstimate) -> str:
 
 
 def remarks(report: VariantReport) -> list[str]:
-    """What to know of the tables, and the notes on variants, each once with the variants that it concerns."""
+    """Returns notes on the tables, and those on variants, each once with the variants that it concerns."""
     forecasts = [f for variant in report.variants for f in variant.forecasts]
     found = []
     if any(v.difference for v in report.variants):
@@ -152,7 +152,7 @@ def _limits(forecasts: Sequence[VariantForecast]) -> Iterator[str]:
 
 
 def variant_failures(report: VariantReport) -> list[tuple[str, str]]:
-    """What failed: each sentence once, with the names of the variants, and a hint."""
+    """Returns failures: each sentence once, with the names of the variants, and a hint."""
     failed: dict[tuple[str, str], list[str]] = {}
     for variant in report.variants:
         if variant.failure:

@@ -64,7 +64,7 @@ class PhoneTimeouts:
 
 @dataclass(frozen=True, slots=True)
 class PhoneResults:
-    """What a device measured.
+    """The results of a device.
 
     Attributes:
         phone: The device.

@@ -38,7 +38,7 @@ class Connection(H11Protocol):
 
     @property
     def has_request(self) -> bool:
-        """Whether the request line and the headers are complete."""
+        """True if the request line and the headers are complete."""
         is_waiting: bool = self.conn.their_state is h11.IDLE
         return not is_waiting
 
@@ -89,7 +89,7 @@ class Connection(H11Protocol):
             self._timer = self.loop.call_later(self._check_s, self._watch)
 
     def _is_late(self) -> bool:
-        """Whether the head is overdue, or the client reads the response too slowly."""
+        """Returns True if the head is overdue, or the client reads the response too slowly."""
         if not self.has_request:
             return self.age * self._check_s > self.limits.head_s
         unsent: int = self.transport.get_write_buffer_size()

@@ -56,7 +56,7 @@ class UploadedInput(msgspec.Struct, forbid_unknown_fields=True):
 
 @dataclass(frozen=True, slots=True)
 class PreviewRequest:
-    """What a request asks for.
+    """A request for a preview.
 
     Attributes:
         parts: The files in the body.

@@ -205,7 +205,7 @@ class _Server:
             self._has_ended.set()
 
     def is_stopping(self) -> bool:
-        """Whether the process was interrupted, or `stop` was called."""
+        """Returns True if the process was interrupted, or `stop` was called."""
         return self._server.should_exit
 
     def stop(self) -> None:

@@ -18,7 +18,7 @@ SCHEMA = "coremlscope.server/2"
 
 @dataclass(frozen=True, slots=True)
 class DeviceName:
-    """A name that a device is asked for by.
+    """A name by which a device can be requested.
 
     Attributes:
         name: The id of a chip or the name of a product: `m1`, `iPhone 15 Pro`.

@@ -59,7 +59,7 @@ class SweepFolders:
         self._counted: dict[Path, tuple[tuple[int, int], int]] = {}
 
     def entries(self) -> list[SweepFolder]:
-        """Returns the folders that hold results, those that changed last first."""
+        """Returns the folders with results, those that changed last first."""
         found = [
             SweepFolder(
                 id=id_,

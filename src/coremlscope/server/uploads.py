@@ -110,7 +110,7 @@ class Uploads:
             upload.close()
 
     def new_folder(self) -> Path:
-        """Creates a folder for what a job needs.
+        """Creates a folder for the files of a job.
 
         Raises:
             OutputError: It cannot be created.
@@ -130,7 +130,7 @@ class Uploads:
 
 
 def _locked_folder(parent: Path) -> tuple[Path, IO[bytes]]:
-    """Creates a folder with a lock that its process holds, however that ends."""
+    """Creates a folder with a lock that ends with its process."""
     while True:
         folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=parent))
         with contextlib.suppress(FileNotFoundError):  # another server took it for abandoned

@@ -42,7 +42,7 @@ _ENGINES = ("onnxruntime", "coremltools")
 
 
 def find_sources(sources: Iterable[str | os.PathLike[str]], wanted: Wanted) -> Iterator[tuple[Path, Wanted]]:
-    """Yields the models that sources name, and what is wanted of each; and saved profiles.
+    """Yields the models that sources name, and the results wanted of each; and saved profiles.
 
     Args:
         sources: Models, folders and archives with models, patterns, saved profiles, and lists (`.toml`).

@@ -119,7 +119,7 @@ def run_sweep(
 
 
 def _check(models: Sequence[tuple[Path, Wanted]], graphs: Iterable[Any], wanted: Wanted) -> None:
-    """Checks in advance that something is asked for, and that all devices are known."""
+    """Checks in advance that a result is requested, and that all devices are known."""
     for _, own in [*models, *([(Path(), wanted)] if graphs else [])]:
         if not own.devices and own.measuring is None:
             raise UsageError(

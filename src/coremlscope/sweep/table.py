@@ -1,4 +1,4 @@
-"""Rows of queries as tables whose columns say what they hold, for pages."""
+"""Rows of queries as tables with descriptions of columns, for pages."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def _value(value: Any) -> str | float | None:
 
 
 def _quantity(name: str, values: Sequence[float | str | None]) -> ColumnQuantity:
-    """Returns what numbers are, by the name of their column: `estimated_s`, `ms`."""
+    """Returns the quantity of numbers, by the name of their column: `estimated_s`, `ms`."""
     if not name.startswith("numbers."):
         for ending, quantity in _ENDINGS:
             if name.endswith(ending) or name == ending[1:]:

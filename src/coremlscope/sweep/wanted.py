@@ -53,7 +53,7 @@ class Wanted:
 
 
 def read_zoo(path: Path, given: Wanted) -> Iterator[tuple[str, Wanted]]:
-    """Yields the sources of a file and what is wanted of each; relative paths begin at its folder.
+    """Yields the sources of a file and the results wanted of each; relative paths begin at its folder.
 
     Args:
         path: A TOML file: options, and tables `[[models]]` with a `path` and options of their own.

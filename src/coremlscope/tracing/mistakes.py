@@ -178,7 +178,7 @@ def _end(view: _View, model: int) -> int:
 
 
 def _overlap(view: _View, models: Sequence[int]) -> bool:
-    """Whether two of the models are in memory at once."""
+    """Returns True if two of the models are in memory at once."""
     spans = sorted((view.trace.models[m].loaded_at_ns, _end(view, m)) for m in models)
     return any(start < before for (_, before), (start, _) in pairwise(spans))
 

@@ -281,7 +281,7 @@ def _conversion(feature: Feature, value: Any) -> str:
 
 
 def _is_copy(source: Any, result: Any) -> bool:
-    """Whether the result of a conversion lies in other memory than its source."""
+    """Returns True if the result of a conversion lies in other memory than its source."""
     if source is result:
         return False
     base = getattr(result, "base", None)

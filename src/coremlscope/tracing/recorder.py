@@ -92,7 +92,7 @@ class Recorder:
 
     @property
     def is_active(self) -> bool:
-        """Whether it records."""
+        """True if it records."""
         return _active is self
 
     def start(self) -> None:

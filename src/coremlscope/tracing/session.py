@@ -190,7 +190,7 @@ class RecordedProgram:
 
     @property
     def is_running(self) -> bool:
-        """Whether the program still runs."""
+        """True if the program still runs."""
         return self._process.poll() is None
 
     @property

@@ -10,7 +10,7 @@ __all__ = ["bytes_of", "describe_array", "describe_value", "is_array"]
 
 
 def is_array(value: Any) -> bool:
-    """Whether a value is an array of NumPy; a program that has not imported NumPy has none."""
+    """Returns True if a value is an array of NumPy; a program that has not imported NumPy has none."""
     numpy = sys.modules.get("numpy")
     return numpy is not None and isinstance(value, numpy.ndarray)
 

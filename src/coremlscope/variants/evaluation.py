@@ -32,7 +32,7 @@ _Values = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """What is asked about every variant of a model.
+    """How every variant of a model is evaluated.
 
     Attributes:
         devices: Names of devices.

@@ -186,7 +186,7 @@ def _ranked(device: Device, among: Sequence[Publication]) -> list[Publication]:
 
 
 def _is_own(device: Device, one: Publication) -> bool:
-    """Whether plans of the chip itself were published for this system or one like it."""
+    """Returns True if plans of the chip itself were published for this system or one like it."""
     same_side = (one.os.core_ml < _CHANGE) == (device.os.core_ml < _CHANGE)
     return one.chip.id == device.chip.id and same_side
 

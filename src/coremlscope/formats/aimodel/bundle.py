@@ -42,7 +42,7 @@ _INCOMPLETE = "the bundle is incomplete; copy or download the whole folder again
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AssetMetadata:
-    """What a bundle says about itself.
+    """The description of a bundle in its metadata.
 
     Attributes:
         asset_version: The version of the bundle's format: `2.0`.

@@ -17,7 +17,7 @@ __all__ = ["CompiledInterface", "find_interface"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompiledInterface:
-    """What every compiled model tells about itself.
+    """The description in every compiled model.
 
     Attributes:
         kind: Apple's name of the model type: `mlProgram`, `neuralNetwork`, `textClassifier`, …

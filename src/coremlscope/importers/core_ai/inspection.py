@@ -1,4 +1,4 @@
-"""Imports what `xcrun coreai-build inspect --json` says of a Core AI model: a summary, not its operations.
+"""Imports the output of `xcrun coreai-build inspect --json`: a summary of a Core AI model.
 
 Apple has not published the form. The keys are those that a public program reads in it, and those of
 `AIModelAsset.Summary` in Apple's documentation: functions with inputs and outputs, and with `--ops` the

@@ -1,4 +1,4 @@
-"""Imports what Core AI tells of a model: debug information with units and reasons, and saved events.
+"""Imports Core AI's output for a model: debug information with units and reasons, and saved events.
 
 Both are about the same operations: events refer to the numbers of the debug information, so both files
 together give a time for each layer.

@@ -160,7 +160,7 @@ class InstrumentsRecorder:
         return InstrumentsRecording(trace, self._is_attached)
 
     def close(self) -> None:
-        """Ends Instruments, whatever it does."""
+        """Ends Instruments, even while it records."""
         process, self._process = self._process, None
         if process is not None and process.poll() is None:
             _signal(process, signal.SIGKILL)

@@ -39,7 +39,7 @@ class Timed:
 
 @dataclass(frozen=True, slots=True)
 class OtherPredictions:
-    """Times each other way to predict in a process of its own; a failure costs that way alone.
+    """Times each other way to predict in a process of its own; a failure affects that way alone.
 
     Attributes:
         command: The child process to run; tests give another one.

@@ -273,7 +273,7 @@ def _row(ops: OpTable, plan: Plan, column: int, unnamed: Mapping[int, int]) -> _
 
 
 def _is_told(row: _Row, analysed: Mapping[tuple[str, str], AnalysedOp]) -> bool:
-    """Whether Core ML lists it: MLComputePlan never has the operations that Core ML inserts."""
+    """Returns True if Core ML lists it: MLComputePlan never has the operations that Core ML inserts."""
     return not row.inserted or (row.function, row.first) in analysed
 
 

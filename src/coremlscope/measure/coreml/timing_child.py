@@ -118,7 +118,7 @@ class _Run:
             send(energy=measure_energy(meter, predict))
 
     def _wait(self) -> None:
-        """Tells the parent that the model is loaded, and waits until it has started to record."""
+        """Reports to the parent that the model is loaded, and waits until it has started to record."""
         send(waits=os.getpid())
         deadline = time.monotonic() + _LONGEST_WAIT_S
         while not (self._folder / GO).exists():

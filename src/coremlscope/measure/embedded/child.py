@@ -47,7 +47,7 @@ class ProcessRequest:
 
 
 def main() -> int:
-    """Does what is requested."""
+    """Performs the request in the file."""
     open_channel()
     # The parent gets the signal, too, and decides what becomes of the result.
     signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -1,4 +1,4 @@
-"""Runs an embedded engine in a process of its own, and keeps what was measured if that ends early."""
+"""Runs an embedded engine in a process of its own, and keeps partial results if it ends early."""
 
 from __future__ import annotations
 
@@ -165,7 +165,7 @@ def _ignore(phase: str, done: int, total: int) -> None:
 
 
 class _MeasurementReply(ProcessReply):
-    """What the process of a measurement sent."""
+    """The messages of the process of a measurement."""
 
     def __init__(self, progress: Progress | None) -> None:
         super().__init__(progress)
@@ -180,7 +180,7 @@ class _MeasurementReply(ProcessReply):
         return any(self._seconds.values())
 
     def receive(self, message: Mapping[str, Any]) -> None:
-        """Notes one message."""
+        """Reads one message."""
         if "phase" in message:
             self.phase = str(message["phase"])
             self._seconds.setdefault(self.phase, []).extend(map(float, message["seconds"]))

@@ -1,4 +1,4 @@
-"""A process of its own for an embedded engine: what it is asked, and what it answers."""
+"""A process of its own for an embedded engine: its requests and replies."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def file_of(model: Model) -> Path:
 
 
 class ProcessReply:
-    """What the process sent.
+    """The messages of the process.
 
     Attributes:
         progress: Called with its progress; None for no more calls.

@@ -24,7 +24,7 @@ TIMING_NOTE = (
     "the median of predictions that share one state, and its 95 % confidence interval; inputs are synthetic;"
     " sampling and the app around them are not included"
 )
-_TIMING_COLUMNS = (
+_STEP_COLUMNS = (
     Column("setting", most=11),
     Column("function", most=20),
     Column("phase", style="cyan"),
@@ -32,19 +32,16 @@ _TIMING_COLUMNS = (
     Column("context", is_number=True),
     Column("prediction", is_number=True),
     Column("tokens/s", is_number=True),
+)
+_TIMING_COLUMNS = (
+    *_STEP_COLUMNS,
     Column("95 % within", is_number=True),
     Column("runs", is_number=True),
     Column("memory", is_number=True),
 )
 _COLUMNS = (
     Column("device", most=24),
-    Column("setting", most=11),
-    Column("function", most=20),
-    Column("phase", style="cyan"),
-    Column("tokens", is_number=True),
-    Column("context", is_number=True),
-    Column("prediction", is_number=True),
-    Column("tokens/s", is_number=True),
+    *_STEP_COLUMNS,
     Column("80 % within", is_number=True),
     Column("waits for", most=11),
 )

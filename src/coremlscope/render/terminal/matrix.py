@@ -104,7 +104,7 @@ def _ordered(settings: Iterable[str]) -> list[str]:
 
 
 def measured_blocks(profiles: Sequence[Profile]) -> list[MatrixBlock]:
-    """What was measured: a block for each runtime, machine and power mode."""
+    """Returns measurements: a block for each runtime, machine and power mode."""
     found: dict[tuple[str, int | None, str], list[tuple[str, list[Measurement]]]] = {}
     for name, profile in _named(profiles):
         own: dict[tuple[str, int | None, str], list[Measurement]] = {}
@@ -149,7 +149,7 @@ def _by_setting(
 
 
 def device_blocks(profiles: Sequence[Profile]) -> list[MatrixBlock]:
-    """What is planned and estimated: a block for each device."""
+    """Returns plans and estimates: a block for each device."""
     named = _named(profiles)
     return [_device_block(device, os, named) for device, os in systems(profiles)]
 
@@ -200,7 +200,7 @@ def _planned(milliseconds: float | None) -> str:
 
 
 def device_remarks(profiles: Sequence[Profile]) -> list[str]:
-    """What to know of plans and estimates, where there are any."""
+    """Returns notes on plans and estimates, if there are any."""
     estimates = [estimate for profile in profiles for estimate in profile.estimates]
     remarks = []
     if estimates:
@@ -218,7 +218,7 @@ def device_remarks(profiles: Sequence[Profile]) -> list[str]:
 
 
 def failures(profiles: Sequence[Profile]) -> list[tuple[str, str]]:
-    """What failed: a sentence with the name of the model, and a hint."""
+    """Returns failures: a sentence with the name of the model, and a hint."""
     return [
         (f"{name}, {finding.text}", finding.hint)
         for name, profile in _named(profiles)

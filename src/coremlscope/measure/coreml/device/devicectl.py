@@ -242,7 +242,7 @@ def _texts(value: object, depth: int = 0) -> Iterator[tuple[str, str]]:
 
 
 def wake(identifier: str) -> None:
-    """Lets a device that is reachable open its connection; whether it did is seen in the list of devices."""
+    """Wakes a reachable device; the list of devices then shows whether it is connected."""
     try:
         ask("device", "info", "details", "--device", identifier, timeout_s=_WAKE_S)
     except (EngineError, MissingDependencyError):

@@ -160,7 +160,7 @@ def can_be_sent(model: Model) -> bool:
 
 
 def _check(model: Model) -> None:
-    """Refuses what coremltools' remote device cannot take."""
+    """Rejects models that coremltools' remote device does not support."""
     if model.source is None or model.source.suffix != ".mlpackage" or not isinstance(model.content, Program):
         raise UnsupportedModelError(
             "coremltools measures only ML Programs in an .mlpackage on a device",
