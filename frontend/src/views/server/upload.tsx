@@ -78,8 +78,8 @@ export function Upload(props: {
             }}
           />
           <span>
-            <b>Choose a model or a file</b>, or drop one here: a .mlmodel, a .mlpackage, a saved profile, or what Core ML, Xcode and other
-            tools wrote (analytics.mil, a .mlperf, JSON, …), up to {bytes(props.limit)}
+            <b>Choose a model or a file</b>, or drop one here: a .mlmodel, .mlpackage or .aimodel, a saved profile, or what Core ML, Xcode
+            and other tools wrote (analytics.mil, a .mlperf, JSON, …), up to {bytes(props.limit)}
           </span>
         </label>
         <label class="folder">
