@@ -113,6 +113,13 @@ def test_a_plan_of_core_ml_in_full(tmp_path: Path) -> None:
     assert plan.settings[0].functions["main"].switches == 1
 
 
+def test_what_core_ml_does_not_state_is_not_said_to_lack_a_rule(tmp_path: Path) -> None:
+    path = foreign_files.write(tmp_path, "small.analytics.mil")
+    text = " ".join(render_console(api.import_files(path)).split())
+    assert "not stated" in text
+    assert "no rule" not in text
+
+
 def test_our_plan_stands_beside_an_imported_one(tmp_path: Path, model: Model) -> None:
     path = foreign_files.write(tmp_path, "small.analytics.mil")
     profile = api.import_files(path, model=model, device="m1", os="14.5")

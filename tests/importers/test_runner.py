@@ -205,7 +205,7 @@ def test_several_models(tmp_path: Path, model: Model, capsys: pytest.CaptureFixt
     assert [profile.model.path for profile in read_any(path)] == ["small", "large"]
     with pytest.raises(UsageError, match=r"holds results of 2 models \(small, large\)"):
         import_files([path])
-    with pytest.raises(UsageError, match=r"and none of m$"):
+    with pytest.raises(UsageError, match=r"(?m)and none of m$"):
         import_files([path], model)
     assert main(["compare", str(path)]) == 0
     assert "small" in capsys.readouterr().out

@@ -249,7 +249,9 @@ def test_an_error_of_one_job_is_the_answer_to_that_job(monkeypatch: pytest.Monke
 
 
 def test_a_cluster_that_is_not_there(ray: FakeRay, zoo: Path, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"no Ray cluster at nowhere:1: Failed to connect.* nowhere:1\.$"):
+    with pytest.raises(
+        UsageError, match=r"(?m)no Ray cluster at nowhere:1: Failed to connect.* nowhere:1\.$"
+    ):
         run_sweep(zoo, folder=tmp_path, devices="m1", ray="nowhere:1")
     with pytest.raises(UsageError, match="only nodes of a Ray cluster"):
         run_sweep(zoo, folder=tmp_path, devices="m1", on=["mac"])

@@ -4,6 +4,7 @@ import type { Agreement, ComputeUnit } from "../data/schema";
 import { UNIT_NAMES } from "../data/words";
 import { share } from "../format";
 import { useReport } from "../report";
+import { More } from "../ui/more";
 import { OriginTag } from "../ui/origin";
 import { ScrollRegion } from "../ui/scroll";
 import { Section } from "../ui/section";
@@ -80,11 +81,7 @@ function AgreementPart(props: { found: Agreement; name: string }) {
           </table>
         </ScrollRegion>
       )}
-      {found.disagreements.length > LISTED && (
-        <button type="button" class="quiet more" aria-expanded={isOpen} onClick={() => open(!isOpen)}>
-          {isOpen ? "Show fewer" : `Show all ${found.disagreements.length}`}
-        </button>
-      )}
+      <More listed={LISTED} total={found.disagreements.length} isOpen={isOpen} open={open} />
     </>
   );
 }

@@ -8,6 +8,7 @@ import { duration, plural } from "../format";
 import { useReport } from "../report";
 import { CopyButton } from "../ui/copy";
 import { Hint } from "../ui/hint";
+import { More } from "../ui/more";
 import { OriginTag } from "../ui/origin";
 import { Section } from "../ui/section";
 
@@ -68,11 +69,7 @@ export function Findings() {
               />
             ))}
           </ul>
-          {found.length > LISTED && (
-            <button type="button" class="quiet more" aria-expanded={isOpen} onClick={() => open(!isOpen)}>
-              {isOpen ? "Show fewer" : `Show all ${found.length}`}
-            </button>
-          )}
+          <More listed={LISTED} total={found.length} isOpen={isOpen} open={open} />
         </>
       )}
     </Section>

@@ -3,6 +3,7 @@ import type { Group } from "../data/schema";
 import { byType, type TypeTotal, unitShares } from "../data/totals";
 import { bytes, count, duration, plural, share } from "../format";
 import { useReport } from "../report";
+import { More } from "../ui/more";
 import { OriginTag } from "../ui/origin";
 import { ScrollRegion } from "../ui/scroll";
 import { Section } from "../ui/section";
@@ -99,7 +100,7 @@ function Kinds(props: { kinds: Kind[] }) {
           </tbody>
         </table>
       </ScrollRegion>
-      <More total={props.kinds.length} isOpen={isOpen} open={open} />
+      <More listed={LISTED} total={props.kinds.length} isOpen={isOpen} open={open} />
     </>
   );
 }
@@ -158,16 +159,7 @@ function TypeTable(props: { totals: TypeTotal[] }) {
           </tbody>
         </table>
       </ScrollRegion>
-      <More total={props.totals.length} isOpen={isOpen} open={open} />
+      <More listed={LISTED} total={props.totals.length} isOpen={isOpen} open={open} />
     </>
-  );
-}
-
-function More(props: { total: number; isOpen: boolean; open: (isOpen: boolean) => void }) {
-  if (props.total <= LISTED) return null;
-  return (
-    <button type="button" class="quiet more" aria-expanded={props.isOpen} onClick={() => props.open(!props.isOpen)}>
-      {props.isOpen ? "Show fewer" : `Show all ${props.total}`}
-    </button>
   );
 }

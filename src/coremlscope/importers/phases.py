@@ -63,7 +63,7 @@ def imported_finding(origin: ListingOrigin) -> Finding:
     return Finding(
         id="imported",
         severity="info",
-        text=f"these figures are what {origin.file} says; nothing of them was measured here",
+        text=f"these figures are from {origin.file}; nothing of them was measured here",
     )
 
 

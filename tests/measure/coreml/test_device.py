@@ -112,7 +112,7 @@ def test_a_matrix_of_a_device(
 def test_what_the_device_says(package: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("EXPECTED_UNITS", "ALL")
     monkeypatch.setenv("DEVICE_FAILS", "1")
-    with pytest.raises(EngineError, match=r"^Core ML failed: DeviceCtlError: the app is gone$") as caught:
+    with pytest.raises(EngineError, match=r"(?m)^Core ML failed: DeviceCtlError: the app is gone$") as caught:
         measure(container.read(package), "any", tmp_path, Settings(iterations=1))
     assert "developer mode" in caught.value.hint
 

@@ -1,8 +1,9 @@
 import type { ComponentChildren } from "preact";
-import { type Dispatch, type StateUpdater, useState } from "preact/hooks";
+import { useState } from "preact/hooks";
 import { intervalReach, placeInterval, ratioText } from "../../data/comparison";
 import type { Change } from "../../data/schema";
 import { duration } from "../../format";
+import { More } from "../../ui/more";
 import { ScrollRegion } from "../../ui/scroll";
 
 const LISTED = 15;
@@ -65,7 +66,7 @@ export function ChangeTable(props: { label: string; heads: string[]; rows: Chang
           </tbody>
         </table>
       </ScrollRegion>
-      <More total={props.rows.length} isOpen={isOpen} open={open} />
+      <More listed={LISTED} total={props.rows.length} isOpen={isOpen} open={open} />
     </>
   );
 }
@@ -105,14 +106,5 @@ function Interval(props: { change: Change; reach: number }) {
       </span>
       <span class="interval-text">{words}</span>
     </span>
-  );
-}
-
-function More(props: { total: number; isOpen: boolean; open: Dispatch<StateUpdater<boolean>> }) {
-  if (props.total <= LISTED) return null;
-  return (
-    <button type="button" class="quiet more" aria-expanded={props.isOpen} onClick={() => props.open(!props.isOpen)}>
-      {props.isOpen ? "Show fewer" : `Show all ${props.total}`}
-    </button>
   );
 }

@@ -210,6 +210,8 @@ def _show_units(screen: Screen, view: PlanView, name: str, ops: tuple[PlannedOp,
     if cost is not None:
         changes = f"{plural(cost.switches, 'change')} of unit"
         whole = f"{format_duration(cost.total_ms / 1e3)} planned in all, launches and {changes} included"
+        if 0 < total < cost.total_ms:
+            whole += f"; shares are those of the {format_duration(total / 1e3)} without them"
         has_costs = view.plan.total_ms(view.setting) is not None
         screen.line(whole if has_costs else f"{changes}; the planner gives no costs", "dim", indent=2)
     undecided = undecided_line(ops)
@@ -237,7 +239,8 @@ def _show_ops(screen: Screen, view: PlanView, ops: Sequence[PlannedOp], list_ops
     has_weights = any(op.weight for op in ops)
     listed = list(ops) if whole else sorted(ops, key=lambda op: -op.weight)[:_LISTED_OPS]
     possible = f"  {POSSIBLE} may be chosen" if any(op.alternatives for op in listed) else ""
-    others = f"{SUPPORTED} supported  {UNSUPPORTED} not supported  {UNKNOWN} no rule"
+    unknown = "no rule" if view.plan.planner == "rules" else "not stated"
+    others = f"{SUPPORTED} supported  {UNSUPPORTED} not supported  {UNKNOWN} {unknown}"
     quiet = f"{CHOSEN} chosen{possible}  {others}"
     title = (
         f"The {len(listed)} costliest operations" if has_weights else f"The first {len(listed)} operations"
@@ -316,7 +319,13 @@ def _show_reasons(screen: Screen, view: PlanView, name: str, ops: Sequence[Plann
         for group in advice[:_LISTED_GROUPS]:
             show_group(screen, group)
     for unit, unknown in unknown_ops(view, ops).items():
-        screen.heading(f"Unknown on the {UNIT_NAMES[unit]}", "no rule covers these, so they are not placed")
+        by_rules = view.plan.planner == "rules"
+        why = (
+            "no rule covers these, so they are not placed"
+            if by_rules
+            else f"{view.plan.planner} does not state it"
+        )
+        screen.heading(f"Unknown on the {UNIT_NAMES[unit]}", why)
         kinds = Counter(op.type for op in unknown)
         screen.line(histogram(dict(kinds.most_common()), most=12), indent=2)
 
