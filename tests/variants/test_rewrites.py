@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import Image
 
 import coremlscope
 from coremlscope import ir
@@ -159,3 +160,68 @@ def test_layers_that_cannot_be_convolutions_get_a_sentence(tmp_path: Path) -> No
     model = b.model(b.op("linear", "y", (1, 2, 4, 8), F32, x=b["x"], weight=weight))
     with pytest.raises(UnsupportedModelError, match="no linear layer"):
         _transformed(model, "linear-as-conv", tmp_path)
+
+
+def _joined(*, kind: str) -> ir.Model:
+    """Three convolutions joined at once, by a concat of a concat, or split and joined again first."""
+    b = Builder({"x": (F32, (1, 4, 8, 8))})
+    parts = [b.conv(f"c{place}", b["x"], 4, dtype=F32) for place in range(3)]
+    if kind == "nested":
+        first = b.op("concat", "inner", (1, 8, 8, 8), F32, values=tuple(parts[1:]), axis=1, interleave=False)
+        parts = [parts[0], first]
+    if kind == "undone":
+        halves = b.ops_of(
+            "split", [("s0", (1, 2, 8, 8)), ("s1", (1, 2, 8, 8))], F32, x=parts[0], num_splits=2, axis=1
+        )
+        parts[0] = b.op("concat", "whole", (1, 4, 8, 8), F32, values=halves, axis=1, interleave=False)
+        parts[0] = b.op("relu", "positive", (1, 4, 8, 8), F32, x=parts[0])
+    y = b.op("concat", "outer", (1, 12, 8, 8), F32, values=tuple(parts), axis=1, interleave=False)
+    return b.model(b.op("relu", "y", (1, 12, 8, 8), F32, x=y))
+
+
+@pytest.mark.parametrize("kind", ["nested", "undone"])
+def test_joined_concats_return_the_same(kind: str, tmp_path: Path) -> None:
+    model = _joined(kind=kind)
+    target = _transformed(model, "join-concats", tmp_path)
+    types = _types(target)
+    assert types.count("concat") == 1
+    assert "split" not in types
+    values = {"x": np.random.default_rng(3).standard_normal((1, 4, 8, 8)).astype(np.float32)}
+    before, after = (coremlscope.predict(one, values) for one in (model, target))
+    np.testing.assert_array_equal(after["y"], before["y"])
+
+
+def _swapped_image(*, swaps: bool, is_even: bool = True) -> ir.Model:
+    shape = (1, 3, _SIDE, _SIDE)
+    b = Builder({"image": (F32, shape)}, {"image": ir.ImageFeature("RGB", _SIDE, _SIDE)})
+    scale = np.float32(1 / 255) if is_even else np.array([1, 2, 3], np.float32).reshape(1, 3, 1, 1) / 255
+    x = b.op("mul", "scaled", shape, F32, x=b["image"], y=scale)
+    if swaps:
+        x = b.op("reverse", "swap", shape, F32, x=x, axes=[1])
+    return b.model(b.op("relu", "y", (1, 8, _SIDE, _SIDE), F32, x=b.conv("c", x, 8, dtype=F32)))
+
+
+def test_images_in_the_order_of_the_network_return_the_same(tmp_path: Path) -> None:
+    model = _swapped_image(swaps=True)
+    target = _transformed(model, "channel-order", tmp_path)
+    assert "reverse" not in _types(target)
+    image = container.read(target).description.main.inputs[0].type
+    assert isinstance(image, ir.ImageFeature)
+    assert image.color_space == "BGR"
+    pixels = np.random.default_rng(4).integers(0, 256, (_SIDE, _SIDE, 3), dtype=np.uint8)
+    values = {"image": Image.fromarray(pixels)}
+    before, after = (coremlscope.predict(one, values) for one in (model, target))
+    np.testing.assert_array_equal(after["y"], before["y"])
+
+
+@pytest.mark.parametrize(
+    ("model", "name", "reason"),
+    [
+        (_joined(kind="flat"), "join-concats", "no finding"),
+        (_swapped_image(swaps=False), "channel-order", "no image input"),
+        # A number for each channel comes first: it would belong to another channel.
+        (_swapped_image(swaps=True, is_even=False), "channel-order", "no image input"),
+    ],
+)
+def test_moves_that_are_needed_stay(model: ir.Model, name: str, reason: str) -> None:
+    assert reason in why_not(parse_transform(name), model)

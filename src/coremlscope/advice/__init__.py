@@ -5,7 +5,8 @@ in Core ML. `find_remarks` applies them to a function. What each remark costs on
 `forecast.model_findings`.
 """
 
-from coremlscope.advice.interface import find_needless_outputs, find_pictures
+from coremlscope.advice.interface import find_channel_swaps, find_needless_outputs, find_pictures
+from coremlscope.advice.moves import find_needless_concats
 from coremlscope.advice.rule import AdviceRule, Change, Found, Remark, Subject
 from coremlscope.advice.table import RULES, bind_subject, find_remarks
 from coremlscope.advice.wrong_values import CORE_ML_VALUE_RULES, VALUE_RULES
@@ -20,6 +21,8 @@ __all__ = [
     "Remark",
     "Subject",
     "bind_subject",
+    "find_channel_swaps",
+    "find_needless_concats",
     "find_needless_outputs",
     "find_pictures",
     "find_remarks",

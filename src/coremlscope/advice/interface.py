@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator
+from math import prod
 
 from coremlscope.advice.rule import (
     AdviceRule,
@@ -24,7 +25,7 @@ from coremlscope.ops.view import CONTRADICTIONS, BoundGraph, CannotInfer, Cannot
 from coremlscope.placement.publications import APPLE_FAQ, MOBIUS
 from coremlscope.units import shown
 
-__all__ = ["RULES", "find_needless_outputs", "find_pictures"]
+__all__ = ["RULES", "find_channel_swaps", "find_needless_outputs", "find_pictures"]
 
 _CANNOT_TELL = (CannotInfer, CannotLower, MissingWeightsError, *CONTRADICTIONS)
 #: What an input that holds a picture is called.
@@ -137,6 +138,43 @@ def _arranging(subject: Subject, name: str) -> Iterator[OpView]:
         if not view.op.outputs:
             return
         name = view.op.outputs[0].name
+
+
+def find_channel_swaps(subject: Subject) -> list[tuple[str, OpView]]:
+    """Returns the images whose red and blue are swapped before anything else, and the swaps.
+
+    Casts and numbers for all channels may come first: numbers for each channel follow their order.
+    """
+    found = []
+    for feature in subject.description.inputs:
+        if not isinstance(feature.type, ImageFeature) or feature.type.color_space not in ("RGB", "BGR"):
+            continue
+        for view in _arranging(subject, feature.name):
+            before = _all_before(subject, view)
+            names = {feature.name, *(value.name for one in before for value in one.op.outputs)}
+            is_even = all(_is_even(one) for one in before) and subject.returned.isdisjoint(names)
+            if view.op.type == "reverse" and is_even:
+                found.append((feature.name, view))
+                break
+    return found
+
+
+def _all_before(subject: Subject, view: OpView) -> list[OpView]:
+    """Returns the operations that lead to one by their first argument, the nearest first."""
+    found: list[OpView] = []
+    source = subject.source(view)
+    while source is not None and source not in found:
+        found.append(source)
+        source = subject.source(source)
+    return found
+
+
+def _is_even(view: OpView) -> bool:
+    """Returns whether an operation does the same to all channels."""
+    if view.op.type == "cast":
+        return True
+    shapes = [shape_of(view, key) for key in view.op.inputs if key != "x"]
+    return view.op.type in _PREPARING and all(shape is not None and prod(shape) == 1 for shape in shapes)
 
 
 def _reverses_channels(view: OpView) -> bool:

@@ -20,7 +20,7 @@ from coremlscope.ir import DType, Value
 from coremlscope.ops.traits import Trait
 from coremlscope.ops.view import CONTRADICTIONS, CannotInfer, CannotLower, OpView
 
-__all__ = ["RULES"]
+__all__ = ["RULES", "find_needless_concats"]
 
 #: For several operations, and for one.
 _FOLLOW = ("follow each other or change nothing", "changes nothing")
@@ -170,34 +170,34 @@ def _axis(view: OpView, rank: int) -> int:
     return view.integer("axis") % rank
 
 
-def _concats(subject: Subject) -> Found | None:
-    def found() -> Iterator[tuple[OpView, Sequence[OpView]]]:
-        for view in subject.views:
-            if view.op.type != "concat" or view.flag("interleave", False):
-                continue
-            parts = view.op.inputs.get("values", ())
-            shape = shape_of(view)
-            if len(parts) == 1:
-                yield view, [view]
-                continue
-            if shape is None:
-                continue
-            try:
-                yield from ((inner, [inner]) for inner in _nested(subject, view, _axis(view, len(shape))))
-                split = _undone_split(subject, view, _axis(view, len(shape)))
-            except _CANNOT_TELL:
-                continue
-            if split is not None:
-                readers = {
-                    reader.op.id for value in split.op.outputs for reader in subject.readers[value.name]
-                }
-                is_only = readers == {view.op.id} and not subject.returned.intersection(
-                    value.name for value in split.op.outputs
-                )
-                yield view, [view, split] if is_only else [view]
+def find_needless_concats(subject: Subject) -> Iterator[tuple[OpView, Sequence[OpView]]]:
+    """Yields concats that copy their inputs for nothing, each with the operations that vanish with it."""
+    for view in subject.views:
+        if view.op.type != "concat" or view.flag("interleave", False):
+            continue
+        parts = view.op.inputs.get("values", ())
+        shape = shape_of(view)
+        if len(parts) == 1:
+            yield view, [view]
+            continue
+        if shape is None:
+            continue
+        try:
+            yield from ((inner, [inner]) for inner in _nested(subject, view, _axis(view, len(shape))))
+            split = _undone_split(subject, view, _axis(view, len(shape)))
+        except _CANNOT_TELL:
+            continue
+        if split is not None:
+            readers = {reader.op.id for value in split.op.outputs for reader in subject.readers[value.name]}
+            is_only = readers == {view.op.id} and not subject.returned.intersection(
+                value.name for value in split.op.outputs
+            )
+            yield view, [view, split] if is_only else [view]
 
+
+def _concats(subject: Subject) -> Found | None:
     return _without(
-        found(),
+        find_needless_concats(subject),
         lambda count, names: (
             f"{plural(count, 'concat')} {'copies' if count == 1 else 'copy'} what is joined again or was"
             f" joined before: {names}."
@@ -265,5 +265,6 @@ RULES: tuple[AdviceRule, ...] = (
         fix="join all parts by one concat",
         source="the definition of concat: a copy of all its inputs",
         confidence="static analysis",
+        transform="join-concats",
     ),
 )

@@ -48,6 +48,8 @@ transforms, several of them joined by +, as in prune-50+palettize-4:
   image-inputs              pictures as images instead of arrays of pixels; -unit for arrays of 0 … 1,
                             -imagenet for normalized ones
   linear-as-conv            linear layers as 1×1 convolutions over (B, C, 1, S)
+  join-concats              concats of concats joined, without those of one value or a whole split
+  channel-order             images as RGB or BGR as the network reads them, without its swap
 
 examples:
   coremlscope what-if model.mlpackage --device iphone-13

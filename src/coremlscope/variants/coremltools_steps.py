@@ -14,6 +14,7 @@ from coremlscope.errors import MissingDependencyError, UnsupportedModelError
 from coremlscope.formats import container
 from coremlscope.formats.packaging import write_mlpackage
 from coremlscope.ir import Model, Program
+from coremlscope.variants.moves import with_joined_concats, with_wanted_channels
 from coremlscope.variants.pictures import Pictures, with_image_inputs
 from coremlscope.variants.sequence_layout import with_convolutions
 from coremlscope.variants.transforms import Step, Transform
@@ -359,6 +360,25 @@ def _as_convolutions(opened: Opened, step: Step, joint: bool) -> None:
     )
 
 
+def _join_concats(opened: Opened, step: Step, joint: bool) -> None:
+    model, count = with_joined_concats(_program(opened))
+    if not count:
+        raise UnsupportedModelError("no concat copies for nothing", "see `coremlscope inspect` for findings")
+    _replace_program(opened, model)
+    opened.notes.append(f"{count} {'concat' if count == 1 else 'concats'} fewer")
+
+
+def _take_channels(opened: Opened, step: Step, joint: bool) -> None:
+    model, names = with_wanted_channels(_program(opened))
+    if not names:
+        raise UnsupportedModelError(
+            "no image input is followed by a swap of red and blue",
+            "declare the order where the model is converted: ct.ImageType(color_layout=…)",
+        )
+    _replace_program(opened, model)
+    opened.notes.append(f"{', '.join(names)}: red and blue are swapped by the type of the image")
+
+
 def _program(opened: Opened) -> Model:
     """Returns the model as it is now, in our own form."""
     path = opened.folder / "before.mlpackage"
@@ -405,6 +425,8 @@ _STEPS: Mapping[str, Callable[[Opened, Step, bool], None]] = {
     "tidy": _tidy,
     "images": _take_images,
     "convolutions": _as_convolutions,
+    "concats": _join_concats,
+    "channels": _take_channels,
 }
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from coremlscope.advice import Remark, bind_subject, find_remarks
+from coremlscope.advice import Remark, bind_subject, find_channel_swaps, find_remarks
 from coremlscope.errors import CoremlscopeError, UsageError
 from coremlscope.features.names import nearest
 from coremlscope.ir import ArrayFeature, DType, ImageFeature, Model, Program, TensorType
@@ -38,6 +38,8 @@ StepKind = Literal[
     "outputs",
     "images",
     "convolutions",
+    "concats",
+    "channels",
 ]
 
 _JOIN = "+"
@@ -49,7 +51,8 @@ _TARGETS = (15, 16, 17, 18, 26)
 #: The names that the help and errors list.
 _EXAMPLES = (
     "fp16, fp16-io, ios18, palettize-4, palettize-4-group-16, int8, int4-block-32, prune-50, w8a8, static,"
-    " enumerated, tidy, palettize-unique, without-needless-outputs, image-inputs, linear-as-conv; several"
+    " enumerated, tidy, palettize-unique, without-needless-outputs, image-inputs, linear-as-conv,"
+    " join-concats, channel-order; several"
     " joined by +: prune-50+palettize-4"
 )
 
@@ -133,6 +136,8 @@ _TITLES: dict[StepKind, Callable[[Step], str]] = {
     "outputs": lambda _: "without outputs that repeat others",
     "images": lambda step: _SCALINGS[step.scaling],
     "convolutions": lambda _: "linear layers as 1×1 convolutions over (B, C, 1, S)",
+    "concats": lambda _: "concats of concats and of all parts of a split joined",
+    "channels": lambda _: "images in the order of channels that the network reads",
 }
 
 
@@ -183,6 +188,8 @@ _GRAMMAR: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], Step | None]], 
         (r"without-needless-outputs", lambda _: Step(kind="outputs")),
         (r"image-inputs(?:-(unit|imagenet))?", _images),
         (r"linear-as-conv", lambda _: Step(kind="convolutions")),
+        (r"join-concats", lambda _: Step(kind="concats")),
+        (r"channel-order", lambda _: Step(kind="channels")),
     )
 )
 
@@ -233,6 +240,8 @@ _PROGRAM = (
     "without-needless-outputs",
     "image-inputs",
     "linear-as-conv",
+    "join-concats",
+    "channel-order",
 )
 
 
@@ -286,6 +295,8 @@ def _why_not(step: Step, model: Model) -> str:
         return "no input has a flexible shape"
     if step.kind in _FOUND and not any(one.rule.transform == _FOUND[step.kind] for one in _remarks(model)):
         return "no finding on the model asks for it"
+    if step.kind == "channels" and not _swaps(model):
+        return "no image input is followed by a swap of red and blue"
     if step.kind == "images":
         return why_no_images(model, step.scaling or None)
     return ""
@@ -299,6 +310,14 @@ def _remarks(model: Model) -> Sequence[Remark]:
         return ()
 
 
+def _swaps(model: Model) -> Sequence[object]:
+    """Returns the swaps of red and blue of images; nothing where a program's function cannot be bound."""
+    try:
+        return find_channel_swaps(bind_subject(model))
+    except CoremlscopeError:
+        return ()
+
+
 #: Transforms that only findings ask for: their names, by kind.
 _FOUND: Mapping[StepKind, str] = {
     "tidy": "tidy",
@@ -306,6 +325,7 @@ _FOUND: Mapping[StepKind, str] = {
     "outputs": "without-needless-outputs",
     "images": "image-inputs",
     "convolutions": "linear-as-conv",
+    "concats": "join-concats",
 }
 
 
