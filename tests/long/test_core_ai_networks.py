@@ -550,7 +550,6 @@ _NETS: Mapping[str, _Net] = {
     "rexnet": _timm("rexnet_100"),
     "ssdlite": _Net(make=_Detector, draw=_image(320)),
     "mpnet_int8": _compressed(_transformer("MPNetModel", _SMALL), "int8"),
-    "starnet_palettized": _compressed(_timm("starnet_s1"), "palettized"),
     "selective_scan": _Net(make=_SelectiveScan, draw=lambda: (torch.randn(1, 12, 32),), names=("x",)),
     **{name: _recurrent(make, shape) for name, (make, shape) in RECURRENT.items()},
     "resnet18_fp16": _half(_RESNET),
