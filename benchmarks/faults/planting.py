@@ -55,7 +55,7 @@ class Site:
         """Returns the arguments that are computed, by parameter."""
         return {
             key: given[0]
-            for key, given in self.op.inputs.items()
+            for key, given in sorted(self.op.inputs.items())
             if len(given) == 1 and isinstance(given[0], Value) and given[0].name not in self.constants
         }
 
@@ -409,7 +409,11 @@ def _other_value(site: Site) -> _Faults:
             for other in op.outputs:
                 if op.constant is None and other.type == value.type and other.name not in _reads(site.op):
                     made = site.replaced(replace(site.op, inputs={**site.op.inputs, key: (other,)}))
-                    yield site.planted(made, "wrong argument", f"it reads {other.name} as its {key}")
+                    maker = next((o for o in site.function.graph.ops if value in o.outputs), None)
+                    # Who reads what an operation reads leaves that operation out.
+                    is_left_out = maker is not None and other.name in _reads(maker)
+                    causes = "wrong argument|missing operation" if is_left_out else "wrong argument"
+                    yield site.planted(made, causes, f"it reads {other.name} as its {key}")
 
 
 def _extra(site: Site) -> _Faults:
