@@ -114,8 +114,13 @@ class Parser(argparse.ArgumentParser):
 
         known = [option for action in self._actions for option in action.option_strings]
         name = argument.partition("=")[0]
-        near = nearest(name, known) if name.startswith("-") else None
+        near = nearest(name, known) if name.startswith("--") else None
         hint = f"did you mean {near}?" if near else f"see `{self.prog} --help`"
+        operands = [action for action in self._actions if not action.option_strings]
+        if name in ("-o", "--output") and any(action.dest == "output" for action in operands):
+            hint = (
+                f"name the output last: `{self.prog} {' '.join(str(action.metavar) for action in operands)}`"
+            )
         verb = "has no option" if name.startswith("-") else "takes no further argument"
         raise UsageError(f"`{self.prog}` {verb} {name!r}", hint)
 
