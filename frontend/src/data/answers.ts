@@ -304,9 +304,14 @@ export function elsewhere(placement: Placement, rows: Rows): Elsewhere | null {
       unexplained.push(row);
       continue;
     }
-    const group = found.get(reason.rule) ?? { rule: reason.rule, text: reason.text, ids: [] };
-    found.set(reason.rule, group);
-    group.ids.push(row.id);
+    const key = reason.common ?? reason.rule;
+    const group = found.get(key);
+    if (group) {
+      group.text = reason.common ?? group.text;
+      group.ids.push(row.id);
+    } else {
+      found.set(key, { rule: reason.rule, text: reason.text, ids: [row.id] });
+    }
   }
   return {
     count: away.length,

@@ -7,7 +7,11 @@ import { ALLOWED, UNIT_NAMES } from "./words";
 export type Mark = "runs" | "may" | "can" | "cannot" | "unknown" | "barred";
 
 /** Why an operation does not run on a unit, or what would help where it runs. */
-export type Remedy = Pick<Reason, "unit" | "rule" | "text" | "fix"> & Partial<Pick<Reason, "confidence" | "source">>;
+export type Remedy = Pick<Reason, "unit" | "rule" | "text" | "fix"> &
+  Partial<Pick<Reason, "confidence" | "source">> & {
+    /** What several operations have in common whose texts state their own costs. */
+    common?: string;
+  };
 
 /** The rule id of a reason that states the cost of a detour. */
 export const COST_RULE = "plan-cost";
@@ -124,9 +128,15 @@ export class Placement {
     const able = `the ${UNIT_NAMES[unit]} can run it`;
     const more = `the whole plan would cost ${duration(moreMs / 1e3)} more, changes of unit included`;
     let text = `${able}, ${costs}, but ${more}`;
-    if (moreMs < TIE_MS) text = `${able}, ${costs}: the whole plan would cost the same`;
-    else if (there > here + TIE_MS) text = `${able}, but costs more: ${costs}`;
-    return { unit, rule: COST_RULE, text, fix: "" };
+    let common = `the ${UNIT_NAMES[unit]} can run these for less or the same by themselves, but launches and changes of unit cost more`;
+    if (moreMs < TIE_MS) {
+      text = `${able}, ${costs}: the whole plan would cost the same`;
+      common = `the ${UNIT_NAMES[unit]} can run each of these: the whole plan would cost the same`;
+    } else if (there > here + TIE_MS) {
+      text = `${able}, but costs more: ${costs}`;
+      common = `the ${UNIT_NAMES[unit]} can run these, but costs more`;
+    }
+    return { unit, rule: COST_RULE, text, common, fix: "" };
   }
 }
 

@@ -180,6 +180,17 @@ describe("operations elsewhere", () => {
     expect([found?.unexplained, found?.types]).toEqual([["main/1"], ["add"]]);
   });
 
+  it("are grouped by how the costs compare, without the costs of one of them", () => {
+    const made = plan(3, {
+      cost_ms: { ane: [1, 1, 4], mps: [9, 9, 9], bnns: [2, 2, 1] },
+      settings: [settingPlan({ backend: [BACKEND.bnns, BACKEND.bnns, BACKEND.bnns], detour_ms: { neural_engine: [3, 4, 5] } })],
+    });
+    const found = elsewhere(placementOf(table, made), buildRows(table, times(3), made));
+    expect(found?.reasons.map(({ ids }) => ids)).toEqual([["main/0", "main/1"], ["main/2"]]);
+    expect(found?.reasons[0]?.text).toMatch(/can run these for less/);
+    expect(found?.reasons[1]?.text).toMatch(/costs more: planned at 4.00 ms against 1.00 ms/);
+  });
+
   it("are not asked for where the setting forbids it", () => {
     const made = plan(3, { settings: [settingPlan({ compute_units: "cpu_only", backend: [2, 2, 2] })] });
     expect(first(made.settings).compute_units).toBe("cpu_only");

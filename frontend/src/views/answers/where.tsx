@@ -97,7 +97,7 @@ function WhyNot(props: { away: ReturnType<typeof elsewhere>; total: number }) {
   return (
     <ul class="answer-list">
       {away.reasons.slice(0, 2).map((one) => (
-        <li key={one.rule}>
+        <li key={one.text}>
           <b>{plural(one.ids.length, "operation")}:</b> {one.text}{" "}
           {one.ids.slice(0, 1).map((id) => (
             <OpLink key={id} id={id} />
