@@ -84,7 +84,7 @@ await look(async (page, url, [searched]) => {
     seen.path = await page.locator("#graph .caption").first().textContent();
     seen.critical = await page.locator("#graph .edge-critical").count();
   }
-  const next = page.getByRole("button", { name: "The next change of unit" });
+  const next = page.getByRole("button", { name: "Next operation that reads from another unit" });
   if (await next.count()) {
     await next.click();
     await page.waitForTimeout(300);

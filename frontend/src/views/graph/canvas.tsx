@@ -21,8 +21,8 @@ export function Canvas(props: {
   isBusy: boolean;
   search: RefObject<HTMLInputElement | null>;
   onToggle: (fold: Fold) => void;
-  /** Leads to the next change of unit, or to the one before. */
-  onChange: (step: 1 | -1) => void;
+  /** Selects the next or the previous operation that reads from another unit. */
+  onCrossing: (step: 1 | -1) => void;
 }) {
   const { laid, looks } = props;
   const { width, height } = props.size;
@@ -40,8 +40,8 @@ export function Canvas(props: {
     "-": () => zoom(1 / 1.3),
     "0": fit,
     "/": () => props.search.current?.focus(),
-    n: () => props.onChange(1),
-    p: () => props.onChange(-1),
+    n: () => props.onCrossing(1),
+    p: () => props.onCrossing(-1),
     Enter: () => current && use(current),
     " ": () => current && use(current),
     Backspace: () => {
@@ -70,7 +70,7 @@ export function Canvas(props: {
         height={height}
         role="group"
         tabindex={0}
-        aria-label={`Graph of ${drawing.boxes.length} parts. Arrow keys follow edges, Enter unfolds, Backspace folds, plus and minus zoom, 0 shows all, slash finds, N goes to the next change of unit`}
+        aria-label={`Graph of ${drawing.boxes.length} parts. Arrow keys follow edges, Enter unfolds, Backspace folds, plus and minus zoom, 0 shows all, slash finds, N goes to the next operation that reads from another unit`}
         aria-activedescendant={current ? nodeId(current) : undefined}
         onKeyDown={press}
         {...drag.handlers}

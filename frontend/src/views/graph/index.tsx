@@ -13,7 +13,7 @@ import { OriginTag } from "../../ui/origin";
 import { Section } from "../../ui/section";
 import { useWidth } from "../../ui/width";
 import { Canvas } from "./canvas";
-import { changesOfUnit, Looks } from "./look";
+import { Looks, readersAcrossUnits } from "./look";
 import { Names } from "./names";
 import type { Laid } from "./picture";
 import { findRows, Search } from "./search";
@@ -55,11 +55,11 @@ export function Graph() {
     [top, placement, costs, path, found],
   );
   const names = useMemo(() => new Names(top), [top]);
-  const changes = useMemo(() => changesOfUnit(top, inputsOf, looks), [top, inputsOf, looks]);
+  const crossings = useMemo(() => readersAcrossUnits(top, inputsOf, looks), [top, inputsOf, looks]);
   const { selected, select } = useReport();
   const search = useRef<HTMLInputElement>(null);
-  const goToChange = (step: 1 | -1) => {
-    const next = following(changes, rows.byId.get(selected ?? ""), step);
+  const goToCrossing = (step: 1 | -1) => {
+    const next = following(crossings, rows.byId.get(selected ?? ""), step);
     if (next) select(next.id);
   };
   if (!top.length) return null;
@@ -98,7 +98,7 @@ export function Graph() {
             Critical path
           </button>
         )}
-        {changes.length > 0 && <Changes changes={changes} onGo={goToChange} />}
+        {crossings.length > 0 && <Crossings rows={crossings} onGo={goToCrossing} />}
       </div>
       {path && pathCosts && (
         <p class="dim caption">
@@ -113,7 +113,7 @@ export function Graph() {
             key={name}
             {...{ laid, looks, names, size, isBusy, search }}
             onToggle={(one) => setFolding({ ...folding, open: toggled(folding.open, one), isOpening: false })}
-            onChange={goToChange}
+            onCrossing={goToCrossing}
           />
         )}
       </div>
@@ -274,20 +274,20 @@ function Levels(props: { folding: Folding; onChange: (folding: Folding) => void 
   );
 }
 
-/** Leads through the changes of unit. */
-function Changes(props: { changes: readonly Row[]; onGo: (step: 1 | -1) => void }) {
+/** Leads through the operations that read a result of another unit: more than the changes of unit along the program's order. */
+function Crossings(props: { rows: readonly Row[]; onGo: (step: 1 | -1) => void }) {
   const { selected } = useReport();
-  const place = props.changes.findIndex((row) => row.id === selected);
+  const place = props.rows.findIndex((row) => row.id === selected);
   return (
-    <div class="buttons" role="group" aria-label="Changes of unit">
-      <button type="button" class="quiet" aria-label="The change of unit before" onClick={() => props.onGo(-1)}>
+    <div class="buttons" role="group" aria-label="Operations that read from another unit">
+      <button type="button" class="quiet" aria-label="Previous operation that reads from another unit" onClick={() => props.onGo(-1)}>
         ‹
       </button>
       <span class="faint">
         <span class="change-mark" aria-hidden="true" /> {place >= 0 ? `${place + 1} of ` : ""}
-        {plural(props.changes.length, "change")} of unit
+        {plural(props.rows.length, "operation")} {props.rows.length === 1 ? "reads" : "read"} from another unit
       </span>
-      <button type="button" class="quiet" aria-label="The next change of unit" onClick={() => props.onGo(1)}>
+      <button type="button" class="quiet" aria-label="Next operation that reads from another unit" onClick={() => props.onGo(1)}>
         ›
       </button>
     </div>

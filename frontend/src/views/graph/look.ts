@@ -101,8 +101,8 @@ export class Looks {
   }
 }
 
-/** The changes of unit in a graph: the operations that read a value of another unit. */
-export function changesOfUnit(rows: readonly Row[], inputsOf: (row: Row) => Row[], looks: Looks): Row[] {
+/** Operations that read a value of another unit. */
+export function readersAcrossUnits(rows: readonly Row[], inputsOf: (row: Row) => Row[], looks: Looks): Row[] {
   return rows.filter((row) => {
     const unit = looks.unit(row);
     return inputsOf(row).some((input) => unit !== null && looks.unit(input) !== null && looks.unit(input) !== unit);
