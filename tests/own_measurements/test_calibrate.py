@@ -459,6 +459,17 @@ def test_explanations_add_up(
     assert "†" not in capsys.readouterr().out
 
 
+def test_equal_explanations_are_printed_once(models: list[Path], capsys: pytest.CaptureFixture[str]) -> None:
+    settings = "all,cpu_and_ne,cpu_only"
+    assert (
+        main(["estimate", str(models[5]), "--device", _CHIP, "--compute-units", settings, "--explain"]) == 0
+    )
+    out = capsys.readouterr().out
+    assert "What the estimate is made of: M2, all, cpu_and_ne  " in out
+    assert "What the estimate is made of: M2, cpu_only  " in out
+    assert out.count("What the estimate is made of") == 2
+
+
 def test_publications_that_play_the_user_are_estimated_better_and_intervals_hold() -> None:
     outcomes = play(2, publications=["iFormer", "RepViT", "StarNet"])
     assert len(outcomes) > 50

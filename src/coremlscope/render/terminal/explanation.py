@@ -43,9 +43,15 @@ _SAME, _ALIKE = 0.05, 0.5
 
 
 def show_explanations(screen: Screen, estimates: Iterable[Estimate]) -> None:
-    """Prints the terms of each estimate, and what stands nearest to it."""
-    for e in estimates:
-        screen.heading(f"What the estimate is made of: {e.device}, {e.compute_units}", _uses(e))
+    """Prints the terms of each estimate and the published latencies nearest to it.
+
+    Settings of a device whose explanations are equal, because the same operations run on the same units, are
+    printed once.
+    """
+    for settings in _alike(estimates):
+        e = settings[0]
+        names = ", ".join(one.compute_units for one in settings)
+        screen.heading(f"What the estimate is made of: {e.device}, {names}", _uses(e))
         screen.table(_TERMS, list(_terms(e)))
         screen.pairs(_around(e), indent=2)
         if e.near:
@@ -55,6 +61,15 @@ def show_explanations(screen: Screen, estimates: Iterable[Estimate]) -> None:
                 screen.line(url, "dim", indent=2)
         else:
             screen.line("no published latencies of this unit", "dim", indent=2)
+
+
+def _alike(estimates: Iterable[Estimate]) -> Iterable[list[Estimate]]:
+    """Groups estimates of one device whose explanations are equal."""
+    groups: dict[object, list[Estimate]] = {}
+    for e in estimates:
+        key = e.device, e.os, _uses(e), tuple(_terms(e)), tuple(_around(e)), tuple(map(_near, e.near))
+        groups.setdefault(key, []).append(e)
+    return groups.values()
 
 
 def _around(e: Estimate) -> list[tuple[str, str]]:
