@@ -63,7 +63,9 @@ function short(parts: readonly Part[], path: string, crossing: Crossings): Part[
   const most = loose < rowsOf(inner).length * LOOSE ? PIECE : MANY;
   if (inner.length <= most) return inner;
   const repeated = byRepetition(inner, path, crossing);
-  return repeated.length > most ? inPieces(repeated, path, crossing) : repeated;
+  if (repeated.length <= most) return repeated;
+  const pieces = inPieces(repeated, path, crossing);
+  return pieces.length > 1 ? pieces : repeated;
 }
 
 /** Every fold, the outer ones first. */
@@ -188,7 +190,8 @@ function inPieces(parts: readonly Part[], path: string, crossing: Crossings): Pa
         id: `${path}piece@${rows[0]?.id}`,
         title: pieceTitle(rows),
         rows,
-        parts: short(inner, `${path}${rows[0]?.id}:`, crossing),
+        // A piece may be as long as the list that is cut.
+        parts: inner.length < parts.length ? short(inner, `${path}${rows[0]?.id}:`, crossing) : inner,
       });
   }
   return pieces;

@@ -1,8 +1,9 @@
 import type { ComponentChild, ComponentChildren } from "preact";
-import { useState } from "preact/hooks";
+import { useErrorBoundary, useState } from "preact/hooks";
 import { covers } from "../data/profile";
 import type { ModelForm, ProfileForm } from "../data/schema";
 import { type Report, ReportProvider, useReport } from "../report";
+import { Section } from "../ui/section";
 import { Agreements } from "../views/agreement";
 import { BusyUnits } from "../views/busy";
 import { OperationPanel } from "../views/detail";
@@ -137,10 +138,24 @@ function Views(props: { back: ComponentChildren; chips: readonly [string, string
         <Header />
         <NextSteps chips={props.chips} />
         {views.map((view) => (
-          <view.view key={view.id} />
+          <Guarded key={view.id} view={view} />
         ))}
       </main>
       <OperationPanel />
     </>
+  );
+}
+
+/** A view; if it fails, a sentence takes its place and the others stay. */
+function Guarded(props: { view: View }) {
+  const [error] = useErrorBoundary();
+  const { id, title, view: Content } = props.view;
+  if (error === undefined) return <Content />;
+  return (
+    <Section id={id} title={title}>
+      <p class="banner" role="alert">
+        This part cannot be shown: {error instanceof Error ? error.message : String(error)}
+      </p>
+    </Section>
   );
 }

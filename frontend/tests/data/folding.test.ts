@@ -93,6 +93,15 @@ describe("fold", () => {
     expect(titles(parts)).toEqual(["type0 … type7", "net", "type108 … type113"]);
   });
 
+  it.each([8, 9, 10, 11, 12, 13])(
+    "ends where a piece would be as long as the list: %i small modules, each before an operation",
+    (count) => {
+      const names = Array.from({ length: count }, (_, module) => [...new Array(9).fill(`m${module}/x`), "x"]).flat();
+      const rows = rowsOf(names.map((name, index) => [`type${index}`, name]));
+      expect(leaves(fold(rows))).toEqual(rows);
+    },
+  );
+
   it("begins blocks and pieces where the fewest values cross", () => {
     // Layers of five operations; the last reads the first as well.
     const rows = rowsOf(Array.from({ length: 100 }, (_, index) => [["conv", "relu", "conv", "add", "relu"][index % 5] ?? "", "x"]));
