@@ -54,7 +54,7 @@ Outputs = Mapping[str, Array]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """What differs between two runs of a model.
+    """Differences between two runs of a model.
 
     Attributes:
         model: The model's file name.

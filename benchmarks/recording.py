@@ -1,4 +1,4 @@
-"""What recording costs a prediction: `make bench-recording`.
+"""Cost of recording per prediction: `make bench-recording`.
 
 One process predicts in short blocks, with and without recording in random order, so that a slowdown of the
 machine affects both. The process is pinned to one processor. Before every prediction it reads memory that

@@ -1,4 +1,4 @@
-"""What other programs use: a plugin of pytest, an action of GitHub, a hook of pre-commit."""
+"""Integrations: the pytest plugin, the GitHub action and the pre-commit hook."""
 
 from __future__ import annotations
 

@@ -56,11 +56,11 @@ def test_the_probe_asks_core_ml(tool: ModuleType, tmp_path: Path) -> None:
     tool._PROBE = install + tool._PROBE
     tool.record_caches(compiled, tmp_path)
     for step in ("first", "again", "copied"):
-        status, _, told = (
+        status, _, output = (
             (tmp_path / f"load-{step}.txt").read_text().partition("exit status ")[2].partition("\n")
         )
-        assert status == "0", told
-        found = json.loads(told[told.index("{") :])
+        assert status == "0", output
+        found = json.loads(output[output.index("{") :])
         assert found["load_ns"] > 0
         assert 0 < found["with_usage"] <= found["operations"] - found["constants"]
         assert found["preferred"] == ["MLCPUComputeDevice"]

@@ -1,4 +1,4 @@
-"""What an installed coremlscope consists of."""
+"""Contents of an installed coremlscope."""
 
 from __future__ import annotations
 

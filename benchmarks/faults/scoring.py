@@ -24,7 +24,7 @@ _MOST_NAMED = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Score:
-    """What was found of one fault.
+    """The score of one fault.
 
     Attributes:
         network: The network.
@@ -33,7 +33,7 @@ class Score:
         found: The verification; None if it failed.
         failure: How it failed; empty if it did not.
         is_named: Whether the first fault is at an operation that is right.
-        is_kind: Whether conversion and precision are told apart.
+        is_kind: Whether conversion and precision are distinguished.
         is_cause: Whether the cause is one that is right.
         is_fixed: Whether a change works.
     """

@@ -1,1 +1,1 @@
-"""What sweeps cost: `make bench-sweep`."""
+"""Cost of sweeps: `make bench-sweep`."""

@@ -20,7 +20,7 @@ __all__ = ["report_architectures", "report_corpus", "report_ray", "report_worker
 
 @dataclass(frozen=True, slots=True)
 class _Run:
-    """What a sweep took in seconds: wall time, and processor time of itself and of its children."""
+    """Duration of a sweep in seconds: wall time, and processor time of itself and of its children."""
 
     made: int
     wall_s: float

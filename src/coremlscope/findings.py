@@ -16,7 +16,7 @@ Confidence = Literal["measured", "documented", "static analysis", "anecdotal"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Saving:
-    """What a model costs less on a device without what a finding is about.
+    """The cost that a model saves on a device once a finding is fixed.
 
     Attributes:
         device: The device.

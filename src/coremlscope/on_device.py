@@ -187,7 +187,7 @@ def _profiles(
 
 
 def _profile(model: Model, name: str, found: PhoneResults) -> Profile:
-    """What the runner says about one model. It was measured by us, so no file is named."""
+    """Returns the profile of one model from the runner's results, without the name of the temporary file."""
     is_known = bool(product_name(found.record.device.identifier))
     with tempfile.TemporaryDirectory(prefix="coremlscope-") as folder:
         file = Path(folder) / "results.json"

@@ -438,7 +438,7 @@ def test_every_part_of_a_profile_may_be_absent(drive: Drive, tmp_path: Path, par
 
 
 def test_headlines_of_partial_profiles(drive: Drive, tmp_path: Path) -> None:
-    """What stands at the top is what the profile has: a plan, an estimate, or why the model was not read."""
+    """The page begins with what the profile contains: a plan, an estimate, or why the model was not read."""
     plan = PROFILES["plan"]()
     seen = drive("page", write(tmp_path, plan))
     assert seen["latencies"] == [format_duration(plan.plans[0].settings[0].total_ms / 1e3)]

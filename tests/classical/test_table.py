@@ -1,4 +1,4 @@
-"""What holds for every row of the table of classical models."""
+"""Every row of the table of classical models."""
 
 from __future__ import annotations
 

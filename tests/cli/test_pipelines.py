@@ -23,7 +23,7 @@ _PRINT = {"multiArrayType": {"shape": [3], "dataType": 65600}}
 
 @pytest.fixture(scope="module")
 def scenes(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What Create ML makes of a classifier of images: Apple's network, then a linear model."""
+    """An image classifier as Create ML writes it: Apple's network, then a linear model."""
     last = classifier([[1, 2, 3]], [0.5], ["cat", "dog"])
     for feature in last.description.input:
         feature.name = "print"

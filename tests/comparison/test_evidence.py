@@ -65,7 +65,7 @@ def with_message(profile: Profile, text: str) -> Profile:
 
 
 @pytest.mark.parametrize(
-    ("said", "told"),
+    ("said", "shown"),
     [
         ("Cannot run linear on this device.", "Cannot run linear on this device."),
         ("'classifier': unsupported linear.", "'‹name›': unsupported linear."),
@@ -74,9 +74,9 @@ def with_message(profile: Profile, text: str) -> Profile:
         ("classifier: no", "‹name›: no"),
     ],
 )
-def test_messages_do_not_name_what_the_author_named(said: str, told: str) -> None:
+def test_messages_do_not_name_what_the_author_named(said: str, shown: str) -> None:
     (row,) = gather_evidence([with_message(BOTH(), said)]).plans[0].rows
-    assert row.theirs.reasons == {"cpu": (told,)}
+    assert row.theirs.reasons == {"cpu": (shown,)}
 
 
 def test_paths_are_hidden_even_where_names_are_not() -> None:

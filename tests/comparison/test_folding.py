@@ -1,4 +1,4 @@
-"""What Apple's compiler did to a neural network, in comparisons of source and compiled form."""
+"""Folding by Apple's compiler, in comparisons of source and compiled neural networks."""
 
 from __future__ import annotations
 

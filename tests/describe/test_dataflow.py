@@ -1,4 +1,4 @@
-"""What reads what, and how much is alive: small graphs, worked out by hand."""
+"""Edges between operations and live memory: small graphs, worked out by hand."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from coremlscope.describe.preprocessing import Preprocessing, find_preprocessing
 def find(
     space: str, *steps: tuple[str, object] | tuple[str, object, bool], branch: bool = False
 ) -> Preprocessing:
-    """What is found where an image goes through operations, each `(type, operand, operand is first)`."""
+    """Returns the preprocessing found behind operations on an image: `(type, operand, operand is first)`."""
     planes = 1 if space.startswith("GRAY") else 3
     type_ = ir.TensorType(ir.DType.FP32, (1, planes, 4, 4))
     image = current = ir.Value("image", type_)

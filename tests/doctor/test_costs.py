@@ -99,8 +99,8 @@ def test_names_that_the_system_hides() -> None:
     assert "the system hides their names" in " ".join(
         render_reports([report], width=200, color=False).split()
     )
-    (told,) = reports_to_json([report])["files"]
-    assert told["costs"]["types"][0]["type"] == "conv"
+    (written,) = reports_to_json([report])["files"]
+    assert written["costs"]["types"][0]["type"] == "conv"
     assert reports_to_json([examine("x")])["files"][0]["costs"] is None
 
 

@@ -126,19 +126,19 @@ def test_conditions_are_unknown_elsewhere(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 @pytest.mark.parametrize(
-    ("told", "python", "version"),
+    ("answer", "python", "version"),
     [("26.1\n", "16.0", "26.1"), ("", "16.0", "26.0"), ("", "15.1", "15.1"), (None, "14.4", "14.4")],
 )
 def test_the_version_of_macos(
-    told: str | None, python: str, version: str, monkeypatch: pytest.MonkeyPatch
+    answer: str | None, python: str, version: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Python built with an older SDK calls macOS 26 16.0."""
 
     def run(command: list[str], **options: object) -> subprocess.CompletedProcess[str]:
-        if told is None:
+        if answer is None:
             raise OSError
         assert command[0].endswith("sw_vers")
-        return subprocess.CompletedProcess(command, 0, told, "")
+        return subprocess.CompletedProcess(command, 0, answer, "")
 
     monkeypatch.setattr(sys, "platform", "darwin")
     monkeypatch.setattr(subprocess, "run", run)

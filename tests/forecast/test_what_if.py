@@ -1,4 +1,4 @@
-"""What each reason costs, in words and numbers."""
+"""Cost of each reason, in words and numbers."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ def test_names_of_weight_files_cannot_contain_terminal_controls() -> None:
 
 
 def test_undamaged_files_are_read(tmp_path) -> None:
-    """What the attack damages is whole: otherwise it would attack nothing."""
+    """The files that the attack damages are intact; otherwise it would attack nothing."""
     for index, (name, files) in enumerate(all_seeds().items()):
         folder = tmp_path / str(index)
         path = write_files(files, folder)

@@ -128,7 +128,7 @@ def test_progress_tells_megabytes(tmp_path: Path) -> None:
     seen: list[tuple[str, int, int]] = []
     path = tmp_path / "ane.xml"
     path.write_bytes(recorded_files.FILES["ane.xml"]() + b" " * (3 << 20))
-    import_files([path], progress=lambda *told: seen.append(told))
+    import_files([path], progress=lambda *state: seen.append(state))
     assert seen[-1] == ("read", 3, 3)
     assert [done for _, done, _ in seen] == [1, 2, 3, 3]
 

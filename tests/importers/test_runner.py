@@ -1,4 +1,4 @@
-"""What the runner recorded, as profiles."""
+"""Results of the runner as profiles."""
 
 from __future__ import annotations
 

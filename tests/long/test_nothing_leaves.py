@@ -1,4 +1,4 @@
-"""What every verb writes and which sockets it opens, by strace, in an empty home."""
+"""Files that every verb writes and sockets that it opens, by strace, in an empty home."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every measurer owes: a label, who measured, phases with samples, and rows that exist."""
+"""Contract of measurers: a label, the runtime, phases with samples, and rows that exist."""
 
 from __future__ import annotations
 
@@ -50,8 +50,8 @@ def test_every_measurement_is_complete(name: str, package: Path) -> None:
     model = container.read(package)
     settings = resolve_settings(model, QUICK)
     subject = MeasuredModel.of(model, settings)
-    told: list[str] = []
-    measured = MEASURERS[name]().measure(subject, settings, progress=lambda phase, *_: told.append(phase))
+    phases: list[str] = []
+    measured = MEASURERS[name]().measure(subject, settings, progress=lambda phase, *_: phases.append(phase))
     assert measured.label
     assert measured.runtime.name in measured.label
     assert measured.machine.processor
@@ -60,7 +60,7 @@ def test_every_measurement_is_complete(name: str, package: Path) -> None:
     assert {"load", "predict"} <= set(measured.phases)
     assert measured.phases["predict"].statistics.count == 3
     assert {phase.origin for phase in measured.phases.values()} == {"measured"}
-    assert "predict" in told
+    assert "predict" in phases
     # Only a runtime that has compute units says that a setting was in effect.
     assert measured.compute_units == (
         "" if measured.runtime.id == "scripted" and name == "engine" else "cpu_only"

@@ -131,7 +131,7 @@ def test_inputs_shapes_and_weights() -> None:
 
 
 def test_operations_that_stages_share_a_status_with() -> None:
-    """What engines do away with at the top of a stage is folded, as at the top of a single model."""
+    """Operations that engines remove at the start of a stage are folded, as in a single model."""
     x, y = array_feature("x", (3,)), array_feature("y", (3,))
     value, same = (ir.Value(name, ir.TensorType(ir.DType.FP32, (3,))) for name in "xy")
     row = ir.Op(id="main/0", type="identity", inputs={"x": (value,)}, outputs=(same,))

@@ -44,14 +44,14 @@ class Measurer:
 
 
 def test_both_modes_stand_in_one_profile(modes: dict[str, str]) -> None:
-    told: list[str] = []
+    announced: list[str] = []
 
     def switch(mode: str) -> None:
-        told.append(mode)
+        announced.append(mode)
         modes["now"] = "low power"
 
     profile = api.profile_power_modes(sample_model(), announce=switch, measurer=Measurer(modes), iterations=3)
-    assert told == ["normal"]
+    assert announced == ["normal"]
     assert [
         (m.machine.power_mode, m.predict.statistics.median) for m in profile.measurements if m.predict
     ] == [("normal", 0.25), ("low power", 0.5)]

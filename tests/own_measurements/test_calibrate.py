@@ -257,9 +257,9 @@ def test_a_report_of_xcode(tmp_path: Path) -> None:
     report = write(tmp_path, "small.mlperf/report.json")
     with pytest.raises(UsageError, match="none of the 2 operations"):
         api.calibrate(report, model=wide)
-    told = json.loads((report / "report.json").read_text())
-    del told["deviceResults"]["modelStructure"]
-    (report / "report.json").write_text(json.dumps(told))
+    written = json.loads((report / "report.json").read_text())
+    del written["deviceResults"]["modelStructure"]
+    (report / "report.json").write_text(json.dumps(written))
     (correction,) = api.calibrate(report, model=wide).corrections
     assert (correction.chip, correction.unit) == ("a17-pro", "neural_engine")
     assert correction.checked[0].measurement.measured_s == 0.002
@@ -337,8 +337,8 @@ def test_list_and_remove(
 ) -> None:
     measure(recorded, 1.3, 3, ["cpu_and_ne"])
     assert main(["calibrate", "--remove", default_store().read()[0].id, "--json", "-"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert (told["removed"], told["corrections"][0]["models"]) == (1, 2)
+    written = json.loads(capsys.readouterr().out)
+    assert (written["removed"], written["corrections"][0]["models"]) == (1, 2)
     assert main(["calibrate", "--remove", "m2"]) == 0
     assert "removed 2 measurements" in capsys.readouterr().out
     assert main(["calibrate", "--remove", "m2"]) == 2

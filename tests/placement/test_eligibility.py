@@ -89,8 +89,8 @@ def test_a_confirmation_overrides_lower_confidence(confidence, against, supporte
 
 
 def test_the_detail_of_an_operation_is_in_the_message() -> None:
-    told = verdict(rule("rejects", when=lambda view, context: f"{view.shape('x')[1]} columns"))
-    assert told.reasons[0].text == "says 8 columns"
+    detailed = verdict(rule("rejects", when=lambda view, context: f"{view.shape('x')[1]} columns"))
+    assert detailed.reasons[0].text == "says 8 columns"
     plain = verdict(rule("rejects"))
     assert plain.reasons[0].text == "says"
 

@@ -1,4 +1,4 @@
-"""What each reason costs, on chains whose costs are easy to add up."""
+"""Cost of each reason, on chains whose costs are easy to add up."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_a_rule_takes_along_what_launches_keep_from_the_unit() -> None:
 
 
 def test_doubts_are_planned_as_if_they_held() -> None:
-    doubted = Verdict(NEURAL_ENGINE, "yes", doubts=(_reason("ne-told"),))
+    doubted = Verdict(NEURAL_ENGINE, "yes", doubts=(_reason("ne-doubtful"),))
     (doubt,) = weigh(5, {2: {NEURAL_ENGINE: doubted}})
     assert (doubt.hypothesis, doubt.saved_ms, dict(doubt.moved)) == ("doubt", -12.0, {"main/2": CPU})
 

@@ -100,7 +100,7 @@ def test_examples_of_functions(rule: GraphRule) -> None:
         device = find_device(example.chip, example.os)
         assert rule.scope.holds(device.chip, device.os)
         verdicts = judge(_graph(example), device, example.facts)
-        told = {
+        texts_by_op = {
             id_: [
                 r.text
                 for r in _told(by_unit[rule.unit])
@@ -108,11 +108,11 @@ def test_examples_of_functions(rule: GraphRule) -> None:
             ]
             for id_, by_unit in verdicts.items()
         }
-        hits = {id_ for id_, texts in told.items() if texts}
+        hits = {id_ for id_, texts in texts_by_op.items() if texts}
         assert hits == {f"main/{position}" for position in example.hits}, example
         types = {example.ops[position].type for position in example.hits}
         assert not rule.ops or all(map(rule.concerns, types))
-        assert all("{" not in text for texts in told.values() for text in texts)
+        assert all("{" not in text for texts in texts_by_op.values() for text in texts)
 
 
 def test_ids_are_unique() -> None:
@@ -223,8 +223,10 @@ def test_anecdotes_alone_move_nothing() -> None:
     assert [doubt.rule for doubt in verdict.doubts] == ["ne-mask-from-elsewhere"]
 
 
-@pytest.mark.parametrize(("kinds", "told"), [(("relu",), False), (("batch_norm", "clip"), False), ((), True)])
-def test_large_results_are_remarked_on_unless_they_are_fused(kinds: tuple[str, ...], told: bool) -> None:
+@pytest.mark.parametrize(
+    ("kinds", "advised"), [(("relu",), False), (("batch_norm", "clip"), False), ((), True)]
+)
+def test_large_results_are_remarked_on_unless_they_are_fused(kinds: tuple[str, ...], advised: bool) -> None:
     """An activation of a convolution's result is applied before that is stored; a softmax is not."""
     shape = fp16(1, 64, 256, 256)
     views = [example_view(Example("conv", {"x": shape, "weight": weight(64, 64, 3, 3)}), "main/0")]
@@ -235,7 +237,7 @@ def test_large_results_are_remarked_on_unless_they_are_fused(kinds: tuple[str, .
         views.append(example_view(example, f"main/{len(views)}", views))
     verdicts = judge(CoreMLGraph("main", tuple(map(Node, views))), find_device("m4"), ProgramFacts())
     advice = verdicts[f"main/{len(views) - 1}"]["neural_engine"].advice
-    assert any(reason.rule == "ne-slow-large-operand" for reason in advice) is told
+    assert any(reason.rule == "ne-slow-large-operand" for reason in advice) is advised
 
 
 def test_the_message_names_the_operand_of_a_moving_slice() -> None:

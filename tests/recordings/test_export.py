@@ -51,16 +51,20 @@ def test_overlapping_intervals_count_once() -> None:
 def test_reconstructed_events_delimit_predictions() -> None:
     events = [(0, 3, "net-1", "Prediction"), (10, 3, "net-1", "Prediction"), (1, 0.5, "net-1", "CPU")]
     events.append((20, 9, "other-1", "Prediction"))
-    told = summary(document(files.core_ml(events)), document(files.ane([(1, 1), (2.5, 1), (11, 4)])))
-    assert told.predictions_s == (0.003, 0.003)
-    assert (told.model, told.recording.predictions, told.recording.are_delimited) == ("net-1", 2, True)
-    by_unit = {unit.unit: unit for unit in told.recording.units}
+    activity = summary(document(files.core_ml(events)), document(files.ane([(1, 1), (2.5, 1), (11, 4)])))
+    assert activity.predictions_s == (0.003, 0.003)
+    assert (activity.model, activity.recording.predictions, activity.recording.are_delimited) == (
+        "net-1",
+        2,
+        True,
+    )
+    by_unit = {unit.unit: unit for unit in activity.recording.units}
     busy = by_unit["neural_engine"].per_prediction
     assert busy is not None
     assert (busy.min, busy.max) == pytest.approx((0.0015, 0.002))
     assert by_unit["neural_engine"].intervals_per_prediction == 1.5
     assert by_unit["cpu"].busy_s == 0.0005
-    assert "other-1" in next(one.text for one in told.findings if one.id == "other-models")
+    assert "other-1" in next(one.text for one in activity.findings if one.id == "other-models")
 
 
 def test_references_lead_across_rows_tables_and_nested_values() -> None:
@@ -72,13 +76,13 @@ def test_references_lead_across_rows_tables_and_nested_values() -> None:
     second = gpu_row(2_000_000, '<process ref="6"/>')
     dropped = row('<start-time id="9">x</start-time><duration id="10">5000000</duration>')
     other = row('<start-time>9</start-time><duration ref="10"/><formatted-label ref="4"/>')
-    told = read(
+    export = read(
         document(
             node("metal-gpu-intervals", (), [first, second, dropped]), node("ane-hw-intervals", (), [other])
         )
     )
-    assert (told.unresolved, told.damaged) == (0, 1)
-    gpu, ane = summarize_exports([told]).recording.units
+    assert (export.unresolved, export.damaged) == (0, 1)
+    gpu, ane = summarize_exports([export]).recording.units
     assert [(part.name, part.intervals) for part in gpu.processes] == [("a (1)", 1)]
     assert (ane.busy_s, ane.labels[0].name) == (0.005, "x")
 
@@ -88,9 +92,9 @@ def test_references_may_point_to_later_texts() -> None:
     text = document(node("mps-hw-intervals", (), [gpu_row(0, '<process ref="44"/>')])).replace(
         "</trace-query-result>", f"{late}</trace-query-result>"
     )
-    told = read(text)
-    assert told.unresolved == 0
-    assert summarize_exports([told]).recording.units[0].processes[0].name == "late (9)"
+    export = read(text)
+    assert export.unresolved == 0
+    assert summarize_exports([export]).recording.units[0].processes[0].name == "late (9)"
 
 
 def test_references_that_lead_nowhere_are_counted() -> None:
@@ -98,9 +102,9 @@ def test_references_that_lead_nowhere_are_counted() -> None:
     rows.append(
         row('<start-time ref="12345"/><duration>1</duration><gpu-channel-name>Compute</gpu-channel-name>')
     )
-    told = read(document(node("metal-gpu-intervals", (), rows)))
-    assert (told.unresolved, told.damaged) == (3, 1)
-    found = summarize_exports([told])
+    export = read(document(node("metal-gpu-intervals", (), rows)))
+    assert (export.unresolved, export.damaged) == (3, 1)
+    found = summarize_exports([export])
     assert found.recording.units[0].processes == ()
     assert {one.id for one in found.findings} >= {"unresolved-references", "damaged-rows"}
 
@@ -135,23 +139,23 @@ def test_no_rows_and_no_table_are_told_apart() -> None:
 def test_the_target_of_the_recording_is_told_from_other_processes() -> None:
     own, other = ('<process fmt="python3 (4711)"/>', '<process fmt="WindowServer (1)"/>')
     rows = [gpu_row(0, own), gpu_row(5_000_000, other), gpu_row(9_000_000, own)]
-    told = summary(files.contents("metal-gpu-intervals"), document(node("metal-gpu-intervals", (), rows)))
-    (unit,) = told.recording.units
-    assert (told.recording.target, unit.intervals, unit.busy_s) == ("python3 (4711)", 2, 0.002)
+    activity = summary(files.contents("metal-gpu-intervals"), document(node("metal-gpu-intervals", (), rows)))
+    (unit,) = activity.recording.units
+    assert (activity.recording.target, unit.intervals, unit.busy_s) == ("python3 (4711)", 2, 0.002)
     assert {part.name: part.intervals for part in unit.processes} == {
         "python3 (4711)": 2,
         "WindowServer (1)": 1,
     }
-    assert (told.device, told.system) == ("MacBook Pro", "macOS 27.0 (26A434)")
-    assert "SECRET" not in repr(told)
+    assert (activity.device, activity.system) == ("MacBook Pro", "macOS 27.0 (26A434)")
+    assert "SECRET" not in repr(activity)
 
 
 def test_the_first_of_several_runs_is_described() -> None:
     text = files.contents("ane-hw-intervals")
     run = text[text.index("<run") : text.index("</trace-toc>")]
-    told = summary(text.replace(run, run + run.replace("15.0", "99.0").replace("python3", "other")))
-    assert (told.recording.duration_s, told.recording.target) == (15.0, "python3 (4711)")
-    assert "2 runs" in next(one.text for one in told.findings if one.id == "several-runs")
+    activity = summary(text.replace(run, run + run.replace("15.0", "99.0").replace("python3", "other")))
+    assert (activity.recording.duration_s, activity.recording.target) == (15.0, "python3 (4711)")
+    assert "2 runs" in next(one.text for one in activity.findings if one.id == "several-runs")
 
 
 def test_stacks_are_classified_by_their_frames() -> None:
@@ -243,8 +247,8 @@ def test_scattered_ids_have_a_limit() -> None:
 @pytest.mark.parametrize("value", ["-5", "1e3", "nan", "9" * 30, "", "0x10"])
 def test_times_that_are_not_nanoseconds_drop_their_row(value: str) -> None:
     rows = [row(f"<start-time>{value}</start-time><duration>5</duration>")]
-    told = read(document(node("ane-hw-intervals", (), rows)))
-    assert (told.tables["ane-hw-intervals"].rows, told.damaged) == (1, 1)
+    export = read(document(node("ane-hw-intervals", (), rows)))
+    assert (export.tables["ane-hw-intervals"].rows, export.damaged) == (1, 1)
 
 
 def test_many_different_texts_share_one_name() -> None:
@@ -253,9 +257,9 @@ def test_many_different_texts_share_one_name() -> None:
         for n in range(70_000)
     )
     text = '<trace-query-result><node><schema name="ane-hw-intervals"/>'
-    told = read_export(chunk.encode() for chunk in (text, *rows, "</node></trace-query-result>"))
-    assert len(told.texts.all()) == 1 << 16
-    assert summarize_exports([told]).recording.units[0].labels[0].name == "(others)"
+    export = read_export(chunk.encode() for chunk in (text, *rows, "</node></trace-query-result>"))
+    assert len(export.texts.all()) == 1 << 16
+    assert summarize_exports([export]).recording.units[0].labels[0].name == "(others)"
 
 
 _LARGE = """

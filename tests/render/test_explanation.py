@@ -48,9 +48,9 @@ def test_paths_are_cut_around_the_operation() -> None:
 
 
 def test_rules_that_do_not_decide_say_why() -> None:
-    decides, told, overridden = map(rule_line, EXPLANATIONS.ops[0].rules)
+    decides, anecdotal, overridden = map(rule_line, EXPLANATIONS.ops[0].rules)
     assert decides == "Neural Engine, rejects it: odd | operations do not run"
-    assert told.startswith("Neural Engine, rejects it (anecdotal, not applied): ")
+    assert anecdotal.startswith("Neural Engine, rejects it (anecdotal, not applied): ")
     assert overridden.startswith("Neural Engine, runs it (overridden): ")
 
 

@@ -1,4 +1,4 @@
-"""What would save time on devices: the same reasons in every form."""
+"""Time savings on devices: the same reasons in every form."""
 
 from __future__ import annotations
 

@@ -60,14 +60,14 @@ def states(found: PhoneResults) -> list[tuple[str, str]]:
 
 def test_a_whole_run(package: Path, scene: Scene) -> None:
     folder = scene()
-    told: list[tuple[str, int, int]] = []
-    found = measure(package, name="ann's iphone", progress=lambda *message: told.append(message))
+    progress: list[tuple[str, int, int]] = []
+    found = measure(package, name="ann's iphone", progress=lambda *message: progress.append(message))
     assert states(found) == [("all", "done"), ("cpu_and_gpu", "done"), ("cpu_only", "done")]
     assert found.record.complete
     assert found.phone.model == "iPhone 15 Pro"
     assert found.names == ("mlp",)
-    assert told[:2] == [("building the app", 0, 1), ("installing the app", 0, 1)]
-    assert told[-1][1:] == (3, 3)
+    assert progress[:2] == [("building the app", 0, 1), ("installing the app", 0, 1)]
+    assert progress[-1][1:] == (3, 3)
     version, listed, build, install, launch, copy = fake_xcode.calls(folder)
     assert (version, listed.split(" --")[0]) == ("xcodebuild -version", "xcrun devicectl list devices")
     assert "-scheme CoreMLScopeRunner -configuration Release -destination platform=iOS,id=00008130-1" in build

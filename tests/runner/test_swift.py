@@ -133,7 +133,7 @@ def write_request(folder: Path, *models: str, **changed: Any) -> Path:
 
 
 def run(command: Path, folder: Path, **environment: str) -> tuple[int, list[dict[str, Any]]]:
-    """The exit code, and what the command told."""
+    """Runs the command and returns its exit code and messages."""
     done = subprocess.run(
         [str(command), str(folder / "Payload"), str(folder / "Results")],
         env={**os.environ, **environment},
@@ -156,9 +156,9 @@ def test_a_whole_run(command: Path, tmp_path: Path) -> None:
     request = json.loads((tmp_path / "Payload" / "request.json").read_text())
     request["models"][2]["inputs"] = known
     (tmp_path / "Payload" / "request.json").write_text(json.dumps(request))
-    code, told = run(command, tmp_path)
+    code, messages = run(command, tmp_path)
     assert code == 0
-    assert told[-1]["kind"] == "finished"
+    assert messages[-1]["kind"] == "finished"
     record = results(tmp_path)
     assert record.complete
     assert record.launches == 1
@@ -191,12 +191,12 @@ def test_a_whole_run(command: Path, tmp_path: Path) -> None:
 
 def test_the_run_goes_on_after_crashes_and_failures(command: Path, tmp_path: Path) -> None:
     write_request(tmp_path, "plain", "other")
-    code, told = run(command, tmp_path, CRASHES="cpu_and_gpu", FAILS="cpu_only")
+    code, messages = run(command, tmp_path, CRASHES="cpu_and_gpu", FAILS="cpu_only")
     assert code != 0
-    assert (told[-1]["compute_units"], told[-1]["step"]) == ("cpu_and_gpu", "predict")
+    assert (messages[-1]["compute_units"], messages[-1]["step"]) == ("cpu_and_gpu", "predict")
     assert results(tmp_path).results[-1].status == "running"
     run(command, tmp_path, CRASHES="cpu_and_gpu", FAILS="cpu_only")
-    code, told = run(command, tmp_path)
+    code, messages = run(command, tmp_path)
     assert code == 0
     record = results(tmp_path)
     assert (record.complete, record.launches) == (True, 3)
@@ -246,9 +246,9 @@ def test_power_modes(command: Path, tmp_path: Path) -> None:
     """The mode in which the device is comes first; one that the user does not set is given up."""
     write_request(tmp_path, "plain", compute_units=["all"], power_modes=["normal", "low power"])
     (tmp_path / "on").touch()
-    code, told = run(command, tmp_path, IS_LOW_POWER=str(tmp_path / "on"))
+    code, messages = run(command, tmp_path, IS_LOW_POWER=str(tmp_path / "on"))
     assert code == 0
-    assert "switch Low Power Mode off in Settings, Battery" in [message["text"] for message in told]
+    assert "switch Low Power Mode off in Settings, Battery" in [message["text"] for message in messages]
     first, second = results(tmp_path).results
     assert (first.power_mode, first.status) == ("low power", "done")
     assert (second.power_mode, second.status, second.step) == ("normal", "failed", "power mode")
@@ -264,7 +264,7 @@ def test_power_modes(command: Path, tmp_path: Path) -> None:
 def test_requests_that_cannot_be_read(content: str, message: str, command: Path, tmp_path: Path) -> None:
     write_request(tmp_path, "plain")
     (tmp_path / "Payload" / "request.json").write_text(content)
-    code, told = run(command, tmp_path)
+    code, messages = run(command, tmp_path)
     assert code == 1
-    assert told[-1]["kind"] == "failed"
-    assert message in told[-1]["text"]
+    assert messages[-1]["kind"] == "failed"
+    assert message in messages[-1]["text"]

@@ -213,7 +213,7 @@ def test_imported_files_can_be_uploaded(importing: App, tmp_path: Path) -> None:
 def test_every_imported_file_becomes_a_profile_of_the_page(
     app: App, tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What the process of a job does, in this one."""
+    """Does the work of a job's process in this process."""
     (folder := tmp_path / "job").mkdir()
     sent, content = _foreign(tmp_path, name)
     (folder / safe_name(sent)).write_bytes(content)

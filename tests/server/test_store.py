@@ -1,4 +1,4 @@
-"""What the store of profiles takes for a profile."""
+"""Files that the store of profiles accepts as profiles."""
 
 from __future__ import annotations
 

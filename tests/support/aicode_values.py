@@ -1,4 +1,4 @@
-"""What Core AI programs compute, by NumPy and operation by operation: nothing is joined or translated."""
+"""Computes Core AI programs with NumPy, operation by operation: nothing is joined or translated."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ class Attack:
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """What an attack led to.
+    """Outcome of an attack.
 
     Attributes:
         received: Everything that the server sent.

@@ -32,22 +32,24 @@ def _assert_same_block(ours: Content, block: BlockContent, theirs: Content, othe
     numbers = {value: place for place, value in enumerate(_values(block))}
     others = {value: place for place, value in enumerate(_values(other))}
     assert [op.name for op in block.ops] == [op.name for op in other.ops]
-    for op, told in zip(block.ops, other.ops, strict=True):
-        assert [ours.type(value) for value in op.results] == [theirs.type(value) for value in told.results]
-        operands = [others.get(value) for value in told.operands]
+    for op, their_op in zip(block.ops, other.ops, strict=True):
+        assert [ours.type(value) for value in op.results] == [
+            theirs.type(value) for value in their_op.results
+        ]
+        operands = [others.get(value) for value in their_op.operands]
         assert [numbers.get(value) for value in op.operands] == operands
-        assert ours.origin(op) == theirs.origin(told)
+        assert ours.origin(op) == theirs.origin(their_op)
         if op.name == "constant":
-            one, two = ours.constant(op).numpy(), theirs.constant(told).numpy()
+            one, two = ours.constant(op).numpy(), theirs.constant(their_op).numpy()
             assert (one.dtype, one.shape, one.tobytes()) == (two.dtype, two.shape, two.tobytes())
             continue
         mine, given = (
             {key: value for key, value in which.attributes.items() if key not in _NAMING}
-            for which in (op, told)
+            for which in (op, their_op)
         )
         assert mine == given
         # coreai-core makes decompositions anew, and does not keep those of the file.
-        for inner, other_inner in zip(op.blocks if told.blocks else (), told.blocks, strict=True):
+        for inner, other_inner in zip(op.blocks if their_op.blocks else (), their_op.blocks, strict=True):
             _assert_same_block(ours, inner, theirs, other_inner)
 
 

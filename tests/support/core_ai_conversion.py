@@ -157,14 +157,14 @@ def check_walk(bundle: Path) -> None:
     assert list(content.graphs) == list(theirs)
     assert content.unknown == {}
     for name, graph in content.graphs.items():
-        told = theirs[name]["attributes"]
+        attributes = theirs[name]["attributes"]
         assert [_spelled(feature.type) for feature in graph.inputs] == theirs[name]["inputs"]
-        assert told["sym_name"] == f'"{name}"'
-        assert ("priv" in told) == graph.is_private
+        assert attributes["sym_name"] == f'"{name}"'
+        assert ("priv" in attributes) == graph.is_private
         unnamed = [one for one in graph.outputs if one.name.startswith("output_")]
         for feature in (*graph.inputs, *(one for one in graph.outputs if one not in unnamed)):
-            assert f'coreai.name = "{feature.name}"' in told["arg_attrs"] + told["res_attrs"]
-        composite = _untyped(told.get("composite_decl", ""))
+            assert f'coreai.name = "{feature.name}"' in attributes["arg_attrs"] + attributes["res_attrs"]
+        composite = _untyped(attributes.get("composite_decl", ""))
         assert bool(graph.composite) == bool(composite)
         for key, value in graph.composite_attributes.items():
             assert f"{key} = {_text(value)}" in composite

@@ -150,7 +150,7 @@ def _dump() -> dict[str, Any]:
 
 
 def runner_setting(model: str = "small", units: str = "cpu_and_ne", **changed: Any) -> dict[str, Any]:
-    """What the runner records about a model under one setting."""
+    """Results of the runner for a model under one setting."""
     state = {"thermal_state": "nominal", "is_low_power": False, "is_charging": True}
     ops = [
         {"type": "ios18.relu", "outputs": ["a"], "preferred": "neural_engine", "cost": 0.75},
@@ -180,7 +180,7 @@ def runner_setting(model: str = "small", units: str = "cpu_and_ne", **changed: A
 
 
 def runner_record(*results: dict[str, Any], **changed: Any) -> dict[str, Any]:
-    """What the runner writes."""
+    """Contents of the runner's `results.json`."""
     return {
         "schema": "coremlscope.runner/1",
         "id": "1",

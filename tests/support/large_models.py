@@ -20,7 +20,7 @@ def plain_program(operations: int) -> bytes:
 
 
 def converted_program(operations: int) -> bytes:
-    """What converters write: each second operation is a constant, and each has a name."""
+    """A program as converters write it: every second operation is a constant, and each has a name."""
     return _program(operations, ("x",), _additions(operations))
 
 

@@ -75,7 +75,7 @@ class _Function:
     def _report_values(self, x: np.ndarray) -> dict[str, Any]:
         """Reports buffers before they have values, and inputs; returns the output of `relu(x) + 1`.
 
-        A single operation is not reported: when it begins would be told by the clock, which is not scripted.
+        A single operation is not reported: its start comes from the clock, which is not scripted.
         """
         relu = np.maximum(x, 0) if self._fault != "wrong relu" else np.abs(x)
         if len(self._logger.wanted) == 1:

@@ -109,5 +109,5 @@ def test_the_verb_says_what_it_did(
     assert "2 results, not made again" in shown
     assert "1 result, not tried again" in shown
     assert main([*command, "--json", "-"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert (told["made"], told["known"], told["known_failures"]) == (0, 2, 1)
+    summary = json.loads(capsys.readouterr().out)
+    assert (summary["made"], summary["known"], summary["known_failures"]) == (0, 2, 1)

@@ -42,7 +42,7 @@ class WorkerCrashedError(RayError):
 
 
 class FakeRay(ModuleType):
-    """What the runner uses of Ray's interface."""
+    """The part of Ray's interface that the runner uses."""
 
     def __init__(self) -> None:
         super().__init__("ray")

@@ -165,13 +165,13 @@ def test_ctrl_c_keeps_what_is_done(zoo: Path, tmp_path: Path, monkeypatch: pytes
             raise KeyboardInterrupt
 
     monkeypatch.setattr(run, "_runner", lambda *_: Interrupted())
-    told: list[SweepProgress] = []
-    summary = run_sweep(zoo, folder=tmp_path / "r", devices="m1", progress=told.append)
+    states: list[SweepProgress] = []
+    summary = run_sweep(zoo, folder=tmp_path / "r", devices="m1", progress=states.append)
     assert summary.interrupted
     assert summary.failed == 1
     assert rows(tmp_path / "r", "SELECT failure FROM failures") == [{"failure": "it failed"}]
-    assert [(one.done, one.total, one.failed) for one in told] == [(0, 3, 0), (1, 3, 1)]
-    assert told[1].left_s is not None
+    assert [(one.done, one.total, one.failed) for one in states] == [(0, 3, 0), (1, 3, 1)]
+    assert states[1].left_s is not None
 
 
 def test_graphs_without_files_are_taken_one_by_one(zoo: Path, tmp_path: Path) -> None:

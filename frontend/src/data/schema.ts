@@ -1214,7 +1214,7 @@ export interface Reason {
   effect: Effect;
 }
 
-/** What Instruments recorded while a model ran. Recording slows a program down. */
+/** A recording by Instruments of a running model. Recording slows a program down. */
 export interface Recording {
   /** The tool with its version: `Instruments 27.0`. */
   tool: string;
@@ -1297,7 +1297,7 @@ export interface Runtime {
   through: string;
 }
 
-/** What a model costs less on a device without what a finding is about. */
+/** The cost that a model saves on a device once a finding is fixed. */
 export interface Saving {
   /** The device. */
   device: string;
@@ -1695,7 +1695,7 @@ export interface TracedProcess {
   overhead_s: number;
 }
 
-/** What a plan costs besides its operations, in milliseconds. */
+/** Costs of a plan besides its operations, in milliseconds. */
 export interface Transitions {
   /** For each backend: the cost of entering it. */
   launch_ms: Record<string, number>;
@@ -1759,7 +1759,7 @@ export interface UnitSamples {
   samples: number;
 }
 
-/** What a compute unit contributes to the estimated time of a prediction, in seconds. */
+/** The terms of a compute unit in the estimated time of a prediction, in seconds. */
 export interface UnitTerms {
   /** The unit. */
   unit: ComputeUnit;
@@ -1835,7 +1835,7 @@ export interface VariantDifference {
   outputs: OutputDifference[];
 }
 
-/** What is planned and estimated for a variant on a device under one setting. */
+/** The plan and estimate of a variant on a device under one setting. */
 export interface VariantForecast {
   /** The device, or its chip. */
   device: string;

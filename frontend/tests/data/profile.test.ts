@@ -104,7 +104,7 @@ describe("planned totals", () => {
 });
 
 describe("measurements", () => {
-  it("have a row for the runtime's own times, which are told from wall times", () => {
+  it("have a row for the runtime's own times beside wall times", () => {
     const native = phase(0.25);
     const timed = measurement("Core ML", {
       runtime: { id: "coreml", name: "Core ML", version: "", through: "coremltools 9.0" },
@@ -142,7 +142,7 @@ describe("measurements", () => {
     expect(conditionsText(measurement("a", { before: null, after: null }))).toBe("");
   });
 
-  it("are told apart by setting, power mode, threads and number", () => {
+  it("are distinguished by setting, power mode, threads and number", () => {
     const { machine } = goldenMeasurement();
     const all = [
       measurement("ONNX Runtime", { threads: 2 }),

@@ -1,4 +1,4 @@
-"""What a rule about a model is.
+"""Rules about models.
 
 A rule examines one bound function and returns what it found, with the change that would fix it: operations
 that vanish, operations in another form, inputs of other types. The planner plans the function again with that
@@ -41,7 +41,7 @@ _NAMES, _LONGEST = 3, 48
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """What would be different in the function if it were fixed.
+    """The differences of the function after a fix.
 
     Attributes:
         removed: The ids of operations that would cost nothing, also those that Core ML inserts.
@@ -76,7 +76,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """What a rule found.
+    """A place where a rule applies.
 
     Attributes:
         text: A sentence, with the names of what it is about.
@@ -203,7 +203,7 @@ class AdviceRule:
 
 @dataclass(frozen=True, slots=True)
 class Remark:
-    """What a rule found in a function."""
+    """A rule, and a place in a function where it applies."""
 
     rule: AdviceRule
     found: Found

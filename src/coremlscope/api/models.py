@@ -1,4 +1,4 @@
-"""What a model is: read, inspected, listed, exported and compiled."""
+"""Public functions that read, inspect, list, export and compile models."""
 
 from __future__ import annotations
 

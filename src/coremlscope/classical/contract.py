@@ -1,4 +1,4 @@
-"""What a type of classical model provides: one row of the table."""
+"""Contract of a type of classical model: one row of the table."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Apple's compiler did to a model: operations that it folded into others, left out or added."""
+"""Operations that Apple's compiler folded into others, left out or added."""
 
 from __future__ import annotations
 

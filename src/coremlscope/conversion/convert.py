@@ -30,7 +30,7 @@ _INSTALL = "pip install 'coremlscope[convert]' installs PyTorch and both convert
 
 @dataclass(frozen=True, slots=True)
 class Conversion:
-    """What became of one target.
+    """The conversion to one target.
 
     Attributes:
         target: The framework.

@@ -64,7 +64,7 @@ class LoggedTypeCost:
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    """What the lines of a log say.
+    """Costs that the lines of a log state.
 
     Attributes:
         lines: How many lines there are.
@@ -136,7 +136,7 @@ class CostTable:
         found.longest_ms = max(found.longest_ms, line.runtime_ms or 0.0)
 
     def costs(self) -> Costs | None:
-        """What was added so far; None if nothing was."""
+        """Returns the costs of the lines added so far; None if there are none."""
         if not self._lines:
             return None
         types = sorted(self._types.values(), key=lambda one: -one.longest_ms)[:_LISTED]

@@ -68,7 +68,7 @@ class LoggedFailure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogReport:
-    """What a log says.
+    """Known failures and other findings in a log.
 
     Attributes:
         path: The log's path; `-` for standard input.
@@ -200,7 +200,7 @@ class _Scan:
                 self._samples.append((number, _shown(text)))
 
     def report(self, path: str, lines: int, crash: Crash | None = None) -> LogReport:
-        """What was found so far."""
+        """Returns the findings so far."""
         return LogReport(
             path=path,
             lines=lines,

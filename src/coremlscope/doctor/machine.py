@@ -83,7 +83,7 @@ class Check:
 
 
 class Host:
-    """What checks ask the machine for; tests give scripted answers."""
+    """Facts about the machine that checks need; tests script them."""
 
     def __init__(self) -> None:
         self.platform: str = sys.platform

@@ -58,7 +58,7 @@ class Problem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelReport:
-    """What would keep a model from loading or running.
+    """Problems that keep a model from loading or running.
 
     Attributes:
         path: The model's path.
@@ -120,7 +120,7 @@ def _has_operations(model: Model) -> bool:
 
 
 def find_problems(model: Model, systems: Sequence[OSRelease] = ()) -> list[Problem]:
-    """What would keep a model from loading or running.
+    """Returns the problems that keep a model from loading or running.
 
     Args:
         model: The model. Weights may be absent.

@@ -26,7 +26,7 @@ _HINT = "compile the model again"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
-    """What was compiled, with which options and by which engine.
+    """The manifest of a compiled function: what was compiled, with which options, by which engine.
 
     Attributes:
         function: The function's name in the model's description.

@@ -1,4 +1,4 @@
-"""What predictions of a language model process, and the shapes of its inputs for other numbers of tokens.
+"""Tokens that predictions of a language model process, and input shapes for other numbers of tokens.
 
 A decoder keeps keys and values of earlier tokens, in states or in inputs and outputs that it extends. The
 number of rows that a prediction adds to this cache is the number of tokens that it processes: one when it
@@ -58,7 +58,7 @@ _Role = Literal["tokens", "attended", "past", "other"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """What one prediction of a decoder does.
+    """The work of one prediction of a decoder.
 
     Attributes:
         tokens: Tokens that it processes.

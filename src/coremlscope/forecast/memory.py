@@ -24,7 +24,7 @@ _NO_SIZE = "the size of a result is not known before a prediction"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryModel:
-    """What the memory of a model is estimated from, on any device.
+    """Facts about a model from which its memory on any device is estimated.
 
     Attributes:
         ops: The operations.

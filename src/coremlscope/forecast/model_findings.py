@@ -1,4 +1,4 @@
-"""What each finding on a model costs: its functions planned and estimated again without it."""
+"""Cost of each finding on a model: its functions are planned and estimated again without it."""
 
 from __future__ import annotations
 

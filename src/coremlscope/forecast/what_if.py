@@ -1,4 +1,4 @@
-"""What each reason of a plan costs, planned and estimated, in words and numbers."""
+"""Planned and estimated cost of each reason of a plan, in words and numbers."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def _reason(one: Replanned) -> str:
 
 
 def _effect(one: Replanned, others: Sequence[Replanned], saved: Figure | None) -> str:
-    """What the hypothesis changes, in a sentence."""
+    """Describes the effect of the hypothesis in a sentence."""
     saving = describe_saving(one.saved_ms, one.total_ms, saved)
     without = "without them" if one.hypothesis == "without all" else "without it"
     moves = _describe_moves(one.moved, " moves" if len(one.moved) == 1 else " move")

@@ -40,7 +40,7 @@ _SAMPLES = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Placed:
-    """What is planned and estimated on one device."""
+    """The plan and the estimate on one device."""
 
     estimate: Estimate
     on_engine: Figure
@@ -52,7 +52,7 @@ class _Placed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Facts:
-    """What is known of a model."""
+    """The facts about a model that checks use."""
 
     model: Model
     size_bytes: int

@@ -1,4 +1,4 @@
-"""What importers return: plain arms over a table of the operations that a file lists."""
+"""Results of importers: measurements and plans over a table of the operations that a file lists."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class ListingOrigin:
 
     @property
     def label(self) -> str:
-        """What figures are figures of: `Core ML on M1, macOS 14.5, from analytics.mil`."""
+        """The source of the figures: `Core ML on M1, macOS 14.5, from analytics.mil`."""
         return f"Core ML on {self.device}, {self.os}, from {self.file}"
 
 

@@ -314,7 +314,7 @@ def _shared_functions(model: Model, found: Sequence[Imported]) -> list[str]:
 
 
 def _summary(imported: Imported, ops: OpTable, path: Path) -> ModelSummary:
-    """What is known of a model whose file is not there."""
+    """Summarizes a model whose file is absent, from the table of operations."""
     functions = []
     for name in ops.functions or ("main",):
         types = Counter(kind for kind, of in zip(ops.type, ops.function, strict=True) if of == name)

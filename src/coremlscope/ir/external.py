@@ -104,7 +104,7 @@ class SoundAnalysisPreprocessing:
 
 @dataclass(frozen=True, slots=True)
 class LanguageFacts:
-    """What is known of the parameters of a text classifier or word tagger.
+    """Facts about the parameters of a text classifier or word tagger.
 
     Attributes:
         instances: The number of texts or sentences that it was trained on; None if unknown.

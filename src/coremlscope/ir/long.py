@@ -206,7 +206,7 @@ def _content_of(constant: Constant) -> bytes | None:
 
 @dataclass(frozen=True, slots=True)
 class _Form:
-    """What many operations have in common: their type, parameters, attributes, and numbers of results."""
+    """The common form of many operations: type, parameters, attributes and number of results."""
 
     type: str
     parameters: tuple[tuple[str, int], ...]

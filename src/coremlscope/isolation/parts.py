@@ -1,4 +1,4 @@
-"""What a part of a model is, whatever kind of model it was cut out of."""
+"""A part that was cut out of a model of any kind."""
 
 from __future__ import annotations
 

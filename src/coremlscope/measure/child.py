@@ -56,7 +56,7 @@ class ChildLimits:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """What a process does, for messages about its failures.
+    """The work of a process, for messages about its failures.
 
     Attributes:
         name: The subject of a sentence: `Core ML`, `loading the compute plan`.

@@ -29,7 +29,7 @@ class KnownFailure:
 
 @dataclass(frozen=True, slots=True)
 class Failures:
-    """What is known of the failures of a runtime.
+    """Known failures of a runtime.
 
     Attributes:
         runtime: Its name, as the subject of a sentence: `Core ML`.

@@ -1,4 +1,4 @@
-"""What is kept of a measurement that ends before everything was measured."""
+"""Partial measurements: results kept when measuring ends early."""
 
 from __future__ import annotations
 

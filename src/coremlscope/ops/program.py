@@ -120,7 +120,7 @@ class RangePort:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OnnxProgram:
-    """What a function becomes.
+    """A function lowered to ONNX.
 
     Attributes:
         model: The ONNX model. Large initializers are external data in `WEIGHTS_FILE`.

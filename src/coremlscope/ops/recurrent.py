@@ -46,7 +46,7 @@ _ACTIVATIONS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Layer:
-    """What differs between the three layers.
+    """The differences between the three recurrent layers.
 
     Attributes:
         onnx_op: ONNX's name.

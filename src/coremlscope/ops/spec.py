@@ -1,4 +1,4 @@
-"""What an operation is: one row with its traits, inference, lowering, folding and work."""
+"""Specification of an operation: one row with its traits, inference, lowering, folding and work."""
 
 from __future__ import annotations
 

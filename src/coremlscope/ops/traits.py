@@ -1,4 +1,4 @@
-"""What operations are, in the words that rules of placement, prices and estimates ask for."""
+"""Traits of operations: the properties that placement rules, planned costs and estimates match on."""
 
 from __future__ import annotations
 

@@ -89,7 +89,7 @@ class OpView:
         return bool(self.inputs.get(name))
 
     def bound(self, name: str, index: int = 0) -> BoundValue:
-        """What is known of one argument.
+        """Returns the bound value of one argument: its type, and its data where known.
 
         Raises:
             CannotInfer: The parameter is not given.

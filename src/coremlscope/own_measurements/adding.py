@@ -27,7 +27,7 @@ _PURE = 0.8
 
 @dataclass(frozen=True, slots=True)
 class Gathered:
-    """What was found in files.
+    """Measurements found in files.
 
     Attributes:
         measurements: Those that can be used.

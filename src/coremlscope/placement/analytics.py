@@ -79,7 +79,7 @@ class AnalysedOp:
 
 @dataclass(frozen=True, slots=True)
 class AnalysedFunction:
-    """What the header of a function says.
+    """The header of a function.
 
     Attributes:
         name: Its name.

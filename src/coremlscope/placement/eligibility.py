@@ -131,7 +131,7 @@ def _rules_of(facts: ProgramFacts) -> tuple[Rule, ...]:
 def _contexts(
     graph: CoreMLGraph, device: Device, facts: ProgramFacts
 ) -> tuple[RuleContext, RuleContext, Mapping[str, OpView]]:
-    """What rules use besides an operation of the file, besides one that Core ML inserts; the producers."""
+    """Returns the contexts of rules for operations of the file and for inserted ones, and the producers."""
     views = itertools.chain((node.view for node in graph.walk()), graph.walk_packed())
     producers = {value.name: view for view in views for value in view.op.outputs}
     plain = RuleContext(device=device, facts=facts, producers=producers)
@@ -140,7 +140,7 @@ def _contexts(
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Judged:
-    """What rules say of a kind of operations: the verdicts, or the rules whose reasons differ among them."""
+    """Verdicts on a kind of operations, or the rules whose reasons differ among them."""
 
     verdicts: Mapping[ComputeUnit, Verdict] | None
     holding: Sequence[tuple[Rule, bool | str]] = ()

@@ -1,4 +1,4 @@
-"""What rules use of an operation: its run-time tensors, its kernel, its extents."""
+"""Properties of operations that rules use: run-time tensors, kernels, extents."""
 
 from __future__ import annotations
 

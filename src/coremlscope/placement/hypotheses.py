@@ -1,4 +1,4 @@
-"""What each reason costs: plans a function again as if the reason were gone, or a doubtful rule held."""
+"""Cost of each reason: plans a function again without the reason, or with a doubtful rule applied."""
 
 from __future__ import annotations
 

@@ -232,7 +232,7 @@ class _Routed:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Cell:
-    """What equal operations cost on the backends that may run them.
+    """Planned costs of equal operations on the backends that may run them.
 
     Attributes:
         allowed: The backends; empty where no unit is known to run the operations.

@@ -1,4 +1,4 @@
-"""What a model's metadata says about its preview: the type, labels, colours."""
+"""Preview hints in a model's metadata: type, labels, colours."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _LONGEST_TEXT = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Hints:
-    """What a model's metadata says about its preview.
+    """Preview hints in a model's metadata.
 
     Attributes:
         type: Apple's type of the preview: `imageSegmenter`, `poseEstimation`, …; empty if there is none.

@@ -304,7 +304,7 @@ def _rows(exports: Sequence[Export], contents: Contents | None) -> dict[str, int
 
 
 def _reading_findings(exports: Sequence[Export]) -> list[Finding]:
-    """What could not be read."""
+    """Returns findings on tables that could not be read."""
     reported = (
         (
             "empty-export",

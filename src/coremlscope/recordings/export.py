@@ -248,7 +248,7 @@ class _Reader:
         self._are_pending = False
 
     def resolve(self) -> Export:
-        """What was read; texts whose references point to later elements are looked up first."""
+        """Returns the export after resolving references to later elements."""
         if self._are_pending:
             for table in self.export.tables.values():
                 for column in (table.labels, table.processes, table.models):

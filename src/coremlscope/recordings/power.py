@@ -44,7 +44,7 @@ class Reading:
 
 @dataclass(slots=True, kw_only=True)
 class Readings:
-    """What a tool wrote.
+    """Power readings written by a tool.
 
     Attributes:
         tool: The tool: `powermetrics`.

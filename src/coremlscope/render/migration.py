@@ -1,4 +1,4 @@
-"""What Core ML and Core AI models of one network have in common, as texts and rows."""
+"""Work and values shared by the Core ML and Core AI models of one network, as texts and rows."""
 
 from __future__ import annotations
 

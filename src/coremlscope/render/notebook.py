@@ -119,7 +119,7 @@ def _cell(value: str | float, side: str) -> str:
 
 
 def model_card(model: ModelSummary) -> str:
-    """What a model is."""
+    """Renders the description of a model as HTML."""
     main = main_function(model)
     facts = [*filter(None, [kind_name(model.kind), model.platforms]), *parameter_facts(model)]
     features = [
@@ -136,7 +136,7 @@ def model_card(model: ModelSummary) -> str:
 
 
 def profile_card(profile: Profile) -> str:
-    """What was measured, estimated and planned of a model."""
+    """Renders the measurements, estimates and plans of a model as HTML."""
     grids = [grid for m in profile.measurements for grid in _measured(profile, m)]
     estimates = [
         (
@@ -241,7 +241,7 @@ def _costliest(prefix: str, ops: tuple[PlannedOp, ...]) -> Grid:
 
 
 def comparison_card(comparison: Comparison) -> str:
-    """What differs."""
+    """Renders the differences of a comparison as HTML."""
     grids: list[Grid] = []
     for difference in comparison.differences:
         label = comparison.subjects[difference.other].label

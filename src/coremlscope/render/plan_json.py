@@ -72,7 +72,7 @@ def plan_to_json(profile: Profile, plan: Plan | None = None) -> dict[str, Any]:
 
 
 def what_if_to_json(view: PlanView, one: WhatIf) -> dict[str, Any]:
-    """What a reason costs, as plain values."""
+    """The cost of a reason as plain values."""
     saved = one.saved_s
     return {
         "hypothesis": one.hypothesis,

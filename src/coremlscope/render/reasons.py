@@ -127,7 +127,7 @@ def _counts(reason: Reason, op: PlannedOp) -> bool:
 
 
 def group_advice(ops: Sequence[PlannedOp]) -> list[ReasonGroup]:
-    """What rules advise on operations where they run."""
+    """Groups the advice of rules on operations, for the units they run on."""
     found: dict[tuple[ComputeUnit, str], _Members] = {}
     for op in ops:
         for reason in op.advice:

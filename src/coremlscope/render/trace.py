@@ -54,7 +54,7 @@ def render_trace(profile: Profile) -> str:
 
 
 def _processes(profile: Profile, arrows: _Arrows) -> Iterator[Callable[[int], Iterable[Event]]]:
-    """What the processes show, given their numbers: measurements, then each plan with its estimate."""
+    """Yields the processes as functions of their numbers: measurements, then plans with their estimates."""
     for measurement in profile.measurements:
         yield partial(_measured, profile, measurement)
     waiting = [estimate for estimate in profile.estimates if estimate.kernel_s]

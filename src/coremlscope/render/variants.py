@@ -69,7 +69,7 @@ def quality_block(report: VariantReport) -> MatrixBlock:
 
 
 def compared_with(report: VariantReport) -> str:
-    """What the outputs were compared on: `outputs compared on 4 synthetic inputs`."""
+    """Describes the inputs on which the outputs were compared."""
     known = next((v.difference for v in report.variants if v.difference), None)
     if known is None:
         return "outputs not compared"

@@ -134,7 +134,7 @@ class CheckedMeasurement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnitCorrection:
-    """What the user's measurements of a unit of a chip say.
+    """Correction of estimates for a unit of a chip, from the user's measurements.
 
     Attributes:
         chip: The chip's id.

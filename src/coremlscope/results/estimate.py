@@ -47,7 +47,7 @@ class Kernel:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnitTerms:
-    """What a compute unit contributes to the estimated time of a prediction, in seconds.
+    """The terms of a compute unit in the estimated time of a prediction, in seconds.
 
     Where arithmetic, activations and weights of a kernel are handled at the same time, only the slowest
     counts.

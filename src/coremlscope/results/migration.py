@@ -1,4 +1,4 @@
-"""What two frameworks' conversions of one network have in common: their work and their values."""
+"""Work and values shared by two frameworks' conversions of one network."""
 
 from __future__ import annotations
 

@@ -175,7 +175,7 @@ class SettingPlan:
 
 @dataclass(frozen=True, slots=True)
 class Transitions:
-    """What a plan costs besides its operations, in milliseconds.
+    """Costs of a plan besides its operations, in milliseconds.
 
     Attributes:
         launch_ms: For each backend: the cost of entering it.

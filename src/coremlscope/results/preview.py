@@ -1,4 +1,4 @@
-"""What a model makes of one input, as it is shown to a person."""
+"""Previews: the outputs of a model for one input, in displayable form."""
 
 from __future__ import annotations
 

@@ -85,7 +85,7 @@ class UnitSamples:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recording:
-    """What Instruments recorded while a model ran. Recording slows a program down.
+    """A recording by Instruments of a running model. Recording slows a program down.
 
     Attributes:
         tool: The tool with its version: `Instruments 27.0`.

@@ -1,4 +1,4 @@
-"""What a sweep did, how far it is, and rows of its results."""
+"""Summary, progress and result rows of a sweep."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class FailedModel:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SweepSummary:
-    """What a sweep did.
+    """Summary of a sweep.
 
     Attributes:
         folder: The folder with the results.

@@ -1,4 +1,4 @@
-"""What running programs did with Core ML, as lanes of events: activity, data conversions, computation.
+"""Recordings of running programs, as lanes of events: activity, data conversions, computation.
 
 Events are columns of NumPy arrays, so that a million of them stay small.
 """

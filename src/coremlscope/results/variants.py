@@ -96,7 +96,7 @@ class VariantDifference:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VariantForecast:
-    """What is planned and estimated for a variant on a device under one setting.
+    """The plan and estimate of a variant on a device under one setting.
 
     Attributes:
         device: The device, or its chip.

@@ -1,4 +1,4 @@
-"""What the runner records: the form of `results.json`, which `sources/Results.swift` writes."""
+"""Schema of `results.json`, which the runner writes (`sources/Results.swift`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the runner is asked to measure: `Payload/request.json` and the models beside it.
+"""The request to the runner: `Payload/request.json` and the models beside it.
 
 `sources/Request.swift` reads it.
 """
@@ -45,7 +45,7 @@ POWER_MODES: Mapping[PowerMode, tuple[str, ...]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunnerSettings:
-    """What is measured of every model.
+    """Measurement settings for every model.
 
     Attributes:
         compute_units: The settings of compute units.
@@ -178,7 +178,7 @@ def _described(model: Model, function: str) -> tuple[str, FunctionDescription, l
 
 
 def _inputs(model: Model, function: str, settings: RunnerSettings) -> dict[str, dict[str, Any]]:
-    """What is known about inputs besides Core ML's own description: shapes, tables that they index, words."""
+    """Returns facts about inputs beyond Core ML's description: shapes, sizes of indexed tables, words."""
     _, interface, bodies = _described(model, function)
     limits = {name: limit for body in bodies for name, limit in index_limits(body).items()}
     values = dummy_values(interface, *bodies, seed=settings.seed, shapes=settings.shapes)

@@ -66,7 +66,7 @@ class Address:
 
 
 class Application(Protocol):
-    """What a server runs.
+    """An ASGI application that a server runs.
 
     Attributes:
         is_stopping: Tells whether the server stops, so that streams of events end; the server sets it.

@@ -1,4 +1,4 @@
-"""What the page of saved profiles shows."""
+"""State of the page of saved profiles."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ class LocalRunner:
 
     @property
     def place(self) -> str:
-        """What measurements depend on besides the model: the processor."""
+        """The processor, on which measurements depend besides the model."""
         return processor_name()
 
     @property

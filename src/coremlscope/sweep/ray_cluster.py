@@ -77,7 +77,7 @@ class RayRunner:
 
     @property
     def place(self) -> str:
-        """What measurements depend on besides the model: the resources of the node."""
+        """The resources of a node, on which measurements depend besides the model."""
         return " ".join(["ray", *sorted(self._resources)])
 
     def run(
@@ -271,7 +271,7 @@ def pack(path: Path) -> PackedModel:
 
 @dataclass(frozen=True, slots=True)
 class BatchAnswer:
-    """What a task made.
+    """The results of a task.
 
     Attributes:
         answers: The rows of each job as plain values, or why there are none.

@@ -130,7 +130,7 @@ def _check(models: Sequence[tuple[Path, Wanted]], graphs: Iterable[Any], wanted:
 
 
 class _Runner(Protocol):
-    """What works on jobs: this machine, or a cluster."""
+    """Runs jobs, on this machine or on a cluster."""
 
     @property
     def place(self) -> str: ...

@@ -1,4 +1,4 @@
-"""What is wanted of the models of a sweep, and the files that list models with it."""
+"""Results requested of the models of a sweep, and the files that list models with them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _EXAMPLE = 'write [[models]] with path = "*.mlpackage", and options above'
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """What is wanted of each model.
+    """The results requested of each model.
 
     Attributes:
         devices: Chips or devices to plan and estimate for.

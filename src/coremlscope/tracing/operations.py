@@ -168,13 +168,13 @@ def _apart(nodes: Sequence[_Node]) -> list[_Node]:
 
 
 def _plain(key: Key) -> str:
-    """What the engine calls a node."""
+    """Returns the engine's name of a node."""
     name, op_type = key
     return name if op_type in name else f"{op_type} {name}"
 
 
 def _labels(folder: Path, model: str) -> Mapping[Key, str]:
-    """What each node of the engine executes; empty for a session that the program made itself."""
+    """Maps engine nodes to the operations that they execute; empty for sessions created by the program."""
     try:
         manifest, program = read_artefact(folder)
         nodes = read_nodes(folder / OPTIMISED_GRAPH, NodeEvents(()))

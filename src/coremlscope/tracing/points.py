@@ -1,4 +1,4 @@
-"""What is recorded: one row for each function whose calls become events.
+"""Recorded functions: one row for each function whose calls become events.
 
 A row names the module and the function, and says how to describe a call. `before` sees the arguments before
 the function changes them, `after` also the result. All of this runs inside recorded programs, so it must be

@@ -270,7 +270,7 @@ class Conversions:
 
 
 def _conversion(feature: Feature, value: Any) -> str:
-    """What became of a value of an input with a declared type."""
+    """Describes the conversion of a value to the declared type of its input."""
     dtype = getattr(feature.type, "dtype", None)
     target = (
         type(feature.type).__name__.removesuffix("Feature").lower()

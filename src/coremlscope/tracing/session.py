@@ -85,7 +85,7 @@ class Recording:
 
     @property
     def trace(self) -> Trace:
-        """What was recorded so far, with its mistakes."""
+        """Returns the events recorded so far, with their mistakes."""
         return find_mistakes(self._read())
 
     def _read(self) -> Trace:
@@ -224,7 +224,7 @@ class RecordedProgram:
 
     @property
     def trace(self) -> Trace:
-        """What was recorded so far, with its mistakes.
+        """Returns the events recorded so far, with their mistakes.
 
         Raises:
             UsageError: Nothing was recorded.

@@ -1,4 +1,4 @@
-"""What each thread of a recorded process is doing."""
+"""State of each thread of a recorded process."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["ThreadState", "Threads", "current_task", "is_kernel"]
 
 
 class ThreadState:
-    """What a thread is doing.
+    """State of a thread.
 
     Attributes:
         depth: How many recorded activities enclose the current call.

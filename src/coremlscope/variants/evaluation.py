@@ -1,4 +1,4 @@
-"""What a variant is like: its size, its plans and estimates, and how its outputs differ."""
+"""Evaluates variants: size, plans, estimates, and differences of outputs."""
 
 from __future__ import annotations
 

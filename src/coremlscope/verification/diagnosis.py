@@ -99,7 +99,7 @@ class Diagnosis:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """What is known of a difference, and experiments on it.
+    """The facts about a difference, and experiments on it.
 
     Attributes:
         subject: The program and its inputs.

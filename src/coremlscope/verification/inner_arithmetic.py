@@ -1,4 +1,4 @@
-"""What the Neural Engine rounds inside an operation: some it computes as a chain of simpler ones.
+"""Roundings inside operations that the Neural Engine computes as a chain of simpler ones.
 
 Rounding the result alone does not show these: `softplus(12)` is 12 in any arithmetic, but e¹² is no fp16
 number. What was measured: softplus returns 0 from x = 10.4 on, where eˣ reaches 2¹⁵, and `reduce_log_sum_exp`

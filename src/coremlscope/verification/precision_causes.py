@@ -42,7 +42,7 @@ _DISCRETE = frozenset({"cast", "ceil", "cos", "floor", "floor_div", "mod", "roun
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoundedCase:
-    """What is known of a value that rounding moves far from the exact one.
+    """A value that rounding moves far from the exact one.
 
     Attributes:
         site: The place.

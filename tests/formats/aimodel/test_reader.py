@@ -132,8 +132,8 @@ def test_what_does_not_belong_together_is_an_error(bundle: Path, tmp_path: Path)
     change_version(bundle, 9)
     other = tmp_path / "other"
     shutil.copytree(RECORDED / "rewritten", other)
-    told = (other / "operations.json").read_text()
-    (other / "operations.json").write_text(told.replace('"coreai.gelu"', '"coreai.relu"'))
+    text = (other / "operations.json").read_text()
+    (other / "operations.json").write_text(text.replace('"coreai.gelu"', '"coreai.relu"'))
     command = [*recorded_rewriting()[:-1], str(other)]
     with pytest.raises(UnsupportedModelError, match="could not read it"):
         open_content(bundle, command)

@@ -1,4 +1,4 @@
-"""What is printed is read again as the same program."""
+"""Printed programs are read again as the same programs."""
 
 from __future__ import annotations
 

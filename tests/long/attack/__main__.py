@@ -32,7 +32,7 @@ _TOLD = 1000
 
 @dataclass(slots=True)
 class Tally:
-    """What happened.
+    """Counts of outcomes.
 
     Attributes:
         files: The number of damaged files by the form of the undamaged one.

@@ -38,7 +38,7 @@ def use(path: Path, folder: Path, generator: random.Random) -> str:
     """Reads, describes and lowers a model, or imports a file, and exports and runs some.
 
     Returns:
-        `used`, or `refused` where an error of this package told why not.
+        `used`, or `refused` with an error of this package.
     """
     try:
         if any(

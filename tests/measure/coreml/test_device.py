@@ -74,13 +74,13 @@ def mac(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_device_times(package: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("EXPECTED_UNITS", "CPU_AND_NE")
-    told: list[str] = []
+    phases: list[str] = []
     measured = measure(
         container.read(package),
         "ann's iphone",
         tmp_path,
         Settings(compute_units="cpu_and_ne", iterations=4),
-        lambda phase, *_: told.append(phase),
+        lambda phase, *_: phases.append(phase),
     )
     assert measured.label == "Core ML on Ann’s iPhone, iOS 26.1"
     assert (measured.machine.processor, measured.machine.os) == ("Ann’s iPhone", "iOS 26.1")
@@ -91,7 +91,7 @@ def test_a_device_times(package: Path, tmp_path: Path, monkeypatch: pytest.Monke
     assert (measured.load.warmups_s, measured.load.samples_s) == ((9.0,), (2.0, 2.0))
     assert measured.predict.warmups_s == pytest.approx((0.003, 0.004, 0.005))
     assert measured.predict.samples_s == pytest.approx((0.006, 0.007, 0.008, 0.009))
-    assert told == ["load"] * 3 + ["warm-up"] * 3 + ["predict"] * 4
+    assert phases == ["load"] * 3 + ["warm-up"] * 3 + ["predict"] * 4
 
 
 @pytest.mark.usefixtures("mac")

@@ -96,11 +96,11 @@ def test_the_package_is_read_over_a_window(path: Path) -> None:
     message = energy.measure_energy(meter, clock.predict, clock)
     assert message is not None
     readings, predictions = energy.readings_of(message)
-    told = summarize_readings(readings, predictions)
+    summary = summarize_readings(readings, predictions)
     # The first second is not counted; the window has 4.
-    assert (told.tool, told.window_s, told.predictions) == ("zeus-apple-silicon", 4.0, 8)
+    assert (summary.tool, summary.window_s, summary.predictions) == ("zeus-apple-silicon", 4.0, 8)
     # The GPU's counter stayed at 0, the memory's does not exist.
-    assert {one.unit: one.energy_j for one in told.units} == {"cpu": 4.0, "neural_engine": 6.0}
+    assert {one.unit: one.energy_j for one in summary.units} == {"cpu": 4.0, "neural_engine": 6.0}
 
 
 def test_the_program_is_read_where_the_package_is_absent(path: Path) -> None:
@@ -116,10 +116,10 @@ def test_the_program_is_read_where_the_package_is_absent(path: Path) -> None:
     message = energy.measure_energy(meter, predict, clock)
     assert message is not None
     readings, _ = energy.readings_of(message)
-    told = summarize_readings(readings)
-    assert told.tool == "macmon"
-    assert told.window_s == pytest.approx(4.0)
-    assert {one.unit: one.power_w for one in told.units} == pytest.approx(
+    summary = summarize_readings(readings)
+    assert summary.tool == "macmon"
+    assert summary.window_s == pytest.approx(4.0)
+    assert {one.unit: one.power_w for one in summary.units} == pytest.approx(
         {"cpu": 1.0, "gpu": 0.5, "neural_engine": 2.0}
     )
 

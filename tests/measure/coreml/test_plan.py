@@ -45,7 +45,7 @@ def test_a_process_of_its_own_answers(package: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setenv("COREMLSCOPE_OS", "14.5")
     answer = ask_core_ml(package, "cpu_only", command=PLAN_CHILD)
     ours = planned(package, "cpu_only")
-    theirs = told(ours, answer, "cpu_only")
+    theirs = core_ml_view(ours, answer, "cpu_only")
     # MLComputePlan has no operations that Core ML inserts.
     own = [op for op in view_of(ours).ops if not op.inserted]
     for apple, rules in zip(theirs.ops, own, strict=True):
@@ -75,7 +75,7 @@ def test_analytics_give_costs_and_messages(package: Path) -> None:
         estimated_ms={"bnns": 0.5, "classic_cpu": 0.6},
         messages={"ane": "No."},
     )
-    theirs = told(ours, PlansOfModel(functions={"main": [places]}, analysed=[analysed]))
+    theirs = core_ml_view(ours, PlansOfModel(functions={"main": [places]}, analysed=[analysed]))
     (apple,) = [found for found in theirs.ops if found.id == op.id]
     assert (apple.backend, apple.weight) == ("bnns", 0.25)
     assert (apple.planned_ms, apple.cost_ms) == (0.5, {"bnns": 0.5, "classic_cpu": 0.6})
@@ -100,7 +100,7 @@ def test_an_analysis_of_another_type_does_not_count(package: Path) -> None:
         estimated_ms={"bnns": 0.5},
         messages={},
     )
-    theirs = told(ours, PlansOfModel(functions={}, analysed=[analysed]))
+    theirs = core_ml_view(ours, PlansOfModel(functions={}, analysed=[analysed]))
     assert {found.unit for found in theirs.ops} == {None}
 
 
@@ -119,7 +119,7 @@ def test_changes_of_the_unit_are_counted(package: Path) -> None:
         }
         for op, unit in zip(listed, preferred, strict=True)
     ]
-    theirs = told(ours, PlansOfModel(functions={"main": places}))
+    theirs = core_ml_view(ours, PlansOfModel(functions={"main": places}))
     assert theirs.setting.switches == theirs.setting.functions["main"].switches == len(listed) - 1
     assert [op.unit for op in theirs.ops if not op.inserted] == preferred
 
@@ -145,8 +145,8 @@ def view_of(profile: Profile) -> PlanView:
     return profile.plans[0].view(profile.ops)
 
 
-def told(ours: Profile, answer: PlansOfModel, setting: ComputeUnits = "all") -> PlanView:
-    """What Core ML says, as a plan."""
+def core_ml_view(ours: Profile, answer: PlansOfModel, setting: ComputeUnits = "all") -> PlanView:
+    """Returns Core ML's answer as a plan."""
     return plan_from_core_ml(ours.plans[0], ours.ops, setting, answer).view(ours.ops)
 
 

@@ -61,12 +61,12 @@ def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_process_of_its_own_times(package: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr("tempfile.tempdir", None)
-    told: list[tuple[str, int, int]] = []
+    states: list[tuple[str, int, int]] = []
     settings = Settings(
         compute_units="cpu_only", iterations=4, compile_iterations=2, load_iterations=2, warmups=3
     )
     measured = CoreMLMeasurer(command=TIMING_CHILD).measure(
-        subject_of(container.read(package)), settings, progress=lambda *state: told.append(state)
+        subject_of(container.read(package)), settings, progress=lambda *state: states.append(state)
     )
     assert measured.predict is not None
     assert measured.load is not None
@@ -75,8 +75,10 @@ def test_a_process_of_its_own_times(package: Path, tmp_path: Path, monkeypatch: 
     # The first load compiles for the device.
     assert (len(measured.load.samples_s), len(measured.load.warmups_s)) == (2, 1)
     assert min(measured.predict.samples_s) > 0
-    assert [phase for phase, *_ in told] == ["compile"] * 2 + ["load"] * 3 + ["warm-up"] * 3 + ["predict"] * 4
-    assert told[-1] == ("predict", 4, 4)
+    assert [phase for phase, *_ in states] == ["compile"] * 2 + ["load"] * 3 + ["warm-up"] * 3 + [
+        "predict"
+    ] * 4
+    assert states[-1] == ("predict", 4, 4)
     assert measured.label.startswith("Core ML on ")
     assert (measured.runtime.id, measured.runtime.name) == ("coreml", "Core ML")
     # Core ML's predictions are timed as a whole.
@@ -283,8 +285,11 @@ def test_without_coremltools_a_matrix_fails_once(package: Path, monkeypatch: pyt
 
 def test_the_label_and_findings_of_a_mac(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     mac = Machine(processor="Apple M1 (Virtual)", os="macOS 15.1 (arm64)", power_mode="normal")
-    told = [Conditions("normal", "AC Power", "nominal"), Conditions("low power", "AC Power", "heavy")]
-    states = iter(told)
+    before_and_after = [
+        Conditions("normal", "AC Power", "nominal"),
+        Conditions("low power", "AC Power", "heavy"),
+    ]
+    states = iter(before_and_after)
     monkeypatch.setattr("coremlscope.measure.coreml.timing.this_machine", lambda: mac)
     monkeypatch.setattr("coremlscope.measure.coreml.timing.conditions", lambda: next(states))
     measured = CoreMLMeasurer(command=scripted_timing_child()).measure(
@@ -296,7 +301,7 @@ def test_the_label_and_findings_of_a_mac(package: Path, monkeypatch: pytest.Monk
         "power-mode-changed",
         "thermal-state-changed",
     ]
-    assert [measured.before, measured.after] == told
+    assert [measured.before, measured.after] == before_and_after
 
 
 def test_tokens_of_a_decoder_through_coremltools(tmp_path: Path) -> None:

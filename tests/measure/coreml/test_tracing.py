@@ -84,7 +84,7 @@ def measure(
 def test_a_run_is_recorded(package: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     xcrun = ScriptedXcrun(tmp_path, monkeypatch, TABLES)
     seen: list[tuple[str, int, int]] = []
-    measured = measure(package, progress=lambda *told: seen.append(told))
+    measured = measure(package, progress=lambda *state: seen.append(state))
     assert [phase for phase, *_ in seen] == [
         *("compile", "load", "load", "warm-up", "record"),
         *["predict"] * 4,

@@ -80,8 +80,8 @@ def test_the_measurement_is_that_of_the_engine(
         (here / f"{name}.py").write_text(f"open({str(here / 'was-run')!r}, 'w')", encoding="utf-8")
     monkeypatch.chdir(here)
     subject, settings = subject_of(sample)
-    told: list[tuple[str, int, int]] = []
-    apart = IsolatedMeasurer().measure(subject, settings, progress=lambda *state: told.append(state))
+    states: list[tuple[str, int, int]] = []
+    apart = IsolatedMeasurer().measure(subject, settings, progress=lambda *state: states.append(state))
     assert list(temporary.iterdir()) == []
     within = EngineMeasurer(engine=engine()).measure(subject, settings)
     assert apart.partial is None
@@ -91,8 +91,8 @@ def test_the_measurement_is_that_of_the_engine(
     assert kinds[0] == kinds[1]
     counts = {name: (len(p.samples_s), len(p.warmups_s)) for name, p in apart.phases.items()}
     assert counts == {"compile": (1, 1), "load": (2, 1), "predict": (3, 2)}
-    assert told[-1] == ("operations", 1, 1)
-    assert {state[0] for state in told} == {"compile", "load", "warm-up", "predict", "operations"}
+    assert states[-1] == ("operations", 1, 1)
+    assert {state[0] for state in states} == {"compile", "load", "warm-up", "predict", "operations"}
     assert not (here / "was-run").exists()
 
 

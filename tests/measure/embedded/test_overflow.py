@@ -1,4 +1,4 @@
-"""What is said about a model whose numbers do not fit into fp16."""
+"""Findings on models whose numbers do not fit into fp16."""
 
 from __future__ import annotations
 

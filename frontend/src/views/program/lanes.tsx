@@ -303,7 +303,7 @@ function nameOf(recorded: Recorded, lane: TraceLane, index: number): [string, bo
   return [name, lane.lane === "activity" && (depth[index] ?? 0) > 0];
 }
 
-/** Joins events that are too narrow to be told apart. */
+/** Joins events that are too narrow to be distinguished. */
 class Strip {
   private from = -1;
   private to = -1;

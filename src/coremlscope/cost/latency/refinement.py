@@ -37,7 +37,7 @@ _MAD = 0.6745
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refinement:
-    """What measurements say about a unit of a chip.
+    """Correction of a unit of a chip, from measurements.
 
     Attributes:
         factor: Measured relative to estimated times, shrunk towards 1.

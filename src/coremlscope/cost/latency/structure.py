@@ -1,4 +1,4 @@
-"""What a network consists of, as a few numbers: how alike two networks are for a compute unit."""
+"""Structure of a network as a few numbers, to compare networks for a compute unit."""
 
 from __future__ import annotations
 

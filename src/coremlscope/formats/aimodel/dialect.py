@@ -151,7 +151,7 @@ class Flags:
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """What is known of the source of an operation: metadata by name (`call_stack`, `op_id`, `sources`)."""
+    """The source location of an operation: metadata by name (`call_stack`, `op_id`, `sources`)."""
 
     metadata: dict[str, Attribute]
 

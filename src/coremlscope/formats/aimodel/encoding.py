@@ -1,4 +1,4 @@
-"""What the graphs of a program are read through: how its attributes and types are encoded.
+"""Encodings of attributes and types in the graphs of a program.
 
 `OwnEncoding` reads that of bundles: properties of operations in a fixed order, and their locations.
 """

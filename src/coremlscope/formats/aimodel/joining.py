@@ -30,7 +30,7 @@ _ADDITIONS = ("add", "broadcasting_add")
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class Joined:
-    """What is joined with an operation.
+    """Operands of neighbouring operations that are joined with an operation.
 
     Attributes:
         x: The first argument of the padding that is joined; None for none.

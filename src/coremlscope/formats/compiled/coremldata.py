@@ -119,7 +119,7 @@ def parse_compiled_data(data: bytes, name: str) -> CompiledData:
 
 
 class _DamageError(Exception):
-    """What is wrong with the bytes."""
+    """The bytes are damaged; the message says how."""
 
 
 class _Cursor:

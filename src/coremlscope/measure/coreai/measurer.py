@@ -185,7 +185,7 @@ class CoreAIMeasurer:
 
 @dataclass(slots=True, kw_only=True)
 class _ChildReport:
-    """What the child reported.
+    """The report of the child process.
 
     Attributes:
         phases: The times of phases.

@@ -151,7 +151,7 @@ def layers_of(record: DebugOp, layers: Mapping[int, Sequence[frozenset[Layer]]])
 
 
 def _merge(times: Mapping[tuple[int, ...], _Times]) -> dict[tuple[int, ...], _Times]:
-    """Joins groups that share operations: their times cannot be told apart."""
+    """Joins groups that share operations: their times cannot be separated."""
     merged: dict[tuple[int, ...], _Times] = {}
     for rows in sorted(times, key=len, reverse=True):
         together, found = rows, times[rows]

@@ -42,7 +42,7 @@ _WARM, _TIMED = 2, 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CoreAITimingRequest:
-    """What is timed.
+    """Timings requested of the child process.
 
     Attributes:
         model: The bundle.

@@ -34,7 +34,7 @@ _PLAIN_KINDS = "fiub"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ValuesRequest:
-    """What is run.
+    """Values requested of the child process.
 
     Attributes:
         model: The bundle.

@@ -106,7 +106,7 @@ _METERS: tuple[Callable[[], EnergyMeter], ...] = (_Zeus, _Macmon)
 
 
 def find_meter() -> EnergyMeter | None:
-    """What can read energy here; None if nothing is installed or the chip is not known to it."""
+    """Returns the first energy meter that works here; None if none is installed or knows the chip."""
     for make in _METERS:
         try:
             return make()

@@ -1,4 +1,4 @@
-"""What is known of Core ML's failures: texts that a process leaves behind.
+"""Known failures of Core ML, by the texts that a process leaves behind.
 
 The texts were collected from public reports: apple/coremltools #2325, #2503, #2507, #2549, #2757, #2758,
 pytorch/executorch #11541, microsoft/onnxruntime #22275, soniqo/speech-swift #313.

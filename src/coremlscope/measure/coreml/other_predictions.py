@@ -31,7 +31,7 @@ _PATIENCE_S = 300.0
 
 @dataclass(slots=True)
 class Timed:
-    """What was timed: phases by name, and remarks."""
+    """Timed phases by name, and findings."""
 
     phases: dict[str, Phase] = field(default_factory=dict)
     findings: list[Finding] = field(default_factory=list)

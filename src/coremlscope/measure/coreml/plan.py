@@ -134,7 +134,7 @@ def empty_plan(ops: OpTable) -> Plan:
 
 
 def plan_findings(answer: PlansOfModel) -> tuple[Finding, ...]:
-    """What Core ML left out of its answer."""
+    """Returns findings on functions and operations that Core ML's answer leaves out."""
     failed = tuple(
         Finding(
             id="no-core-ml-plan",

@@ -209,7 +209,7 @@ def prepare_request(
 
 @dataclass(slots=True, kw_only=True)
 class Reported:
-    """What the child sent: by phase, seconds of wall time and nanoseconds of Core ML's own clock; energy.
+    """The report of the child: by phase, seconds of wall time and nanoseconds of Core ML's own clock; energy.
 
     Attributes:
         partial: Why it ended before everything was timed; None if it did not.

@@ -37,7 +37,7 @@ _RECORDED_S = 5.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CoreMLTimingRequest:
-    """What is timed.
+    """Timings requested of the child process.
 
     Attributes:
         model: The model.

@@ -121,7 +121,7 @@ class TraceMeasurer:
 
 
 def trace_measurer(is_core_ml: bool) -> TraceMeasurer:
-    """What records Core ML on this Mac.
+    """Returns the measurer that records Core ML on this Mac.
 
     Args:
         is_core_ml: True if Core ML is measured at all.

@@ -31,7 +31,7 @@ _EVERY_S = 0.25
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessRequest:
-    """What the process does. The parent writes it to a private folder, so that it may be pickled.
+    """The work of the process. The parent writes it to a private folder, so that it may be pickled.
 
     Attributes:
         work: Does it, and sends the result: `measure` or `call`.

@@ -95,7 +95,7 @@ def _strides(view: OpView) -> list[int]:
 
 
 def _other_factors(stride: int) -> int:
-    """What is left of a stride without its factors 2 and 3."""
+    """Returns the stride divided by all its factors 2 and 3."""
     for factor in (2, 3):
         while stride > 1 and stride % factor == 0:
             stride //= factor

@@ -1,4 +1,4 @@
-"""What a placement rule is.
+"""Placement rules.
 
 How to write a rule
 -------------------
@@ -158,7 +158,7 @@ class ProgramFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleContext:
-    """What a rule can use besides the operation.
+    """Facts that a rule can use besides the operation.
 
     Attributes:
         device: Chip and system.

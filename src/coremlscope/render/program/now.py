@@ -1,4 +1,4 @@
-"""What a running program is doing, for the console: the last seconds of its recording."""
+"""Renders the last seconds of the recording of a running program for the console."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ def render_checks(checks: Sequence[Check], *, width: int, color: bool) -> str:
 
 
 def render_reports(reports: Sequence[LogReport | ModelReport], *, width: int, color: bool) -> str:
-    """What was found in files, one after another."""
+    """Renders the reports on files, one after another."""
     screen = Screen(width, color)
     for index, report in enumerate(reports):
         if index:

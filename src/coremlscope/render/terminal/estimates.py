@@ -112,7 +112,7 @@ def render_estimates(
 
 
 def _left_out(profile: Profile, estimate: Estimate) -> str:
-    """What the estimate does not include."""
+    """Names the operations that the estimate does not include."""
     if not estimate.left_out:
         return ""
     name = Path(profile.model.path).stem

@@ -1,4 +1,4 @@
-"""What estimates are made of, and the published latencies that are nearest to them, for the console."""
+"""Renders the terms of estimates and the nearest published latencies for the console."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def _alike(estimates: Iterable[Estimate]) -> Iterable[list[Estimate]]:
 
 
 def _around(e: Estimate) -> list[tuple[str, str]]:
-    """What surrounds predictions: loading, and what is not known."""
+    """Rows besides the prediction time: memory, load times, and unknown values."""
     memory = list(_memory(e.memory, e))
     if e.load is None:
         return [("loading", _NOT_KNOWN), *memory]

@@ -1,4 +1,4 @@
-"""What a model is, for the console."""
+"""Renders the description of a model for the console."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def _storage(model: ModelSummary) -> str:
 
 
 def _shares(parts: Mapping[str, int]) -> str:
-    """What part of the whole each is: `fp16 98%, fp32 2%`."""
+    """Formats the share of each part in the total: `fp16 98%, fp32 2%`."""
     total = sum(parts.values()) or 1
     shares = ((name, part / total) for name, part in parts.items())
     return ", ".join(f"{name} {share:.0%}" if share >= 0.005 else f"{name} <1%" for name, share in shares)

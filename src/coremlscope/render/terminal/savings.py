@@ -1,4 +1,4 @@
-"""What would save time on devices: reasons of plans with the plan as it would be without them."""
+"""Renders time savings on devices: reasons of plans, with the plan without each of them."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ final class Measuring {
     private let journal: Journal
     private let tell: (Message) -> Void
     private var setting: Setting
-    private var told = Moment()
+    private var lastMessage = Moment()
 
     init(
         _ setting: Setting, of model: Request.Model, compiled: URL, request: Request, journal: Journal,
@@ -163,14 +163,14 @@ final class Measuring {
         setting.step = step
         try save()
         tell(Message(setting, total: request.iterations))
-        told = Moment()
+        lastMessage = Moment()
     }
 
-    /// Tells now and then that the step goes on; who listens takes long silence for a hang.
+    /// Reports every 20 s that the step continues, since the host treats long silence as a hang.
     private func showLife() {
-        if told.elapsed > 20 {
+        if lastMessage.elapsed > 20 {
             tell(Message(setting, total: request.iterations))
-            told = Moment()
+            lastMessage = Moment()
         }
     }
 

@@ -1,4 +1,4 @@
-"""What every reference does: it computes its outputs, and its intermediate values where it can."""
+"""Contract of references: outputs, and intermediate values where the reference can compute them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Reference(Protocol):
 
     @property
     def label(self) -> str:
-        """What it is, for people: `model.onnx`."""
+        """A label for users: `model.onnx`."""
 
     def run(self, inputs: Mapping[str, Array]) -> Run:
         """Computes its values.

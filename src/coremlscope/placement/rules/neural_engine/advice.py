@@ -90,7 +90,7 @@ def _large_patches(view: OpView, context: RuleContext) -> str:
 
 
 def _rest(number: int) -> int:
-    """What remains after division by the native factors."""
+    """Returns the number divided by all its native factors."""
     for factor in _NATIVE_FACTORS:
         while number > 1 and number % factor == 0:
             number //= factor
