@@ -9,7 +9,7 @@ import pytest
 
 import coremlscope
 from coremlscope import api
-from coremlscope.advice import CORE_ML_VALUE_RULES, bind_subject, find_remarks
+from coremlscope.advice import CORE_ML_VALUE_RULES, bind_default_function, find_remarks
 from coremlscope.formats import container
 from coremlscope.formats.packaging import write_mlpackage
 from coremlscope.ir import Model
@@ -21,7 +21,7 @@ _RULE = "hard-swish-behind-linear"
 
 
 def _found(model: Model) -> set[str]:
-    return {remark.rule.id for remark in find_remarks(bind_subject(model))}
+    return {remark.rule.id for remark in find_remarks(bind_default_function(model))}
 
 
 def test_every_rule_is_tested() -> None:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from coremltools.converters.mil import Builder as mb
 
-from coremlscope.advice import RULES, bind_subject, find_remarks
+from coremlscope.advice import RULES, bind_default_function, find_remarks
 from coremlscope.formats import container
 from coremlscope.formats.packaging import write_mlpackage
 from coremlscope.formats.weights import BlobData
@@ -18,7 +18,7 @@ from tests.support.advised_models import MODELS, Builder, few_values, two_layers
 
 
 def _found(model: Model) -> set[str]:
-    return {remark.rule.id for remark in find_remarks(bind_subject(model))}
+    return {remark.rule.id for remark in find_remarks(bind_default_function(model))}
 
 
 _OF_FILES = {"repeated-weights", "few-values"}
@@ -50,7 +50,7 @@ def test_operations_of_a_damaged_file_that_read_each_other(kind: str) -> None:
     given = {"values" if kind == "concat" else "x": later, "perm": [0, 1, 2, 3], "axis": 1, "dtype": "fp32"}
     first = b.op(kind, "a", (1, 3, 32, 32), DType.FP32, **given)
     second = b.op(kind, "b", (1, 3, 32, 32), DType.FP32, **{**given, next(iter(given)): first})
-    assert isinstance(find_remarks(bind_subject(b.model(second))), list)
+    assert isinstance(find_remarks(bind_default_function(b.model(second))), list)
 
 
 def test_ids_are_unique() -> None:
@@ -75,7 +75,7 @@ def test_weights_that_are_stored_twice(tmp_path: Path, are_equal: bool) -> None:
         content = bytearray(file.read_bytes())
         content[second : second + size] = content[first : first + size]
         file.write_bytes(content)
-    found = find_remarks(bind_subject(container.read(path)))
+    found = find_remarks(bind_default_function(container.read(path)))
     saved = [one.found.saved_bytes for one in found if one.rule.id == "repeated-weights"]
     assert saved == ([256 * 256 * 2] if are_equal else [])
 
@@ -84,7 +84,7 @@ def test_weights_that_are_stored_twice(tmp_path: Path, are_equal: bool) -> None:
 def test_weights_of_few_values(tmp_path: Path, count: int, bits: int) -> None:
     path = tmp_path / "m.mlpackage"
     write_mlpackage(few_values(count), path)
-    found = find_remarks(bind_subject(container.read(path)))
+    found = find_remarks(bind_default_function(container.read(path)))
     saved = [one.found.saved_bytes for one in found if one.rule.id == "few-values"]
     assert saved == ([256 * 256 * (16 - bits) // 8 - 2 * 2**bits] if bits else [])
 

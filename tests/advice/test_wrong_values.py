@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import coremlscope
-from coremlscope.advice import VALUE_RULES, bind_subject, find_remarks
+from coremlscope.advice import VALUE_RULES, bind_default_function, find_remarks
 from coremlscope.formats import container
 from tests.support.aicode import Body, Graph, Type, Val, tensor, write_bundle
 
@@ -103,7 +103,7 @@ def _write(folder: Path, case: _Case) -> Path:
 
 
 def _found(path: Path) -> set[str]:
-    return {remark.rule.id for remark in find_remarks(bind_subject(container.read(path)))}
+    return {remark.rule.id for remark in find_remarks(bind_default_function(container.read(path)))}
 
 
 def test_every_rule_has_programs() -> None:

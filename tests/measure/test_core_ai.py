@@ -19,7 +19,7 @@ from coremlscope.formats.aimodel.network import find_layers
 from coremlscope.measure.coreai.measurer import CoreAIMeasurer
 from coremlscope.measure.coreai.operations import OUTSIDE, UNOWNED, Event, attribute
 from coremlscope.measure.coreai.timing_child import _Recorder
-from coremlscope.measure.coreai.undisturbed import Recording, recording_cost
+from coremlscope.measure.coreai.undisturbed import ProfilerCost, profiler_cost
 from coremlscope.recordings.core_ai import read_debug_info
 from coremlscope.results.measurement import Measurement
 from tests.support import converted_models
@@ -143,17 +143,17 @@ def test_the_profilers_own_time_is_taken_off(bundle: Path) -> None:
         [Event(7, None, "coreai.relu", 13e-6 + work) for work in (run * 1e-6, *[5e-6] * 39)]
         for run in (0, 1, 2)
     ]
-    recording = recording_cost(runs, slowed_s=2e-3)
-    assert recording == Recording(seconds=13e-6, usual_s=14e-6, events=40)
-    found = attribute(runs, [], {}, ops, call_s=300e-6, recording_s=recording.seconds)
+    cost = profiler_cost(runs, slowed_s=2e-3)
+    assert cost == ProfilerCost(seconds=13e-6, usual_s=14e-6, events=40)
+    found = attribute(runs, [], {}, ops, call_s=300e-6, profiler_s=cost.seconds)
     assert [group.wall_s for group in found.groups] == [pytest.approx(196e-6), pytest.approx(104e-6)]
 
 
 def test_no_more_is_taken_off_than_the_profiler_slows_a_call() -> None:
     runs = [[Event(7, None, "coreai.conv2d", 1e-3)] * 40]
-    assert recording_cost(runs, slowed_s=40 * 2e-6).seconds == pytest.approx(2e-6)
-    assert recording_cost(runs, slowed_s=-1.0).seconds == 0.0
-    assert recording_cost([runs[0][:3]], slowed_s=1.0) == Recording()
+    assert profiler_cost(runs, slowed_s=40 * 2e-6).seconds == pytest.approx(2e-6)
+    assert profiler_cost(runs, slowed_s=-1.0).seconds == 0.0
+    assert profiler_cost([runs[0][:3]], slowed_s=1.0) == ProfilerCost()
 
 
 @dataclass

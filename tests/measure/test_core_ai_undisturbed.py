@@ -10,7 +10,7 @@ import pytest
 from coremlscope.measure.coreai import timing_child
 from coremlscope.measure.coreai.operations import Event
 from coremlscope.measure.coreai.timing_child import _Run
-from coremlscope.measure.coreai.undisturbed import Recording, Round, Watch, compose
+from coremlscope.measure.coreai.undisturbed import ProfilerCost, Round, Watch, compose
 
 _US = 1e-6
 #: What five operations take, in µs, what is before and after them, and what the profiler adds to each.
@@ -39,7 +39,7 @@ def _rounds(watched: tuple[int, ...], factor: float = 1.0) -> list[Round]:
 
 @pytest.mark.parametrize("factor", [1.0, 1.5])
 def test_operations_add_up_to_the_time_between_their_begins(factor: float) -> None:
-    recording = Recording(seconds=_PROFILER * _US, events=5)
+    recording = ProfilerCost(seconds=_PROFILER * _US, events=5)
     found = compose(_runs(), _rounds((0, 2, 4), factor), recording, _CALL * _US)
     assert found is not None
     # The shortest watched operation took 1 µs beside its callback, which is too much for a callback by that.
@@ -54,7 +54,7 @@ def test_operations_add_up_to_the_time_between_their_begins(factor: float) -> No
 
 
 def test_times_of_the_profiler_that_are_too_long_are_scaled_down() -> None:
-    found = compose(_runs(), _rounds((0, 2, 4)), Recording(), _CALL * _US)
+    found = compose(_runs(), _rounds((0, 2, 4)), ProfilerCost(), _CALL * _US)
     assert found is not None
     first, second = found.events[:2]
     assert first.seconds + second.seconds == pytest.approx(9 * _US)
@@ -64,7 +64,7 @@ def test_times_of_the_profiler_that_are_too_long_are_scaled_down() -> None:
 
 def test_begins_that_decrease_are_noise() -> None:
     rounds = [Round([Watch(7, 40e-6, 2e-5), Watch(9, 30e-6, 2e-5), Watch(11, 50e-6, 2e-5)], [9e-5])] * 3
-    found = compose(_runs(), rounds, Recording(), 9e-5)
+    found = compose(_runs(), rounds, ProfilerCost(), 9e-5)
     assert found is not None
     # Both begins are at 35 µs; the next one is 15 µs later, for operations of 14 and 23 µs by the profiler.
     expected = [0, 0, 15 * 14 / 37, 15 * 23 / 37, 0]
@@ -82,7 +82,7 @@ def test_begins_that_decrease_are_noise() -> None:
     ],
 )
 def test_too_little_is_known(runs: list[list[Event]], rounds: list[Round]) -> None:
-    assert compose(runs, rounds, Recording(), _CALL * _US) is None
+    assert compose(runs, rounds, ProfilerCost(), _CALL * _US) is None
 
 
 class _Program:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import coremlscope
-from coremlscope.advice import RULES, bind_subject, find_remarks
+from coremlscope.advice import RULES, bind_default_function, find_remarks
 from coremlscope.formats import container
 from coremlscope.formats.packaging import write_mlpackage
 from coremlscope.ir import Model
@@ -25,7 +25,7 @@ _TOLERANCE = {"composed-activation": 1e-2, "fp32-islands": 2e-2, "fp32-program":
 
 
 def _found(model: Model) -> set[str]:
-    return {remark.rule.id for remark in find_remarks(bind_subject(model))}
+    return {remark.rule.id for remark in find_remarks(bind_default_function(model))}
 
 
 @pytest.mark.parametrize(("rule", "place"), [(r, k) for r in _MODELS for k in range(len(_MODELS[r]))])

@@ -20,7 +20,7 @@ from coremlscope.formats.aimodel.network import find_layers
 from coremlscope.formats.sample import sample_model
 from coremlscope.measure.coreai.values import record_values
 from coremlscope.recordings.core_ai import read_debug_info
-from coremlscope.verification.own_run import Subject, record
+from coremlscope.verification.own_run import FunctionCall, record
 from coremlscope.verification.pairing import pair_runs
 from coremlscope.verification.references.core_ai import CoreAIReference
 from tests.support.aicode import Body, Graph, Val, tensor, write_bundle, write_numbered
@@ -51,7 +51,7 @@ def test_values_have_the_names_of_ours(bundle: Path) -> None:
     found = CoreAIReference(model, command=_child()).run({"x": _X})
     assert found.label == "Core AI's interpreter, net.aimodel, coreai-core 1.0.0b3"
     assert found.outputs == {"y": "y"}
-    ours = record(Subject.of(model, None, {"x": _X}))
+    ours = record(FunctionCall.of(model, None, {"x": _X}))
     pairs = pair_runs(ours, found, {"y": "y"})
     assert [(pair.ours, pair.theirs, pair.how, pair.error) for pair in pairs] == [
         ("x", "x", "value", 0.0),
@@ -63,7 +63,7 @@ def test_values_have_the_names_of_ours(bundle: Path) -> None:
 def test_a_difference_of_one_operation_is_seen(bundle: Path) -> None:
     model = container.read(bundle)
     found = CoreAIReference(model, command=_child("wrong relu")).run({"x": _X})
-    ours = record(Subject.of(model, None, {"x": _X}))
+    ours = record(FunctionCall.of(model, None, {"x": _X}))
     relu = next(pair for pair in pair_runs(ours, found, {"y": "y"}) if pair.ours == "relu_1")
     assert (relu.theirs, relu.how) == ("relu_1", "name")
     assert relu.error > 0.1

@@ -7,8 +7,8 @@ in Core ML. `find_remarks` applies them to a function. What each remark costs on
 
 from coremlscope.advice.interface import find_channel_swaps, find_needless_outputs, find_pictures
 from coremlscope.advice.moves import find_needless_concats
-from coremlscope.advice.rule import AdviceRule, Change, Found, Remark, Subject
-from coremlscope.advice.table import RULES, bind_subject, find_remarks
+from coremlscope.advice.rule import AdviceRule, Change, Found, FunctionView, Remark
+from coremlscope.advice.table import RULES, bind_default_function, find_remarks
 from coremlscope.advice.wrong_values import CORE_ML_VALUE_RULES, VALUE_RULES
 
 __all__ = [
@@ -18,9 +18,9 @@ __all__ = [
     "AdviceRule",
     "Change",
     "Found",
+    "FunctionView",
     "Remark",
-    "Subject",
-    "bind_subject",
+    "bind_default_function",
     "find_channel_swaps",
     "find_needless_concats",
     "find_needless_outputs",

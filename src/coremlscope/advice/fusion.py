@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
-from coremlscope.advice.rule import AdviceRule, Change, Found, Subject, arguments, has_trait, listed, plural
+from coremlscope.advice.rule import (
+    AdviceRule,
+    Change,
+    Found,
+    FunctionView,
+    arguments,
+    has_trait,
+    listed,
+    plural,
+)
 from coremlscope.errors import MissingWeightsError
 from coremlscope.ops.traits import Trait
 from coremlscope.ops.view import CONTRADICTIONS, CannotInfer, CannotLower, OpView
@@ -18,12 +27,12 @@ _CANNOT_TELL = (CannotInfer, CannotLower, MissingWeightsError, *CONTRADICTIONS)
 _CUBE, _NEAR = 0.044715, 1e-3
 
 
-def _batch_norms(subject: Subject) -> Found | None:
+def _batch_norms(function: FunctionView) -> Found | None:
     found = [
         view
-        for view in subject.views
+        for view in function.views
         if has_trait(view, Trait.CHANNEL_SCALE)
-        and has_trait(subject.source(view), Trait.ACTIVATION | Trait.FUNCTION)
+        and has_trait(function.source(view), Trait.ACTIVATION | Trait.FUNCTION)
     ]
     if not found:
         return None
@@ -36,8 +45,8 @@ def _batch_norms(subject: Subject) -> Found | None:
     )
 
 
-def _late_activations(subject: Subject) -> Found | None:
-    found = [view for view in subject.views if _is_late(subject, view)]
+def _late_activations(function: FunctionView) -> Found | None:
+    found = [view for view in function.views if _is_late(function, view)]
     if not found:
         return None
     which = "stands" if len(found) == 1 else "stand"
@@ -49,26 +58,26 @@ def _late_activations(subject: Subject) -> Found | None:
     )
 
 
-def _is_late(subject: Subject, view: OpView) -> bool:
+def _is_late(function: FunctionView, view: OpView) -> bool:
     """True for an activation whose input weighted layers make, moved in between, for nobody else."""
     if not has_trait(view, Trait.ACTIVATION) or view.op.type in ("prelu", "softplus_parametric"):
         return False
-    mover = subject.source(view)
+    mover = function.source(view)
     if mover is None or not _moves(mover):
         return False
     while _moves(mover) and mover.op.type != "concat":
-        if not subject.is_read_once(mover):
+        if not function.is_read_once(mover):
             return False
-        source = subject.source(mover)
+        source = function.source(mover)
         if source is None:
             return False
         mover = source
     if mover.op.type != "concat":
-        return has_trait(mover, _WEIGHTED) and subject.is_read_once(mover)
+        return has_trait(mover, _WEIGHTED) and function.is_read_once(mover)
     values = mover.op.inputs.get("values", ())
-    makers = [subject.makers.get(getattr(value, "name", "")) for value in values]
-    return subject.is_read_once(mover) and all(
-        maker is not None and has_trait(maker, _WEIGHTED) and subject.is_read_once(maker) for maker in makers
+    makers = [function.makers.get(getattr(value, "name", "")) for value in values]
+    return function.is_read_once(mover) and all(
+        maker is not None and has_trait(maker, _WEIGHTED) and function.is_read_once(maker) for maker in makers
     )
 
 
@@ -76,8 +85,8 @@ def _moves(view: OpView) -> bool:
     return has_trait(view, _MOVES) or view.op.type == "concat"
 
 
-def _composed_activations(subject: Subject) -> Found | None:
-    parts = {members[-1].op.id: members for members in _composed(subject)}
+def _composed_activations(function: FunctionView) -> Found | None:
+    parts = {members[-1].op.id: members for members in _composed(function)}
     if not parts:
         return None
     ends = [members[-1] for members in parts.values()]
@@ -86,11 +95,11 @@ def _composed_activations(subject: Subject) -> Found | None:
     return Found(
         text=f"{len(ends)} {what} as several operations instead of one: those up to {listed(ends)}.",
         ops=tuple(view.op.id for members in parts.values() for view in members),
-        change=Change(removed=gone, fused=dict(_joined(subject, parts.values()))),
+        change=Change(removed=gone, fused=dict(_joined(function, parts.values()))),
     )
 
 
-def _joined(subject: Subject, composed: Iterable[list[OpView]]) -> Iterator[tuple[str, str]]:
+def _joined(function: FunctionView, composed: Iterable[list[OpView]]) -> Iterator[tuple[str, str]]:
     """Yields the last operation of each activation that one layer could end with, and that layer.
 
     Written out, it reads the layer's result twice, so that nothing of it is fused.
@@ -99,22 +108,22 @@ def _joined(subject: Subject, composed: Iterable[list[OpView]]) -> Iterator[tupl
         ids = {view.op.id for view in members}
         made = {value.name for view in members for value in view.op.outputs}
         read = {value.name for view in members for value in arguments(view)} - made
-        makers = [subject.makers[name] for name in read if name in subject.makers]
-        if len(makers) != 1 or subject.returned.intersection(read):
+        makers = [function.makers[name] for name in read if name in function.makers]
+        if len(makers) != 1 or function.returned.intersection(read):
             continue
-        readers = subject.readers.get(makers[0].op.outputs[0].name, ())
+        readers = function.readers.get(makers[0].op.outputs[0].name, ())
         if ids.issuperset(reader.op.id for reader in readers):
             yield members[-1].op.id, makers[0].op.id
 
 
-def _composed(subject: Subject) -> Iterator[list[OpView]]:
+def _composed(function: FunctionView) -> Iterator[list[OpView]]:
     """Yields the operations of each GELU that is written out, the last one last."""
-    for view in subject.views:
+    for view in function.views:
         finder = _FINDERS.get(view.op.type)
         if finder is None:
             continue
         try:
-            members = finder(subject, view)
+            members = finder(function, view)
         except _CANNOT_TELL:
             continue
         if members:
@@ -129,37 +138,37 @@ def _number(view: OpView) -> float | None:
     return None
 
 
-def _next(subject: Subject, view: OpView, kind: str, number: float | None = None) -> OpView | None:
+def _next(function: FunctionView, view: OpView, kind: str, number: float | None = None) -> OpView | None:
     """Returns the only reader if it is of a type, and given a number."""
-    reader = subject.only_reader(view)
+    reader = function.only_reader(view)
     if reader is None or reader.op.type != kind:
         return None
     given = _number(reader)
     return reader if number is None or (given is not None and abs(given - number) < _NEAR) else None
 
 
-def _gelu_by_erf(subject: Subject, erf: OpView) -> list[OpView]:
+def _gelu_by_erf(function: FunctionView, erf: OpView) -> list[OpView]:
     """`x / √2`, erf, `+ 1`, and the products with x and 1/2 in any order."""
-    scaled = subject.source(erf)
-    plus = _next(subject, erf, "add", 1.0)
+    scaled = function.source(erf)
+    plus = _next(function, erf, "add", 1.0)
     if scaled is None or plus is None or scaled.op.type not in ("mul", "real_div"):
         return []
-    return _products(subject, [scaled, erf, plus])
+    return _products(function, [scaled, erf, plus])
 
 
-def _gelu_by_tanh(subject: Subject, tanh: OpView) -> list[OpView]:
+def _gelu_by_tanh(function: FunctionView, tanh: OpView) -> list[OpView]:
     """`x + 0.044715 x³`, times √(2/π), tanh, `+ 1`, and the products with x and 1/2 in any order."""
-    scaled, plus = subject.source(tanh), _next(subject, tanh, "add", 1.0)
-    total = None if scaled is None else subject.source(scaled)
-    total = total if total is not None else subject.source(scaled, "y") if scaled is not None else None
+    scaled, plus = function.source(tanh), _next(function, tanh, "add", 1.0)
+    total = None if scaled is None else function.source(scaled)
+    total = total if total is not None else function.source(scaled, "y") if scaled is not None else None
     if scaled is None or plus is None or total is None or (scaled.op.type, total.op.type) != ("mul", "add"):
         return []
-    sides = [subject.source(total), subject.source(total, "y")]
+    sides = [function.source(total), function.source(total, "y")]
     cube = next((s for s in sides if s is not None and s.op.type == "mul" and _is_cube(s)), None)
     if cube is None:
         return []
-    power = [s for s in (subject.source(cube), subject.source(cube, "y")) if s is not None]
-    return _products(subject, [*power, cube, total, scaled, tanh, plus])
+    power = [s for s in (function.source(cube), function.source(cube, "y")) if s is not None]
+    return _products(function, [*power, cube, total, scaled, tanh, plus])
 
 
 def _is_cube(view: OpView) -> bool:
@@ -167,27 +176,27 @@ def _is_cube(view: OpView) -> bool:
     return number is not None and abs(number - _CUBE) < _NEAR
 
 
-def _products(subject: Subject, members: list[OpView]) -> list[OpView]:
+def _products(function: FunctionView, members: list[OpView]) -> list[OpView]:
     """Adds the two products at the end of a GELU; returns nothing if they are not there."""
-    first = _next(subject, members[-1], "mul")
+    first = _next(function, members[-1], "mul")
     if first is None:
         return []
     # The half may be a factor of x before, which then is the other argument of the first product.
     other = next(
         (
             source
-            for source in (subject.source(first), subject.source(first, "y"))
+            for source in (function.source(first), function.source(first, "y"))
             if source is not None
             and source is not members[-1]
             and source.op.type == "mul"
             and _is_half(source)
-            and subject.is_read_once(source)
+            and function.is_read_once(source)
         ),
         None,
     )
     if other is not None:
         return [other, *members, first]
-    second = _next(subject, first, "mul")
+    second = _next(function, first, "mul")
     if second is not None and (_is_half(first) or _is_half(second)):
         return [*members, first, second]
     return []
@@ -198,7 +207,10 @@ def _is_half(view: OpView) -> bool:
     return number is not None and abs(number - 0.5) < _NEAR
 
 
-_FINDERS: dict[str, Callable[[Subject, OpView], list[OpView]]] = {"erf": _gelu_by_erf, "tanh": _gelu_by_tanh}
+_FINDERS: dict[str, Callable[[FunctionView, OpView], list[OpView]]] = {
+    "erf": _gelu_by_erf,
+    "tanh": _gelu_by_tanh,
+}
 
 RULES: tuple[AdviceRule, ...] = (
     AdviceRule(

@@ -11,7 +11,7 @@ from coremlscope.advice.rule import (
     AdviceRule,
     Change,
     Found,
-    Subject,
+    FunctionView,
     arguments,
     has_trait,
     listed,
@@ -38,7 +38,7 @@ _PREPARING = frozenset({"mul", "add", "sub", "real_div", "cast", "pad", "identit
 _CONTROL = Trait.STATE_WRITE | Trait.CONTROL_FLOW | Trait.LIST
 
 
-def _picture(subject: Subject, feature: Feature) -> tuple[int, int] | None:
+def _picture(function: FunctionView, feature: Feature) -> tuple[int, int] | None:
     """Returns height and width of an array that holds a picture; None for other inputs."""
     type_ = feature.type
     if not isinstance(type_, ArrayFeature) or type_.flexibility is not None:
@@ -52,16 +52,16 @@ def _picture(subject: Subject, feature: Feature) -> tuple[int, int] | None:
     if min(height, width) < _SMALLEST_SIDE or channels not in (1, 3):
         return None
     is_named = bool(_PICTURE.search(feature.name))
-    is_seen = channels == 3 and _is_convolved(subject, feature.name)
+    is_seen = channels == 3 and _is_convolved(function, feature.name)
     return (height, width) if is_named or is_seen else None
 
 
-def _is_convolved(subject: Subject, name: str) -> bool:
+def _is_convolved(function: FunctionView, name: str) -> bool:
     """True where the first layer over an input is a two-dimensional convolution over three channels."""
     seen = set()
     while name not in seen:
         seen.add(name)
-        readers = subject.readers.get(name, ())
+        readers = function.readers.get(name, ())
         if len(readers) != 1:
             return False
         reader = readers[0]
@@ -74,14 +74,14 @@ def _is_convolved(subject: Subject, name: str) -> bool:
     return False
 
 
-def find_pictures(subject: Subject) -> list[tuple[Feature, int, int]]:
+def find_pictures(function: FunctionView) -> list[tuple[Feature, int, int]]:
     """Returns the arrays that hold pictures, with their heights and widths."""
-    found = ((feature, _picture(subject, feature)) for feature in subject.description.inputs)
+    found = ((feature, _picture(function, feature)) for feature in function.description.inputs)
     return [(feature, *size) for feature, size in found if size is not None]
 
 
-def _array_images(subject: Subject) -> Found | None:
-    found = find_pictures(subject)
+def _array_images(function: FunctionView) -> Found | None:
+    found = find_pictures(function)
     if not found:
         return None
     names = ", ".join(shown(feature.name) for feature, *_ in found[:3])
@@ -97,13 +97,13 @@ def _array_images(subject: Subject) -> Found | None:
     )
 
 
-def _picture_preparation(subject: Subject) -> Found | None:
+def _picture_preparation(function: FunctionView) -> Found | None:
     """Finds operations that put a picture's channels in order, which the type of an image input does."""
-    names = [feature.name for feature, *_ in find_pictures(subject)]
+    names = [feature.name for feature, *_ in find_pictures(function)]
     names += [
-        feature.name for feature in subject.description.inputs if isinstance(feature.type, ImageFeature)
+        feature.name for feature in function.description.inputs if isinstance(feature.type, ImageFeature)
     ]
-    found = [view for name in names for view in _arranging(subject, name)]
+    found = [view for name in names for view in _arranging(function, name)]
     if not found:
         return None
     what = "arranges" if len(found) == 1 else "arrange"
@@ -115,10 +115,10 @@ def _picture_preparation(subject: Subject) -> Found | None:
     )
 
 
-def _arranging(subject: Subject, name: str) -> Iterator[OpView]:
+def _arranging(function: FunctionView, name: str) -> Iterator[OpView]:
     """Yields the operations behind an input that arrange axes or channels, up to the first layer."""
     seen: set[str] = set()
-    while name not in seen and len(readers := subject.readers.get(name, ())) == 1:
+    while name not in seen and len(readers := function.readers.get(name, ())) == 1:
         seen.add(name)
         view = readers[0]
         if view.op.type == "transpose":
@@ -140,32 +140,32 @@ def _arranging(subject: Subject, name: str) -> Iterator[OpView]:
         name = view.op.outputs[0].name
 
 
-def find_channel_swaps(subject: Subject) -> list[tuple[str, OpView]]:
+def find_channel_swaps(function: FunctionView) -> list[tuple[str, OpView]]:
     """Returns the images whose red and blue are swapped before anything else, and the swaps.
 
     Casts and numbers for all channels may come first: numbers for each channel follow their order.
     """
     found = []
-    for feature in subject.description.inputs:
+    for feature in function.description.inputs:
         if not isinstance(feature.type, ImageFeature) or feature.type.color_space not in ("RGB", "BGR"):
             continue
-        for view in _arranging(subject, feature.name):
-            before = _all_before(subject, view)
+        for view in _arranging(function, feature.name):
+            before = _all_before(function, view)
             names = {feature.name, *(value.name for one in before for value in one.op.outputs)}
-            is_even = all(_is_even(one) for one in before) and subject.returned.isdisjoint(names)
+            is_even = all(_is_even(one) for one in before) and function.returned.isdisjoint(names)
             if view.op.type == "reverse" and is_even:
                 found.append((feature.name, view))
                 break
     return found
 
 
-def _all_before(subject: Subject, view: OpView) -> list[OpView]:
+def _all_before(function: FunctionView, view: OpView) -> list[OpView]:
     """Returns the operations that lead to one by their first argument, the nearest first."""
     found: list[OpView] = []
-    source = subject.source(view)
+    source = function.source(view)
     while source is not None and source not in found:
         found.append(source)
-        source = subject.source(source)
+        source = function.source(source)
     return found
 
 
@@ -186,10 +186,10 @@ def _reverses_channels(view: OpView) -> bool:
     return shape is not None and len(axes) == 1 and shape[axes[0]] == 3
 
 
-def _flexible_shapes(subject: Subject) -> Found | None:
+def _flexible_shapes(function: FunctionView) -> Found | None:
     found = [
         feature
-        for feature in subject.description.inputs
+        for feature in function.description.inputs
         if getattr(feature.type, "flexibility", None) is not None
     ]
     if not found:
@@ -202,9 +202,9 @@ def _flexible_shapes(subject: Subject) -> Found | None:
     )
 
 
-def _unused_operations(subject: Subject) -> Found | None:
-    used = _used(subject)
-    found = [view for view in subject.views if view.op.id not in used and subject.is_authored(view)]
+def _unused_operations(function: FunctionView) -> Found | None:
+    used = _used(function)
+    found = [view for view in function.views if view.op.id not in used and function.is_authored(view)]
     if not found:
         return None
     what = "operation computes" if len(found) == 1 else "operations compute"
@@ -215,11 +215,11 @@ def _unused_operations(subject: Subject) -> Found | None:
     )
 
 
-def _used(subject: Subject) -> set[str]:
+def _used(function: FunctionView) -> set[str]:
     """Returns the ids of the operations whose results are needed, directly or by others."""
-    owners = _owners(subject.bound.graph)
-    waiting = [view for view in subject.views if not view.op.outputs or has_trait(view, _CONTROL)]
-    waiting += [subject.makers[name] for name in subject.returned if name in subject.makers]
+    owners = _owners(function.bound.graph)
+    waiting = [view for view in function.views if not view.op.outputs or has_trait(view, _CONTROL)]
+    waiting += [function.makers[name] for name in function.returned if name in function.makers]
     used: set[str] = set()
     while waiting:
         view = waiting.pop()
@@ -227,7 +227,7 @@ def _used(subject: Subject) -> set[str]:
             continue
         used.add(view.op.id)
         names = {value.name for value in arguments(view)}
-        waiting += [subject.makers[name] for name in names if name in subject.makers]
+        waiting += [function.makers[name] for name in names if name in function.makers]
         owner = owners.get(view.op.id)
         if owner is not None:
             waiting.append(owner)
@@ -244,14 +244,14 @@ def _owners(graph: BoundGraph) -> dict[str, OpView]:
     return found
 
 
-def _needless_outputs(subject: Subject) -> Found | None:
-    found = list(_needless(subject))
+def _needless_outputs(function: FunctionView) -> Found | None:
+    found = list(_needless(function))
     if not found:
         return None
     listing = "; ".join(f"{shown(name)} {why}" for name, why, _ in found[:3])
     copies = [view for _, _, views in found for view in views]
     names = {name for name, *_ in found}
-    converted = sum(_converted_bytes(one) for one in subject.description.outputs if one.name in names)
+    converted = sum(_converted_bytes(one) for one in function.description.outputs if one.name in names)
     what = "output tells" if len(found) == 1 else "outputs tell"
     return Found(
         text=f"{len(found)} {what} nothing that the app does not have already: {listing}.",
@@ -268,14 +268,14 @@ def _converted_bytes(feature: Feature) -> int:
     return math.prod(max(extent, 1) for extent in type_.shape) * type_.dtype.bits // 8
 
 
-def find_needless_outputs(subject: Subject) -> list[str]:
+def find_needless_outputs(function: FunctionView) -> list[str]:
     """Returns the names of the outputs that are constants, inputs, or other outputs under a second name."""
-    return [name for name, *_ in _needless(subject)]
+    return [name for name, *_ in _needless(function)]
 
 
-def _needless(subject: Subject) -> Iterator[tuple[str, str, list[OpView]]]:
+def _needless(function: FunctionView) -> Iterator[tuple[str, str, list[OpView]]]:
     """Yields the name of each such output, what it is, and the operations that copy it."""
-    graph = subject.bound.graph
+    graph = function.bound.graph
     constants = {
         value.name
         for value, known in zip(graph.graph.outputs, graph.outputs, strict=True)
@@ -284,7 +284,7 @@ def _needless(subject: Subject) -> Iterator[tuple[str, str, list[OpView]]]:
     inputs = {value.name for value in graph.graph.inputs if not isinstance(value.type, StateType)}
     origins: dict[str, str] = {}
     for value in graph.graph.outputs:
-        origin, copies = _origin(subject, value)
+        origin, copies = _origin(function, value)
         if value.name in constants:
             yield value.name, "is a constant", []
         elif origin in inputs:
@@ -295,19 +295,19 @@ def _needless(subject: Subject) -> Iterator[tuple[str, str, list[OpView]]]:
             origins[origin] = value.name
 
 
-def _origin(subject: Subject, value: Value) -> tuple[str, list[OpView]]:
+def _origin(function: FunctionView, value: Value) -> tuple[str, list[OpView]]:
     """Returns the value that another one is a copy of, and the operations that copy it for this alone."""
     copies = []
     name = value.name
     seen: set[str] = set()
-    while name not in seen and (view := subject.makers.get(name)) is not None:
+    while name not in seen and (view := function.makers.get(name)) is not None:
         seen.add(name)
         if view.op.type != "identity":
             break
         given = view.op.inputs["x"][0]
         if not isinstance(given, Value):
             break
-        if not subject.readers.get(name):
+        if not function.readers.get(name):
             copies.append(view)
         name = given.name
     return name, copies

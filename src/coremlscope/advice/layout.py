@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from coremlscope.advice.rule import AdviceRule, Change, Found, Subject, has_trait, listed, plural, shape_of
+from coremlscope.advice.rule import (
+    AdviceRule,
+    Change,
+    Found,
+    FunctionView,
+    has_trait,
+    listed,
+    plural,
+    shape_of,
+)
 from coremlscope.ir import Constant, Derived, TensorType
 from coremlscope.ops.traits import Trait
 from coremlscope.ops.view import BoundValue, OpView
@@ -27,8 +36,8 @@ _STEP = 16
 _FEW, _LEAST_PADDING = 8, 0.05
 
 
-def _sequences(subject: Subject) -> Found | None:
-    found = [view for view in subject.views if _is_over_positions(view)]
+def _sequences(function: FunctionView) -> Found | None:
+    found = [view for view in function.views if _is_over_positions(view)]
     if len(found) < _LAYERS:
         return None
     return Found(
@@ -75,8 +84,8 @@ def _shaped(value: BoundValue, shape: tuple[int, ...]) -> BoundValue:
     return BoundValue(type_, Constant(type_, Derived(lambda: known.numpy().reshape(shape), (known,))))
 
 
-def _ranks(subject: Subject) -> Found | None:
-    found = [view for view in subject.views if any(len(shape) >= _WIDE_RANK for shape in _shapes(view))]
+def _ranks(function: FunctionView) -> Found | None:
+    found = [view for view in function.views if any(len(shape) >= _WIDE_RANK for shape in _shapes(view))]
     if not found:
         return None
     what = "takes or gives" if len(found) == 1 else "take or give"
@@ -87,9 +96,9 @@ def _ranks(subject: Subject) -> Found | None:
     )
 
 
-def _extents(subject: Subject) -> Found | None:
+def _extents(function: FunctionView) -> Found | None:
     found = [
-        view for view in subject.views if any(max(shape, default=0) > _EXTENT for shape in _shapes(view))
+        view for view in function.views if any(max(shape, default=0) > _EXTENT for shape in _shapes(view))
     ]
     if not found:
         return None
@@ -103,8 +112,8 @@ def _extents(subject: Subject) -> Found | None:
     )
 
 
-def _widths(subject: Subject) -> Found | None:
-    found = [(view, narrow) for view in subject.views if (narrow := _narrowed(view)) is not None]
+def _widths(function: FunctionView) -> Found | None:
+    found = [(view, narrow) for view in function.views if (narrow := _narrowed(view)) is not None]
     if not found:
         return None
     views = [view for view, _ in found]

@@ -8,7 +8,7 @@ from coremlscope.advice.rule import (
     AdviceRule,
     Change,
     Found,
-    Subject,
+    FunctionView,
     dtype_of,
     has_trait,
     listed,
@@ -56,29 +56,29 @@ def _chained(kind: str) -> Callable[[int, str], str]:
     )
 
 
-def _chain(subject: Subject, last: OpView, traits: Trait) -> list[OpView]:
+def _chain(function: FunctionView, last: OpView, traits: Trait) -> list[OpView]:
     """Returns the operations with a trait before one, each read by the next one only, the first one first."""
     found = [last]
     while True:
-        source = subject.source(found[0])
-        if source is None or not _is_move(subject, source, traits) or not subject.is_read_once(source):
+        source = function.source(found[0])
+        if source is None or not _is_move(function, source, traits) or not function.is_read_once(source):
             return found
         found.insert(0, source)
 
 
-def _ends(subject: Subject, traits: Trait) -> Iterator[list[OpView]]:
+def _ends(function: FunctionView, traits: Trait) -> Iterator[list[OpView]]:
     """Yields the longest chains of operations with a trait, each with its last one at the end."""
-    for view in subject.views:
-        if _is_move(subject, view, traits):
-            reader = subject.only_reader(view)
-            goes_on = reader is not None and _is_move(subject, reader, traits)
-            if not goes_on or reader is None or subject.source(reader) is not view:
-                yield _chain(subject, view, traits)
+    for view in function.views:
+        if _is_move(function, view, traits):
+            reader = function.only_reader(view)
+            goes_on = reader is not None and _is_move(function, reader, traits)
+            if not goes_on or reader is None or function.source(reader) is not view:
+                yield _chain(function, view, traits)
 
 
-def _is_move(subject: Subject, view: OpView, traits: Trait) -> bool:
-    is_name = view.op.type == "identity" and not subject.returned.isdisjoint(v.name for v in view.op.outputs)
-    return has_trait(view, traits) and subject.is_authored(view) and not is_name
+def _is_move(function: FunctionView, view: OpView, traits: Trait) -> bool:
+    is_name = view.op.type == "identity" and not function.returned.isdisjoint(v.name for v in view.op.outputs)
+    return has_trait(view, traits) and function.is_authored(view) and not is_name
 
 
 def _permutation(view: OpView) -> tuple[int, ...]:
@@ -86,9 +86,9 @@ def _permutation(view: OpView) -> tuple[int, ...]:
     return tuple(axis % rank for axis in view.integers("perm"))
 
 
-def _transposes(subject: Subject) -> Found | None:
+def _transposes(function: FunctionView) -> Found | None:
     def found() -> Iterator[tuple[OpView, Sequence[OpView]]]:
-        for chain in _ends(subject, Trait.TRANSPOSITION):
+        for chain in _ends(function, Trait.TRANSPOSITION):
             try:
                 steps = [_permutation(view) for view in chain]
                 shape = chain[0].shape("x")
@@ -111,9 +111,9 @@ def _transposes(subject: Subject) -> Found | None:
     )
 
 
-def _reshapes(subject: Subject) -> Found | None:
+def _reshapes(function: FunctionView) -> Found | None:
     def found() -> Iterator[tuple[OpView, Sequence[OpView]]]:
-        for chain in _ends(subject, Trait.RESHAPE):
+        for chain in _ends(function, Trait.RESHAPE):
             before, after = shape_of(chain[0], "x"), shape_of(chain[-1])
             if before is not None and before == after:
                 yield from ((view, chain) for view in chain)
@@ -135,9 +135,9 @@ def _holds(wide: DType | None, narrow: DType | None) -> bool:
     return False
 
 
-def _casts(subject: Subject) -> Found | None:
+def _casts(function: FunctionView) -> Found | None:
     def found() -> Iterator[tuple[OpView, Sequence[OpView]]]:
-        for view in subject.views:
+        for view in function.views:
             if view.op.type != "cast":
                 continue
             given, result = dtype_of(view, "x"), dtype_of(view)
@@ -146,11 +146,11 @@ def _casts(subject: Subject) -> Found | None:
             if given == result:
                 yield view, [view]
                 continue
-            source = subject.source(view)
+            source = function.source(view)
             if source is None or source.op.type != "cast" or not _holds(given, dtype_of(source, "x")):
                 continue
             # A value that is widened and cast again: the wide form is needed only by other readers.
-            gone = [source] if subject.is_read_once(source) else []
+            gone = [source] if function.is_read_once(source) else []
             if dtype_of(source, "x") == result:
                 gone = [*gone, view]
             if gone:
@@ -170,9 +170,9 @@ def _axis(view: OpView, rank: int) -> int:
     return view.integer("axis") % rank
 
 
-def find_needless_concats(subject: Subject) -> Iterator[tuple[OpView, Sequence[OpView]]]:
+def find_needless_concats(function: FunctionView) -> Iterator[tuple[OpView, Sequence[OpView]]]:
     """Yields concats that copy their inputs for nothing, each with the operations that vanish with it."""
-    for view in subject.views:
+    for view in function.views:
         if view.op.type != "concat" or view.flag("interleave", False):
             continue
         parts = view.op.inputs.get("values", ())
@@ -183,21 +183,21 @@ def find_needless_concats(subject: Subject) -> Iterator[tuple[OpView, Sequence[O
         if shape is None:
             continue
         try:
-            yield from ((inner, [inner]) for inner in _nested(subject, view, _axis(view, len(shape))))
-            split = _undone_split(subject, view, _axis(view, len(shape)))
+            yield from ((inner, [inner]) for inner in _nested(function, view, _axis(view, len(shape))))
+            split = _undone_split(function, view, _axis(view, len(shape)))
         except _CANNOT_TELL:
             continue
         if split is not None:
-            readers = {reader.op.id for value in split.op.outputs for reader in subject.readers[value.name]}
-            is_only = readers == {view.op.id} and not subject.returned.intersection(
+            readers = {reader.op.id for value in split.op.outputs for reader in function.readers[value.name]}
+            is_only = readers == {view.op.id} and not function.returned.intersection(
                 value.name for value in split.op.outputs
             )
             yield view, [view, split] if is_only else [view]
 
 
-def _concats(subject: Subject) -> Found | None:
+def _concats(function: FunctionView) -> Found | None:
     return _without(
-        find_needless_concats(subject),
+        find_needless_concats(function),
         lambda count, names: (
             f"{plural(count, 'concat')} {'copies' if count == 1 else 'copy'} what is joined again or was"
             f" joined before: {names}."
@@ -205,21 +205,21 @@ def _concats(subject: Subject) -> Found | None:
     )
 
 
-def _nested(subject: Subject, view: OpView, axis: int) -> Iterator[OpView]:
+def _nested(function: FunctionView, view: OpView, axis: int) -> Iterator[OpView]:
     """Yields the concats along the same axis whose result is a part of this one only."""
     for argument in view.op.inputs["values"]:
-        maker = subject.makers.get(argument.name) if isinstance(argument, Value) else None
-        if maker is None or maker.op.type != "concat" or not subject.is_read_once(maker):
+        maker = function.makers.get(argument.name) if isinstance(argument, Value) else None
+        if maker is None or maker.op.type != "concat" or not function.is_read_once(maker):
             continue
         shape = shape_of(maker)
         if shape is not None and _axis(maker, len(shape)) == axis and not maker.flag("interleave", False):
             yield maker
 
 
-def _undone_split(subject: Subject, view: OpView, axis: int) -> OpView | None:
+def _undone_split(function: FunctionView, view: OpView, axis: int) -> OpView | None:
     """Returns the split whose results a concat joins, all of them and in their order."""
     names = [argument.name for argument in view.op.inputs["values"] if isinstance(argument, Value)]
-    maker = subject.makers.get(names[0]) if names else None
+    maker = function.makers.get(names[0]) if names else None
     if maker is None or maker.op.type != "split" or len(names) != len(view.op.inputs["values"]):
         return None
     is_whole = [value.name for value in maker.op.outputs] == names

@@ -8,7 +8,7 @@ from coremlscope.advice.rule import (
     AdviceRule,
     Change,
     Found,
-    Subject,
+    FunctionView,
     arguments,
     dtype_of,
     has_trait,
@@ -38,11 +38,11 @@ _INDEXING = (
 _INDEX_TYPES = frozenset({"shape", "gather", "gather_along_axis", "range_1d", "floor_div", "mod", "cumsum"})
 
 
-def _floats(subject: Subject) -> tuple[list[OpView], list[OpView]]:
+def _floats(function: FunctionView) -> tuple[list[OpView], list[OpView]]:
     """Returns the operations that compute in fp16, and those in fp32 that could compute in fp16."""
     half: list[OpView] = []
     single: list[OpView] = []
-    for view in subject.views:
+    for view in function.views:
         if view.op.type in ("cast", "identity") or has_trait(view, _KEPT_IN_FP32):
             continue
         if view.op.outputs and view.op.outputs[0].name.endswith(_OF_IMAGES):
@@ -55,23 +55,23 @@ def _floats(subject: Subject) -> tuple[list[OpView], list[OpView]]:
     return half, single
 
 
-def _is_typed_program(subject: Subject) -> bool:
-    return isinstance(subject.model.content, Program) and not subject.is_network
+def _is_typed_program(function: FunctionView) -> bool:
+    return isinstance(function.model.content, Program) and not function.is_network
 
 
-def _in_fp16(subject: Subject, views: Sequence[OpView]) -> Change:
+def _in_fp16(function: FunctionView, views: Sequence[OpView]) -> Change:
     """Returns the change of operations to fp16; casts between them and other fp16 operations vanish."""
     chosen = {view.op.id for view in views}
     gone = set()
-    for view in subject.views:
+    for view in function.views:
         if view.op.type != "cast":
             continue
         before, after = dtype_of(view, "x"), dtype_of(view)
-        source = subject.source(view)
+        source = function.source(view)
         readers = [
-            reader.op.id for value in view.op.outputs for reader in subject.readers.get(value.name, ())
+            reader.op.id for value in view.op.outputs for reader in function.readers.get(value.name, ())
         ]
-        is_returned = any(value.name in subject.returned for value in view.op.outputs)
+        is_returned = any(value.name in function.returned for value in view.op.outputs)
         if (before, after) == (DType.FP16, DType.FP32):
             is_gone = bool(readers) and chosen.issuperset(readers) and not is_returned
         else:
@@ -85,8 +85,8 @@ def _in_fp16(subject: Subject, views: Sequence[OpView]) -> Change:
     )
 
 
-def _islands(subject: Subject) -> Found | None:
-    half, single = _floats(subject) if _is_typed_program(subject) else ([], [])
+def _islands(function: FunctionView) -> Found | None:
+    half, single = _floats(function) if _is_typed_program(function) else ([], [])
     if not single or not half:
         return None
     what = "operation computes" if len(single) == 1 else "operations compute"
@@ -94,34 +94,34 @@ def _islands(subject: Subject) -> Found | None:
         text=f"{len(single)} {what} in float32 in a program of which {len(half)} operations compute in"
         f" float16: {listed(single)}.",
         ops=tuple(view.op.id for view in single),
-        change=_in_fp16(subject, single),
+        change=_in_fp16(function, single),
     )
 
 
-def _single(subject: Subject) -> Found | None:
-    half, single = _floats(subject) if _is_typed_program(subject) else ([], [])
+def _single(function: FunctionView) -> Found | None:
+    half, single = _floats(function) if _is_typed_program(function) else ([], [])
     if not single or half:
         return None
     return Found(
         text=f"The program computes in float32: {plural(len(single), 'operation')}.",
         ops=tuple(view.op.id for view in single),
-        change=_in_fp16(subject, single),
+        change=_in_fp16(function, single),
     )
 
 
-def _indices(subject: Subject) -> Found | None:
-    if subject.is_network:
+def _indices(function: FunctionView) -> Found | None:
+    if function.is_network:
         return None  # Its layers have no types.
     found: dict[str, OpView] = {}
-    looped = _in_loops(subject)
-    for view in subject.views:
+    looped = _in_loops(function)
+    for view in function.views:
         is_integer = bool(view.outputs) and all(
             isinstance(value.type, TensorType) and value.type.dtype in _INTEGERS for value in view.outputs
         )
         does_index = has_trait(view, _any(_INDEXING)) or view.op.type in _INDEX_TYPES
         if view.blocks or view.op.id in looped:
             continue
-        if is_integer and does_index and _is_from_integers(subject, view, found):
+        if is_integer and does_index and _is_from_integers(function, view, found):
             found[view.op.id] = view
     computed = [view for view in found.values() if has_trait(view, Trait.ARITHMETIC)]
     if not computed:
@@ -135,15 +135,15 @@ def _indices(subject: Subject) -> Found | None:
     )
 
 
-def _in_loops(subject: Subject) -> set[str]:
+def _in_loops(function: FunctionView) -> set[str]:
     """Returns the ids of operations in loops: no app can compute a loop's counter in advance."""
-    loops = (view.op for view in subject.views if view.op.type == "while_loop")
+    loops = (view.op for view in function.views if view.op.type == "while_loop")
     return {op.id for loop in loops for block in loop.blocks for op in block.walk()}
 
 
-def _is_from_integers(subject: Subject, view: OpView, found: dict[str, OpView]) -> bool:
+def _is_from_integers(function: FunctionView, view: OpView, found: dict[str, OpView]) -> bool:
     """True where everything that an operation reads is an integer from outside, or made by those found."""
-    makers = [subject.makers.get(value.name) for value in arguments(view)]
+    makers = [function.makers.get(value.name) for value in arguments(view)]
     if view.op.type == "shape":
         return True
     if view.op.type == "cast" and dtype_of(view, "x") not in _INTEGERS:

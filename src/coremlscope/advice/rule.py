@@ -26,8 +26,8 @@ __all__ = [
     "AdviceRule",
     "Change",
     "Found",
+    "FunctionView",
     "Remark",
-    "Subject",
     "dtype_of",
     "has_trait",
     "listed",
@@ -93,8 +93,8 @@ class Found:
     fix: str = ""
 
 
-class Subject:
-    """A bound function with what rules ask about it.
+class FunctionView:
+    """A bound function with the properties that rules use.
 
     Args:
         model: The model, or the stage of a pipeline.
@@ -192,7 +192,7 @@ class AdviceRule:
 
     id: str
     doc: str
-    find: Callable[[Subject], Found | None]
+    find: Callable[[FunctionView], Found | None]
     fix: str
     source: str
     confidence: Confidence

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from coremlscope.advice import fusion, interface, layout, moves, precision, weights
-from coremlscope.advice.rule import AdviceRule, Remark, Subject
+from coremlscope.advice.rule import AdviceRule, FunctionView, Remark
 from coremlscope.advice.wrong_values import CORE_ML_VALUE_RULES, VALUE_RULES
 from coremlscope.errors import MissingWeightsError
 from coremlscope.execution.binding import bind_model, choose_function
 from coremlscope.ir import Model, Program
 from coremlscope.ops.view import CONTRADICTIONS, CannotInfer, CannotLower
 
-__all__ = ["RULES", "bind_subject", "find_remarks"]
+__all__ = ["RULES", "bind_default_function", "find_remarks"]
 
 #: Raised by rules on the arguments of a damaged file.
-_NOT_TOLD = (CannotInfer, CannotLower, MissingWeightsError, *CONTRADICTIONS)
+_UNKNOWN = (CannotInfer, CannotLower, MissingWeightsError, *CONTRADICTIONS)
 
 RULES: tuple[AdviceRule, ...] = (
     *fusion.RULES,
@@ -25,30 +25,30 @@ RULES: tuple[AdviceRule, ...] = (
 )
 
 
-def find_remarks(subject: Subject) -> list[Remark]:
+def find_remarks(function: FunctionView) -> list[Remark]:
     """Applies every rule to a function: those on costs and values or, for Core AI, which publishes no costs,
     on values alone.
 
     A rule finds nothing where the arguments of a damaged file contradict each other.
     """
-    content = subject.model.content
+    content = function.model.content
     is_core_ai = isinstance(content, Program) and content.is_core_ai
     found = []
     for rule in VALUE_RULES if is_core_ai else (*RULES, *CORE_ML_VALUE_RULES):
         try:
-            one = rule.find(subject)
-        except _NOT_TOLD:
+            one = rule.find(function)
+        except _UNKNOWN:
             continue
         if one is not None:
             found.append(Remark(rule, one))
     return found
 
 
-def bind_subject(model: Model) -> Subject:
+def bind_default_function(model: Model) -> FunctionView:
     """Returns the default function of a program as rules see it.
 
     Raises:
         ModelError: The function cannot be read.
     """
     chosen = choose_function(model, None)
-    return Subject(model, bind_model(model, chosen.name), chosen.description, chosen.name)
+    return FunctionView(model, bind_model(model, chosen.name), chosen.description, chosen.name)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from coremlscope.advice.rule import AdviceRule, Found, Subject, plural
+from coremlscope.advice.rule import AdviceRule, Found, FunctionView, plural
 from coremlscope.errors import CoremlscopeError
 from coremlscope.formats.weights import BlobData
 from coremlscope.ir import Array, Constant, DType, TensorType
@@ -29,10 +29,10 @@ _TABLES = (1, 2, 4, 6, 8)
 _Weight = tuple[str, Constant, BlobData]
 
 
-def _stored(subject: Subject) -> Iterator[_Weight]:
+def _stored(function: FunctionView) -> Iterator[_Weight]:
     """Yields the weights of a function that are in a file, each place in a file once."""
     seen: set[tuple[int, int]] = set()
-    for op in subject.bound.function.graph.walk():
+    for op in function.bound.function.graph.walk():
         given = (argument for several in op.inputs.values() for argument in several)
         for constant in (*op.attributes.values(), *(one for one in given if isinstance(one, Constant))):
             data = constant.data
@@ -44,9 +44,9 @@ def _stored(subject: Subject) -> Iterator[_Weight]:
                 yield op.name, constant, data
 
 
-def _repeated(subject: Subject) -> Found | None:
+def _repeated(function: FunctionView) -> Found | None:
     alike: dict[object, list[_Weight]] = defaultdict(list)
-    for name, constant, data in _stored(subject):
+    for name, constant, data in _stored(function):
         alike[data.type].append((name, constant, data))
     saved = 0
     names: list[str] = []
@@ -90,10 +90,10 @@ def _digest(array: Array) -> bytes:
     return hashlib.blake2b(np.ascontiguousarray(array).view(np.uint8).reshape(-1).data).digest()
 
 
-def _few_values(subject: Subject) -> Found | None:
+def _few_values(function: FunctionView) -> Found | None:
     found: list[tuple[str, int]] = []
     saved, left = 0, _MOST_BYTES
-    for name, constant, data in _stored(subject):
+    for name, constant, data in _stored(function):
         type_ = constant.type
         assert isinstance(type_, TensorType)
         if type_.dtype not in (DType.FP16, DType.FP32) or data.stored_bytes > left:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from coremlscope.advice.rule import AdviceRule, Found, Subject, dtype_of, has_trait, listed, shape_of
+from coremlscope.advice.rule import AdviceRule, Found, FunctionView, dtype_of, has_trait, listed, shape_of
 from coremlscope.devices.unit import ComputeUnits
 from coremlscope.ir import DType, TensorType
 from coremlscope.ops.traits import Trait
@@ -30,10 +30,10 @@ def _found(text: str, views: Sequence[OpView]) -> Found | None:
     return Found(text=f"{text}: {listed(views)}.", ops=tuple(view.op.id for view in views))
 
 
-def _argmax(subject: Subject) -> Found | None:
+def _argmax(function: FunctionView) -> Found | None:
     views = [
         view
-        for view in subject.views
+        for view in function.views
         if view.op.type == "reduce_argmax" and dtype_of(view, "x") is DType.FP16
     ]
     return _found(
@@ -42,8 +42,8 @@ def _argmax(subject: Subject) -> Found | None:
     )
 
 
-def _rounding(subject: Subject) -> Found | None:
-    views = [view for view in subject.views if _is_floor(view)]
+def _rounding(function: FunctionView) -> Found | None:
+    views = [view for view in function.views if _is_floor(view)]
     return _found(
         "The GPU may return the argument of floor, ceil and trunc unchanged: Core AI has them as a"
         " division by 1",
@@ -59,15 +59,15 @@ def _is_floor(view: OpView) -> bool:
     return bool(divisor.size) and bool((divisor == 1).all())
 
 
-def _ties(subject: Subject) -> Found | None:
+def _ties(function: FunctionView) -> Found | None:
     return _found(
         "round may take halves away from zero on the GPU, and to the even neighbour on the CPU",
-        [view for view in subject.views if view.op.type == "round"],
+        [view for view in function.views if view.op.type == "round"],
     )
 
 
-def _hard_swish(subject: Subject) -> Found | None:
-    views = [view for view in subject.views if _is_hard_swish_of_matrix(subject, view)]
+def _hard_swish(function: FunctionView) -> Found | None:
+    views = [view for view in function.views if _is_hard_swish_of_matrix(function, view)]
     return _found(
         "A hardswish of float16 directly behind a linear layer of two dimensions may be inaccurate"
         " on the Neural Engine",
@@ -75,34 +75,34 @@ def _hard_swish(subject: Subject) -> Found | None:
     )
 
 
-def _is_hard_swish_of_matrix(subject: Subject, view: OpView) -> bool:
+def _is_hard_swish_of_matrix(function: FunctionView, view: OpView) -> bool:
     """True for the product of a matrix and its own hard sigmoid."""
     if view.op.type != "mul" or dtype_of(view) is not DType.FP16 or len(shape_of(view) or ()) != 2:
         return False
-    makers = [subject.source(view, name) for name in ("x", "y")]
+    makers = [function.source(view, name) for name in ("x", "y")]
     for gate, layer in (makers, makers[::-1]):
         if gate is None or layer is None or gate.op.type != "sigmoid_hard":
             continue
         # coremltools writes x·[x ≥ −3] for the factor x, which is the same product.
-        base = subject.source(layer) if layer.op.type == "thresholded_relu" else layer
-        is_gated = subject.source(gate) in (layer, base)
-        if base is not None and is_gated and _is_matrix_product(subject, base):
+        base = function.source(layer) if layer.op.type == "thresholded_relu" else layer
+        is_gated = function.source(gate) in (layer, base)
+        if base is not None and is_gated and _is_matrix_product(function, base):
             return True
     return False
 
 
-def _is_matrix_product(subject: Subject, view: OpView) -> bool:
+def _is_matrix_product(function: FunctionView, view: OpView) -> bool:
     """True for a product with a matrix, also with a bias added."""
     if view.op.type == "add":
-        makers = [subject.source(view, name) for name in ("x", "y")]
+        makers = [function.source(view, name) for name in ("x", "y")]
         return any(has_trait(maker, _PRODUCT) for maker in makers)
     return has_trait(view, _PRODUCT)
 
 
-def _points(subject: Subject) -> Found | None:
-    if not any(has_trait(view, Trait.SORTING) for view in subject.views):
+def _points(function: FunctionView) -> Found | None:
+    if not any(has_trait(view, Trait.SORTING) for view in function.views):
         return None
-    views = [view for view in subject.views if _joins_points(subject, view)]
+    views = [view for view in function.views if _joins_points(function, view)]
     return _found(
         "Places of points are joined with sigmoids, in float16 and in a program that"
         " chooses the best by sorting: Core AI may return wrong numbers for such heads on the Neural Engine",
@@ -110,7 +110,7 @@ def _points(subject: Subject) -> Found | None:
     )
 
 
-def _joins_points(subject: Subject, view: OpView) -> bool:
+def _joins_points(function: FunctionView, view: OpView) -> bool:
     """True where the coordinates of points are joined with how visible each is."""
     if view.op.type != "concat" or dtype_of(view) is not DType.FP16 or not view.is_known("axis"):
         return False
@@ -119,7 +119,7 @@ def _joins_points(subject: Subject, view: OpView) -> bool:
     axis = view.integer("axis")
     if len(names) != 2 or tuple(_extent(type_, axis) for type_ in types) != _POINT:
         return False
-    makers = [subject.makers.get(name) for name in names]
+    makers = [function.makers.get(name) for name in names]
     return makers[1] is not None and makers[1].op.type == "sigmoid" and makers[0] is not None
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from coremlscope.advice import Remark, Subject, find_remarks
+from coremlscope.advice import FunctionView, Remark, find_remarks
 from coremlscope.cost.latency.core_ai import CROSSING_S, adapt
 from coremlscope.cost.latency.evidence import find_nearest
 from coremlscope.cost.latency.kernels import Kernel as FusedKernel
@@ -556,8 +556,8 @@ def _with_what_ifs(
 
 def _find_remarks(functions: Sequence[_Function]) -> dict[str, list[Remark]]:
     """Returns the remarks on functions, by function."""
-    subjects = [Subject(one.model, one.bound, one.description, one.key) for one in functions]
-    return {one.key: remarks for one in subjects if (remarks := find_remarks(one))}
+    views = [FunctionView(one.model, one.bound, one.description, one.key) for one in functions]
+    return {view.key: remarks for view in views if (remarks := find_remarks(view))}
 
 
 def _warn(remarks: Mapping[str, Sequence[Remark]], settings: Sequence[ComputeUnits]) -> Iterator[Finding]:

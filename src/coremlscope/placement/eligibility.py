@@ -34,7 +34,7 @@ Reach = Callable[[ComputeUnit, Verdicts], Container[str]]
 
 #: Raised where an argument is absent, only known at run time, in a missing file, or not valid for the
 #: operation.
-_NOT_TOLD = (
+_UNKNOWN = (
     *(CannotInfer, CannotLower, MissingWeightsError),
     *CONTRADICTIONS,
 )
@@ -190,7 +190,7 @@ def _detail(rule: Rule, view: OpView, context: RuleContext) -> bool | str:
     """Applies a rule without its exception: False, True, or the text for its message."""
     try:
         return rule.when(view, context) or False
-    except _NOT_TOLD:
+    except _UNKNOWN:
         return False
 
 
@@ -198,7 +198,7 @@ def _holds(rule: Rule, view: OpView, context: RuleContext) -> bool:
     """True where the exception of a rule does not hold, and can be judged."""
     try:
         return rule.unless is None or not rule.unless(view, context)
-    except _NOT_TOLD:
+    except _UNKNOWN:
         return False
 
 
@@ -239,7 +239,7 @@ def _apply_graph_rule(
 ) -> None:
     try:
         found = rule.find(context)
-    except _NOT_TOLD:
+    except _UNKNOWN:
         return
     for id_, detail in found.items():
         old = verdicts[id_][rule.unit]

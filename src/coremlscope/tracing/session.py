@@ -26,13 +26,13 @@ from coremlscope.tracing.ring import CAPACITY
 from coremlscope.tracing.spans import SpanSender, otlp_provider
 from coremlscope.writing import write_file
 
-__all__ = ["RecordedProgram", "Recording", "record", "record_process"]
+__all__ = ["ProcessRecording", "RecordedProgram", "record", "record_process"]
 
 #: A process that was attached to runs what it was given between two of its own instructions.
 _SETTLING_S = 0.5
 
 
-class Recording:
+class ProcessRecording:
     """Records this process, and the children that it starts meanwhile; use it in a `with` statement.
 
     Args:
@@ -121,7 +121,7 @@ def record(
     children: bool = True,
     exporter: Any = None,
     operations: bool = False,
-) -> Recording:
+) -> ProcessRecording:
     """Records what this process does with Core ML, coremltools, coremlscope and ONNX Runtime.
 
     ```python
@@ -143,7 +143,9 @@ def record(
     Raises:
         MissingDependencyError: The SDK of OpenTelemetry is not installed.
     """
-    return Recording(fps=fps, capacity=capacity, children=children, exporter=exporter, operations=operations)
+    return ProcessRecording(
+        fps=fps, capacity=capacity, children=children, exporter=exporter, operations=operations
+    )
 
 
 class RecordedProgram:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from coremlscope.advice import bind_subject, find_needless_outputs
+from coremlscope.advice import bind_default_function, find_needless_outputs
 from coremlscope.errors import MissingDependencyError, UnsupportedModelError
 from coremlscope.formats import container
 from coremlscope.formats.packaging import write_mlpackage
@@ -316,7 +316,7 @@ def _palettize_unique(opened: Opened, step: Step, joint: bool) -> None:
 def _drop_needless_outputs(opened: Opened, step: Step, joint: bool) -> None:
     import coremltools as ct
 
-    names = set(find_needless_outputs(bind_subject(container.read(opened.path))))
+    names = set(find_needless_outputs(bind_default_function(container.read(opened.path))))
     spec = opened.model.get_spec()
     kept = [feature for feature in spec.description.output if feature.name not in names]
     if not kept or len(kept) == len(spec.description.output):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from dataclasses import replace
 
-from coremlscope.advice import bind_subject, find_channel_swaps, find_needless_concats
+from coremlscope.advice import bind_default_function, find_channel_swaps, find_needless_concats
 from coremlscope.ir import Argument, Feature, Function, ImageFeature, Model, Op, Program, Value
 from coremlscope.ir.rewriting import with_ops
 
@@ -21,7 +21,7 @@ def with_joined_concats(model: Model) -> tuple[Model, int]:
     Returns:
         The model, and how many concats it has fewer.
     """
-    needless = [view.op.id for view, _ in find_needless_concats(bind_subject(model))]
+    needless = [view.op.id for view, _ in find_needless_concats(bind_default_function(model))]
     if not needless:
         return model, 0
     return _with_body(model, lambda body: _without(body, needless)), len(needless)
@@ -86,7 +86,7 @@ def with_wanted_channels(model: Model) -> tuple[Model, tuple[str, ...]]:
     Returns:
         The model, and the names of the images whose order is another one.
     """
-    swaps = {name: view.op.id for name, view in find_channel_swaps(bind_subject(model))}
+    swaps = {name: view.op.id for name, view in find_channel_swaps(bind_default_function(model))}
     if not swaps:
         return model, ()
     swapped = _with_body(model, lambda body: _without(body, swaps.values()))

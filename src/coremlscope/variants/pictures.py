@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from coremlscope.advice import bind_subject, find_pictures
+from coremlscope.advice import bind_default_function, find_pictures
 from coremlscope.describe.preprocessing import find_preprocessing
 from coremlscope.errors import CoremlscopeError, UnsupportedModelError
 from coremlscope.features.images import image_from_array
@@ -101,7 +101,7 @@ def with_image_inputs(model: Model, scaling: Scaling | None = None) -> tuple[Mod
     """
     program = model.content
     assert isinstance(program, Program)
-    found = [_as_image(*picture) for picture in find_pictures(bind_subject(model))]
+    found = [_as_image(*picture) for picture in find_pictures(bind_default_function(model))]
     images = {image.name: image for image in found if image is not None}
     if not images or len(program.functions) != 1:
         raise UnsupportedModelError(

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from coremlscope.advice import Remark, bind_subject, find_channel_swaps, find_remarks
+from coremlscope.advice import Remark, bind_default_function, find_channel_swaps, find_remarks
 from coremlscope.errors import CoremlscopeError, UsageError
 from coremlscope.features.names import nearest
 from coremlscope.ir import ArrayFeature, DType, ImageFeature, Model, Program, TensorType
@@ -305,7 +305,7 @@ def _why_not(step: Step, model: Model) -> str:
 def _remarks(model: Model) -> Sequence[Remark]:
     """Returns what there is to say about a program; nothing where its function cannot be bound."""
     try:
-        return find_remarks(bind_subject(model))
+        return find_remarks(bind_default_function(model))
     except CoremlscopeError:
         return ()
 
@@ -313,7 +313,7 @@ def _remarks(model: Model) -> Sequence[Remark]:
 def _swaps(model: Model) -> Sequence[object]:
     """Returns the swaps of red and blue of images; nothing where a program's function cannot be bound."""
     try:
-        return find_channel_swaps(bind_subject(model))
+        return find_channel_swaps(bind_default_function(model))
     except CoremlscopeError:
         return ()
 

@@ -286,17 +286,17 @@ def _moved(case: Case, value: Intermediate, other: Intermediate) -> Diagnosis:
 
 def _check_other_forms(case: Case) -> Diagnosis | None:
     """With another setting, type or argument of one operation the result is right."""
-    constants = constants_of(case.subject.function)
+    constants = constants_of(case.call.function)
     wanted = [value.type for value in case.reference_region()]
     return _first_right(case, lambda _, op: other_forms(op, constants, wanted))
 
 
 def _check_other_arguments(case: Case) -> Diagnosis | None:
     """With another value of the reference as an argument the result is right."""
-    constants = constants_of(case.subject.function)
+    constants = constants_of(case.call.function)
     order = {name: place for place, name in enumerate(case.ours.values)}
-    declared = {v.name: v for op in case.subject.function.graph.ops for v in op.outputs}
-    declared.update((value.name, value) for value in case.subject.function.graph.inputs)
+    declared = {v.name: v for op in case.call.function.graph.ops for v in op.outputs}
+    declared.update((value.name, value) for value in case.call.function.graph.inputs)
     known = {pair.ours for pair in case.pairs if pair.how != "order"} & set(case.site.given)
 
     def forms(value: Intermediate, op: Op) -> Iterator[OtherForm]:

@@ -21,7 +21,7 @@ from coremlscope.verification.element_functions import ElementFunction
 from coremlscope.verification.intermediates import Intermediate, Parameter, Run
 from coremlscope.verification.locate import ConversionSite
 from coremlscope.verification.other_forms import OtherForm, with_form
-from coremlscope.verification.own_run import Subject, run_from
+from coremlscope.verification.own_run import FunctionCall, run_from
 from coremlscope.verification.pairing import Pair, general_type
 
 __all__ = [
@@ -102,7 +102,7 @@ class Case:
     """The facts about a difference, and experiments on it.
 
     Attributes:
-        subject: The program and its inputs.
+        call: The function and its inputs.
         site: The place.
         ours: The run of the model.
         theirs: The run of the reference.
@@ -111,7 +111,7 @@ class Case:
         until: When experiments end, by the clock of `time.monotonic`: later, nothing explains a difference.
     """
 
-    subject: Subject
+    call: FunctionCall
     site: ConversionSite
     ours: Run
     theirs: Run
@@ -173,15 +173,15 @@ class Case:
         form: Op | None,
         most: float,
     ) -> bool:
-        function = set_constant(self.subject.function, changes) if changes else self.subject.function
+        function = set_constant(self.call.function, changes) if changes else self.call.function
         function = with_form(function, form) if form is not None else function
         bounds = {pair.ours: self.site.given[pair.ours] for pair in self.site.bounds}
         fed = {
             name: np.asarray(array, self.ours.values[name].array.dtype)
             for name, array in {**bounds, **given}.items()
         }
-        subject = replace(self.subject, function=function)
-        local = run_from(subject, fed, [self.site.value])[self.site.value]
+        call = replace(self.call, function=function)
+        local = run_from(call, fed, [self.site.value])[self.site.value]
         limit = self.site.made if math.isfinite(self.site.made) else 1.0
         return unmasked_error(local, self.site.expected) <= min(most, limit / _EXPLAINED)
 

@@ -16,7 +16,7 @@ import numpy as np
 from coremlscope.ir import Array
 from coremlscope.verification.distance import relative_error, unmasked_error
 from coremlscope.verification.intermediates import Run
-from coremlscope.verification.own_run import Subject, run_from
+from coremlscope.verification.own_run import FunctionCall, run_from
 from coremlscope.verification.pairing import Pair
 
 __all__ = [
@@ -89,7 +89,7 @@ class PrecisionSite:
 
 
 def errors_made(
-    subject: Subject, ours: Run, theirs: Run, pairs: Sequence[Pair]
+    call: FunctionCall, ours: Run, theirs: Run, pairs: Sequence[Pair]
 ) -> tuple[dict[str, Array], dict[str, Array], dict[str, float]]:
     """Computes the error that each operation makes on the reference's own values.
 
@@ -106,12 +106,12 @@ def errors_made(
             given[pair.ours] = pair.in_our_layout(other, mine.shape)
     names = [name for name in given if ours.values[name].op]
     fed = {name: array.astype(ours.values[name].array.dtype) for name, array in given.items()}
-    local = run_from(subject, fed, names)
+    local = run_from(call, fed, names)
     return local, given, {name: unmasked_error(local[name], given[name]) for name in names}
 
 
 def locate_conversion(
-    subject: Subject,
+    call: FunctionCall,
     ours: Run,
     theirs: Run,
     pairs: Sequence[Pair],
@@ -122,7 +122,7 @@ def locate_conversion(
     """Finds the first value that the model computes wrongly, on the way to outputs that differ.
 
     Args:
-        subject: The program and its inputs.
+        call: The function and its inputs.
         ours: Its run.
         theirs: The run of the reference.
         pairs: The pairs of their values.
@@ -133,7 +133,7 @@ def locate_conversion(
     Returns:
         The value, or None if no operation makes an error of its own; and the errors that operations make.
     """
-    local, given, made = errors_made(subject, ours, theirs, pairs)
+    local, given, made = errors_made(call, ours, theirs, pairs)
     limit = _MADE[is_half] * share
     by_name = {pair.ours: pair for pair in pairs}
 

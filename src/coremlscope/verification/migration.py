@@ -19,7 +19,7 @@ from coremlscope.results.migration import OutputAgreement, ValueAgreement
 from coremlscope.verification.distance import cosine, find_layout, largest_difference, relative_error
 from coremlscope.verification.inputs import choose_inputs
 from coremlscope.verification.intermediates import Run
-from coremlscope.verification.own_run import Subject, record
+from coremlscope.verification.own_run import FunctionCall, record
 from coremlscope.verification.pairing import Pair, pair_runs
 
 __all__ = ["add_agreements", "compare_values"]
@@ -87,7 +87,7 @@ def _compare(
     given = choose_inputs(choose_function(before), inputs, bound, seed).tensors
     theirs = _renamed(given, after)
     ours, others = (
-        record(Subject.of(one, None, values)) for one, values in ((before, given), (after, theirs))
+        record(FunctionCall.of(one, None, values)) for one, values in ((before, given), (after, theirs))
     )
     outputs = _matched(ours, others)
     agreeing = tuple(_outputs(ours, others, outputs))

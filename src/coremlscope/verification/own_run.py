@@ -24,7 +24,7 @@ from coremlscope.ops.program import Precision
 from coremlscope.units import format_bytes
 from coremlscope.verification.intermediates import Intermediate, Parameter, Run
 
-__all__ = ["Subject", "constants_of", "record", "run_from"]
+__all__ = ["FunctionCall", "constants_of", "record", "run_from"]
 
 #: The part of the machine's memory that all intermediate values of one run may take: three runs are compared.
 _MEMORY_PART = 8
@@ -33,8 +33,8 @@ _GIVEN = "@given"
 
 
 @dataclass(frozen=True, slots=True)
-class Subject:
-    """A program with bound shapes and the values of its inputs.
+class FunctionCall:
+    """A function with bound shapes and the values of its inputs.
 
     Attributes:
         model: The model.
@@ -47,7 +47,7 @@ class Subject:
     inputs: Mapping[str, Array]
 
     @classmethod
-    def of(cls, model: Model, function: str | None, inputs: Mapping[str, Array]) -> Subject:
+    def of(cls, model: Model, function: str | None, inputs: Mapping[str, Array]) -> FunctionCall:
         """Returns the function of a model for inputs of some shapes.
 
         Raises:
@@ -68,7 +68,7 @@ class Subject:
 
 
 def record(
-    subject: Subject,
+    call: FunctionCall,
     precision: Precision = "fp32",
     function: Function | None = None,
     names: Collection[str] | None = None,
@@ -76,7 +76,7 @@ def record(
     """Runs a program and records the value of every operation of its body.
 
     Args:
-        subject: The program and its inputs.
+        call: The function and its inputs.
         precision: `fp16` rounds each result that is declared as fp16, as a device does.
         function: An edited copy of the function to run instead.
         names: The values to record; None for all.
@@ -86,14 +86,14 @@ def record(
         UnsupportedOpError: Operations cannot be run.
         EngineError: The engine failed.
     """
-    body = function or subject.function
-    bound = subject.bind(body)
+    body = function or call.function
+    bound = call.bind(body)
     recorded = [(value, op) for value, op in _recorded(bound) if names is None or value.name in names]
-    arrays = _run(subject, body, [value for value, _ in recorded], precision, {})
+    arrays = _run(call, body, [value for value, _ in recorded], precision, {})
     inputs = {
-        value.name: Intermediate(name=value.name, array=subject.inputs[value.name])
+        value.name: Intermediate(name=value.name, array=call.inputs[value.name])
         for value in body.graph.inputs
-        if value.name in subject.inputs
+        if value.name in call.inputs
     }
     constants = constants_of(body)
     values = dict(inputs)
@@ -121,12 +121,12 @@ def _scores(body: Function, values: Mapping[str, Intermediate]) -> Iterator[tupl
 
 
 def run_from(
-    subject: Subject, given: Mapping[str, Array], names: list[str], precision: Precision = "fp32"
+    call: FunctionCall, given: Mapping[str, Array], names: list[str], precision: Precision = "fp32"
 ) -> dict[str, Array]:
     """Runs every operation on given values instead of those that the operations before it compute.
 
     Args:
-        subject: The program and its inputs.
+        call: The function and its inputs.
         given: Values by name, in the shapes of the program.
         names: The values to return.
         precision: See `record`.
@@ -134,7 +134,7 @@ def run_from(
     Returns:
         What each operation computes from the given values, by the name of the value.
     """
-    graph = subject.function.graph
+    graph = call.function.graph
     declared = {v.name: v.type for v in (*graph.inputs, *(v for op in graph.ops for v in op.outputs))}
     extra = {
         name: Value(f"{name}{_GIVEN}", TensorType(type_.dtype, array.shape))
@@ -146,15 +146,15 @@ def run_from(
     fed = {name: value for name, value in extra.items() if value.name in read}
     # Without its own outputs, only what the wanted values need is run.
     smaller = replace(graph, inputs=(*graph.inputs, *fed.values()), ops=ops, outputs=())
-    body = replace(subject.function, graph=smaller)
+    body = replace(call.function, graph=smaller)
     returned = set(names)
     wanted = [
         Value(value.name, known.type)
-        for view in subject.bind(body).graph.ops
+        for view in call.bind(body).graph.ops
         for value, known in zip(view.op.outputs, view.outputs, strict=False)
         if value.name in returned and isinstance(known.type, TensorType)
     ]
-    return _run(subject, body, wanted, precision, {value.name: given[name] for name, value in fed.items()})
+    return _run(call, body, wanted, precision, {value.name: given[name] for name, value in fed.items()})
 
 
 def _needed(
@@ -209,7 +209,7 @@ def _recorded(bound: BoundFunction) -> Iterator[tuple[Value, Op]]:
 
 
 def _run(
-    subject: Subject,
+    call: FunctionCall,
     body: Function,
     values: list[Value],
     precision: Precision,
@@ -219,9 +219,9 @@ def _run(
     names = {value.name for value in body.graph.outputs}
     outputs = (*body.graph.outputs, *(value for value in values if value.name not in names))
     wider = replace(body, graph=replace(body.graph, outputs=outputs))
-    program = lower(subject.bind(wider), precision, has_ranges=False)
+    program = lower(call.bind(wider), precision, has_ranges=False)
     codec = FeatureCodec(program.inputs, program.outputs)
-    tensors = codec.encode({**subject.inputs, **feeds})
+    tensors = codec.encode({**call.inputs, **feeds})
     with tempfile.TemporaryDirectory(prefix="coremlscope-") as folder:
         session = engine().build(program, Path(folder), EngineOptions(fuses=False))
         try:

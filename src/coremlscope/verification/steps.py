@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from coremlscope.advice import bind_subject, find_remarks
+from coremlscope.advice import bind_default_function, find_remarks
 from coremlscope.errors import EngineError, InputError, UnsupportedModelError
 from coremlscope.escaping import path_text
 from coremlscope.execution.binding import choose_function
@@ -43,7 +43,7 @@ from coremlscope.verification.locate import (
     locate_precision,
 )
 from coremlscope.verification.outputs import Tolerance, compare_output, match_outputs, meaning_of
-from coremlscope.verification.own_run import Subject, record, run_from
+from coremlscope.verification.own_run import FunctionCall, record, run_from
 from coremlscope.verification.pairing import Pair, general_type, pair_runs
 from coremlscope.verification.precision_causes import RoundedCase, diagnose_inside, diagnose_precision
 from coremlscope.verification.references.contract import Reference
@@ -123,10 +123,8 @@ def verify_model(
         )
     chosen = choose_function(model, function)
     drawn = choose_inputs(chosen, inputs or {}, shapes, seed)
-    subject = Subject.of(model, chosen.name, drawn.tensors)
-    check = _Verifier(
-        subject=subject, name=chosen.name, tolerance=tolerance or Tolerance(), progress=progress
-    )
+    call = FunctionCall.of(model, chosen.name, drawn.tensors)
+    check = _Verifier(call=call, name=chosen.name, tolerance=tolerance or Tolerance(), progress=progress)
     check.run_both(reference, drawn)
     for name, measure in units:
         check.run_unit(name, measure)
@@ -142,7 +140,7 @@ def verify_model(
 class _Verifier:
     """The steps of one verification."""
 
-    subject: Subject
+    call: FunctionCall
     name: str
     tolerance: Tolerance
     progress: Progress
@@ -160,13 +158,13 @@ class _Verifier:
     units: dict[str, Run] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        content = self.subject.model.content
+        content = self.call.model.content
         assert isinstance(content, Program)
-        self.half = self.subject.function
+        self.half = self.call.function
         if content.is_network:
-            self.half = with_half_results(self.subject.function)
+            self.half = with_half_results(self.call.function)
         self.is_half = _has_half(self.half)
-        self.working = self.subject.function
+        self.working = self.call.function
         self.works = False
 
     def ops(self) -> dict[str, Op]:
@@ -178,7 +176,7 @@ class _Verifier:
     def run_both(self, reference: Reference, drawn: Inputs) -> None:
         """Runs the model, in float32 and rounded, and the reference on the inputs that suit it best."""
         self.progress("running the model in float32")
-        self.exact = record(self.subject)
+        self.exact = record(self.call)
         self.progress(f"running the reference {reference.label}")
         self.theirs = self._reference_run(reference, drawn)
         self.matched = match_outputs(self.exact, self.theirs)
@@ -240,17 +238,17 @@ class _Verifier:
             is_inside: Rounds inside operations as well, as the Neural Engine does.
         """
         body = self._half(function)
-        return record(self.subject, "fp16", with_inner_results(body) if is_inside else body, names)
+        return record(self.call, "fp16", with_inner_results(body) if is_inside else body, names)
 
     def _half(self, function: Function) -> Function:
         """Returns a function that declares which values a device rounds."""
-        content = self.subject.model.content
+        content = self.call.model.content
         assert isinstance(content, Program)
         return with_half_results(function) if content.is_network else function
 
     def compare(self, run: Run, label: str) -> list[ComparedOutput]:
         """Compares the outputs of a run with those of the reference."""
-        chosen = choose_function(self.subject.model, self.name)
+        chosen = choose_function(self.call.model, self.name)
         return [
             compare_output(
                 name,
@@ -276,7 +274,7 @@ class _Verifier:
     def run_unit(self, name: str, measure: UnitRunner) -> None:
         """Runs the model on a compute unit."""
         self.progress(f"running the model on {name}")
-        run = measure(self.subject.model, self.name, self.subject.inputs, self.exact)
+        run = measure(self.call.model, self.name, self.call.inputs, self.exact)
         self.units[name] = run
         self.outputs += self.compare(run, name)
 
@@ -285,7 +283,7 @@ class _Verifier:
         if not self.theirs.has_intermediates:
             self._note_no_intermediates()
             return
-        subject, exact, pairs = self.subject, self.exact, self.pairs
+        call, exact, pairs = self.call, self.exact, self.pairs
         failing = self.failing("fp32")
         texts: list[str] = []
         touched: list[str] = []
@@ -294,7 +292,7 @@ class _Verifier:
             if not failing:
                 return
             self.progress("looking for the first operation that differs")
-            found = self._diagnose(subject, exact, pairs, failing)
+            found = self._diagnose(call, exact, pairs, failing)
             if found is None:
                 self._note_gradual()
                 return
@@ -308,35 +306,33 @@ class _Verifier:
             if best is None:
                 return
             self.working, failing = best
-            subject = replace(subject, function=self.working)
-            self.subject = subject
-            exact = record(subject)
+            call = replace(call, function=self.working)
+            self.call = call
+            exact = record(call)
             pairs = pair_runs(exact, self.theirs, self.matched)
 
     def _diagnose(
-        self, subject: Subject, exact: Run, pairs: Sequence[Pair], failing: Sequence[str]
+        self, call: FunctionCall, exact: Run, pairs: Sequence[Pair], failing: Sequence[str]
     ) -> tuple[ConversionSite, Diagnosis] | None:
         """Finds the first fault and its cause; relies on pairs by order if nothing is explained without."""
         until = time.monotonic() + _MOST_SECONDS
-        found = self._first_explained(subject, exact, pairs, failing, until)
+        found = self._first_explained(call, exact, pairs, failing, until)
         for share in _SMALLER if found is None else ():
-            found = self._first_explained(subject, exact, pairs, failing, until, share)
+            found = self._first_explained(call, exact, pairs, failing, until, share)
             if found is not None and found[1].is_explained:
                 return found
             found = None
         if found is not None and found[1].is_explained:
             return found
         relied = [replace(pair, how="flow") if pair.how == "order" else pair for pair in pairs]
-        again = (
-            None if relied == list(pairs) else self._first_explained(subject, exact, relied, failing, until)
-        )
+        again = None if relied == list(pairs) else self._first_explained(call, exact, relied, failing, until)
         if again is None or (found is not None and not again[1].is_explained):
             return found
         return again
 
     def _first_explained(
         self,
-        subject: Subject,
+        call: FunctionCall,
         exact: Run,
         pairs: Sequence[Pair],
         failing: Sequence[str],
@@ -351,12 +347,12 @@ class _Verifier:
         """
         first = None
         for _ in range(_MOST_REWRITTEN):
-            site, made = locate_conversion(subject, exact, self.theirs, pairs, failing, self.is_half, share)
+            site, made = locate_conversion(call, exact, self.theirs, pairs, failing, self.is_half, share)
             self.made = self.made or made
             if site is None:
                 return first
             case = Case(
-                subject=subject,
+                call=call,
                 site=site,
                 ours=exact,
                 theirs=self.theirs,
@@ -480,20 +476,20 @@ class _Verifier:
 
     def _outputs_with(self, trial: Candidate, run: str) -> list[ComparedOutput] | None:
         """Compares the outputs of a changed function; None if it cannot be run."""
-        subject = replace(self.subject, function=trial.function)
-        if subject.bind().problems:
+        call = replace(self.call, function=trial.function)
+        if call.bind().problems:
             return None
         returned = set(self.exact.outputs.values())
         try:
             if run == "fp32":
-                return self.compare(record(subject, names=returned), run)
+                return self.compare(record(call, names=returned), run)
             return self.compare(self.round(trial.function, returned, is_inside=run == INSIDE), run)
         except EngineError:
             return None  # The change does not suit the types of its arguments.
 
     def find_precision_faults(self) -> None:
         """Finds what rounding to fp16 does, in a program that computes the right results in float32."""
-        exact = record(self.subject) if self.fixes else self.exact
+        exact = record(self.call) if self.fixes else self.exact
         if any(not o.passed for o in self.compare(exact, "fp32")):
             return
         rounded = self.rounded
@@ -511,7 +507,7 @@ class _Verifier:
     ) -> None:
         self.progress("looking for the first operation that rounding changes")
         names = [name for name, value in exact.values.items() if value.op]
-        precise = replace(self.subject, function=self._half(self.working))
+        precise = replace(self.call, function=self._half(self.working))
         local = run_from(precise, {name: exact.values[name].array for name in names}, names, "fp16")
         made = {name: relative_error(local[name], exact.values[name].array) for name in names}
         site = locate_precision(exact, rounded, failing, made)
@@ -530,7 +526,7 @@ class _Verifier:
         """Finds operations inside which numbers overflow on the Neural Engine, where all else is right."""
         if self.rounded is None or not has_composed(self._half(self.working)):
             return
-        exact = record(self.subject) if self.fixes else self.exact
+        exact = record(self.call) if self.fixes else self.exact
         rounded = self.round(self.working) if self.fixes else self.rounded
         if any(not o.passed for o in (*self.compare(exact, "fp32"), *self.compare(rounded, "fp16"))):
             return
@@ -573,14 +569,14 @@ class _Verifier:
 
     def note_units(self) -> None:
         """Notes operations that were reported to return wrong values on a unit, which no run here shows."""
-        content = self.subject.model.content
+        content = self.call.model.content
         if isinstance(content, Program) and not content.is_core_ai:
-            remarks = find_remarks(bind_subject(self.subject.model))
+            remarks = find_remarks(bind_default_function(self.call.model))
             self.findings += [describe_remark(one) for one in remarks if one.rule.settings]
 
     def outcome(self, drawn: Inputs) -> Outcome:
         """Returns the result, and the changed model where the changes work."""
-        model = self.subject.model
+        model = self.call.model
         fixed = with_function(model, self.name, self.working) if self.fixes and self.works else None
         runs = tuple(dict.fromkeys(output.run for output in self.outputs))
         result = Verification(

@@ -30,19 +30,19 @@ from coremlscope.measure.child import ChildLimits, Task, python_child, run_child
 from coremlscope.measure.contract import MeasuredModel, Progress, now
 from coremlscope.measure.coreai.operations import (
     UNOWNED,
-    Attribution,
     Event,
+    OperationTimes,
     attribute,
 )
 from coremlscope.measure.coreai.program import VALUES
 from coremlscope.measure.coreai.timing_child import DEBUG_INFO, CoreAITimingRequest
 from coremlscope.measure.coreai.undisturbed import (
     Composition,
-    Recording,
+    ProfilerCost,
     Round,
     Watch,
     compose,
-    recording_cost,
+    profiler_cost,
 )
 from coremlscope.measure.coreml.timing import Reported, listen
 from coremlscope.measure.embedded.findings import profiler_finding
@@ -158,7 +158,7 @@ class CoreAIMeasurer:
         findings = (
             *report.phases.findings,
             *_interpreter_findings(report, found),
-            *filter(None, [_recording_finding(report) or profiler_finding(bare)]),
+            *filter(None, [_profiler_cost_finding(report) or profiler_finding(bare)]),
             *repetition_findings(settings, {} if report.phases.partial else bare.phases),
             *condition_findings(before, bare.after),
         )
@@ -213,15 +213,15 @@ class _ChildReport:
         predict = self.phases.phase("predict")
         return statistics.median(self.runs_s) if predict is None else predict.statistics.median
 
-    def recording(self) -> Recording:
+    def profiler_cost(self) -> ProfilerCost:
         """Returns the time of the profiler within each event; that of the system is not known."""
         if self.is_system or not self.runs:
-            return Recording()
-        return recording_cost(self.runs, statistics.median(self.runs_s) - self.plain_s)
+            return ProfilerCost()
+        return profiler_cost(self.runs, statistics.median(self.runs_s) - self.plain_s)
 
     def composition(self) -> Composition | None:
         """Returns times of operations that add up to a call without the profiler, where they were watched."""
-        return compose(self.runs, self.rounds, self.recording(), self.plain_s)
+        return compose(self.runs, self.rounds, self.profiler_cost(), self.plain_s)
 
     def collect(self, messages: Iterable[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
         """Collects what is Core AI's own from messages, and passes them on."""
@@ -270,7 +270,7 @@ def save_inputs(tensors: Mapping[str, Any], folder: Path) -> None:
 
 def _attribute(
     report: _ChildReport, subject: MeasuredModel, settings: Settings, source: Path, folder: Path
-) -> Attribution | None:
+) -> OperationTimes | None:
     """Returns the times of operations; None if the child did not report any."""
     debug_info = folder / DEBUG_INFO
     if not report.runs or not debug_info.is_file():
@@ -287,14 +287,14 @@ def _attribute(
         subject.ops,
         report.members,
         call_s=plain_s,
-        recording_s=0.0 if composed else report.recording().seconds,
+        profiler_s=0.0 if composed else report.profiler_cost().seconds,
     )
 
 
 def _node_timing(report: _ChildReport) -> NodeTiming:
     run_s, nodes_s = statistics.median(report.runs_s), _nodes_s(report.runs)
-    recording, composed = report.recording(), report.composition()
-    recording_s = nodes_s - _nodes_s([composed.events]) if composed else recording.seconds * recording.events
+    cost, composed = report.profiler_cost(), report.composition()
+    profiler_s = nodes_s - _nodes_s([composed.events]) if composed else cost.seconds * cost.events
     return NodeTiming(
         iterations=len(report.runs_s),
         warmups=0,
@@ -302,7 +302,7 @@ def _node_timing(report: _ChildReport) -> NodeTiming:
         nodes_s=nodes_s,
         node_overhead_s=run_s - nodes_s,
         profiler_overhead_s=run_s - report.plain_s,
-        recording_s=max(recording_s, 0.0),
+        recording_s=max(profiler_s, 0.0),
     )
 
 
@@ -311,7 +311,7 @@ def _nodes_s(runs: Sequence[Sequence[Event]]) -> float:
     return statistics.median(sum(event.seconds for event in events) for events in runs)
 
 
-def _interpreter_findings(report: _ChildReport, found: Attribution | None) -> list[Finding]:
+def _interpreter_findings(report: _ChildReport, found: OperationTimes | None) -> list[Finding]:
     """Returns what the times of the interpreter are good for, and which operations it reported none of."""
     findings = []
     if not report.is_system:
@@ -328,17 +328,17 @@ def _interpreter_findings(report: _ChildReport, found: Attribution | None) -> li
     return findings
 
 
-def _recording_finding(report: _ChildReport) -> Finding | None:
+def _profiler_cost_finding(report: _ChildReport) -> Finding | None:
     """Returns how the profiler's own time was removed from those of operations; None if it was not."""
-    recording, composed = report.recording(), report.composition()
-    if not report.runs or (composed is None and not recording.seconds):
+    cost, composed = report.profiler_cost(), report.composition()
+    if not report.runs or (composed is None and not cost.seconds):
         return None
     before, after = format_duration(report.plain_s), format_duration(statistics.median(report.runs_s))
     text = f"Core AI's profiler makes a prediction {after} long instead of {before}. "
     if composed is None:
-        each, usual = format_duration(recording.seconds), format_duration(recording.usual_s)
+        each, usual = format_duration(cost.seconds), format_duration(cost.usual_s)
         text += (
-            f"{each} of it is within each of {recording.events} events ({usual} in the median of runs), and"
+            f"{each} of it is within each of {cost.events} events ({usual} in the median of runs), and"
             " was taken off their times."
         )
         return Finding(

@@ -17,7 +17,7 @@ from coremlscope.results.measurement import Group, Status
 from coremlscope.results.operations import OpTable
 from coremlscope.results.statistics import median_interval
 
-__all__ = ["OUTSIDE", "UNOWNED", "Attribution", "Event", "attribute", "layers_of"]
+__all__ = ["OUTSIDE", "UNOWNED", "Event", "OperationTimes", "attribute", "layers_of"]
 
 #: The labels of the time outside of operations, and of work that was made from no operation of the file.
 OUTSIDE, UNOWNED = "outside of operations: the interpreter", "without an operation of the file"
@@ -45,7 +45,7 @@ class Event:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Attribution:
+class OperationTimes:
     """The times of operations.
 
     Attributes:
@@ -75,8 +75,8 @@ def attribute(
     members: Mapping[int, Sequence[int]] | None = None,
     *,
     call_s: float = 0.0,
-    recording_s: float = 0.0,
-) -> Attribution:
+    profiler_s: float = 0.0,
+) -> OperationTimes:
     """Returns the times of groups of operations, and of what a call takes beside them.
 
     Args:
@@ -86,7 +86,7 @@ def attribute(
         ops: The op table of the function.
         members: Numbers of the operations that a delegate runs as one, by the number of that.
         call_s: Seconds of a call without the profiler, if the time outside of operations is to be a group.
-        recording_s: Seconds of the profiler within each event, which are taken off.
+        profiler_s: Seconds of the profiler within each event, which are taken off.
     """
     origins = _Origins(records, layers, members or {})
     rows: dict[tuple[str | None, str | None], list[int]] = {}
@@ -98,7 +98,7 @@ def attribute(
             computed = origins.layers(event)
             found = sorted({row for layer in computed for row in rows.get((layer.name, layer.type), ())})
             known = times.setdefault(tuple(found), _Times([0.0] * len(runs)))
-            known.seconds[run] += max(event.seconds - recording_s, 0.0)
+            known.seconds[run] += max(event.seconds - profiler_s, 0.0)
             if len(known.nodes) < _MOST_NODES:
                 known.nodes[str(event.delegate if event.number is None else event.number), event.label] = None
     return _assemble(_merge(times), ops, call_s)
@@ -164,7 +164,7 @@ def _merge(times: Mapping[tuple[int, ...], _Times]) -> dict[tuple[int, ...], _Ti
     return merged
 
 
-def _assemble(times: Mapping[tuple[int, ...], _Times], ops: OpTable, call_s: float) -> Attribution:
+def _assemble(times: Mapping[tuple[int, ...], _Times], ops: OpTable, call_s: float) -> OperationTimes:
     owner, status = [-1] * len(ops.id), ["unattributed"] * len(ops.id)
     ordered = sorted(times, key=lambda rows: (not rows, rows))
     medians = [statistics.median(times[rows].seconds) for rows in ordered]
@@ -191,4 +191,4 @@ def _assemble(times: Mapping[tuple[int, ...], _Times], ops: OpTable, call_s: flo
         )
     if outside_s:
         groups.append(Group(label=OUTSIDE, ops=(), wall_s=outside_s, share=outside_s / total))
-    return Attribution(groups=tuple(groups), status=tuple(status), group=tuple(owner))  # type: ignore[arg-type]
+    return OperationTimes(groups=tuple(groups), status=tuple(status), group=tuple(owner))  # type: ignore[arg-type]

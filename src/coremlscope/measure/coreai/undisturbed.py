@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 from coremlscope.measure.coreai.operations import Event
 
-__all__ = ["Composition", "Recording", "Round", "Watch", "compose", "recording_cost"]
+__all__ = ["Composition", "ProfilerCost", "Round", "Watch", "compose", "profiler_cost"]
 
 #: Events from which one is taken to have done next to nothing, so that its time is the profiler's.
 _LEAST_EVENTS = 32
@@ -23,7 +23,7 @@ _LEAST_ROUNDS, _LEAST_WATCHED = 3, 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Recording:
+class ProfilerCost:
     """The time that the profiler takes within each event.
 
     Attributes:
@@ -37,7 +37,7 @@ class Recording:
     events: int = 0
 
 
-def recording_cost(runs: Sequence[Sequence[Event]], slowed_s: float) -> Recording:
+def profiler_cost(runs: Sequence[Sequence[Event]], slowed_s: float) -> ProfilerCost:
     """Returns the time that the profiler takes within each event.
 
     Every event holds the same time of the profiler, and among many operations some do next to nothing. With
@@ -49,11 +49,11 @@ def recording_cost(runs: Sequence[Sequence[Event]], slowed_s: float) -> Recordin
         slowed_s: Seconds by which the profiler makes a call longer.
     """
     if not runs or min(map(len, runs)) < _LEAST_EVENTS:
-        return Recording()
+        return ProfilerCost()
     shortest = [min(event.seconds for event in events) for events in runs]
     events = min(map(len, runs))
     seconds = min(*shortest, max(slowed_s, 0.0) / events)
-    return Recording(seconds=seconds, usual_s=max(statistics.median(shortest), seconds), events=events)
+    return ProfilerCost(seconds=seconds, usual_s=max(statistics.median(shortest), seconds), events=events)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +108,7 @@ class Composition:
 
 
 def compose(
-    runs: Sequence[Sequence[Event]], rounds: Sequence[Round], recording: Recording, call_s: float
+    runs: Sequence[Sequence[Event]], rounds: Sequence[Round], cost: ProfilerCost, call_s: float
 ) -> Composition | None:
     """Composes the times of operations from calls in which one was watched and from the profiler's events.
 
@@ -119,7 +119,7 @@ def compose(
     Args:
         runs: The events of each profiled run.
         rounds: The calls in which an operation was watched.
-        recording: The profiler's part of each event.
+        cost: The profiler's part of each event.
         call_s: Seconds of a call without the profiler. Times are scaled by it over the median of the calls
             without a watch, so that a machine that became slower meanwhile does not matter.
 
@@ -147,7 +147,7 @@ def compose(
         replace(event, seconds=statistics.median(events[place].seconds for events in runs))
         for place, event in enumerate(runs[0])
     ]
-    events, between_s = _divide(medians, blocks, recording.seconds)
+    events, between_s = _divide(medians, blocks, cost.seconds)
     return Composition(
         events=events,
         between_s=between_s,
@@ -188,12 +188,12 @@ def _increasing(values: Sequence[float]) -> list[float]:
 
 
 def _divide(
-    events: Sequence[Event], blocks: Sequence[tuple[int, int, float]], recording_s: float
+    events: Sequence[Event], blocks: Sequence[tuple[int, int, float]], profiler_s: float
 ) -> tuple[list[Event], float]:
     """Divides the time of each block between its events; returns them, and the time between operations."""
     divided, between_s = list(events), 0.0
     for begin, end, seconds in blocks:
-        own = [max(event.seconds - recording_s, 0.0) for event in events[begin:end]]
+        own = [max(event.seconds - profiler_s, 0.0) for event in events[begin:end]]
         rest = seconds - sum(own)
         between_s += max(rest, 0.0)
         for place, one in zip(range(begin, end), own, strict=True):

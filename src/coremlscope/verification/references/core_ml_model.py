@@ -9,7 +9,7 @@ from pathlib import Path
 from coremlscope.formats import container
 from coremlscope.ir import Array, Model, TensorType
 from coremlscope.verification.intermediates import Run
-from coremlscope.verification.own_run import Subject, record
+from coremlscope.verification.own_run import FunctionCall, record
 from coremlscope.verification.references.contract import match_inputs
 
 __all__ = ["CoreMLReference"]
@@ -31,12 +31,12 @@ class CoreMLReference:
 
     def run(self, inputs: Mapping[str, Array]) -> Run:
         """Runs the model; see `Reference.run`."""
-        subject = Subject.of(self._model, None, {})
+        call = FunctionCall.of(self._model, None, {})
         wanted = [
             (value.name, value.type.shape, value.type.dtype.numpy)
-            for value in subject.function.graph.inputs
+            for value in call.function.graph.inputs
             if isinstance(value.type, TensorType)
         ]
         given = match_inputs(inputs, wanted)
-        run = record(Subject.of(self._model, None, given))
+        run = record(FunctionCall.of(self._model, None, given))
         return dataclasses.replace(run, label=f"coremlscope, {self.label}")
