@@ -8,6 +8,7 @@ import pytest
 
 from coremlscope.__main__ import main as start
 from coremlscope.cli import COMMANDS, main, terminal
+from coremlscope.results.profile import read_profiles
 from tests.support.aicode import write_numbered
 
 #: A Core AI model; only its name and that it is a folder matter.
@@ -128,6 +129,22 @@ def test_absent_weights(hollow: Path, tmp_path: Path, capsys: pytest.CaptureFixt
     assert code == 3
     assert "--random-weights" in hint
     assert fail(["export", str(hollow), str(tmp_path / "x.onnx")], capsys)[0] == 3
+
+
+def test_reports_of_a_model_that_cannot_be_run(
+    hollow: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page, saved = tmp_path / "report.html", tmp_path / "report.json"
+    asked = ["profile", str(hollow), "-o", str(page), "--json", str(saved), "--device", "m1", "--quiet"]
+    code, error, hint = fail(asked, capsys)
+    assert (code, error.partition(":")[0]) == (3, "The model was not measured")
+    assert "--random-weights" in hint
+    (profile,) = read_profiles(saved)
+    assert profile.measurements == ()
+    assert (profile.plans[0].device, profile.estimates[0].device) == ("M1", "M1")
+    failure = next(finding for finding in profile.findings if finding.id == "not-measured")
+    assert (failure.severity, failure.exit_code, failure.text) == ("error", 3, error)
+    assert "The model was not measured" in page.read_text(encoding="utf-8")
 
 
 def test_results_that_cannot_be_written(

@@ -148,7 +148,18 @@ class TestMaps:
             ("1", 8.5 / 32, 6.5 / 24),
             ("2", 16.5 / 32, 12.5 / 24),
         ]
-        assert "12 are below" in shown.note
+        assert "12 are below 0.1 and left out, the highest is 0.9" in shown.note
+
+    @pytest.mark.parametrize(("low", "high"), [(0, 1), (-1, 1), (0, 255), (-70, 40)])
+    def test_three_planes_are_a_picture(self, low: float, high: float) -> None:
+        planes = np.full((1, 3, 16, 20), float(low))
+        planes[0, 0, 3, 4] = high
+        shown = view(out=planes)
+        assert (shown.kind, shown.title, shown.low, shown.high) == ("image", "Picture", low, high)
+        picture = pixels(shown.picture)
+        assert picture.shape == (16, 20, 3)
+        assert tuple(picture[3, 4]) == (255, 0, 0)
+        assert f"from {low} to {high}" in shown.note
 
     def test_joints_of_posenet(self) -> None:
         heat, offsets = np.zeros((17, 9, 9)), np.zeros((34, 9, 9))
@@ -172,6 +183,11 @@ class TestNumbers:
     def test_a_few_numbers(self) -> None:
         assert view(out=np.array([1.5, 2.0])).text == "1.5, 2"
         assert view(out=np.array([np.nan])).text == "no finite number"
+
+    def test_one_number(self) -> None:
+        shown = view(out=np.array([[0.27721]]))
+        assert (shown.text, shown.low, shown.high) == ("0.2772", None, None)
+        assert view(out=-1.442166849837621).text == "-1.44217"
 
     def test_a_text(self) -> None:
         assert (view(out="hello").kind, view(out="hello").text) == ("text", "hello")
@@ -276,3 +292,28 @@ def test_numbers_of_a_table(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("1,2\n3,4\n", encoding="utf-8")
     feature = Feature("x", ArrayFeature(dtype=DType.FP32, shape=(2, 2)))
     assert read_input(feature, tmp_path / "a.csv").tolist() == [[1, 2], [3, 4]]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("photo.jpg", b"no picture", "photo.jpg cannot be read as an image: it is not an image"),
+        ("numbers.npy", b"no numbers", "numbers.npy is not a .npy file"),
+        ("sound.wav", b"", "'image' does not take sounds"),
+    ],
+)
+def test_errors_have_the_name_of_the_file_that_was_given(
+    model: Path, tmp_path: Path, name: str, content: bytes, message: str
+) -> None:
+    path = (tmp_path / "input-0").with_suffix(Path(name).suffix)
+    path.write_bytes(content)
+    with pytest.raises(InputError, match=message) as caught:
+        preview_files(model, [GivenFile("image", path, name)], "scale-fill", 16000)
+    assert str(tmp_path) not in caught.value.message
+
+
+def test_a_picture_of_too_many_pixels(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    Image.new("L", (2000, 2000)).save(tmp_path / "input-0.png")
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 1000)
+    with pytest.raises(InputError, match=r"^huge\.png has 4 million pixels"):
+        preview_files(model, [GivenFile("image", tmp_path / "input-0.png", "huge.png")], "scale-fill", 16000)

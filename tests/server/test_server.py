@@ -101,6 +101,23 @@ def test_a_model_that_is_damaged(url: str) -> None:
     assert job["error"].startswith("m.mlmodel ")
 
 
+def test_what_is_known_of_a_model_that_cannot_be_run_is_kept(url: str, tmp_path: Path) -> None:
+    write_mlpackage(sample_model(size=32, width=0.5, classes=10), tmp_path / "m.mlpackage")
+    for weights in (tmp_path / "m.mlpackage").rglob("*.bin"):
+        weights.unlink()
+    archive = shutil.make_archive(str(tmp_path / "m"), "zip", tmp_path, "m.mlpackage")
+    with contextlib.closing(_connect(url)) as connection:
+        connection.request(
+            "POST", f"{urlsplit(url).path}jobs?name=m.zip&devices=m1", Path(archive).read_bytes()
+        )
+        assert connection.getresponse().status == 202
+    job = _wait(url, "failed")
+    assert job["error"].startswith("The model was not measured: weights are missing")
+    kept = json.loads(_get(url, f"profiles/{job['profile']}.json")[1])
+    assert (kept["measurements"], kept["plans"][0]["device"]) == ([], "M1")
+    assert [finding["id"] for finding in kept["findings"]][:1] == ["not-measured"]
+
+
 def test_changes_are_streamed(tmp_path: Path) -> None:
     folder = tmp_path / "profiles"
     with serve(folder, Address(), ServerLimits(watchers=1)) as (url, answer):

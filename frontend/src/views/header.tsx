@@ -28,20 +28,23 @@ export function Header() {
       </div>
       <p class="lead lead-line">
         {model.kind ? summary(model) : "This model could not be read; the findings say why."}
-        <Lacks model={model} />
+        <Lacks />
       </p>
       {profile ? <Answers /> : <Facts />}
     </header>
   );
 }
 
-/** What the file lacks, as badges. */
-function Lacks(props: { model: ModelSummary }) {
-  const { missing_weights: missing, short_weights: short, absent } = props.model;
+/** What the file lacks, and whether it could not be measured, as badges. */
+function Lacks() {
+  const { model, profile } = useReport();
+  const { missing_weights: missing, short_weights: short, absent } = model;
+  const failure = profile?.measurements.length === 0 ? profile.findings.find((one) => one.id === "not-measured")?.text : undefined;
   const lacks: [text: string, why: string][] = [
     ["weights missing", missing.join(", ")],
     ["weights truncated", short.length > 0 ? `${short.join(", ")}: the file is too short; download it again` : ""],
     ["cannot be run here", absent],
+    ["not measured", failure ?? ""],
   ];
   return <>{lacks.map(([text, why]) => why && <LackBadge key={text} text={text} why={why} />)}</>;
 }

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from coremlscope.api.models import Source, name_of, read
 from coremlscope.devices import find_devices
 from coremlscope.devices.unit import choose_settings
+from coremlscope.errors import EngineError, MissingWeightsError, UnsupportedModelError
 from coremlscope.findings import Finding
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ def profile(
     memory_bytes: int | None = None,
     measurer: Measurer | None = None,
     progress: Progress | None = None,
+    keeps_failed: bool = False,
 ) -> Profile:
     """Compiles, loads and runs a model repeatedly, and reports the time of each operation.
 
@@ -88,6 +90,9 @@ def profile(
         memory_bytes: Resident memory that the process of a measurement may take; implies `isolate`.
         measurer: The measurer to use instead of an engine.
         progress: Called with the phase, the repetitions done, and how many there will be.
+        keeps_failed: Returns a profile without measurements if the model cannot be run, weights are absent,
+            or the engine failed before anything was measured: the model, its plans and estimates, and the
+            failure as a finding `not-measured` of severity `error`.
 
     Returns:
         A profile with one measurement, or one for each setting with Core ML, and plans and estimates of the
@@ -102,13 +107,14 @@ def profile(
         MissingDependencyError: Core ML is to be measured, and coremltools is not installed.
     """
     from coremlscope.assemble import assemble
+    from coremlscope.describe.model import describe_model
     from coremlscope.measure.choice import choose_engine, choose_measurer
     from coremlscope.measure.contract import MeasuredModel, resolve_settings
     from coremlscope.measure.coreml.tracing import trace_measurer
     from coremlscope.measure.generation import check_decoder, measure_generation
     from coremlscope.measure.partial import is_interrupted
     from coremlscope.measure.repetitions import choose_repetitions
-    from coremlscope.measure.settings import measure_settings
+    from coremlscope.measure.settings import measure_settings, not_measured
     from coremlscope.on_this_mac import with_plans_of_this_mac
     from coremlscope.own_measurements.using import forecast_profiled
     from coremlscope.results.measurement import Settings
@@ -131,14 +137,26 @@ def profile(
     )
     asked = choose_repetitions(given, iterations, compile_iterations, load_iterations)
     steps = check_decoder(model, given) if tokens else ()
+    subject: MeasuredModel | None = None
+    forecast, findings = None, list[Finding]()
     with runs if isinstance(runs, AbstractContextManager) else nullcontext():
-        first = resolve_settings(model, asked, inputs)
-        settings = [dataclasses.replace(first, compute_units=u) for u in (units if is_core_ml else units[:1])]
-        subject = MeasuredModel.of(model, first)
-        forecast, findings = forecast_profiled(subject, first, chosen)
-        measurements, failures = measure_settings(
-            runs, subject, settings, inputs=inputs, progress=progress, recorder=recorder
-        )
+        try:
+            first = resolve_settings(model, asked, inputs)
+            settings = [
+                dataclasses.replace(first, compute_units=u) for u in (units if is_core_ml else units[:1])
+            ]
+            subject = MeasuredModel.of(model, first)
+            forecast, findings = forecast_profiled(subject, first, chosen)
+            measurements, failures = measure_settings(
+                runs, subject, settings, inputs=inputs, progress=progress, recorder=recorder
+            )
+        except (EngineError, MissingWeightsError, UnsupportedModelError) as error:
+            if not keeps_failed:
+                raise
+            summary = describe_model(model, list_ops=True) if subject is None else subject.summary
+            ops = None if subject is None else subject.ops
+            failed = [not_measured("The model", error), *findings]
+            return assemble(summary, ops, forecast=forecast, findings=failed)
         timings, lost = measure_generation(runs, model, steps, measurements, tokens or 1, progress)
     if is_core_ml and not is_interrupted(measurements[-1]):
         forecast, remarks = with_plans_of_this_mac(forecast, subject, first, measurements)

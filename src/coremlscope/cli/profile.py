@@ -31,9 +31,9 @@ from coremlscope.cli.repetitions import (
     measurement_options,
 )
 from coremlscope.cli.reports import write_reports
-from coremlscope.cli.terminal import print_note
+from coremlscope.cli.terminal import print_error, print_note
 from coremlscope.devices.unit import SETTINGS
-from coremlscope.errors import UsageError
+from coremlscope.errors import CoremlscopeError, UsageError
 
 if TYPE_CHECKING:
     from coremlscope.ir import Model
@@ -51,7 +51,8 @@ compiled, and prediction are each repeated; warm-ups are dropped. Compilations a
 10 s each, and predictions end once their median is known within 1 %; a number that is given is
 kept exactly. Times of operations come from the engine's own profiler. The engine runs in a
 process of its own: what was measured before it crashed, reached a limit or was interrupted by
-Ctrl-C is kept, and reports call it partial.
+Ctrl-C is kept, and reports call it partial. If the model cannot be run, the reports of -o and
+--json still have its structure, its plans and estimates, and the failure.
 
 On a Mac, Core ML itself is measured, through coremltools, under --compute-units; that path is not
 yet confirmed on a device. Elsewhere, and with --engine onnxruntime, nothing is a measurement of
@@ -128,16 +129,20 @@ def _run(arguments: argparse.Namespace) -> int:
         return render_console(profile, width=width, color=color)
 
     write_reports(profile, arguments, tables)
-    return next((finding.exit_code for finding in profile.all_findings if finding.exit_code), 0)
+    failed = next((finding for finding in profile.all_findings if finding.exit_code), None)
+    if failed is not None and not profile.measurements:
+        print_error(CoremlscopeError(failed.text, failed.hint))
+    return failed.exit_code if failed is not None else 0
 
 
 def _here(arguments: argparse.Namespace, model: Model, progress: Progress | None) -> Profile:
     from coremlscope import api
     from coremlscope.execution.wiring import interface_of
 
-    shapes = dict(arguments.shape)
-    _, description = interface_of(model, arguments.function)
-    inputs = read_inputs(description, arguments.input, shapes, arguments.resize)
+    shapes, inputs = dict(arguments.shape), {}
+    if arguments.input:
+        _, description = interface_of(model, arguments.function)
+        inputs = read_inputs(description, arguments.input, shapes, arguments.resize)
     check_power_mode(arguments)
     is_both = arguments.power_mode == "both"
     measure = partial(api.profile_power_modes, announce=_announce) if is_both else api.profile
@@ -153,6 +158,7 @@ def _here(arguments: argparse.Namespace, model: Model, progress: Progress | None
         other_predictions=arguments.other_predictions,
         tokens=arguments.tokens,
         progress=progress,
+        keeps_failed=bool(arguments.output or arguments.json),
         **measurement_options(arguments),
         **limit_options(arguments),
     )

@@ -5,6 +5,7 @@ Pillow is imported on first use.
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
@@ -51,7 +52,13 @@ def open_image(path: Path) -> Image:
         with Image.open(path) as image:
             image.load()
             return ImageOps.exif_transpose(image)
-    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
+    except Image.DecompressionBombError as error:
+        size = re.search(r"\((\d+) pixels", str(error))
+        pixels = f"{int(size[1]) / 1e6:,.0f} million" if size else "too many"
+        raise InputError(
+            f"{path} has {pixels} pixels, more than are read of one picture", "make the picture smaller"
+        ) from None
+    except (OSError, ValueError, SyntaxError) as error:
         raise InputError(
             f"{path} cannot be read as an image: {_reason(error)}", "use a PNG, JPEG or other image file"
         ) from None

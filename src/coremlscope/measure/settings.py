@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from coremlscope.errors import EngineError
+from coremlscope.errors import CoremlscopeError, EngineError
 from coremlscope.findings import Finding
 from coremlscope.measure.contract import MeasuredModel, Measurer, Progress
 from coremlscope.measure.partial import is_interrupted
 from coremlscope.results.measurement import Measurement, Settings
 
-__all__ = ["measure_settings"]
+__all__ = ["measure_settings", "not_measured"]
 
 
 def measure_settings(
@@ -58,13 +58,15 @@ def measure_settings(
                 measured.append(recorder.measure(subject, one, inputs=inputs, progress=progress))
             except EngineError as error:
                 failed.append((f"a recorded run under {one.compute_units}", error))
-    return measured, [
-        Finding(
-            id="not-measured",
-            severity="error",
-            text=f"{units} was not measured: {error.message}.",
-            hint=error.hint,
-            exit_code=error.exit_code,
-        )
-        for units, error in failed
-    ]
+    return measured, [not_measured(units, error) for units, error in failed]
+
+
+def not_measured(what: str, error: CoremlscopeError) -> Finding:
+    """Returns the finding that reports why something was not measured."""
+    return Finding(
+        id="not-measured",
+        severity="error",
+        text=f"{what} was not measured: {error.message}.",
+        hint=error.hint,
+        exit_code=error.exit_code,
+    )

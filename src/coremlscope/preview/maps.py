@@ -9,7 +9,7 @@ import numpy as np
 
 from coremlscope.ir import Array
 from coremlscope.preview.hints import Hints
-from coremlscope.preview.pictures import class_colors, color_map, color_mask, encode_picture
+from coremlscope.preview.pictures import class_colors, color_map, color_mask, encode_picture, shrink
 from coremlscope.results.preview import LegendRow, OutputView, SeenPoint
 
 __all__ = ["find_posenet", "view_planes"]
@@ -59,7 +59,7 @@ def view_planes(name: str, array: Array, hints: Hints, about: str) -> OutputView
         return _mask(name, planes.argmax(axis=0), hints, note)
     if hints.type == "poseEstimation" or any(word in words for word in _POSE_WORDS):
         return _points(name, planes)
-    return None
+    return _colors(name, planes) if len(planes) == len("RGB") else None
 
 
 def _planes(array: Array) -> Array | None:
@@ -126,6 +126,36 @@ def _map(name: str, values: Array, hints: Hints, words: str) -> OutputView:
     )
 
 
+def _colors(name: str, planes: Array) -> OutputView | None:
+    """Shows three planes as the red, green and blue of a picture; None if they are not finite."""
+    from PIL import Image
+
+    low, high = float(planes.min()), float(planes.max())
+    if not np.isfinite((low, high)).all():
+        return None
+    # A little more than the range is usual: pictures are made by networks that do not end in a sigmoid.
+    start, end = next(
+        (
+            span
+            for span in ((0.0, 1.0), (-1.0, 1.0), (0.0, 255.0))
+            if low >= span[0] - 0.1 * (span[1] - span[0]) and high <= span[1] + 0.1 * (span[1] - span[0])
+        ),
+        (low, high),
+    )
+    shares = ((planes.astype(np.float64) - start) / ((end - start) or 1.0)).clip(0, 1)
+    pixels = (shares.transpose(1, 2, 0) * 255).round().astype(np.uint8)
+    return OutputView(
+        name=name,
+        kind="image",
+        title="Picture",
+        note=f"three planes read as red, green and blue from {start:.4g} to {end:.4g}, which the file does"
+        " not say",
+        picture=encode_picture(shrink(Image.fromarray(pixels))),
+        low=low,
+        high=high,
+    )
+
+
 def _points(name: str, planes: Array) -> OutputView:
     """Shows the highest place of each map."""
     height, width = planes.shape[-2:]
@@ -142,7 +172,10 @@ def _points(name: str, planes: Array) -> OutputView:
     sure = tuple(point for point in points if point.score >= _LEAST_SCORE)
     note = f"the highest place of each of {len(planes)} maps, by number: the file does not name them"
     if len(sure) < len(points):
-        note += f"; {len(points) - len(sure)} are below {_LEAST_SCORE:g} and left out"
+        best = max(point.score for point in points)
+        note += (
+            f"; {len(points) - len(sure)} are below {_LEAST_SCORE:g} and left out, the highest is {best:.2g}"
+        )
     return OutputView(name=name, kind="points", title="Pose", note=note, points=sure)
 
 

@@ -80,7 +80,8 @@ def _view(name: str, value: Any, hints: Hints, size: tuple[int, int], about: str
     if isinstance(value, list):
         return OutputView(name=name, kind="text", title="Text", text=", ".join(map(str, value[:100])))
     title = "Text" if isinstance(value, str) else "Number"
-    return OutputView(name=name, kind="text", title=title, text=str(value))
+    text = f"{value:.6g}" if isinstance(value, float) else str(value)
+    return OutputView(name=name, kind="text", title=title, text=text)
 
 
 def _classes(name: str, scores: Mapping[str, float], note: str = "") -> OutputView:
@@ -121,6 +122,8 @@ def _view_array(name: str, array: Array, hints: Hints, size: tuple[int, int], ab
         return _row(name, numbers.reshape(-1), low, high)
     first = ", ".join(f"{value:.4g}" for value in numbers.reshape(-1)[:_FIRST].tolist())
     more = f", … ({array.size} in all)" if array.size > _FIRST else ""
+    if array.size == 1:
+        return OutputView(name=name, kind="values", title="Number", text=first)
     return OutputView(
         name=name, kind="values", title="Numbers", note=odd, low=low, high=high, text=first + more
     )

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -77,7 +78,10 @@ def preview_files(model: Path, files: Sequence[GivenFile], resize: Resize, rate_
         for file in files:
             if file.input not in features:
                 raise InputError(f"unknown input {file.input!r}", suggest_name(file.input, features, "input"))
-            values[file.input], notes[file.input] = _read(features[file.input], file.path, resize, rate_Hz)
+            with _named(file):
+                values[file.input], notes[file.input] = _read(
+                    features[file.input], file.path, resize, rate_Hz
+                )
         synthetic = _synthetic(read, list(features.values()), values)
         given = {**synthetic, **values}
         results, load_s = predictor.predict(given), time.perf_counter() - begin
@@ -102,6 +106,17 @@ def preview_files(model: Path, files: Sequence[GivenFile], resize: Resize, rate_
         predict_s=predict_s,
         load_s=load_s,
     )
+
+
+@contextlib.contextmanager
+def _named(file: GivenFile) -> Iterator[None]:
+    """Names a file in errors as the person does who gave it: its path is one of ours."""
+    name = f"what is typed for {file.input!r}" if file.source == "typed" else file.source
+    try:
+        yield
+    except InputError as error:
+        message, hint = (text.replace(str(file.path), name) for text in (error.message, error.hint))
+        raise InputError(message, hint) from None
 
 
 def _synthetic(model: Model, features: Sequence[Feature], values: Mapping[str, Any]) -> dict[str, Any]:

@@ -80,14 +80,15 @@ def _read_wav(path: Path) -> tuple[Array, int]:
             raw = file.readframes(min(file.getnframes(), int(_LONGEST_S * max(rate, 1))))
     except (wave.Error, EOFError, ValueError, RuntimeError) as error:
         raise InputError(
-            f"{path.name} is not a WAV file of PCM samples: {error}", "save it as a 16-bit WAV file"
+            f"{path} is not a WAV file of PCM samples: {str(error) or 'it ends early'}",
+            "save it as a 16-bit WAV file",
         ) from None
     if not rate or not channels or width not in _FULL_SCALE:
-        raise InputError(f"{path.name} has no samples that can be read", "save it as a 16-bit WAV file")
+        raise InputError(f"{path} has no samples that can be read", "save it as a 16-bit WAV file")
     frame = width * channels
     octets = np.frombuffer(raw[: len(raw) // frame * frame], dtype=np.uint8).reshape(-1, width)
     if not len(octets):
-        raise InputError(f"{path.name} has no samples", "choose another file")
+        raise InputError(f"{path} has no samples", "choose another file")
     if width == 1:
         numbers = octets[:, 0].astype(np.float64) - 128
     else:

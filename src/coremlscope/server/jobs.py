@@ -210,7 +210,9 @@ class JobQueue:
                 self._child = None
             child.close()
         if failure["error"]:
-            self._end(job, "failed", **failure)
+            # What is known of a model that could not be run is kept.
+            kept = self._keep(target, job, model) if target.is_file() else ""
+            self._end(job, "failed", profile=kept, **failure)
         elif target.is_file():
             self._end(job, "done", profile=self._keep(target, job, model))
         else:

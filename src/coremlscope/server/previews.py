@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import shutil
 import threading
 from collections.abc import Iterator, Sequence
@@ -12,7 +13,7 @@ from pathlib import Path, PurePath
 
 import msgspec
 
-from coremlscope.errors import UsageError
+from coremlscope.errors import CoremlscopeError, UsageError
 from coremlscope.features.images import RESIZES, Resize
 from coremlscope.measure.child import ChildLimits
 from coremlscope.measure.embedded.process import call_isolated
@@ -153,6 +154,10 @@ class Previews:
         folder = self._uploads.new_folder()
         try:
             return self._make(folder, id_, request, b"".join(body))
+        except CoremlscopeError as error:
+            # Where files are kept concerns nobody.
+            error.message = error.message.replace(f"{folder}{os.sep}", "")
+            raise
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 

@@ -1,7 +1,8 @@
 """Profiles a model, adds devices to its profile, or imports a file, in a process of its own.
 
 After each repetition it sends `{"phase": "predict", "done": 3, "total": 50}`, and if it fails
-`{"error": "…", "hint": "…"}`. It holds itself to the limits of the request, and ends with the server.
+`{"error": "…", "hint": "…"}`; the profile of a model that could not be run has no measurement. It holds
+itself to the limits of the request, and ends with the server.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from coremlscope.assemble import with_devices
 from coremlscope.devices import find_device
 from coremlscope.errors import CoremlscopeError
 from coremlscope.execution.sequence_lengths import choose_lengths
+from coremlscope.findings import Finding
 from coremlscope.importers.archive import unpack_report
 from coremlscope.importers.profiles import read_any
 from coremlscope.measure.channel import open_channel, send
@@ -52,6 +54,9 @@ def main(arguments: list[str]) -> int:
         else:
             made = _imported(model, request) or [_profiled(model, request)]
         write_profiles(target, made)
+        for failure in (_failure(profile) for profile in made):
+            if failure is not None:
+                send(error=failure.text, hint=failure.hint)
     except CoremlscopeError as error:
         send(error=error.message, hint=error.hint)
         return error.exit_code
@@ -89,7 +94,15 @@ def _profiled(model: Path, request: Mapping[str, Any]) -> Profile:
         random_weights=bool(request.get("random_weights", False)),
         engine="onnxruntime",
         progress=_report_progress,
+        keeps_failed=True,
     )
+
+
+def _failure(profile: Profile) -> Finding | None:
+    """Returns why the model of a profile was not measured at all; None if it was, or was not to be."""
+    if profile.measurements:
+        return None
+    return next((one for one in profile.findings if one.id == "not-measured"), None)
 
 
 def _report_progress(phase: str, done: int, total: int) -> None:

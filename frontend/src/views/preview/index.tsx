@@ -1,4 +1,4 @@
-import { useState } from "preact/hooks";
+import { useRef, useState } from "preact/hooks";
 import { type Given, inputFor, inputKind, predictionTime, previewRequest, takesSound } from "../../data/preview";
 import type { FeatureSummary, Preview } from "../../data/schema";
 import { duration, plural } from "../../format";
@@ -12,6 +12,8 @@ const RESIZES = [
   ["scale-fit", "fit, with black edges"],
   ["center-crop", "crop the longer side"],
 ] as const;
+/** Inputs with synthetic values that are named; of more, the number. */
+const NAMED = 4;
 const RATES = ["8000", "16000", "22050", "32000", "44100", "48000"];
 
 /** A photo, a sound, numbers or a text that is given to the model, and what it makes of it. */
@@ -134,6 +136,7 @@ export function InputPreview() {
           {problem}
         </p>
       )}
+      {isRunning && <progress aria-label="The model runs" />}
       <div aria-live="polite" aria-busy={isRunning}>
         {preview && <Result preview={preview} />}
       </div>
@@ -185,7 +188,12 @@ function InputRow(props: { input: FeatureSummary; given: Given | undefined; onGi
 function Result(props: { preview: Preview }) {
   const { preview } = props;
   const time = predictionTime(preview);
-  const notes = preview.inputs.filter((input) => input.source === "synthetic" || input.note);
+  const synthetic = preview.inputs.filter((input) => input.source === "synthetic");
+  const notes = [
+    ...preview.inputs.filter((input) => input.note).map((input) => `${input.name}: ${input.source}, ${input.note}`),
+    synthetic.length > 0 &&
+      `synthetic values: ${synthetic.length > NAMED ? plural(synthetic.length, "input") : synthetic.map((input) => input.name).join(", ")}`,
+  ].filter(Boolean);
   return (
     <div class="preview-result">
       <p class="preview-time">
@@ -200,23 +208,37 @@ function Result(props: { preview: Preview }) {
           </>
         )}
       </p>
-      {notes.length > 0 && (
-        <p class="dim">{notes.map((input) => `${input.name}: ${[input.source, input.note].filter(Boolean).join(", ")}`).join("; ")}</p>
-      )}
+      {notes.length > 0 && <p class="dim">{notes.join("; ")}</p>}
       <Outputs preview={preview} />
       {!preview.outputs.length && <p class="dim">{plural(0, "output")}</p>}
     </div>
   );
 }
 
+type Request = { query: string; body: Blob };
+
 /** Sends requests to the server that the page comes from; the last answer stays until the next one. */
 function usePreview() {
   const [preview, setPreview] = useState<Preview | null>(null);
   const [problem, setProblem] = useState("");
   const [isRunning, setRunning] = useState(false);
-  const run = async (request: { query: string; body: Blob }) => {
-    if (isRunning) return;
+  // What is given while a prediction runs is sent after it: only the last of it counts.
+  const following = useRef<Request | null>(null);
+  const isSending = useRef(false);
+  const run = async (request: Request) => {
+    following.current = request;
+    if (isSending.current) return;
+    isSending.current = true;
     setRunning(true);
+    while (following.current) {
+      const next = following.current;
+      following.current = null;
+      await send(next);
+    }
+    isSending.current = false;
+    setRunning(false);
+  };
+  const send = async (request: Request) => {
     setProblem("");
     try {
       const response = await fetch(`${location.pathname}/preview?${request.query}`, { method: "POST", body: request.body });
@@ -228,7 +250,6 @@ function usePreview() {
     } catch {
       setProblem("The server does not respond. It may have been stopped.");
     }
-    setRunning(false);
   };
   return { preview, problem, isRunning, run, refuse: setProblem };
 }

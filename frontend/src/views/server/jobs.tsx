@@ -38,7 +38,7 @@ export function Jobs(props: { jobs: readonly Job[]; onState: (state: ServerForm)
                 Cancel
               </button>
             )}
-            {job.status === "done" && <a href={`profiles/${encodeURIComponent(job.profile)}`}>Open the report</a>}
+            {job.profile && <a href={`profiles/${encodeURIComponent(job.profile)}`}>Open the report</a>}
             {job.error && (
               <span class="job-error">
                 {job.error}
