@@ -68,7 +68,7 @@ def test_a_device_of_which_nothing_is_known_does_not_stop_a_profile() -> None:
     )
     assert profile.estimates == ()
     assert [finding.text for finding in profile.all_findings if finding.id == "not-estimated"] == [
-        "No estimate: nothing is known of the time of a model of the kind glmRegressor."
+        "No estimate: the latency of a generalized linear regressor cannot be estimated."
     ]
 
 

@@ -16,7 +16,7 @@ from msgspec import inspect
 
 from coremlscope.comparison.profiles import SCHEMA as COMPARISON
 from coremlscope.comparison.profiles import Comparison
-from coremlscope.render.words import KIND_NAMES
+from coremlscope.ir import KIND_NAMES
 from coremlscope.results.encoding import MODEL, PROFILE, PROFILES
 from coremlscope.results.events import EventKind
 from coremlscope.results.gate import GATE, GateReport

@@ -29,7 +29,8 @@ def coremlscope_check() -> CheckFixture:
     """Checks models against limits: `coremlscope_check("m.mlpackage", max_latency={"iphone-13": "33ms"})`.
 
     The test fails if a limit is not kept or a model cannot be read. Without limits those of the nearest
-    `pyproject.toml` apply; without models, all that it lists are checked.
+    `pyproject.toml` apply; without models, all that it lists are checked, with the given limits in place of
+    theirs.
     """
     return _check
 
@@ -45,7 +46,7 @@ def _check(*sources: str | os.PathLike[str], strict: bool = False, **limits: Any
         report = (
             check(*sources, strict=strict, **limits)
             if has_limits
-            else check_project(only=sources, strict=strict)
+            else check_project(only=sources, strict=strict, **limits)
         )
     except CoremlscopeError as error:
         failure = f"{error.message}\n{error.hint}"

@@ -55,3 +55,15 @@ def test_without_limits_and_a_project(
     monkeypatch.chdir(tmp_path)
     assert main(["check", str(sample)]) == 2
     assert "no pyproject.toml with [tool.coremlscope]" in capsys.readouterr().err
+
+
+def test_limits_without_models_are_those_of_all_models_of_a_project(
+    sample: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    config = f"[[tool.coremlscope.models]]\npath = {json.dumps(str(sample))}\nmax-size = '1GB'\n"
+    Path("pyproject.toml").write_text(config)
+    assert main(["check"]) == 0
+    assert main(["check", "--max-size", "1kB"]) == 9
+    assert main(["check", str(sample), "--max-memory", "1GB", "--config", "pyproject.toml"]) == 0
+    assert "2 limits, all kept" in capsys.readouterr().out

@@ -67,7 +67,9 @@ def test_profile(scenes: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str
     options = [word for report in reports for word in ("-o", str(report))]
     assert main(["profile", str(scenes), *_QUICK, *options]) == 0
     text = capsys.readouterr().out
-    assert "The stage model0 (visionFeaturePrint) was not run, because its network" in " ".join(text.split())
+    assert "The stage model0 (Vision feature print) was not run, because its network" in " ".join(
+        text.split()
+    )
     assert "model0 Vision feature print not run" in " ".join(text.split())
     stages = Profile.load(reports[0]).measurement.stages
     assert [(stage.name, bool(stage.absent)) for stage in stages] == [("model0", True), ("model1", False)]
@@ -79,7 +81,7 @@ def test_predict(scenes: Path, whole: Path, capsys: pytest.CaptureFixture[str]) 
     assert "dog" in json.dumps(json.loads(capsys.readouterr().out)["label"])
     assert main(["predict", str(scenes), "--input", "image=1"]) == 5
     error = capsys.readouterr().err
-    assert "stage 'model0' of the pipeline, a visionFeaturePrint cannot be run here: its network" in error
+    assert "stage 'model0' of the pipeline, a Vision feature print cannot be run here: its network" in error
 
 
 def test_inspect_plan_and_export(
@@ -96,8 +98,13 @@ def test_inspect_plan_and_export(
     capsys.readouterr()
     assert main(["plan", str(scenes), "--device", "m1"]) == 0
     text = capsys.readouterr().out
-    assert "model0 (visionFeaturePrint) is not in the file: its placement is unknown" in text
-    assert "model1 is a model of the kind glmClassifier, which Core ML runs on the CPU" in text
+    assert "not in the file, so that the placement is unknown: model0 (Vision feature print)" in " ".join(
+        text.split()
+    )
+    assert (
+        "on the CPU, as a whole, without operations to plan: model1 (generalized linear classifier)"
+        in " ".join(text.split())
+    )
 
 
 def test_damaged_pipelines_are_errors_or_models(whole: Path) -> None:

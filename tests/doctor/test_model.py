@@ -138,7 +138,7 @@ def test_stages_of_the_system() -> None:
     )
     (problem,) = find_problems(given)
     assert (problem.id, problem.effect) == ("outside-the-file", "not here")
-    assert "The stage features (visionFeaturePrint)" in problem.text
+    assert "The stage features (Vision feature print)" in problem.text
 
 
 def test_models_of_an_app() -> None:
@@ -146,7 +146,7 @@ def test_models_of_an_app() -> None:
     given = described(content, [array_feature("x", (3,))], [array_feature("y", (3,))])
     (problem,) = find_problems(given)
     assert (problem.id, problem.effect) == ("outside-the-file", "needs care")
-    assert problem.text.startswith("A customModel cannot be run here")
+    assert problem.text.startswith("A custom model cannot be run here")
 
 
 def test_custom_layers() -> None:

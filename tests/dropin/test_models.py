@@ -341,12 +341,12 @@ class TestRefusals:
 
     def test_unsupported_model_types(self, tmp_path: Path) -> None:
         spec = converted_models.text_classifier()
-        with pytest.warns(RuntimeWarning, match="textClassifier cannot be run here"):
+        with pytest.warns(RuntimeWarning, match="text classifier cannot be run here"):
             model = ct.models.MLModel(spec)
         assert model.get_spec() == spec
-        with pytest.raises(RuntimeError, match="textClassifier cannot be run here"):
+        with pytest.raises(RuntimeError, match="text classifier cannot be run here"):
             model.predict({"text": "yes or no"})
-        with pytest.raises(RuntimeError, match="textClassifier cannot be run here"):
+        with pytest.raises(RuntimeError, match="text classifier cannot be run here"):
             ct.models.CompiledMLModel(ct.models.utils.compile_model(spec, str(tmp_path / "m.mlmodelc")))
 
     def test_files_that_are_not_models(self, tmp_path: Path) -> None:

@@ -118,7 +118,7 @@ def test_a_system_stage_is_an_error() -> None:
     spec = _linear_classifier()
     last = spec.pipelineClassifier.pipeline.models[1]
     image.description.output.extend(last.description.input)
-    with pytest.warns(RuntimeWarning, match="visionFeaturePrint cannot be run here"):
+    with pytest.warns(RuntimeWarning, match="Vision feature print cannot be run here"):
         model = ct.models.MLModel(_in_pipeline(image, last))
     with pytest.raises(RuntimeError, match="its network is part of Apple's systems"):
         model.predict({"image": Image.new("RGB", (299, 299))})

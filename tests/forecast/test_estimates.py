@@ -104,7 +104,7 @@ def test_other_kinds_are_refused() -> None:
         description=ir_models.perceptron().description,
         content=ir.Opaque("treeEnsembleClassifier"),
     )
-    with pytest.raises(UnsupportedModelError, match="treeEnsembleClassifier"):
+    with pytest.raises(UnsupportedModelError, match="tree ensemble classifier"):
         api.estimate(model, ["m1"])
 
 
@@ -148,7 +148,7 @@ def test_what_cannot_be_estimated_is_left_out_by_name(deep: ir.Model) -> None:
         content=ir.Pipeline("pipelineClassifier", ("net", "trees"), (deep, trees)),
     )
     profile = api.estimate(whole, "a14")
-    assert profile.estimates[0].left_out == ("trees (treeEnsembleClassifier)",)
+    assert profile.estimates[0].left_out == ("trees (tree ensemble classifier)",)
     assert profile.estimates[0].latency.value > 0
 
 
@@ -156,9 +156,9 @@ def test_a_profile_of_what_is_not_estimated_says_why() -> None:
     model = classical_specs.read_spec(classical_specs.regressor([[1, 2]], [3]))
     profile = api.profile(model, devices="m1", **QUICK)
     assert profile.estimates == ()
-    assert "glmRegressor on the CPU" in profile.plans[0].notes[0]
+    assert "generalized linear regressor on the CPU" in profile.plans[0].notes[0]
     (finding,) = [f for f in profile.findings if f.id == "not-estimated"]
-    assert "glmRegressor" in finding.text
+    assert "generalized linear regressor" in finding.text
     assert finding.hint
 
 

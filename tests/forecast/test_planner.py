@@ -114,15 +114,19 @@ def test_stages_of_a_pipeline_are_planned_apart() -> None:
     view = plan(pipeline(("first", program("main")), ("", opaque()), ("more", inner)))
     assert list(view.functions()) == list(view.setting.functions) == ["first/main", "more/last/main"]
     assert ids(view)["more/last/main"] == ["more/last/main/input", "more/last/main/0"]
-    assert view.plan.notes == ("model1 is a model of the kind glmRegressor, which Core ML runs on the CPU",)
+    assert view.plan.notes == (
+        "on the CPU, as a whole, without operations to plan: model1 (generalized linear regressor)",
+    )
 
 
 def test_a_model_without_operations_runs_on_the_cpu() -> None:
     found = forecast(opaque(), OpTable(), [M1], with_estimates=False)
     assert found.plans[0].notes == (
-        "Core ML runs a model of the kind glmRegressor on the CPU, as a whole; it has no operations to plan",
+        "Core ML runs a generalized linear regressor on the CPU, as a whole; it has no operations to plan",
     )
-    with pytest.raises(UnsupportedModelError, match="nothing is known of the time of a model of the kind"):
+    with pytest.raises(
+        UnsupportedModelError, match="the latency of a generalized linear regressor cannot be estimated"
+    ):
         forecast(opaque(), OpTable(), [M1])
 
 

@@ -172,7 +172,9 @@ def test_custom() -> None:
 
 @pytest.mark.parametrize("kind", EXTERNAL_READERS)
 def test_external_models_cannot_be_run(kind: str) -> None:
-    with pytest.raises(UnsupportedModelError, match=f"a {kind} cannot be run here: its? ") as caught:
+    with pytest.raises(
+        UnsupportedModelError, match=f"{ir.kind_with_article(kind)} cannot be run here: its? "
+    ) as caught:
         choose_function(_read(kind, {}))
     assert "\n" not in caught.value.message
     assert "inspect" in caught.value.hint

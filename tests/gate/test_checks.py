@@ -2,10 +2,14 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
+from coremltools.converters.mil import Builder as mb
 
 import coremlscope
+from coremlscope import ir
 from coremlscope.errors import UsageError
 from coremlscope.figures import Figure
 from coremlscope.formats.packaging import write_mlpackage
@@ -14,8 +18,11 @@ from coremlscope.gate import checks
 from coremlscope.gate.run import check, check_project
 from coremlscope.render.json import render_json
 from coremlscope.results.gate import CheckResult, GateReport
+from tests.support import programs
 from tests.support.aicode import write_numbered
 from tests.support.converted_models import text_classifier
+from tests.support.ir_models import array_feature
+from tests.support.pipelines import image_feature, pipeline, scene_print, tripler
 
 
 def verdicts(report: GateReport) -> dict[str, str]:
@@ -41,7 +48,7 @@ def test_what_an_interval_means(limit: float, verdict: str, lenient: bool, stric
 def test_a_figure_that_is_not_known_does_not_keep_a_limit() -> None:
     found = checks._unknown("max-latency", "m1", "seconds", 1.0, "there is a loop.")
     assert (found.verdict, found.holds(False)) == ("unknown", False)
-    assert found.text == "latency of m1 is not known: there is a loop"
+    assert found.text == "latency on m1 is not known: there is a loop"
 
 
 def test_every_limit(model: Path) -> None:
@@ -93,7 +100,16 @@ def test_a_baseline_of_a_check_and_of_a_profile(model: Path, tmp_path: Path) -> 
         same = check(model, baseline=str(baseline), device="iphone-13")
         assert same.exit_code == 0
         names = {one.subject.split(" on ")[0].split(",")[0] for one in same.models[0].checks}
-        assert names == {"size", "peak memory", "latency", "operations"}
+        assert names == {"size", "peak memory", "latency", "share"}
+        origins = {
+            one.subject.split(" on ")[0]: one.value.origin for one in same.models[0].checks if one.value
+        }
+        assert origins == {
+            "size": "declared",
+            "peak memory": "estimated",
+            "latency": "estimated",
+            "share": "planned",
+        }
         worse = check(larger, baseline=str(baseline), device="iphone-13")
         assert worse.exit_code == 9
         assert "size" in {one.subject for _, one in worse.failed}
@@ -145,3 +161,49 @@ def test_hints_suit_the_format(tmp_path: Path) -> None:
     for path, word in ((bundle, "coreai-opt"), (package, "what-if")):
         report = check(path, max_size="10B")
         assert word in report.models[0].checks[0].hint
+
+
+def test_an_estimate_without_a_stage_keeps_no_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The time of a stage that is not in the file comes on top of the rest."""
+    source, target = array_feature("print", (2048,), ir.DType.FP32), array_feature("y", (2048,))
+    given = pipeline([image_feature("image")], [target], scene_print(), tripler(source, target))
+    monkeypatch.setattr(checks.container, "read", lambda _: given)
+    report = check("given.mlmodel", max_latency={"m1": "1s", "iphone-13": "1ns"}, min_neural_engine=0)
+    first, second, *shares = report.models[0].checks
+    assert (first.verdict, second.verdict) == ("unknown", "fail")
+    assert "without model0 (Vision feature print)" in first.text
+    assert {one.verdict for one in shares} == {"unknown"}
+
+
+def test_a_share_is_known_where_no_time_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    def looped(x: Any, limit: Any) -> Any:
+        loop = mb.while_loop(
+            _cond=lambda i, y: mb.less(x=i, y=mb.squeeze(x=limit)),
+            _body=lambda i, y: (mb.add(x=i, y=np.float16(1)), mb.relu(x=y)),
+            loop_vars=(np.float16(0), x),
+        )
+        return mb.sigmoid(x=loop[1])
+
+    given = programs.build(looped, {"x": np.zeros((1, 8), np.float16), "limit": np.ones(1, np.float16)})
+    monkeypatch.setattr(checks.container, "read", lambda _: given)
+    report = check("given.mlpackage", max_latency={"m1": "1s"}, min_neural_engine=0)
+    assert verdicts(report) == {"max-latency": "unknown", "min-neural-engine": "pass"}
+
+
+def test_a_baseline_without_the_device(model: Path, tmp_path: Path) -> None:
+    saved = tmp_path / "check.json"
+    saved.write_text(render_json(check(model, max_latency={"m1": "1s"})), encoding="utf-8")
+    report = check(model, baseline=str(saved), device=["m1", "iphone-13"])
+    (missing,) = (one for _, one in report.failed)
+    assert missing.verdict == "unknown"
+    assert missing.text.startswith("the baseline has no figures of iPhone 13")
+
+
+def test_given_limits_replace_those_of_a_project(model: Path, tmp_path: Path) -> None:
+    config = tmp_path / "pyproject.toml"
+    limits = "max-size='1GB'\nmax-memory='1GB'"
+    config.write_text(
+        f"[tool.coremlscope]\n{limits}\n[[tool.coremlscope.models]]\npath={json.dumps(str(model))}\n"
+    )
+    report = check_project(config, max_size="1kB")
+    assert verdicts(report) == {"max-size": "fail", "max-memory": "pass"}

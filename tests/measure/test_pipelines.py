@@ -86,7 +86,7 @@ def test_a_stage_that_is_not_run_is_a_row_and_a_finding() -> None:
     assert (first.flops, first.outputs) == (None, ("float64 2048",))
     assert (second.id, second.status) == ("model1/main/0", "timed")
     (finding,) = [f for f in profile.all_findings if f.id == "stage-not-run"]
-    assert finding.text.startswith("The stage model0 (visionFeaturePrint) was not run, because its network")
+    assert finding.text.startswith("The stage model0 (Vision feature print) was not run, because its network")
     assert (finding.severity, finding.ops) == ("warning", ("model0/main",))
     assert "operations-not-run" not in {f.id for f in profile.all_findings}
     assert [(s.name, s.run_s, bool(s.absent)) for s in profile.measurement.stages] == [
@@ -215,9 +215,9 @@ def test_plans_and_estimates_say_what_they_lack() -> None:
     source, target = array_feature("print", (2048,), ir.DType.FP32), array_feature("y", (2048,))
     given = pipeline([image_feature("image")], [target], scene_print(), tripler(source, target))
     (plan,) = api.plan(given, "m1", os="15").plans
-    assert "model0 (visionFeaturePrint)" in plan.notes[0]
+    assert "model0 (Vision feature print)" in plan.notes[0]
     (estimated,) = api.estimate(given, "m1").estimates
-    assert estimated.left_out == ("model0 (visionFeaturePrint)",)
+    assert estimated.left_out == ("model0 (Vision feature print)",)
 
 
 def test_pipelines_are_timed_interleaved() -> None:
@@ -233,5 +233,5 @@ def test_pipelines_without_known_stages_are_not_estimated() -> None:
     first = scene_print()
     interface = first.description.main
     given = pipeline(interface.inputs, interface.outputs, first)
-    with pytest.raises(UnsupportedModelError, match=r"time of these stages: model0 \(visionFeaturePrint\)"):
+    with pytest.raises(UnsupportedModelError, match=r"these stages .*: model0 \(Vision feature print\)"):
         api.estimate(given, "m1")

@@ -180,7 +180,7 @@ def test_records_of_one_model_have_one_digest(models: list[Path]) -> None:
 
 def test_a_model_that_cannot_be_estimated_is_named_by_its_kind() -> None:
     model = classical_specs.read_spec(classical_specs.regressor([[1, 2]], [3]))
-    with pytest.raises(UnsupportedModelError, match=r"(?m)as a whole: glmRegressor$"):
+    with pytest.raises(UnsupportedModelError, match=r"(?m)as a whole: generalized linear regressor$"):
         record_prediction(model, find_device(_CHIP), "all")
 
 

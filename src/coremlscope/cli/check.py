@@ -27,7 +27,9 @@ The peak memory is between bounds, the share of operations between what is sure 
 possible. --baseline compares with the figures of a saved check or profile. Exit code 9: a limit is
 not kept.
 
-Without options the limits are those of [tool.coremlscope] in the nearest pyproject.toml:
+Without limits, without models, or with --config, the models and limits are those of
+[tool.coremlscope] in the nearest pyproject.toml or in that file; limits given as options replace
+its limits:
 
   [tool.coremlscope]
   max-latency = {"iphone-13" = "33ms"}
@@ -37,7 +39,7 @@ Without options the limits are those of [tool.coremlscope] in the nearest pyproj
 
 examples:
   coremlscope check model.mlpackage --max-latency iphone-13=33ms --min-neural-engine 95%
-  coremlscope check model.mlpackage --max-size 20MB --max-memory 300MB --min-psnr 40 --json main.json
+  coremlscope check model.mlpackage --max-latency iphone-13=33ms --max-size 20MB --json main.json
   coremlscope check model.mlpackage --baseline main.json --device iphone-13 -o check.sarif -o check.xml
   coremlscope check --strict --step-summary
 """
@@ -109,10 +111,10 @@ def _run(arguments: argparse.Namespace) -> int:
     from coremlscope.render.terminal.gate import render_gate
 
     limits = _limits(arguments)
-    if limits and arguments.models:
+    if limits and arguments.models and arguments.config is None:
         report = check(*arguments.models, strict=arguments.strict, **limits)
     else:
-        report = check_project(arguments.config, only=arguments.models, strict=arguments.strict)
+        report = check_project(arguments.config, only=arguments.models, strict=arguments.strict, **limits)
     write_reports(report, arguments, lambda width, color: render_gate(report, width=width, color=color))
     if arguments.step_summary:
         _add_summary(report)

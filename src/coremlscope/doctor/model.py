@@ -25,7 +25,7 @@ from coremlscope.execution.lowering import lower_function
 from coremlscope.execution.wiring import shaped_stages, wire
 from coremlscope.formats import container
 from coremlscope.formats.platforms import describe_platforms, first_release
-from coremlscope.ir import Model, Pipeline, Program
+from coremlscope.ir import Model, Pipeline, Program, kind_name, kind_with_article
 from coremlscope.units import shown
 
 __all__ = ["Effect", "ModelReport", "Problem", "examine_model", "find_problems", "parse_systems"]
@@ -190,9 +190,9 @@ def _check_stages(model: Model) -> Iterator[Problem]:
         absent = why_absent(stage.model)
         if absent:
             name = (
-                f"The stage {shown(stage.name)} ({stage.model.kind})"
+                f"The stage {shown(stage.name)} ({kind_name(stage.model.kind)})"
                 if stage.name
-                else f"A {stage.model.kind}"
+                else f"A{kind_with_article(stage.model.kind)[1:]}"
             )
             elsewhere = "; `coremlscope profile` times the other stages" if stage.name else ""
             in_app = stage.model.kind in ("customModel", "linkedModel")

@@ -26,6 +26,7 @@ from coremlscope.ir import (
     TensorType,
     ValueType,
     how_to_run,
+    kind_with_article,
     with_objects,
 )
 from coremlscope.ops import OPS
@@ -103,12 +104,12 @@ def choose_function(model: Model, name: str | None = None) -> Chosen:
 def _cannot_run(model: Model) -> UnsupportedModelError:
     if isinstance(model.content, External):
         return UnsupportedModelError(
-            f"a {model.kind} cannot be run here: {model.content.absent}",
+            f"{kind_with_article(model.kind)} cannot be run here: {model.content.absent}",
             f"{how_to_run(model.content)}; `coremlscope inspect` shows what the file contains, and "
             "`coremlscope profile` runs the other stages of a pipeline",
         )
     return UnsupportedModelError(
-        f"models of type {model.kind} cannot be run here",
+        f"{kind_with_article(model.kind)} cannot be run here",
         "`coremlscope inspect` works on every type of model",
     )
 

@@ -36,7 +36,7 @@ from coremlscope.execution.wiring import (
     wire,
 )
 from coremlscope.features import FeatureValue, bind_shapes, input_tensors, to_tensors
-from coremlscope.ir import Array, Feature, Model, Pipeline, Shape
+from coremlscope.ir import Array, Feature, Model, Pipeline, Shape, kind_name
 from coremlscope.ops.program import Precision
 from coremlscope.writing import write_draft
 
@@ -271,7 +271,7 @@ def check_runnable(wiring: Wiring) -> None:
     """
     stages = wiring.stages
     if all(is_external(stage.model) for stage in stages):
-        names = ", ".join(f"{stage.name} ({stage.model.kind})" for stage in stages)
+        names = ", ".join(f"{stage.name} ({kind_name(stage.model.kind)})" for stage in stages)
         raise UnsupportedModelError(
             f"no stage of this pipeline can be run here: {names}",
             "the stages are part of Apple's systems or of an app; "

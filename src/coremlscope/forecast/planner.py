@@ -25,11 +25,12 @@ from coremlscope.cost.planned.rates import RateTable, rate_table
 from coremlscope.devices import NEURAL_ENGINE, ComputeUnit, ComputeUnits, Device, all_chips
 from coremlscope.errors import UnsupportedModelError
 from coremlscope.execution.binding import bind_model, choose_function
-from coremlscope.execution.wiring import Stage, is_external, shaped_stages, stage_key, wire
+from coremlscope.execution.wiring import shaped_stages, stage_key
 from coremlscope.findings import Finding
 from coremlscope.forecast.columns import tabulate
 from coremlscope.forecast.memory import MemoryModel
 from coremlscope.forecast.model_findings import Estimating, Kernels, Tally, describe_remark, weigh_remarks
+from coremlscope.forecast.unplanned import is_unplanned, nothing_known, unplanned_notes, unplanned_stages
 from coremlscope.forecast.what_if import Estimator, describe_what_ifs
 from coremlscope.ir import (
     ArrayFeature,
@@ -38,7 +39,6 @@ from coremlscope.ir import (
     FunctionDescription,
     ImageFeature,
     Model,
-    Pipeline,
     Program,
 )
 from coremlscope.ops import OPS
@@ -162,14 +162,14 @@ def forecast(
     functions = list(_functions(model, function, every_function, shapes))
     counted = [one for one in functions if one.is_main]
     if with_estimates and not counted:
-        raise _nothing_known(model)
-    unplanned = tuple(_unplanned(stage) for stage, _ in shaped_stages(model, shapes) if _is_other(stage))
+        raise nothing_known(model)
+    unplanned = unplanned_notes(model, shapes)
     about = tuple(_remarks(functions))
     placed: dict[object, dict[str, _Placed]] = {}
     plans: list[Plan] = []
     estimates: list[Estimate] = []
     kernels = _Kernels(counted, ops, own) if with_estimates or (with_advice and counted) else None
-    left_out = (*_left_out(model), *_unknown_operations(counted))
+    left_out = (*unplanned_stages(model), *_unknown_operations(counted))
     memory = MemoryModel.of(model, ops, function)
     remarks = _find_remarks(counted) if with_advice else {}
     is_core_ai = _is_core_ai(model)
@@ -250,7 +250,7 @@ def record_prediction(
         UsageError: The model has no such function.
     """
     counted = [one for one in _functions(model, function, False, shapes) if one.is_main]
-    left_out = (*_left_out(model), *_unknown_operations(counted))
+    left_out = (*unplanned_stages(model), *_unknown_operations(counted))
     if left_out or not counted:
         why = ", ".join(left_out) or "there are no operations"
         raise UnsupportedModelError(
@@ -289,7 +289,7 @@ def plan_functions(
     if kernels is None or kernels.loops:
         return planned, {}
     main = {one.key: planned[one.key].placed for one in counted}
-    estimators = kernels.estimators(device, (setting,), main, _left_out(model))
+    estimators = kernels.estimators(device, (setting,), main, unplanned_stages(model))
     return planned, dict.fromkeys(main, estimators[setting])
 
 
@@ -299,7 +299,7 @@ def _functions(
     """Returns the functions to plan; for a pipeline the default one of each stage, or all of them."""
     is_single = isinstance(model.content, Program)
     for stage, asked in shaped_stages(model, shapes):
-        if _is_other(stage):
+        if is_unplanned(stage):
             continue
         main = choose_function(stage.model, function if is_single else None).name
         names = list(stage.model.description.functions) if every else [main]
@@ -312,10 +312,6 @@ def _functions(
                 description=choose_function(stage.model, name).description,
                 is_main=name == main,
             )
-
-
-def _is_other(stage: Stage) -> bool:
-    return not isinstance(stage.model.content, Program)
 
 
 def _remarks(functions: Sequence[_Function]) -> Iterator[str]:
@@ -359,32 +355,6 @@ def _bind_as_run(
     """Binds a function in the precision in which Core ML computes it; raises as `bind_model` does."""
     bound = bind_model(model, function, shapes)
     return in_half_precision(bound) if _is_network(model) else bound
-
-
-def _unplanned(stage: Stage) -> str:
-    """Returns the note on a stage without operations."""
-    if is_external(stage.model):
-        subject = f"{stage.name} ({stage.model.kind})" if stage.name else f"a {stage.model.kind}"
-        return f"{subject} is not in the file: its placement is unknown"
-    what = f"model of the kind {stage.model.kind}"
-    if not stage.name:
-        return f"Core ML runs a {what} on the CPU, as a whole; it has no operations to plan"
-    return f"{stage.name} is a {what}, which Core ML runs on the CPU"
-
-
-def _nothing_known(model: Model) -> UnsupportedModelError:
-    what = f"these stages: {', '.join(_left_out(model))}"
-    if not isinstance(model.content, Pipeline):
-        what = f"a model of the kind {model.kind}"
-    return UnsupportedModelError(
-        f"nothing is known of the time of {what}",
-        "estimates support ML Programs and neural networks; `coremlscope profile` times the rest here",
-    )
-
-
-def _left_out(model: Model) -> tuple[str, ...]:
-    stages = [stage for stage in wire(model).stages if _is_other(stage)]
-    return tuple(f"{one.name} ({one.model.kind})" if one.name else one.model.kind for one in stages)
 
 
 def _unknown_operations(functions: Sequence[_Function]) -> Iterator[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from coremlscope.features.dummy import dummy_values
 from coremlscope.figures import Figure
 from coremlscope.forecast.memory import MemoryModel
 from coremlscope.forecast.planner import forecast
+from coremlscope.forecast.unplanned import unplanned_stages
 from coremlscope.formats import container
 from coremlscope.gate.baseline import Baseline, read_baseline
 from coremlscope.gate.limits import GateLimits
@@ -40,14 +42,17 @@ _SAMPLES = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Placed:
-    """The plan and the estimate on one device."""
+    """The plan and the estimate on one device.
 
-    estimate: Estimate
+    Attributes:
+        subject: The device, its system and the setting.
+        estimate: The estimate; None if there is none.
+        on_engine: The share of operations on the Neural Engine.
+    """
+
+    subject: str
+    estimate: Estimate | None
     on_engine: Figure
-
-    @property
-    def subject(self) -> str:
-        return f"{self.estimate.device}, {self.estimate.os}, {self.estimate.compute_units}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,9 +123,10 @@ def _learn(path: Path, limits: GateLimits) -> _Facts:
             why_not = error.message
         else:
             why_not = next((finding.text for finding in found.findings), "")
-            for name, plan, one in zip(devices, found.plans, found.estimates, strict=False):
+            for name, plan, one in zip_longest(devices, found.plans, found.estimates):
                 view = plan.view(summary.ops, plan.setting(limits.compute_units))
-                placed[name] = _Placed(estimate=one, on_engine=_on_engine(view))
+                subject = f"{plan.device}, {plan.os}, {limits.compute_units}"
+                placed[name] = _Placed(subject=subject, estimate=one, on_engine=_on_engine(view))
     return _Facts(
         model=model,
         size_bytes=model.size_bytes,
@@ -141,20 +147,10 @@ def _on_engine(view: PlanView) -> Figure:
 
 def _checks(facts: _Facts, limits: GateLimits, baseline: Baseline | None) -> Iterator[CheckResult]:
     for device, limit in limits.latency_s.items():
-        one = facts.placed.get(device)
-        if one is None:
-            yield _unknown("max-latency", device, "seconds", limit, facts.why_not)
-        else:
-            yield _at_most("max-latency", one.subject, "seconds", limit, one.estimate.latency)
+        yield _latency(facts, device, limit)
     if limits.neural_engine is not None:
         for device in limits.all_devices:
-            one = facts.placed.get(device)
-            if one is None:
-                yield _unknown("min-neural-engine", device, "share", limits.neural_engine, facts.why_not)
-            else:
-                yield _at_least(
-                    "min-neural-engine", one.subject, "share", limits.neural_engine, one.on_engine
-                )
+            yield _share(facts, device, limits.neural_engine)
     if limits.size_bytes is not None:
         yield _at_most("max-size", "", "bytes", limits.size_bytes, _exactly(facts.size_bytes, "declared"))
     if limits.memory_bytes is not None:
@@ -167,6 +163,30 @@ def _checks(facts: _Facts, limits: GateLimits, baseline: Baseline | None) -> Ite
         yield _precision(facts.model, limits)
     if baseline is not None:
         yield from _against(baseline, facts, limits)
+
+
+def _latency(facts: _Facts, device: str, limit: float) -> CheckResult:
+    one = facts.placed.get(device)
+    if one is None or one.estimate is None:
+        subject = device if one is None else one.subject
+        return _unknown("max-latency", subject, "seconds", limit, facts.why_not)
+    known = _at_most("max-latency", one.subject, "seconds", limit, one.estimate.latency)
+    missing = one.estimate.left_out
+    if not missing or known.verdict == "fail":
+        return known
+    seconds = format_duration(one.estimate.latency.value)
+    why = f"without {', '.join(missing)} it is estimated at {seconds}, and nothing is known of the rest"
+    return _unknown("max-latency", one.subject, "seconds", limit, why)
+
+
+def _share(facts: _Facts, device: str, limit: float) -> CheckResult:
+    one = facts.placed.get(device)
+    subject = device if one is None else one.subject
+    others = unplanned_stages(facts.model)
+    if one is None or others:
+        why = f"there are no operations to plan in: {', '.join(others)}" if others else facts.why_not
+        return _unknown("min-neural-engine", subject, "share", limit, why)
+    return _at_least("min-neural-engine", one.subject, "share", limit, one.on_engine)
 
 
 def _exactly(value: float, origin: Any) -> Figure:
@@ -185,12 +205,16 @@ def _at_least(kind: CheckKind, subject: str, quantity: Quantity, limit: float, f
 
 _NAMES: Mapping[CheckKind, str] = {
     "max-latency": "latency",
-    "min-neural-engine": "operations on the Neural Engine",
+    "min-neural-engine": "share on the Neural Engine",
     "max-size": "size",
     "max-memory": "peak memory",
     "min-psnr": "PSNR",
     "baseline": "against the baseline",
 }
+
+
+#: The word before what a figure belongs to.
+_JOINED: Mapping[CheckKind, str] = {"max-latency": "on"}
 
 
 def _result(
@@ -205,8 +229,7 @@ def _result(
     shown = format_quantity(found.value, quantity)
     if found.low != found.high:
         shown += f" ({format_quantity(found.low, quantity)} to {format_quantity(found.high, quantity)})"
-    where = f" on {subject}" if subject and kind in ("max-latency", "min-neural-engine") else ""
-    where = f" of {subject}" if subject and not where else where
+    where = f" {_JOINED.get(kind, 'of')} {subject}" if subject else ""
     return CheckResult(
         kind=kind,
         subject=subject,
@@ -242,7 +265,7 @@ def _for_format(check: CheckResult, model: Model) -> CheckResult:
 
 
 def _unknown(kind: CheckKind, subject: str, quantity: Quantity, limit: float, why: str) -> CheckResult:
-    where = f" of {subject}" if subject else ""
+    where = f" {_JOINED.get(kind, 'of')} {subject}" if subject else ""
     reason = f": {why}" if why else ""
     return CheckResult(
         kind=kind,
@@ -304,33 +327,41 @@ def compare_outputs(
 
 def _against(baseline: Baseline, facts: _Facts, limits: GateLimits) -> Iterator[CheckResult]:
     """Compares size, memory, latencies and placement with a baseline."""
-    figures: list[tuple[str, Quantity, float, float | None, bool]] = [
-        ("size", "bytes", facts.size_bytes, baseline.size_bytes, False),
+    size = _exactly(facts.size_bytes, "declared")
+    figures: list[tuple[str, Quantity, Figure | None, float | None]] = [
+        ("size", "bytes", size, baseline.size_bytes),
+        ("peak memory", "bytes", facts.memory.peak(), baseline.memory_bytes),
     ]
-    peak = facts.memory.peak()
-    if peak is not None:
-        figures.append(("peak memory", "bytes", peak.value, baseline.memory_bytes, False))
     for one in facts.placed.values():
-        known = baseline.latency_s.get(one.subject)
-        figures.append((f"latency on {one.subject}", "seconds", one.estimate.latency.value, known, False))
-        share = baseline.neural_engine.get(one.subject)
-        figures.append(
-            (f"operations on the Neural Engine, {one.subject}", "share", one.on_engine.value, share, True)
-        )
-    for name, quantity, now, before, is_better_above in figures:
-        if before is not None:
-            yield _no_worse(name, quantity, now, before, limits.tolerance, is_better_above, baseline.note)
+        latency = None if one.estimate is None else one.estimate.latency
+        seconds, share = baseline.latency_s.get(one.subject), baseline.neural_engine.get(one.subject)
+        figures.append((f"latency on {one.subject}", "seconds", latency, seconds))
+        figures.append((f"share on the Neural Engine of {one.subject}", "share", one.on_engine, share))
+        if seconds is None and share is None:
+            yield _not_in_baseline(one.subject)
+    for name, quantity, now, before in figures:
+        if now is not None and before is not None:
+            yield _no_worse(name, quantity, now, before, limits.tolerance, baseline.note)
+
+
+def _not_in_baseline(subject: str) -> CheckResult:
+    return CheckResult(
+        kind="baseline",
+        subject=subject,
+        quantity="seconds",
+        limit=0.0,
+        value=None,
+        verdict="unknown",
+        text=f"the baseline has no figures of {subject}",
+        hint="make it with --max-latency DEVICE=TIME, or by `coremlscope profile` with --device and --json",
+    )
 
 
 def _no_worse(
-    name: str,
-    quantity: Quantity,
-    now: float,
-    before: float,
-    tolerance: float,
-    is_better_above: bool,
-    note: str,
+    name: str, quantity: Quantity, found: Figure, before: float, tolerance: float, note: str
 ) -> CheckResult:
+    is_better_above = quantity == "share"
+    now = found.value
     limit = before * (1 - tolerance) if is_better_above else before * (1 + tolerance)
     is_kept = now >= limit if is_better_above else now <= limit
     change = f", {now / before - 1:+.1%}" if before else ""
@@ -340,7 +371,7 @@ def _no_worse(
         subject=name,
         quantity=quantity,
         limit=limit,
-        value=_exactly(now, "declared" if quantity == "bytes" else "estimated"),
+        value=_exactly(now, found.origin),
         verdict="pass" if is_kept else "fail",
         text=f"{name} was {was} and is {is_now}{change}; the tolerance is {tolerance:.0%}{note}",
         hint="" if is_kept else _HINTS["baseline"],

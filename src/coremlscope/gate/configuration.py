@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -41,8 +41,12 @@ def find_configuration(folder: Path) -> Path | None:
     return None
 
 
-def read_configuration(path: Path) -> Configuration:
+def read_configuration(path: Path, given: Mapping[str, Any] | None = None) -> Configuration:
     """Reads the models and limits of a file; paths in it are relative to its folder.
+
+    Args:
+        path: The file.
+        given: Limits that replace those of the file, with paths relative to the current folder.
 
     Raises:
         UsageError: The file cannot be read, has no such table, or an entry is wrong.
@@ -60,9 +64,16 @@ def read_configuration(path: Path) -> Configuration:
         if not isinstance(entry, dict) or not isinstance(entry.get("path"), str):
             raise UsageError(f"{path}: each of the models needs a path", _EXAMPLE)
         own = {key: value for key, value in entry.items() if key != "path"}
-        limits = limits_of({**common, **own}, path.parent)
+        limits = _replaced(limits_of({**common, **own}, path.parent), given or {})
         models += [(found, limits) for found in _found(path.parent, entry["path"])]
     return Configuration(tuple(models), strict)
+
+
+def _replaced(limits: GateLimits, given: Mapping[str, Any]) -> GateLimits:
+    """Returns limits with those that are given in place of others."""
+    others = limits_of(given, Path())
+    fields = {_READERS[name.replace("_", "-")][0] for name in given}
+    return replace(limits, **{field: getattr(others, field) for field in fields})
 
 
 _EXAMPLE = 'write [[tool.coremlscope.models]] with path = "model.mlpackage" and limits'

@@ -58,7 +58,7 @@ def check_limits(models: Sequence[tuple[Path, GateLimits]], *, strict: bool) -> 
 
 
 def check_project(
-    config: _Path | None = None, *, only: Sequence[_Path] = (), strict: bool = False
+    config: _Path | None = None, *, only: Sequence[_Path] = (), strict: bool = False, **limits: Any
 ) -> GateReport:
     """Checks the models of a project against the limits in its `pyproject.toml`.
 
@@ -67,6 +67,7 @@ def check_project(
             `[tool.coremlscope]`.
         only: The models to check; empty for all.
         strict: Whether uncertain limits fail; so does `strict = true` in the file.
+        **limits: Limits that replace those of the file, as for `check`.
 
     Raises:
         UsageError: There is no such file, an entry is wrong, or the file does not list a model.
@@ -77,7 +78,7 @@ def check_project(
             "there is no limit to check, and no pyproject.toml with [tool.coremlscope]",
             "give limits such as --max-size 20MB, or add the table; see --help",
         )
-    found = read_configuration(path)
+    found = read_configuration(path, limits)
     return check_limits(_chosen(found, only, path), strict=strict or found.strict)
 
 

@@ -28,6 +28,7 @@ from coremlscope.ir.external import (
     how_to_run,
 )
 from coremlscope.ir.graph import CORE_AI, Argument, Function, Graph, Layer, Op, Program, Value
+from coremlscope.ir.kinds import KIND_NAMES, kind_name, kind_with_article
 from coremlscope.ir.long import (
     MANY,
     LongOps,
@@ -76,6 +77,7 @@ from coremlscope.ir.types import (
 
 __all__ = [
     "CORE_AI",
+    "KIND_NAMES",
     "MANY",
     "Argument",
     "Array",
@@ -143,6 +145,8 @@ __all__ = [
     "default_shape",
     "describe_type",
     "how_to_run",
+    "kind_name",
+    "kind_with_article",
     "ops_of_type",
     "result_types",
     "with_objects",

@@ -15,7 +15,7 @@ from coremlscope.devices.unit import SETTINGS, ComputeUnits
 from coremlscope.errors import UnsupportedModelError
 from coremlscope.execution.random_weights import with_random_weights
 from coremlscope.features import describe_feature
-from coremlscope.ir import Array, Classical, Feature, Model, Pipeline, Program
+from coremlscope.ir import Array, Classical, Feature, Model, Pipeline, Program, kind_with_article
 from coremlscope.isolation.comparing import differences, run_here, run_on_core_ml
 from coremlscope.isolation.files import check_target, write_part
 from coremlscope.isolation.network import NetworkCutter
@@ -154,7 +154,7 @@ def _no_parts(model: Model) -> UnsupportedModelError:
         )
     what = "one operation" if isinstance(model.content, Classical) else "no operations that are in the file"
     return UnsupportedModelError(
-        f"a {model.kind} has no parts: it consists of {what}",
+        f"{kind_with_article(model.kind)} has no parts: it consists of {what}",
         "parts can be isolated from ML Programs and neural networks",
     )
 

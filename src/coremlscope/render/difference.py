@@ -8,7 +8,8 @@ from collections.abc import Callable, Mapping
 from coremlscope.comparison.change import Change
 from coremlscope.comparison.plans import PlanChange, PlannedOpChange
 from coremlscope.comparison.profiles import Comparison, Difference
-from coremlscope.render.words import SHORT_UNIT_NAMES, describe_own, kind_name, plural, unit_name
+from coremlscope.ir import kind_name
+from coremlscope.render.words import SHORT_UNIT_NAMES, describe_own, plural, unit_name
 from coremlscope.units import format_bytes, format_count, format_duration
 
 __all__ = [

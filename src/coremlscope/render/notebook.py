@@ -13,6 +13,7 @@ from coremlscope.comparison.change import Change
 from coremlscope.comparison.profiles import Comparison, Difference
 from coremlscope.devices.unit import SETTINGS
 from coremlscope.escaping import html_text
+from coremlscope.ir import kind_name
 from coremlscope.render.difference import (
     device_title,
     format_ratio,
@@ -30,7 +31,6 @@ from coremlscope.render.words import (
     UNIT_NAMES,
     by_severity,
     histogram,
-    kind_name,
     main_function,
     model_name,
     parameter_facts,

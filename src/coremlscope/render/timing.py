@@ -6,7 +6,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from coremlscope.render.words import kind_name, main_function, plural
+from coremlscope.ir import kind_name
+from coremlscope.render.words import main_function, plural
 from coremlscope.results.measurement import Conditions, Group, Measurement, StageTiming, Status
 from coremlscope.results.operations import OpTable
 from coremlscope.results.profile import Profile

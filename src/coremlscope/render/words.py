@@ -17,7 +17,6 @@ from coremlscope.units import format_bytes, format_count
 
 __all__ = [
     "FINDING_MARKS",
-    "KIND_NAMES",
     "NO_COSTS",
     "SHORT_UNIT_NAMES",
     "UNDECIDED_WORDS",
@@ -31,7 +30,6 @@ __all__ = [
     "elide",
     "finding_hint",
     "histogram",
-    "kind_name",
     "main_function",
     "model_name",
     "parameter_facts",
@@ -66,46 +64,6 @@ FINDING_MARKS: Mapping[Severity, str] = {"error": "✗", "warning": "!", "info":
 #: Devices of a finding whose savings are in its text.
 _MOST_SAVINGS = 2
 
-#: Display names of Apple's model types, on the page as well (`tools/make_types.py`).
-KIND_NAMES: Mapping[str, str] = {
-    "mlProgram": "ML Program",
-    "coreAIProgram": "Core AI program",
-    "neuralNetwork": "neural network",
-    "neuralNetworkClassifier": "neural network classifier",
-    "neuralNetworkRegressor": "neural network regressor",
-    "pipeline": "pipeline",
-    "pipelineClassifier": "pipeline classifier",
-    "pipelineRegressor": "pipeline regressor",
-    "visionFeaturePrint": "Vision feature print",
-    "audioFeaturePrint": "audio feature print",
-    "soundAnalysisPreprocessing": "sound preprocessing",
-    "textClassifier": "text classifier",
-    "wordTagger": "word tagger",
-    "gazetteer": "gazetteer",
-    "wordEmbedding": "word embedding",
-    "customModel": "custom model",
-    "linkedModel": "linked model",
-    "identity": "identity",
-    "nonMaximumSuppression": "non-maximum suppression",
-    "treeEnsembleClassifier": "tree ensemble classifier",
-    "treeEnsembleRegressor": "tree ensemble regressor",
-    "supportVectorClassifier": "support vector classifier",
-    "supportVectorRegressor": "support vector regressor",
-    "glmClassifier": "generalized linear classifier",
-    "glmRegressor": "generalized linear regressor",
-    "kNearestNeighborsClassifier": "k-nearest neighbors classifier",
-    "bayesianProbitRegressor": "Bayesian probit regressor",
-    "itemSimilarityRecommender": "item similarity recommender",
-    "scaler": "scaler",
-    "imputer": "imputer",
-    "normalizer": "normalizer",
-    "oneHotEncoder": "one-hot encoder",
-    "dictVectorizer": "dictionary vectorizer",
-    "featureVectorizer": "feature vectorizer",
-    "arrayFeatureExtractor": "array feature extractor",
-    "categoricalMapping": "categorical mapping",
-}
-
 _TENSOR = re.compile(r"tensor<(\w+), \[([^\]]*)\]>")
 _UNREAD = FunctionSummary(name="", inputs=(), outputs=())
 
@@ -124,11 +82,6 @@ def undecided_line(ops: Iterable[PlannedOp]) -> str:
     return (
         f"{plural(counts.total(), 'operation')} may run on another unit: {', '.join(parts)}" if parts else ""
     )
-
-
-def kind_name(kind: str) -> str:
-    """Returns the display name of one of Apple's model types."""
-    return KIND_NAMES.get(kind, kind)
 
 
 def unit_name(unit: ComputeUnit | None) -> str:

@@ -35,7 +35,15 @@ from coremlscope.execution.wiring import bodies_of, interface_of
 from coremlscope.features.dummy import dummy_values
 from coremlscope.features.shapes import bind_shapes, check_shape
 from coremlscope.formats import container
-from coremlscope.ir import ArrayFeature, EnumeratedShapes, Model, Pipeline, Program, ShapeFlexibility
+from coremlscope.ir import (
+    ArrayFeature,
+    EnumeratedShapes,
+    Model,
+    Pipeline,
+    Program,
+    ShapeFlexibility,
+    kind_with_article,
+)
 from coremlscope.measure.child import ChildLimits
 from coremlscope.measure.coreml.files import readable_by_core_ml
 from coremlscope.own_measurements.report import use_own
@@ -227,7 +235,7 @@ def _chosen(model: Model, names: Sequence[str], *, has_data: bool) -> tuple[Tran
     """
     if not isinstance(model.content, Program):
         raise UnsupportedModelError(
-            f"coremltools transforms ML Programs and neural networks, and this model is a {model.kind}",
+            f"coremltools transforms ML Programs and neural networks, not {kind_with_article(model.kind)}",
             "give the parts of a pipeline one by one"
             if isinstance(model.content, Pipeline)
             else "classical models have no variants",

@@ -10,7 +10,15 @@ from typing import Literal
 from coremlscope.advice import Remark, bind_default_function, find_channel_swaps, find_remarks
 from coremlscope.errors import CoremlscopeError, UsageError
 from coremlscope.features.names import nearest
-from coremlscope.ir import ArrayFeature, DType, ImageFeature, Model, Program, TensorType
+from coremlscope.ir import (
+    ArrayFeature,
+    DType,
+    ImageFeature,
+    Model,
+    Program,
+    TensorType,
+    kind_with_article,
+)
 from coremlscope.variants.pictures import Scaling, why_no_images
 
 __all__ = [
@@ -280,7 +288,7 @@ def why_not(transform: Transform, model: Model) -> str:
 def _why_not(step: Step, model: Model) -> str:
     program = model.content
     if not isinstance(program, Program):
-        return f"coremltools transforms ML Programs and neural networks, and this is a {model.kind}"
+        return f"coremltools transforms ML Programs and neural networks, not {kind_with_article(model.kind)}"
     if program.is_network:
         can = step.kind == "fp16" or (step.kind == "palettize" and not step.group and step.bits != 3)
         is_linear = step.kind == "quantize" and step.bits == 8 and not step.group and not step.per_tensor

@@ -104,7 +104,9 @@ class TestOtherTypes:
             (("data", "115 B"),),
             "its parameters are in a format of Apple's compiler that is not published",
         )
-        with pytest.raises(UnsupportedModelError, match="a glmRegressor cannot be run here: its parameters"):
+        with pytest.raises(
+            UnsupportedModelError, match="a generalized linear regressor cannot be run here: its parameters"
+        ):
             open_predictor(model)
 
     def test_labels_are_in_the_metadata(self, tmp_path: Path) -> None:

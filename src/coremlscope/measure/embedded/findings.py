@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from coremlscope.execution.custom_layers import CustomLayer
 from coremlscope.findings import Finding
+from coremlscope.ir import kind_name
 from coremlscope.results.measurement import Measurement, Status
 from coremlscope.results.model import StageSummary
 from coremlscope.results.operations import OpTable
@@ -104,8 +105,9 @@ def _absent_stage(stage: StageSummary) -> Finding:
     return Finding(
         id="stage-not-run",
         severity="warning",
-        text=f"The stage {stage.name} ({stage.kind}) was not run, because {stage.absent}: synthetic values "
-        "of the types and shapes of its outputs were used, so times lack its work and results mean nothing.",
+        text=f"The stage {stage.name} ({kind_name(stage.kind)}) was not run, because {stage.absent}: "
+        "synthetic values of the types and shapes of its outputs were used, so times lack its work and "
+        "results mean nothing.",
         hint="on an Apple device the whole pipeline runs",
         ops=(stage.id,),
     )

@@ -9,6 +9,7 @@ from coremlscope.escaping import html_text, markdown_cell
 from coremlscope.escaping import markdown_code as code
 from coremlscope.escaping import markdown_text as cell
 from coremlscope.findings import Finding
+from coremlscope.ir import kind_name
 from coremlscope.render.agreement import (
     DISAGREEMENT_TITLES,
     agreement_line,
@@ -62,7 +63,6 @@ from coremlscope.render.words import (
     elide,
     finding_hint,
     histogram,
-    kind_name,
     main_function,
     model_name,
     parameter_facts,

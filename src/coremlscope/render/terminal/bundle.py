@@ -5,9 +5,10 @@ from __future__ import annotations
 import dataclasses
 import shlex
 
+from coremlscope.ir import kind_name
 from coremlscope.render.json import render_values
 from coremlscope.render.terminal.screen import Column, Screen
-from coremlscope.render.words import kind_name, model_name, plural
+from coremlscope.render.words import model_name, plural
 from coremlscope.results.model import BundleSummary, ListedModel
 from coremlscope.units import format_bytes
 

@@ -11,8 +11,9 @@ from coremlscope.doctor.crash import Crash
 from coremlscope.doctor.log import LoggedFailure, LogReport, known_operations
 from coremlscope.doctor.machine import Check
 from coremlscope.doctor.model import ModelReport
+from coremlscope.ir import kind_name
 from coremlscope.render.terminal.screen import Column, Screen
-from coremlscope.render.words import kind_name, plural
+from coremlscope.render.words import plural
 from coremlscope.units import format_duration
 
 __all__ = ["checks_to_json", "render_checks", "render_reports", "reports_to_json"]

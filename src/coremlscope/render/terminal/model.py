@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import islice
 
+from coremlscope.ir import kind_name
 from coremlscope.render.terminal.screen import Column, Screen
 from coremlscope.render.terminal.stages import show_stages
 from coremlscope.render.words import (
@@ -13,7 +14,6 @@ from coremlscope.render.words import (
     count,
     elide,
     histogram,
-    kind_name,
     main_function,
     model_name,
     plural,

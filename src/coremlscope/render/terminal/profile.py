@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from coremlscope.ir import kind_name
 from coremlscope.render.terminal.agreement import show_agreements
 from coremlscope.render.terminal.estimates import show_device_latencies
 from coremlscope.render.terminal.findings import show_findings
@@ -32,7 +33,6 @@ from coremlscope.render.timing import (
 )
 from coremlscope.render.words import (
     count,
-    kind_name,
     main_function,
     model_name,
     parameter_facts,

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from coremlscope.ir import kind_name
 from coremlscope.render.terminal.screen import Column, Screen
 from coremlscope.render.timing import STAGE_TITLES, stage_rows
-from coremlscope.render.words import kind_name, plural
+from coremlscope.render.words import plural
 from coremlscope.results.measurement import StageTiming
 from coremlscope.results.model import StageSummary
 from coremlscope.units import format_bytes, format_count

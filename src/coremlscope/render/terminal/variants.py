@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from coremlscope.ir import kind_name
 from coremlscope.render.terminal.matrix import MatrixBlock
 from coremlscope.render.terminal.screen import Column, Screen
 from coremlscope.render.variants import (
@@ -14,7 +15,7 @@ from coremlscope.render.variants import (
     remarks,
     variant_failures,
 )
-from coremlscope.render.words import FINDING_MARKS, kind_name, model_name, plural
+from coremlscope.render.words import FINDING_MARKS, model_name, plural
 from coremlscope.results.variants import VariantReport
 from coremlscope.units import format_bytes
 
