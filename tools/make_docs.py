@@ -196,7 +196,7 @@ def _facts(rule: AdviceRule) -> str:
     if rule.settings:
         settings = ", ".join(f"`{name}`" for name in SETTINGS if name in rule.settings)
         facts.append(f"- Shown for: {settings}.")
-    facts += [f"- Known by: {rule.confidence}.", f"- Source: {rule.source}."]
+    facts += [f"- Evidence: {rule.confidence}.", f"- Source: {rule.source}."]
     return "\n".join(facts)
 
 

@@ -148,23 +148,23 @@ def test_operations_kept_by_launches_name_the_rule_that_takes_them_along() -> No
 @pytest.mark.parametrize(
     ("saved_ms", "saved_s", "text"),
     [
-        (0.0, None, "planned at the same cost"),
+        (0.0, None, "planned cost unchanged"),
         (1e-4, None, "planned 100 ns less"),
         (-2.0, None, "planned 2.00 ms more (8.00 ms → 10.0 ms)"),
         (
             0.0,
             Figure(0.001, -0.001, 0.003, "estimated"),
-            "planned at the same cost, estimated without a clear difference (1.00 ms more to 3.00 ms less)",
+            "planned cost unchanged, estimated without a clear difference (1.00 ms more to 3.00 ms less)",
         ),
         (
             0.0,
             Figure(0.0, 0.0, 0.0, "estimated"),
-            "planned at the same cost, estimated to take as long as before",
+            "planned cost unchanged, estimated to take as long as before",
         ),
         (
             0.0,
             Figure(-0.002, -0.003, -0.001, "estimated"),
-            "planned at the same cost, estimated 2.00 ms more (1.00 ms to 3.00 ms)",
+            "planned cost unchanged, estimated 2.00 ms more (1.00 ms to 3.00 ms)",
         ),
     ],
 )

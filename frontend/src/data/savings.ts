@@ -17,7 +17,7 @@ export const counts = (finding: Finding, placement: Placement | null): boolean =
 export function savingText(saving: Saving): string {
   const [before, after] = [saving.planned_ms + saving.saved_ms, saving.planned_ms].map((ms) => duration(ms / 1e3));
   const much = `planned ${duration(Math.abs(saving.saved_ms) / 1e3)} ${saving.saved_ms > 0 ? "less" : "more"}`;
-  const planned = duration(Math.abs(saving.saved_ms) / 1e3) === "0 ns" ? "planned at the same cost" : much;
+  const planned = duration(Math.abs(saving.saved_ms) / 1e3) === "0 ns" ? "planned cost unchanged" : much;
   const whole = planned === much && before !== after ? `${planned} (${before} → ${after})` : planned;
   return saving.saved_s ? `${whole}, ${estimated(saving.saved_s)}` : whole;
 }
@@ -31,10 +31,10 @@ function estimated({ value, low, high }: Figure): string {
 export function findingFacts(finding: Finding, placement: Placement | null): string {
   const saving = savingOn(finding, placement);
   const parts = [
-    saving && `Without that ${savingText(saving)}.`,
+    saving && `If fixed: ${savingText(saving)}.`,
     finding.saved_bytes > 0 && `Files smaller by ${bytes(finding.saved_bytes)}.`,
     finding.transform && `what-if --try ${finding.transform} applies it.`,
-    finding.confidence && `Known by: ${finding.confidence}.`,
+    finding.confidence && `Evidence: ${finding.confidence}.`,
   ];
   return parts.filter(Boolean).join(" ");
 }

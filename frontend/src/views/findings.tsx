@@ -91,7 +91,7 @@ function ObstacleItem(props: { obstacle: Obstacle }) {
           {plural(ids.length, "operation")}, planned at {duration(costMs / 1e3)} where {ids.length === 1 ? "it runs" : "they run"} now.{" "}
           {hypothesis !== "moved" && hypothesis !== "without all" && (
             <span class="faint">
-              Rule {reason.rule}, known by: {reason.confidence}
+              Rule {reason.rule}, evidence: {reason.confidence}
             </span>
           )}
         </div>

@@ -35,9 +35,9 @@ describe("findings on the model", () => {
     expect(savingText(saving())).toBe("planned 200 µs less (1.00 ms → 800 µs), estimated 100 µs less (50.0 µs to 200 µs)");
     expect(savingText(saving({ saved_s: null }))).toBe("planned 200 µs less (1.00 ms → 800 µs)");
     const unclear = saving({ saved_ms: 0, saved_s: { value: 1e-6, low: -1e-6, high: 3e-6, origin: "estimated" } });
-    expect(savingText(unclear)).toBe("planned at the same cost, estimated without a clear difference (1.00 µs more to 3.00 µs less)");
+    expect(savingText(unclear)).toBe("planned cost unchanged, estimated without a clear difference (1.00 µs more to 3.00 µs less)");
     expect(findingFacts(finding({ savings: [], saved_bytes: 2000 }), placement)).toBe(
-      "Files smaller by 2.00 kB. what-if --try tidy applies it. Known by: documented.",
+      "Files smaller by 2.00 kB. what-if --try tidy applies it. Evidence: documented.",
     );
   });
 

@@ -122,12 +122,12 @@ def describe_finding(finding: Finding) -> str:
     savings = list(reversed(by_device.values()))
     parts = [
         f"on {saving.device}{'' if saving.compute_units == 'all' else f' with {saving.compute_units}'}"
-        f" {describe_saving(saving.saved_ms, saving.planned_ms, saving.saved_s)}"
+        f": {describe_saving(saving.saved_ms, saving.planned_ms, saving.saved_s)}"
         for saving in savings[:_MOST_SAVINGS]
     ]
     more = len(savings) - len(parts)
     parts += [f"and less on {plural(more, 'other device')}"] if more else []
-    without = f" Without that {'; '.join(parts)}." if parts else ""
+    without = f" If fixed, {'; '.join(parts)}." if parts else ""
     return finding.text + without
 
 
@@ -137,7 +137,7 @@ def finding_hint(finding: Finding) -> str:
     if finding.transform:
         parts.append(f"`what-if --try {finding.transform}` applies it and compares the outputs")
     if finding.confidence:
-        parts.append(f"known by: {finding.confidence}")
+        parts.append(f"evidence: {finding.confidence}")
     return "; ".join(parts)
 
 

@@ -563,7 +563,7 @@ def describe_saving(saved_ms: float, planned_ms: float, saved_s: Figure | None) 
         saved_s: Estimated seconds saved.
     """
     if abs(saved_ms) < _SHOWN_MS:
-        planned = "planned at the same cost"
+        planned = "planned cost unchanged"
     else:
         before, after = format_duration((planned_ms + saved_ms) / 1e3), format_duration(planned_ms / 1e3)
         more = f"planned {format_duration(abs(saved_ms) / 1e3)} {'less' if saved_ms > 0 else 'more'}"

@@ -72,7 +72,7 @@ function ChangeItem(props: { change: Change }) {
         <b>{change.saving}</b> <OriginTag origin={change.origin} />{" "}
         {confidence && (
           <span class="faint roomy">
-            known by: {confidence}
+            evidence: {confidence}
             {hasLinks && ";"}{" "}
           </span>
         )}

@@ -68,7 +68,7 @@ function Detail(props: { row: Row }) {
         <>
           <Reasons title="Why not elsewhere" reasons={placement.reasons(row.column)} />
           <Reasons title="What would help" reasons={placement.advice(row.column)} />
-          <Reasons title="In doubt: known by anecdote, not applied" reasons={placement.doubts(row.column)} />
+          <Reasons title="In doubt: anecdotal evidence, not applied" reasons={placement.doubts(row.column)} />
         </>
       )}
       <Kernel row={row} />

@@ -11,7 +11,7 @@ from coremlscope.ir import kind_name
 from coremlscope.results.measurement import Measurement, Status
 from coremlscope.results.model import StageSummary
 from coremlscope.results.operations import OpTable
-from coremlscope.units import format_duration, format_share
+from coremlscope.units import format_duration
 
 __all__ = ["MeasurementEvidence", "profiler_finding", "remark_on"]
 
@@ -150,9 +150,16 @@ def _high_spread(evidence: MeasurementEvidence) -> Finding | None:
     return Finding(
         id="high-spread",
         severity="warning",
-        text=f"Prediction times vary by {format_share(variation)} of their mean (standard deviation).",
+        text=f"The standard deviation of prediction times is {_of_mean(variation)}.",
         hint=_quieter(evidence.measurement),
     )
+
+
+def _of_mean(variation: float) -> str:
+    """Describes a standard deviation relative to the mean: `12 % of their mean`, `5.5 times their mean`."""
+    if variation < 1:
+        return f"{variation * 100:.0f} % of their mean"
+    return f"{float(f'{variation:.2g}'):g} times their mean"
 
 
 def _profiler(evidence: MeasurementEvidence) -> Finding | None:

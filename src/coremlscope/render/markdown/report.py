@@ -387,7 +387,7 @@ def _reason_line(group: ReasonGroup, function: str) -> str:
     where = ", ".join(filter(None, [unit_name(group.unit), function]))
     names = f" (such as {code(group.example)})" if group.example else ""
     known = (
-        f" [rule {reason.rule}, known by: {reason.confidence}]"
+        f" [rule {reason.rule}, evidence: {reason.confidence}]"
         if reason.rule and reason.rule != COST_RULE
         else ""
     )

@@ -310,7 +310,7 @@ def _show_reasons(screen: Screen, view: PlanView, name: str, ops: Sequence[Plann
                 screen.line(f"{group.reason.text}: {group.effect}", indent=2)
     doubts = group_what_ifs(view, name, "doubt")
     if doubts:
-        screen.heading("In doubt", "known by anecdote only; the plan does not rely on it")
+        screen.heading("In doubt", "anecdotal evidence only; the plan does not rely on it")
         for group in doubts:
             show_group(screen, group)
     advice = group_advice(ops)
@@ -339,6 +339,6 @@ def show_group(screen: Screen, group: ReasonGroup) -> None:
     text = f"{plural(len(group.ops), 'op')}: {reason.text}{where}"
     hints = [f"fix: {reason.fix}"] if reason.fix else []
     if reason.rule != COST_RULE:
-        hints.append(f"rule {reason.rule}, known by: {reason.confidence}")
+        hints.append(f"rule {reason.rule}, evidence: {reason.confidence}")
     lines = [f"→ {group.effect}"] if group.effect else []
     screen.bullet("•", text, "\n".join([*lines, *filter(None, ["; ".join(hints)])]))
