@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         export,
         import_files,
         inspect,
+        list_models,
         matrix,
         open,
         plan,
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
         profile_power_modes,
         read,
     )
+    from coremlscope.api.connected_devices import measure_on_device
     from coremlscope.comparison.profiles import Comparison
     from coremlscope.dropin import install, uninstall
     from coremlscope.errors import CoremlscopeError
@@ -36,7 +38,6 @@ if TYPE_CHECKING:
     from coremlscope.gate.run import check
     from coremlscope.isolation.bisect import bisect
     from coremlscope.isolation.isolate import isolate
-    from coremlscope.on_device import measure_on_device
     from coremlscope.probing.probe import probe
     from coremlscope.results.model import ModelSummary
     from coremlscope.results.profile import Profile
@@ -108,7 +109,7 @@ _MODULES = {
     "isolate": "isolation.isolate",
     "list_models": "api",
     "matrix": "api",
-    "measure_on_device": "on_device",
+    "measure_on_device": "api.connected_devices",
     "open": "api",
     "plan": "api",
     "predict": "api",

@@ -10,7 +10,7 @@ from coremlscope.devices import find_device
 from coremlscope.ir import Constant, Immediate, constant
 from coremlscope.ops.view import OpView
 from coremlscope.placement.alike import Kinds
-from coremlscope.placement.eligibility import _NOT_TOLD
+from coremlscope.placement.eligibility import _UNKNOWN
 from coremlscope.placement.rules import RULES, core_ai
 from coremlscope.placement.rules.rule import Example, RuleContext, example_view, fp16, fp32, weight
 
@@ -36,7 +36,7 @@ def test_rules_ask_only_in_their_exceptions_what_makes_arguments(chip: str) -> N
     for view in views:
         for rule in rules:
             if rule.concerns(view.op.type):
-                with contextlib.suppress(*_NOT_TOLD):
+                with contextlib.suppress(*_UNKNOWN):
                     rule.when(view, context)
 
 

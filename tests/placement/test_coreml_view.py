@@ -8,7 +8,6 @@ from coremlscope.placement.coreml_view import program_facts, view_function
 from tests.support import graphs
 
 HALF = graphs.tensor(1, 8, dtype=ir.DType.FP16)
-FULL = graphs.tensor(1, 8)
 
 
 def function(*ops: ir.Op, inputs=(), outputs=(), name: str = "main") -> ir.Function:

@@ -6,7 +6,7 @@ import re
 import pytest
 
 from coremlscope.devices import all_chips
-from coremlscope.render.plan_json import plan_to_json, render_plan_json
+from coremlscope.render.plan_json import plan_to_json
 from coremlscope.render.reasons import group_reasons
 from coremlscope.render.terminal.devices import devices_to_json, render_chip, render_chips
 from coremlscope.render.terminal.plan import (
@@ -66,7 +66,7 @@ def test_reasons_are_grouped() -> None:
 
 
 def test_json() -> None:
-    plan = json.loads(render_plan_json(small_plan(every=True)))
+    plan = plan_to_json(small_plan(every=True))
     assert plan["schema"] == "coremlscope.plan/1"
     values = [plan[name] for name in ("device", "chip", "os", "compute_units")]
     assert values == ["M1", "m1", "macOS 15", "all"]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 
-from coremlscope.batch import FAILED, INTERRUPTED
 from coremlscope.devices import ComputeUnits
 from coremlscope.figures import Figure
 from coremlscope.findings import Finding
+from coremlscope.matrices import FAILED, INTERRUPTED
 from coremlscope.results.estimate import Estimate
 from coremlscope.results.measurement import Machine, Measurement, Phase, Runtime, Settings
 from coremlscope.results.model import ModelSummary

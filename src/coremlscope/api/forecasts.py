@@ -150,12 +150,12 @@ def plan_by_core_ml(
         MissingDependencyError: coremltools is not installed.
         EngineError: Core ML did not return a plan.
     """
+    from coremlscope.api.core_ml_plans import plans_beside_ours
     from coremlscope.assemble import assemble
     from coremlscope.describe.model import describe_model, list_operations
     from coremlscope.forecast.planner import Forecast
     from coremlscope.measure.coreml.files import require_coremltools
     from coremlscope.measure.coreml.plan import ask_core_ml, plan_findings
-    from coremlscope.on_this_mac import plans_beside_ours
 
     require_coremltools()
     model, (setting,) = read(path), choose_settings(compute_units)

@@ -106,6 +106,7 @@ def profile(
         LimitError: A limit was reached before anything was measured.
         MissingDependencyError: Core ML is to be measured, and coremltools is not installed.
     """
+    from coremlscope.api.core_ml_plans import with_plans_of_this_mac
     from coremlscope.assemble import assemble
     from coremlscope.describe.model import describe_model
     from coremlscope.measure.choice import choose_engine, choose_measurer
@@ -115,7 +116,6 @@ def profile(
     from coremlscope.measure.partial import is_interrupted
     from coremlscope.measure.repetitions import choose_repetitions
     from coremlscope.measure.settings import measure_settings, not_measured
-    from coremlscope.on_this_mac import with_plans_of_this_mac
     from coremlscope.own_measurements.using import forecast_profiled
     from coremlscope.results.measurement import Settings
 
@@ -251,7 +251,7 @@ def matrix(
         UsageError: An argument is wrong.
         MissingDependencyError: Core ML is to be measured, and coremltools is not installed.
     """
-    from coremlscope.batch import fill_matrix
+    from coremlscope.matrices import fill_matrix
     from coremlscope.measure.choice import choose_engine, choose_measurer
     from coremlscope.own_measurements.using import forecast_subject
     from coremlscope.results.measurement import Settings

@@ -98,7 +98,7 @@ def _here(arguments: argparse.Namespace, progress: Shown | None, changed: Change
 def _on_device(
     arguments: argparse.Namespace, progress: Shown | None, changed: Changed
 ) -> tuple[Profile, ...]:
-    from coremlscope.on_device import measure_on_device
+    from coremlscope.api.connected_devices import measure_on_device
     from coremlscope.runner.request import RunnerSettings
 
     return measure_on_device(
@@ -121,7 +121,7 @@ def _on_device(
 
 def _exit_code(findings: Sequence[Finding]) -> int:
     """Returns 130 after Ctrl-C, or else the exit code of the first failure."""
-    from coremlscope.batch import INTERRUPTED
+    from coremlscope.matrices import INTERRUPTED
 
     if any(finding.id == INTERRUPTED for finding in findings):
         print_note("interrupted")

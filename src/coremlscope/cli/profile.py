@@ -169,7 +169,7 @@ def _announce(mode: str) -> None:
 
 
 def _on_device(arguments: argparse.Namespace, model: Model, progress: Progress | None) -> Profile:
-    from coremlscope.on_device import measure_on_device
+    from coremlscope.api.connected_devices import measure_on_device
     from coremlscope.runner.request import RunnerSettings
 
     only_here = {

@@ -12,11 +12,11 @@ from typing import Literal
 
 from coremlscope import api
 from coremlscope.assemble import assemble
-from coremlscope.batch import FAILED
 from coremlscope.devices.unit import ComputeUnits
 from coremlscope.errors import UsageError
 from coremlscope.findings import Finding
 from coremlscope.formats.packaging import write_mlpackage
+from coremlscope.matrices import FAILED
 from coremlscope.measure.contract import Progress
 from coremlscope.probing.expression import combinations, parse_probe
 from coremlscope.probing.models import build_layer, check_probe, label_of

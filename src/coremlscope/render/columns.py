@@ -22,7 +22,6 @@ __all__ = ["change_columns", "data_frame", "figure_columns", "listed_columns", "
 Columns = dict[str, list[Any]]
 
 _WORK = ("flops", "read_bytes", "written_bytes", "weight_bytes", "work_is_complete")
-_OP = ("id", "type", "name", "function", "results", *_WORK)
 _LAYER = ("layer", "layer_type")
 _GROUP = (
     *("status", "group", "group_label", "group_ops"),

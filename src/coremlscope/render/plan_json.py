@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping
 from typing import Any, get_args
 
 from coremlscope.devices.unit import SETTINGS
-from coremlscope.render.json import render_values
 from coremlscope.results.plan import (
     Plan,
     PlannedOp,
@@ -21,19 +20,10 @@ from coremlscope.results.plan import (
 )
 from coremlscope.results.profile import Profile
 
-__all__ = ["SCHEMA", "plan_to_json", "render_plan_json", "what_if_to_json"]
+__all__ = ["SCHEMA", "plan_to_json", "what_if_to_json"]
 
 #: Name and version of the form.
 SCHEMA = "coremlscope.plan/1"
-
-
-def render_plan_json(profile: Profile) -> str:
-    """The first plan of a profile as JSON text.
-
-    Raises:
-        LookupError: The profile does not contain a plan.
-    """
-    return render_values(plan_to_json(profile))
 
 
 def plan_to_json(profile: Profile, plan: Plan | None = None) -> dict[str, Any]:

@@ -22,7 +22,6 @@ __all__ = [
     "PROFILE",
     "PROFILES",
     "decode",
-    "is_saved_profile",
     "plain",
     "read_json",
     "write_json",
@@ -51,11 +50,6 @@ def decode(data: object, type_: type[Result]) -> Result:
         return msgspec.convert(data, type_)
     except (msgspec.ValidationError, RecursionError) as error:
         raise UsageError(f"this profile is damaged: {error}", "profile the model again") from error
-
-
-def is_saved_profile(path: str | os.PathLike[str]) -> bool:
-    """Returns whether a path is treated as saved profiles instead of a model: whether it ends in `.json`."""
-    return Path(path).suffix.lower() == ".json"
 
 
 def read_json(path: str | os.PathLike[str]) -> Any:

@@ -14,6 +14,7 @@ import coremltools as ct
 import pytest
 from coremltools.converters.mil import Builder as mb
 
+from coremlscope.api.connected_devices import measure_on_device
 from coremlscope.cli import main
 from coremlscope.errors import (
     CoremlscopeError,
@@ -29,7 +30,6 @@ from coremlscope.measure.contract import MeasuredModel, Progress, resolve_settin
 from coremlscope.measure.coreml.device import child as device_child
 from coremlscope.measure.coreml.device.child import prepared_device
 from coremlscope.measure.coreml.device.measurer import DeviceMeasurer, device_measurer
-from coremlscope.on_device import measure_on_device
 from coremlscope.results.measurement import Measurement, Settings
 from tests.support import converted_models
 from tests.support.ir_models import perceptron
@@ -99,8 +99,10 @@ def test_a_matrix_of_a_device(
     weightless: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("EXPECTED_UNITS", "CPU_ONLY")
-    monkeypatch.setattr("coremlscope.batch.power_mode", lambda: "that of the Mac")
-    monkeypatch.setattr("coremlscope.on_device.device_measurer", partial(device_measurer, command=CHILD))
+    monkeypatch.setattr("coremlscope.matrices.power_mode", lambda: "that of the Mac")
+    monkeypatch.setattr(
+        "coremlscope.api.connected_devices.device_measurer", partial(device_measurer, command=CHILD)
+    )
     arguments = [str(weightless), "--compute-units", "cpu_only", "--iterations", "3", "--on-device", "any"]
     assert main(["matrix", *arguments, "--team", TEAM, "--through", "coremltools"]) == 0
     printed = capsys.readouterr().out

@@ -129,7 +129,7 @@ def test_what_was_timed_before_is_kept(
 def test_on_a_mac_every_setting_is_measured(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("COREMLSCOPE_ENGINE", raising=False)
     monkeypatch.setattr("sys.platform", "darwin")
-    monkeypatch.setattr("coremlscope.batch.power_mode", lambda: "low power")
+    monkeypatch.setattr("coremlscope.matrices.power_mode", lambda: "low power")
     monkeypatch.setattr("coremlscope.engines.host.power_mode", lambda: "low power")
     measurer = partial(CoreMLMeasurer, command=scripted_timing_child())
     monkeypatch.setattr("coremlscope.measure.coreml.timing.CoreMLMeasurer", measurer)

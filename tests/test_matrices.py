@@ -8,14 +8,14 @@ from functools import partial
 
 import pytest
 
-from coremlscope import batch
-from coremlscope.batch import FAILED, INTERRUPTED, fill_matrix
+from coremlscope import matrices
 from coremlscope.devices import ComputeUnits, find_device
 from coremlscope.engines.scripted import ScriptedClock, ScriptedEngine
 from coremlscope.errors import EngineError, NotAModelError, UnsupportedModelError
 from coremlscope.forecast.planner import Forecast, forecast
 from coremlscope.formats.sample import sample_model
 from coremlscope.ir import Model
+from coremlscope.matrices import FAILED, INTERRUPTED, fill_matrix
 from coremlscope.measure.contract import MeasuredModel
 from coremlscope.measure.embedded.measurer import EngineMeasurer
 from coremlscope.measure.scripted import ScriptedMeasurer
@@ -96,7 +96,7 @@ def test_ctrl_c_keeps_what_is_done() -> None:
 
 def test_power_modes_are_recorded_and_never_mixed(monkeypatch: pytest.MonkeyPatch) -> None:
     modes: Iterator[str] = iter(["normal", "normal", "normal", "low power", "low power", "low power"])
-    monkeypatch.setattr(batch, "power_mode", lambda: next(modes))
+    monkeypatch.setattr(matrices, "power_mode", lambda: next(modes))
     models = [("a", read), ("b", read), ("c", read)]
     profiles = fill_matrix(models, SETTINGS[:1], TIMER)
     assert [len(profile.measurements) for profile in profiles] == [1, 0, 1]
@@ -106,7 +106,7 @@ def test_power_modes_are_recorded_and_never_mixed(monkeypatch: pytest.MonkeyPatc
 
 def test_the_power_mode_of_this_machine_does_not_matter_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
     modes: Iterator[str] = iter(["normal", "low power"])
-    monkeypatch.setattr(batch, "power_mode", lambda: next(modes))
+    monkeypatch.setattr(matrices, "power_mode", lambda: next(modes))
     (profile,) = fill_matrix([("a", read)], SETTINGS[:1], TIMER, power_matters=False)
     assert len(profile.measurements) == 1
 

@@ -17,13 +17,13 @@ from pathlib import Path
 from typing import Literal
 
 from coremlscope.assemble import assemble, with_plans, with_plans_by_rules
-from coremlscope.batch import FAILED, Forecaster, fill_matrix
 from coremlscope.devices import find_device, product_name
 from coremlscope.errors import CoremlscopeError, UsageError
 from coremlscope.findings import Finding
 from coremlscope.formats import container
 from coremlscope.importers.profiles import import_files
 from coremlscope.ir import Model
+from coremlscope.matrices import FAILED, Forecaster, fill_matrix
 from coremlscope.measure.contract import MeasuredModel, Progress
 from coremlscope.measure.coreml.device.measurer import can_be_sent, device_measurer
 from coremlscope.own_measurements.using import forecast_subject
