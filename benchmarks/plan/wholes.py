@@ -14,13 +14,23 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
+from benchmarks.latency.planned import MODELS as TIMED
 from benchmarks.plan.agreement import Agreement, compare_network
 from benchmarks.plan.encoders import compare_encoders
 from benchmarks.plan.published import FOLDER, Share, read_mobilenet, read_shapes, read_shares
 from coremlscope.cost.planned.prices import price
 from coremlscope.cost.planned.publications import publications
 from coremlscope.cost.planned.rates import RateTable, rate_table
-from coremlscope.devices import UNITS, ComputeUnit, ComputeUnits, Device, find_device
+from coremlscope.devices import (
+    CPU,
+    GPU,
+    NEURAL_ENGINE,
+    UNITS,
+    ComputeUnit,
+    ComputeUnits,
+    Device,
+    find_device,
+)
 from coremlscope.forecast.planner import place_functions
 from coremlscope.formats import container
 from coremlscope.ir import Model
@@ -39,9 +49,37 @@ _CLOSE_COUNTS, _CLOSE_COSTS = 0.05, 0.01
 _M4_PRO = find_device("m4-pro", "27")
 
 
+#: Networks that are planned on one unit of an M5 Max: erwinzhang7/coreml-compute-placement (batch 16, all),
+#: and the comma scorers (batch 1, macOS 26.4: "ALL and CPU_AND_NE are the same placement for fp16").
+_ON_ONE_UNIT: tuple[tuple[str, ComputeUnits, ComputeUnit], ...] = (
+    *((f"{name}-b16", "all", GPU) for name in ("bert", "mobilenet", "resnet50", "siglip-vision", "whisper")),
+    *((f"comma_{name}", "all", NEURAL_ENGINE) for name in ("posenet-192x256", "segnet-384x512")),
+    *((f"comma_{name}", "cpu_and_ne", NEURAL_ENGINE) for name in ("posenet-192x256", "segnet-384x512")),
+    *((f"comma_{name}-fp32", "cpu_and_ne", CPU) for name in ("posenet-192x256", "segnet-384x512")),
+)
+
+
 def compare_networks() -> list[Agreement]:
-    """Compares whole networks on an M4 Pro: units under each setting, and MobileNet's costs."""
-    return [*_compare_shares(rate_table(_M4_PRO), ""), *_compare_mobilenet(rate_table(_M4_PRO))]
+    """Compares whole networks: units and MobileNet's costs on an M4 Pro, units on an M5 Max."""
+    of_m4_pro = rate_table(_M4_PRO)
+    return [*_compare_shares(of_m4_pro, ""), *_compare_mobilenet(of_m4_pro), _compare_units()]
+
+
+def _compare_units() -> Agreement:
+    """Compares networks that an M5 Max plans on one unit; PoseNet's structure is partly guessed."""
+    found = Agreement("M5 Max · networks within 5 % of their operations on the published unit")
+    device, undecided = find_device("m5-max", "26.4"), 0
+    for name, setting, unit in _ON_ONE_UNIT:
+        folder = MODELS if name.endswith("-b16") else TIMED
+        model = container.read(folder / f"{name}.mlpackage")
+        (function,) = place_functions(model, device, [setting], with_advice=False).values()
+        choices = [op.choices[setting] for op in function.ops if not op.inserted]
+        counts = Counter(choice.unit for choice in choices)
+        undecided += sum(bool(choice.alternatives) for choice in choices)
+        is_close = counts[unit] >= (1 - _CLOSE_COUNTS) * len(choices)
+        found.count(is_close, f"{name}, {setting}: {unit}, ours {dict(counts)}")
+    found.notes.append(f"open operations: {undecided}")
+    return found
 
 
 def _compare_shares(rates: RateTable, remark: str) -> Iterator[Agreement]:

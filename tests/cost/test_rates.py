@@ -64,11 +64,21 @@ def test_rates_of_the_gpu_are_transferred_by_cores() -> None:
 
 
 def test_matrix_units_of_later_gpus_count() -> None:
-    faster = rate("m5-max", "convolution, dense", "mps_graph")
+    faster = rate("m5-pro", "convolution, dense", "mps_graph")
     # Per core, M1 Max is in the middle of M1, M1 Max and M4 Max.
-    assert faster.value == pytest.approx(3.2 * 5487.0 / 32 * 40, rel=1e-4)
-    assert faster.low < 2.75 * 6400 < 3.9 * 6400 < faster.high
-    assert rate("m5-max", "add", "mps_graph").value == pytest.approx(28.0 / 20 * 40)
+    assert faster.value == pytest.approx(2.1 * 5487.0 / 32 * 20, rel=1e-4)
+    assert faster.low < 1.6 * 5487.0 / 32 * 20 < 2.8 * 5487.0 / 32 * 20 < faster.high
+    assert rate("m5-pro", "linear, large", "mps_graph").value == pytest.approx(3.2 * 6604.5 / 32 * 20)
+    assert rate("m5-pro", "add", "mps_graph").value == pytest.approx(28.0)
+
+
+def test_a_gpu_with_as_many_cores_is_nearer_than_the_middle() -> None:
+    # M3 Max, M4 Max and M5 Max have 40 cores; per core, M4 Max has the least of `mul`.
+    for chip in ("m3-max", "m5-max"):
+        known = rate(chip, "mul", "mps_graph")
+        assert (known.value, known.publication) == (27.5, "M4 Max, macOS 26.6.2")
+        assert known.low <= 1.25 * 40 <= known.high
+    assert rate("m5-max", "convolution, dense", "mps_graph").value == pytest.approx(2.1 * 6400)
 
 
 def test_plans_bound_linear_layers_on_matrix_units() -> None:

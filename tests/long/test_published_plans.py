@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from coremlscope import api
+from coremlscope.devices import ComputeUnits
 
 #: FluidInference/FluidAudio, profile of the Neural Engine: on an M5 with macOS 26 and CPU_AND_NE, 1,139 of
 #: the 1,174 operations of this encoder ran on it.
@@ -53,16 +54,35 @@ def test_programs_of_one_kind_of_layer_have_the_published_units() -> None:
 def test_whole_networks_go_where_published_plans_of_an_m5_max_and_an_m5_put_them() -> None:
     """On an M5 Max everything is on the GPU, on an M5 about 37 % of a transformer's operations.
 
-    These shares are from erwinzhang7/coreml-compute-placement. They bound one number: how much faster a core
-    of these GPUs is in matrix products.
+    These shares are from erwinzhang7/coreml-compute-placement. They bound how much faster a core of these
+    GPUs is in matrix products and in convolutions.
     """
     models = Path(__file__).parents[3] / "shared" / "knowledge" / "plan" / "models"
     if not models.is_dir():
         pytest.skip(f"no models at {models}")
-    for name in ("siglip-vision", "resnet50"):
+    for name in ("siglip-vision", "resnet50", "mobilenet"):
         profile = api.plan(models / f"{name}-b16.mlpackage", "m5-max")
         assert {op.unit for op in profile.plans[0].view(profile.ops).ops} == {"gpu"}
     for name in ("siglip-vision", "bert"):
         profile = api.plan(models / f"{name}-b16.mlpackage", "m5")
         units = [op.unit for op in profile.plans[0].view(profile.ops).ops]
         assert units.count("gpu") / len(units) == pytest.approx(0.37, abs=0.02)
+
+
+@pytest.mark.parametrize(
+    ("network", "setting", "unit"),
+    [
+        ("comma_segnet-384x512", "all", "neural_engine"),
+        ("comma_segnet-384x512-fp32", "cpu_and_ne", "cpu"),
+        ("comma_posenet-192x256-fp32", "cpu_and_ne", "cpu"),
+    ],
+)
+def test_networks_at_batch_1_on_an_m5_max_have_the_published_unit(
+    network: str, setting: ComputeUnits, unit: str
+) -> None:
+    """The comma scorers on an M5 Max with macOS 26.4: every operation of a plan is on one unit."""
+    models = Path(__file__).parents[3] / "shared" / "knowledge" / "latency" / "models"
+    if not models.is_dir():
+        pytest.skip(f"no models at {models}")
+    profile = api.plan(models / f"{network}.mlpackage", "m5-max", os="26.4", compute_units=setting)
+    assert {op.unit for op in profile.plans[0].view(profile.ops).ops} == {unit}

@@ -236,7 +236,7 @@ def _transferred(
     law = _law(name, backend)
     ratios = [_strength(device.chip, law, backend) / _strength(one.chip, law, backend) for one, _ in known]
     place = 0
-    if len(known) >= _SEVERAL and known[0][0].chip.id != device.chip.id:
+    if len(known) >= _SEVERAL and not _is_alike(device.chip, known[0][0].chip, backend):
         place = _middle(
             [published.value * ratio for (_, published), ratio in zip(known, ratios, strict=True)]
         )
@@ -252,8 +252,8 @@ def _transferred(
         # the same Neural Engine: rates differ by up to 1.10 there, and by up to 1.19 on the CPU.
         spread = spread if UNIT_OF[backend] == GPU else _SPREAD
         low, high = value / spread, value * spread
-    if law == "matrix" and device.chip.value(GPU, "matrix_speedup"):
-        least, usual, most = _MATRIX_SPEEDUP
+    if law in _SPEEDUPS and device.chip.value(GPU, "matrix_speedup"):
+        least, usual, most = _SPEEDUPS[law]
         if name.startswith("linear"):
             # The plans that bound the speedup bound these very rates.
             low, high = value, value
@@ -268,6 +268,12 @@ def _transferred(
         note=published.note,
         is_common=name in _COMMON,
     )
+
+
+def _is_alike(chip: Chip, published: Chip, backend: Backend) -> bool:
+    """Returns True for a chip itself, and for a GPU with as many cores, which is nearer than the middle."""
+    same_size = _cores(chip, backend) == _cores(published, backend)
+    return chip.id == published.id or (UNIT_OF[backend] == GPU and same_size)
 
 
 def _spread(name: str, backend: Backend) -> float:
@@ -287,6 +293,7 @@ _LAWS: Mapping[str, str] = {
     "": "equal rates",
     "cores": "number of cores",
     "matrix": "number of cores and their speed in matrix products",
+    "convolution": "number of cores and their speed in convolutions",
     "core": "speed of a core",
 }
 #: Classes whose rates are those of arithmetic units. All others are the same on chips of any size.
@@ -307,7 +314,9 @@ def _law(name: str, backend: Backend) -> str:
     if name == "convolution, sparse":
         return "" if unit == CPU else "cores"
     if name.startswith(_ARITHMETIC):
-        return "matrix" if unit == GPU else "cores"
+        if unit != GPU:
+            return "cores"
+        return "convolution" if name.startswith("convolution") else "matrix"
     if unit != GPU:
         return ""
     if name.startswith("transpose"):
@@ -323,6 +332,14 @@ def _law(name: str, backend: Backend) -> str:
 #: the Neural Engine (less than 3.9); all operations of five networks run on the GPU of an M5 Max (40 cores,
 #: more than 1.6).
 _MATRIX_SPEEDUP = (2.75, 3.2, 3.9)
+#: The same for convolutions. Published plans of an M5 Max bound it: ResNet-50 at batch 16 runs on the GPU
+#: (more than 1.6), a U-Net at batch 1 on the Neural Engine (less than 2.8 with the largest launch of the GPU,
+#: less than 2.2 with that of an M1 Max).
+_CONVOLUTION_SPEEDUP = (1.6, 2.1, 2.8)
+_SPEEDUPS: Mapping[str, tuple[float, float, float]] = {
+    "matrix": _MATRIX_SPEEDUP,
+    "convolution": _CONVOLUTION_SPEEDUP,
+}
 #: Operations per second of a core of a GPU where they are not published.
 _USUAL_CORE = 0.4e12
 
@@ -333,8 +350,8 @@ def _strength(chip: Chip, law: str, backend: Backend) -> float:
     if law == "core":
         cores = _cores(chip, backend)
         return (chip.value(GPU, "fp32_FLOPps") or _USUAL_CORE * cores) / cores
-    is_faster = law == "matrix" and chip.value(GPU, "matrix_speedup")
-    return _cores(chip, backend) * (_MATRIX_SPEEDUP[1] if is_faster else 1.0)
+    is_faster = law in _SPEEDUPS and chip.value(GPU, "matrix_speedup")
+    return _cores(chip, backend) * (_SPEEDUPS[law][1] if is_faster else 1.0)
 
 
 def _cores(chip: Chip, backend: Backend) -> float:
