@@ -195,6 +195,11 @@ def _twice(n: list[int]) -> Example:
     return Example("upsample_bilinear", {"x": fp16(1, channels, height, width), **arguments})
 
 
+def _norm(n: list[int]) -> Example:
+    arguments = {"axes": [-1], "gamma": weight(n[-1]), "beta": weight(n[-1])}
+    return Example("layer_norm", {"x": fp16(*n), **arguments})
+
+
 def _attention(n: list[int]) -> Example:
     heads = dict.fromkeys(("query", "key", "value"), fp16(1, *n))
     return Example("scaled_dot_product_attention", heads)
@@ -206,6 +211,7 @@ _BUILDERS: Mapping[str, _Build] = {
     "relu": lambda n: Example("relu", {"x": fp16(1, *n)}),
     "gelu": lambda n: Example("gelu", {"x": fp16(*n), "mode": "EXACT"}),
     "add": lambda n: Example("add", {"x": fp16(*n), "y": fp16(*n)}),
+    "layer_norm": _norm,
     "transpose": lambda n: Example("transpose", {"x": fp16(*n), "perm": list(range(len(n)))}),
     "scaled_dot_product_attention": _attention,
     "upsample_bilinear": _twice,

@@ -283,8 +283,15 @@ def test_small_linear_layers_on_an_m4() -> None:
 
 
 def test_few_rows_are_priced_by_bytes() -> None:
-    few, more = (price(example_view(linear(rows, 1024, 1024)), M4)["bnns"].ms for rows in (8, 9))
-    assert few < 0.2 * more
+    few, some, more, most = (
+        price(example_view(linear(rows, 1024, 1024)), M4)["bnns"] for rows in (8, 9, 63, 64)
+    )
+    assert few.ms < 0.2 * most.ms
+    # Between 8 and 64 rows none is published: both are possible.
+    assert some.ms < 1.01 * few.ms
+    assert some.low <= some.ms < 10 * some.ms < some.high
+    assert more.low < 2 * few.ms < more.ms < more.high
+    assert (some.basis, more.basis, most.basis) == ("assumed", "assumed", "recovered")
     single = price(example_view(linear(1, 576, 576)), M4)
     assert single["ane"].ms == pytest.approx((576 * 576 + 2 * 576) * 2 / 73.014444032e9 * 1e3, rel=1e-6)
 
@@ -300,16 +307,71 @@ def test_long_attention_costs_the_cpu_more_than_its_bytes() -> None:
     assert attention(16, 2048) > 10
 
 
-def test_resizing_by_other_factors_costs_bytes() -> None:
+@pytest.mark.parametrize("size", [48, 64, 128])
+def test_resizing_costs_bytes_for_every_factor(size: int) -> None:
     example = Example(
         "resize_bilinear",
-        {"x": fp16(1, 64, 32, 32), "target_size_height": 48, "target_size_width": 48},
-        outputs=(fp16(1, 64, 48, 48),),
+        {"x": fp16(1, 64, 32, 32), "target_size_height": size, "target_size_width": size},
+        outputs=(fp16(1, 64, size, size),),
     )
-    moved = 2 * 64 * (32 * 32 + 48 * 48)
+    moved = 2 * 64 * (32 * 32 + size * size)
     assert price(example_view(example), M4)["bnns"].ms == pytest.approx(
         moved / 60.845367296e9 * 1e3, rel=1e-3
     )
+
+
+@pytest.mark.parametrize(
+    ("channels", "before", "factors", "after", "us"),
+    [
+        (64, (24, 32), (2.0, 2.0), (48, 64), 1.70264),
+        (64, (48, 64), (2.0, 2.0), (96, 128), 6.81024),
+        (384, (37, 37), (24 / 37, 32 / 37), (24, 32), 18.20924),
+        (32, (296, 296), (1.75, 1.75), (518, 518), 97.113),
+    ],
+)
+def test_upsampling_counts_the_elements_of_its_input(
+    channels: int, before: tuple[int, int], factors: tuple[float, float], after: tuple[int, int], us: float
+) -> None:
+    """Costs on the GPU in plans of an M1 Max (jvcleave/DepthStudies), from weights with up to 17 digits."""
+    height, width = factors
+    given = {"scale_factor_height": height, "scale_factor_width": width, "align_corners": False}
+    example = Example(
+        "upsample_bilinear",
+        {"x": fp16(1, channels, *before), **given},
+        outputs=(fp16(1, channels, *after),),
+    )
+    found = price(example_view(example), rate_table(find_device("m1-max", "27")))["mps_graph"]
+    assert (found.ms * 1e3, found.basis) == (pytest.approx(us, rel=3e-4), "recovered")
+
+
+def test_normalizations_count_neither_statistics_nor_scales() -> None:
+    vectors = {name: weight(384) for name in ("gamma", "beta")}
+    m1_max, m4_max = rate_table(find_device("m1-max", "27")), rate_table(find_device("m4-max", "26"))
+    layer = Example("layer_norm", {"x": fp16(1, 769, 384), "axes": [-1], **vectors})
+    moved = 2 * 2 * 769 * 384
+    for backend in ("ane", "mps_graph"):
+        cost = price(example_view(layer), m1_max)[backend]
+        assert cost.ms == pytest.approx(moved / (57 * 2**30) * 1e3, rel=1e-9)
+    # 28.722 µs with 512 positions of 1,024 channels.
+    vectors = {name: weight(1024) for name in ("mean", "variance", "gamma", "beta")}
+    batch = Example("batch_norm", {"x": fp16(1, 1024, 1, 512), **vectors})
+    assert price(example_view(batch), m4_max)["mps_graph"].ms == pytest.approx(0.028722, rel=2e-5)
+
+
+def test_transposed_convolutions_are_slow_on_the_cpu_in_every_rank() -> None:
+    """In one and in three dimensions the published rates of the Neural Engine are 180 times as high."""
+    for rank in (1, 2, 3):
+        example = Example(
+            "conv_transpose",
+            {
+                "x": fp16(1, 64, *(16,) * rank),
+                "weight": weight(64, 64, *(2,) * rank),
+                "strides": [2] * rank,
+                "pad_type": "valid",
+            },
+        )
+        costs = price(example_view(example), M4)
+        assert costs["bnns"].ms / costs["ane"].ms == pytest.approx(180, rel=0.02)
 
 
 def test_costs_near_a_border_span_both_leaves() -> None:

@@ -180,6 +180,10 @@ def _free(view: OpView, rates: RateTable) -> PlannedCosts:
     return _at(0, rates, "bytes", "assumed")
 
 
+#: Published sizes at borders are rounded to three digits and more.
+_ROUNDED = 1e-3
+
+
 def _between(
     count: float, rates: RateTable, names: tuple[str, str], size: float, border: tuple[float, float]
 ) -> PlannedCosts:
@@ -196,7 +200,7 @@ def _between(
     low, high = border
     chosen, other = names if size <= math.sqrt(low * high) else reversed(names)
     prices = _at(count, rates, chosen)
-    if not low < size < high:
+    if not low * (1 + _ROUNDED) < size < high * (1 - _ROUNDED):
         return prices
     return {
         backend: _spanning(price_, one)
@@ -205,11 +209,12 @@ def _between(
 
 
 def _spanning(chosen: PlannedCost, other: PlannedCost) -> PlannedCost:
-    """A cost with an interval that includes that of another one."""
+    """A cost with an interval that includes that of another one; which of them counts is assumed."""
     rate = chosen.rate
     if rate is not None and other.rate is not None:
         rate = _near_border(rate, other.rate.name)
-    return replace(chosen, bounds_ms=(min(chosen.low, other.low), max(chosen.high, other.high)), rate=rate)
+    bounds = min(chosen.low, other.low), max(chosen.high, other.high)
+    return replace(chosen, basis="assumed", bounds_ms=bounds, rate=rate)
 
 
 @functools.lru_cache(maxsize=256)
@@ -256,8 +261,8 @@ def _transposed_convolution(view: OpView, rates: RateTable) -> PlannedCosts:
 #: side, 128×128 and 128×512 (M4), 769×384 (M1 Max) and 128×3072 (M4 Max).
 _LINEAR_MEDIUM, _LINEAR_LARGE = (16_384, 65_536), (295_296, 393_216)
 
-#: Rows of `linear` that are priced by bytes.
-_FEW_ROWS = 8
+#: Rows of `linear` that are priced by bytes, and the least number of published ones that are not.
+_FEW_ROWS, _MORE_ROWS = 8, 64
 
 
 def _linear(view: OpView, rates: RateTable) -> PlannedCosts:
@@ -271,12 +276,18 @@ def _linear(view: OpView, rates: RateTable) -> PlannedCosts:
     """
     width, elements = view.static_shape("weight")[1], _output_elements(view)
     rows = math.prod(view.static_shape("x")[:-1])
+    moved = _at(_moved_bytes(view), rates, "bytes", "fitted")
     if rows <= _FEW_ROWS:
-        return _at(_moved_bytes(view), rates, "bytes", "fitted")
+        return moved
     operations = 2 * rows * width**2 + (view.static_shape("weight")[0] if view.has("bias") else 0)
-    if elements < _LINEAR_MEDIUM[1]:
-        return _between(operations, rates, ("linear, small", "linear, medium"), elements, _LINEAR_MEDIUM)
-    return _between(operations, rates, ("linear, medium", "linear, large"), elements, _LINEAR_LARGE)
+    if elements >= _LINEAR_MEDIUM[1]:
+        return _between(operations, rates, ("linear, medium", "linear, large"), elements, _LINEAR_LARGE)
+    of_leaf = _between(operations, rates, ("linear, small", "linear, medium"), elements, _LINEAR_MEDIUM)
+    if rows >= _MORE_ROWS:
+        return of_leaf
+    is_few = rows <= math.sqrt(_FEW_ROWS * _MORE_ROWS)
+    chosen, other = (moved, of_leaf) if is_few else (of_leaf, moved)
+    return {backend: _spanning(cost, other[backend]) for backend, cost in chosen.items()}
 
 
 def _matmul(view: OpView, rates: RateTable) -> PlannedCosts:
@@ -371,13 +382,22 @@ def _pooling(view: OpView, rates: RateTable) -> PlannedCosts:
     return _roofline(_tensor_bytes(view) + 4 * window, window * _output_elements(view), rates)
 
 
-def _bilinear(view: OpView, rates: RateTable) -> PlannedCosts:
-    """Twice the size in both directions has a rate of its own; other factors cost bytes."""
-    before, after = view.static_shape("x")[-2:], view.output_type().shape or ()
-    if tuple(after[-2:]) == tuple(2 * extent for extent in before):
-        return _at(_output_elements(view), rates, "bilinear, twice")
-    name = "bilinear, other" if view.op.type == "upsample_bilinear" else "bytes"
-    return _at(_moved_bytes(view), rates, name)
+def _upsampling(view: OpView, rates: RateTable) -> PlannedCosts:
+    """Counts the elements of the input and of the factors, whatever the factors are.
+
+    In plans of an M1 Max 24×32→48×64 and 48×64→96×128 (64 channels) and 37×37→24×32 (384 channels) cost the
+    same per element so counted, to seven digits, and 296×296→518×518 to four. `resize_bilinear` costs bytes.
+    """
+    return _at(_input_elements(view), rates, "bilinear upsampling")
+
+
+def _normalization(view: OpView, rates: RateTable) -> PlannedCosts:
+    """Counts the input and the result only: not the axes, the statistics, the scale and the offset.
+
+    As in plans of an M1 Max and an M4 Max, to five digits; for `instance_norm` none is published.
+    """
+    basis: CostBasis | None = None if view.op.type in ("batch_norm", "layer_norm") else "assumed"
+    return _at(_tensor_bytes(view), rates, "bytes", basis)
 
 
 def _recurrence(view: OpView, rates: RateTable) -> PlannedCosts:
@@ -392,7 +412,7 @@ def _recurrence(view: OpView, rates: RateTable) -> PlannedCosts:
 
 #: Operations priced by bytes moved: published with all digits for at least one backend.
 _RECOVERED_AS_MOVING = """
-    cast clip crop_resize cumsum equal expand_dims greater greater_equal layer_norm less less_equal
+    cast clip crop_resize cumsum equal expand_dims greater greater_equal less less_equal
     not_equal random_normal reduce_argmax reduce_argmin reduce_mean reshape
     scatter select slice_by_size softmax squeeze
 """
@@ -409,17 +429,20 @@ _FORMULAS: Mapping[str, Formula] = {
     **dict.fromkeys(_FITTED_AS_MOVING.split(), _moving_fitted),
     "add": _addition,
     "avg_pool": _pooling,
+    "batch_norm": _normalization,
     "concat": _concatenation,
     "conv": _convolution,
     "conv_transpose": _transposed_convolution,
     "gather": _gathering,
     "gelu": _gelu,
+    "instance_norm": _normalization,
+    "layer_norm": _normalization,
     "linear": _linear,
     "matmul": _matmul,
     "max_pool": _pooling,
     "mul": _multiplication,
     "relu": _relu,
-    "resize_bilinear": _bilinear,
+    "resize_bilinear": _moving,
     "scaled_dot_product_attention": _attention,
     "slice_by_index": _slicing,
     "split": _splitting,
@@ -427,7 +450,7 @@ _FORMULAS: Mapping[str, Formula] = {
     "tensor_buffer_to_tensor": _entrance,
     "tensor_to_tensor_buffer": _free,
     "transpose": _transposition,
-    "upsample_bilinear": _bilinear,
+    "upsample_bilinear": _upsampling,
 }
 
 #: Formulas by trait, for all other operations. Without one, an operation is priced by bytes moved.

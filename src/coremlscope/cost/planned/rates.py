@@ -47,8 +47,7 @@ CLASSES: Mapping[str, str] = {
     "transpose, reversed": "elements",
     "concat": "elements",
     "gather": "elements",
-    "bilinear, twice": "elements",
-    "bilinear, other": "bytes",
+    "bilinear upsampling": "elements",
     "recurrence": "operations",
 }
 
@@ -57,9 +56,9 @@ _SUBSTITUTES: Mapping[str, str] = {
     "convolution, sparse": "convolution, medium",
     "convolution, medium": "convolution, dense",
     "convolution, dilated": "convolution, dense",
-    "convolution, transposed": "convolution, dense",
-    "convolution, transposed in one dimension": "convolution, transposed",
-    "convolution, transposed in three dimensions": "convolution, transposed",
+    "convolution, transposed": "convolution, transposed in three dimensions",
+    "convolution, transposed in one dimension": "convolution, dense",
+    "convolution, transposed in three dimensions": "convolution, dense",
     "linear, small": "convolution, sparse",
     "linear, medium": "convolution, medium",
     "linear, large": "linear, medium",
@@ -70,16 +69,21 @@ _SUBSTITUTES: Mapping[str, str] = {
     "transpose, reversed": "transpose, large",
     "concat": "mul",
     "gather": "bytes",
-    "bilinear, twice": "bytes",
-    "bilinear, other": "bytes",
+    "bilinear upsampling": "bytes",
     "recurrence": "bytes",
 }
 
 #: The ratio of a rate to its substitute, where it is known from another backend. On the Neural Engine the
 #: large leaf of `linear` is 2.5 times as fast as the medium one. 128 rows of 576→49152 stay on the CPU, 256
 #: do not (thisisthepy/torchnative, chip not stated): 2.0 … 4.1 for the CPU.
-#: Large transposes have 0.4 of the rate of small ones on the Neural Engine (M4 Max and M4).
-_RATIOS: Mapping[str, float] = {"linear, large": 2.5, "transpose, large": 0.4}
+#: Large transposes have 0.4 of the rate of small ones on the Neural Engine (M4 Max and M4), transposed
+#: convolutions in two dimensions 0.806 of that in three (M4; in one and three dimensions the Neural Engine is
+#: 180 times as fast as the CPU).
+_RATIOS: Mapping[str, float] = {
+    "linear, large": 2.5,
+    "transpose, large": 0.4,
+    "convolution, transposed": 0.806,
+}
 #: An element in half precision is read and written where a rate of elements is that of bytes.
 _MOVED, _BYTES_PER_ELEMENT = ("elements", "bytes"), 4
 
@@ -321,7 +325,7 @@ def _law(name: str, backend: Backend) -> str:
         return ""
     if name.startswith("transpose"):
         return "core"
-    return "cores" if name in ("add", "mul", "bilinear, twice") else ""
+    return "cores" if name in ("add", "mul", "bilinear upsampling") else ""
 
 
 #: How much faster a core with matrix units is in planned rates of `linear`: at least, most likely, at most.
