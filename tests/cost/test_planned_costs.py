@@ -358,6 +358,20 @@ def test_normalizations_count_neither_statistics_nor_scales() -> None:
     assert price(example_view(batch), m4_max)["mps_graph"].ms == pytest.approx(0.028722, rel=2e-5)
 
 
+def test_dilation_saves_the_same_share_on_every_leaf() -> None:
+    """2.63 µs are published for the dense one."""
+    for groups in (1, 64):
+        kernel = (64, 64 // groups, 3, 3)
+        costs = [
+            price(example_view(conv(fp16(1, 64, 32, 32), *kernel, groups=groups, **dilation)), M4)["ane"]
+            for dilation in ({}, {"dilations": [2, 2]})
+        ]
+        assert costs[1].ms / costs[0].ms == pytest.approx(9 / 16)
+        assert costs[1].basis == ("fitted" if groups == 1 else "assumed")
+        if groups == 1:
+            assert costs[1].ms == pytest.approx(0.00263, rel=2e-3)
+
+
 def test_transposed_convolutions_are_slow_on_the_cpu_in_every_rank() -> None:
     """In one and in three dimensions the published rates of the Neural Engine are 180 times as high."""
     for rank in (1, 2, 3):

@@ -224,24 +224,44 @@ def _near_border(rate: Rate, other: str) -> Rate:
     return replace(rate, note=f"{rate.note}; {why}" if rate.note else why)
 
 
+#: The operations that count in dilated convolutions: on an M4 one with 3×3 weights, dilated by two, costs
+#: 2.63 µs on the Neural Engine, without dilation 4.674 µs.
+_DILATED = 9 / 16
+
+
 def _convolution(view: OpView, rates: RateTable) -> PlannedCosts:
     weight = view.static_shape("weight")
     outputs = math.prod(d or 1 for d in view.output_type().shape or ())
     products = math.prod(weight[1:])
     operations = 2 * outputs * products + (outputs if view.has("bias") else 0)
-    if max(view.integers("dilations", [1])) > 1:
-        return _at(operations, rates, "convolution, dilated")
     weights_bytes = _size(view.bound("weight").type)[1]
     count = _tensor_bytes(view) + weights_bytes
     if view.has("bias"):
         count += _size(view.bound("bias").type)[1]
     density = operations / max(count, 1)
+    if max(view.integers("dilations", [1])) > 1:
+        prices = _leaf(operations * _DILATED, density, products, weights_bytes, rates)
+        return {backend: _dilated(backend, cost) for backend, cost in prices.items()}
+    return _leaf(operations, density, products, weights_bytes, rates)
+
+
+def _leaf(
+    operations: float, density: float, products: int, weights_bytes: int, rates: RateTable
+) -> PlannedCosts:
+    """The cost of a convolution by the leaf of its operations per byte, products per result and weights."""
     borders = next(one for one in rates.borders if weights_bytes >= one.weights_bytes)
     if density <= borders.sparse[1]:
         classes = "convolution, sparse", "convolution, medium"
         return _between(operations, rates, classes, density, borders.sparse)
     border = borders.long if products >= borders.products else borders.dense
     return _between(operations, rates, ("convolution, medium", "convolution, dense"), density, border)
+
+
+def _dilated(backend: Backend, cost: PlannedCost) -> PlannedCost:
+    """A cost of a dilated convolution: one on the dense leaf of the Neural Engine is published."""
+    is_published = backend == "ane" and cost.rate is not None and cost.rate.name == "convolution, dense"
+    basis: CostBasis = "fitted" if is_published else "assumed"
+    return replace(cost, basis=max(cost.basis, basis, key=_BASES.index))
 
 
 #: The class of a transposed convolution by the rank of its input.
@@ -413,7 +433,7 @@ def _recurrence(view: OpView, rates: RateTable) -> PlannedCosts:
 #: Operations priced by bytes moved: published with all digits for at least one backend.
 _RECOVERED_AS_MOVING = """
     cast clip crop_resize cumsum equal expand_dims greater greater_equal less less_equal
-    not_equal random_normal reduce_argmax reduce_argmin reduce_mean reshape
+    not_equal pad random_normal reduce_argmax reduce_argmin reduce_mean reshape
     scatter select slice_by_size softmax squeeze
 """
 #: Operations whose cost on the Neural Engine, published with three digits, is that of the bytes moved.

@@ -32,7 +32,6 @@ CLASSES: Mapping[str, str] = {
     "convolution, sparse": "operations",
     "convolution, medium": "operations",
     "convolution, dense": "operations",
-    "convolution, dilated": "operations",
     "convolution, transposed": "operations",
     "convolution, transposed in one dimension": "operations",
     "convolution, transposed in three dimensions": "operations",
@@ -55,7 +54,6 @@ CLASSES: Mapping[str, str] = {
 _SUBSTITUTES: Mapping[str, str] = {
     "convolution, sparse": "convolution, medium",
     "convolution, medium": "convolution, dense",
-    "convolution, dilated": "convolution, dense",
     "convolution, transposed": "convolution, transposed in three dimensions",
     "convolution, transposed in one dimension": "convolution, dense",
     "convolution, transposed in three dimensions": "convolution, dense",
@@ -206,6 +204,8 @@ def _rate(device: Device, ranked: list[Publication], name: str, backend: Backend
         factor = _RATIOS.get(name, 1.0)
         if (CLASSES[name], CLASSES[substitute]) == _MOVED:
             factor /= _BYTES_PER_ELEMENT
+        if _law(name, backend) == "matrix" != _law(substitute, backend) and _has_matrix_units(device.chip):
+            factor *= _MATRIX_SPEEDUP[1] / _CONVOLUTION_SPEEDUP[1]
         return _like(_rate(device, ranked, substitute, backend), substitute, factor, _SPREAD)
     nearest, published = known[0]
     if _is_own(device, nearest):
@@ -256,7 +256,7 @@ def _transferred(
         # the same Neural Engine: rates differ by up to 1.10 there, and by up to 1.19 on the CPU.
         spread = spread if UNIT_OF[backend] == GPU else _SPREAD
         low, high = value / spread, value * spread
-    if law in _SPEEDUPS and device.chip.value(GPU, "matrix_speedup"):
+    if law in _SPEEDUPS and _has_matrix_units(device.chip):
         least, usual, most = _SPEEDUPS[law]
         if name.startswith("linear"):
             # The plans that bound the speedup bound these very rates.
@@ -348,13 +348,17 @@ _SPEEDUPS: Mapping[str, tuple[float, float, float]] = {
 _USUAL_CORE = 0.4e12
 
 
+def _has_matrix_units(chip: Chip) -> bool:
+    return chip.value(GPU, "matrix_speedup") is not None
+
+
 def _strength(chip: Chip, law: str, backend: Backend) -> float:
     if not law:
         return 1.0
     if law == "core":
         cores = _cores(chip, backend)
         return (chip.value(GPU, "fp32_FLOPps") or _USUAL_CORE * cores) / cores
-    is_faster = law in _SPEEDUPS and chip.value(GPU, "matrix_speedup")
+    is_faster = law in _SPEEDUPS and _has_matrix_units(chip)
     return _cores(chip, backend) * (_SPEEDUPS[law][1] if is_faster else 1.0)
 
 
