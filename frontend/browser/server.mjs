@@ -52,7 +52,7 @@ await look(
     await page.getByLabel("Devices, separated by commas").fill("m3");
     await page.getByRole("button", { name: "Save", exact: true }).click();
     await page.waitForFunction(() => document.querySelectorAll(".job-done").length === 2);
-    await page.locator(".history", { hasText: "small.mlpackage.zip" }).locator("tbody th a").click();
+    await page.locator(".history", { hasText: "small.mlpackage" }).locator("tbody th a").click();
     seen.planned = await page.locator(".settings .group-head").allTextContents();
     const photo = { name: "photo.png", mimeType: "image/png", buffer: Buffer.from(PICTURE, "base64") };
     await page.locator("#preview .drop input").setInputFiles(photo);
@@ -66,9 +66,9 @@ await look(
     await page.locator("#preview .drop input").setInputFiles({ ...photo, name: "photo.txt" });
     seen.previewed.refused = await page.locator("#preview .banner").textContent();
     await page.goBack();
-    await page.locator(".history", { hasText: "small.mlpackage.zip" }).getByRole("button", { name: "Delete" }).click();
+    await page.locator(".history", { hasText: "small.mlpackage" }).getByRole("button", { name: "Delete" }).click();
     await page.getByRole("button", { name: "Delete", exact: true }).first().click();
-    await page.locator(".history", { hasText: "small.mlpackage.zip" }).waitFor({ state: "detached" });
+    await page.locator(".history", { hasText: "small.mlpackage" }).waitFor({ state: "detached" });
 
     await page.locator(".drop input").setInputFiles(upload);
     await page.waitForFunction((before) => document.querySelectorAll(".history tbody tr").length > before, seen.listed.length);

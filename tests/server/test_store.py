@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import shutil
 from collections.abc import Callable
@@ -9,11 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from coremlscope.errors import UsageError
+from coremlscope.errors import EngineError, UsageError
+from coremlscope.findings import Finding
+from coremlscope.measure.settings import not_measured
+from coremlscope.results.measurement import EarlyEnd, StageTiming
 from coremlscope.results.profile import write_profiles
 from coremlscope.server.store import ProfileStore
 from tests.support import foreign_files
-from tests.support.profiles import small_profile
+from tests.support.profiles import small_measurement, small_profile
 
 
 @pytest.fixture
@@ -152,3 +156,23 @@ def test_a_folder_that_was_removed_is_empty(store: ProfileStore) -> None:
     shutil.rmtree(store.folder)
     assert store.entries() == []
     assert store.revision() == hash(())
+
+
+def test_what_limits_a_time_is_remarked(store: ProfileStore) -> None:
+    early = EarlyEnd("limit", "predict", "the engine took longer than 2 s")
+    stage = StageTiming(name="model0", kind="visionFeaturePrint", absent="it is part of the system")
+    lost = Finding(id="layer-not-run", severity="warning", text="A layer was not run.")
+    measured = dataclasses.replace(small_measurement(), partial=early, stages=(stage,), findings=(lost, lost))
+    write_profiles(
+        store.folder / "own.json", [dataclasses.replace(small_profile(), measurements=(measured,))]
+    )
+    failed = not_measured("The model", EngineError("the engine crashed"))
+    write_profiles(
+        store.folder / "z.json",
+        [dataclasses.replace(small_profile(), measurements=(), findings=(failed,))],
+    )
+    remarks = {entry.id: entry.remarks for entry in store.entries()}
+    assert remarks == {
+        "own": ("partial", "model0 not run", "2 layers not run"),
+        "z": ("not measured",),
+    }

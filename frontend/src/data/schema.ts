@@ -316,6 +316,8 @@ export interface Entry {
   operations: number;
   /** Why the file cannot be shown; empty if it can. */
   problem: string;
+  /** What limits the time, in a few words each: `partial`, `model0 not run`. */
+  remarks: string[];
   /** What a person noted about it. */
   tags: string[];
 }

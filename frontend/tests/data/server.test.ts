@@ -16,6 +16,7 @@ const entry = (id: string, changes: Partial<Entry> = {}): Entry => ({
   load_s: 1,
   operations: 1,
   problem: "",
+  remarks: [],
   tags: [],
   ...changes,
 });

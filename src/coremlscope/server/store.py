@@ -49,6 +49,7 @@ class Entry:
         load_s: Measured median time of a load; None if it was not measured.
         operations: Number of operations of the model.
         problem: Why the file cannot be shown; empty if it can.
+        remarks: What limits the time, in a few words each: `partial`, `model0 not run`.
         tags: What a person noted about it.
     """
 
@@ -63,6 +64,7 @@ class Entry:
     load_s: float | None = None
     operations: int = 0
     problem: str = ""
+    remarks: tuple[str, ...] = ()
     tags: tuple[str, ...] = ()
 
 
@@ -320,11 +322,27 @@ def _describe(path: Path, id_: str) -> Entry:
             iterations=len(phases["predict"].samples_s) if "predict" in phases else 0,
             load_s=phases["load"].statistics.median if "load" in phases else None,
             operations=len(first.ops),
+            remarks=_remarks(first),
         )
     except CoremlscopeError as error:
         return Entry(id=id_, problem=error.message)
     except (ArithmeticError, LookupError, TypeError, ValueError) as error:
         return Entry(id=id_, problem=f"the profile is damaged ({type(error).__name__})")
+
+
+def _remarks(profile: Profile) -> tuple[str, ...]:
+    """Returns what limits the time of an entry."""
+    if not profile.measurements:
+        return ("not measured",) if any(one.id == "not-measured" for one in profile.findings) else ()
+    measured = profile.measurement
+    ids = [finding.id for finding in measured.findings]
+    layers = ids.count("layer-not-run")
+    return (
+        *(["partial"] if measured.partial else []),
+        *(["synthetic weights"] if "random-weights" in ids else []),
+        *(f"{stage.name} not run" for stage in measured.stages if stage.absent),
+        *([f"{layers} {'layer' if layers == 1 else 'layers'} not run"] if layers else []),
+    )
 
 
 def _made_at(profiles: Sequence[Profile]) -> str:

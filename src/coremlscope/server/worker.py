@@ -7,6 +7,7 @@ itself to the limits of the request, and ends with the server.
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import sys
 import zipfile
@@ -30,7 +31,8 @@ from coremlscope.results.profile import Profile, write_profiles
 __all__ = ["MODEL_SUFFIXES", "main"]
 
 #: Names of models; a `.zip` is a package, unless it contains a report of Xcode. Other files are imported.
-MODEL_SUFFIXES = (".mlmodel", ".mlpackage", ".zip")
+_ARCHIVE, _PACKAGES = ".zip", (".mlpackage", ".mlmodelc", ".aimodel")
+MODEL_SUFFIXES = (".mlmodel", ".mlpackage", _ARCHIVE)
 
 
 def main(arguments: list[str]) -> int:
@@ -86,7 +88,8 @@ def _planned(model: Path, request: Mapping[str, Any]) -> Profile:
 
 
 def _profiled(model: Path, request: Mapping[str, Any]) -> Profile:
-    return api.profile(
+    """Returns the profile of a model; that of a package in an archive has the name of the package."""
+    profile = api.profile(
         model,
         iterations=int(request.get("iterations", 50)),
         devices=tuple(request.get("devices", ())),
@@ -96,6 +99,11 @@ def _profiled(model: Path, request: Mapping[str, Any]) -> Profile:
         progress=_report_progress,
         keeps_failed=True,
     )
+    path = profile.model.path
+    name = path[: -len(_ARCHIVE)] if path.lower().endswith(_ARCHIVE) else path
+    if not name.lower().endswith(_PACKAGES):
+        return profile
+    return dataclasses.replace(profile, model=dataclasses.replace(profile.model, path=name))
 
 
 def _failure(profile: Profile) -> Finding | None:

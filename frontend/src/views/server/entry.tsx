@@ -47,6 +47,11 @@ export function EntryRow(props: { entry: Entry; actions: EntryActions }) {
           {entry.made_at ? when(entry.made_at) : entry.id}
         </a>
         {entry.profiles > 1 && <span class="faint"> and {plural(entry.profiles - 1, "more profile")}</span>}
+        {entry.remarks.map((remark) => (
+          <span key={remark} class="badge">
+            {remark}
+          </span>
+        ))}
         <span class="tags">
           {entry.tags.map((tag) => (
             <button key={tag} type="button" class="tag" onClick={() => actions.onSearch(tag)}>

@@ -73,8 +73,8 @@ export function Histories(props: {
           {problem}
         </p>
       )}
-      {found.map((history) => (
-        <HistoryView key={history.key} history={history} actions={actions} />
+      {found.map((history, index) => (
+        <HistoryView key={history.key} history={history} isContinued={found[index - 1]?.origin === history.origin} actions={actions} />
       ))}
       {broken.length > 0 && (
         <details class="broken">
@@ -92,12 +92,13 @@ export function Histories(props: {
   );
 }
 
-function HistoryView(props: { history: History; actions: EntryActions }) {
+/** The profiles of one model. The head of a table that continues the one before is for screen readers only. */
+function HistoryView(props: { history: History; isContinued: boolean; actions: EntryActions }) {
   const { model, label, origin, entries } = props.history;
   const newestFirst = [...entries].reverse();
   const times = entries.map((entry) => entry.predict_s).filter((figure) => figure !== null);
   return (
-    <article class="history">
+    <article class={props.isContinued ? "history history-continued" : "history"}>
       <header>
         <h3>{model}</h3>
         {origin && <OriginTag origin={origin} on={label} />}

@@ -1,5 +1,6 @@
 import type { Job, ServerForm } from "../../data/schema";
 import { progress } from "../../data/server";
+import { Hint } from "../../ui/hint";
 import { Section } from "../../ui/section";
 
 const WORDS: Record<Job["status"], string> = {
@@ -10,10 +11,19 @@ const WORDS: Record<Job["status"], string> = {
   cancelled: "cancelled",
 };
 
+/** The phases of a profile in words; others have words of their own. */
+const PHASES: Record<string, string> = {
+  compile: "compiling",
+  load: "loading",
+  "warm-up": "warming up",
+  predict: "predicting",
+  operations: "profiling operations",
+};
+
 /** The phase of a job, with the repetitions and the percentage that are done. */
 function stage(job: Job): string {
   const done = progress(job);
-  return `${job.phase} ${job.done} of ${job.total}${done === undefined ? "" : `, ${Math.floor(done * 100)} %`}`;
+  return `${PHASES[job.phase] ?? job.phase} ${job.done} of ${job.total}${done === undefined ? "" : `, ${Math.floor(done * 100)} %`}`;
 }
 
 /** The waiting and running jobs, and the outcome of the last ones. */
@@ -42,7 +52,11 @@ export function Jobs(props: { jobs: readonly Job[]; onState: (state: ServerForm)
             {job.error && (
               <span class="job-error">
                 {job.error}
-                {job.hint && ` (${job.hint})`}
+                {job.hint && (
+                  <span class="job-hint">
+                    → <Hint text={job.hint} />
+                  </span>
+                )}
               </span>
             )}
           </li>
