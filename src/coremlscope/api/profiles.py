@@ -6,18 +6,23 @@ import dataclasses
 import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from coremlscope.api.models import Source, name_of, read
 from coremlscope.devices import find_devices
 from coremlscope.devices.unit import choose_settings
-from coremlscope.errors import EngineError, MissingWeightsError, UnsupportedModelError
+from coremlscope.errors import CoremlscopeError, EngineError, MissingWeightsError, UnsupportedModelError
 from coremlscope.findings import Finding
 
 if TYPE_CHECKING:
-    from coremlscope.devices import ComputeUnits
-    from coremlscope.measure.contract import Measurer, Progress
+    from coremlscope.devices import ComputeUnits, Device
+    from coremlscope.execution.decoder_steps import DecoderStep
+    from coremlscope.forecast.planner import Forecast
+    from coremlscope.ir import Model
+    from coremlscope.measure.contract import MeasuredModel, Measurer, Progress
+    from coremlscope.measure.coreml.tracing import TraceMeasurer
     from coremlscope.results.measurement import Precision, Settings
     from coremlscope.results.profile import Profile
 
@@ -106,17 +111,10 @@ def profile(
         LimitError: A limit was reached before anything was measured.
         MissingDependencyError: Core ML is to be measured, and coremltools is not installed.
     """
-    from coremlscope.api.core_ml_plans import with_plans_of_this_mac
-    from coremlscope.assemble import assemble
-    from coremlscope.describe.model import describe_model
     from coremlscope.measure.choice import choose_engine, choose_measurer
-    from coremlscope.measure.contract import MeasuredModel, resolve_settings
     from coremlscope.measure.coreml.tracing import trace_measurer
-    from coremlscope.measure.generation import check_decoder, measure_generation
-    from coremlscope.measure.partial import is_interrupted
+    from coremlscope.measure.generation import check_decoder
     from coremlscope.measure.repetitions import choose_repetitions
-    from coremlscope.measure.settings import measure_settings, not_measured
-    from coremlscope.own_measurements.using import forecast_profiled
     from coremlscope.results.measurement import Settings
 
     model, chosen, units = read(source), find_devices(devices, os), choose_settings(compute_units)
@@ -135,30 +133,81 @@ def profile(
         random_weights=random_weights,
         precision=precision,
     )
-    asked = choose_repetitions(given, iterations, compile_iterations, load_iterations)
-    steps = check_decoder(model, given) if tokens else ()
+    request = _Request(
+        model=model,
+        asked=choose_repetitions(given, iterations, compile_iterations, load_iterations),
+        compute_units=units if is_core_ml else units[:1],
+        devices=chosen,
+        inputs=inputs,
+        measurer=runs,
+        recorder=recorder,
+        is_core_ml=is_core_ml,
+        steps=check_decoder(model, given) if tokens else (),
+        tokens=tokens or 1,
+        progress=progress,
+    )
+    return _profile(request, keeps_failed)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Request:
+    """The arguments of `profile`, resolved.
+
+    Attributes:
+        model: The model.
+        asked: The settings as asked for, without defaults of the model.
+        compute_units: The settings of compute units to measure under.
+        devices: The devices to plan and estimate for.
+        inputs: Values of inputs by name; None for synthetic ones.
+        measurer: The measurer.
+        recorder: Records Core ML with Instruments; None to record nothing.
+        is_core_ml: Whether Core ML itself is measured.
+        steps: Predictions of a decoder that are timed; empty for none.
+        tokens: Number of predictions of one token.
+        progress: Called with the phase, the repetitions done, and how many there will be.
+    """
+
+    model: Model
+    asked: Settings
+    compute_units: Sequence[ComputeUnits]
+    devices: Sequence[Device]
+    inputs: Mapping[str, Any] | None
+    measurer: Measurer
+    recorder: TraceMeasurer | None
+    is_core_ml: bool
+    steps: Sequence[DecoderStep]
+    tokens: int
+    progress: Progress | None
+
+
+def _profile(request: _Request, keeps_failed: bool) -> Profile:
+    """Plans, estimates and measures a model; see `profile`."""
+    from coremlscope.api.core_ml_plans import with_plans_of_this_mac
+    from coremlscope.assemble import assemble
+    from coremlscope.measure.contract import MeasuredModel, resolve_settings
+    from coremlscope.measure.generation import measure_generation
+    from coremlscope.measure.partial import is_interrupted
+    from coremlscope.measure.settings import measure_settings
+    from coremlscope.own_measurements.using import forecast_profiled
+
+    model, inputs, runs, progress = request.model, request.inputs, request.measurer, request.progress
     subject: MeasuredModel | None = None
     forecast, findings = None, list[Finding]()
     with runs if isinstance(runs, AbstractContextManager) else nullcontext():
         try:
-            first = resolve_settings(model, asked, inputs)
-            settings = [
-                dataclasses.replace(first, compute_units=u) for u in (units if is_core_ml else units[:1])
-            ]
+            first = resolve_settings(model, request.asked, inputs)
+            settings = [dataclasses.replace(first, compute_units=units) for units in request.compute_units]
             subject = MeasuredModel.of(model, first)
-            forecast, findings = forecast_profiled(subject, first, chosen)
+            forecast, findings = forecast_profiled(subject, first, request.devices)
             measurements, failures = measure_settings(
-                runs, subject, settings, inputs=inputs, progress=progress, recorder=recorder
+                runs, subject, settings, inputs=inputs, progress=progress, recorder=request.recorder
             )
         except (EngineError, MissingWeightsError, UnsupportedModelError) as error:
             if not keeps_failed:
                 raise
-            summary = describe_model(model, list_ops=True) if subject is None else subject.summary
-            ops = None if subject is None else subject.ops
-            failed = [not_measured("The model", error), *findings]
-            return assemble(summary, ops, forecast=forecast, findings=failed)
-        timings, lost = measure_generation(runs, model, steps, measurements, tokens or 1, progress)
-    if is_core_ml and not is_interrupted(measurements[-1]):
+            return _without_measurements(model, subject, forecast, findings, error)
+        timings, lost = measure_generation(runs, model, request.steps, measurements, request.tokens, progress)
+    if request.is_core_ml and not is_interrupted(measurements[-1]):
         forecast, remarks = with_plans_of_this_mac(forecast, subject, first, measurements)
         findings += remarks
     return assemble(
@@ -167,8 +216,25 @@ def profile(
         measurements=measurements,
         forecast=forecast,
         timings=timings,
-        findings=[*_on_lengths(asked, inputs, first), *failures, *lost, *findings],
+        findings=[*_on_lengths(request.asked, inputs, first), *failures, *lost, *findings],
     )
+
+
+def _without_measurements(
+    model: Model,
+    subject: MeasuredModel | None,
+    forecast: Forecast | None,
+    findings: Sequence[Finding],
+    error: CoremlscopeError,
+) -> Profile:
+    """Returns the profile of a model that was not measured; `subject` is None if it was not described."""
+    from coremlscope.assemble import assemble
+    from coremlscope.describe.model import describe_model
+    from coremlscope.measure.settings import not_measured
+
+    summary = describe_model(model, list_ops=True) if subject is None else subject.summary
+    ops = None if subject is None else subject.ops
+    return assemble(summary, ops, forecast=forecast, findings=[not_measured("The model", error), *findings])
 
 
 def profile_power_modes(
