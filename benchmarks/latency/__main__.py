@@ -37,7 +37,7 @@ from benchmarks.latency.planned import estimate_planned
 from benchmarks.latency.priors import PRIORS
 from benchmarks.latency.report import FamilyResult, Result, draw, render
 from benchmarks.latency.shipped_evidence import write
-from benchmarks.latency.validate import choose, hold_out
+from benchmarks.latency.validate import choose, hold_out, kind_of
 from coremlscope.cost.latency.calibration import load_calibration
 from coremlscope.devices import CPU, GPU, NEURAL_ENGINE, ComputeUnit
 
@@ -45,7 +45,7 @@ _ROOT = Path(__file__).parents[2]
 _CALIBRATION = _ROOT / "src" / "coremlscope" / "cost" / "latency" / "data" / "calibration.json"
 _RATES = _ROOT / "docs" / "token-rates.md"
 _PAGE = _ROOT / "docs" / "accuracy.md"
-#: Cost of entering a unit again: a round trip without the preparation of a prediction.
+#: Cost of coming back to an accelerator: a round trip without the preparation of a prediction.
 _SWITCH_S = 0.2e-3
 #: Bandwidth between the GPU and the Neural Engine: the median of what three transformers at batch 16 take
 #: longer with all units of an M4 Pro than on its Neural Engine alone (E. Zhang): 1.2, 4.4 and 7 GB/s.
@@ -139,13 +139,14 @@ def _print_held_out(rows: Path | None) -> None:
 
 def _result(unit: ComputeUnit) -> Result:
     networks, measurements = load_networks(), load_measurements()
-    families, held = [], []
+    families, held, without_kind = [], [], []
     for family in PRIORS[unit]:
         chosen = choose(measurements, unit, family)
         whole = fit(unit, family, chosen, networks)
         families.append(FamilyResult(family, whole, chosen))
         held += hold_out(unit, family, chosen, networks, whole)
-    return Result(unit, families, held, fit_spread(held))
+        without_kind += hold_out(unit, family, chosen, networks, whole, kind_of)
+    return Result(unit, families, held, without_kind, fit_spread(held))
 
 
 def _write(results: dict[ComputeUnit, Result]) -> None:

@@ -136,9 +136,9 @@ def render_planned(found: Sequence[PlannedEstimate]) -> Iterator[str]:
         "Published latencies with all compute units, beside estimates that follow our plan, whose errors are"
         " part of these. *In sample* are constants from a fit to all measurements. Chips are without the"
         " measurements of publications whose GPU was at a low clock between predictions, and without those"
-        " that others contradict by a factor of five or more. The time of a change of the unit, 0.2 ms, is an"
-        " assumption; the bandwidth between GPU and Neural Engine, 4 GB/s, is from three transformers on an"
-        " M4 Pro (E. Zhang: 1.2, 4.4 and 7 GB/s), which are estimated here without it.",
+        " that others contradict by a factor of five or more. The time of coming back to an accelerator,"
+        " 0.2 ms, is an assumption; the bandwidth between GPU and Neural Engine, 4 GB/s, is from three"
+        " transformers on an M4 Pro (E. Zhang: 1.2, 4.4 and 7 GB/s), which are estimated here without it.",
         "",
         "| measurements | n | median | median in sample | within |",
         "|---|---:|---:|---:|---:|",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,6 +24,30 @@ CONTRADICTED = {("a16", "efficientformer_l1-224"), ("m1-pro", "tiny_vit_5m_224-1
 #: Families of transformers, which took several times as long before iOS 16 (EfficientFormer's figures).
 _TRANSFORMERS = frozenset({"deit", "mobilevit", "pit", "sam"})
 _OLD_PUBLICATIONS = frozenset({"MobileViT"})
+#: Kinds of networks and their families, for validation without a whole kind.
+KINDS: Mapping[str, frozenset[str]] = {
+    "dense convolutions": frozenset({"alexnet", "densenet", "inception", "resnest", "resnet", "vgg"}),
+    "depthwise convolutions": frozenset(
+        {
+            *("convnext", "efficientnet", "fasternet", "ghostnetv3", "mobilenetv2", "mobilenetv3"),
+            *("mobileone", "repvit", "shufflenetv2", "starnet"),
+        }
+    ),
+    "convolutions and attention": frozenset(
+        {
+            *("efficientformer", "efficientformerv2", "efficientvit_mit", "fastvit", "mobilevit"),
+            *("poolformer", "swiftformer"),
+        }
+    ),
+    "transformers of images and sound": frozenset({"deit", "pvtv2", "siglip", "whisper"}),
+    "text encoders, language models and their parts": frozenset(
+        {
+            *("decoder", "distilbert", "linear", "micro_ffn", "micro_linear", "micro_mlp"),
+            *("modernbert", "qwen3"),
+        }
+    ),
+    "detectors, segmentation and generators": frozenset({"comma", "crnn", "stable_diffusion", "yolo"}),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,19 +103,38 @@ def choose(measurements: Iterable[Measurement], unit: ComputeUnit, family: Famil
     ]
 
 
+def kind_of(measurement: Measurement) -> str:
+    """Returns the kind of the measured network.
+
+    Raises:
+        StopIteration: If its family is in no kind.
+    """
+    return next(name for name, families in KINDS.items() if measurement.family in families)
+
+
 def hold_out(
     unit: ComputeUnit,
     family: FamilyPriors,
     measurements: Sequence[Measurement],
     networks: Mapping[str, Network],
     whole: Fitted,
+    group: Callable[[Measurement], str] = lambda m: m.family,
 ) -> list[HeldOut]:
-    """Estimates every measurement from a fit without its publication and without its family of networks."""
+    """Estimates every measurement from a fit without its publication and without its group of networks.
+
+    Args:
+        unit: The unit.
+        family: The priors of the family of chips.
+        measurements: The measurements of its chips.
+        networks: The networks by name.
+        whole: The fit to all of them.
+        group: Returns the group of a measurement: by default its family of networks.
+    """
     seconds = np.full(len(measurements), np.nan)
     around = linearize(unit, family, measurements, networks, whole.logs)
-    for publication, kind in sorted({(m.publication, m.family) for m in measurements}):
-        seen = [p for p, m in enumerate(measurements) if m.publication != publication and m.family != kind]
-        places = [p for p, m in enumerate(measurements) if (m.publication, m.family) == (publication, kind)]
+    for publication, kind in sorted({(m.publication, group(m)) for m in measurements}):
+        seen = [p for p, m in enumerate(measurements) if m.publication != publication and group(m) != kind]
+        places = [p for p, m in enumerate(measurements) if (m.publication, group(m)) == (publication, kind)]
         fitted = fit(unit, family, [measurements[p] for p in seen], networks, around.of(seen))
         hidden = [measurements[place] for place in places]
         seconds[places] = Estimator(unit, family.reference, hidden, networks).seconds(fitted.parameters)

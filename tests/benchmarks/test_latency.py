@@ -11,7 +11,7 @@ from benchmarks.latency.dataset import in_precision, load_measurements, load_net
 from benchmarks.latency.fit import Estimator, fit
 from benchmarks.latency.intervals import coverage, fit_spread, unseen_spreads
 from benchmarks.latency.priors import PRIORS
-from benchmarks.latency.validate import HeldOut, choose, errors, noise_floor, oracle
+from benchmarks.latency.validate import KINDS, HeldOut, choose, errors, hold_out, kind_of, noise_floor, oracle
 from coremlscope.cost.latency.calibration import Spread, load_calibration
 from coremlscope.cost.latency.model import interval_factors
 from coremlscope.devices import CPU, GPU, NEURAL_ENGINE, ComputeUnit, all_chips
@@ -212,3 +212,24 @@ def test_estimates_without_measurements_of_related_chips_are_uncertain_by_a_fact
     alone = replace(spread, by_chip={"m1": 0.1}, base=0.01, extrapolated=0.1)
     assert interval_factors(alone, chips["m2"], 0.0) == (pytest.approx(1 / 1.7), pytest.approx(1.7))
     assert interval_factors(alone, chips["a16"], 0.0) == (pytest.approx(0.5), pytest.approx(2.0))
+
+
+def test_every_network_in_a_fit_is_of_one_kind() -> None:
+    measurements = load_measurements()
+    chosen = [m for unit in PRIORS for family in PRIORS[unit] for m in choose(measurements, unit, family)]
+    for family in {m.family for m in chosen}:
+        assert sum(family in families for families in KINDS.values()) == 1, family
+
+
+def test_no_network_of_the_kind_is_in_the_fit_that_estimates_it() -> None:
+    networks, family = load_networks(), PRIORS[CPU][-1]
+    rows = choose(load_measurements(), CPU, family)
+    dense = [m for m in rows if kind_of(m) == "dense convolutions"]
+    text = [m for m in rows if m.publication == "EKS-A9"]
+    found = {}
+    for factor in (1, 3):
+        seen = [*text, *(replace(m, ms=m.ms * factor) for m in dense)]
+        whole = fit(CPU, family, text + dense, networks)
+        held = hold_out(CPU, family, seen, networks, whole, kind_of)
+        found[factor] = [h.ms for h in held if h.measurement.family == "densenet"]
+    assert found[1] == pytest.approx(found[3])

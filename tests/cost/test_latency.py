@@ -382,7 +382,7 @@ def test_leaving_the_neural_engine_is_expensive() -> None:
     assert small < 1
 
 
-def test_changes_of_the_unit_cost() -> None:
+def test_coming_back_to_an_accelerator_costs_a_round_trip() -> None:
     made = network(4)
     apart = estimate(
         made, {"main/0": NEURAL_ENGINE, "main/1": CPU, "main/2": NEURAL_ENGINE, "main/3": CPU}, A14
@@ -394,8 +394,28 @@ def test_changes_of_the_unit_cost() -> None:
     difference = apart.latency.value - together.latency.value
     known = load_calibration()
     moved = 2 * min(made[0].outputs, made[1].inputs)
-    assert difference == pytest.approx(2 * (known.switch_s + moved / known.convert_Bps))
+    assert difference == pytest.approx(known.switch_s + 2 * moved / known.convert_Bps)
     assert apart.latency.high / apart.latency.low > on(CPU, "a13").latency.high / on(CPU, "a13").latency.low
+
+
+def test_the_launch_includes_the_first_way_to_an_accelerator_and_back() -> None:
+    known = load_calibration()
+    kernels = [replace(kernel(size=10**5), ops=[name]) for name in ("first", "main", "last")]
+    found = estimate(kernels, {"first": CPU, "main": NEURAL_ENGINE, "last": CPU}, A14)
+    assert found.switches == 2
+    assert found.parts["switches"] == pytest.approx(2 * 10**5 / known.convert_Bps)
+
+
+def test_each_iteration_of_a_loop_on_two_units_comes_back_to_the_accelerator() -> None:
+    known = load_calibration()
+    names = ("before", "body", "more", "after")
+    kernels = [replace(kernel(size=10), ops=[name], steps=100 if name in names[1:3] else 1) for name in names]
+    whole: dict[str, ComputeUnit] = dict.fromkeys(names, NEURAL_ENGINE)
+    assert estimate(kernels, whole, A14).parts["switches"] == 0
+    split = estimate(kernels, {**whole, "more": CPU}, A14)
+    assert split.switches == 200
+    # 99 iterations after the first one, and the operation after the loop.
+    assert split.parts["switches"] == pytest.approx(100 * known.switch_s, rel=0.01)
 
 
 def test_tensors_are_transferred_where_the_unit_changes() -> None:
@@ -403,7 +423,7 @@ def test_tensors_are_transferred_where_the_unit_changes() -> None:
     kernels = [kernel(size=10**6), replace(kernel(size=10**5), ops=["main/second"])]
     for other, rate in ((GPU, known.switch_Bps), (CPU, known.convert_Bps)):
         found = estimate(kernels, {"main/conv": NEURAL_ENGINE, "main/second": other}, A14)
-        assert found.parts["switches"] == pytest.approx(known.switch_s + 10**5 / rate)
+        assert found.parts["switches"] == pytest.approx(10**5 / rate)
 
 
 def test_networks_of_about_a_millisecond_hardly_gain_from_a14_to_a15() -> None:

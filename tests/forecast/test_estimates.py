@@ -47,6 +47,26 @@ def test_settings_decide_about_the_unit(deep: ir.Model) -> None:
     assert found["cpu_only"].latency.value > 5 * found["all"].latency.value
 
 
+def test_a_note_names_a_setting_that_is_faster_than_all_units(deep: ir.Model) -> None:
+    settings: tuple[ComputeUnits, ...] = ("all", "cpu_and_ne", "cpu_and_gpu")
+    chips = [find_device(name) for name in ("m5-pro", "iphone-12", "m2")]
+    estimates = forecast(deep, list_operations(deep), chips, settings).estimates
+    alone = forecast(deep, list_operations(deep), chips).estimates
+    noted = []
+    for place, only in enumerate(alone):
+        both, engine, gpu = estimates[3 * place : 3 * place + 3]
+        fastest = min(engine, gpu, key=lambda one: one.latency.value)
+        is_slower = both.latency.value > 1.1 * fastest.latency.value
+        noted.append(is_slower)
+        # What is not requested is compared as well.
+        assert only.notes == both.notes
+        assert any(note.startswith(f"{fastest.compute_units} is estimated at ") for note in both.notes) == (
+            is_slower
+        )
+        assert not any(note.startswith("cpu_and_") for note in (*engine.notes, *gpu.notes))
+    assert set(noted) == {True, False}
+
+
 def test_small_models_stay_on_the_cpu() -> None:
     (found,) = api.estimate(ir_models.perceptron(units=16), "m1").estimates
     assert found.placement == {"cpu": pytest.approx(1.0)}

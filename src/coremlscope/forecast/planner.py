@@ -22,7 +22,7 @@ from coremlscope.cost.latency.structure import structure_of
 from coremlscope.cost.latency.table import KernelTable
 from coremlscope.cost.planned.prices import PlannedCosts, price
 from coremlscope.cost.planned.rates import RateTable, rate_table
-from coremlscope.devices import NEURAL_ENGINE, ComputeUnit, ComputeUnits, Device, all_chips
+from coremlscope.devices import CPU, NEURAL_ENGINE, ComputeUnit, ComputeUnits, Device, all_chips
 from coremlscope.errors import UnsupportedModelError
 from coremlscope.execution.binding import bind_model, choose_function
 from coremlscope.execution.wiring import shaped_stages, stage_key
@@ -70,6 +70,9 @@ __all__ = ["Forecast", "forecast", "place_functions", "plan_functions", "record_
 _PIXEL_BYTES = 4
 #: Devices and settings for which the step of a loop is listed.
 _LISTED = 3
+#: Settings that all units are compared with, and how much faster they have to be for a note.
+_ACCELERATED: tuple[ComputeUnits, ...] = ("cpu_and_ne", "cpu_and_gpu")
+_CLEARLY = 1.1
 _NETWORK = (
     "Core ML reports where the layers of a neural network run, but not their costs: these are the costs of"
     " the same operations of an fp16 program"
@@ -198,6 +201,8 @@ def forecast(
             ]
             if is_core_ai:
                 planned = [_as_core_ai(one, main.values()) for one in planned]
+            elif kernels and not kernels.loops:
+                planned = _with_faster_setting(planned, kernels, device, [placed[key][name] for name in main])
             estimates += map(kernels.with_evidence, planned) if kernels and with_evidence else planned
     findings = (*tally.findings(), *_warn(remarks, settings))
     if kernels is None or not with_estimates:
@@ -205,6 +210,28 @@ def forecast(
     if kernels.loops:
         return Forecast(plans=tuple(plans), findings=(*_unknown_loops(kernels, estimates), *findings))
     return Forecast(plans=tuple(plans), kernels=kernels.rows, estimates=tuple(estimates), findings=findings)
+
+
+def _with_faster_setting(
+    found: Sequence[Estimate], kernels: _Kernels, device: Device, placed: Sequence[_Placed]
+) -> list[Estimate]:
+    """Returns the estimates of a device, with a note where all units are slower than fewer of them."""
+    known = {one.compute_units: one for one in found}
+    if "all" not in known:
+        return list(found)
+    missing = tuple(setting for setting in _ACCELERATED if setting not in known)
+    main = {str(number): one.placed_under(missing) for number, one in enumerate(placed)}
+    for setting, one in kernels.estimators(device, missing, main, ()).items():
+        known[setting] = one({})
+    fastest = min((known[setting] for setting in _ACCELERATED), key=lambda one: one.latency.value)
+    slow = known["all"]
+    if slow.latency.value < _CLEARLY * fastest.latency.value or set(fastest.placement) == {CPU}:
+        return list(found)
+    note = (
+        f"{fastest.compute_units} is estimated at {format_duration(fastest.latency.value)}: Core ML divides a"
+        " model by costs of its own, which differ from these estimates"
+    )
+    return [replace(one, notes=(*one.notes, note)) if one is slow else one for one in found]
 
 
 def place_functions(
@@ -571,6 +598,13 @@ class _Placed:
     def function(self) -> PlacedFunction:
         """The plan."""
         return self.planning.placed
+
+    def placed_under(self, settings: Sequence[ComputeUnits]) -> PlacedFunction:
+        """Returns the plan under other settings."""
+        one = self.planning
+        return place(
+            one.graph, one.verdicts, lambda node: one.prices[node.id], one.transition_costs, settings
+        )
 
 
 class _Kernels:

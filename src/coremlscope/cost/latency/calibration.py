@@ -192,7 +192,7 @@ class Calibration:
     Attributes:
         families: The constants of each unit by family, the oldest family first.
         spreads: The uncertainty of each unit's estimates.
-        switch_s: The cost of changing the unit.
+        switch_s: The round trip of coming back to an accelerator.
         switch_Bps: The transfer of tensors between the GPU and the Neural Engine.
         convert_Bps: Conversion of inputs and outputs that are not in half precision, and transfers from and
             to the CPU.

@@ -2,12 +2,12 @@
 
 A prediction is a sequence of kernels, each on the unit that the plan assigns. A kernel takes as long as the
 slowest of its arithmetic, its activations and its weights, plus an overhead; see `roofline`. A prediction
-adds the launch of each unit that it uses, and the cost of every change of the unit.
+adds the launch of each unit that it uses, a round trip for each time that it comes back to an accelerator,
+and the transfer of tensors between units.
 """
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -112,16 +112,35 @@ def estimate(
 def _switch(
     table: KernelTable, steps: Floats, where: Sequence[ComputeUnit], known: Calibration
 ) -> tuple[int, float]:
-    """Returns the number of changes of the unit, and their seconds with the transfer of tensors."""
+    """Returns the number of changes of the unit, and their seconds with the transfer of tensors.
+
+    The launch of an accelerator includes its first round trip, from the CPU and back.
+    """
     switches, seconds = 0, 0.0
-    for place, (here, there) in enumerate(itertools.pairwise(where)):
+    entries = dict.fromkeys(where[:1], 1)
+    for before, after, times in _ways(steps):
+        here, there = where[before], where[after]
         if here != there:
-            times = int(min(steps[place], steps[place + 1]))
-            moved = _HALF * min(float(table.outputs[place]), float(table.inputs[place + 1]))
+            moved = _HALF * min(float(table.outputs[before]), float(table.inputs[after]))
             rate = known.convert_Bps if CPU in {here, there} else known.switch_Bps
             switches += times
-            seconds += times * (known.switch_s + moved / rate)
-    return switches, seconds
+            seconds += times * moved / rate
+            entries[there] = entries.get(there, 0) + times
+    again = sum(max(times - 1, 0) for unit, times in entries.items() if unit != CPU)
+    return switches, seconds + again * known.switch_s
+
+
+def _ways(steps: Floats) -> Iterator[tuple[int, int, int]]:
+    """Yields how often a prediction goes from one kernel to another, back to the first of a loop included."""
+    begin = 0
+    for place, times in enumerate(steps):
+        is_last = place + 1 == len(steps)
+        if not is_last:
+            yield place, place + 1, int(min(times, steps[place + 1]))
+        if is_last or steps[place + 1] != times:
+            if times > 1:
+                yield place, begin, int(times) - 1
+            begin = place + 1
 
 
 def _parts(terms: Sequence[UnitTerms], conversion_s: float, switches_s: float) -> dict[Bound, float]:

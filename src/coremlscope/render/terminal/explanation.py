@@ -134,7 +134,8 @@ def _terms(e: Estimate) -> Iterator[tuple[str, str, str, str]]:
                 yield (f"{UNIT_NAMES[terms.unit]}: {title}", *_cells(seconds, whole), meaning)
     switches = e.parts.get("switches", 0.0)
     if switches:
-        yield ("changes of the unit", *_cells(switches, whole), f"{e.switches} in a prediction")
+        meaning = f"{e.switches} in a prediction: transfers, and coming back to an accelerator"
+        yield ("changes of the unit", *_cells(switches, whole), meaning)
     rest = whole - listed - switches
     if rest > whole * 1e-6:
         yield ("conversion", *_cells(rest, whole), "inputs and outputs to and from half precision")
