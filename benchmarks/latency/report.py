@@ -130,7 +130,8 @@ def _without_kind(result: Result) -> list[str]:
     groups = {name: [h for h in held if kind_of(h.measurement) == name] for name in KINDS}
     groups |= {name: [h for h in held if system(h) == name] for name in sorted(map(system, held))}
     lines = [
-        "The same from fits without any network of the kind, as for a network unlike all that were measured:",
+        "From fits without the publication and without any network of the kind, as for a network unlike"
+        " all that were measured:",
         "",
         "| kind of networks, or system | n | median | p90 | bias | rank | within |",
         "|---|---:|---:|---:|---:|---:|---:|",
@@ -246,8 +247,8 @@ _CAVEATS = [
     " macOS 12 to 13, and Whisper takes 0.55 to 0.63 times as long on an M1 Ultra with macOS 26 as on an M1"
     " Pro with macOS 13.",
     "- Where a publication names no system, that of phones counts as iOS 16 and that of Macs as macOS 26."
-    " MobileCLIP counts as iOS 17, which its Core ML packages need. As iOS 16, the median error of its seven"
-    " rows is 29 %, and three are within.",
+    " MobileCLIP counts as iOS 17, which the app published with it requires; its figures name none. As iOS"
+    " 16, the median error of its seven rows is 29 %, and three are within.",
     "- Times that were measured from Python include the call: MiniLM takes 0.9 to 1.4 ms longer on each unit"
     " of an M1 Max than estimated.",
     "- For convolutional and mixed networks on the CPU of an M1, a simulator of iOS on macOS 12 is the only"

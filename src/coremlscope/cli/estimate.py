@@ -17,8 +17,9 @@ __all__ = ["COMMAND"]
 
 _EPILOG = """\
 Estimates come from a model of the chips that was fitted to published latencies; see
-docs/accuracy.md for their errors. The interval contains 80 % of the cases. `*` marks chips without
-published latencies, `†` those that your own measurements refine (`coremlscope calibrate`).
+docs/accuracy.md for their errors. The interval contains 80 % of the cases. `*` marks chips that
+fewer than three publications measured, `†` those that your own measurements refine
+(`coremlscope calibrate`).
 
 A report (-o) contains the profile: the model, its operations, the estimates and the plans on
 which they are based. For several models it contains a list of profiles, which .trace.json does
