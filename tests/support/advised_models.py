@@ -273,11 +273,11 @@ def _indices(*, computed: bool) -> ir.Model:
     return b.model(rows, b.conv("c", b["x"], 64))
 
 
-def _image(*, as_array: bool) -> ir.Model:
+def _image(*, as_array: bool, dtype: ir.DType = F32) -> ir.Model:
     size = 512
     image = None if as_array else {"image": ir.ImageFeature("RGB", size, size)}
-    b = Builder({"image": (F32, (1, 3, size, size))}, image)
-    x = b.op("cast", "half", (1, 3, size, size), x=b["image"], dtype="fp16")
+    b = Builder({"image": (dtype, (1, 3, size, size))}, image)
+    x = b["image"] if dtype is F16 else b.op("cast", "half", (1, 3, size, size), x=b["image"], dtype="fp16")
     return b.model(b.conv("c", x, 8))
 
 
@@ -380,7 +380,10 @@ MODELS: dict[str, tuple[list[ir.Model], list[ir.Model]]] = {
     ),
     "fp32-program": ([_program(F32)], [_program(F16), _precision(island=True)]),
     "integer-indices": ([_indices(computed=True)], [_indices(computed=False)]),
-    "image-as-array": ([_image(as_array=True)], [_image(as_array=False), _spectrogram()]),
+    "image-as-array": (
+        [_image(as_array=True), _image(as_array=True, dtype=F16)],
+        [_image(as_array=False), _spectrogram()],
+    ),
     "image-preparation": ([_channels(last=True), _swapped()], [_channels(last=False)]),
     "flexible-shapes": (
         [

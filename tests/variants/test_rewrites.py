@@ -11,6 +11,7 @@ from PIL import Image
 
 import coremlscope
 from coremlscope import ir
+from coremlscope.advice import bind_default_function, find_remarks
 from coremlscope.errors import UnsupportedModelError
 from coremlscope.formats import container
 from coremlscope.formats.packaging import write_mlpackage
@@ -23,18 +24,18 @@ from tests.support.advised_models import F16, F32, Builder
 _SIDE = 32
 
 
-def _network(*, scales: bool, is_last: bool = False, channels: int = 3) -> ir.Model:
+def _network(*, scales: bool, is_last: bool = False, channels: int = 3, dtype: ir.DType = F32) -> ir.Model:
     """A convolution over a picture that may be scaled and transposed first."""
-    first = (1, channels, _SIDE, _SIDE)
+    first, number = (1, channels, _SIDE, _SIDE), dtype.numpy.type
     shape = (1, _SIDE, _SIDE, channels) if is_last else first
-    b = Builder({"image": (F32, shape)})
+    b = Builder({"image": (dtype, shape)})
     x = b["image"]
     if is_last:
-        x = b.op("transpose", "first", first, F32, x=x, perm=[0, 3, 1, 2])
+        x = b.op("transpose", "first", first, dtype, x=x, perm=[0, 3, 1, 2])
     if scales:
-        x = b.op("mul", "scaled", first, F32, x=x, y=np.float32(1 / 255))
-        x = b.op("sub", "centred", first, F32, x=x, y=np.float32(0.5))
-    return b.model(b.op("relu", "y", (1, 8, _SIDE, _SIDE), F32, x=b.conv("c", x, 8, dtype=F32)))
+        x = b.op("mul", "scaled", first, dtype, x=x, y=number(1 / 255))
+        x = b.op("sub", "centred", first, dtype, x=x, y=number(0.5))
+    return b.model(b.op("relu", "y", (1, 8, _SIDE, _SIDE), dtype, x=b.conv("c", x, 8, dtype=dtype)))
 
 
 def _transformed(model: ir.Model, name: str, folder: Path) -> Path:
@@ -50,6 +51,8 @@ def _transformed(model: ir.Model, name: str, folder: Path) -> Path:
         (_network(scales=True), "image-inputs", lambda p: p),
         (_network(scales=True, is_last=True), "image-inputs", lambda p: p.transpose(0, 2, 3, 1)),
         (_network(scales=True, channels=1), "image-inputs", lambda p: p),
+        (_network(scales=True, dtype=F16), "image-inputs", lambda p: p),
+        (_network(scales=True, is_last=True, dtype=F16), "image-inputs", lambda p: p.transpose(0, 2, 3, 1)),
         (_network(scales=False), "image-inputs-unit", lambda p: p / np.float32(255)),
         (
             _network(scales=False),
@@ -60,7 +63,7 @@ def _transformed(model: ir.Model, name: str, folder: Path) -> Path:
             ),
         ),
     ],
-    ids=["pixels", "channels-last", "gray", "unit", "imagenet"],
+    ids=["pixels", "channels-last", "gray", "half", "half-channels-last", "unit", "imagenet"],
 )
 def test_an_image_input_gives_the_outputs_of_the_array(
     model: ir.Model, name: str, prepare: Callable[[np.ndarray], np.ndarray], tmp_path: Path
@@ -225,3 +228,69 @@ def test_images_in_the_order_of_the_network_return_the_same(tmp_path: Path) -> N
 )
 def test_moves_that_are_needed_stay(model: ir.Model, name: str, reason: str) -> None:
     assert reason in why_not(parse_transform(name), model)
+
+
+def _windows() -> ir.Model:
+    """Attention of one picture in windows, in five and six dimensions."""
+    b = Builder({"x": (F32, (1, 8, 8, 16))})
+    generator = np.random.default_rng(1)
+    y = b.op("reshape", "cut", (1, 2, 4, 2, 4, 16), F32, x=b["x"], shape=[1, 2, 4, 2, 4, 16])
+    y = b.op("transpose", "sorted", (1, 2, 2, 4, 4, 16), F32, x=y, perm=[0, 1, 3, 2, 4, 5])
+    y = b.op("reshape", "windows", (1, 4, 16, 16), F32, x=y, shape=[1, 4, 16, 16])
+    y = b.op("reshape", "heads", (1, 4, 16, 2, 8), F32, x=y, shape=[1, 4, 16, 2, 8])
+    y = b.op("transpose", "by_head", (1, 4, 2, 16, 8), F32, x=y, perm=[0, 1, 3, 2, 4])
+    shift = ir.constant(generator.standard_normal((2, 1, 8)).astype(np.float32))
+    y = b.op("add", "shifted", (1, 4, 2, 16, 8), F32, x=y, y=shift)
+    flags = {"transpose_x": False, "transpose_y": True}
+    scores = b.op("matmul", "scores", (1, 4, 2, 16, 16), F32, x=y, y=y, **flags)
+    scores = b.op("softmax", "weights", (1, 4, 2, 16, 16), F32, x=scores, axis=-1)
+    flags = {"transpose_x": False, "transpose_y": False}
+    y = b.op("matmul", "mixed", (1, 4, 2, 16, 8), F32, x=scores, y=y, **flags)
+    halves = b.ops_of(
+        "split", [("s0", (1, 4, 1, 16, 8)), ("s1", (1, 4, 1, 16, 8))], F32, x=y, num_splits=2, axis=2
+    )
+    y = b.op("concat", "joined", (1, 4, 2, 16, 8), F32, values=halves[::-1], axis=-3, interleave=False)
+    mean = b.op("reduce_mean", "mean", (1, 4, 16, 8), F32, x=y, axes=[2], keep_dims=False)
+    masks = {name: [place == 2 for place in range(5)] for name in ("squeeze_mask",)}
+    open_ = {name: [place != 2 for place in range(5)] for name in ("begin_mask", "end_mask")}
+    ends = {"begin": [0, 0, 1, 0, 0], "end": [1, 4, 2, 16, 8]}
+    second = b.op("slice_by_index", "second", (1, 4, 16, 8), F32, x=y, **ends, **masks, **open_)
+    given = {"axis": 2, "batch_dims": 0, "validate_indices": False}
+    first = b.op("gather", "first", (1, 4, 16, 8), F32, x=y, indices=np.int32(0), **given)
+    total = b.op("add", "total", (1, 4, 16, 8), F32, x=first, y=second)
+    cumulated = b.op("cumsum", "sums", (1, 4, 2, 16, 8), F32, x=y, axis=3, exclusive=False, reverse=False)
+    return b.model(mean, b.op("relu", "y", (1, 4, 16, 8), F32, x=total), cumulated)
+
+
+def _ranks(path: Path) -> dict[str, int]:
+    program = container.read(path).content
+    assert isinstance(program, ir.Program)
+    ops = [op for op in program.functions["main"].graph.ops if op.constant is None]
+    found: dict[str, int] = {}
+    for op in ops:
+        ranks = [len(one.type.shape) for one in op.outputs]  # type: ignore[union-attr,arg-type]
+        found[op.type] = max(found.get(op.type, 0), *ranks)
+    return found
+
+
+def test_tensors_of_fewer_dimensions_return_the_same(tmp_path: Path) -> None:
+    model = _windows()
+    target = _transformed(model, "rank-4", tmp_path)
+    ranks = _ranks(target)
+    # Six dimensions have one axis of one element, and sums have no form for fewer dimensions here.
+    assert ranks.pop("cumsum") == 5
+    assert {kind for kind, rank in ranks.items() if rank > 4} == {"reshape", "transpose"}
+    values = {"x": np.random.default_rng(3).standard_normal((1, 8, 8, 16)).astype(np.float32)}
+    before, after = (coremlscope.predict(one, values) for one in (model, target))
+    assert list(before) == list(after)
+    for name, expected in before.items():
+        np.testing.assert_allclose(after[name], expected, rtol=0, atol=1e-6)
+
+
+def test_axes_that_are_needed_stay() -> None:
+    b = Builder({"x": (F32, (2, 8, 8, 16))})
+    y = b.op("reshape", "cut", (2, 2, 4, 8, 16), F32, x=b["x"], shape=[2, 2, 4, 8, 16])
+    model = b.model(b.op("relu", "y", (2, 2, 4, 8, 16), F32, x=y))
+    assert "no tensor of more than 4" in why_not(parse_transform("rank-4"), model)
+    (remark,) = (one for one in find_remarks(bind_default_function(model)) if one.rule.id == "high-rank")
+    assert remark.transform == ""

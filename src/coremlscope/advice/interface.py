@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from math import prod
 
 from coremlscope.advice.rule import (
@@ -43,7 +43,7 @@ def _picture(function: FunctionView, feature: Feature) -> tuple[int, int] | None
     type_ = feature.type
     if not isinstance(type_, ArrayFeature) or type_.flexibility is not None:
         return None
-    if type_.dtype not in (DType.FP32, DType.FP64) or len(type_.shape) not in (3, 4):
+    if type_.dtype not in (DType.FP16, DType.FP32, DType.FP64) or len(type_.shape) not in (3, 4):
         return None
     if len(type_.shape) == 4 and type_.shape[0] != 1:
         return None
@@ -88,8 +88,8 @@ def _array_images(function: FunctionView) -> Found | None:
     saved = 0
     for feature, height, width in found:
         assert isinstance(feature.type, ArrayFeature)
-        given = math.prod(feature.type.shape) * feature.type.dtype.bits // 8
-        saved += given - _PIXEL_BYTES * height * width
+        given = _converted_bytes(feature)
+        saved += given - _PIXEL_BYTES * height * width if given else 0
     what = "input is a picture" if len(found) == 1 else "inputs are pictures"
     return Found(
         text=f"{len(found)} {what} but declared as an array, which the app has to fill from pixels: {names}.",
@@ -112,7 +112,16 @@ def _picture_preparation(function: FunctionView) -> Found | None:
         f" input does by its type: {listed(found)}.",
         ops=tuple(view.op.id for view in found),
         change=Change(removed=frozenset(view.op.id for view in found)),
+        transform=_arranged_by(function, found),
     )
+
+
+def _arranged_by(function: FunctionView, views: Sequence[OpView]) -> str:
+    """Returns the transform that leaves out the operations that arrange pictures; empty if none does all."""
+    swaps = {view.op.id for _, view in find_channel_swaps(function)}
+    if all(view.op.id in swaps for view in views):
+        return "channel-order"
+    return "image-inputs" if all(view.op.type == "transpose" for view in views) else ""
 
 
 def _arranging(function: FunctionView, name: str) -> Iterator[OpView]:
@@ -317,8 +326,9 @@ RULES: tuple[AdviceRule, ...] = (
     AdviceRule(
         id="image-as-array",
         doc="An input of three channels into a convolution, or with the name of a picture, that is declared"
-        " as an array of floats. The app has to convert every pixel, and the array has three times the bytes"
-        " of the image, which Core ML converts once more.",
+        " as an array of floats. The app has to convert every pixel, and an array of float32 has three times"
+        " the bytes of the image, which Core ML converts once more. Arrays of float16 cost no conversion in"
+        " Core ML, so no saving is shown for them; `what-if` declares them as images as well.",
         find=_array_images,
         fix="declare the picture as an image: ct.ImageType(name=…, shape=…, scale=…, bias=…)",
         source="apple/coremltools: guide to image inputs",

@@ -93,7 +93,13 @@ def _ranks(function: FunctionView) -> Found | None:
         text=f"{plural(len(found), 'operation')} {what} tensors of more than 4 dimensions: {listed(found)}.",
         ops=tuple(view.op.id for view in found),
         change=Change(freed=_RANK_RULES),
+        transform="rank-4" if all(map(_has_units, found)) else None,
     )
+
+
+def _has_units(view: OpView) -> bool:
+    """Returns whether tensors of too many dimensions have enough axes of one element to leave out."""
+    return all(len(shape) - list(shape).count(1) < _WIDE_RANK for shape in _shapes(view))
 
 
 def _extents(function: FunctionView) -> Found | None:
@@ -194,7 +200,7 @@ RULES: tuple[AdviceRule, ...] = (
     AdviceRule(
         id="high-rank",
         doc="Operations on tensors of five or more dimensions. The Neural Engine takes five at most, and some"
-        " operations four.",
+        " operations four. `what-if --try rank-4` leaves out axes of one element, where there are any.",
         find=_ranks,
         fix="join axes, for instance batch and heads, so that four dimensions are left",
         source=M4_PLANS,

@@ -84,6 +84,7 @@ class Found:
         change: What would be different without it.
         saved_bytes: How much smaller the files would be.
         fix: What to do, where that differs from the rule's.
+        transform: The transform of `what-if` that does it, where that is not the rule's; empty for none.
     """
 
     text: str
@@ -91,6 +92,7 @@ class Found:
     change: Change = field(default_factory=Change)
     saved_bytes: int = 0
     fix: str = ""
+    transform: str | None = None
 
 
 class FunctionView:
@@ -203,10 +205,24 @@ class AdviceRule:
 
 @dataclass(frozen=True, slots=True)
 class Remark:
-    """A rule, and a place in a function where it applies."""
+    """A rule, and a place in a function where it applies.
+
+    Attributes:
+        rule: The rule.
+        found: The place.
+        is_network: Whether it is in a neural network, to which transforms of findings do not apply.
+    """
 
     rule: AdviceRule
     found: Found
+    is_network: bool = False
+
+    @property
+    def transform(self) -> str:
+        """The transform of `what-if` that does what the finding suggests; empty if there is none."""
+        if self.is_network:
+            return ""
+        return self.rule.transform if self.found.transform is None else self.found.transform
 
 
 def arguments(view: OpView) -> Iterator[Value]:

@@ -109,7 +109,7 @@ def describe_remark(remark: Remark, savings: tuple[Saving, ...] = (), where: str
         source=rule.source,
         savings=savings,
         saved_bytes=found.saved_bytes,
-        transform=rule.transform,
+        transform=remark.transform,
     )
 
 

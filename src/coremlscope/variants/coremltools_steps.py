@@ -16,6 +16,7 @@ from coremlscope.formats.packaging import write_mlpackage
 from coremlscope.ir import Model, Program
 from coremlscope.variants.moves import with_joined_concats, with_wanted_channels
 from coremlscope.variants.pictures import Pictures, with_image_inputs
+from coremlscope.variants.ranks import with_lower_ranks
 from coremlscope.variants.sequence_layout import with_convolutions
 from coremlscope.variants.transforms import Step, Transform
 
@@ -360,6 +361,22 @@ def _as_convolutions(opened: Opened, step: Step, joint: bool) -> None:
     )
 
 
+def _lower_ranks(opened: Opened, step: Step, joint: bool) -> None:
+    model = _program(opened)
+    program = model.content
+    assert isinstance(program, Program)
+    made = {name: with_lower_ranks(function) for name, function in program.functions.items()}
+    count = sum(number for _, number in made.values())
+    if not count:
+        raise UnsupportedModelError(
+            "no tensor of more than 4 dimensions has an axis of one element that can be left out",
+            "join axes where the model is written, for instance batch and heads",
+        )
+    functions = {name: function for name, (function, _) in made.items()}
+    _replace_program(opened, replace(model, content=replace(program, functions=functions)))
+    opened.notes.append(f"{count} {'operation' if count == 1 else 'operations'} in fewer dimensions")
+
+
 def _join_concats(opened: Opened, step: Step, joint: bool) -> None:
     model, count = with_joined_concats(_program(opened))
     if not count:
@@ -427,6 +444,7 @@ _STEPS: Mapping[str, Callable[[Opened, Step, bool], None]] = {
     "convolutions": _as_convolutions,
     "concats": _join_concats,
     "channels": _take_channels,
+    "ranks": _lower_ranks,
 }
 
 

@@ -15,6 +15,7 @@ from coremlscope.errors import CoremlscopeError, UnsupportedModelError
 from coremlscope.features.images import image_from_array
 from coremlscope.ir import (
     ArrayFeature,
+    DType,
     Feature,
     Function,
     FunctionDescription,
@@ -24,6 +25,7 @@ from coremlscope.ir import (
     Program,
     TensorType,
     Value,
+    constant,
 )
 from coremlscope.ir.rewriting import Chain, with_ops
 from coremlscope.units import shown
@@ -78,7 +80,7 @@ class Pictures:
             shape = _shape(feature)
             pixels = np.random.default_rng([seed, place]).integers(0, 256, shape).astype(np.float32)
             scale, bias = (one.reshape(1, -1, 1, 1) for one in self.numbers(shape[1]))
-            array = np.asarray(pixels * scale + bias, np.float32)
+            array = np.asarray(pixels * scale + bias, _dtype(arrays[feature.name]))
             is_last = getattr(arrays[feature.name].type, "shape", shape) != shape
             original[feature.name] = array.transpose(0, 2, 3, 1) if is_last else array
             images[feature.name] = image_from_array(pixels[0].astype(np.uint8), feature.name)
@@ -112,7 +114,7 @@ def with_image_inputs(model: Model, scaling: Scaling | None = None) -> tuple[Mod
     main = model.description.main
     described = replace(main, inputs=tuple(images.get(feature.name, feature) for feature in main.inputs))
     for image in images.values():
-        function = _with_channels_first(function, image)
+        function = _in_single_precision(_with_channels_first(function, image), image)
     if scaling is None and not _scales_pixels(function, described, images):
         raise UnsupportedModelError(
             "the model does not begin with a scale of pixels, so what its arrays hold is not known",
@@ -172,6 +174,27 @@ def _with_channels_first(function: Function, image: Feature) -> Function:
     ops = [_reading(op, {turned: first}) for op in graph.ops if op is not readers[0]]
     inputs = tuple(first if value is given else value for value in graph.inputs)
     return with_ops(replace(function, graph=replace(graph, inputs=inputs)), ops)
+
+
+def _in_single_precision(function: Function, image: Feature) -> Function:
+    """Takes a picture in float32, as coremltools writes images, and casts it where it was float16."""
+    graph = function.graph
+    given = next(value for value in graph.inputs if value.name == image.name)
+    if not isinstance(given.type, TensorType) or given.type.dtype is not DType.FP16:
+        return function
+    single = replace(given, type=replace(given.type, dtype=DType.FP32))
+    chain = Chain(f"{image.name}_to_fp16", DType.FP16)
+    half = chain.add("cast", given.type, x=single, dtype=constant("fp16"))
+    inputs = tuple(single if value is given else value for value in graph.inputs)
+    ops = [*chain.ops, *(_reading(op, {given: half}) for op in graph.ops)]
+    outputs = tuple(half if value == given else value for value in graph.outputs)
+    return with_ops(replace(function, graph=replace(graph, inputs=inputs, outputs=outputs)), ops)
+
+
+def _dtype(feature: Feature) -> np.dtype[Any]:
+    """Returns the type of the elements of an array; float32 where the interface has float64."""
+    is_half = isinstance(feature.type, ArrayFeature) and feature.type.dtype is DType.FP16
+    return np.dtype(np.float16 if is_half else np.float32)
 
 
 def _shape(image: Feature) -> tuple[int, int, int, int]:

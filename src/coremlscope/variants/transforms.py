@@ -20,6 +20,7 @@ from coremlscope.ir import (
     kind_with_article,
 )
 from coremlscope.variants.pictures import Scaling, why_no_images
+from coremlscope.variants.ranks import with_lower_ranks
 
 __all__ = [
     "Step",
@@ -48,6 +49,7 @@ StepKind = Literal[
     "convolutions",
     "concats",
     "channels",
+    "ranks",
 ]
 
 _JOIN = "+"
@@ -60,7 +62,7 @@ _TARGETS = (15, 16, 17, 18, 26)
 _EXAMPLES = (
     "fp16, fp16-io, ios18, palettize-4, palettize-4-group-16, int8, int4-block-32, prune-50, w8a8, static,"
     " enumerated, tidy, palettize-unique, without-needless-outputs, image-inputs, linear-as-conv,"
-    " join-concats, channel-order; several"
+    " join-concats, channel-order, rank-4; several"
     " joined by +: prune-50+palettize-4"
 )
 
@@ -146,6 +148,7 @@ _TITLES: dict[StepKind, Callable[[Step], str]] = {
     "convolutions": lambda _: "linear layers as 1×1 convolutions over (B, C, 1, S)",
     "concats": lambda _: "concats of concats and of all parts of a split joined",
     "channels": lambda _: "images in the order of channels that the network reads",
+    "ranks": lambda _: "tensors of four dimensions, without axes of one element",
 }
 
 
@@ -198,6 +201,7 @@ _GRAMMAR: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], Step | None]], 
         (r"linear-as-conv", lambda _: Step(kind="convolutions")),
         (r"join-concats", lambda _: Step(kind="concats")),
         (r"channel-order", lambda _: Step(kind="channels")),
+        (r"rank-4", lambda _: Step(kind="ranks")),
     )
 )
 
@@ -250,6 +254,7 @@ _PROGRAM = (
     "linear-as-conv",
     "join-concats",
     "channel-order",
+    "rank-4",
 )
 
 
@@ -301,10 +306,12 @@ def _why_not(step: Step, model: Model) -> str:
         return "no input or output is a float32 array"
     if step.kind in ("static", "enumerated") and not flexible_inputs(model):
         return "no input has a flexible shape"
-    if step.kind in _FOUND and not any(one.rule.transform == _FOUND[step.kind] for one in _remarks(model)):
+    if step.kind in _FOUND and not any(one.transform == _FOUND[step.kind] for one in _remarks(model)):
         return "no finding on the model asks for it"
     if step.kind == "channels" and not _swaps(model):
         return "no image input is followed by a swap of red and blue"
+    if step.kind == "ranks" and not any(with_lower_ranks(one)[1] for one in program.functions.values()):
+        return "no tensor of more than 4 dimensions has an axis of one element that can be left out"
     if step.kind == "images":
         return why_no_images(model, step.scaling or None)
     return ""
