@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from coremlscope import api, batch
+from coremlscope import api, matrices
 from coremlscope.render.markdown.matrix import render_markdown_matrix
 from coremlscope.render.renderers import MATRIX_RENDERERS, Renderer
 from coremlscope.render.terminal import matrix
@@ -57,7 +57,7 @@ def test_power_modes_have_tables_of_their_own() -> None:
     normal, low = text.index("power mode: normal"), text.index("power mode: low power")
     assert normal < text.index("a.mlpackage") < low < text.index("b.mlpackage")
     assert "stopped before all was done" in text
-    assert matrix._INTERRUPTED == batch.INTERRUPTED
+    assert matrix._INTERRUPTED == matrices.INTERRUPTED
 
 
 def test_models_before_anything_is_known() -> None:
