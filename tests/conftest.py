@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -35,6 +36,21 @@ def corpus(pytestconfig: pytest.Config) -> Path:
     if not (folder / "index.csv").is_file():
         pytest.skip(f"no corpus at {folder}")
     return folder
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _own_temporary_folder() -> Iterator[None]:
+    """Removes temporary files at the end, also those that coremltools removes only where `atexit` runs.
+
+    Workers of pytest-xdist end without it.
+    """
+    with (
+        tempfile.TemporaryDirectory(prefix="coremlscope-tests-", ignore_cleanup_errors=True) as folder,
+        pytest.MonkeyPatch.context() as patch,
+    ):
+        patch.setenv("TMPDIR", folder)
+        patch.setattr(tempfile, "tempdir", folder)
+        yield
 
 
 @pytest.fixture(scope="session", autouse=True)
