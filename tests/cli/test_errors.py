@@ -214,6 +214,21 @@ def test_plain_characters(sample: Path, monkeypatch: pytest.MonkeyPatch) -> None
     command[3:4] = ["plan", "--device", "m1"]
     done = subprocess.run(command, capture_output=True, check=True)
     assert b"@ chosen  o supported  - not supported  ? no rule" in done.stdout
+    done = subprocess.run(
+        [*command[:3], "check", str(sample), "--max-size", "1kB"], capture_output=True, check=False
+    )
+    assert b"  x fail: " in done.stdout
+
+
+def test_every_mark_of_the_terminal_has_plain_characters() -> None:
+    source = Path(terminal.__file__).parents[1]
+    files = [
+        *(source / "cli").glob("*.py"),
+        *(source / "render" / "terminal").glob("*.py"),
+        source / "units.py",
+    ]
+    marks = {mark for file in files for mark in file.read_text(encoding="utf-8") if not mark.isascii()}
+    assert {mark for mark in marks if not mark.translate(terminal._PLAIN).isascii()} == set()
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import pytest
 from rich.cells import cell_len
 
 from coremlscope.render.markdown.report import render_markdown
+from coremlscope.render.terminal import screen as screens
 from coremlscope.render.terminal.report import render_console
 from coremlscope.render.terminal.screen import Column, Screen
 from tests.support import golden
@@ -123,3 +124,17 @@ def test_long_names_that_differ_in_the_middle_stay_apart() -> None:
         "…nt-ab/conve…t.mlpackage",
         "…nt-b/conver…t.mlpackage",
     ]
+
+
+def test_colours_can_be_read_on_light_and_on_dark_screens() -> None:
+    from rich.color import Color
+
+    def luminance(name: str) -> float:
+        shares = [part / 255 for part in Color.parse(name).get_truecolor()]
+        red, green, blue = (s / 12.92 if s <= 0.04045 else ((s + 0.055) / 1.055) ** 2.4 for s in shares)
+        return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+    for _, shade in screens._SHADES.values():
+        light = luminance(shade)
+        assert 1.05 / (light + 0.05) > 3.8, f"{shade} on white"
+        assert (light + 0.05) / 0.05 > 3.8, f"{shade} on black"

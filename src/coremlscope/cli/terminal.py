@@ -26,12 +26,19 @@ _PIPED_WIDTH = 100
 
 #: Replacements of characters that a terminal or a pipe cannot show.
 _PLAIN: Mapping[int, str | int | None] = {
-    **str.maketrans("×–−µ·█▋▊▉●◐○◇•", "x--u|####@%o-*", "▏▎▍▌"),
+    **str.maketrans("×–−µ·█▋▊▉●◐○◇•◦✓✗⚠†▓▒░▕│└─›‹", "x--u|####@%o-**+x!^#=.||`-><", "▏▎▍▌"),
     ord("…"): "...",
     ord("→"): "->",
     ord("≥"): ">=",
     ord("∞"): "inf",
     ord("±"): "+-",
+    ord("³"): "^3",
+    ord("⁹"): "^9",
+    ord("√"): "sqrt ",
+    ord("⌀"): "mean ",
+    ord("Σ"): "sum ",
+    ord("π"): "pi",
+    ord("ρ"): "rho",
 }
 
 

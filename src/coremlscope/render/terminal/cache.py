@@ -44,7 +44,7 @@ def render_cache(
     if entries:
         screen.line()
         columns = [
-            Column("model", style="cyan", most=max(width - 36, 20)),
+            Column("model", style="cyan"),
             Column("size", is_number=True),
             Column("last used (UTC)"),
         ]

@@ -14,6 +14,12 @@ from coremlscope.units import escape_controls
 __all__ = ["Column", "Screen"]
 
 _TITLE, _HEADING, _LABEL, _QUIET = "bold cyan", "bold", "dim", "dim"
+#: Shades of colours that can be read on white and on black, as the terminal's own cyan and yellow cannot.
+_SHADES = {
+    style: (name, f"color({number})")
+    for name, number in (("cyan", 31), ("green", 28), ("yellow", 130), ("red", 160))
+    for style in (name, f"bold {name}")
+}
 
 
 class Screen:
@@ -26,6 +32,7 @@ class Screen:
 
     def __init__(self, width: int, color: bool) -> None:
         from rich.console import Console
+        from rich.theme import Theme
 
         self.width = width
         self._file = io.StringIO()
@@ -33,7 +40,8 @@ class Screen:
             file=self._file,
             width=width,
             force_terminal=color,
-            color_system="standard" if color else None,
+            color_system="256" if color else None,
+            theme=Theme({style: style.replace(name, shade) for style, (name, shade) in _SHADES.items()}),
             no_color=not color,
             highlight=False,
             markup=False,
