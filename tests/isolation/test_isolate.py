@@ -24,6 +24,8 @@ from coremlscope.isolation.comparing import differences, run_here, run_on_core_m
 from coremlscope.isolation.files import write_part
 from coremlscope.isolation.isolate import isolate, open_cutter
 from coremlscope.isolation.parts import Part
+from coremlscope.isolation.selection import select_units
+from coremlscope.results.isolation import IsolatedUnit
 from tests.support.decoders import decoder
 from tests.support.networks import network, random, read
 from tests.support.programs import build
@@ -320,3 +322,15 @@ def test_the_whole_model_is_not_replaced(sample: Path) -> None:
         with pytest.raises(OutputError, match="is read, and writing it would replace it"):
             way()
     assert sorted((path, path.stat().st_mtime_ns) for path in sample.rglob("*")) == before
+
+
+@pytest.mark.parametrize(
+    ("span", "expected"),
+    [("main/0..main/5", [0, 1]), ("main/3..", [1, 2]), ("main/2..main/7", [0, 1, 2]), ("..main/6", [0, 1])],
+)
+def test_a_range_may_begin_and_end_with_constants(span: str, expected: list[int]) -> None:
+    """Constants belong to the operations that read them: those of the range follow or precede them."""
+    units = [IsolatedUnit(id=f"main/{place}", type="relu", name=f"r{place}") for place in (2, 5, 7)]
+    assert select_units(units, span=span) == expected
+    with pytest.raises(UsageError):
+        select_units(units, span="main/8..")

@@ -26,7 +26,7 @@ from coremlscope.probing.expression import combinations, parse_probe
 from coremlscope.probing.layers import KINDS
 from coremlscope.probing.models import build_layer, check_probe
 from coremlscope.probing.probe import probe
-from coremlscope.render.layers import render_layers
+from coremlscope.render.layers import _merged, render_layers
 
 
 @pytest.mark.parametrize(
@@ -221,3 +221,14 @@ def test_outputs_have_types_of_an_interface() -> None:
     for kind in ("greater", "cast"):
         model = build_layer(kind, {"to": "bool"} if kind == "cast" else {})
         assert model.description.main.outputs[0].type.dtype is ir.DType.INT32
+
+
+def test_layers_of_a_sweep_that_do_not_differ_are_one_row() -> None:
+    rows = [
+        ("dilations=1", "all", "a"),
+        *((f"dilations={n}", "all", "b") for n in (2, 3, 4)),
+        ("x=1", "all", "b"),
+    ]
+    found = [("dilations=1", "all", "a"), ("dilations=2 … x=1", "all", "b")]
+    assert _merged(rows) == found
+    assert [row[0] for row in _merged(rows[:-1])] == ["dilations=1", "dilations=2 … 4"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -15,7 +16,16 @@ from coremlscope.devices.unit import SETTINGS, ComputeUnits
 from coremlscope.errors import UnsupportedModelError
 from coremlscope.execution.random_weights import with_random_weights
 from coremlscope.features import describe_feature
-from coremlscope.ir import Array, Classical, Feature, Model, Pipeline, Program, kind_with_article
+from coremlscope.ir import (
+    Array,
+    ArrayFeature,
+    Classical,
+    Feature,
+    Model,
+    Pipeline,
+    Program,
+    kind_with_article,
+)
 from coremlscope.isolation.comparing import differences, run_here, run_on_core_ml
 from coremlscope.isolation.files import check_target, write_part
 from coremlscope.isolation.network import NetworkCutter
@@ -175,7 +185,12 @@ def _of(runs: Mapping[str, Mapping[str, float | None]], name: str) -> dict[str, 
 
 
 def _tensor(feature: Feature, array: Array | None, difference: Mapping[str, float | None]) -> PartTensor:
-    text = describe_feature(feature.type)
+    type_ = feature.type
+    if array is not None and isinstance(type_, ArrayFeature) and not type_.shape:
+        type_ = replace(
+            type_, shape=array.shape
+        )  # Layers of neural networks do not state the shapes of results.
+    text = describe_feature(type_)
     if array is None or array.dtype == object:
         return PartTensor(name=feature.name, type=text, difference=difference)
     numbers = np.asarray(array, np.float64).reshape(-1)

@@ -79,14 +79,32 @@ def _select_span(units: Sequence[IsolatedUnit], span: str) -> list[int]:
     first, dots, last = span.partition(_RANGE)
     if not dots:
         raise UsageError(f"{shown(span)!r} is not a range", "write it as FIRST..LAST: main/3..main/9")
-    begin = find_unit(units, first) if first else 0
-    end = find_unit(units, last) if last else len(units) - 1
+    begin = _end_of_span(units, first, 1) if first else 0
+    end = _end_of_span(units, last, -1) if last else len(units) - 1
     if end < begin:
         raise UsageError(
             f"the range {shown(span)} is empty: {shown(last)} precedes {shown(first)}",
             f"did you mean {shown(last)}..{shown(first)}?",
         )
     return list(range(begin, end + 1))
+
+
+def _end_of_span(units: Sequence[IsolatedUnit], name: str, step: int) -> int:
+    """Returns the index of a unit; for the id of a constant that of the next one inside the range.
+
+    Args:
+        units: The units of a model.
+        name: An id or a name.
+        step: 1 for the beginning of a range, -1 for its end.
+    """
+    stem, _, number = name.rpartition("/")
+    ids = [unit.id.rpartition("/") for unit in units]
+    places = [int(last) if first == stem and last.isdecimal() else None for first, _, last in ids]
+    known = [place for place in places if place is not None]
+    if not number.isdecimal() or int(number) in known or not known or int(number) > max(known):
+        return find_unit(units, name)
+    inside = [i for i, at in enumerate(places) if at is not None and (at - int(number)) * step > 0]
+    return inside[0 if step > 0 else -1] if inside else find_unit(units, name)
 
 
 def _suggest(name: str, known: Sequence[str], otherwise: str) -> str:

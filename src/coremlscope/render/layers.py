@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any
 
 from coremlscope.devices.unit import SETTINGS, UNITS, ComputeUnit, ComputeUnits
@@ -129,7 +130,7 @@ def render_layers(profiles: Sequence[Profile], *, width: int = 100, color: bool 
             Column(name.removesuffix(">"), is_number=name.endswith(">"), style="" if index else "cyan")
             for index, name in enumerate(_TITLES)
         ]
-        screen.table(columns, _without_repeated(cells))
+        screen.table(columns, _without_repeated(_merged(cells)))
         for number, text in notes.items():
             screen.bullet(number, text)
     for block in measured_blocks(profiles):
@@ -154,7 +155,7 @@ def render_layers_markdown(profiles: Sequence[Profile]) -> str:
         cells, notes = _cells(rows)
         blocks += [
             f"### {markdown_text(device)}, {markdown_text(os)} (planned and estimated)",
-            table(_TITLES, cells),
+            table(_TITLES, _merged(cells)),
             "\n".join(f"{number}. {markdown_text(text)}" for number, text in notes.items()),
         ]
     for block in measured_blocks(profiles):
@@ -233,6 +234,26 @@ def _cells(rows: Sequence[LayerRow]) -> tuple[list[tuple[str, ...]], dict[str, s
             )
         )
     return cells, {number: why for why, number in numbers.items()}
+
+
+def _merged(cells: Sequence[tuple[str, ...]]) -> list[tuple[str, ...]]:
+    """Writes layers of a sweep that follow each other and do not differ as one: `dilations=2 … 6`."""
+    found: list[tuple[str, str, list[tuple[str, ...]]]] = []
+    for options, group in groupby(cells, key=lambda row: row[0]):
+        rows = [row[1:] for row in group]
+        if found and found[-1][2] == rows:
+            found[-1] = (found[-1][0], options, rows)
+        else:
+            found.append((options, options, rows))
+    return [(_range(first, last), *row) for first, last, rows in found for row in rows]
+
+
+def _range(first: str, last: str) -> str:
+    """Returns the options of the first and the last of several layers: `kernel=3 … 7`."""
+    if first == last:
+        return first
+    name, _, value = last.rpartition("=")
+    return f"{first} … {value if first.rpartition('=')[0] == name else last}"
 
 
 def _without_repeated(cells: Sequence[tuple[str, ...]]) -> list[tuple[str, ...]]:
