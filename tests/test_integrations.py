@@ -72,7 +72,7 @@ def test_the_action_passes_its_inputs_as_they_are(tmp_path: Path) -> None:
     fake.chmod(0o755)
     given = {
         "MODELS": "a b.mlpackage\n$(touch hacked)\n",
-        "LIMITS": "--max-size=20MB\n--max-latency=iphone-13=33ms",
+        "LIMITS": "--max-size=20MB\n  --max-latency iphone-13=33ms\n\n--baseline a b.json \n",
         "STRICT": "true",
         "SARIF": "out.sarif",
         "JUNIT": "",
@@ -86,7 +86,8 @@ def test_the_action_passes_its_inputs_as_they_are(tmp_path: Path) -> None:
         check=True,
     )
     assert done.stdout.splitlines() == [
-        *("check", "--step-summary", "--max-size=20MB", "--max-latency=iphone-13=33ms", "--strict"),
+        *("check", "--step-summary", "--max-size=20MB", "--max-latency", "iphone-13=33ms"),
+        *("--baseline", "a b.json", "--strict"),
         *("-o", "out.sarif", "--", "a b.mlpackage", "$(touch hacked)"),
     ]
     assert [path.name for path in tmp_path.iterdir()] == ["coremlscope"]
