@@ -84,7 +84,10 @@ def render(
         "The fit is hierarchical: constants belong to a family of chips, whose chips scale them by their"
         " specifications; all measurements of a publication on a chip share an offset, a random effect."
         " SciPy's trust-region least squares finds the mode of the posterior with a robust loss (Huber)."
-        " Intervals are conformal: their widths are quantiles of held-out errors.",
+        " Intervals are conformal: their widths are quantiles of held-out errors. No chip has a narrower one"
+        " than publications differ by elsewhere, a standard deviation of 0.17, or 0.2 where fewer than three"
+        " measured it. So A14 and M1, whose publications agree, are within more often than in 80 % of the"
+        " cases.",
     ]
     for result in results.values():
         lines += ["", f"## {_NAMES[result.unit]}", "", *_unit(result)]
