@@ -68,7 +68,7 @@ const VIEWS: readonly View[] = [
   },
   { id: "layers", title: "Layers", applies: (report) => report.rows.all.length > 0, view: () => <Layers /> },
   { id: "types", title: "Types", applies: hasSeveral, view: () => <Types /> },
-  { id: "graph", title: "Graph", applies: (report) => report.table.inputs.some((inputs) => inputs?.length), view: () => <Graph /> },
+  { id: "graph", title: "Graph", applies: hasEdges, view: () => <Graph /> },
   {
     id: "timeline",
     title: "Timeline",
@@ -102,6 +102,11 @@ const PREVIEW: View = { id: "preview", title: "Preview", applies: () => true, vi
 /** Whether there is more than one operation to compare with others; a tree ensemble is one. */
 function hasSeveral(report: Report): boolean {
   return report.rows.all.length > 1;
+}
+
+/** Whether operations of one function read each other's values; stages of a pipeline may be one operation each. */
+function hasEdges({ table }: Report): boolean {
+  return table.inputs.some((inputs, reader) => inputs?.some((maker) => table.function[maker] === table.function[reader]));
 }
 
 /** Whether groups of operations are timed or estimated. */

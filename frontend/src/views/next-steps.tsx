@@ -1,3 +1,4 @@
+import { Fragment } from "preact";
 import { useState } from "preact/hooks";
 import { isPlanned } from "../data/words";
 import { fileName } from "../format";
@@ -21,7 +22,9 @@ export function NextSteps(props: { chips: readonly [id: string, name: string][] 
   const measured: typeof planned = [
     ["How long does a prediction take on this machine?", `coremlscope profile ${name}${synthetic} -o report.html`],
   ];
-  const steps = isPlanned(model.kind) ? planned : measured;
+  // Of a pipeline, the stages decide: nothing is planned where none has operations.
+  const kinds = model.stages.length > 0 ? model.stages.map((stage) => stage.kind) : [model.kind];
+  const steps = kinds.some(isPlanned) ? planned : measured;
   return (
     <Section
       id="next"
@@ -46,7 +49,15 @@ export function NextSteps(props: { chips: readonly [id: string, name: string][] 
         {steps.map(([question, command]) => (
           <li key={question}>
             <span>{question}</span>
-            <code>{command}</code>
+            <code>
+              {command.split(" ").map((word, index) => (
+                // biome-ignore lint/suspicious/noArrayIndexKey: the words of a command stay where they are.
+                <Fragment key={index}>
+                  {index > 0 && " "}
+                  <span class="word">{word}</span>
+                </Fragment>
+              ))}
+            </code>
             <CopyButton label={`Copy: ${command}`} text={() => command}>
               Copy
             </CopyButton>

@@ -164,8 +164,9 @@ def _elements(type_: ValueType) -> int:
 
 
 def first_line(error: Exception) -> str:
-    """Returns the first line of an exception's text, without its full stop and addresses of functions."""
+    """Returns the first line of an exception's text; full stops, addresses and arrays are left out."""
     text = re.sub(r"<function (\S+) at 0x[0-9a-f]+>", r"\1", str(error))
+    text = re.sub(r"\[[-+.,\d\se]{20,}\]", "[…]", text)
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     return (lines[0] if lines else type(error).__name__)[:_LONGEST].rstrip(".")
 

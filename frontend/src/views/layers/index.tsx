@@ -86,9 +86,9 @@ export function Layers() {
       <Filters filter={filter} onChange={setFilter} owners={owners} folded={folded} onFold={setFolded}>
         <Choice
           label="Order of the rows"
-          options={ORDERS}
-          value={sort.key === "order" ? "order" : "time"}
-          onChange={(order) => setSort(order === "order" ? PROGRAM_ORDER : slowestFirst(report))}
+          options={mainTime(report) ? ORDERS : WORK_ORDERS}
+          value={sort.key === "order" ? "order" : "most"}
+          onChange={(order) => setSort(order === "order" ? PROGRAM_ORDER : mostFirst(report))}
         />
         {!isCompact && isTable && <ColumnMenu columns={every} arrangement={arrangement} onChange={arrangeColumns} />}
       </Filters>
@@ -135,7 +135,12 @@ const VIEWS = [
 ] as const;
 const NO_WIDTHS = {};
 const ORDERS = [
-  ["time", "Slowest first"],
+  ["most", "Slowest first"],
+  ["order", "Program order"],
+] as const;
+/** Without any time. */
+const WORK_ORDERS = [
+  ["most", "Most work first"],
   ["order", "Program order"],
 ] as const;
 const PROGRAM_ORDER: Sort = { key: "order", descending: false };
@@ -146,6 +151,9 @@ function slowestFirst(report: Report): Sort {
   const key = mainTime(report);
   return key ? { key, descending: true } : PROGRAM_ORDER;
 }
+
+/** The rows with the largest times first; without any time those with the most work. */
+const mostFirst = (report: Report): Sort => ({ key: mainTime(report) ?? "flops", descending: true });
 
 /** The maximum of each column with bars. */
 function largest(report: Report) {
