@@ -16,8 +16,10 @@ from coremlscope.ops.spec import Infer, OpSpec, Work, bytes_of
 from coremlscope.ops.traits import Trait
 from coremlscope.ops.view import CannotInfer, CannotLower, OpView
 
-__all__ = ["OPS"]
+__all__ = ["COUNTED_FROM_END", "OPS"]
 
+#: The attribute of operations whose negative indices count from the end whatever the opset, as in Core AI.
+COUNTED_FROM_END = "counted from end"
 #: From this opset on (iOS 17) a negative index is out of bounds; `validate_indices` decides what happens.
 _NO_NEGATIVE_INDICES = 7
 
@@ -44,7 +46,7 @@ def _indices(op: Lowering, data: str, axes: Sequence[int]) -> Tensor:
     """
     view = op.view
     indices = op["indices"]
-    if view.opset >= _NO_NEGATIVE_INDICES and not _in_bounds(view, data, axes):
+    if not _counts_from_end(view) and not _in_bounds(view, data, axes):
         if view.flag("validate_indices", False):
             wrong = op.emit("Less", indices, op.const(0, I32), dtype=bool)
             indices = op.emit("Where", wrong, op.const(np.iinfo(np.int32).max, I32), indices, dtype=I32)
@@ -53,6 +55,10 @@ def _indices(op: Lowering, data: str, axes: Sequence[int]) -> Tensor:
     elif view.is_known("indices"):
         return op.int64("indices")
     return op.cast(indices, I64)
+
+
+def _counts_from_end(view: OpView) -> bool:
+    return view.opset < _NO_NEGATIVE_INDICES or COUNTED_FROM_END in view.op.attributes
 
 
 def _made_safe(op: Lowering, indices: Tensor, lengths: Tensor, *, is_written: bool) -> Tensor:
@@ -72,7 +78,7 @@ def _in_bounds(view: OpView, data: str, axes: Sequence[int]) -> bool:
     if not view.is_known("indices") or None in lengths:
         return False
     indices, ends = view.value("indices").astype(np.int64), np.array(lengths)
-    lowest = 0 if view.opset >= _NO_NEGATIVE_INDICES else -ends
+    lowest = -ends if _counts_from_end(view) else 0
     return bool(((indices >= lowest) & (indices < ends)).all())
 
 

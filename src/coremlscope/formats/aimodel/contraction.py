@@ -1,4 +1,4 @@
-"""Convolutions, matrix products, poolings, reductions and resizing."""
+"""Convolutions, matrix products, poolings and reductions."""
 
 from __future__ import annotations
 
@@ -12,11 +12,6 @@ from coremlscope.formats.neuralnetwork.builder import Blob, CannotTranslate, Giv
 from coremlscope.ir import DType
 
 __all__ = ["ROWS", "convolution", "linear", "matmul", "pool"]
-
-#: Forms of resizing by the number of the attribute `interpolation_mode`.
-_LINEAR, _NEAREST = 0, 1
-#: How the relation of coordinates may differ from the exact one, which is stored as float32.
-_TOLERANCE = 1e-4
 
 
 def convolution(t: Translation, x: Operand, padding: Sequence[int] | None, bias: Given) -> Operand:
@@ -137,47 +132,6 @@ def _max_pool(t: Translation) -> Operand:
     return pool(t, "max_pool", t.x, None, ceil_mode=t.flag(4))
 
 
-# Resizing
-
-
-def _interpolate(t: Translation) -> Operand:
-    """Resizes the last two axes.
-
-    An element of the result at `i` is taken from `(i + 0.5 - offset) / scale - 0.5`. (Source: the scales and
-    offsets that coreai-torch 0.4.3 writes for `align_corners`.)
-    """
-    x, size = t.x, t.integers(1)
-    scale, offset = (t.array(index).reshape(-1).astype(np.float64) for index in (2, 3))
-    before = [dim or 0 for dim in dims_of(x)]
-    if len(size) != 4 or size[:2] != before[:2] or None in dims_of(x):
-        raise CannotTranslate("it resizes other axes than the last two of images")
-    wanted = np.array(size[2:]) / np.array(before[2:])
-    is_plain = bool(
-        np.allclose(scale[2:], wanted, rtol=_TOLERANCE) and np.allclose(offset[2:], 0, atol=_TOLERANCE)
-    )
-    mode, (height, width) = t.choice("interpolation_mode"), size[2:]
-    if mode == _NEAREST and is_plain:
-        return t.builder.op(
-            "resize_nearest_neighbor", x=x, target_size_height=height, target_size_width=width
-        )
-    if mode != _LINEAR or not (is_plain or _is_aligned(before[2:], size[2:], scale[2:], offset[2:])):
-        raise CannotTranslate("Core ML has no resizing with these coordinates")
-    return t.builder.op(
-        "resize_bilinear",
-        x=x,
-        target_size_height=height,
-        target_size_width=width,
-        sampling_mode="UNALIGN_CORNERS" if is_plain else "STRICT_ALIGN_CORNERS",
-    )
-
-
-def _is_aligned(before: list[int], after: list[int], scale: np.ndarray, offset: np.ndarray) -> bool:
-    """True if the first and last elements of each axis are those of the original."""
-    first = (0.5 - offset) / scale - 0.5
-    last = (np.array(after) - 0.5 - offset) / scale - 0.5
-    return bool(np.allclose(first, 0, atol=_TOLERANCE) and np.allclose(last, np.array(before) - 1, atol=1e-3))
-
-
 #: Operations that combine elements by name.
 ROWS: dict[str, Row] = {
     **{name: Row(lambda t: convolution(t, t.x, None, None), (5, 5)) for name in ("conv2d", "conv3d")},
@@ -199,5 +153,4 @@ ROWS: dict[str, Row] = {
     "all": Row(_any("reduce_min"), (2, 2)),
     "argmax": Row(_argmax, (2, 2)),
     "softmax": Row(_softmax, (2, 2)),
-    "interpolate": Row(_interpolate, (4, 4)),
 }

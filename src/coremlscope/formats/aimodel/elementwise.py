@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
+
 from coremlscope.formats.aimodel.translation import Operand, Row, Translation
 from coremlscope.formats.neuralnetwork.builder import Blob, CannotTranslate, Given
 from coremlscope.ir import DType
@@ -11,7 +13,7 @@ from coremlscope.ir import DType
 __all__ = ["ROWS"]
 
 #: Forms of GELU by the number of the attribute `approximate`.
-_GELU = ("EXACT", "TANH_APPROXIMATION")
+_GELU = ("EXACT", "TANH_APPROXIMATION", "SIGMOID_APPROXIMATION")
 
 #: Core ML's name of each function of one argument, and its other arguments.
 _UNARY: dict[str, tuple[str, dict[str, float]]] = {
@@ -51,7 +53,6 @@ _BINARY = {
     "not_equal": "not_equal",
     "greater": "greater",
     "floor_divide": "floor_div",
-    "modulo": "mod",
     "and": "logical_and",
     "or": "logical_or",
     "xor": "logical_xor",
@@ -62,14 +63,29 @@ _BINARY = {
 #: Logical operations that Core AI also has for the bits of integers, which Core ML does not have.
 _BITWISE = {"bitwise_and": "logical_and", "bitwise_or": "logical_or", "bitwise_xor": "logical_xor"}
 
+#: The limits of integers that are narrower than those that Core ML computes with.
+_NARROW = {
+    DType.INT8: (-(2**7), 2**7 - 1),
+    DType.UINT8: (0, 2**8 - 1),
+    DType.INT16: (-(2**15), 2**15 - 1),
+    DType.UINT16: (0, 2**16 - 1),
+}
+#: The largest number of float16.
+_LARGEST_HALF = 65504
 #: The types to which Core ML casts.
-_CASTS = (DType.FP16, DType.FP32, DType.INT8, DType.UINT8, DType.INT16, DType.UINT16, DType.INT32, DType.BOOL)
+_CASTS = (DType.FP16, DType.FP32, *_NARROW, DType.INT32, DType.BOOL)
 
 
 def is_boolean(operand: Operand) -> bool:
     """True for a tensor of booleans."""
+    return _dtype_of(operand) is DType.BOOL
+
+
+def _dtype_of(operand: Operand) -> DType | None:
+    """Returns the element type of a tensor; None for other operands."""
     type_ = operand.bound.type if isinstance(operand, Blob) else getattr(operand, "type", None)
-    return getattr(type_, "dtype", None) is DType.BOOL
+    dtype: DType | None = getattr(type_, "dtype", None)
+    return dtype
 
 
 def _unary(name: str) -> Callable[[Translation], Operand]:
@@ -83,15 +99,18 @@ def _binary(type_: str) -> Callable[[Translation], Operand]:
 
 def _divide(t: Translation) -> Operand:
     """Divides; integers towards zero."""
+    b, x, y = t.builder, t.x, t.tensor(1)
     if t.dtype.is_float:
-        return t.builder.op("real_div", x=t.x, y=t.tensor(1))
+        return b.op("real_div", x=x, y=y)
+    quotient = b.op("floor_div", x=b.op("abs", x=x), y=b.op("abs", x=y))
+    return b.op("mul", x=quotient, y=b.op("mul", x=b.op("sign", x=x), y=b.op("sign", x=y)))
+
+
+def _modulo(t: Translation) -> Operand:
+    """Returns the remainder with the sign of the dividend; Core ML's `mod` has that of the divisor."""
     b = t.builder
-    quotient = b.op("real_div", x=_cast_to(t, t.x, DType.FP32), y=_cast_to(t, t.tensor(1), DType.FP32))
-    return b.op("cast", x=quotient, dtype=DType.INT32.value)
-
-
-def _cast_to(t: Translation, x: Given, dtype: DType) -> Blob:
-    return t.builder.op("cast", x=x, dtype=dtype.value)
+    remainder = b.op("mod", x=b.op("abs", x=t.x), y=b.op("abs", x=t.tensor(1)))
+    return b.op("mul", x=remainder, y=b.op("sign", x=t.x))
 
 
 def _bitwise(type_: str) -> Callable[[Translation], Operand]:
@@ -119,22 +138,37 @@ def _cast(t: Translation) -> Operand:
         raise CannotTranslate(f"a cast to {dtype.value} is not supported")
     if is_boolean(t.x) and dtype is DType.BOOL:
         return t.x
-    return _cast_to(t, t.x, dtype)
+    return t.builder.op("cast", x=_limited(t, dtype), dtype=dtype.value)
+
+
+def _limited(t: Translation, dtype: DType) -> Given:
+    """Limits the argument to the range of narrow integers, where Core ML keeps the lowest bits."""
+    b, own = t.builder, _dtype_of(t.x)
+    if dtype not in _NARROW or own not in (DType.FP32, DType.FP16, DType.INT32):
+        return t.x
+    least, most = _NARROW[dtype]
+    low = np.asarray(least, own.numpy)
+    high = np.asarray(min(most, _LARGEST_HALF) if own is DType.FP16 else most, own.numpy)
+    return b.op("minimum", x=b.op("maximum", x=t.x, y=low), y=high)
 
 
 def _where(t: Translation) -> Operand:
     return t.builder.op("select", cond=t.x, a=t.tensor(1), b=t.tensor(2))
 
 
-def _inverse_hyperbolic(sign: float) -> Callable[[Translation], Operand]:
-    """Computes log(x + √(x² + sign)): asinh for 1, acosh for -1."""
+def _acosh(t: Translation) -> Operand:
+    """Computes log(x + √(x - 1) · √(x + 1)), which has no value below 1."""
+    b, one = t.builder, np.ones((), t.dtype.numpy)
+    below, above = (b.op("sqrt", x=b.op("add", x=t.x, y=y)) for y in (-one, one))
+    return b.op("log", x=b.op("add", x=t.x, y=b.op("mul", x=below, y=above)), epsilon=0.0)
 
-    def translate(t: Translation) -> Operand:
-        b = t.builder
-        root = b.op("sqrt", x=b.op("add", x=b.op("mul", x=t.x, y=t.x), y=sign))
-        return b.op("log", x=b.op("add", x=t.x, y=root), epsilon=0.0)
 
-    return translate
+def _asinh(t: Translation) -> Operand:
+    """Computes sign(x) · log(|x| + √(x² + 1)), which loses no digits of negative numbers."""
+    b, one = t.builder, np.ones((), t.dtype.numpy)
+    root = b.op("sqrt", x=b.op("add", x=b.op("mul", x=t.x, y=t.x), y=one))
+    positive = b.op("log", x=b.op("add", x=b.op("abs", x=t.x), y=root), epsilon=0.0)
+    return b.op("mul", x=b.op("sign", x=t.x), y=positive)
 
 
 def _both(rows: dict[str, Row]) -> dict[str, Row]:
@@ -145,8 +179,8 @@ def _both(rows: dict[str, Row]) -> dict[str, Row]:
 #: Operations on elements by name.
 ROWS: dict[str, Row] = {
     **{name: Row(_unary(name), (1, 1)) for name in _UNARY},
-    "acosh": Row(_inverse_hyperbolic(-1.0), (1, 1)),
-    "asinh": Row(_inverse_hyperbolic(1.0), (1, 1)),
+    "acosh": Row(_acosh, (1, 1)),
+    "asinh": Row(_asinh, (1, 1)),
     "gelu": Row(_gelu, (1, 1)),
     "cast": Row(_cast, (1, 1)),
     **_both(
@@ -154,6 +188,7 @@ ROWS: dict[str, Row] = {
             **{name: Row(_binary(type_), (2, 2)) for name, type_ in _BINARY.items()},
             **{name: Row(_bitwise(type_), (2, 2)) for name, type_ in _BITWISE.items()},
             "divide": Row(_divide, (2, 2)),
+            "modulo": Row(_modulo, (2, 2)),
             "where": Row(_where, (3, 3)),
         }
     ),

@@ -9,12 +9,13 @@ import numpy as np
 
 from coremlscope import ir
 from coremlscope.errors import UnsupportedModelError
-from coremlscope.formats.aimodel import compression, contraction, elementwise, shaping
+from coremlscope.formats.aimodel import compression, contraction, elementwise, resizing, shaping
 from coremlscope.formats.aimodel.bytecode import EncodedValue
 from coremlscope.formats.aimodel.composites import COMPOSITES, Arguments
 from coremlscope.formats.aimodel.content import BlockContent, Content, GraphContent, StoredOp
 from coremlscope.formats.aimodel.cursor import damaged
 from coremlscope.formats.aimodel.dialect import OtherType
+from coremlscope.formats.aimodel.formulas import Formulas
 from coremlscope.formats.aimodel.interface import plain_type
 from coremlscope.formats.aimodel.joining import Joined, join
 from coremlscope.formats.aimodel.translation import Operand, Row, Token, Translation
@@ -114,6 +115,8 @@ class _Network:
         self._calls: list[str] = []
         #: The layer of the composite that is being translated.
         self._whole: Layer | None = None
+        #: The operations of all blocks so far by their results.
+        self._makers: dict[EncodedValue, StoredOp] = {}
 
     def translate(self) -> Function:
         b = self.builder
@@ -173,6 +176,7 @@ class _Network:
     def _block(self, body: BlockContent, given: Mapping[EncodedValue, Operand]) -> list[Operand]:
         """Translates the operations of a block, and returns the operands of its last operation."""
         scope: dict[EncodedValue, Operand] = dict(given)
+        self._makers.update((value, op) for op in body.ops for value in op.results)
         constants: dict[EncodedValue, Constant] = {}
         types: dict[EncodedValue, TensorType] = {}
         for value in (*body.arguments, *(value for op in body.ops for value in op.results)):
@@ -403,6 +407,10 @@ class _Network:
             raise CannotTranslate(f"it has {len(t.inputs)} arguments and {len(t.op.blocks)} blocks")
         return [shaping.scatter_nd(t, t.op.blocks[0])]
 
+    def interpolate(self, t: Translation, scope: Mapping[EncodedValue, Operand]) -> Sequence[Operand]:
+        del scope
+        return [resizing.resize(t, Formulas(self.content, self._makers))]
+
     def _inner(self, block: BlockContent, scope: Mapping[EncodedValue, Operand]) -> Sequence[Operand]:
         outer = self._whole
         self._whole = outer or self.builder.layer
@@ -420,6 +428,7 @@ _HANDLERS = {
     "join_token": _Network.token,
     "if": _Network.branch,
     "scatter_nd": _Network.scatter_nd,
+    "interpolate": _Network.interpolate,
 }
 
 

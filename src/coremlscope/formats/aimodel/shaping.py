@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from coremlscope.formats.aimodel.elementwise import is_boolean
 from coremlscope.formats.aimodel.translation import Operand, Row, Translation, dims_of, known
 from coremlscope.formats.neuralnetwork.builder import Blob, CannotTranslate
 from coremlscope.ir import Constant, DType
+from coremlscope.ops.gathering import COUNTED_FROM_END
 
 __all__ = ["PADDINGS", "ROWS", "scatter_nd"]
 
@@ -162,30 +163,43 @@ def _broadcast_in_dims(t: Translation) -> Operand:
 # Gathering and sorting
 
 
+def _indexed(t: Translation, emit: Callable[[], Blob]) -> Blob:
+    """Emits an operation with indices, of which negative ones count from the end."""
+    mark = t.builder.mark
+    result = emit()
+    t.builder.add_attribute(mark, COUNTED_FROM_END)
+    return result
+
+
 def _gather_nd(t: Translation) -> Operand:
     """Gathers along the first axes. Indices of a single axis, as of embeddings, are a plain gather."""
-    b, indices = t.builder, t.tensor(1)
+    indices = t.tensor(1)
     dims = dims_of(indices)
     if dims and dims[-1] == 1:
-        return b.op("gather", x=t.x, indices=b.op("squeeze", x=indices, axes=[-1]), axis=0)
-    return b.op("gather_nd", x=t.x, indices=indices)
+        single = t.builder.op("squeeze", x=indices, axes=[-1])
+        return _indexed(t, lambda: t.builder.op("gather", x=t.x, indices=single, axis=0))
+    return _indexed(t, lambda: t.builder.op("gather_nd", x=t.x, indices=indices))
 
 
 def _gather_along_axis(t: Translation) -> Operand:
-    return t.builder.op("gather_along_axis", x=t.x, indices=t.tensor(1), axis=t.integer(2))
+    indices, axis = t.tensor(1), t.integer(2)
+    return _indexed(t, lambda: t.builder.op("gather_along_axis", x=t.x, indices=indices, axis=axis))
 
 
 def _scatter_along_axis(t: Translation) -> Operand:
     number = t.choice("scatter_mode")
     if number >= len(_SCATTERS):
         raise CannotTranslate(f"form {number} of scattering is not known")
-    return t.builder.op(
-        "scatter_along_axis",
-        data=t.x,
-        indices=t.tensor(1),
-        updates=t.tensor(2),
-        axis=t.integer(3),
-        mode=_SCATTERS[number],
+    return _indexed(
+        t,
+        lambda: t.builder.op(
+            "scatter_along_axis",
+            data=t.x,
+            indices=t.tensor(1),
+            updates=t.tensor(2),
+            axis=t.integer(3),
+            mode=_SCATTERS[number],
+        ),
     )
 
 
@@ -208,7 +222,10 @@ def scatter_nd(t: Translation, block: BlockContent) -> Operand:
         if None in wanted:
             raise CannotTranslate("the size of what it writes is not known before run time")
         updates = t.builder.op("reshape", x=updates, shape=[size or 0 for size in wanted])
-    return t.builder.op("scatter_nd", data=data, indices=indices, updates=updates, mode=_combination(block))
+    mode = _combination(block)
+    return _indexed(
+        t, lambda: t.builder.op("scatter_nd", data=data, indices=indices, updates=updates, mode=mode)
+    )
 
 
 def _combination(block: BlockContent) -> str:

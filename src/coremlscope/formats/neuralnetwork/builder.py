@@ -298,6 +298,12 @@ class Builder:
         first = mark - self._settled
         self._ops[first:] = [replace(op, layer=layer) for op in self._ops[first:]]
 
+    def add_attribute(self, mark: int, name: str) -> None:
+        """Adds an attribute that is true to the operations that were emitted since `mark`."""
+        first = mark - self._settled
+        given = {name: constant(True)}
+        self._ops[first:] = [replace(op, attributes={**op.attributes, **given}) for op in self._ops[first:]]
+
     def undo_from(self, mark: int) -> None:
         """Removes the operations that were emitted since `mark`."""
         del self._ops[mark - self._settled :]
