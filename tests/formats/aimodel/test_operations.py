@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -97,15 +98,58 @@ def test_functions_of_one_argument(name: str, expected: Any, tmp_path: Path) -> 
     np.testing.assert_allclose(found["y0"], expected(x), rtol=2e-6)
 
 
-@pytest.mark.parametrize(("number", "is_tanh"), [(0, False), (1, True)])
-def test_forms_of_gelu(number: int, is_tanh: bool, tmp_path: Path) -> None:
-    import math
+@pytest.mark.parametrize("number", [0, 1, 2])
+def test_forms_of_gelu(number: int, tmp_path: Path) -> None:
 
     x = random(3, 7)
     found = run(tmp_path, {"x": x}, lambda b, v: [b.op("gelu", [v], [v.type], choice=(19, number))])
     exact = x * 0.5 * (1 + np.vectorize(math.erf)(x / math.sqrt(2)))
     tanh = x * 0.5 * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
-    np.testing.assert_allclose(found["y0"], tanh if is_tanh else exact, atol=2e-6)
+    sigmoid = x / (1 + np.exp(-1.702 * x))
+    np.testing.assert_allclose(found["y0"], (exact, tanh, sigmoid)[number], atol=2e-6)
+
+
+def test_remainders_have_the_sign_of_the_dividend(tmp_path: Path) -> None:
+    x, y = np.array([7.5, -7.5, 7.5, -7.5], np.float32), np.array([2, 2, -2, -2], np.float32)
+    n, m = np.array([7, -7, 7, -7], np.int32), np.array([3, 3, -3, -3], np.int32)
+
+    def write(b: Body, *v: Val) -> Sequence[Val]:
+        return [b.op("broadcasting_modulo", [v[i], v[i + 1]], [v[i].type]) for i in (0, 2)]
+
+    found = run(tmp_path, {"x": x, "y": y, "n": n, "m": m}, write)
+    np.testing.assert_array_equal(found["y0"], [1.5, -1.5, 1.5, -1.5])
+    np.testing.assert_array_equal(found["y1"], [1, -1, 1, -1])
+
+
+def test_integers_are_divided_exactly(tmp_path: Path) -> None:
+    x = np.array([7, -7, 2**30 + 1, -(2**30) - 1], np.int32)
+    y = np.array([-2, -2, 2**24 + 1, 2**24 + 1], np.int32)
+    found = run(tmp_path, {"x": x, "y": y}, lambda b, v, w: [b.op("broadcasting_divide", [v, w], [v.type])])
+    np.testing.assert_array_equal(found["y0"], [-3, 3, 63, -63])
+
+
+def test_casts_to_narrow_integers_are_limited(tmp_path: Path) -> None:
+    x, n = np.array([300, -300, -1.5, 99.5], np.float32), np.array([70000, -70000, 255, -7], np.int32)
+
+    def write(b: Body, v: Val, w: Val) -> Sequence[Val]:
+        return [
+            b.op("cast", [b.op("cast", [value], [tensor(dtype, 4)])], [tensor("int32", 4)])
+            for value in (v, w)
+            for dtype in ("int8", "uint8", "int16", "uint16")
+        ]
+
+    found = run(tmp_path, {"x": x, "n": n}, write)
+    expected = [
+        *([127, -128, -1, 99], [255, 0, 0, 99], [300, -300, -1, 99], [300, 0, 0, 99]),
+        *([127, -128, 127, -7], [255, 0, 255, 0], [32767, -32768, 255, -7], [65535, 0, 255, 0]),
+    ]
+    np.testing.assert_array_equal([found[f"y{index}"] for index in range(8)], expected)
+
+
+def test_inverse_hyperbolic_sines_of_negative_numbers(tmp_path: Path) -> None:
+    x = np.array([-1000, -50, -0.5, 0, 50], np.float32)
+    found = run(tmp_path, {"x": x}, lambda b, v: [b.op("asinh", [v], [v.type])])
+    np.testing.assert_allclose(found["y0"], np.arcsinh(x), rtol=1e-6)
 
 
 def test_a_maximum_and_a_minimum_of_constants_are_a_clip(tmp_path: Path) -> None:
@@ -232,6 +276,89 @@ def test_resizing(tmp_path: Path) -> None:
     np.testing.assert_array_equal(found["y0"], x.repeat(2, 2).repeat(2, 3))
 
 
+@pytest.mark.parametrize(
+    ("before", "after", "places"),
+    [
+        (4, 3, [0, 2, 3]),  # The second is between 1 and 2: the even one.
+        (6, 3, [0, 2, 4]),
+        (7, 5, [0, 2, 3, 4, 6]),
+        (3, 7, [0, 0, 1, 1, 1, 2, 2]),
+        (2, 4, [0, 0, 1, 1]),
+    ],
+)
+@pytest.mark.parametrize("is_dynamic", [False, True])
+def test_nearest_elements(
+    before: int, after: int, places: list[int], is_dynamic: bool, tmp_path: Path
+) -> None:
+    """As coreai-core 1.0.0b3 computes them."""
+    x = random(1, 2, 2, before)
+
+    def write(b: Body, v: Val) -> Sequence[Val]:
+        if is_dynamic:
+            size, scale = dynamic_sizes(b, v, after)
+        else:
+            size, scale = b.constant([1, 2, 2, after]), b.constant([1.0, 1.0, 1.0, after / before])
+        operands = [v, size, scale, b.constant([0.0] * 4)]
+        large = tensor("fp32", 1, 2, 2, None if is_dynamic else after)
+        return [b.op("interpolate", operands, [large], choice=(43, 1))]
+
+    types = {"x": tensor("fp32", 1, 2, 2, None)} if is_dynamic else {}
+    found = run(tmp_path, {"x": x}, write, **types)
+    np.testing.assert_array_equal(found["y0"], x[..., places])
+
+
+def dynamic_sizes(
+    b: Body, v: Val, width: int, *, places: Sequence[str] = ("after", "before"), less: float = 0.0
+) -> tuple[Val, Val]:
+    """Emits the new shape of an image with another width, and the scales: the widths' ratio."""
+    one, number, four = tensor("fp32", 1), tensor("int32", 1), b.constant([4])
+    shape = b.op("cast", [b.op("get_shape_v2", [v], [tensor("uint32", 4)])], [tensor("int32", 4)])
+    three, step = b.constant([3]), b.constant([1])
+    lead = b.op("slice", [shape, b.constant([0]), three, step], [tensor("int32", 3)])
+    widths = {"after": b.constant([width]), "before": b.op("slice", [shape, three, four, step], [number])}
+    size = b.op("concat", [b.constant(0), lead, widths["after"]], [tensor("int32", 4)])
+    parts = [b.op("cast", [widths[name]], [one]) for name in places]
+    if less:
+        parts = [b.op("broadcasting_sub", [part, b.constant([less])], [one]) for part in parts]
+    ratio = b.op("broadcasting_divide", parts, [one])
+    return size, b.op("concat", [b.constant(0), b.constant([1.0] * 3), ratio], [tensor("fp32", 4)])
+
+
+def test_linear_resizing_to_sizes_that_are_computed(tmp_path: Path) -> None:
+    x = random(1, 1, 1, 4)
+    large = tensor("fp32", 1, 1, 1, None)
+
+    def write(b: Body, v: Val) -> Sequence[Val]:
+        zeros, four = b.constant([0.0] * 4), tensor("fp32", 4)
+        size, scale = dynamic_sizes(b, v, 7)
+        corners = b.op("interpolate", [v, size, scale, zeros], [large], choice=(43, 0))
+        size, scale = dynamic_sizes(b, v, 7, less=1.0)
+        rest = b.op("broadcasting_sub", [b.constant([1.0]), scale], [four])
+        offset = b.op("broadcasting_mul", [b.constant([0.5]), rest], [four])
+        return [corners, b.op("interpolate", [v, size, scale, offset], [large], choice=(43, 0))]
+
+    found = run(tmp_path, {"x": x}, write, x=tensor("fp32", 1, 1, 1, None))
+    corners = np.clip((np.arange(7) + 0.5) * 4 / 7 - 0.5, 0, 3)
+    for name, points in (("y0", corners), ("y1", np.linspace(0, 3, 7))):
+        np.testing.assert_allclose(
+            found[name][0, 0, 0], np.interp(points, np.arange(4), x[0, 0, 0]), atol=1e-6
+        )
+    assert types_of(read_aimodel(tmp_path / "net.aimodel")).count("resize") == 2
+
+
+def test_linear_resizing_by_another_scale_is_not_translated(tmp_path: Path) -> None:
+    """A scale that is not the ratio of the sizes would be another image."""
+
+    def write(b: Body, v: Val) -> Sequence[Val]:
+        size, scale = dynamic_sizes(b, v, 7, places=("before", "after"))
+        operands = [v, size, scale, b.constant([0.0] * 4)]
+        return [b.op("interpolate", operands, [tensor("fp32", 1, 1, 1, None)], choice=(43, 0))]
+
+    write_bundle_for(tmp_path, {"x": tensor("fp32", 1, 1, 1, None)}, write, ["y"])
+    problems = [layer.problem for layer in layers_of(read_aimodel(tmp_path / "net.aimodel"))]
+    assert "Core ML has no resizing with these coordinates" in problems
+
+
 # Compression
 
 
@@ -280,6 +407,36 @@ def test_dynamic_shapes(tmp_path: Path) -> None:
     types = {"x": tensor("fp32", 2, None, 3)}
     found = run(tmp_path, {"x": x}, write, **types)
     np.testing.assert_array_equal(found["y0"], x.reshape(5, 6))
+
+
+def test_sizes_of_repeated_axes_that_are_computed(tmp_path: Path) -> None:
+    x, y = random(2, 1, 3), random(5)
+
+    def write(b: Body, v: Val, w: Val) -> Sequence[Val]:
+        sizes = b.op("get_shape_v2", [w], [tensor("uint32", 1)])
+        return [b.op("broadcast_in_dims", [v, sizes, b.constant([1])], [tensor("fp32", 2, None, 3)])]
+
+    found = run(tmp_path, {"x": x, "y": y}, write, y=tensor("fp32", None))
+    np.testing.assert_array_equal(found["y0"], x.repeat(5, 1))
+
+
+def test_negative_indices_count_from_the_end(tmp_path: Path) -> None:
+    x, u = random(3, 4), random(2, 4)
+    rows = np.array([[-1], [0]], np.int32)
+    whole = np.repeat(np.array([[-1], [1]], np.int32), 4, 1)
+
+    def write(b: Body, v: Val, new: Val, i: Val, w: Val) -> Sequence[Val]:
+        two, axis = tensor("fp32", 2, 4), b.constant(0)
+        return [
+            b.op("gather_nd", [v, i], [two]),
+            b.op("gather_along_axis", [v, w, axis], [two]),
+            b.op("scatter_along_axis", [v, w, new, axis], [v.type], choice=(18, 0)),
+        ]
+
+    found = run(tmp_path, {"x": x, "u": u, "i": rows, "w": whole}, write)
+    np.testing.assert_array_equal(found["y0"], x[[-1, 0]])
+    np.testing.assert_array_equal(found["y1"], x[[-1, 1]])
+    np.testing.assert_array_equal(found["y2"], np.stack([x[0], u[1], u[0]]))
 
 
 def test_slices_beyond_the_end(tmp_path: Path) -> None:

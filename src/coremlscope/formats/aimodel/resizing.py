@@ -154,7 +154,7 @@ class _Axis:
         """True if the centers of the outermost elements of both images are at the same place."""
         ratio = combine("divide", combine("sub", self._after, 1.0), combine("sub", self._before, 1.0))
         offset = combine("mul", 0.5, combine("sub", 1.0, self._scale))
-        return _equal(self._scale, ratio) and _equal(self._offset, offset)
+        return self.factor == 1 or (_equal(self._scale, ratio) and _equal(self._offset, offset))
 
 
 def _equal(a: Formula, b: Formula) -> bool:

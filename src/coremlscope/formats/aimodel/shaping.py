@@ -151,13 +151,16 @@ def _repeated(t: Translation, x: Blob | Constant, dims: list[int], shape: list[i
 
 def _broadcast_in_dims(t: Translation) -> Operand:
     """Repeats elements along the given axes, which have a length of 1."""
-    sizes, axes, rank = t.shape_of(1), t.integers(2), len(dims_of(t.x))
-    if not isinstance(sizes, list):
-        raise CannotTranslate("the sizes of its axes are not known before run time")
-    reps = [1] * rank
-    for axis, size in zip(axes, sizes, strict=True):
-        reps[axis % rank] = size
-    return t.builder.op("tile", x=t.x, reps=reps)
+    b, sizes, axes, rank = t.builder, t.shape_of(1), t.integers(2), len(dims_of(t.x))
+    if isinstance(sizes, list):
+        reps = [1] * rank
+        for axis, size in zip(axes, sizes, strict=True):
+            reps[axis % rank] = size
+        return b.op("tile", x=t.x, reps=reps)
+    parts = [b.op("identity", x=np.ones(1, np.int32))] * rank
+    for place, axis in enumerate(axes):
+        parts[axis % rank] = b.op("slice_by_index", x=sizes, begin=[place], end=[place + 1])
+    return b.op("tile", x=t.x, reps=b.op("concat", values=parts, axis=0, interleave=False))
 
 
 # Gathering and sorting
