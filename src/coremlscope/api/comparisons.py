@@ -57,7 +57,8 @@ def compare(
         *sources: Models, profiles, and paths of saved profiles (`.json`) and of files that
             `import_files` reads; the first is the base.
         function: The function of each model; None for the default one.
-        shapes: Shapes of flexible inputs, instead of the defaults.
+        shapes: Shapes of flexible inputs, instead of the defaults. A Core AI model, whose file has no
+            sizes, has those of the other models.
         inputs: Values of inputs by name; absent ones are synthetic.
         devices: Chips or devices for which plans and estimates are compared: `m1`, `iphone-15-pro`.
         os: The version of their systems; the newest known one of each by default.
@@ -84,6 +85,7 @@ def compare(
         MissingDependencyError: Core ML is to be measured, and coremltools is not installed.
     """
     from coremlscope.comparison.models import compare_on_devices, compare_sources
+    from coremlscope.comparison.shapes import shapes_of_others
     from coremlscope.measure.choice import choose_embedded
     from coremlscope.measure.repetitions import choose_repetitions
     from coremlscope.own_measurements.report import choose_own
@@ -91,12 +93,16 @@ def compare(
 
     chosen, units = find_devices(devices, os), choose_settings(compute_units)
     own, findings = choose_own(is_used=bool(chosen))
-    tuples = {name: tuple(shape) for name, shape in (shapes or {}).items()}
+    opened = [(name, one) for source in sources for name, one in open_sources(source)]
+    shapes = {
+        **shapes_of_others([one for _, one in opened if isinstance(one, Model)], function),
+        **(shapes or {}),
+    }
+    tuples = {name: tuple(shape) for name, shape in shapes.items()}
     settings = Settings(
         function=function or "", warmups=warmups, seed=seed, shapes=tuples, random_weights=random_weights
     )
     settings = choose_repetitions(settings, iterations, compile_iterations, load_iterations)
-    opened = [(name, one) for source in sources for name, one in open_sources(source)]
     if len(opened) == 1:
         return compare_on_devices(opened[0][1], settings, chosen, units, own=own, findings=findings)
 

@@ -1,0 +1,50 @@
+"""Shapes for models that are compared, where the file of one gives no sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from coremlscope.ir import ArrayFeature, Model, RangeShapes
+
+__all__ = ["shapes_of_others"]
+
+_UNBOUNDED = -1
+
+
+def shapes_of_others(models: Iterable[Model], function: str | None = None) -> dict[str, tuple[int, ...]]:
+    """Returns shapes of inputs of Core AI models without sizes: the default shapes of the other models.
+
+    A Core AI file has no default sizes of variable dimensions, and models compared at different sizes would
+    differ in all figures.
+
+    Args:
+        models: The models that are compared.
+        function: Their function; None for the default one of each.
+
+    Returns:
+        The shapes by the names of inputs; empty where no other model has an input of that name that fits.
+    """
+    declared: dict[str, tuple[int, ...]] = {}
+    open_bounds: dict[str, list[tuple[tuple[int, int], ...]]] = {}
+    for model in models:
+        description = model.description.functions.get(function or model.description.default)
+        for feature in description.inputs if description is not None else ():
+            if not isinstance(feature.type, ArrayFeature):
+                continue
+            flexibility = feature.type.flexibility
+            if model.container == "aimodel" and isinstance(flexibility, RangeShapes):
+                open_bounds.setdefault(feature.name, []).append(flexibility.bounds)
+            else:
+                declared.setdefault(feature.name, feature.type.shape)
+    return {
+        name: declared[name]
+        for name, all_bounds in open_bounds.items()
+        if name in declared and all(_fits(declared[name], bounds) for bounds in all_bounds)
+    }
+
+
+def _fits(shape: tuple[int, ...], bounds: tuple[tuple[int, int], ...]) -> bool:
+    return len(shape) == len(bounds) and all(
+        low <= size and high in (_UNBOUNDED, max(high, size))
+        for size, (low, high) in zip(shape, bounds, strict=True)
+    )
