@@ -85,6 +85,14 @@ def test_tables(width: int) -> None:
     assert text.count("a note") == 1
 
 
+@pytest.mark.parametrize("width", [60, 140])
+def test_variants_at_one_place_of_the_chart_are_all_drawn(width: int) -> None:
+    points = [point for _ in range(3) for point in chart_points(REPORT)]
+    lines = render_chart(points, width)
+    drawn = "".join(line.partition("│")[2] for line in lines)
+    assert sorted(drawn.replace(" ", "")) == [chr(ord("a") + place) for place in range(len(points))]
+
+
 def test_the_chart_marks_the_best() -> None:
     points = {point.name: point for point in chart_points(REPORT)}
     assert {name for name, point in points.items() if point.is_best} == {"original", "int8", "palettize-4"}

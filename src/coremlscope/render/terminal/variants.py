@@ -109,7 +109,7 @@ def render_chart(points: Sequence[ChartPoint], width: int) -> list[str]:
             if point.psnr_db is None
             else _HEIGHT - 1 - round((ratio - low) / max(high - low, 1e-9) * (_HEIGHT - 3))
         )
-        cells[row][column] = mark if cells[row][column] == " " else "+"
+        cells[row][_free(cells[row], column)] = mark
         legend.append(f"{'●' if point.is_best else ' '}{mark} {point.name}")
     names = {0: _EQUAL, 2: f"{high:.0f} dB", _HEIGHT - 1: f"{low:.0f} dB"}
     lines = [f"{names.get(row, ''):>{_SCALE}} │{''.join(line)}" for row, line in enumerate(cells)]
@@ -117,6 +117,12 @@ def render_chart(points: Sequence[ChartPoint], width: int) -> list[str]:
     lines.append(" " * _SCALE + " └" + "─" * across)
     lines.append(" " * (_SCALE + 2) + ends[0] + ends[1].rjust(across - len(ends[0])))
     return [*lines, *_in_columns(legend, width)]
+
+
+def _free(cells: Sequence[str], column: int) -> int:
+    """Returns the empty column that is nearest to one, so that equal variants stand side by side."""
+    free = (place for place, cell in enumerate(cells) if cell == " ")
+    return min(free, key=lambda place: abs(place - column), default=column)
 
 
 _EQUAL = "equal"
