@@ -8,6 +8,7 @@ from coremlscope import ir
 from coremlscope.devices import CPU, GPU, NEURAL_ENGINE
 from coremlscope.errors import UsageError
 from coremlscope.forecast import explain as forecast_explain
+from coremlscope.placement.rules.rule import weight
 from coremlscope.results.explanation import Explanation, Explanations
 from tests.support import graphs
 
@@ -20,7 +21,9 @@ def model(*kinds: str) -> ir.Model:
     ops = []
     for index, kind in enumerate(kinds):
         y = graphs.value(f"{kind}_{index}", _TYPE)
-        more = {"alpha": ir.constant(1.0)} if kind == "cumsum" else {}
+        more: dict[str, ir.Argument] = {"alpha": ir.constant(1.0)} if kind == "cumsum" else {}
+        if kind == "conv":
+            more = {"weight": weight(64, 64, 3, 3), "pad_type": ir.constant("same")}
         ops.append(graphs.op(kind, y, x=x, **more))
         x = y
     graph = graphs.graph("main", (given,), tuple(ops), (x,))
@@ -69,6 +72,13 @@ def test_costs_have_rates_with_their_source() -> None:
         assert cost.rate.endswith("G bytes a second (bytes)")
         assert cost.rate_source.startswith("plans on M")
     assert [cost.is_supported for cost in one("tan_1").costs] == [True, True, True, False]
+
+
+def test_rates_of_thousands_are_written_in_full() -> None:
+    found = next(op for op in forecast_explain.explain(model("conv"), "conv", "m4").ops if op.type == "conv")
+    rates = {cost.backend: cost.rate for cost in found.costs}
+    assert rates["ane"] == "16,152 G operations a second (convolution, dense)"
+    assert rates["bnns"] == "754.5 G operations a second (convolution, dense)"
 
 
 def test_rules_are_told_with_confidence_and_source() -> None:

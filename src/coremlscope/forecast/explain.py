@@ -157,9 +157,13 @@ def _cost(backend: Backend, unit: ComputeUnit, cost: PlannedCost, is_supported: 
         low_ms=cost.low,
         high_ms=cost.high,
         basis=cost.basis,
-        rate="" if rate is None else f"{rate.value:.4g} G {rate.counts} a second ({rate.name})",
+        rate="" if rate is None else f"{_four_digits(rate.value)} G {rate.counts} a second ({rate.name})",
         rate_source=source,
     )
+
+
+def _four_digits(value: float) -> str:
+    return f"{value:,.0f}" if value >= 1000 else f"{value:.4g}"
 
 
 def _path(units: Mapping[str, ComputeUnit | None], op: str) -> tuple[PathStep, ...]:
