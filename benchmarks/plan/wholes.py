@@ -178,6 +178,7 @@ def _conv(n: list[int]) -> Example:
         {
             "x": fp16(1, inner, height, width),
             "weight": weight(outer, inner, kernel, kernel),
+            "bias": weight(outer),
             "pad_type": "same",
         },
     )

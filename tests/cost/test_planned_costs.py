@@ -344,6 +344,29 @@ def test_upsampling_counts_the_elements_of_its_input(
     assert (found.ms * 1e3, found.basis) == (pytest.approx(us, rel=3e-4), "recovered")
 
 
+@pytest.mark.parametrize(
+    ("channels", "kernel", "stride", "size", "ane", "gpu"),
+    [
+        ((3, 24), 3, 2, 384, 243.302, 608.256),
+        ((24, 48), 3, 2, 192, 33.4101, 150.8959),
+        ((48, 48), 3, 1, 96, 31.5299, 69.6758),
+        ((48, 96), 3, 2, 96, 15.7649, 34.8379),
+        ((96, 96), 3, 1, 48, 31.5117, 69.6356),
+    ],
+)
+def test_convolutions_with_a_bias_on_an_m1_max(
+    channels: tuple[int, int], kernel: int, stride: int, size: int, ane: float, gpu: float
+) -> None:
+    """Costs in µs of the encoder of ZipDepth (jvcleave/DepthStudies)."""
+    inner, outer = channels
+    example = conv(
+        fp16(1, inner, size, size), outer, inner, kernel, kernel, bias=weight(outer), strides=[stride, stride]
+    )
+    costs = price(example_view(example), rate_table(find_device("m1-max", "27")))
+    assert costs["ane"].ms * 1e3 == pytest.approx(ane, rel=2e-5)
+    assert costs["mps_graph"].ms * 1e3 == pytest.approx(gpu, rel=2e-5)
+
+
 def test_normalizations_count_neither_statistics_nor_scales() -> None:
     vectors = {name: weight(384) for name in ("gamma", "beta")}
     m1_max, m4_max = rate_table(find_device("m1-max", "27")), rate_table(find_device("m4-max", "26"))

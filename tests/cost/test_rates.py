@@ -66,10 +66,18 @@ def test_rates_of_the_gpu_are_transferred_by_cores() -> None:
 def test_matrix_units_of_later_gpus_count() -> None:
     faster = rate("m5-pro", "convolution, dense", "mps_graph")
     # Per core, M1 Max is in the middle of M1, M1 Max and M4 Max.
-    assert faster.value == pytest.approx(2.1 * 5487.0 / 32 * 20, rel=1e-4)
-    assert faster.low < 1.6 * 5487.0 / 32 * 20 < 2.8 * 5487.0 / 32 * 20 < faster.high
+    assert faster.value == pytest.approx(2.1 * 5491.83 / 32 * 20, rel=1e-4)
+    assert faster.low < 1.6 * 5491.83 / 32 * 20 < 2.8 * 5491.83 / 32 * 20 < faster.high
     assert rate("m5-pro", "linear, large", "mps_graph").value == pytest.approx(3.2 * 6604.5 / 32 * 20)
     assert rate("m5-pro", "add", "mps_graph").value == pytest.approx(28.0)
+
+
+def test_rates_of_a_leaf_that_other_chips_lack_are_not_transferred() -> None:
+    assert rate("m1-max", "convolution, sparse", "ane", "27").value == 200.0
+    for chip in ("m1-pro", "m1-ultra", "m2-max"):
+        transferred = rate(chip, "convolution, sparse", "ane")
+        assert "M1 Max" not in transferred.publication
+        assert transferred.low > 200.0
 
 
 def test_a_gpu_with_as_many_cores_is_nearer_than_the_middle() -> None:
@@ -139,7 +147,7 @@ def test_the_peak_of_a_cpu_is_one_rate() -> None:
     left_out = table.rates["convolution, dense"]["bnns"]
     assert left_out.value == pytest.approx(754.4927368164062, rel=1e-3)
     assert (left_out.basis, left_out.note) == ("assumed", "the rate of: matmul")
-    assert rate("m1-max", "matmul", "bnns").value == 1440.3
+    assert rate("m1-max", "matmul", "bnns").value == 1441.45
 
 
 def test_both_backends_of_the_cpu_differ_by_one_factor() -> None:

@@ -81,6 +81,7 @@ class Publication:
         source: The publication.
         url: Its address.
         rates: By class of operations and backend.
+        own: The classes whose rates are not transferred to other chips.
         launch_ms: The cost of entering a backend.
         borders: Between leaves of convolutions; None where too few are published.
     """
@@ -91,6 +92,7 @@ class Publication:
     source: str
     url: str
     rates: Mapping[str, Mapping[Backend, PublishedNumber]]
+    own: frozenset[str] = frozenset()
     launch_ms: Mapping[Backend, PublishedNumber] = field(default_factory=dict)
     borders: Borders | None = None
 
@@ -113,6 +115,9 @@ def _publication(table: Mapping[str, Any]) -> Publication:
         source=table["source"],
         url=table["url"],
         rates={name: dict(_cpu(dict(_numbers(rates, digits)))) for name, rates in table["rates"].items()},
+        own=frozenset(
+            name for name, rates in table["rates"].items() if not rates.get("is_transferred", True)
+        ),
         launch_ms=dict(_numbers(table.get("launch_ms", {}), digits)),
         borders=_borders(table["borders"]) if "borders" in table else None,
     )
