@@ -429,6 +429,27 @@ def test_devices_are_added_to_profiles_whose_models_are_here(app: App, profile_j
         assert _post(app, f"profiles/{path}").status == HTTPStatus.BAD_REQUEST, path
 
 
+def test_jobs_follow_profiles_that_are_renamed_and_deleted(app: App, profile_json: str) -> None:
+    _upload(app, profile_json.encode(), "name=m.mlmodel")
+    made = _wait(app, "done")
+    _upload(app, b"slow", "name=slow.mlmodel")
+    _wait(app, "running")
+    assert _post(app, f"profiles/{made.profile}/devices?devices=m1").status == HTTPStatus.ACCEPTED
+    assert _change(app, made.profile, {"name": "renamed"}).status == HTTPStatus.OK
+    adding, slow, _ = app.queue.jobs()
+    assert (made.profile, adding.request["of"]) == ("renamed", "renamed")
+    app.queue.cancel(slow.id)
+    assert _wait(app, "done").profile == "renamed"
+
+    _upload(app, b"slow", "name=slow.mlmodel")
+    _wait(app, "running")
+    assert _post(app, "profiles/renamed/devices?devices=m1").status == HTTPStatus.ACCEPTED
+    assert _get(app, f"/{_TOKEN}/profiles/renamed", "DELETE").status == HTTPStatus.OK
+    adding, slow, *_ = app.queue.jobs()
+    assert (made.profile, adding.status, slow.status) == ("", "cancelled", "running")
+    assert app.store.entries() == []
+
+
 def _preview(app: App, name: str, parts: str, body: bytes, more: str = "") -> Answer:
     headers = {"host": "localhost", "content-length": str(len(body))}
     target = f"/{_TOKEN}/profiles/{name}/preview?parts={quote(parts)}{more}"

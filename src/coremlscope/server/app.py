@@ -178,6 +178,7 @@ class App:
     def _delete(self, request: Request) -> Response:
         self.store.remove(request.path_params["name"])
         self.models.remove(request.path_params["name"])
+        self.queue.follow(request.path_params["name"], "")
         return json_response(self.state())
 
     async def _change(self, request: Request) -> Response:
@@ -196,7 +197,9 @@ class App:
         if change.tags is not None:
             await run_in_threadpool(self.store.tag, name, change.tags)
         if change.name is not None:
-            self.models.rename(name, await run_in_threadpool(self.store.rename, name, change.name))
+            renamed = await run_in_threadpool(self.store.rename, name, change.name)
+            self.models.rename(name, renamed)
+            self.queue.follow(name, renamed)
         return json_response(await run_in_threadpool(self.state))
 
     def _add_devices(self, request: Request) -> Response:

@@ -139,6 +139,25 @@ class JobQueue:
                 if was_running and self._child is not None:
                     self._child.stop()
 
+    def follow(self, old: str, new: str) -> None:
+        """Follows the new name of a profile, in jobs that made it and in those that add devices to it.
+
+        Args:
+            old: The id that it had.
+            new: The new one; empty if the profile was deleted, which stops the jobs that would change it.
+        """
+        with self._changed:
+            stopped = []
+            for job, _ in self._jobs.values():
+                if job.profile == old:
+                    job.profile = new
+                if job.request.get("of") == old and job.status in ("waiting", "running"):
+                    job.request = {**job.request, "of": new}
+                    stopped += [] if new else [job.id]
+            self._note_change()
+        for id_ in stopped:
+            self.cancel(id_)
+
     def close(self) -> None:
         """Stops all jobs, and waits until they have stopped."""
         with self._changed:
