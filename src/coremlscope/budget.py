@@ -15,7 +15,7 @@ from coremlscope.units import format_bytes
 
 __all__ = ["Budget", "machine_memory_bytes", "return_memory"]
 
-#: What any model may have, whatever its size, in bytes.
+#: Bytes that a model of any size may have.
 _FREE_BYTES = 256 << 20
 #: Bytes that may be computed for each byte of the model's files. One bit of a palette becomes 4 bytes of
 #: float32, which is 32 times its size, and is copied by each operation that rearranges it.

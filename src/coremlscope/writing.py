@@ -4,8 +4,9 @@ What a person or another process may read gets its name only when it is complete
 (`write_file`, `create_file`, `new_content`, `new_folder`): a draft beside it is written, flushed and renamed.
 After a failure the earlier content is there and no draft is left; of several writers at the same time the
 last one's content stays, whole. Drafts of a writer that was killed are removed by a later one, after a day.
-What nobody reads yet, in a draft or in a temporary folder, is written as it is (`write_draft`,
-`open_draft`). A journal (`open_journal`) is read while it grows: its reader ignores an unfinished last line.
+Files in a draft or in a temporary folder, which no other process reads yet, are written directly
+(`write_draft`, `open_draft`). A journal (`open_journal`) is read while it grows: its reader ignores an
+unfinished last line.
 
 A file keeps its permissions and, where the system allows that, its owner; through a symbolic link the file
 that it names is written. Hard links to a file keep the earlier content. Pipes and devices are written
@@ -52,7 +53,7 @@ __all__ = [
 #: How the names of drafts begin, and the names themselves.
 _DRAFT = ".coremlscope-"
 _DRAFT_NAME = re.compile(r"\.coremlscope-[0-9a-f]{16}")
-#: Seconds after which a draft that nobody writes is that of a killed writer, and the folders that were
+#: Seconds after which an unchanged draft is taken to be that of a killed writer, and the folders that were
 #: searched for such drafts.
 _STALE_S = 24 * 3600
 _SEARCHED: set[str] = set()
@@ -180,7 +181,7 @@ def place_folder(draft: Path, target: Path) -> bool:
 
 
 def write_draft(path: Path, content: bytes | memoryview | str) -> None:
-    """Writes a file that nobody reads yet, in a draft or a temporary folder. Text is written in UTF-8.
+    """Writes a file in a draft or a temporary folder, where no other process reads it. Text is UTF-8.
 
     Raises:
         OSError: The file cannot be written.
@@ -190,7 +191,7 @@ def write_draft(path: Path, content: bytes | memoryview | str) -> None:
 
 
 def open_draft(path: Path) -> BinaryIO:
-    """Opens a file that nobody reads yet, in a draft or a temporary folder, for writing.
+    """Opens a file that no other process reads yet, in a draft or a temporary folder, for writing.
 
     Raises:
         OSError: The file cannot be created.

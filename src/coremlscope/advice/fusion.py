@@ -59,7 +59,7 @@ def _late_activations(function: FunctionView) -> Found | None:
 
 
 def _is_late(function: FunctionView, view: OpView) -> bool:
-    """True for an activation whose input weighted layers make, moved in between, for nobody else."""
+    """True for an activation of moved results of weighted layers that nothing else reads."""
     if not has_trait(view, Trait.ACTIVATION) or view.op.type in ("prelu", "softplus_parametric"):
         return False
     mover = function.source(view)

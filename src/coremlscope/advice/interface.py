@@ -1,4 +1,4 @@
-"""Findings on what goes into a model and comes out of it: images, flexible shapes, outputs nobody needs."""
+"""Findings on inputs and outputs of a model: images, flexible shapes, redundant outputs."""
 
 from __future__ import annotations
 

@@ -171,7 +171,7 @@ def _axis(view: OpView, rank: int) -> int:
 
 
 def find_needless_concats(function: FunctionView) -> Iterator[tuple[OpView, Sequence[OpView]]]:
-    """Yields concats that copy their inputs for nothing, each with the operations that vanish with it."""
+    """Yields redundant concats, each with the operations that vanish with it."""
     for view in function.views:
         if view.op.type != "concat" or view.flag("interleave", False):
             continue
@@ -260,7 +260,7 @@ RULES: tuple[AdviceRule, ...] = (
     AdviceRule(
         id="redundant-concats",
         doc="A concat of one value, of all parts of one split in their order, or whose result only another"
-        " concat along the same axis reads: each copies its inputs for nothing.",
+        " concat along the same axis reads: each copies its inputs redundantly.",
         find=_concats,
         fix="join all parts by one concat",
         source="the definition of concat: a copy of all its inputs",

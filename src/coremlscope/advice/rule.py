@@ -183,7 +183,7 @@ class AdviceRule:
     Attributes:
         id: Stable, in kebab case: the id of its findings.
         doc: What it is about and why it costs time or space: a paragraph of the documentation.
-        find: Returns what it finds in a function; None for nothing.
+        find: Returns the place in a function where the rule applies; None if there is none.
         fix: What to do about it.
         source: Who published it, and where.
         confidence: How the source knows.

@@ -54,7 +54,7 @@ def call_on_model(
         "resize": arguments.resize,
         "options": options,
     }
-    # Progress shows that the process is alive, also if nobody looks at it.
+    # Progress shows that the process is alive, also where it is not displayed.
     return call_isolated(work_on_model, given, limits=limits, progress=progress or _ignore)
 
 

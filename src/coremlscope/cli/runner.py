@@ -62,7 +62,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
         default="",
         help="the identifier of the app (default: coremlscope.runner, and the team)",
     )
-    add_quiet(parser, "do not print how to go on")
+    add_quiet(parser, "do not print the next steps")
 
 
 def _add_repetitions(parser: argparse.ArgumentParser) -> None:

@@ -216,7 +216,7 @@ def _findings(results: Sequence[SettingRecord], record: Record) -> Iterator[Find
     for result in results:
         yield from _failures(result)
     if not record.complete:
-        text = "The runner did not come to its end: settings are missing."
+        text = "The runner ended early: settings are missing."
         hint = "open the app again: it continues where it stopped"
         yield Finding(id="incomplete-run", severity="warning", text=text, hint=hint)
     planned = [result for result in results if result.plan]

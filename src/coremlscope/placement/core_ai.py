@@ -76,7 +76,7 @@ def _backends(
     """Returns the backend of each operation.
 
     Operations that read and write only truth values, such as parts of a mask, run where the operation before
-    them runs: nobody has seen a region of the Neural Engine that they make alone, in a program of fp32.
+    them runs: no region of the Neural Engine that consists of them alone was observed, in a program of fp32.
     """
     found = {
         node.id: _backend(verdicts[node.id], preferred) for one in graphs_of(graph) for node in one.nodes

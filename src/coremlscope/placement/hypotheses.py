@@ -215,7 +215,7 @@ def _groups(planning: Planning, setting: ComputeUnits) -> list[_Group]:
 
 
 def _nowhere() -> Costs:
-    """An operation that no unit is known to run: it passes where the CPU would, for nothing."""
+    """Costs of an operation that no unit is known to run: zero on the backends of the CPU."""
     return dict.fromkeys(BACKENDS_OF[CPU], 0.0)
 
 

@@ -238,7 +238,7 @@ class _Cell:
         allowed: The backends; empty where no unit is known to run the operations.
         prices: Their planned costs on every backend.
         costs_ms: The costs of a path. An operation that no unit is known to run must not cut the path in two:
-            it passes where the CPU would, for nothing.
+            it costs zero on the backends of the CPU.
     """
 
     allowed: tuple[Backend, ...]

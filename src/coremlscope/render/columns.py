@@ -139,22 +139,21 @@ class _Table:
 
     def _planned_and_estimated(self) -> Iterator[tuple[str, list[Any]]]:
         names = _device_names(self._profile)
-        done: set[tuple[str, str, str]] = set()
+        estimates: dict[tuple[str, str, str], list[Estimate]] = {}
+        for estimate in self._profile.estimates:
+            key = estimate.device, estimate.os, estimate.compute_units
+            estimates.setdefault(key, []).append(estimate)
         for plan in self._profile.plans:
             device = names[plan.device, plan.os] + (".core-ml" if plan.planner == "Core ML" else "")
             yield from self._judged(plan, device)
             for setting in plan.settings:
-                key = plan.device, plan.os, setting.compute_units
-                yield from self._planned(plan, setting, f"{device}.{setting.compute_units}")
-                if key not in done:
-                    done.add(key)
-                    for estimate in self._profile.estimates:
-                        if (estimate.device, estimate.os, estimate.compute_units) == key:
-                            yield from self._estimated(estimate, f"{device}.{setting.compute_units}")
-        for estimate in self._profile.estimates:
-            if (estimate.device, estimate.os, estimate.compute_units) not in done:
-                device = names[estimate.device, estimate.os]
-                yield from self._estimated(estimate, f"{device}.{estimate.compute_units}")
+                prefix = f"{device}.{setting.compute_units}"
+                yield from self._planned(plan, setting, prefix)
+                for estimate in estimates.pop((plan.device, plan.os, setting.compute_units), ()):
+                    yield from self._estimated(estimate, prefix)
+        for (device, os, units), without_plan in estimates.items():
+            for estimate in without_plan:
+                yield from self._estimated(estimate, f"{names[device, os]}.{units}")
 
     def _of_plan(self, plan: Plan, values: Sequence[Any]) -> list[Any]:
         count = len(self._profile.ops)

@@ -449,5 +449,5 @@ def _refuse_address(request: Request, error: Exception) -> Response:
 
 
 def _refuse_failure(_: Request, error: Exception) -> Response:
-    """Answers a request that failed for a reason that nobody foresaw; the server logs the error."""
+    """Answers a request that failed with an unexpected error, which the server logs."""
     return refusal(HTTPStatus.INTERNAL_SERVER_ERROR, f"the server failed ({type(error).__name__})")

@@ -155,7 +155,7 @@ class Previews:
         try:
             return self._make(folder, id_, request, b"".join(body))
         except CoremlscopeError as error:
-            # Where files are kept concerns nobody.
+            # The paths of kept files are not shown.
             error.message = error.message.replace(f"{folder}{os.sep}", "")
             raise
         finally:

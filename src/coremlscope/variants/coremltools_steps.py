@@ -380,7 +380,9 @@ def _lower_ranks(opened: Opened, step: Step, joint: bool) -> None:
 def _join_concats(opened: Opened, step: Step, joint: bool) -> None:
     model, count = with_joined_concats(_program(opened))
     if not count:
-        raise UnsupportedModelError("no concat copies for nothing", "see `coremlscope inspect` for findings")
+        raise UnsupportedModelError(
+            "the model has no redundant concat", "see `coremlscope inspect` for findings"
+        )
     _replace_program(opened, model)
     opened.notes.append(f"{count} {'concat' if count == 1 else 'concats'} fewer")
 

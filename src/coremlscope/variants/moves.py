@@ -1,4 +1,4 @@
-"""Moves that are left out: concats that copy for nothing, and swaps of red and blue of an image."""
+"""Removes data movement: redundant concats, and swaps of red and blue of an image."""
 
 from __future__ import annotations
 

@@ -18,6 +18,7 @@ from coremlscope.formats.espresso import (
     selection,
 )
 from coremlscope.formats.espresso.translation import LayerSpec
+from coremlscope.formats.layer_table import join_layers
 
 __all__ = ["LAYERS"]
 
@@ -36,14 +37,5 @@ _FAMILIES: tuple[tuple[LayerSpec, ...], ...] = (
 )
 
 
-def _join() -> dict[str, LayerSpec]:
-    table: dict[str, LayerSpec] = {}
-    for spec in (spec for family in _FAMILIES for spec in family):
-        if spec.type in table:
-            raise ValueError(f"duplicate rows for the layer {spec.type}")
-        table[spec.type] = spec
-    return table
-
-
 #: Rows by the compiler's name of the layer type.
-LAYERS: Mapping[str, LayerSpec] = _join()
+LAYERS: Mapping[str, LayerSpec] = join_layers(_FAMILIES)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from coremlscope.formats.layer_table import join_layers
 from coremlscope.formats.neuralnetwork import (
     activation,
     arithmetic,
@@ -48,14 +49,5 @@ _FAMILIES: tuple[tuple[LayerSpec, ...], ...] = (
 )
 
 
-def _join() -> dict[str, LayerSpec]:
-    table: dict[str, LayerSpec] = {}
-    for spec in (spec for family in _FAMILIES for spec in family):
-        if spec.type in table:
-            raise ValueError(f"duplicate rows for the layer {spec.type}")
-        table[spec.type] = spec
-    return table
-
-
 #: Rows by Apple's name of the layer type.
-LAYERS: Mapping[str, LayerSpec] = _join()
+LAYERS: Mapping[str, LayerSpec] = join_layers(_FAMILIES)

@@ -77,13 +77,9 @@ class OtherPredictions:
         patient = dataclasses.replace(limits, silence_s=min(limits.silence_s, self.patience_s))
         for kind, name in _KINDS.items():
             messages: list[Mapping[str, Any]] = []
+            command, task = [*self.command, str(request), kind], Task(name, _HINT, FAILURES)
             try:
-                with run_child(
-                    [*self.command, str(request), kind],
-                    patient,
-                    Task(name, _HINT, FAILURES),
-                    environment=environment,
-                ) as reported:
+                with run_child(command, patient, task, environment=environment) as reported:
                     for message in reported:
                         messages.append(message)
                         if progress is not None and message.get("progress") == kind:

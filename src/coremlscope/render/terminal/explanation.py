@@ -109,7 +109,7 @@ def _memory(memory: MemoryEstimate | None, e: Estimate) -> Iterator[tuple[str, s
         share = format_share(peak.value / memory.limit.limit_bytes)
         yield "of an app's", f"{share} of {format_bytes(memory.limit.limit_bytes)} ({memory.limit.source})"
     elif e.os.startswith("iOS"):
-        yield "of an app's", "not known: nobody published what an app may use there"
+        yield "of an app's", "not known: no measurement of what an app may use there is published"
 
 
 def _range(figure: Figure) -> str:

@@ -83,7 +83,7 @@ def render_matrix(
 
 
 def summary_line(profiles: Sequence[Profile]) -> str:
-    """How many models there are, how often each was timed, and whether the work came to its end."""
+    """How many models there are, how often each was timed, and whether all work was done."""
     text = plural(len(profiles), "model")
     iterations = {m.settings.iterations for profile in profiles for m in profile.measurements}
     if len(iterations) == 1:
