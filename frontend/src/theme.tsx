@@ -1,4 +1,5 @@
 import { useEffect, useLayoutEffect, useState } from "preact/hooks";
+import { onPrint } from "./ui/print";
 
 type Theme = "auto" | "light" | "dark";
 const KEY = "coremlscope-theme";
@@ -42,7 +43,7 @@ function store(theme: Theme): void {
   }
 }
 
-/** A number that changes with the colours of the page. */
+/** A number that changes with the colours of the page, which print has its own of. */
 export function useTheme(): number {
   const [version, setVersion] = useState(0);
   useEffect(() => {
@@ -51,9 +52,11 @@ export function useTheme(): number {
     observer.observe(document.documentElement, { attributes: true, attributeFilter: ["data-theme"] });
     const system = matchMedia("(prefers-color-scheme: dark)");
     system.addEventListener("change", changed);
+    const forget = onPrint(changed);
     return () => {
       observer.disconnect();
       system.removeEventListener("change", changed);
+      forget();
     };
   }, []);
   return version;

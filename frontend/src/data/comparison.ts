@@ -1,4 +1,43 @@
-import type { Change } from "./schema";
+import type { Change, Comparison, Difference, Origin } from "./schema";
+import { settingName } from "./words";
+
+/** The label of a subject, with the setting as in the rest of the page: `M1, CPU + NE` for `M1, cpu_and_ne`. */
+export const subjectTitle = (label: string): string => label.replace(/(?<=, )(all|cpu_\w+)$/, settingName);
+
+/** The change of a whole prediction. */
+export interface PredictionChange {
+  /** Begins with the index of the subject. */
+  key: string;
+  label: string;
+  /** Of plans that both are for; empty where the label names it. */
+  device: string;
+  origin: Origin;
+  change: Change;
+}
+
+/** Predictions of all other subjects: measured, and on each device estimated or else planned. */
+export function predictionChanges({ subjects, differences }: Comparison): PredictionChange[] {
+  return differences.flatMap((difference) => {
+    const { other, phases, plans, incomparable } = difference;
+    const label = subjects[other]?.label ?? "";
+    const found: PredictionChange[] = plans.map((plan, index) => ({
+      ...{ key: `${other}|${index}`, label, device: plan.before === plan.after ? subjectTitle(plan.after) : "" },
+      origin: plan.latency ? "estimated" : "planned",
+      change: plan.latency ?? plan.planned,
+    }));
+    if (phases.predict && !incomparable) found.unshift({ key: `${other}|`, label, device: "", origin: "measured", change: phases.predict });
+    return found;
+  });
+}
+
+/** Names of operations by their ids, as far as rows of a difference name them. */
+export function namesIn(difference: Difference): Map<string, string> {
+  const names = new Map<string, string>();
+  for (const row of difference.rows) for (const id of [row.before[0], row.after[0]]) if (id && row.name) names.set(id, row.name);
+  for (const plan of difference.plans)
+    for (const op of plan.ops) for (const id of [op.before, op.after]) if (id && op.name) names.set(id, op.name);
+  return names;
+}
 
 /** `+5.0 %`, `−27.3 %`, `×3.2` for a ratio of two or more, as in `difference.py`. */
 export function ratioText(ratio: number | null): string {

@@ -52,7 +52,7 @@ function Model(props: { model: CheckedModel; id: string; strict: boolean }) {
             <tbody>
               {model.checks.map((check) => (
                 <tr key={`${check.kind} ${check.subject}`}>
-                  <th scope="row" class="nowrap">
+                  <th scope="row" class={`nowrap result verdict-${check.verdict}`}>
                     {MARKS[check.verdict]} {check.verdict}
                     {check.verdict === "uncertain" && strict && ", fails"}
                   </th>

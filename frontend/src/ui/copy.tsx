@@ -1,7 +1,8 @@
+import type { ComponentChildren } from "preact";
 import { useEffect, useState } from "preact/hooks";
 
 /** Copies a text and confirms it for a moment. */
-export function CopyButton(props: { text: () => string; label: string; children?: string }) {
+export function CopyButton(props: { text: () => string; label: string; children?: ComponentChildren }) {
   const [done, setDone] = useState<"" | "Copied" | "Failed">("");
   useEffect(() => {
     if (!done) return undefined;

@@ -6,6 +6,7 @@ import { kindName, settingName } from "../data/words";
 import { bytes, count, fileName, moment, plural } from "../format";
 import { useReport } from "../report";
 import { CopyButton } from "../ui/copy";
+import { FileTitle } from "../ui/file";
 import { OriginTag } from "../ui/origin";
 import { Section } from "../ui/section";
 import { Answers } from "./answers";
@@ -18,11 +19,11 @@ export function Header() {
     <header class="report-head" id="top">
       <div class="report-title">
         <h1>
-          <FileTitle path={model.path} />
+          <FileTitle name={fileName(model.path)} />
         </h1>
         {profile && model.kind && (
           <CopyButton label="Copy summary as Markdown" text={() => toMarkdown(report, summary(model))}>
-            Copy summary
+            Copy<span class="roomy"> summary</span>
           </CopyButton>
         )}
       </div>
@@ -56,20 +57,6 @@ function LackBadge(props: { text: string; why: string }) {
       <span class="badge" title={props.why}>
         {props.text}
       </span>
-    </>
-  );
-}
-
-/** The name of a file, which breaks before its suffix where it must. */
-function FileTitle(props: { path: string }) {
-  const name = fileName(props.path);
-  const dot = name.lastIndexOf(".");
-  if (dot <= 0) return <>{name}</>;
-  return (
-    <>
-      {name.slice(0, dot)}
-      <wbr />
-      {name.slice(dot)}
     </>
   );
 }

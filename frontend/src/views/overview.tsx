@@ -4,6 +4,7 @@ import { remarksOf } from "../data/profile";
 import type { Profile } from "../data/schema";
 import { kindName } from "../data/words";
 import { count, duration, plural } from "../format";
+import { FileTitle } from "../ui/file";
 import { OriginTag } from "../ui/origin";
 import { ScrollRegion } from "../ui/scroll";
 import { Section } from "../ui/section";
@@ -101,7 +102,7 @@ function ProfileRow(props: { index: number; name: string; profile: Profile; colu
       <tr class={isPart ? "with-note" : ""}>
         <th scope="row" class="label" rowSpan={isPart ? 2 : 1}>
           <a href={`#profile-${index}`} title={model.path}>
-            {name}
+            <FileTitle name={name} />
           </a>
           {warnings > 0 && <div class="faint">{plural(warnings, "warning")}</div>}
         </th>
@@ -137,9 +138,12 @@ function Cells(props: { index: number; profile: Profile; columns: readonly TimeC
         const interval = column.intervals[index];
         return (
           <td key={column.key} class="number">
-            {seconds === null ? "–" : duration(seconds)}
+            <span class="nowrap">{seconds === null ? "–" : duration(seconds)}</span>
             {interval && (
-              <div class="faint" title={`80 % interval${interval.isExtrapolated ? "; extrapolated from the chip's specification" : ""}`}>
+              <div
+                class="faint nowrap"
+                title={`80 % interval${interval.isExtrapolated ? "; extrapolated from the chip's specification" : ""}`}
+              >
                 {duration(interval.low)} – {duration(interval.high)}
                 {interval.isExtrapolated && " *"}
               </div>

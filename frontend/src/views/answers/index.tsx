@@ -10,14 +10,10 @@ export function Answers() {
   if (!measurement && !target) return null;
   return (
     <div class="answers">
-      <div class="answer-column">
-        <HowLong />
-        <TimeSpent />
-      </div>
-      <div class="answer-column">
-        <Where />
-        <Changes />
-      </div>
+      <HowLong />
+      <Where />
+      <TimeSpent />
+      <Changes />
     </div>
   );
 }

@@ -1,5 +1,6 @@
 import { useMemo } from "preact/hooks";
 import { elsewhere, unitSeconds } from "../../data/answers";
+import type { ModelSummary } from "../../data/schema";
 import { plannedColumns, unitShares } from "../../data/totals";
 import { isPlanned, OVERHEAD_WORDS, opWords, UNIT_NAMES, UNIT_SHORT } from "../../data/words";
 import { duration, fileName, plural, share } from "../../format";
@@ -133,21 +134,44 @@ function OpLink(props: { id: string }) {
   );
 }
 
+/** Whether all of a model is of kinds that Core ML runs on the CPU. */
+function isOnCpu(model: ModelSummary): boolean {
+  const parts = model.stages.length > 0 ? model.stages.filter((stage) => !stage.kind.startsWith("pipeline")) : [model];
+  return parts.every((one) => one.kind !== "" && !isPlanned(one.kind) && !one.absent);
+}
+
+function NoOperations() {
+  return (
+    <>
+      <h3 class="card-question">Why not on the Neural Engine?</h3>
+      <p class="answer-text">It runs operations of programs and neural networks; these models have none.</p>
+    </>
+  );
+}
+
 function NotPlanned() {
   const { model, target, remarks } = useReport();
   const why = remarks.find(({ finding }) => finding.id === "not-estimated")?.finding;
   const notes = target?.plan?.notes ?? [];
   if (notes.length > 0)
-    return notes.map((note) => (
-      <p class={`answer-text ${model.stages.some(({ name }) => note.startsWith(name)) ? "" : "sentence"}`} key={note}>
-        {note}
-      </p>
-    ));
+    return (
+      <>
+        {notes.map((note) => (
+          <p class={`answer-text ${model.stages.some(({ name }) => note.startsWith(name)) ? "" : "sentence"}`} key={note}>
+            {note}.
+          </p>
+        ))}
+        {isOnCpu(model) && <NoOperations />}
+      </>
+    );
   if (!isPlanned(model.kind))
     return (
-      <p class="answer-text">
-        <b>CPU:</b> Core ML runs models of this kind there. Its plans cover only programs and neural networks.
-      </p>
+      <>
+        <p class="answer-text">
+          <b>CPU:</b> Core ML runs models of this kind there. Its plans cover only programs and neural networks.
+        </p>
+        {isOnCpu(model) && <NoOperations />}
+      </>
     );
   if (why)
     return (

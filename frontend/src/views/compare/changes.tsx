@@ -17,7 +17,7 @@ export interface ChangeRow {
 }
 
 /** Figures before and after, with the interval of their ratio. Only the first rows are shown at first. */
-export function ChangeTable(props: { label: string; heads: string[]; rows: ChangeRow[]; isInterval95?: boolean }) {
+export function ChangeTable(props: { label: string; heads: string[]; rows: ChangeRow[]; isInterval95?: boolean; isText?: boolean }) {
   const [isOpen, open] = useState(false);
   const hasIntervals = props.rows.some(({ change }) => change.low !== null && change.low !== change.high);
   const reach = intervalReach(props.rows.map(({ change }) => change));
@@ -53,7 +53,7 @@ export function ChangeTable(props: { label: string; heads: string[]; rows: Chang
               <tr key={row.key}>
                 {row.cells.map((cell, index) =>
                   index === 0 ? (
-                    <th scope="row" class="label mono" key={props.heads[index]}>
+                    <th scope="row" class={props.isText ? "label" : "label mono"} key={props.heads[index]}>
                       {cell}
                     </th>
                   ) : (

@@ -1,3 +1,4 @@
+import { namesIn, subjectTitle } from "../../data/comparison";
 import type { Comparison, Difference, RowChange } from "../../data/schema";
 import { plural } from "../../format";
 import { OriginTag } from "../../ui/origin";
@@ -15,7 +16,7 @@ export function DifferenceSection(props: { comparison: Comparison; difference: D
   return (
     <Section
       id={`difference-${difference.other}`}
-      title={`${other} against ${base}`}
+      title={`${subjectTitle(other ?? "")} against ${subjectTitle(base ?? "")}`}
       note={phases.length > 0 && <OriginTag origin="measured" on={[...new Set(difference.measured)].join(" and ")} />}
     >
       {phases.length > 0 && (
@@ -90,8 +91,11 @@ function method(difference: Difference): string {
 function operations(difference: Difference): string {
   const parts = [`${plural(difference.matched, "operation")} ${difference.matched === 1 ? "corresponds" : "correspond"}`];
   if (difference.renamed) parts.push(`${difference.renamed} renamed`);
-  if (difference.added.length) parts.push(`${difference.added.length} added (${difference.added.slice(0, 5).join(", ")})`);
-  if (difference.removed.length) parts.push(`${difference.removed.length} removed (${difference.removed.slice(0, 5).join(", ")})`);
+  const names = namesIn(difference);
+  for (const presence of ["added", "removed"] as const) {
+    const some = difference[presence].flatMap((id) => names.get(id) ?? []).slice(0, 5);
+    if (difference[presence].length) parts.push(`${difference[presence].length} ${presence}${some.length ? ` (${some.join(", ")})` : ""}`);
+  }
   const types = Object.entries(difference.types).map(([name, [before, after]]) => `${name} ${before} → ${after}`);
   if (types.length) parts.push(`by type: ${types.join(", ")}`);
   if (difference.compiled.length) parts.push(`Apple’s compiler: ${difference.compiled.join(", ")}`);

@@ -1,3 +1,4 @@
+import { subjectTitle } from "../../data/comparison";
 import type { ComputeUnit, PlanChange, PlannedOpChange } from "../../data/schema";
 import { basisText, UNIT_NAMES, UNIT_SHORT } from "../../data/words";
 import { plural } from "../../format";
@@ -7,7 +8,8 @@ import { type ChangeRow, ChangeTable } from "./changes";
 /** Plans and estimates of two models, devices or settings. Nothing here was measured. */
 export function PlanDifference(props: { plan: PlanChange }) {
   const { plan } = props;
-  const title = plan.before === plan.after ? plan.before : `${plan.before} → ${plan.after}`;
+  const [before, after] = [subjectTitle(plan.before), subjectTitle(plan.after)];
+  const title = before === after ? before : `${before} → ${after}`;
   const whole: ChangeRow[] = [{ key: "planned", cells: ["planned"], change: plan.planned }];
   if (plan.latency) whole.unshift({ key: "estimated", cells: ["estimated"], change: plan.latency });
   const types = plan.types
@@ -71,5 +73,10 @@ function unitWords(plan: PlanChange): string {
   const counts = units.map(([unit, [before, after]]) => `${UNIT_NAMES[unit]} ${arrow(before, after)}`).join(", ");
   const added = plan.inserted.some((number) => number) ? `, ${arrow(...plan.inserted)} of them added by Core ML` : "";
   const moved = plan.moved ? `; ${plural(plan.moved, "operation")} moved to another unit` : "";
-  return `Operations: ${counts}${added}${moved}. Along the order of operations, the unit changes ${arrow(...plan.switches)} times.`;
+  return `Operations: ${counts}${added}${moved}. ${changesOfUnit(...plan.switches)}.`;
+}
+
+function changesOfUnit(before: number, after: number): string {
+  if (before !== after) return `Changes of unit along the order of operations: ${before} → ${after}`;
+  return after === 0 ? "No change of unit" : `${plural(after, "change")} of unit along the order of operations`;
 }

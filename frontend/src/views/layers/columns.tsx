@@ -29,7 +29,7 @@ function fitting(texts: Iterable<string>, least: number, most: number): string {
   return `minmax(${least}px, ${Math.round(Math.min(Math.max(longest * CHARACTER + PADDING, least), most))}px)`;
 }
 
-/** The unit and the time of each operation: what a phone has room for. */
+/** The unit and the time of each operation, or else its type and its work: what a phone has room for. */
 export function compactColumns(report: Report, most: Record<TimeKey, number>): Column[] {
   const { placement } = report;
   const unit: Column = {
@@ -43,6 +43,7 @@ export function compactColumns(report: Report, most: Record<TimeKey, number>): C
     },
   };
   const time = timeColumn(report, most);
+  if (!placement && !time) return columnsOf(report, most).filter((column) => column.key === "type" || column.key === "flops");
   return [...(placement ? [unit] : []), ...(time ? [time] : [])];
 }
 

@@ -1,4 +1,4 @@
-import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { mainUnit, ordered, pathTo, type TreeNode } from "../../data/tree";
 import { UNIT_NAMES } from "../../data/words";
 import { plural, share } from "../../format";
@@ -51,7 +51,7 @@ export function Flame(props: {
   const rowTop = (depth: number) => (isUpright ? height - (depth + 1) * ROW : depth * ROW);
   const matches = useMemo(() => matching(root, props.search), [root, props.search]);
   // biome-ignore lint/correctness/useExhaustiveDependencies: the drawing takes its colours from the theme.
-  useEffect(() => {
+  useLayoutEffect(() => {
     const pen = canvas.current && prepare(canvas.current, width, height);
     if (pen) draw(pen, boxes, { view, width, rowTop, matches, focus: document.activeElement === canvas.current ? focus : null });
   }, [boxes, view, width, height, matches, focus, theme, isUpright]);

@@ -3,6 +3,7 @@ import { useEffect, useState } from "preact/hooks";
 import { shortName } from "../../data/names";
 import type { Row } from "../../data/rows";
 import { useReport } from "../../report";
+import { onPrint } from "../../ui/print";
 import { useWindow } from "../../ui/virtual";
 import { Edge } from "./arrangement";
 import type { Column } from "./columns";
@@ -249,11 +250,6 @@ function Heading(props: {
 /** True while the page is laid out for print. */
 function usePrinting(): boolean {
   const [isPrinting, set] = useState(false);
-  useEffect(() => {
-    const media = matchMedia("print");
-    const change = () => set(media.matches);
-    media.addEventListener("change", change);
-    return () => media.removeEventListener("change", change);
-  }, []);
+  useEffect(() => onPrint(set), []);
   return isPrinting;
 }

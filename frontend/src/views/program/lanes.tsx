@@ -1,4 +1,4 @@
-import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { eventAt, firstAfter, type Recorded, type TraceLane } from "../../data/trace";
 import { bytes, duration } from "../../format";
 import { useTheme } from "../../theme";
@@ -78,7 +78,7 @@ function Drawing(props: { recorded: Recorded; lanes: readonly TraceLane[]; span:
   const height = AXIS + lanes.length * (LANE + GAP);
   const theme = useTheme();
   // biome-ignore lint/correctness/useExhaustiveDependencies: the drawing takes its colours from the theme.
-  useEffect(() => {
+  useLayoutEffect(() => {
     if (canvas.current) draw(canvas.current, recorded, lanes, view, span, width, height, labels);
   }, [recorded, lanes, view, span, width, height, theme]);
 

@@ -18,6 +18,7 @@ import {
 } from "../../data/results";
 import type { ResultColumn, ResultsForm } from "../../data/schema";
 import { plural } from "../../format";
+import { FileTitle } from "../../ui/file";
 import { OriginTag } from "../../ui/origin";
 import { ScrollRegion } from "../../ui/scroll";
 import { Section } from "../../ui/section";
@@ -152,7 +153,8 @@ function Text(props: { table: ResultsForm; column: ResultColumn; row: number; be
   const text = shownText(column, row);
   const report = column.name === "model" || column.name === "report" ? reportOf(table, row) : null;
   const title = String(column.values[row] ?? "");
-  const shown = report ? <a href={report}>{text}</a> : text;
+  const name = column.name === "model" ? <FileTitle name={text} /> : text;
+  const shown = report ? <a href={report}>{name}</a> : name;
   if (column.name !== "model" && !props.below) return <td title={title}>{shown}</td>;
   const below = (props.below ?? []).map((one) => shownText(one, row)).filter(Boolean);
   return (
@@ -176,8 +178,8 @@ function Figure(props: { table: ResultsForm; column: ResultColumn; row: number; 
       {isExtrapolated && " *"}
       {base ? <div class="faint">× {Number((value / base).toPrecision(3))}</div> : null}
       {interval && (
-        <div class="faint">
-          <span class="whole">{shownNumber(column, interval[0])} –</span> <span class="whole">{shownNumber(column, interval[1])}</span>
+        <div class="faint whole">
+          {shownNumber(column, interval[0])} – {shownNumber(column, interval[1])}
         </div>
       )}
     </td>

@@ -1,4 +1,4 @@
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import type { Timeline as Lanes, ModuleSpan, Span } from "../../data/lanes";
 import { duration, plural, share } from "../../format";
 import { useReport } from "../../report";
@@ -29,7 +29,7 @@ export function Drawing(props: { lanes: Lanes; modules: readonly ModuleSpan[] })
   const drawn = Math.max(width - labels, 1);
   const theme = useTheme();
   // biome-ignore lint/correctness/useExhaustiveDependencies: the drawing takes its colours from the theme.
-  useEffect(() => {
+  useLayoutEffect(() => {
     const scene = { lanes, modules, view, selected, marked, width, labels };
     if (canvas.current) drawScene(canvas.current, scene);
     if (overview.current) drawOverview(overview.current, scene);
