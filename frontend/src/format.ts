@@ -80,7 +80,8 @@ export function rateInWords(seconds: number, noun: string): string {
   const shown = Number(seconds.toPrecision(3));
   if (!(shown > 0)) return `no ${noun}s`;
   if (shown > 0.5) return `one ${noun} in about ${threeDigits(shown)} seconds`;
-  return `about ${Number((1 / shown).toPrecision(3))} ${noun}s a second`;
+  const rate = Number((1 / shown).toPrecision(3));
+  return `about ${rate >= 1000 ? rate : threeDigits(rate)} ${noun}s a second`;
 }
 
 /** `tensor<fp16, [1, 3]>` becomes `fp16 1×3`. */

@@ -79,6 +79,7 @@ describe("words", () => {
     expect(rateInWords(1.0374e-3, "prediction")).toBe("about 962 predictions a second");
     expect(rateInWords(3.248e-5, "prediction")).toBe("about 30800 predictions a second");
     expect(rateInWords(0.4274, "prediction")).toBe("about 2.34 predictions a second");
+    expect(rateInWords(0.0625, "prediction")).toBe("about 16.0 predictions a second");
     expect(rateInWords(2.33, "prediction")).toBe("one prediction in about 2.33 seconds");
     expect(rateInWords(0, "prediction")).toBe("no predictions");
   });

@@ -53,7 +53,7 @@ def test_the_page_says_what_the_json_says(seen: dict[str, Any], comparison: Comp
     assert seen["before"] == [format_duration(c.before or 0.0) for c in difference.phases.values()]
     assert seen["names"] == [row.name for row in difference.telling_rows]
     assert [title.split(" planned")[0] for title in seen["plans"]] == [
-        f"On M1, all → {plan.after}" for plan in difference.plans
+        f"On M1, All → {plan.after.replace(', cpu_only', ', CPU only')}" for plan in difference.plans
     ]
     assert seen["tags"] == [f"measured by {small_profile().measurement.label}"]
     assert seen["folded"] < seen["unfolded"]

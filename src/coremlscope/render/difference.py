@@ -105,13 +105,24 @@ def describe_operations(difference: Difference) -> str:
     if difference.renamed:
         text += f", {difference.renamed} of them renamed"
     changes = []
+    names = _names(difference)
     for word, ids in (("added", difference.added), ("removed", difference.removed)):
         if ids:
-            changes.append(f"{len(ids)} {word} (such as {ids[0]})" if len(ids) > 1 else f"{ids[0]} {word}")
+            first = names.get(ids[0], ids[0])
+            changes.append(f"{len(ids)} {word} (such as {first})" if len(ids) > 1 else f"{first} {word}")
     text = f"{text}; {', '.join(changes) or 'none added or removed'}"
     types = ", ".join(f"{name} {a} → {b}" for name, (a, b) in difference.types.items())
     text = f"{text}; by type: {types}" if types else text
     return f"{text}; Apple's compiler: {', '.join(difference.compiled)}" if difference.compiled else text
+
+
+def _names(difference: Difference) -> dict[str, str]:
+    """Names of operations by their ids, as far as rows of the difference have them."""
+    rows = [(op_id, row.name) for row in difference.rows for op_id in (*row.before[:1], *row.after[:1])]
+    plans = [
+        (op_id, op.name) for plan in difference.plans for op in plan.ops for op_id in (op.before, op.after)
+    ]
+    return {op_id: name for op_id, name in (*plans, *rows) if op_id and name}
 
 
 def device_title(plan: PlanChange) -> str:
