@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Protocol
 
 from coremlscope import api
+from coremlscope.devices import find_device
 from coremlscope.devices.unit import UNIT_WORDS, ComputeUnit
 from coremlscope.engines import engine as default_engine
 from coremlscope.engines.base import EngineOptions
@@ -78,9 +79,11 @@ class OffUnit:
     needs_values = False
 
     def __init__(self, unit: ComputeUnit, device: str | None, system: str | None = None) -> None:
+        """Raises `UsageError` for an unknown device or system."""
         self.unit, self._device, self._system = unit, device, system
         self.needs_file = device is None
-        where = "this Mac" if device is None else device
+        known = None if device is None else find_device(device, system)
+        where = "this Mac" if known is None else f"{known.name}, {known.os}"
         self.question = f"keeps operations off {UNIT_WORDS[unit]} of {where}"
 
     def test(self, part: Part, path: Path) -> TestResult:
