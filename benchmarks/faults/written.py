@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar, Literal
 
 import torch
 import torch.nn.functional as F  # noqa: N812
@@ -27,6 +27,8 @@ class Written:
         causes: The causes that are right.
         is_precision: Whether it is seen in fp16 only; the reference has the same code.
         sites: In how many places it can be.
+        reference: The network that it is compared with: the right one, the same code, or the right one in
+            training mode.
     """
 
     name: str
@@ -34,6 +36,7 @@ class Written:
     causes: str
     is_precision: bool = False
     sites: int = 1
+    reference: Literal["right", "same", "training"] = "right"
 
 
 class Faulty(nn.Module):
@@ -42,10 +45,14 @@ class Faulty(nn.Module):
     Attributes:
         fault: The name of the fault; None for the right network.
         site: The block that has it.
+        image: The options of an image input, as for `convert`; empty for an array.
+        is_given_pixels: Whether a network with an image input does its preprocessing itself.
     """
 
     shape: ClassVar[tuple[int, ...]]
     faults: ClassVar[tuple[Written, ...]]
+    image: dict[str, Any] = {}  # noqa: RUF012
+    is_given_pixels: bool = False
 
     def __init__(self, fault: str | None = None, site: int = 0) -> None:
         super().__init__()

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from benchmarks.faults.ported import PORTED
 from benchmarks.faults.scoring import Score, describe_failure, verify_or_fail
 from benchmarks.faults.written import WRITTEN, Faulty, Written
 from coremlscope.formats import container
@@ -18,6 +19,9 @@ from coremlscope.results.verification import Verification
 from tests.support.faulty_networks import convert
 
 __all__ = ["score_written"]
+
+
+_NETWORKS = {**WRITTEN, **PORTED}
 
 
 def score_written(folder: Path, seed: int, kinds: Sequence[str] | None) -> Iterator[Score]:
@@ -30,7 +34,7 @@ def score_written(folder: Path, seed: int, kinds: Sequence[str] | None) -> Itera
     """
     folder.mkdir(parents=True, exist_ok=True)
     random = np.random.default_rng(seed)
-    for name, network in WRITTEN.items():
+    for name, network in _NETWORKS.items():
         for fault in network.faults:
             site, form = int(random.integers(fault.sites)), int(random.integers(3))
             if not kinds or fault.name in kinds:
@@ -45,9 +49,13 @@ def _score_fault(folder: Path, name: str, fault: Written, site: int, form: int, 
         path = folder / f"{name}-{fault.name.replace(' ', '-')}-{site}"
         package = path.with_suffix(".mlpackage")
         if not package.exists():
-            convert(wrong, wrong.shape, package, fp16=fault.is_precision)
-        right = wrong if fault.is_precision else _make(name, None, 0)
-        reference = _written_as(form, right, path if fault.is_precision else folder / name)
+            convert(wrong, wrong.shape, package, fp16=fault.is_precision, **wrong.image)
+        has_same_code = fault.is_precision or fault.reference == "same"
+        right = wrong if has_same_code else _make(name, None, 0)
+        if fault.reference != "right":
+            form = 0  # A conversion has neither a mode nor wide integers.
+            right.train(fault.reference == "training")
+        reference = _written_as(form, right, path if has_same_code else folder / name)
         model = container.read(package)
     except Exception as failure:  # The converter has no such operation.
         print(f"{fault.name} in {name} cannot be converted: {describe_failure(failure)}")
@@ -55,6 +63,10 @@ def _score_fault(folder: Path, name: str, fault: Written, site: int, form: int, 
     found = verify_or_fail(model, reference, seed)
     if isinstance(found, str):
         yield Score(network=name, kind=fault.name, text=text, found=None, failure=found)
+    elif fault.reference == "training":
+        is_noted = any(finding.id == "reference-in-training-mode" for finding in found.findings)
+        flags = dict.fromkeys(("is_named", "is_kind", "is_cause", "is_fixed"), is_noted)
+        yield Score(network=name, kind=fault.name, text=text, found=found, **flags)
     elif found.passed:
         print(f"{fault.name} in {name} {text} changes no output by more than the tolerance")
     else:
@@ -63,13 +75,15 @@ def _score_fault(folder: Path, name: str, fault: Written, site: int, form: int, 
 
 def _make(name: str, fault: str | None, site: int) -> Faulty:
     torch.manual_seed(3)
-    network = WRITTEN[name](fault, site)
+    network = _NETWORKS[name](fault, site)
     network.eval()
     return network
 
 
 def _written_as(form: int, module: Faulty, path: Path) -> Any:
     """Returns a network as a module, an ONNX file, or a conversion in float32."""
+    if form != 2:
+        module.is_given_pixels = bool(module.image)
     if form == 0:
         return module
     if form == 1:
@@ -81,7 +95,7 @@ def _written_as(form: int, module: Faulty, path: Path) -> Any:
                 torch.onnx.export(module, example, str(made), input_names=["x"], verbose=False)
         return made
     made = path.with_name(f"{path.name}-reference.mlpackage")
-    return made if made.exists() else convert(module, module.shape, made, fp16=False)
+    return made if made.exists() else convert(module, module.shape, made, fp16=False, **module.image)
 
 
 def _score(name: str, fault: Written, text: str, found: Verification) -> Score:

@@ -26,7 +26,9 @@ def convert(
     path: Path,
     *,
     fp16: bool,
-    image: float | None = None,
+    scale: float | None = None,
+    bias: list[float] | None = None,
+    is_bgr: bool = False,
     export: bool = False,
 ) -> Path:
     """Converts a module with one input `x` by coremltools.
@@ -36,7 +38,9 @@ def convert(
         shape: The shape of its input.
         path: The package to write.
         fp16: Whether to compute in fp16.
-        image: The scale of an image input; None for an array.
+        scale: The scale of an image input; None for an array.
+        bias: The bias of each colour of an image input.
+        is_bgr: Whether an image input has its colours in the order blue, green, red.
         export: Converts through `torch.export` instead of TorchScript.
     """
     with warnings.catch_warnings(), torch.no_grad():
@@ -48,9 +52,10 @@ def convert(
             graph: Any = torch.export.export(module.eval(), (example,)).run_decompositions({})
         else:
             graph = torch.jit.trace(module.eval(), example)
-        given = (
-            ct.TensorType(name="x", shape=shape) if image is None else ct.ImageType("x", shape, scale=image)
-        )
+        given: Any = ct.TensorType(name="x", shape=shape)
+        if scale is not None:
+            order = ct.colorlayout.BGR if is_bgr else ct.colorlayout.RGB
+            given = ct.ImageType("x", shape, scale=scale, bias=bias, color_layout=order)
         model = ct.convert(
             graph,
             inputs=[given],
@@ -401,7 +406,7 @@ NETWORKS: tuple[Planted, ...] = (
     ),
     Planted(
         name="report-2025",
-        build=_built(RawResidual, None, (1, 3, 32, 32), fp16=True, image=1.0),
+        build=_built(RawResidual, None, (1, 3, 32, 32), fp16=True, scale=1.0),
         ops=("op_64",),
         causes=("overflow",),
     ),
@@ -439,7 +444,7 @@ NETWORKS: tuple[Planted, ...] = (
 #: Report 2625: what its authors saw on devices, rounding of each result does not reproduce.
 REPORT_2625 = Planted(
     name="report-2625",
-    build=_built(HardSwishNet, None, (1, 3, 32, 32), fp16=True, image=1 / 255),
+    build=_built(HardSwishNet, None, (1, 3, 32, 32), fp16=True, scale=1 / 255),
     ops=("input_17",),
     causes=("overflow", "accumulation", "unknown", "cancellation"),
 )

@@ -68,8 +68,8 @@ class ComparedOutput:
     Attributes:
         name: The output.
         reference: Its name in the reference.
-        run: How the model ran: `fp32`, `fp16`, `fp16-inside` with parts of operations rounded as well, or a
-            compute unit.
+        run: How the model ran: `fp32`, `fp16`, `fp16-inside` with parts of operations rounded as well,
+            `fp16-sums` with sums of products rounded on their way, or a compute unit.
         meaning: What it means.
         passed: Whether it is within the tolerance.
         largest: The largest absolute difference; None if elements are infinite or NaN in one only.
@@ -135,7 +135,7 @@ class VerifiedFault:
 
     Attributes:
         kind: Whether the conversion or the precision is at fault.
-        run: The run that differs: `fp32`, `fp16`, `fp16-inside`, or a compute unit.
+        run: The run that differs: `fp32`, `fp16`, `fp16-inside`, `fp16-sums`, or a compute unit.
         op: The id of the operation.
         type: Its type.
         name: The author's name for it.
@@ -194,7 +194,7 @@ class Verification:
         inputs: What the inputs were, as clauses.
         outputs: The outputs, of each run.
         passed: Whether all outputs are within the tolerance.
-        runs: How the model ran: `fp32`, `fp16`, `fp16-inside`, compute units.
+        runs: How the model ran: `fp32`, `fp16`, `fp16-inside`, `fp16-sums`, compute units.
         recorded: The number of the model's values that were recorded.
         pairs: The values that have a counterpart in the reference.
         faults: The first operation whose results differ, for each kind of fault.

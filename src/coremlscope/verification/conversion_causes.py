@@ -39,6 +39,7 @@ from coremlscope.verification.number_causes import (
     check_numbers,
     check_tie,
     check_undefined,
+    check_wrapped,
 )
 from coremlscope.verification.other_forms import OtherForm, other_arguments, other_forms
 from coremlscope.verification.own_run import constants_of
@@ -47,9 +48,12 @@ from coremlscope.verification.region_causes import (
     check_exchanged,
     check_extra_operation,
     check_missing_operation,
+    check_recomputed,
     check_sizes,
+    check_wrong_argument,
     check_wrong_value,
     find_reordering,
+    graft_argument,
 )
 from coremlscope.verification.weight_causes import (
     check_crossing,
@@ -151,15 +155,28 @@ def _check_result(case: Case) -> Diagnosis | None:
     relation = find_relation(case.site.local, case.site.expected)
     if relation is None:
         return None
+    if relation.axis is not None and case.value.type not in _WEIGHTED:
+        return None  # The factor of a function of which only a small part is seen.
+    repairs: tuple[Repair, ...] = ()
     if relation.kind == "reordered":
-        found = _check_other_forms(case)
+        repairs = find_reordering(case, case.value, case.site.expected)
+        found = None if repairs and case.value.type == "transpose" else _check_other_forms(case)
         if found is not None:
             return replace(found, cause="layout")
     value = _place(case, relation)
     text = f"its result is {describe_relation(relation, f'{shown(case.site.pair.theirs)} of the reference')}"
     return Diagnosis(
-        cause=CAUSES[relation.kind], value=value, text=text, relation=relation, target=case.site.value
+        cause=CAUSES[relation.kind],
+        value=value,
+        text=text,
+        relation=relation,
+        target=case.site.value,
+        repairs=repairs,
     )
+
+
+#: Operations with weights, whose results have a factor and a summand for each channel.
+_WEIGHTED = frozenset({"conv", "conv_transpose", "linear", "matmul"})
 
 
 def _place(case: Case, relation: Relation) -> str:
@@ -207,6 +224,7 @@ def _related_arguments(case: Case) -> Iterator[tuple[str, tuple[Relation, Interm
 
 def _missing(case: Case, found: Mapping[str, tuple[Relation, Intermediate]]) -> Diagnosis:
     (target, (relation, other)), *rest = found.items()
+    is_open = relation.kind == "reordered" or relation.axis is not None
     right = f"{shown(other.name)} of the reference"
     text = (
         f"its argument {shown(target)} is {describe_relation(relation, right)}:"
@@ -219,6 +237,7 @@ def _missing(case: Case, found: Mapping[str, tuple[Relation, Intermediate]]) -> 
         relation=relation,
         target=target,
         also=tuple((name, relation) for name, (relation, _) in rest),
+        repairs=graft_argument(case, target, other.name) if is_open else (),
     )
 
 
@@ -331,6 +350,7 @@ _MOST_TRIED = 6
 
 _CHECKS: tuple[Callable[[Case], Diagnosis | None], ...] = (
     check_tie,
+    check_wrapped,
     check_infinite_constant,
     check_epsilon,
     check_undefined,
@@ -338,6 +358,7 @@ _CHECKS: tuple[Callable[[Case], Diagnosis | None], ...] = (
     _check_arguments,
     _check_layout_of_arguments,
     _check_order_of_elements,
+    check_wrong_argument,
     check_folded_norm,
     check_weights,
     check_folded_values,
@@ -355,4 +376,5 @@ _CHECKS: tuple[Callable[[Case], Diagnosis | None], ...] = (
     _check_other_arguments,
     check_wrong_value,
     check_sizes,
+    check_recomputed,
 )

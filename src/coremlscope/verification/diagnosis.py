@@ -75,6 +75,7 @@ class Diagnosis:
         missing: The function that is missing.
         repairs: Changes of the function that may fix it, the most likely first.
         is_guess: Whether no experiment shows it.
+        is_rewriting: Whether only the operations of the reference, in place of all on the way, explain it.
     """
 
     cause: Cause
@@ -90,6 +91,7 @@ class Diagnosis:
     missing: ElementFunction | None = None
     repairs: tuple[Repair, ...] = ()
     is_guess: bool = False
+    is_rewriting: bool = False
 
     @property
     def is_explained(self) -> bool:
@@ -205,7 +207,8 @@ def describe_relation(relation: Relation, what: str) -> str:
         case "reordered":
             return f"{what} with its elements in another order"
         case "scaled":
-            return f"{what} times {relation.number:.5g}"
+            more = "" if relation.axis is None else ", plus a number for each channel"
+            return f"{what} times {relation.number:.5g}{more}"
         case "shifted":
             return f"{what} plus {relation.number:.5g}"
         case "truncated":

@@ -32,6 +32,7 @@ __all__ = [
     "insert_after",
     "keep_fp32",
     "read_instead",
+    "reorder_elements",
     "set_constant",
     "with_function",
     "with_half_results",
@@ -270,6 +271,39 @@ def insert_after(
         if awaited and awaited <= made:
             ops.append(added)
         awaited -= made
+    return with_ops(function, ops)
+
+
+def reorder_elements(function: Function, name: str, places: Array) -> Function:
+    """Puts the elements of a value in another order.
+
+    Args:
+        function: The function.
+        name: The value.
+        places: For each element the place of the one that belongs there, both flat.
+    """
+    graph = function.graph
+    ops: list[Op] = []
+    for op in graph.ops:
+        made = next((value for value in op.outputs if value.name == name), None)
+        if made is None:
+            ops.append(op)
+            continue
+        assert isinstance(made.type, TensorType)
+        before = replace(made, name=f"{name}_before")
+        ops.append(replace(op, outputs=tuple(before if v.name == name else v for v in op.outputs)))
+        flat = TensorType(made.type.dtype, (len(places),))
+        line, moved = Value(f"{name}_flat", flat), Value(f"{name}_moved", flat)
+        shape = np.array([size or 1 for size in made.type.shape or ()], np.int32)
+        steps: tuple[tuple[str, Value, Value, dict[str, Array]], ...] = (
+            ("reshape", before, line, {"shape": np.array([-1], np.int32)}),
+            ("gather", line, moved, {"indices": places.astype(np.int32), "axis": np.array(0, np.int32)}),
+            ("reshape", moved, made, {"shape": shape}),
+        )
+        for kind, given, result, settings in steps:
+            inputs: dict[str, tuple[Argument, ...]] = {"x": (given,)}
+            inputs |= {key: (constant(array),) for key, array in settings.items()}
+            ops.append(Op(id="", type=kind, inputs=inputs, outputs=(result,), attributes=_named(result.name)))
     return with_ops(function, ops)
 
 

@@ -50,6 +50,7 @@ def _leaky(slope: float) -> ElementFunction:
     )
 
 
+_NO_EPSILON: Mapping[str, Array] = {"epsilon": np.array(0, np.float32)}
 _FUNCTIONS: tuple[ElementFunction, ...] = (
     ElementFunction("relu", lambda x: np.maximum(x, 0)),
     ElementFunction("relu6", lambda x: np.clip(x, 0, 6)),
@@ -66,6 +67,16 @@ _FUNCTIONS: tuple[ElementFunction, ...] = (
     ),
     *map(_leaky, _SLOPES),
     ElementFunction("gelu", _gelu),
+    ElementFunction("log", np.log, _NO_EPSILON),
+    ElementFunction("inverse", lambda x: 1 / x, _NO_EPSILON),
+    ElementFunction("rsqrt", lambda x: 1 / np.sqrt(x), _NO_EPSILON),
+    ElementFunction("sin", np.sin),
+    ElementFunction("cos", np.cos),
+    ElementFunction(
+        "sigmoid_hard",
+        lambda x: np.clip(x / 6 + 0.5, 0, 1),
+        {"alpha": np.array(1 / 6, np.float32), "beta": np.array(0.5, np.float32)},
+    ),
 )
 
 

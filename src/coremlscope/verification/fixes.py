@@ -4,7 +4,7 @@ program."""
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -253,6 +253,36 @@ def precision_candidates(function: Function, diagnosis: Diagnosis, case: Rounded
                 function=keep_fp32(function, ids, wide),
                 code="compute_precision=ct.precision.FLOAT32" if is_all else _selector(run, ids),
             )
+
+
+def constant_candidates(
+    function: Function,
+    diagnosis: Diagnosis,
+    case: RoundedCase,
+    constants: Mapping[tuple[str, str], Array],
+) -> Iterator[Candidate]:
+    """Yields changes for constants that rounding to fp16 moved: float32, with those of the reference.
+
+    Args:
+        function: The function.
+        diagnosis: The cause.
+        case: The place, and the runs.
+        constants: The exact constants by value and parameter.
+    """
+    run = case.exact
+    for candidate in precision_candidates(function, diagnosis, case):
+        names = {value.name for value in run.values.values() if value.op in candidate.ops}
+        makers = {
+            v.name.removesuffix("_fp32"): op.id for op in candidate.function.graph.ops for v in op.outputs
+        }
+        changes = {
+            (makers[name], key): array
+            for (name, key), array in constants.items()
+            if name in names and name in makers
+        }
+        if changes:
+            made = set_constant(candidate.function, changes)
+            yield replace(candidate, text=f"{candidate.text}, with their exact constants", function=made)
 
 
 def inner_candidates(function: Function, op_id: str, run: Run) -> Iterator[Candidate]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -27,6 +27,7 @@ __all__ = [
     "locate_precision",
     "lost_elements",
     "producers",
+    "reference_values",
 ]
 
 #: An operation makes an error above this relative size in a program with fp16 weights, and in one without:
@@ -108,6 +109,18 @@ def errors_made(
     fed = {name: array.astype(ours.values[name].array.dtype) for name, array in given.items()}
     local = run_from(call, fed, names)
     return local, given, {name: unmasked_error(local[name], given[name]) for name in names}
+
+
+def reference_values(call: FunctionCall, ours: Run, theirs: Run, pairs: Sequence[Pair]) -> Run:
+    """Returns the run of a program with the values of the reference, and what it computes from these
+    elsewhere."""
+    _, given, _ = errors_made(call, ours, theirs, pairs)
+    rest = [name for name, value in ours.values.items() if value.op and name not in given]
+    fed = {name: array.astype(ours.values[name].array.dtype) for name, array in given.items()}
+    local = run_from(call, fed, rest) if rest else {}
+    arrays = {**ours.arrays(), **local, **fed}
+    values = {name: replace(value, array=arrays[name]) for name, value in ours.values.items()}
+    return Run(label=theirs.label, values=values, outputs=ours.outputs)
 
 
 def locate_conversion(

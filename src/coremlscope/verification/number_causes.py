@@ -30,6 +30,7 @@ __all__ = [
     "check_numbers",
     "check_tie",
     "check_undefined",
+    "check_wrapped",
     "describe_tie",
     "find_epsilon",
 ]
@@ -97,6 +98,30 @@ def _rows(shape: tuple[int, ...], places: Array) -> int | None:
             ):
                 return axis
     return None
+
+
+def check_wrapped(case: Case) -> Diagnosis | None:
+    """Integers pass the largest int32 in the model, where the reference counts in int64."""
+    others = [*case.reference_region(), case.theirs.values[case.site.pair.theirs]]
+    wide = [
+        o for o in others if o.array.dtype.kind in "iu" and np.abs(o.array).max(initial=0) > _LARGEST_INT32
+    ]
+    for value in reversed(case.region):
+        for other in wide if value.array.dtype.kind in "iu" else ():
+            if other.array.size != value.array.size:
+                continue
+            if np.array_equal(
+                other.array.astype(np.int32).reshape(-1), value.array.astype(np.int32).reshape(-1)
+            ):
+                text = (
+                    f"it reaches {int(np.abs(other.array).max())} in the reference, which counts in int64:"
+                    f" Core ML has int32, whose largest number is {_LARGEST_INT32}, and the result is wrapped"
+                )
+                return Diagnosis(cause="overflow", value=value.name, text=text)
+    return None
+
+
+_LARGEST_INT32 = 2**31 - 1
 
 
 def check_epsilon(case: Case) -> Diagnosis | None:

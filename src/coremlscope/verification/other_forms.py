@@ -121,6 +121,7 @@ def other_forms(op: Op, constants: Mapping[str, Constant], wanted: Sequence[str]
     yield from _flags(op, settings)
     yield from _places(op, settings)
     yield from _orders(op, settings)
+    yield from _sides(op, settings)
     yield from _numbers(op, settings)
     yield from _gates(op, settings)
 
@@ -298,6 +299,28 @@ def _orders(op: Op, settings: Mapping[str, Constant]) -> Iterator[OtherForm]:
         for several in itertools.permutations(values):
             if several != tuple(values):
                 yield _rearranged({**op.inputs, "values": several}, op)
+
+
+def _sides(op: Op, settings: Mapping[str, Constant]) -> Iterator[OtherForm]:
+    """Yields constants along other axes of what they are added to, or multiplied by."""
+    type_ = op.outputs[0].type if op.outputs else None
+    rank = len(type_.shape or ()) if isinstance(type_, TensorType) else 0
+    for key in ("x", "y") if op.type in _FAMILIES[-1] and 1 < rank <= _MOST_AXES else ():
+        known = settings.get(key)
+        array = np.zeros(0) if known is None else known.numpy()
+        if known is None or not isinstance(known.type, TensorType) or array.size < 2:
+            continue
+        own = (1,) * (rank - array.ndim) + array.shape
+        for shape in sorted(set(itertools.permutations(own)) - {own}):
+            kept = [size for size in own if size > 1]
+            if [size for size in shape if size > 1] == kept:
+                moved = constant(array.reshape(shape), known.type.dtype)
+                yield OtherForm(
+                    op=replace(op, inputs={**op.inputs, key: (moved,)}),
+                    cause="layout",
+                    text=f"make the shape of its {shown(key)} {list(shape)}",
+                    reason=f"its {shown(key)} has the shape {list(own)}: {list(shape)} is right",
+                )
 
 
 def _rearranged(inputs: Mapping[str, tuple[Argument, ...]], op: Op) -> OtherForm:

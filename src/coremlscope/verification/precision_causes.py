@@ -20,7 +20,14 @@ from coremlscope.verification.number_causes import (
     find_epsilon,
 )
 
-__all__ = ["LARGEST_FP16", "RoundedCase", "diagnose_inside", "diagnose_precision"]
+__all__ = [
+    "LARGEST_FP16",
+    "RoundedCase",
+    "diagnose_constant",
+    "diagnose_inside",
+    "diagnose_precision",
+    "diagnose_sum",
+]
 
 #: The largest finite fp16 number (IEEE 754 binary16).
 LARGEST_FP16 = 65504.0
@@ -97,6 +104,43 @@ def diagnose_inside(value: Intermediate, seen: Array) -> Diagnosis:
         " (apple/coremltools issues 2687, 2690)"
     )
     return Diagnosis(cause="overflow", value=value.name, text=text)
+
+
+def diagnose_sum(value: Intermediate, error: float) -> Diagnosis:
+    """Describes a sum of products that loses digits where it is accumulated in fp16.
+
+    Args:
+        value: The result.
+        error: The relative error.
+    """
+    text = (
+        "it adds many products, whose partial sums are larger than the result: a unit that accumulates in"
+        f" fp16 moves it by {error:.2g}, which rounding the result alone does not (apple/coremltools issue"
+        " 2625)"
+    )
+    return Diagnosis(cause="accumulation", value=value.name, text=text)
+
+
+def diagnose_constant(case: RoundedCase, constants: Mapping[tuple[str, str], Array]) -> Diagnosis | None:
+    """Finds a small constant near a value that became another one in fp16.
+
+    Args:
+        case: The place, and the runs.
+        constants: The exact constants by value and parameter.
+    """
+    for name in (case.value.name, *producers(case.exact, case.value.name, FAR)):
+        for parameter in case.exact.values[name].parameters:
+            key = parameter.name.split(" ")[0]
+            exact = constants.get((name, key))
+            if exact is None or exact.size != 1 or not 0 < abs(float(exact.reshape(-1)[0])) < SMALLEST_FP16:
+                continue
+            was, seen = float(exact.reshape(-1)[0]), float(parameter.read().reshape(-1)[0])
+            text = (
+                f"its {shown(key)} is {was:.3g} in the reference and {seen:.3g} in the model: fp16 has no"
+                f" number between 0 and {SMALLEST_FP16:.2g}"
+            )
+            return Diagnosis(cause="epsilon", value=name, text=text)
+    return None
 
 
 def _largest(array: Array) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 
@@ -12,9 +12,18 @@ import numpy.typing as npt
 
 from coremlscope.ir import Array, Function, Value
 from coremlscope.units import shown
-from coremlscope.verification.diagnosis import MOST_WEIGHTS, Case, Diagnosis, Repair, describe_axes
-from coremlscope.verification.distance import SAME, relative_error
-from coremlscope.verification.edits import insert_after, read_instead, set_constant
+from coremlscope.verification.diagnosis import (
+    CAUSES,
+    MOST_WEIGHTS,
+    Case,
+    Diagnosis,
+    Repair,
+    describe_axes,
+    describe_relation,
+)
+from coremlscope.verification.distance import SAME, find_relation, relative_error
+from coremlscope.verification.edits import insert_after, read_instead, reorder_elements, set_constant
+from coremlscope.verification.grafts import find_graft, find_order
 from coremlscope.verification.intermediates import Intermediate
 from coremlscope.verification.pairing import general_type
 from coremlscope.verification.weight_causes import is_constant
@@ -23,12 +32,19 @@ __all__ = [
     "check_exchanged",
     "check_extra_operation",
     "check_missing_operation",
+    "check_recomputed",
     "check_sizes",
+    "check_wrong_argument",
     "check_wrong_value",
     "find_reordering",
+    "graft_argument",
 ]
 
 _Floats = npt.NDArray[np.float64]
+#: Weights that were rounded to fp16 cause smaller errors.
+_MADE_BY_ROUNDING = 3e-3
+#: Arguments that are tried.
+_MOST_TRIED = 16
 #: A result is that of an operation if it differs by less.
 _SAME_RESULT = 1e-4
 #: Axes whose orders are tried, without running anything.
@@ -231,23 +247,155 @@ def check_wrong_value(case: Case) -> Diagnosis | None:
                 f"it should be {shown(other.name)} ({other.type or 'an input'}) of the reference, and is off"
                 f" by {relative_error(value.array, right):.2g}: with that instead, all that follows is right"
             )
-            repairs = find_reordering(case, value, right)
+            relation = find_relation(value.array, right)
+            if (
+                relation is not None
+                and relation.kind in ("scaled", "shifted", "negated")
+                and relation.axis is None
+            ):
+                what = describe_relation(relation, f"{shown(other.name)} of the reference")
+                return Diagnosis(
+                    cause=CAUSES[relation.kind],
+                    value=value.name,
+                    text=f"its result is {what}: with that instead, all that follows is right",
+                    relation=relation,
+                    target=value.name,
+                )
+            repairs = (*find_reordering(case, value, right), *_grafts(case, value.name, other.name))
             return Diagnosis(cause="other operation", value=value.name, text=text, repairs=repairs)
     return None
 
 
+def check_wrong_argument(case: Case) -> Diagnosis | None:
+    """With a value that the reference computes first, instead of an argument, the result is right."""
+    others = [value for value in case.reference_region() if value.name != case.site.pair.theirs]
+    tried = 0
+    for pair in case.site.bounds:
+        array = case.site.given[pair.ours]
+        for other in others:
+            if other.array.size != array.size or other.array.dtype.kind != "f" or tried == _MOST_TRIED:
+                continue
+            right = other.array.reshape(array.shape)
+            if relative_error(array, right) <= SAME:
+                continue
+            tried += 1
+            if not case.explains(given={pair.ours: right}, most=SAME):
+                continue
+            reader = _reader(case, pair.ours)
+            own = _equal_value(case, right, reader.name)
+            if own is not None:
+                change = partial(read_instead, instead={pair.ours: own}, readers={reader.op})
+                text = f"it reads {shown(pair.ours)}: with {shown(own)} the result is right"
+                repair = Repair(f"read {shown(own)} instead of {shown(pair.ours)}", change)
+                return Diagnosis(cause="wrong argument", value=reader.name, text=text, repairs=(repair,))
+            text = (
+                f"it reads {shown(pair.ours)}: the reference reads {shown(other.name)} ({shown(other.type)})"
+                " there, and with that the result is right"
+            )
+            repairs = graft_argument(case, pair.ours, other.name)
+            return Diagnosis(cause="missing operation", value=reader.name, text=text, repairs=repairs)
+    return None
+
+
+def _equal_value(case: Case, right: Array, before: str) -> str | None:
+    """Returns the name of a value that equals a right one, shape included, and is computed before another
+    one."""
+    for value in case.ours.values.values():
+        if value.name == before:
+            break
+        if value.array.shape == right.shape and relative_error(value.array, right) <= SAME:
+            return value.name
+    return None
+
+
+def _reader(case: Case, name: str) -> Intermediate:
+    """Returns the first value on the way that is computed from another one."""
+    return next(value for value in reversed(case.region) if name in value.inputs)
+
+
+def graft_argument(case: Case, name: str, wanted: str) -> tuple[Repair, ...]:
+    """Returns changes that compute an argument as in the reference, or order its elements so.
+
+    Args:
+        case: The difference.
+        name: The argument.
+        wanted: The value of the reference that it should be.
+    """
+    return tuple(_grafts(case, name, wanted, _reader(case, name).op))
+
+
+def check_recomputed(case: Case) -> Diagnosis | None:
+    """With the operations of the reference, written for this program, the result is right."""
+    if case.site.pair.axes or case.site.made < _MADE_BY_ROUNDING:
+        return None
+    for repair in _grafts(case, case.site.value, case.site.pair.theirs):
+        text = (
+            f"the reference computes it in another way: with {repair.text.partition(' as ')[2]} it is right"
+        )
+        return Diagnosis(
+            cause="other operation", value=case.site.value, text=text, repairs=(repair,), is_rewriting=True
+        )
+    return None
+
+
+def _grafts(case: Case, name: str, wanted: str, reader: str = "") -> Iterator[Repair]:
+    """Yields the computation of a value as in the reference.
+
+    Args:
+        case: The difference.
+        name: The value of the model.
+        wanted: The value of the reference that it should be.
+        reader: The id of the operation that reads it instead; empty for all.
+    """
+    graph = case.call.function.graph
+    known = {value.name: value for value in graph.inputs}
+    for op in graph.ops:
+        if op.id == reader or (not reader and any(value.name == name for value in op.outputs)):
+            break
+        known.update((value.name, value) for value in op.outputs)
+    arrays = {key: case.ours.values[key].array for key in known if key in case.ours.values}
+    graft = find_graft(case.theirs, wanted, case.pairs, {key: known[key] for key in arrays}, arrays)
+    if graft is None:
+        return
+    types = ", ".join(dict.fromkeys(map(shown, reversed(graft.types))))
+    if reader:
+        change = partial(graft.ahead_of, reader=reader, name=name)
+    else:
+        change = partial(graft.instead_of, name=name)
+    yield Repair(f"compute {shown(name)} as {shown(wanted)} of the reference, by {types}", change)
+
+
 def check_sizes(case: Case) -> Diagnosis | None:
     """An operation on the way makes as many elements as none of that type in the reference."""
-    others = case.reference_region()
-    for value in reversed(case.region):
-        alike = [other for other in others if general_type(other.type) == general_type(value.type)]
-        if len(alike) == 1 and alike[0].array.size != value.array.size:
+    region = list(reversed(case.region))
+    order = {name: place for place, name in enumerate(case.theirs.values)}
+    theirs = sorted(case.reference_region(), key=lambda one: order[one.name])
+    for value in region:
+        mine, others = (_of_type(values, value.type) for values in (region, theirs))
+        if len(mine) != len(others):
+            continue
+        other = others[[one.name for one in mine].index(value.name)]
+        if other.array.size != value.array.size:
             text = (
-                f"its result has {value.array.size:,} elements, and that of {shown(alike[0].name)} of the"
-                f" reference {alike[0].array.size:,}"
+                f"its result has {value.array.size:,} elements, and that of {shown(other.name)} of the"
+                f" reference {other.array.size:,}"
             )
-            return Diagnosis(cause="setting", value=value.name, text=text, is_guess=True)
+            repairs = (
+                () if case.site.pair.axes else tuple(_grafts(case, case.site.value, case.site.pair.theirs))
+            )
+            return Diagnosis(
+                cause="setting",
+                value=value.name,
+                text=text,
+                repairs=repairs,
+                is_guess=not repairs,
+                is_rewriting=bool(repairs),
+            )
     return None
+
+
+def _of_type(values: Iterable[Intermediate], kind: str) -> list[Intermediate]:
+    return [value for value in values if general_type(value.type) == general_type(kind)]
 
 
 def find_reordering(case: Case, value: Intermediate, right: Array) -> tuple[Repair, ...]:
@@ -258,7 +406,16 @@ def find_reordering(case: Case, value: Intermediate, right: Array) -> tuple[Repa
         value: The value.
         right: Its elements in the right order.
     """
-    return (*_other_permutation(case, value, right), *_other_indices(value, right))
+    found = (*_other_permutation(case, value, right), *_other_indices(value, right))
+    return found or tuple(_any_order(value, right))
+
+
+def _any_order(value: Intermediate, right: Array) -> Iterator[Repair]:
+    """Yields a choice of elements in any order: the proof that nothing but their order is wrong."""
+    places = find_order(value.array, right)
+    if places is not None and value.array.dtype.kind == "f":
+        change = partial(reorder_elements, name=value.name, places=places)
+        yield Repair(f"put the elements of {shown(value.name)} in the order of the reference", change)
 
 
 def _other_permutation(case: Case, value: Intermediate, right: Array) -> Iterator[Repair]:

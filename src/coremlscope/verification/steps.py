@@ -29,6 +29,7 @@ from coremlscope.verification.distance import relative_error
 from coremlscope.verification.edits import with_function, with_half_results
 from coremlscope.verification.fixes import (
     Candidate,
+    constant_candidates,
     conversion_candidates,
     inner_candidates,
     precision_candidates,
@@ -41,18 +42,30 @@ from coremlscope.verification.locate import (
     PrecisionSite,
     locate_conversion,
     locate_precision,
+    reference_values,
 )
 from coremlscope.verification.outputs import Tolerance, compare_output, match_outputs, meaning_of
 from coremlscope.verification.own_run import FunctionCall, record, run_from
 from coremlscope.verification.pairing import Pair, general_type, pair_runs
-from coremlscope.verification.precision_causes import RoundedCase, diagnose_inside, diagnose_precision
+from coremlscope.verification.partial_sums import SUMMED, with_partial_sums
+from coremlscope.verification.precision_causes import (
+    RoundedCase,
+    diagnose_constant,
+    diagnose_inside,
+    diagnose_precision,
+    diagnose_sum,
+)
 from coremlscope.verification.references.contract import Reference
+from coremlscope.verification.references.torch_program import ModuleReference
+from coremlscope.verification.weight_causes import exact_constants
 from coremlscope.version import __version__
 
 __all__ = ["Outcome", "verify_model"]
 
 #: How many faults are fixed one after the other: a swap is two.
 _MOST_FAULTS = 4
+#: How many faults of a kind: a loop that is written out has one in each step.
+_MOST_REPEATED = 40
 #: How many operations that the model may compute in another way are left out.
 _MOST_REWRITTEN = 6
 #: How many changes are tried for a fault.
@@ -64,6 +77,8 @@ _SMALLER = (0.1, 0.01, 0.001)
 _MOST_SECONDS = 60.0
 #: The run in which parts of operations are rounded as well, as on the Neural Engine.
 INSIDE = "fp16-inside"
+#: The run in which sums of many products are rounded on their way, as by units that accumulate in fp16.
+SUMS = "fp16-sums"
 
 #: Called with what is done now.
 Progress = Callable[[str], None]
@@ -126,11 +141,14 @@ def verify_model(
     call = FunctionCall.of(model, chosen.name, drawn.tensors)
     check = _Verifier(call=call, name=chosen.name, tolerance=tolerance or Tolerance(), progress=progress)
     check.run_both(reference, drawn)
+    if check.failing("fp32") and isinstance(reference, ModuleReference) and reference.is_training:
+        check.note_training(reference, drawn)
     for name, measure in units:
         check.run_unit(name, measure)
     check.find_conversion_faults()
     check.find_precision_faults()
     check.find_inner_faults()
+    check.find_sum_faults()
     check.find_unit_faults()
     check.note_units()
     return check.outcome(drawn)
@@ -156,6 +174,7 @@ class _Verifier:
     findings: list[Finding] = field(default_factory=list)
     notes: tuple[str, ...] = ()
     units: dict[str, Run] = field(default_factory=dict)
+    is_other_mode: bool = False
 
     def __post_init__(self) -> None:
         content = self.call.model.content
@@ -280,6 +299,8 @@ class _Verifier:
 
     def find_conversion_faults(self) -> None:
         """Finds faults in float32, one after the other, and tries to fix each."""
+        if self.is_other_mode:
+            return
         if not self.theirs.has_intermediates:
             self._note_no_intermediates()
             return
@@ -288,15 +309,22 @@ class _Verifier:
         texts: list[str] = []
         touched: list[str] = []
         before = _worst(o for o in self.outputs if o.run == "fp32")
-        for _ in range(_MOST_FAULTS):
+        seen: set[tuple[str, str]] = set()
+        until = time.monotonic() + _MOST_SECONDS
+        for count in range(_MOST_REPEATED):
             if not failing:
                 return
             self.progress("looking for the first operation that differs")
             found = self._diagnose(call, exact, pairs, failing)
             if found is None:
-                self._note_gradual()
+                if not self._find_amplified(call, exact, pairs, failing):
+                    self._note_gradual()
                 return
             site, diagnosis = found
+            kind = (diagnosis.cause, exact.values[diagnosis.value].type)
+            if count >= _MOST_FAULTS and (kind not in seen or time.monotonic() > until):
+                return
+            seen.add(kind)
             others = tuple(
                 dict.fromkeys(self.exact.values[n].op for n in site.others if n in self.exact.values)
             )
@@ -368,11 +396,27 @@ class _Verifier:
                 and diagnosis.value != site.value
                 and general_type(diagnosis.form.op.type) not in theirs
             )
+            is_chance = is_chance or diagnosis.is_rewriting
             if not case.is_rewritten or not (is_chance or not diagnosis.is_explained):
                 return site, diagnosis
             first = first or (site, diagnosis)
             pairs = [pair for pair in pairs if pair.ours != site.value]
         return first
+
+    def note_training(self, reference: ModuleReference, drawn: Inputs) -> None:
+        """Notes that the reference is in training mode, and what its evaluation mode returns."""
+        theirs = reference.run(dict(drawn.tensors), is_evaluated=True)
+        before, self.theirs = self.theirs, theirs
+        passes = all(output.passed for output in self.compare(self.exact, "fp32"))
+        self.theirs = before
+        text = "The reference is in training mode: dropout is on, and batches are normalized by themselves."
+        if passes:
+            text += " In evaluation mode its outputs are those of the model."
+            self.is_other_mode = True
+        hint = "call eval() on the module, and verify again"
+        self.findings.append(
+            Finding(id="reference-in-training-mode", severity="warning", text=text, hint=hint)
+        )
 
     def _note_no_intermediates(self) -> None:
         if self.failing("fp32"):
@@ -483,9 +527,39 @@ class _Verifier:
         try:
             if run == "fp32":
                 return self.compare(record(call, names=returned), run)
+            if run == SUMS:
+                summed = with_partial_sums(self._half(trial.function))
+                return self.compare(record(self.call, "fp16", summed, returned), run)
             return self.compare(self.round(trial.function, returned, is_inside=run == INSIDE), run)
         except EngineError:
             return None  # The change does not suit the types of its arguments.
+
+    def _find_amplified(
+        self, call: FunctionCall, exact: Run, pairs: Sequence[Pair], failing: list[str]
+    ) -> bool:
+        """Finds the operation that amplifies what rounding the constants of the file to fp16 moves.
+
+        Returns: Whether there is one.
+        """
+        if not self.is_half:
+            return False
+        reference = reference_values(call, exact, self.theirs, pairs)
+        site = locate_precision(reference, exact, failing, self.made)
+        if site is None or site.is_gradual:
+            return False
+        case = RoundedCase(site=site, exact=reference, rounded=exact, made=self.made, ops=self.ops())
+        constants = exact_constants(exact, self.theirs, pairs)
+        diagnosis = diagnose_constant(case, constants) or diagnose_precision(case)
+        if diagnosis.cause == "unknown":
+            return False
+        self._add_fault("precision", "fp32", diagnosis, site.value, (site.inherited, site.made))
+        trials = constant_candidates(self.working, diagnosis, case, constants)
+        before = _worst(o for o in self.outputs if o.run == "fp32")
+        best = self._try(trials, "fp32", before, exact, [], [])
+        if best is not None:
+            self.working = best[0]
+            self.call = replace(self.call, function=self.working)
+        return True
 
     def find_precision_faults(self) -> None:
         """Finds what rounding to fp16 does, in a program that computes the right results in float32."""
@@ -548,6 +622,51 @@ class _Verifier:
         if best is not None:
             self.working = best[0]
             self.works = not best[1]
+
+    def find_sum_faults(self) -> None:
+        """Finds sums of products that lose digits where a unit accumulates in fp16, if all else is right.
+
+        Errors of many operations that add up are no fault: which units accumulate so, and how, is not known.
+        """
+        if self.rounded is None or not self.theirs.has_intermediates:
+            return
+        if not any(value.type in SUMMED for value in self.exact.values.values()):
+            return
+        exact = record(self.call) if self.fixes else self.exact
+        rounded = self.round(self.working) if self.fixes else self.rounded
+        if any(not o.passed for o in (*self.compare(exact, "fp32"), *self.compare(rounded, "fp16"))):
+            return
+        self.progress("running the model with sums rounded to fp16 on their way")
+        returned = set(self.exact.outputs.values())
+        summed = with_partial_sums(self._half(self.working))
+        outputs = self.compare(record(self.call, "fp16", summed, returned), SUMS)
+        failing = self._differing(outputs)
+        if not failing:
+            return
+        run = record(self.call, "fp16", summed, set(exact.values))
+        local = self._errors_of_sums(summed, rounded)
+        site = locate_precision(rounded, run, failing, local)
+        if site is None or site.is_gradual or exact.values[site.value].type not in SUMMED:
+            return
+        self.outputs += outputs
+        value = exact.values[site.value]
+        diagnosis = diagnose_sum(value, local.get(site.value, site.total))
+        self._add_fault("precision", SUMS, diagnosis, site.value, (site.inherited, local.get(site.value)))
+        case = RoundedCase(site=site, exact=exact, rounded=run, made=local, ops=self.ops())
+        best = self._try(
+            precision_candidates(self.working, diagnosis, case), SUMS, _worst(outputs), exact, [], []
+        )
+        if best is not None:
+            self.working = best[0]
+            self.works = not best[1]
+
+    def _errors_of_sums(self, summed: Function, rounded: Run) -> dict[str, float]:
+        """Returns the errors that rounding sums on their way makes, on the values of the rounded run."""
+        names = [name for name, value in rounded.values.items() if value.type in SUMMED]
+        call = replace(self.call, function=summed)
+        given = {name: value.array for name, value in rounded.values.items() if value.op}
+        local = run_from(call, given, names, "fp16")
+        return {name: relative_error(local[name], rounded.values[name].array) for name in names}
 
     def find_unit_faults(self) -> None:
         """Finds the first operation whose results on a compute unit differ from those of float32."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -27,7 +27,8 @@ from coremlscope.verification.distance import (
 )
 from coremlscope.verification.intermediates import Intermediate, Parameter, Run
 from coremlscope.verification.locate import producers
-from coremlscope.verification.pairing import general_type, plain_name
+from coremlscope.verification.number_causes import SMALLEST_FP16
+from coremlscope.verification.pairing import Pair, general_type, plain_name
 
 __all__ = [
     "check_crossing",
@@ -35,6 +36,7 @@ __all__ = [
     "check_folded_values",
     "check_folded_weights",
     "check_weights",
+    "exact_constants",
     "is_constant",
 ]
 
@@ -89,6 +91,10 @@ def check_folded_norm(case: Case) -> Diagnosis | None:
     plain, norm = found
     mine = {p.name.split(" ")[0]: p for p in case.value.parameters}
     weight = next((p.read() for p in plain.parameters if p.name.endswith("weight")), None)
+    if weight is None:  # It may be computed from constants, as by a quantization.
+        inputs = [case.theirs.values[name] for name in plain.inputs if name in case.theirs.values]
+        fitting = [one.array for one in inputs if is_constant(case.theirs, one) and one.array.ndim > 1]
+        weight = fitting[0] if len(fitting) == 1 else None
     if weight is None or not {"weight", "bias"} <= set(mine) or mine["weight"].size != weight.size:
         return None
     scale, shift = _fit_channels(plain.array, norm.array)
@@ -290,6 +296,8 @@ def check_crossing(case: Case) -> Diagnosis | None:
             continue
         theirs = large_parameters(case.theirs.values[pairs[name].theirs])
         for mine in large_parameters(case.ours.values[name]):
+            if mine.read().dtype.kind != "f":
+                continue  # Bounds and orders of axes are settings.
             # Files do not keep the order of parameters.
             wanted, wrong = _named_like(case.theirs, mine), mine.read()
             other = next((parameter for parameter in theirs if _is_same(wrong, parameter)), None)
@@ -331,3 +339,40 @@ def _named_like(run: Run, parameter: Parameter) -> Parameter | None:
             if other.size > 1 and plain_name(other.name.rpartition(" ")[2]) == name:
                 return other
     return None
+
+
+def exact_constants(ours: Run, theirs: Run, pairs: Sequence[Pair]) -> dict[tuple[str, str], Array]:
+    """Returns the constants of the reference that rounding to fp16 has moved in a model.
+
+    Returns: The elements in float32, in the shape of the model's, by the name of a value and the parameter.
+    """
+    mates = {pair.ours: theirs.values[pair.theirs] for pair in pairs}
+    everywhere = [p for value in theirs.values.values() for p in value.parameters]
+    computed = [value.array for value in theirs.values.values() if is_constant(theirs, value)]
+    found: dict[tuple[str, str], Array] = {}
+    for value in ours.values.values():
+        near = mates.get(value.name)
+        own = () if near is None else near.parameters
+        for mine in value.parameters:
+            rounded = mine.read() if mine.size <= MOST_WEIGHTS else np.zeros(0)
+            if rounded.dtype.kind != "f" or not rounded.size:
+                continue
+            listed = [p.read() for p in own if p.size == mine.size]
+            if mine.size > 1 or not listed:
+                listed += [p.read() for p in everywhere if p.size == mine.size]
+                listed += [array for array in computed if array.size == mine.size]
+            right = next((array for array in listed if _rounds_to(array, rounded)), None)
+            if right is not None:
+                found[value.name, mine.name.split(" ")[0]] = right.reshape(rounded.shape).astype(np.float32)
+    return found
+
+
+def _rounds_to(wanted: Array, rounded: Array) -> bool:
+    """Returns whether elements become others by rounding them to fp16, where none becomes zero."""
+    if wanted.dtype.kind != "f":
+        return False
+    is_lost = (wanted != 0) & (np.abs(wanted) < SMALLEST_FP16)
+    exact = np.where(is_lost, np.sign(wanted) * SMALLEST_FP16, wanted)
+    a, b, c = exact.reshape(-1), rounded.reshape(-1), wanted.reshape(-1)
+    with np.errstate(over="ignore"):
+        return bool(np.array_equal(a.astype(np.float16), b.astype(np.float16)) and not np.array_equal(c, b))

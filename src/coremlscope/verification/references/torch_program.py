@@ -94,8 +94,31 @@ class ModuleReference:
         self.label = type(module).__name__
         self._module = module
 
-    def run(self, inputs: Mapping[str, Array]) -> Run:
-        """Runs the module; see `Reference.run`."""
+    @property
+    def is_training(self) -> bool:
+        """Whether the module is in training mode: dropout is on, and batches are normalized by themselves."""
+        return bool(self._module.training)
+
+    def run(self, inputs: Mapping[str, Array], *, is_evaluated: bool = False) -> Run:
+        """Runs the module; see `Reference.run`.
+
+        Args:
+            inputs: Its inputs.
+            is_evaluated: Runs it in evaluation mode. The mode and the buffers of the module stay as they are.
+        """
+        modes = [(part, part.training) for part in self._module.modules()]
+        kept = [(buffer, buffer.clone()) for buffer in self._module.buffers()] if self.is_training else []
+        try:
+            if is_evaluated:
+                self._module.eval()
+            return self._run(inputs)
+        finally:
+            for part, mode in modes:
+                part.training = mode
+            for buffer, before in kept:
+                buffer.copy_(before)
+
+    def _run(self, inputs: Mapping[str, Array]) -> Run:
         torch = _torch()
         arrays = [_own_type(array) for array in inputs.values()]
         tensors = tuple(torch.from_numpy(np.array(array)) for array in arrays)
@@ -186,8 +209,15 @@ def _parameters(node: Any, results: Mapping[str, Any]) -> Iterator[Parameter]:
         if given.op == "get_attr" and tensor is not None and hasattr(tensor, "numel"):
             yield Parameter(str(given.target), tensor.numel(), partial(_array, tensor))
     for number in node.args:
-        if isinstance(number, float):
+        is_number = (
+            isinstance(number, int) and not isinstance(number, bool) and _type(node.target) in _ARITHMETIC
+        )
+        if isinstance(number, float) or is_number:
             yield Parameter("number", 1, partial(np.array, number, np.float64))
+
+
+#: Calls whose integers are numbers, not axes.
+_ARITHMETIC = frozenset({"add", "sub", "rsub", "mul", "div", "pow", "__rsub__", "__rtruediv__"})
 
 
 def _type(target: Any) -> str:
