@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from coremlscope import api
-from coremlscope.comparison.shapes import shapes_of_others
+from coremlscope.comparison.shapes import choose_shapes
 from tests.support.aicode import Body, Graph, Val, tensor, write_bundle
 
 
@@ -22,7 +22,8 @@ def _write(path: Path, *dims: int | None, name: str = "x") -> Path:
 def test_sizes_are_those_of_the_other_model(tmp_path: Path) -> None:
     fixed = _write(tmp_path / "fixed.aimodel", 2, 5)
     variable = _write(tmp_path / "variable.aimodel", None, 5)
-    assert shapes_of_others([api.read(fixed), api.read(variable)]) == {"x": (2, 5)}
+    assert choose_shapes([api.read(fixed), api.read(variable)], None, {}) == {"x": (2, 5)}
+    assert choose_shapes([api.read(fixed), api.read(variable)], None, {"x": [3, 5]}) == {"x": (3, 5)}
     comparison = api.compare(fixed, variable, iterations=2, warmups=0)
     before, after = (subject.facts["FLOPs"] for subject in comparison.subjects)
     assert before == after != "80.0"
@@ -32,4 +33,4 @@ def test_sizes_are_those_of_the_other_model(tmp_path: Path) -> None:
 def test_inputs_that_do_not_fit_are_left_alone(dims: tuple[int, ...], name: str, tmp_path: Path) -> None:
     fixed = _write(tmp_path / "fixed.aimodel", *dims, name=name)
     variable = _write(tmp_path / "variable.aimodel", None, 5)
-    assert shapes_of_others([api.read(fixed), api.read(variable)]) == {}
+    assert choose_shapes([api.read(fixed), api.read(variable)], None, {}) == {}

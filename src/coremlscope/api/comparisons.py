@@ -85,7 +85,7 @@ def compare(
         MissingDependencyError: Core ML is to be measured, and coremltools is not installed.
     """
     from coremlscope.comparison.models import compare_on_devices, compare_sources
-    from coremlscope.comparison.shapes import shapes_of_others
+    from coremlscope.comparison.shapes import choose_shapes
     from coremlscope.measure.choice import choose_embedded
     from coremlscope.measure.repetitions import choose_repetitions
     from coremlscope.own_measurements.report import choose_own
@@ -94,13 +94,9 @@ def compare(
     chosen, units = find_devices(devices, os), choose_settings(compute_units)
     own, findings = choose_own(is_used=bool(chosen))
     opened = [(name, one) for source in sources for name, one in open_sources(source)]
-    shapes = {
-        **shapes_of_others([one for _, one in opened if isinstance(one, Model)], function),
-        **(shapes or {}),
-    }
-    tuples = {name: tuple(shape) for name, shape in shapes.items()}
+    alike = choose_shapes([one for _, one in opened if isinstance(one, Model)], function, shapes or {})
     settings = Settings(
-        function=function or "", warmups=warmups, seed=seed, shapes=tuples, random_weights=random_weights
+        function=function or "", warmups=warmups, seed=seed, shapes=alike, random_weights=random_weights
     )
     settings = choose_repetitions(settings, iterations, compile_iterations, load_iterations)
     if len(opened) == 1:
@@ -109,7 +105,7 @@ def compare(
     measure = partial(
         profile,
         function=function,
-        shapes=shapes,
+        shapes=alike,
         inputs=inputs,
         compute_units=units,
         devices=devices,

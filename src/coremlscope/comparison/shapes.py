@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 
 from coremlscope.ir import ArrayFeature, Model, RangeShapes
 
-__all__ = ["shapes_of_others"]
+__all__ = ["choose_shapes"]
 
 _UNBOUNDED = -1
 
 
-def shapes_of_others(models: Iterable[Model], function: str | None = None) -> dict[str, tuple[int, ...]]:
-    """Returns shapes of inputs of Core AI models without sizes: the default shapes of the other models.
+def choose_shapes(
+    models: Iterable[Model], function: str | None, given: Mapping[str, Sequence[int]]
+) -> dict[str, tuple[int, ...]]:
+    """Returns given shapes of inputs, and those of Core AI models without sizes: the defaults of the others.
 
     A Core AI file has no default sizes of variable dimensions, and models compared at different sizes would
     differ in all figures.
@@ -20,9 +22,10 @@ def shapes_of_others(models: Iterable[Model], function: str | None = None) -> di
     Args:
         models: The models that are compared.
         function: Their function; None for the default one of each.
+        given: Shapes by the names of inputs; they come first.
 
     Returns:
-        The shapes by the names of inputs; empty where no other model has an input of that name that fits.
+        The shapes by the names of inputs; none for an input that no other model has with a shape that fits.
     """
     declared: dict[str, tuple[int, ...]] = {}
     open_bounds: dict[str, list[tuple[tuple[int, int], ...]]] = {}
@@ -36,11 +39,12 @@ def shapes_of_others(models: Iterable[Model], function: str | None = None) -> di
                 open_bounds.setdefault(feature.name, []).append(flexibility.bounds)
             else:
                 declared.setdefault(feature.name, feature.type.shape)
-    return {
+    found = {
         name: declared[name]
         for name, all_bounds in open_bounds.items()
         if name in declared and all(_fits(declared[name], bounds) for bounds in all_bounds)
     }
+    return found | {name: tuple(shape) for name, shape in given.items()}
 
 
 def _fits(shape: tuple[int, ...], bounds: tuple[tuple[int, int], ...]) -> bool:
