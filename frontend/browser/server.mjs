@@ -54,6 +54,10 @@ await look(
     await page.waitForFunction(() => document.querySelectorAll(".job-done").length === 2);
     await page.locator(".history", { hasText: "small.mlpackage" }).locator("tbody th a").click();
     seen.planned = await page.locator(".settings .group-head").allTextContents();
+    await page.locator("select[name=device]").selectOption("m4");
+    await page.getByRole("button", { name: "Plan and estimate it here" }).click();
+    await page.waitForURL(/device=/, { timeout: 60_000 });
+    seen.onDemand = await page.locator("select[name=device] option:checked").textContent();
     const photo = { name: "photo.png", mimeType: "image/png", buffer: Buffer.from(PICTURE, "base64") };
     await page.locator("#preview .drop input").setInputFiles(photo);
     await page.locator(".preview-result").waitFor({ timeout: 60_000 });

@@ -60,6 +60,10 @@ def test_devices_are_added_to_a_profile(seen: dict[str, Any]) -> None:
     assert [name.split(",")[0] for name in seen["planned"]] == ["iPhone 15 Pro", "M1", "M3"]
 
 
+def test_a_device_is_added_from_the_report(seen: dict[str, Any]) -> None:
+    assert seen["onDemand"].split(",")[0] == "M4"
+
+
 def test_a_picture_is_previewed_on_a_model(seen: dict[str, Any]) -> None:
     found = seen["previewed"]
     assert "a prediction" in found["time"]

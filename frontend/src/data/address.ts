@@ -1,6 +1,6 @@
 /** What the address of a report says beyond the report: `?device=M4&units=cpu_only&op=main/12`. */
 import { type Filter, NO_FILTER } from "./filter";
-import { type Target, targetName } from "./profile";
+import { chipOf, type Target, targetName } from "./profile";
 import type { ComputeUnits } from "./schema";
 import type { Grouping, Measure } from "./tree";
 
@@ -31,7 +31,9 @@ const MEASURES: readonly Measure[] = ["estimated", "measured", "planned", "flops
 /** Reads choices; what the report does not have is left at its first target and setting. */
 export function readAddress(query: string, targets: readonly Target[], isKnown: (id: string) => boolean): Choices {
   const values = new URLSearchParams(query);
-  const target = targets.find((one) => targetName(one) === values.get("device")) ?? targets[0] ?? null;
+  const device = values.get("device");
+  const target =
+    targets.find((one) => targetName(one) === device) ?? targets.find((one) => device && chipOf(one) === device) ?? targets[0] ?? null;
   const setting = target?.settings.find((one) => one === values.get("units")) ?? target?.settings[0] ?? "all";
   const op = values.get("op");
   const filter = Object.fromEntries(KEYS.map((key) => [key, values.get(`filter-${key}`) ?? ""])) as unknown as Filter;

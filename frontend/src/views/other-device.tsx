@@ -32,29 +32,57 @@ export function OtherDevice(props: { chip: string; isExtensible: boolean; onClos
   );
 }
 
-/** Asks the server, whose list shows the progress. */
+/** Milliseconds between looks at the job. */
+const LOOK_MS = 500;
+
+/** Asks the server, and shows the report again once it has the device. */
 function AddHere(props: { chip: string }) {
   const [problem, setProblem] = useState("");
+  const [isRunning, setRunning] = useState(false);
   const add = async () => {
+    setRunning(true);
+    setProblem("");
     try {
-      const response = await fetch(`${location.pathname}/devices?${new URLSearchParams({ devices: props.chip }).toString()}`, {
-        method: "POST",
-      });
-      const answer = (await response.json()) as ServerForm | { error: string; hint: string };
-      if ("error" in answer) setProblem([answer.error, answer.hint].filter(Boolean).join(": "));
-      else location.assign("/");
+      setProblem(await addDevice(props.chip));
     } catch {
       setProblem("The server does not respond. It may have been stopped.");
     }
+    setRunning(false);
   };
   return (
     <>
-      <button type="button" class="quiet" onClick={() => void add()}>
-        Add it
+      <button type="button" class="quiet" disabled={isRunning} onClick={() => void add()}>
+        {isRunning ? "Planning and estimating …" : "Plan and estimate it here"}
       </button>{" "}
+      {isRunning && <progress aria-label="Planning and estimating" />}
       {problem && <span role="alert">{problem}</span>}
     </>
   );
+}
+
+/** Adds a device to the report and opens it there; returns why that failed. */
+async function addDevice(chip: string): Promise<string> {
+  const query = new URLSearchParams({ devices: chip }).toString();
+  let answer = await ask(`${location.pathname}/devices?${query}`, "POST");
+  if ("error" in answer) return [answer.error, answer.hint].filter(Boolean).join(": ");
+  const id = answer.jobs[0]?.id;
+  for (;;) {
+    const job = answer.jobs.find((one) => one.id === id);
+    if (!job) return "The job is not known any more.";
+    if (job.status === "done") break;
+    if (job.status !== "waiting" && job.status !== "running")
+      return [job.error || "The job was cancelled.", job.hint].filter(Boolean).join(": ");
+    await new Promise((resolve) => setTimeout(resolve, LOOK_MS));
+    // The list of profiles is two parts up, where the token of the server is.
+    answer = await ask("../state", "GET");
+    if ("error" in answer) return answer.error;
+  }
+  location.replace(`${location.pathname}?${new URLSearchParams({ device: chip }).toString()}`);
+  return "";
+}
+
+async function ask(address: string, method: string): Promise<ServerForm | { error: string; hint: string }> {
+  return (await fetch(address, { method })).json() as Promise<ServerForm | { error: string; hint: string }>;
 }
 
 /** A word that shells take as it is, in quotes where it needs them. */
