@@ -395,7 +395,7 @@ NETWORKS: tuple[Planted, ...] = (
         name="torch-dropped-norm",
         build=_built(lambda: Normed(dropped=True), lambda: Normed(dropped=False), (1, 3, 16, 16), fp16=False),
         ops=("op_27",),
-        causes=("unknown", "weights", "scale"),
+        causes=("missing operation",),
         is_fixable=False,
     ),
     Planted(
@@ -435,9 +435,8 @@ NETWORKS: tuple[Planted, ...] = (
         build=_built(
             lambda: RootMeanSquare(scaled=True), lambda: RootMeanSquare(scaled=False), (2, 64), fp16=False
         ),
-        ops=("op_20",),
-        causes=("unknown", "constant", "epsilon", "scale"),
-        is_fixable=False,
+        ops=("op_10",),
+        causes=("extra operation",),
     ),
 )
 
