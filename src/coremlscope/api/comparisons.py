@@ -95,13 +95,12 @@ def compare(
     own, findings = choose_own(is_used=bool(chosen))
     opened = [(name, one) for source in sources for name, one in open_sources(source)]
     alike = choose_shapes([one for _, one in opened if isinstance(one, Model)], function, shapes or {})
-    settings = Settings(
+    asked = Settings(
         function=function or "", warmups=warmups, seed=seed, shapes=alike, random_weights=random_weights
     )
-    settings = choose_repetitions(settings, iterations, compile_iterations, load_iterations)
+    settings = choose_repetitions(asked, iterations, compile_iterations, load_iterations)
     if len(opened) == 1:
         return compare_on_devices(opened[0][1], settings, chosen, units, own=own, findings=findings)
-
     measure = partial(
         profile,
         function=function,
