@@ -10,12 +10,23 @@ from coremlscope import api
 from coremlscope.devices import ComputeUnits
 
 #: FluidInference/FluidAudio, profile of the Neural Engine: on an M5 with macOS 26 and CPU_AND_NE, 1,139 of
-#: the 1,174 operations of this encoder ran on it.
+#: the 1,174 operations of this encoder ran on it. The length of the chunks is not stated.
 _PUBLISHED, _ALL = 1139, 1174
+#: Published and planned units agree if they differ in at most this share of a network.
+_AGREEMENT = 0.05
 
 
-@pytest.mark.parametrize("folder", ["streaming_encoder", "streaming_encoder-2"])
-def test_a_streaming_encoder_stays_on_the_neural_engine(folder: str, pytestconfig: pytest.Config) -> None:
+@pytest.mark.parametrize(
+    ("folder", "share"),
+    [
+        pytest.param("streaming_encoder", 0.01, id="1280 ms"),
+        # Its first part would save 334 µs on the Neural Engine, less than the 375 µs of launches.
+        pytest.param("streaming_encoder-2", _AGREEMENT, id="160 ms"),
+    ],
+)
+def test_a_streaming_encoder_stays_on_the_neural_engine(
+    folder: str, share: float, pytestconfig: pytest.Config
+) -> None:
     models: Path = pytestconfig.rootpath.parent / "shared" / "corpus" / "models"
     path = models / "FluidInference__FluidAudio" / f"{folder}.mlmodelc"
     if not path.is_dir():
@@ -24,7 +35,7 @@ def test_a_streaming_encoder_stays_on_the_neural_engine(folder: str, pytestconfi
     view = profile.plans[0].view(profile.ops)
     listed = [op for op in view.ops if op.id not in ("main/input", "main/output")]
     assert len(listed) == _ALL
-    assert sum(op.unit == "neural_engine" for op in listed) == pytest.approx(_PUBLISHED, abs=0.01 * _ALL)
+    assert sum(op.unit == "neural_engine" for op in listed) == pytest.approx(_PUBLISHED, abs=share * _ALL)
     # A rule that is known by anecdote would take dozens of them; it is shown, not applied.
     (doubt,) = (one for one in view.setting.what_ifs if one.hypothesis == "doubt")
     assert doubt.rule == "ne-mask-from-elsewhere"
