@@ -229,7 +229,7 @@ def test_a_system_stage_gets_a_placeholder(tmp_path: Path) -> None:
     assert first.shape == (2048,)
     assert np.array_equal(first, again)
     with pytest.raises(
-        UnsupportedModelError, match="'model0' of the pipeline, a visionFeaturePrint"
+        UnsupportedModelError, match="'model0' of the pipeline, a Vision feature print"
     ) as caught:
         open_predictor(executable.model)
     assert "its network is part of Apple's systems" in caught.value.message
@@ -280,7 +280,7 @@ def test_placeholders_of_labels_are_labels(tmp_path: Path) -> None:
 def test_a_pipeline_of_placeholders_is_an_error(tmp_path: Path) -> None:
     first = scene_print()
     given = pipeline(first.description.main.inputs, first.description.main.outputs, first)
-    with pytest.raises(UnsupportedModelError, match=r"no stage of this pipeline .* model0 \(visionFeature"):
+    with pytest.raises(UnsupportedModelError, match=r"no stage of this pipeline .* model0 \(Vision feature"):
         compile_whole(given, tmp_path)
 
 
