@@ -128,6 +128,43 @@ def test_slice_update(name):
     check(cases, {"x": X, "u": update, **bounds}, target=ct.target.iOS18)
 
 
+@pytest.mark.parametrize("name", SLICES)
+def test_small_updates_are_scattered(name):
+    given, taken = SLICES[name]
+    x = np.arange(120 * 64, dtype=np.float32).reshape(4, 5, 6, 64)
+    x = x[: X.shape[0], : X.shape[1], : X.shape[2]].copy()
+    update = -1 - np.arange(x[taken].size, dtype=np.float32).reshape(x[taken].shape)
+    expected = x.copy()
+    expected[taken] = update
+    bounds = {key: np.array([*given[key], 0], np.int32) for key in ("begin", "end")}
+    fixed = {key: [*value, False] for key, value in given.items() if key.endswith("_mask")}
+    fixed |= {"stride": [*given.get("stride", [1, 1, 1]), 1]}
+    for key in ("begin_mask", "end_mask"):
+        fixed[key] = [*fixed.get(key, [False] * 4)[:3], True]
+    known = {key: value.tolist() for key, value in bounds.items()}
+    cases = {
+        "fixed": (lambda x, u, begin, end: mb.slice_update(x=x, update=u, **known, **fixed), expected),
+        "dynamic": (
+            lambda x, u, begin, end: mb.slice_update(x=x, update=u, begin=begin, end=end, **fixed),
+            expected,
+        ),
+    }
+    check(cases, {"x": x, "u": update, **bounds}, target=ct.target.iOS18)
+
+
+def test_an_update_beyond_the_end_is_an_error():
+    x, update = np.zeros((4, 8, 64), np.float32), np.ones((1, 1, 64), np.float32)
+    inputs = {
+        "x": x,
+        "u": update,
+        "begin": np.array([0, 8, 0], np.int32),
+        "end": np.array([1, 9, 64], np.int32),
+    }
+    case = (lambda x, u, begin, end: mb.slice_update(x=x, update=u, begin=begin, end=end), x)
+    with pytest.raises(Exception, match="out of data bounds"):  # ONNX Runtime's own.
+        check({"full": case}, inputs, target=ct.target.iOS18)
+
+
 def test_work():
     done = works(
         lambda x: mb.slice_by_index(x=x, begin=[0, 0, 0], end=[1, 5, 6]), {"x": X.astype(np.float32)}

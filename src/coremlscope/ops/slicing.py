@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -81,6 +82,22 @@ class _Slices:
         """True where the whole axis is taken in order."""
         return self.python(axis) in (slice(None, None, 1), slice(0, None, 1)) and not self.squeeze[axis]
 
+    def has_begin(self, axis: int) -> bool:
+        """True where the begin of an axis is known."""
+        return self.bound(self.begin, self.begin_mask, axis) is not _UNKNOWN
+
+    def step(self, axis: int) -> int:
+        """The elements from one that is taken to the next."""
+        return 1 if self.squeeze[axis] else self.stride[axis]
+
+    def first(self, axis: int, length: int) -> int:
+        """The place of the first element that is taken of an axis of a length, whose begin is known."""
+        begin = self.bound(self.begin, self.begin_mask, axis)
+        assert begin is None or isinstance(begin, int)
+        if self.squeeze[axis]:
+            return (begin or 0) % length
+        return slice(begin, None, self.stride[axis]).indices(length)[0]
+
     def squeezed(self) -> list[int]:
         """The indexed axes, which the result does not have."""
         return [axis for axis, squeezed in enumerate(self.squeeze) if squeezed]
@@ -122,17 +139,22 @@ def _infer_slice_by_index(view: OpView) -> Sequence[ValueType]:
     return [TensorType(view.type("x").dtype, dims)]
 
 
-def _bounds(op: Lowering, slices: _Slices) -> tuple[Tensor, Tensor]:
-    """Begin and end of every axis as ONNX requires them: masked and indexed axes filled in."""
-    rank = len(slices.stride)
+def _begins(op: Lowering, slices: _Slices) -> Tensor:
+    """Begin of every axis as ONNX requires it: masked axes filled in."""
     head = [0 if stride > 0 else _LAST for stride in slices.stride]
-    tail = [_LAST if stride > 0 else _FIRST for stride in slices.stride]
     if slices.begin is None:
         begin = op.int64("begin")
         if any(slices.begin_mask):
             begin = op.emit("Where", op.const(slices.begin_mask, bool), op.const(head, I64), begin)
-    else:
-        begin = op.const([head[i] if slices.begin_mask[i] else slices.begin[i] for i in range(rank)], I64)
+        return begin
+    return op.const(np.where(slices.begin_mask, head, slices.begin), I64)
+
+
+def _bounds(op: Lowering, slices: _Slices) -> tuple[Tensor, Tensor]:
+    """Begin and end of every axis as ONNX requires them: masked and indexed axes filled in."""
+    rank = len(slices.stride)
+    tail = [_LAST if stride > 0 else _FIRST for stride in slices.stride]
+    begin = _begins(op, slices)
     if slices.end is None:
         end = op.int64("end")
         if any(slices.end_mask):
@@ -312,11 +334,86 @@ class _Rest:
         return _update_axis(op, x, begin, end, stride, axis, rest)
 
 
+#: An update is scattered if the tensor has at least so many elements for each of its own.
+_SCATTERED = 4
+
+
+def _scattered(op: Lowering, slices: _Slices, axes: Sequence[int], update: Tensor) -> Tensor | None:
+    """`x` with the rows of a small update written over its own, which ONNX Runtime does in place.
+
+    A cache of a language model is then not copied by each layer. Rows are those of the axes after the last
+    one that is sliced; they are numbered in order.
+
+    Returns: None if the update is not small, or sizes or directions are known at run time only.
+    """
+    lengths, counts = op.view.shape("x"), _counts(op.view, slices)
+    depth = max(axes, default=-1) + 1
+    dynamic = [axis for axis in axes if not slices.has_begin(axis)]
+    if depth == 0 or None in lengths or counts is None or any(slices.step(axis) < 0 for axis in dynamic):
+        return None
+    shape = [length or 0 for length in lengths]
+    if math.prod(counts) * _SCATTERED > math.prod(shape):
+        return None
+    width = math.prod(shape[depth:])
+    rows = np.zeros([1] * depth, np.int64)
+    for axis, count in enumerate(counts[:depth]):
+        first = 0 if axis in dynamic else slices.first(axis, shape[axis])
+        places = first + slices.step(axis) * np.arange(count, dtype=np.int64)
+        rows = rows + np.expand_dims(places, [a for a in range(depth) if a != axis]) * _pitch(
+            shape, axis, depth
+        )
+    indices = op.const(rows.reshape(-1, 1), I64)
+    if dynamic:
+        indices = op.emit("Add", indices, _first_row(op, slices, dynamic, counts, depth))
+    indices = op.emit("Expand", indices, op.const([rows.size, width], I64))
+    flat = op.emit("Reshape", op["x"], op.const([-1, width], I64))
+    update = op.emit("Reshape", update, op.const([rows.size, width], I64))
+    written = op.emit("ScatterElements", flat, indices, update, axis=0)
+    return op.emit("Reshape", written, op.const(shape, I64))
+
+
+def _counts(view: OpView, slices: _Slices) -> list[int] | None:
+    """The elements of the update along every axis of `x`; None if they are known at run time only."""
+    sizes = iter(view.shape("update"))
+    counts = [1 if squeezed else next(sizes, None) for squeezed in slices.squeeze]
+    known = [count for count in counts if count is not None]
+    return known if len(known) == len(counts) else None
+
+
+def _pitch(shape: Sequence[int], axis: int, depth: int) -> int:
+    """The rows from one element of an axis to the next."""
+    return math.prod(shape[axis + 1 : depth])
+
+
+def _first_row(
+    op: Lowering, slices: _Slices, dynamic: Sequence[int], counts: Sequence[int], depth: int
+) -> Tensor:
+    """The row at the begins that come at run time, counted from 0 along all other axes.
+
+    An update that does not fit behind its begin, as in a full cache, gets a row that does not exist, which
+    is an error of the engine: it would be written over other rows.
+    """
+    shape = [length or 0 for length in op.view.shape("x")]
+    axes = op.const(dynamic, I64)
+    begin = op.emit("Gather", _begins(op, slices), axes)
+    lengths = op.const([shape[axis] for axis in dynamic], I64)
+    is_negative = op.emit("Less", begin, op.const(0, I64), dtype=bool)
+    begin = op.emit("Where", is_negative, op.emit("Add", begin, lengths), begin)
+    begin = op.emit("Max", begin, op.const(0, I64))
+    most = [shape[axis] - 1 - slices.step(axis) * (counts[axis] - 1) for axis in dynamic]
+    pitches = [_pitch(shape, axis, depth) for axis in dynamic]
+    rows = op.emit("Mul", begin, op.const(pitches, I64))
+    is_beyond = op.emit("Greater", begin, op.const(most, I64), dtype=bool)
+    rows = op.emit("Where", is_beyond, op.const(math.prod(shape[:depth]), I64), rows)
+    return op.emit("ReduceSum", rows, op.const([0], I64), keepdims=0)
+
+
 def _lower_slice_update(op: Lowering) -> Tensor:
     slices = _Slices.of(op.view)
     axes = [axis for axis in range(len(slices.stride)) if not slices.is_full(axis)]
     update = op.unsqueeze(op["update"], slices.squeezed())
-    return _Rest(op, slices, axes, update)(op["x"])
+    scattered = _scattered(op, slices, axes, update)
+    return scattered or _Rest(op, slices, axes, update)(op["x"])
 
 
 def _slice_update_work(view: OpView) -> Work:
