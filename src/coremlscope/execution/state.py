@@ -13,6 +13,9 @@ from coremlscope.ops.program import StatePort
 
 __all__ = ["State"]
 
+#: At most one element in so many is replaced by itself; otherwise all of them are.
+_FEW = 8
+
 
 class State:
     """The content of all states of one function, initially zero.
@@ -64,11 +67,8 @@ class State:
                 f"the state {name!r} has the shape {list(expected)}, but {list(array.shape)} was given",
                 "use an array of that shape",
             )
-        if port.type.dtype is DType.FP16:
-            with np.errstate(over="ignore"):
-                array = array.astype(np.float16)
         with self.lock:
-            self._content[name] = np.array(array, dtype=port.dtype, order="C")
+            self._content[name] = np.array(_rounded(array, port), dtype=port.dtype, order="C")
 
     def feeds(self) -> dict[str, Array]:
         """The engine's inputs for the states, by the names of their ONNX values."""
@@ -78,10 +78,29 @@ class State:
         """Stores the updated states from the engine's results, by the names of their ONNX values."""
         for port in self._ports.values():
             if port.updated is not None:
-                self.write(port.name, results[port.updated])
+                self._change(port, results[port.updated])
+
+    def _change(self, port: StatePort, value: Array) -> None:
+        """Replaces the elements that differ: a decoder changes one row of a cache of thousands."""
+        with self.lock:
+            content = self._content[port.name]
+            if value.shape == content.shape:
+                places = np.flatnonzero(value != content)
+                if places.size * _FEW <= content.size:
+                    content.reshape(-1)[places] = _rounded(value.reshape(-1)[places], port)
+                    return
+            self.write(port.name, value)
 
     def _port(self, name: str) -> StatePort:
         if name not in self._ports:
             known = ", ".join(self._ports) or "none"
             raise InputError(f"unknown state {name!r}", f"states: {known}")
         return self._ports[name]
+
+
+def _rounded(array: Array, port: StatePort) -> Array:
+    """The elements as the type of a state holds them."""
+    if port.type.dtype is not DType.FP16:
+        return array
+    with np.errstate(over="ignore"):
+        return array.astype(np.float16)
