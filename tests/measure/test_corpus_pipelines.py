@@ -46,7 +46,7 @@ def test_every_pipeline_is_profiled(corpus: Path) -> None:
         ], path
         assert "unattributed" not in profile.measurement.status, path
         if absent:
-            with pytest.raises(UnsupportedModelError, match="of the pipeline, a visionFeaturePrint"):
+            with pytest.raises(UnsupportedModelError, match="of the pipeline, a Vision feature print"):
                 open_predictor(model)
 
 
