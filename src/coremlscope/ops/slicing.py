@@ -95,7 +95,7 @@ class _Slices:
         begin = self.bound(self.begin, self.begin_mask, axis)
         assert begin is None or isinstance(begin, int)
         if self.squeeze[axis]:
-            return (begin or 0) % length
+            return (begin or 0) + (length if (begin or 0) < 0 else 0)
         return slice(begin, None, self.stride[axis]).indices(length)[0]
 
     def squeezed(self) -> list[int]:
@@ -344,7 +344,8 @@ def _scattered(op: Lowering, slices: _Slices, axes: Sequence[int], update: Tenso
     A cache of a language model is then not copied by each layer. Rows are those of the axes after the last
     one that is sliced; they are numbered in order.
 
-    Returns: None if the update is not small, or sizes or directions are known at run time only.
+    Returns: None if the update is not small, is empty or does not fit, or if sizes are known at run time
+        only, or begins of slices in reverse order.
     """
     lengths, counts = op.view.shape("x"), _counts(op.view, slices)
     depth = max(axes, default=-1) + 1
@@ -352,16 +353,17 @@ def _scattered(op: Lowering, slices: _Slices, axes: Sequence[int], update: Tenso
     if depth == 0 or None in lengths or counts is None or any(slices.step(axis) < 0 for axis in dynamic):
         return None
     shape = [length or 0 for length in lengths]
-    if math.prod(counts) * _SCATTERED > math.prod(shape):
+    if not 0 < math.prod(counts) * _SCATTERED <= math.prod(shape):
         return None
     width = math.prod(shape[depth:])
     rows = np.zeros([1] * depth, np.int64)
     for axis, count in enumerate(counts[:depth]):
         first = 0 if axis in dynamic else slices.first(axis, shape[axis])
         places = first + slices.step(axis) * np.arange(count, dtype=np.int64)
-        rows = rows + np.expand_dims(places, [a for a in range(depth) if a != axis]) * _pitch(
-            shape, axis, depth
-        )
+        if not 0 <= places.min() <= places.max() < shape[axis]:
+            return None
+        pitch = _pitch(shape, axis, depth)
+        rows = rows + np.expand_dims(places * pitch, [a for a in range(depth) if a != axis])
     indices = op.const(rows.reshape(-1, 1), I64)
     if dynamic:
         indices = op.emit("Add", indices, _first_row(op, slices, dynamic, counts, depth))
