@@ -9,7 +9,12 @@ from coremlscope.ir.data import Array, Constant, constant
 from coremlscope.ir.graph import Argument, Function, Op, Value
 from coremlscope.ir.types import DType, TensorType
 
-__all__ = ["Chain", "with_ops"]
+__all__ = ["Chain", "constants_of", "with_ops"]
+
+
+def constants_of(function: Function) -> dict[str, Constant]:
+    """Returns the constants of a function by the names of their values; those inside blocks are left out."""
+    return {op.outputs[0].name: op.constant for op in function.graph.ops if op.constant is not None}
 
 
 def with_ops(function: Function, ops: Iterable[Op]) -> Function:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import numpy as np
 
 from coremlscope.ir import Argument, Array, Constant, Derived, Function, Op, TensorType, Value, constant
-from coremlscope.ir.rewriting import Chain, with_ops
+from coremlscope.ir.rewriting import Chain, constants_of, with_ops
 from coremlscope.ops import traits_of
 from coremlscope.ops.traits import Trait
 
@@ -54,9 +54,7 @@ class _Rewriting:
 
     def __init__(self, function: Function) -> None:
         self.function = function
-        self.constants = {
-            op.outputs[0].name: op.constant for op in function.graph.ops if op.constant is not None
-        }
+        self.constants = constants_of(function)
         self.readers: dict[str, list[Op]] = {}
         for op in function.graph.ops:
             for name in dict.fromkeys(_read(op)):

@@ -24,7 +24,7 @@ from coremlscope.ir import (
     Value,
     constant,
 )
-from coremlscope.ir.rewriting import Chain, with_ops
+from coremlscope.ir.rewriting import Chain, constants_of, with_ops
 from coremlscope.ops import traits_of
 from coremlscope.ops.traits import Trait
 
@@ -56,9 +56,7 @@ class _Rewriting:
 
     def __init__(self, function: Function) -> None:
         self.function = function
-        self.constants = {
-            op.outputs[0].name: op.constant for op in function.graph.ops if op.constant is not None
-        }
+        self.constants = constants_of(function)
         self.ops: list[Op] = []
         #: Values as (B, C, 1, S), by their names; those that exist only so.
         self.turned: dict[str, Value] = {}

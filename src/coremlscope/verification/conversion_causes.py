@@ -11,6 +11,7 @@ from functools import partial
 import numpy as np
 
 from coremlscope.ir import Op, Value
+from coremlscope.ir.rewriting import constants_of
 from coremlscope.units import shown
 from coremlscope.verification.diagnosis import (
     CAUSES,
@@ -42,7 +43,6 @@ from coremlscope.verification.number_causes import (
     check_wrapped,
 )
 from coremlscope.verification.other_forms import OtherForm, other_arguments, other_forms
-from coremlscope.verification.own_run import constants_of
 from coremlscope.verification.pairing import Pair
 from coremlscope.verification.region_causes import (
     check_exchanged,

@@ -25,7 +25,7 @@ from coremlscope.ir import (
     ValueType,
     constant,
 )
-from coremlscope.ir.rewriting import with_ops
+from coremlscope.ir.rewriting import constants_of, with_ops
 
 __all__ = [
     "bypass",
@@ -124,7 +124,7 @@ class _Widening:
         self.wide_ops = {
             op.id for op in graph.ops if op.id in op_ids and not op.blocks and op.constant is None
         }
-        self.constants = {op.outputs[0].name: op.constant for op in graph.ops if op.constant is not None}
+        self.constants = constants_of(function)
         self.wide: dict[str, Value] = {}
         self.ops: list[Op] = []
         needed = {value.name for value in graph.outputs} - wide_outputs

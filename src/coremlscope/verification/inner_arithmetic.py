@@ -14,7 +14,7 @@ from dataclasses import replace
 import numpy as np
 
 from coremlscope.ir import Argument, Array, Constant, DType, Function, Op, TensorType, Value, constant
-from coremlscope.ir.rewriting import Chain, with_ops
+from coremlscope.ir.rewriting import Chain, constants_of, with_ops
 
 __all__ = ["COMPOSED", "has_composed", "with_inner_results", "with_stable_forms"]
 
@@ -132,7 +132,7 @@ def with_stable_forms(function: Function, op_ids: Collection[str]) -> Function:
 
 
 def _rewritten(function: Function, forms: Mapping[str, Form], op_ids: Collection[str]) -> Function:
-    known = {op.outputs[0].name: op.constant for op in function.graph.ops if op.constant is not None}
+    known = constants_of(function)
 
     def written(argument: Argument) -> Argument:
         return known.get(argument.name, argument) if isinstance(argument, Value) else argument

@@ -17,6 +17,7 @@ from coremlscope.execution.binding import bind_model
 from coremlscope.execution.codec import FeatureCodec
 from coremlscope.execution.state import State
 from coremlscope.ir import Array, Constant, DType, Function, Model, Op, TensorType, Value
+from coremlscope.ir.rewriting import constants_of
 from coremlscope.lower import lower
 from coremlscope.ops import OPS
 from coremlscope.ops.bind import BoundFunction, bind
@@ -24,7 +25,7 @@ from coremlscope.ops.program import Precision
 from coremlscope.units import format_bytes
 from coremlscope.verification.intermediates import Intermediate, Parameter, Run
 
-__all__ = ["FunctionCall", "constants_of", "record", "run_from"]
+__all__ = ["FunctionCall", "record", "run_from"]
 
 #: The part of the machine's memory that all intermediate values of one run may take: three runs are compared.
 _MEMORY_PART = 8
@@ -240,11 +241,6 @@ def _read(op: Op, values: Mapping[str, Intermediate]) -> Iterator[str]:
                 if isinstance(argument, Value) and argument.name in values and argument.name not in seen:
                     seen.add(argument.name)
                     yield argument.name
-
-
-def constants_of(function: Function) -> dict[str, Constant]:
-    """Returns the constants of a body by the name of their value."""
-    return {op.outputs[0].name: op.constant for op in function.graph.ops if op.constant is not None}
 
 
 def _parameters(op: Op, constants: Mapping[str, Constant]) -> Iterator[Parameter]:

@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterator
 import numpy as np
 
 from coremlscope.ir import Array, Constant, DType, Function, Op, TensorType, Value
-from coremlscope.ir.rewriting import Chain, with_ops
+from coremlscope.ir.rewriting import Chain, constants_of, with_ops
 
 __all__ = ["SUMMED", "with_partial_sums"]
 
@@ -25,7 +25,7 @@ _PART, _MOST_PARTS, _SHORT = 16, 32, 64
 
 def with_partial_sums(function: Function) -> Function:
     """Writes sums of many products of fp16 numbers in parts, so that each sum of parts is rounded."""
-    known = {op.outputs[0].name: op.constant for op in function.graph.ops if op.constant is not None}
+    known = constants_of(function)
     ops: list[Op] = []
     for op in function.graph.ops:
         written = _written(op, known) if op.type in SUMMED and _is_half(op) else ()
