@@ -25,10 +25,10 @@ __all__ = [
 
 #: Control characters and characters that change the direction of text, which JSON allows in strings.
 _UNSEEN = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufff9-\ufffb]")
-#: What spreadsheets take for a formula, also in the wide forms of East Asian keyboards, at the beginning of a
-#: cell: in countries with decimal commas also after a semicolon, which separates cells there.
+#: Beginnings of cells that spreadsheets take for a formula, also in the wide forms of East Asian keyboards:
+#: in countries with decimal commas also after a semicolon, which separates cells there.
 _FORMULA = re.compile(r"(^|;)(?=\s*[=+\-@＝＋－＠])")
-#: What begins a block of Markdown: headings, lists, quotations, rules, and the underlines of headings.
+#: Beginnings of blocks of Markdown: headings, lists, quotations, rules, and the underlines of headings.
 _BLOCK = re.compile(r"^(?=#{1,6}(?:\s|$)|[-+](?:\s|$)|>|-{2,}|={2,}|:?-+:?\s*$)")
 _NUMBERED = re.compile(r"^(\d{1,9})(?=[.)](?:\s|$))")
 #: Emphasis, code and struck text; an underscore within a word is none.

@@ -28,7 +28,7 @@ from coremlscope.units import shown
 __all__ = ["RULES", "find_channel_swaps", "find_needless_outputs", "find_pictures"]
 
 _CANNOT_TELL = (CannotInfer, CannotLower, MissingWeightsError, *CONTRADICTIONS)
-#: What an input that holds a picture is called.
+#: Names of inputs that hold a picture.
 _PICTURE = re.compile(r"image|img|pict|photo|pixel|frame|rgb|bgr", re.IGNORECASE)
 _SMALLEST_SIDE = 16
 #: Bytes of a pixel of an image: blue, green, red and alpha.

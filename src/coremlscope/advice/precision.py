@@ -23,14 +23,14 @@ from coremlscope.placement.publications import ANE_BOOK, M4_PLANS
 
 __all__ = ["RULES"]
 
-#: What coremltools' pass `add_fp16_cast` leaves in fp32: control flow and lists by its own list; recurrent
-#: layers in all published models that were tried (Silero VAD, plain, quantized and palettized).
+#: Operations that coremltools' pass `add_fp16_cast` leaves in fp32: control flow and lists by its own list;
+#: recurrent layers in all published models that were tried (Silero VAD, plain, quantized and palettized).
 _KEPT_IN_FP32 = Trait.RECURRENCE | Trait.LIST | Trait.CONTROL_FLOW
 #: The ends of the names of what coremltools' pass `insert_image_preprocessing_ops` computes: the scale and
 #: the bias of an image input, which authors do not convert.
 _OF_IMAGES = ("__scaled__", "__biased__")
 _INTEGERS = frozenset({DType.INT32, DType.INT64, DType.UINT32, DType.UINT64})
-#: What computes or arranges indices. Lookups by indices are not among them, nor what gives places of values.
+#: Operations that compute or arrange indices, without lookups by indices and searches for places of values.
 _INDEXING = (
     *(Trait.ARITHMETIC, Trait.RESHAPE, Trait.TRANSPOSITION, Trait.COPY),
     *(Trait.SLICE, Trait.GENERATION, Trait.CONVERSION),

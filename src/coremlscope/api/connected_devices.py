@@ -38,7 +38,7 @@ __all__ = ["Route", "measure_on_device"]
 
 #: How a device is measured.
 Route = Literal["coremltools", "runner"]
-#: What coremltools' remote device is asked for; see `device_measurer`.
+#: Request to coremltools' remote device; see `device_measurer`.
 _COMPILES, _LOADS = 1, 3
 
 

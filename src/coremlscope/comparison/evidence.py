@@ -15,7 +15,7 @@ from coremlscope.version import __version__
 
 __all__ = ["gather_evidence"]
 
-#: What replaces an author's name, or a path, in Core ML's messages.
+#: Replacement of an author's name, or a path, in Core ML's messages.
 _HIDDEN = "‹name›"
 _WORD = re.compile(r"[A-Za-z_](?:[\w.:/-]*\w)?")
 _PATH = re.compile(r"(?:file://|~|\.{0,2})/[^\s'\",;)]+")

@@ -23,7 +23,7 @@ from coremlscope.results.operations import OpDetails, Signature, WeightKind, Wei
 
 __all__ = ["ArgumentLister", "Scope"]
 
-#: What a name stands for in a graph: a constant, the number of a result, or the name of an input.
+#: Meaning of a name in a graph: a constant, the number of a result, or the name of an input.
 Scope: TypeAlias = MutableMapping[str, "Constant | int | str"]
 
 #: Constants in the program with up to this many elements are attributes; others are weights.

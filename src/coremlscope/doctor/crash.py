@@ -13,7 +13,7 @@ __all__ = ["LARGEST_REPORT", "Crash", "is_header", "read_crash"]
 
 #: Larger bodies are not read as crash reports, in bytes.
 LARGEST_REPORT = 32 << 20
-#: What is kept of a text of the report, in characters, and of the frames.
+#: Characters kept of a text of the report, and number of frames kept.
 _KEPT, _MOST_FRAMES = 300, 64
 #: The type of reports on memory (JetsamEvent), and the largest size of a page, in bytes.
 _MEMORY_EVENT, _LARGEST_PAGE = "298", 1 << 20

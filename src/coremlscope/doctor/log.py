@@ -20,7 +20,7 @@ __all__ = ["LogReport", "LoggedFailure", "examine_log", "explain_line", "known_o
 
 #: Longer lines are read in pieces of this many bytes.
 _LONGEST_LINE = 1 << 16
-#: What is kept of a line, in characters.
+#: Characters kept of a line.
 _KEPT = 240
 #: The most operations kept for one failure, and the most lines kept that no row explains.
 _MOST_OPS, _MOST_UNEXPLAINED = 20, 5

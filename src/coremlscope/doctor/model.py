@@ -30,7 +30,7 @@ from coremlscope.units import shown
 
 __all__ = ["Effect", "ModelReport", "Problem", "examine_model", "find_problems", "parse_systems"]
 
-#: What a problem prevents: everything, Core ML alone, running it here alone, or only a part of the work.
+#: Scope of a problem: everything, Core ML alone, running it here alone, or only a part of the work.
 Effect = Literal["nothing works", "not in Core ML", "not here", "needs care"]
 
 #: The most names in one sentence.

@@ -207,7 +207,7 @@ def _run(session: Any, outputs: list[str], feeds: Mapping[str, Array]) -> list[A
 _PREFIX = re.compile(r"^(?:\[ONNXRuntimeError\] : \d+ : \w+ : )+")
 _SOURCE = re.compile(r"\S*/onnxruntime/\S+:\d+ .*?\) ?(?=\S)")
 _LONGEST = 400
-#: What ONNX Runtime's messages contain if an allocation fails.
+#: Texts in ONNX Runtime's messages of failed allocations.
 _OUT_OF_MEMORY = ("bad_alloc", "bad allocation", "Failed to allocate memory")
 _NO_MEMORY, _LESS_MEMORY = (
     "it needs more memory than is free",

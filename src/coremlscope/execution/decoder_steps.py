@@ -51,7 +51,7 @@ _TRIAL_TOKENS, _TRIAL_PAST = 3, 8
 
 Shapes = dict[str, tuple[int, ...]]
 
-#: What a flexible dimension counts: tokens of the prediction, tokens that attention reads, tokens before the
+#: Count of a flexible dimension: tokens of the prediction, tokens that attention reads, tokens before the
 #: prediction; or nothing that is known.
 _Role = Literal["tokens", "attended", "past", "other"]
 

@@ -34,7 +34,7 @@ _OF_FUNCTIONS = frozenset(rule.id for rule in GRAPH_RULES)
 
 #: Estimates a prediction with other kernels, with operations on other units, and with fewer converted bytes.
 Estimating = Callable[[Sequence[Kernel], Mapping[str, ComputeUnit], int], Estimate]
-#: What an operation costs on every backend.
+#: Costs of an operation on every backend.
 Pricing = Callable[[OpView], Mapping[Backend, PlannedCost]]
 
 

@@ -156,7 +156,7 @@ def _cut(data: bytes, start: int, stop: int, fields: Mapping[int, _Field]) -> tu
         return None
     places = _find(data, start, stop, fields)
     lists = _Lists(data)
-    #: What replaces the bytes of a field.
+    #: Replacements of the bytes of fields.
     changed: dict[int, bytes] = {}
     for number, found in places.items():
         kind = fields[number]

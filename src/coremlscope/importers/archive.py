@@ -13,7 +13,7 @@ __all__ = ["unpack_report"]
 _REPORT, _SUFFIX = "report.json", ".mlperf"
 #: Reports with a sample for each of a million predictions have some 20 MB.
 _MOST_BYTES = 256 << 20
-#: What macOS adds to archives.
+#: Entries that macOS adds to archives.
 _EXTRAS = "__MACOSX"
 #: The most entries that are looked at.
 _MOST_ENTRIES = 10_000

@@ -97,7 +97,7 @@ IMPORTERS: tuple[Importer, ...] = (
     Importer("results.json of coremlscope's runner", runner.matches, runner.read),
 )
 
-#: What names of files that `read_any` takes end with.
+#: Suffixes of files that `read_any` takes.
 SUFFIXES = (".aimodelc", ".json", ".jsonl", ".mil", ".mlperf", ".plist", ".xml")
 _KNOWN = "; ".join(importer.name for importer in IMPORTERS)
 

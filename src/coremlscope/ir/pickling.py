@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 __all__ = ["pickled_by_fields"]
 
 _Kind = TypeVar("_Kind", bound=type)
-#: What sets each field of a class; `__init__` of a frozen class would look the names up for each object.
+#: Setters of the fields of a class; `__init__` of a frozen class would look the names up for each object.
 _SETTERS: dict[type, tuple[Callable[[Any, Any], None], ...]] = {}
 
 

@@ -59,7 +59,7 @@ class Cutter(Protocol):
 
     #: The suffix of the files that `write` writes.
     suffix: str
-    #: What can be chosen, in the order in which it runs.
+    #: Operations that can be chosen, in the order in which they run.
     units: tuple[IsolatedUnit, ...]
 
     def cut(self, chosen: Sequence[int]) -> Part:

@@ -19,8 +19,8 @@ __all__ = ["RangeSearch", "limit_of"]
 _Integers = npt.NDArray[np.int64]
 #: First and last operations of tests that are considered; among more, evenly spaced ones are.
 _MOST_ENDS = 1200
-#: What a test may leave possible, as shares of what the tests after it can tell apart; the first that can be
-#: kept. Less than all, because ranges cannot always be divided into halves.
+#: Candidates that a test may leave, as shares of those that the tests after it can tell apart; the first
+#: share that can be kept. Less than all, because ranges cannot always be divided into halves.
 _SHARES = (0.75, 0.9, 1.0)
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 __all__ = ["end_with_parent", "hold_to_limits", "peak_memory_bytes"]
 
-#: What the kernel allows beyond the memory limit, which counts what is used: stacks and reserves.
+#: Address space allowed beyond the memory limit, which counts used memory: stacks and reserves.
 _RESERVED_BYTES = 1 << 30
 
 

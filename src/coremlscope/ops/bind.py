@@ -35,7 +35,7 @@ _LOOP_PASSES = 8
 _FREE_REPEATS, _REPEATS = 10_000, 16
 #: Bytes that are computed before run time in the time in which an operation is bound.
 _BYTES_OF_OP = 1 << 16
-#: What a constant may always take to compute, in bytes: shapes and indices.
+#: Bytes that computing a constant may always take: enough for shapes and indices.
 _CHEAP_BYTES = 16 << 10
 #: The limit of NumPy 1; Core ML allows 5 dimensions.
 _MOST_DIMENSIONS = 32

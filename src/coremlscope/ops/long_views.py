@@ -31,7 +31,7 @@ class LongViews(LongSequence[OpView]):
 
     def __init__(self, ops: LongOps, opset: int, outer: Mapping[str, BoundValue]) -> None:
         self._ops, self._opset, self._outer = ops, opset, outer
-        #: What is known of each value without content: its place among `_known`.
+        #: Known facts of each value without content: its place among `_known`.
         self._bound = array("q", [_UNBOUND]) * ops.values
         self._known: list[BoundValue] = []
         self._places: dict[ValueType, int] = {}

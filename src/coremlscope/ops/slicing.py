@@ -18,7 +18,7 @@ from coremlscope.ops.view import CannotInfer, OpView
 
 __all__ = ["OPS"]
 
-#: What ONNX reads as "to the end", in either direction.
+#: Bounds that ONNX reads as "to the end", in either direction.
 _LAST, _FIRST = np.iinfo(np.int64).max, np.iinfo(np.int64).min
 
 

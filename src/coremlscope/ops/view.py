@@ -24,8 +24,8 @@ class CannotLower(Exception):  # noqa: N818
     """A form of an operation that has no lowering. The message says which form."""
 
 
-#: What rules raise for arguments of the wrong kinds: damaged files may hold any, and rules need not check
-#: all.
+#: Errors that rules raise for arguments of the wrong kinds: damaged files may hold any, and rules need
+#: not check all.
 CONTRADICTIONS = (
     *(ArithmeticError, AssertionError, AttributeError, LookupError),
     *(NotImplementedError, TypeError, ValueError),

@@ -143,7 +143,7 @@ class PlacedFunction:
         return sum(a != b for a, b in itertools.pairwise(units))
 
 
-#: What an operation costs on each backend.
+#: Costs of an operation on each backend.
 Pricing = Callable[[Node], Mapping[Backend, PlannedCost]]
 
 

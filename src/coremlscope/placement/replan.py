@@ -17,7 +17,7 @@ from coremlscope.placement.search import TIE_MS, TransitionCosts
 
 __all__ = ["Costs", "replan"]
 
-#: What an operation costs on each backend that may run it, in milliseconds.
+#: Costs of an operation on each backend that may run it, in milliseconds.
 Costs = Mapping[Backend, float]
 
 #: Operations times hypotheses whose arrays are held at once: about 130 MB.

@@ -33,7 +33,7 @@ __all__ = ["GivenFile", "preview_files"]
 
 #: Predictions that are timed after the first one, and the seconds after which no further one begins.
 _MOST_TIMED, _TIMED_S = 5, 2.0
-#: What is done to pictures of another size.
+#: Treatments of pictures of another size.
 _RESIZED: Mapping[Resize, str] = {
     "scale-fill": "stretched to",
     "scale-fit": "fitted into",

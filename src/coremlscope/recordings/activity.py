@@ -23,7 +23,7 @@ _LISTED = 12
 _NS = 1e9
 #: Events of the Core ML table, by the published exports: segments on the CPU within predictions.
 _CPU = "cpu"
-#: What the tables of Core ML and Core AI call predictions. Core AI lists functions within functions.
+#: Names of predictions in the tables of Core ML and Core AI. Core AI lists functions within functions.
 _PREDICTIONS: Mapping[str, str] = {CORE_ML.schema: "prediction", CORE_AI.schema: "inference"}
 
 

@@ -19,7 +19,7 @@ from coremlscope.results.recording import SystemPart
 
 __all__ = ["BEGINNINGS", "read_plists", "read_text"]
 
-#: What the text of powermetrics has near its beginning.
+#: Lines near the beginning of reports of powermetrics as text.
 BEGINNINGS = (b"*** Sampled system activity", b"Machine model:")
 _HINT = "write it with `sudo powermetrics --samplers cpu_power,gpu_power,ane_power,thermal -f plist`"
 #: A property list with every sampler has some 200 kB.

@@ -25,7 +25,7 @@ __all__ = [
 COST_TITLES = ("backend", "unit", "planned>", "interval>", "known", "rate")
 #: Runs of operations shown on each side of the one that holds the operation.
 _AROUND = 3
-#: What a rule does.
+#: Effects of rules.
 _EFFECTS = {
     "runs": "runs it",
     "confirms": "was seen to run it",

@@ -18,7 +18,7 @@ __all__ = ["MARKS", "RULES", "render_junit", "render_sarif", "verdict_word"]
 #: Marks of verdicts in lists.
 MARKS: Mapping[Verdict, str] = {"pass": "✓", "uncertain": "~", "fail": "✗", "unknown": "?"}
 
-#: What each limit is, for tools that show rules.
+#: Descriptions of limits, for tools that show rules.
 RULES: Mapping[str, str] = {
     "max-latency": "The estimated latency of a prediction is at most the limit.",
     "min-neural-engine": "At least this share of the operations is planned on the Neural Engine.",

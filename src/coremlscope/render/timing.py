@@ -299,7 +299,7 @@ def phase_rows(measurement: Measurement) -> list[tuple[str, Statistics]]:
     return rows
 
 
-#: What rows of other ways to predict are, as the end of a sentence.
+#: Note on rows of other ways to predict, as the end of a sentence.
 _PYOBJC_NOTE = ", except for output backings and async, which are taken through pyobjc around the call"
 
 

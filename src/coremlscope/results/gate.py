@@ -25,10 +25,10 @@ GATE = "coremlscope.check/1"
 #: The exit code if a limit is not kept; that of `compare --fail-above`.
 GATE_FAILED = 9
 
-#: What a limit is of; the name of its option.
+#: Subject of a limit; the name of its option.
 CheckKind = Literal["max-latency", "min-neural-engine", "max-size", "max-memory", "min-psnr", "baseline"]
 
-#: What a number is: seconds, bytes, a share between 0 and 1, or decibels.
+#: Quantity of a number: seconds, bytes, a share between 0 and 1, or decibels.
 Quantity = Literal["seconds", "bytes", "share", "decibels"]
 
 #: `pass`       the limit is kept, by both ends of the interval;

@@ -12,7 +12,7 @@ from coremlscope.results.statistics import Statistics
 
 __all__ = ["ActivityPart", "Energy", "Recording", "SystemPart", "UnitActivity", "UnitEnergy", "UnitSamples"]
 
-#: Whose work intervals show: of the whole device, or of the processes that they name.
+#: Owner of the work in intervals: the whole device, or the processes that they name.
 Scope = Literal["device", "processes"]
 
 #: Parts of a system whose energy is reported.

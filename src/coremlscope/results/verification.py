@@ -28,7 +28,7 @@ VERIFICATION: Final = "coremlscope.verification/1"
 #: `unit`       only the results of one compute unit differ from those of float32.
 FaultKind = Literal["conversion", "precision", "unit"]
 
-#: What an output means, which decides how it is compared.
+#: Meaning of an output, which decides how it is compared.
 Meaning = Literal["classes", "image", "mask", "array"]
 
 #: Why an operation's results differ.

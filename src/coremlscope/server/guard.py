@@ -15,7 +15,7 @@ from coremlscope.server.bodies import discard_body, refusal
 __all__ = ["Guard"]
 
 
-#: What takes minutes: uploads, and streams of events. Each has a limit of its own.
+#: Requests that take minutes: uploads, and streams of events. Each has a limit of its own.
 _LASTING, _EVENTS = frozenset({"events", "jobs"}), "/events"
 
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["ResultStore", "Writer", "count_rows", "is_journal", "parquet_bytes", "table_bytes"]
 
 _PREFIX, _PARQUET, _JOURNAL = "results-", ".parquet", ".jsonl"
-#: What each row of a journal begins with.
+#: First bytes of each row of a journal.
 _ROW = b'{"key":'
 #: Rows after which a journal becomes a Parquet file.
 _ROWS = 20_000

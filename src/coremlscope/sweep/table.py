@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["listed_columns", "page_query", "to_result_table"]
 
 _ALL = "* EXCLUDE (key, content, failure, hint, exit_code, labelled_at, work_s)"
-#: What is shown of very many results.
+#: Columns shown of very many results.
 _FEW = (
     "model, function, shapes, variant, device, os, compute_units, labels, numbers, parameters, flops,"
     " size_bytes, measured_s, estimated_s, estimated_low_s, estimated_high_s, basis, made_at"

@@ -500,7 +500,7 @@ def _missed_frames(view: _View) -> Iterator[Mistake]:
             )
 
 
-#: What is looked for.
+#: Detectors of mistakes.
 CHECKS: tuple[Callable[[_View], Iterator[Mistake]], ...] = (
     _reloaded,
     _copies,

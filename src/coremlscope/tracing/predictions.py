@@ -288,5 +288,5 @@ def _is_copy(source: Any, result: Any) -> bool:
     return base is None or not (base is source or base is getattr(source, "base", None))
 
 
-#: What wraps the functions of points, by `Point.wrapper`.
+#: Wrappers of the functions of points, by `Point.wrapper`.
 WRAPPERS = {"prediction": _recorded_prediction, "checks": _recorded_checks}

@@ -25,7 +25,7 @@ __all__ = ["MOST_RUNS", "SessionProfiles"]
 
 #: Runs of a session that are profiled; ONNX Runtime takes about 1 kB of memory for each node of a run.
 MOST_RUNS = 100
-#: What is kept of a compiled function: its graph without weights, and which operation each value belongs to.
+#: Facts kept of a compiled function: its graph without weights, and which operation each value belongs to.
 _GRAPH_FILES = ("graph.onnx", "compiled.json")
 _SOURCE = "session.model_external_initializers_file_folder_path"
 _PROFILE = "_coremlscope_profile"

@@ -35,7 +35,7 @@ Floats = npt.NDArray[np.float32]
 
 __all__ = ["Pictures", "Scaling", "why_no_images", "with_image_inputs"]
 
-#: What the app passes instead of pixels of 0 … 255: numbers of 0 … 1; or these less the mean of ImageNet's
+#: Numbers that the app passes instead of pixels of 0 … 255: 0 … 1; or these less the mean of ImageNet's
 #: pixels, divided by their deviation.
 Scaling = Literal["unit", "imagenet"]
 #: A factor below which elements are pixels of 0 … 255.

@@ -18,7 +18,7 @@ from coremlscope.variants.worker import VariantJob
 __all__ = ["CHILD", "VariantPool", "worker_count"]
 
 CHILD = python_child("coremlscope.variants.worker")
-#: What a process takes beside the model, and how often it holds the model: coremltools' program, its result,
+#: Memory of a process beside the model, and how often it holds the model: coremltools' program, its result,
 #: and the engine's copy, in float32.
 _OWN_BYTES, _COPIES = 1 << 30, 12
 _FAILURES = Failures(

@@ -354,7 +354,7 @@ class _Rewriting:
         return given if isinstance(given, Constant) else self.constants.get(given.name)
 
 
-#: What writes an operation in fewer dimensions, by type.
+#: Functions that write an operation in fewer dimensions, by type.
 _HANDLERS: Mapping[str, Callable[[_Rewriting, Op], bool]] = {
     "transpose": _Rewriting._transpose,
     "softmax": _Rewriting._along_axis,

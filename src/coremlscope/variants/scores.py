@@ -38,7 +38,7 @@ _SIGNALS = frozenset(
     | {"conv_transpose", "upsample_bilinear", "upsample_nearest_neighbor", "resize_bilinear", "resize"}
     | {"pixel_shuffle", "layer_norm", "instance_norm", "l2_norm", "lstm", "gru", "rnn"}
 )
-#: What outputs of scores are called, by themselves independent or not.
+#: Names of outputs of scores, by themselves independent or not.
 _NAMED = re.compile(r"prob|logit|score|class", re.IGNORECASE)
 #: The axis of the classes in results of layers that compute scores.
 _CLASS_AXES: Mapping[str, int] = {"linear": -1, "matmul": -1, "einsum": -1, "conv": 1}

@@ -223,7 +223,7 @@ def parse_transform(name: str) -> Transform:
     return Transform(name, tuple(steps))
 
 
-#: What is tried where nothing is named.
+#: Transforms that are tried where none is named.
 _PROGRAM = (
     "fp16",
     "fp16-io",

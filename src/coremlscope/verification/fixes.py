@@ -31,7 +31,7 @@ _MOST_LISTED = 4
 #: Operations named in a line of code; more are counted.
 _MOST_NAMES = 12
 
-#: What to write in the module instead of an operation inside which numbers overflow.
+#: Code to write in the module instead of an operation inside which numbers overflow.
 _STABLE_CODE: Mapping[str, str] = {
     "softplus": "x.relu() + torch.log(1 + torch.exp(-x.abs())) instead of softplus(x)",
     "reduce_log_sum_exp": "m + torch.log(torch.exp(x - m).sum(dim, keepdim=True)) with m = x.amax(dim,"
@@ -159,7 +159,7 @@ def _undo_order(relation: Relation) -> tuple[str, str, dict[str, Array]]:
     return f"transpose by {relation.axes}", "transpose", {"perm": np.array(relation.axes, np.int32)}
 
 
-#: What undoes a relation: a text, the type of the operation and its parameters.
+#: Inverse of a relation: a text, the type of the operation and its parameters.
 _UNDOING: Mapping[str, Callable[[Relation], tuple[str, str, dict[str, Array]]]] = {
     "scaled": _undo_scale,
     "shifted": _undo_shift,

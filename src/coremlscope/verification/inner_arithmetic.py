@@ -96,7 +96,7 @@ def _kept(op: Op, chain: _Chain) -> tuple[int | None, ...] | None:
 
 
 Form = Callable[[Op], tuple[Op, ...]]
-#: As the Neural Engine computes an operation, by its type.
+#: Arithmetic of the Neural Engine for an operation, by its type.
 COMPOSED: Mapping[str, Form] = {"softplus": _softplus, "reduce_log_sum_exp": _log_sum_exp}
 #: With the same result and no number that is larger than the arguments and the result.
 _STABLE: Mapping[str, Form] = {"softplus": _stable_softplus, "reduce_log_sum_exp": _stable_log_sum_exp}

@@ -43,7 +43,7 @@ _ALIKE = 0.05
 _MOST_BETWEEN = 40
 #: How often values are paired by flow: each pass starts from the pairs of the last one.
 _MOST_PASSES = 64
-#: What converters add to the names of values.
+#: Suffixes and prefixes that converters add to the names of values.
 _ADDED = re.compile(r"(_cast)?(_to)?_fp(16|32)(_\d+)?$|_cast(_\d+)?$|^(p|b)_(?=\w+_(weight|bias)$)|[@:]\d+$")
 #: Words of different frameworks for one type of operation.
 _SAME_TYPES = (

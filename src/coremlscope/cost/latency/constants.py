@@ -22,7 +22,7 @@ _INT8_GENERATION = 16
 _INT8_ARITHMETIC = 15
 #: GPUs have units for matrix products from A19 (H18) and M5 (H17) on (Apple, announcements of both).
 _MATRIX_GENERATION, _MATRIX_MAC = 18, 17
-#: What GPUs reach of their specified rate at most: published predictions of M1 and M4 Pro reach 0.7.
+#: Largest share of its specified rate that a GPU reaches: published predictions of M1 and M4 Pro reach 0.7.
 _REACHED = 0.8
 #: CPUs of phones relative to Macs with as many cores, which scaling by specification leaves, by generation:
 #: 0.4 on A14 (EfficientFormer-L1 in 11.5 ms, in its paper), 1.5 on A19 Pro (YOLO26n in 9.2 ms, yolo-ios-app,

@@ -115,7 +115,7 @@ _MATRIX: frozenset[KernelKind] = frozenset({"conv", "pointwise", "depthwise", "g
 _VECTOR: frozenset[KernelKind] = frozenset({"elementwise", "norm", "map_norm", "pool", "reduce", "resize"})
 _MOVES: frozenset[KernelKind] = frozenset({"layout", "channels", "reshape"})
 
-#: What can be fused with a kernel; the first rule that applies is used.
+#: Rules of fusion with a kernel; the first that applies is used.
 FUSIONS: tuple[Fusion, ...] = (
     Fusion(name="a normalization folds into weights", heads=_MATRIX, joins=Trait.CHANNEL_SCALE),
     Fusion(

@@ -41,7 +41,7 @@ __all__ = ["matches", "read", "read_together"]
 
 #: The rule id of reasons in Core AI's own words.
 _RULE = "core-ai"
-#: What the runtime does besides operations.
+#: Work of the runtime besides operations.
 _RUNTIME = "runtime"
 _INTERPRETED = Finding(
     id="interpreted",

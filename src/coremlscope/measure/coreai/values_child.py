@@ -26,7 +26,7 @@ __all__ = ["DEBUG_INFO", "RESULTS", "TOO_LARGE", "ValuesRequest", "main"]
 
 #: The files beside the request: the debug information, and the arrays, named by their order.
 DEBUG_INFO, RESULTS = "debug-info.json", "results.npz"
-#: What the process says where the values do not fit in memory.
+#: Message of the process where the values do not fit in memory.
 TOO_LARGE = "intermediate values are larger than allowed"
 #: Kinds of types of NumPy that a file can hold; others, such as bfloat16, are saved as float32.
 _PLAIN_KINDS = "fiub"

@@ -20,7 +20,7 @@ from coremlscope.results.recording import SystemPart
 
 __all__ = ["EnergyMeter", "find_meter", "measure_energy", "readings_of"]
 
-#: What is predicted before: counters that were at rest release energy when they begin to move.
+#: Predictions made before: counters that were at rest release energy when they begin to move.
 _SETTLE_S = 1.0
 #: The counters change every 1.7 s or so; see `recordings.power`.
 _WINDOW_S = 4.0
@@ -33,7 +33,7 @@ _FIELDS: Mapping[str, SystemPart] = {
     "ane_mj": "neural_engine",
     "dram_mj": "memory",
 }
-#: What meters raise: energy that cannot be read is absent, and stops nothing.
+#: Errors that meters raise: energy that cannot be read is absent, and stops nothing.
 _FAILURES = (AttributeError, OSError, RuntimeError, TypeError, ValueError)
 
 

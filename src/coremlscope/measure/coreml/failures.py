@@ -67,5 +67,5 @@ _KNOWN = (
     KnownFailure(r"model execution plan .*error code: -?\d+", "", _OTHER_UNITS),
 )
 
-#: What is known of Core ML's failures.
+#: Known failures of Core ML.
 FAILURES = Failures("Core ML", _KNOWN)

@@ -31,7 +31,7 @@ TEMPLATE = "Core ML"
 _XCTRACE = ("xcrun", "xctrace")
 _INSTALL = "install Xcode, and select it with `sudo xcode-select -s /Applications/Xcode.app`"
 _ATTACH_HINT = "see docs/on-a-mac.md: Instruments attaches only to programs that may be debugged"
-#: What xctrace prints when it records.
+#: Line that xctrace prints when it records.
 _READY = "Ctrl-C to stop"
 _POLL_S = 0.05
 _LAST_CHARACTERS = 300

@@ -33,7 +33,7 @@ __all__ = [
 
 CHILD = python_child("coremlscope.measure.embedded.child")
 HINT = "`coremlscope inspect` and `coremlscope estimate` work without running the model"
-#: What is known of the failures of a process that runs an embedded engine.
+#: Known failures of a process that runs an embedded engine.
 ENGINE = Failures(
     "it",
     (

@@ -14,7 +14,7 @@ from coremlscope.render.words import plural
 
 __all__ = ["devices_to_json", "rates_to_json", "render_chip", "render_chips", "render_rates"]
 
-#: What the other columns of the table of chips take, and the least room for names of devices.
+#: Width of the other columns of the table of chips, and the least room for names of devices.
 _OTHERS_WIDTH, _LEAST_ROOM = 85, 12
 
 

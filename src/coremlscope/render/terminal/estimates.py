@@ -52,7 +52,7 @@ _COLUMNS = (
     Column("waits for", most=11, style="cyan"),
 )
 _IS_OWN, _IS_EXTRAPOLATED = "†", "*"
-#: What the mark of an extrapolated estimate means.
+#: Meaning of the mark of an extrapolated estimate.
 EXTRAPOLATED = "* extrapolated from the chip's specification: fewer than three publications measured it"
 
 

@@ -22,7 +22,7 @@ def _saved(path: Path) -> Reference:
     return SavedReference(read_arrays(path), path.name)
 
 
-#: What opens the files of each suffix.
+#: Opener of the files of each suffix.
 SUFFIXES: tuple[tuple[str, Callable[[Path], Reference]], ...] = (
     (".onnx", OnnxReference),
     (".pt2", ExportedReference),

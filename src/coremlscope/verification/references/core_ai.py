@@ -22,7 +22,7 @@ from coremlscope.verification.intermediates import Intermediate, Run
 
 __all__ = ["CORE_AI", "CoreAIReference"]
 
-#: What is given as the reference instead of a file.
+#: Name given as the reference instead of a file.
 CORE_AI = "coreai"
 #: The part of the machine's memory that the values may take, as in `own_run`.
 _MEMORY_PART = 8

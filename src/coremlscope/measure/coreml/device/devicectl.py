@@ -37,7 +37,7 @@ _WAKE_S = 30.0
 _UNREACHABLE = ("unavailable",)
 _READY = "connected"
 _KINDS = ("iphone", "ipad")
-#: What Apple's identifiers of teams look like. coremltools puts it into a line for the shell.
+#: Form of Apple's identifiers of teams. coremltools puts it into a line for the shell.
 _TEAM = re.compile(r"[A-Z0-9]{10}")
 _HINT = "connect it by cable, unlock it, and trust this Mac on it"
 

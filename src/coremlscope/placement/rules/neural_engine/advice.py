@@ -43,7 +43,7 @@ _on_m1 = partial(Example, chip="m1", os="14.5")
 _WORKING_SET = 2 * 2**20
 #: The memory's bandwidth in Core ML's plans, and the unit's speed with operands that fit: `ane-guide`, 21.
 _MEMORY_BPS, _FLOPPS = 68 * 2.0**30, 12e12
-#: What waiting for memory must cost, in seconds, to be worth a remark.
+#: Seconds of waiting for memory that are worth a remark.
 _NOTICED_S = 50e-6
 _PRODUCTS = Trait.CONVOLUTION | Trait.LINEAR | Trait.MATRIX_PRODUCT
 _FUSED = Trait.ACTIVATION | Trait.FUNCTION | Trait.CHANNEL_SCALE

@@ -66,7 +66,7 @@ _NATIVE = """
     crop logical_not
 """
 NATIVE = frozenset(_NATIVE.split())
-#: What ran on the Neural Engines of A12 and A13.
+#: Operations that ran on the Neural Engines of A12 and A13.
 _EARLY = """
     conv conv_transpose avg_pool max_pool batch_norm instance_norm linear add mul relu relu6 leaky_relu
     prelu elu sigmoid tanh concat pad reshape upsample_nearest_neighbor upsample_bilinear transpose
