@@ -1,0 +1,15 @@
+"""Known failure texts of Core ML, each with its cause, a fix, its source and how the source knows."""
+
+from __future__ import annotations
+
+from coremlscope.doctor.failures.crashes import CRASHES
+from coremlscope.doctor.failures.failure import Failure
+from coremlscope.doctor.failures.gpu import GPU
+from coremlscope.doctor.failures.loading import LOADING
+from coremlscope.doctor.failures.neural_engine import NEURAL_ENGINE
+from coremlscope.doctor.failures.running import RUNNING
+
+__all__ = ["FAILURES", "Failure"]
+
+#: All rows. Several rows may match one line.
+FAILURES: tuple[Failure, ...] = (*LOADING, *NEURAL_ENGINE, *GPU, *RUNNING, *CRASHES)

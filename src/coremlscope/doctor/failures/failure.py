@@ -1,0 +1,53 @@
+"""A known failure text, and the sources and fixes that several share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from coremlscope.findings import Confidence
+
+__all__ = ["CLEAR_CACHE", "COREMLTOOLS", "PUBLIC_NOTES", "SEE_PLAN", "TRY_UNITS", "Failure"]
+
+#: Sources that several failures have.
+COREMLTOOLS = "apple/coremltools"
+PUBLIC_NOTES = "notes of public projects"
+#: Fixes that several failures have.
+SEE_PLAN = "`coremlscope plan MODEL --device NAME` names the operations that each unit rejects"
+TRY_UNITS = "load the model with CPU_ONLY, CPU_AND_GPU and CPU_AND_NE in turn to see which unit fails"
+CLEAR_CACHE = (
+    "quit the program, delete its folder com.apple.e5rt.e5bundlecache in ~/Library/Caches, and load again"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """A known failure text.
+
+    Attributes:
+        id: A stable identifier in kebab case.
+        texts: A line must contain at least one of these texts.
+        pattern: A regular expression that the line must match as well; empty if the text is enough. The group
+            `op` holds the type of the operation, `where` its name, `seconds` and `minutes` a duration.
+        cause: The likely cause, one sentence.
+        fix: What to try.
+        source: Where this was published.
+        confidence: How the source knows.
+        op: The operation type that the text is about, if it is always the same.
+        least_seconds: The duration in the line must be at least this long.
+        is_general: True for a text that says little: it is reported only where no other row matches the line.
+        example: A line that matches.
+        negative_examples: Lines that do not match.
+    """
+
+    id: str
+    texts: tuple[str, ...]
+    pattern: str = ""
+    cause: str
+    fix: str
+    source: str
+    confidence: Confidence
+    op: str = ""
+    least_seconds: float = 0.0
+    is_general: bool = False
+    example: str
+    negative_examples: tuple[str, ...]
