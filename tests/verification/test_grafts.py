@@ -11,7 +11,7 @@ import pytest
 from coremltools.converters.mil import Builder as mb
 
 import coremlscope
-from coremlscope.verification.grafts import find_order
+from coremlscope.verification.recognition.moved_elements import find_order
 from tests.support.faulty_programs import _program, save_program
 
 _WEIGHT = (np.random.default_rng(0).standard_normal((8, 8)) * 0.5).astype(np.float32)

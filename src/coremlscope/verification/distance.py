@@ -18,6 +18,7 @@ __all__ = [
     "cosine",
     "find_layout",
     "find_relation",
+    "finite",
     "largest_difference",
     "relative_error",
     "signal_to_noise_db",
@@ -220,3 +221,8 @@ def _scaled_channels(ours: Array, theirs: Array, tolerance: float) -> Relation |
         if factor and abs(factor - 1) > tolerance and relative_error(a, factor * b) <= tolerance:
             return Relation(kind="scaled", number=factor, axis=axis)
     return None
+
+
+def finite(number: float | None) -> float | None:
+    """Returns a number that is finite, else None: JSON has no others."""
+    return number if number is not None and math.isfinite(number) else None

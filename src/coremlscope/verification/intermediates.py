@@ -75,6 +75,10 @@ class Run:
                     self._readers.setdefault(name, []).append(value.name)
         return self._readers
 
+    def output(self, name: str) -> Array:
+        """Returns the elements of an output."""
+        return self.values[self.outputs[name]].array
+
     def arrays(self) -> dict[str, Array]:
         """Returns the elements of all values by name."""
         return {value.name: value.array for value in self.values.values()}

@@ -4,7 +4,7 @@ numbers."""
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,6 +14,7 @@ from coremlscope.ir import Array, ArrayFeature, ImageFeature
 from coremlscope.results.verification import ComparedOutput, Meaning
 from coremlscope.verification.distance import (
     cosine,
+    finite,
     largest_difference,
     relative_error,
     signal_to_noise_db,
@@ -21,7 +22,7 @@ from coremlscope.verification.distance import (
 from coremlscope.verification.intermediates import Run
 from coremlscope.verification.pairing import plain_name
 
-__all__ = ["Tolerance", "compare_output", "match_outputs", "meaning_of"]
+__all__ = ["Tolerance", "compare_output", "match_outputs", "meaning_of", "worst_error"]
 
 #: The largest relative error of outputs by default: that of some ten roundings to fp16, and of float32.
 _RELATIVE = {"fp16": 2e-2, "fp32": 1e-3}
@@ -123,15 +124,11 @@ def _have_one_size(ours: Run, name: str, theirs: Run, other: str) -> bool:
 
 
 def _are_near(ours: Run, name: str, theirs: Run, other: str) -> bool:
-    return relative_error(_array(ours, name), _array(theirs, other)) <= _NEAR
-
-
-def _array(run: Run, output: str) -> Array:
-    return run.values[run.outputs[output]].array
+    return relative_error(ours.output(name), theirs.output(other)) <= _NEAR
 
 
 def _size(run: Run, output: str) -> int:
-    return int(_array(run, output).size)
+    return int(run.output(output).size)
 
 
 def compare_output(
@@ -171,21 +168,17 @@ def compare_output(
         run=run,
         meaning=meaning,
         passed=not why,
-        largest=_finite(largest),
-        relative=_finite(error),
-        cosine=_finite(cos),
-        snr_db=_finite(signal_to_noise_db(error)),
-        psnr_db=_finite(figures.get("psnr_db")),
+        largest=finite(largest),
+        relative=finite(error),
+        cosine=finite(cos),
+        snr_db=finite(signal_to_noise_db(error)),
+        psnr_db=finite(figures.get("psnr_db")),
         iou=figures.get("iou"),
         top_1=figures.get("top_1"),
         top_k=figures.get("top_k"),
         not_finite=odd,
         why=why,
     )
-
-
-def _finite(number: float | None) -> float | None:
-    return number if number is not None and math.isfinite(number) else None
 
 
 def _figures(meaning: Meaning, ours: Array, theirs: Array, top: int) -> dict[str, float]:
@@ -251,3 +244,8 @@ def _judge(
     if not math.isfinite(largest):
         return "elements are infinite or NaN in one only"
     return f"differs by up to {largest:.3g}, and {allowed:.3g} is allowed"
+
+
+def worst_error(outputs: Iterable[ComparedOutput]) -> float:
+    """Returns the largest relative error of compared outputs; infinite if one has none."""
+    return max((math.inf if o.relative is None else o.relative for o in outputs), default=0.0)

@@ -23,9 +23,10 @@ from coremlscope.verification.diagnosis import (
 )
 from coremlscope.verification.distance import SAME, find_relation, relative_error
 from coremlscope.verification.edits import insert_after, read_instead, reorder_elements, set_constant
-from coremlscope.verification.grafts import find_graft, find_order
+from coremlscope.verification.grafts import find_graft
 from coremlscope.verification.intermediates import Intermediate
 from coremlscope.verification.pairing import general_type
+from coremlscope.verification.recognition.moved_elements import find_order
 from coremlscope.verification.weight_causes import is_constant
 
 __all__ = [

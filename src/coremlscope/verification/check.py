@@ -1,0 +1,273 @@
+"""The state of one verification: its runs, the comparison of their outputs, and what was found."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from coremlscope.errors import InputError
+from coremlscope.execution.binding import choose_function
+from coremlscope.findings import Finding
+from coremlscope.ir import Array, DType, Function, Model, Op, Program, TensorType
+from coremlscope.ops.program import Precision
+from coremlscope.results.verification import ComparedOutput, ProposedFix, VerifiedFault
+from coremlscope.verification.diagnosis import Diagnosis
+from coremlscope.verification.distance import finite, relative_error
+from coremlscope.verification.edits import with_half_results
+from coremlscope.verification.inner_arithmetic import with_inner_results
+from coremlscope.verification.inputs import Inputs
+from coremlscope.verification.intermediates import Run
+from coremlscope.verification.outputs import Tolerance, compare_output, match_outputs, meaning_of
+from coremlscope.verification.own_run import FunctionCall, record
+from coremlscope.verification.pairing import Pair, pair_runs
+from coremlscope.verification.references.contract import Reference
+
+__all__ = ["INSIDE", "SUMS", "Change", "Check", "Progress", "UnitRunner"]
+
+#: The run in which parts of operations are rounded as well, as on the Neural Engine.
+INSIDE = "fp16-inside"
+#: The run in which sums of many products are rounded on their way, as by units that accumulate in fp16.
+SUMS = "fp16-sums"
+#: Further operations at fault that are listed.
+_MOST_OTHERS = 8
+
+#: Called with what is done now.
+Progress = Callable[[str], None]
+#: Runs a function of a model on a compute unit: see `core_ml_units`.
+UnitRunner = Callable[[Model, str, Mapping[str, Array], Run], Run]
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A change of the function.
+
+    Attributes:
+        text: What it changes.
+        ops: The ids, in the file, of the operations that it changes.
+    """
+
+    text: str
+    ops: tuple[str, ...]
+
+
+@dataclass(kw_only=True)
+class Check:
+    """The state of one verification.
+
+    Attributes:
+        call: The function of the file, and its inputs.
+        name: The name of the function.
+        tolerance: How far outputs may be off.
+        progress: Called with what is done now.
+        exact: The run of the model as given, in float32.
+        rounded: The same run with results rounded to fp16; None for models without fp16 values.
+        theirs: The run of the reference.
+        matched: The name of the reference's output by that of the model's.
+        pairs: The pairs of intermediate values.
+        made: The error that each operation makes of its own in float32, by the name of its value.
+        outputs: The compared outputs of all runs.
+        faults: The faults found so far.
+        changes: The changes of `working`, in the order of their faults, by the run that shows the fault.
+        fixes: What these changes do.
+        findings: Remarks.
+        notes: Remarks on the inputs.
+        units: The runs on compute units, by the name of the setting.
+        is_other_mode: Whether the reference is in training mode, which explains all differences.
+        is_half: Whether the model has fp16 values.
+        working: The function with the changes so far.
+        works: Whether all outputs pass with these changes.
+    """
+
+    call: FunctionCall
+    name: str
+    tolerance: Tolerance
+    progress: Progress
+    exact: Run = field(init=False)
+    rounded: Run | None = None
+    theirs: Run = field(init=False)
+    matched: dict[str, str] = field(default_factory=dict)
+    pairs: tuple[Pair, ...] = ()
+    made: dict[str, float] = field(default_factory=dict)
+    outputs: list[ComparedOutput] = field(default_factory=list)
+    faults: list[VerifiedFault] = field(default_factory=list)
+    changes: dict[str, list[Change]] = field(default_factory=dict)
+    fixes: list[ProposedFix] = field(default_factory=list)
+    findings: list[Finding] = field(default_factory=list)
+    notes: tuple[str, ...] = ()
+    units: dict[str, Run] = field(default_factory=dict)
+    is_other_mode: bool = False
+    _current: dict[Precision, tuple[Function, Run]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.is_half = _has_half(self.as_half(self.call.function))
+        self.working = self.call.function
+        self.works = False
+
+    def ops(self) -> dict[str, Op]:
+        """The operations by id, and those that compute a value by its name."""
+        ops = self.working.graph.ops
+        makers = {f"maker of {value.name}": op for op in ops for value in op.outputs}
+        return {**{op.id: op for op in ops}, **makers}
+
+    def working_run(self, precision: Precision) -> Run:
+        """Returns the run of the function with the changes so far, all values recorded."""
+        known = self._current.get(precision)
+        if known is None or known[0] is not self.working:
+            run = self.round(self.working) if precision == "fp16" else record(self.working_call())
+            known = self._current[precision] = (self.working, run)
+        return known[1]
+
+    def working_call(self) -> FunctionCall:
+        """Returns the call of the function with the changes so far."""
+        return replace(self.call, function=self.working)
+
+    def run_both(self, reference: Reference, drawn: Inputs) -> None:
+        """Runs the model, in float32 and rounded, and the reference on the inputs that suit it best."""
+        self.progress("running the model in float32")
+        self.exact = self.working_run("fp32")
+        self.progress(f"running the reference {reference.label}")
+        self.theirs = self._reference_run(reference, drawn)
+        self.matched = match_outputs(self.exact, self.theirs)
+        if not self.matched:
+            raise InputError(
+                "no output of the reference has the size of an output of the model",
+                f"outputs of the reference: {', '.join(self.theirs.outputs)}",
+            )
+        self._note_unmatched()
+        self.outputs += self.compare(self.exact, "fp32")
+        if self.is_half:
+            self.progress("running the model with results rounded to fp16")
+            self.rounded = self.working_run("fp16")
+            self.outputs += self.compare(self.rounded, "fp16")
+        self.progress("pairing intermediate values")
+        self.pairs = pair_runs(self.exact, self.theirs, self.matched)
+
+    def _note_unmatched(self) -> None:
+        missing = [name for name in self.exact.outputs if name not in self.matched]
+        if missing:
+            text = f"The reference has no counterpart of {', '.join(missing)}: not compared."
+            self.findings.append(
+                Finding(
+                    id="output-not-compared",
+                    severity="warning",
+                    text=text,
+                    hint="give outputs the same names",
+                )
+            )
+
+    def _reference_run(self, reference: Reference, drawn: Inputs) -> Run:
+        """Runs the reference on pixels, and on pixels after the preprocessing; keeps what is nearer."""
+        plain = dict(drawn.tensors)
+        runs = [(reference.run(plain), "")]
+        if drawn.prepared:
+            names = ", ".join(drawn.prepared)
+            note = f"the reference takes {names} after the preprocessing that the model holds"
+            runs.append((reference.run({**plain, **drawn.prepared}), note))
+        best, note = min(runs, key=lambda item: self._distance(item[0]))
+        self.notes = (note,) if note else ()
+        return best
+
+    def _distance(self, theirs: Run) -> float:
+        matched = match_outputs(self.exact, theirs)
+        errors = [
+            relative_error(*(run.output(name) for run, name in ((self.exact, ours), (theirs, other))))
+            for ours, other in matched.items()
+        ]
+        return max(errors, default=math.inf)
+
+    def round(
+        self, function: Function, names: Collection[str] | None = None, *, is_inside: bool = False
+    ) -> Run:
+        """Runs a function with rounded results, and records some values or all.
+
+        Args:
+            function: The function.
+            names: The values to record; None for all.
+            is_inside: Rounds inside operations as well, as the Neural Engine does.
+        """
+        body = self.as_half(function)
+        return record(self.call, "fp16", with_inner_results(body) if is_inside else body, names)
+
+    def as_half(self, function: Function) -> Function:
+        """Returns a function that declares which values a device rounds."""
+        content = self.call.model.content
+        assert isinstance(content, Program)
+        return with_half_results(function) if content.is_network else function
+
+    def compare(self, run: Run, label: str) -> list[ComparedOutput]:
+        """Compares the outputs of a run with those of the reference."""
+        chosen = choose_function(self.call.model, self.name)
+        return [
+            compare_output(
+                name,
+                other,
+                label,
+                (run.output(name), self.theirs.output(other)),
+                meaning_of(chosen, name, run.output(name)),
+                self.tolerance,
+                self.is_half,
+            )
+            for name, other in self.matched.items()
+            if name in run.outputs
+        ]
+
+    def failing(self, label: str) -> list[str]:
+        """Returns the names of the values of outputs that differ in a run."""
+        return self.differing(o for o in self.outputs if o.run == label)
+
+    def differing(self, outputs: Iterable[ComparedOutput]) -> list[str]:
+        """Returns the names of the values of outputs that differ."""
+        return [self.exact.outputs[output.name] for output in outputs if not output.passed]
+
+    def run_unit(self, name: str, measure: UnitRunner) -> None:
+        """Runs the model on a compute unit."""
+        self.progress(f"running the model on {name}")
+        run = measure(self.call.model, self.name, self.call.inputs, self.exact)
+        self.units[name] = run
+        self.outputs += self.compare(run, name)
+
+    def add_fault(
+        self,
+        kind: str,
+        run: str,
+        diagnosis: Diagnosis,
+        site: str,
+        errors: tuple[float | None, float | None],
+        others: tuple[str, ...] = (),
+        exact: Run | None = None,
+    ) -> None:
+        """Adds a fault.
+
+        Args:
+            kind: Its kind: `conversion`, `precision` or `unit`.
+            run: The run that shows it.
+            diagnosis: Its cause, and the value that the operation at fault computes.
+            site: The value at which it is seen.
+            errors: The error of the arguments of the operation, and the error that it makes of its own.
+            others: The ids of further operations that may be at fault.
+            exact: The run in float32 that holds the values; None for that of the model as given.
+        """
+        values = (exact or self.exact).values
+        value = values.get(diagnosis.value)
+        op = None if value is None else self.ops().get(value.op)
+        self.faults.append(
+            VerifiedFault(
+                kind=kind,  # type: ignore[arg-type]
+                run=run,
+                op="" if value is None else value.op,
+                type="" if value is None else value.type,
+                name=diagnosis.value if op is None else op.name,
+                cause=diagnosis.cause,
+                text=diagnosis.text,
+                seen_at="" if site == diagnosis.value else values[site].op,
+                inherited=finite(errors[0]),
+                made=finite(errors[1]),
+                others=others[:_MOST_OTHERS],
+            )
+        )
+
+
+def _has_half(function: Function) -> bool:
+    types = (v.type for op in function.graph.walk() if op.constant is None for v in op.outputs)
+    return any(isinstance(type_, TensorType) and type_.dtype is DType.FP16 for type_ in types)

@@ -1,0 +1,1 @@
+"""Recognition of operations by their values."""
