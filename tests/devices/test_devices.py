@@ -19,9 +19,10 @@ from coremlscope.errors import UsageError
 
 CHIPS = list(all_chips().values())
 EXPECTED_IDS = [
-    *("a12", "a13", "a14", "a15", "a16", "a17-pro", "a18", "a18-pro", "a19", "a19-pro"),
+    *("a12", "a13", "a14", "a15", "a16", "a17-pro", "a18", "a18-pro", "a19", "a19-pro", "a20-pro"),
     *("m1", "m1-pro", "m1-max", "m1-ultra", "m2", "m2-pro", "m2-max", "m2-ultra"),
-    *("m3", "m3-pro", "m3-max", "m3-ultra", "m4", "m4-pro", "m4-max", "m5", "m5-pro", "m5-max"),
+    *("m3", "m3-pro", "m3-max", "m3-ultra", "m4", "m4-pro", "m4-max"),
+    *("m5", "m5-pro", "m5-max", "m5-ultra", "m6"),
 ]
 
 
@@ -42,7 +43,7 @@ def test_every_number_has_a_source(chip) -> None:
         assert fact.value > 0
         assert name in (
             *("cores", "generation", "performance_cores", "performance_clusters"),
-            *("efficiency_cores", "matrix_speedup"),
+            *("efficiency_cores", "matrix_speedup", "dual_speedup"),
         ) or name.endswith(("_OPps", "_FLOPps", "_Bps", "_Hz", "_bytes", "_s"))
 
 
@@ -51,7 +52,7 @@ def test_chips_have_a_platform_and_a_neural_engine(chip) -> None:
     assert chip.id.startswith(chip.family)
     assert chip.platform in chip.releases
     assert chip.value(NEURAL_ENGINE, "cores") in (8, 16, 32)
-    assert 11 <= chip.neural_engine_generation <= 18
+    assert 11 <= chip.neural_engine_generation <= 19
     assert chip.value(NEURAL_ENGINE, "no such number") is None
 
 
@@ -97,7 +98,7 @@ def test_releases_have_a_common_scale() -> None:
     ("typed", "release", "message", "hint"),
     [
         ("ipone-15-pro", None, "unknown device 'ipone-15-pro'", "did you mean iPhone 15 Pro"),
-        ("m6", None, "unknown device 'm6'", "`coremlscope devices` lists them"),
+        ("m7", None, "unknown device 'm7'", "`coremlscope devices` lists them"),
         ("", None, "unknown device ''", "`coremlscope devices`"),
         ("m1", "99", "unknown macOS version 99", "did you mean macOS 27?"),
         ("m1-max", "18", "unknown macOS version 18", "did you mean macOS 15?"),

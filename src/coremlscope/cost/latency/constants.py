@@ -217,13 +217,15 @@ def _capability(unit: ComputeUnit, chip: Chip) -> float:
     if unit == NEURAL_ENGINE:
         peak = chip.value(unit, "peak_OPps")
         generation = chip.neural_engine_generation
-        # Two engines of an Ultra do not share a prediction.
+        # Two engines of an Ultra do not share a prediction; those of a dual Neural Engine do.
         engines = max((chip.value(unit, "cores") or 16) / 16, 1)
+        shared = chip.value(unit, "dual_speedup") or 1.0
         if peak is None:
             # Not specified: A13 is 20 % above A12's 5e12; later chips are assumed to equal their
             # neighbours.
-            return {12: 6e12}.get(generation, 19e12 if generation > _INT8_GENERATION else 16e12)
-        return peak / engines / (2 if generation >= _INT8_GENERATION else 1)
+            one = {12: 6e12}.get(generation, 19e12 if generation > _INT8_GENERATION else 16e12)
+            return one * shared
+        return peak / engines / (2 if generation >= _INT8_GENERATION else 1) * shared
     if unit == CPU:
         return chip.value(unit, "performance_cores") or 2.0
     name = "fp16_FLOPps" if chip.value(unit, "fp16_FLOPps") else "fp32_FLOPps"

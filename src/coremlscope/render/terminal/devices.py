@@ -55,7 +55,7 @@ def _row(chip: Chip, room: int) -> tuple[str, ...]:
         _whole(chip.value(GPU, "cores")),
         _whole(chip.value(NEURAL_ENGINE, "cores")),
         f"{peak / 1e12:.3g}" if peak else "",
-        f"{memory[0].value / 1e9:.3g}" if memory else "",
+        _gigabytes(memory[0].value) if memory else "",
         f"H{chip.neural_engine_generation}",
         systems,
         _products([product.name for product in chip.products], room),
@@ -196,3 +196,8 @@ def _chip(chip: Chip) -> dict[str, Any]:
 
 def _plain(facts: Facts) -> dict[str, Any]:
     return {name: [dataclasses.asdict(fact) for fact in several] for name, several in facts.items()}
+
+
+def _gigabytes(rate_Bps: float) -> str:  # noqa: N803
+    gigabytes = rate_Bps / 1e9
+    return f"{gigabytes:.0f}" if gigabytes >= 100 else f"{gigabytes:.3g}"
