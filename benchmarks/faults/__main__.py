@@ -15,7 +15,7 @@ import torch
 from benchmarks.faults.networks import NETWORKS, Small
 from benchmarks.faults.planting import KINDS
 from benchmarks.faults.scoring import Score, score_kind, verify_or_fail
-from benchmarks.faults.written_scoring import score_written
+from benchmarks.faults.written_scoring import list_false_alarms, score_written
 from coremlscope.formats import container
 from coremlscope.ir import Model
 from tests.support.faulty_networks import convert
@@ -28,11 +28,15 @@ def main() -> None:
     parser.add_argument("--faults", type=int, default=4, help="faults of each kind, in different networks")
     parser.add_argument("--kind", action="append", help="a kind; may be given several times")
     parser.add_argument("--written", action="store_true", help="networks whose own code has a fault instead")
+    parser.add_argument("--network", action="append", help="a written network; may be given several times")
     parser.add_argument("--models", type=Path, help="a folder to keep conversions in")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         if options.written:
-            _print_scores(score_written(options.models or Path(folder), options.seed, options.kind))
+            kept = options.models or Path(folder)
+            _print_scores(score_written(kept, options.seed, options.kind, options.network))
+            if not options.kind:
+                print(list_false_alarms(kept, options.seed, options.network))
             return
         networks = {small.name: _Converted(small, options.models or Path(folder)) for small in NETWORKS}
         _print_scores(_scores(networks, options))

@@ -13,32 +13,55 @@ import torch
 
 from benchmarks.faults.ported import PORTED
 from benchmarks.faults.scoring import Score, describe_failure, verify_or_fail
+from benchmarks.faults.sequences import SEQUENCES
+from benchmarks.faults.vision import VISION
 from benchmarks.faults.written import WRITTEN, Faulty, Written
 from coremlscope.formats import container
 from coremlscope.results.verification import Verification
 from tests.support.faulty_networks import convert
 
-__all__ = ["score_written"]
+__all__ = ["list_false_alarms", "score_written"]
 
 
-_NETWORKS = {**WRITTEN, **PORTED}
+_NETWORKS = {**WRITTEN, **PORTED, **VISION, **SEQUENCES}
 
 
-def score_written(folder: Path, seed: int, kinds: Sequence[str] | None) -> Iterator[Score]:
+def score_written(
+    folder: Path, seed: int, kinds: Sequence[str] | None, networks: Sequence[str] | None
+) -> Iterator[Score]:
     """Verifies each network with each of its faults.
 
     Args:
         folder: Where conversions are kept.
         seed: Draws the place of each fault, its reference (PyTorch, ONNX, a conversion) and the inputs.
         kinds: The names of faults; all if empty.
+        networks: The names of networks; all if empty.
     """
     folder.mkdir(parents=True, exist_ok=True)
     random = np.random.default_rng(seed)
     for name, network in _NETWORKS.items():
         for fault in network.faults:
             site, form = int(random.integers(fault.sites)), int(random.integers(3))
-            if not kinds or fault.name in kinds:
+            if (not kinds or fault.name in kinds) and (not networks or name in networks):
                 yield from _score_fault(folder, name, fault, site, form, seed)
+
+
+def list_false_alarms(folder: Path, seed: int, networks: Sequence[str] | None) -> str:
+    """Verifies each right network, in float32, against each form of itself, and lists those that fail."""
+    wrong, count = [], 0
+    for name in networks or _NETWORKS:
+        right = _make(name, None, 0)
+        package = folder / f"{name}-right.mlpackage"
+        if not package.exists():
+            convert(right, right.shape, package, fp16=False, **right.image)
+        for form in range(3):
+            count += 1
+            found = verify_or_fail(container.read(package), _written_as(form, right, folder / name), seed)
+            if isinstance(found, str):
+                wrong.append(f"{name}: {found}")
+            elif not found.passed or found.faults:
+                wrong.append(f"{name} by {found.reference}")
+    return f"\nRight networks that fail: {', '.join(wrong) or 'none'} of {count}."
 
 
 def _score_fault(folder: Path, name: str, fault: Written, site: int, form: int, seed: int) -> Iterator[Score]:
