@@ -12,6 +12,8 @@ PYTHON  ?=
 PYTHONS := $(or $(PYTHON),python3 python3.13 python3.12 python3.11)
 # Tests in as many processes as there are cores; an idle process takes tests over from a busy one.
 PARALLEL := -n auto --dist worksteal
+# Tests that belong to `make check`: the documentation and the architecture.
+CHECKED := tests/docs tests/test_architecture.py
 LOCK    := --quiet --generate-hashes --strip-extras --allow-unsafe --no-emit-index-url --no-emit-find-links --no-header
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
@@ -35,15 +37,15 @@ example: $(VENV)/.dev ## record a program with mistakes, and its mended twin (ex
 	@$(VENV)/bin/coremlscope trace -o $(OUT)/slow.html examples/style_transfer/slow.py $(OUT)
 	@$(VENV)/bin/coremlscope trace -o $(OUT)/fast.html examples/style_transfer/fast.py $(OUT)
 
-test: $(VENV)/.dev ## run the tests but those of the page, one process per core; ARGS="-n0 --pdb tests/ops -k conv" for some in one process
-	$(VENV)/bin/python -m pytest -q $(PARALLEL) --ignore=tests/browser $(ARGS)
+test: $(VENV)/.dev ## run the tests but those of `make check` and of the page, one process per core; ARGS="-n0 --pdb tests/ops -k conv" for some in one process
+	$(VENV)/bin/python -m pytest -q $(PARALLEL) $(addprefix --ignore=,$(CHECKED) tests/browser) $(ARGS)
 
 check: $(VENV)/.dev ## lint, formatting, types, layers, and that the documentation is true
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
 	$(VENV)/bin/lint-imports
-	$(VENV)/bin/python -m pytest -q $(PARALLEL) tests/docs tests/test_architecture.py
+	$(VENV)/bin/python -m pytest -q $(PARALLEL) $(CHECKED)
 	@tools/check_frontend.sh
 
 frontend: $(VENV)/.dev frontend/node_modules/.package-lock.json ## build the reports' page from frontend/ (needs Node 20.19 or newer)
