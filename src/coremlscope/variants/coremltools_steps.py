@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import importlib.util
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from coremlscope.variants.transforms import Step, Transform
 
 __all__ = [
     "Opened",
+    "SharedSteps",
     "apply_transform",
     "open_for_coremltools",
     "require_coremltools",
@@ -43,6 +45,8 @@ _TIDYING = (
     *("remove_redundant_ops", "const_deduplication", "dead_code_elimination"),
 )
 _COMPRESSING = ("palettize", "quantize", "prune")
+#: What other variants begin with, too, and how many models are kept for them.
+_BEGINNINGS, _MOST_SHARED = ("fp16", "palettize", "prune"), 2
 
 
 def require_coremltools() -> None:
@@ -69,6 +73,8 @@ class Opened:
         folder: A private folder for files.
         notes: Remarks on what was done.
         pictures: The inputs that became images.
+        shared: Results of first steps that other variants of the same model begin with, too.
+        applied: The file, and the steps so far.
     """
 
     model: Any
@@ -78,6 +84,8 @@ class Opened:
     folder: Path
     notes: list[str] = field(default_factory=list)
     pictures: Pictures | None = None
+    shared: SharedSteps | None = None
+    applied: tuple[Hashable, ...] = ()
 
     @property
     def is_network(self) -> bool:
@@ -93,9 +101,50 @@ class Opened:
         """Makes a program one of a newer operation set."""
         if self.specification >= specification:
             return
+        self.apply(specification, lambda: self._raise_to(specification))
+
+    def _raise_to(self, specification: int) -> None:
         from coremltools.models.utils import _apply_graph_pass
 
         self.model = _apply_graph_pass(self.model, [], spec_version=specification, skip_model_load=True)
+
+    def apply(self, step: Hashable, change: Callable[[], None]) -> None:
+        """Applies a step, or takes the result of the same steps of another variant."""
+        applied = (*self.applied, step)
+        known = None if self.shared is None else self.shared.find(applied)
+        if known is not None:
+            self.model, self.notes = known[0], list(known[1])
+        else:
+            change()
+            if self.shared is not None:
+                self.shared.keep(applied, self.model, self.notes)
+        self.applied = applied
+
+
+class SharedSteps:
+    """Models after the first steps of variants of one model, so that others continue from there."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[Hashable, ...], tuple[Any, tuple[str, ...]]] = {}
+
+    def find(self, applied: tuple[Hashable, ...]) -> tuple[Any, tuple[str, ...]] | None:
+        """Returns coremltools' model after some steps, and the remarks on them; None if it is not known."""
+        found = self._known.pop(applied, None)
+        if found is not None:
+            self._known[applied] = found  # the last one that was used goes last
+        return found
+
+    def keep(self, applied: tuple[Hashable, ...], model: Any, notes: Sequence[str]) -> None:
+        """Keeps a model after its first steps."""
+        if all(_is_shared(step) for step in applied):
+            self._known[applied] = (model, tuple(notes))
+            while len(self._known) > _MOST_SHARED:
+                del self._known[next(iter(self._known))]
+
+
+def _is_shared(step: Hashable) -> bool:
+    """Returns whether other variants may begin with a step, and its result depends on nothing else."""
+    return isinstance(step, (int, Path)) or (isinstance(step, Step) and step.kind in _BEGINNINGS)
 
 
 def open_for_coremltools(path: Path) -> Any:
@@ -113,6 +162,7 @@ def transform_file(
     shapes: Mapping[str, Sequence[tuple[int, ...]]],
     samples: Sequence[Mapping[str, Any]],
     folder: Path,
+    shared: SharedSteps | None = None,
 ) -> tuple[Sequence[str], Pictures | None]:
     """Applies a transform to a model in a file, and writes the result.
 
@@ -123,6 +173,7 @@ def transform_file(
         shapes: Shapes of flexible inputs, the default one first.
         samples: Inputs from which activations are calibrated.
         folder: A private folder for files.
+        shared: Results of first steps of other variants of this model.
 
     Returns:
         Remarks on what was done, and the inputs that became images.
@@ -132,7 +183,13 @@ def transform_file(
         MissingDependencyError: A step needs a package that is not installed.
     """
     opened = Opened(
-        model=open_for_coremltools(source), path=source, shapes=shapes, samples=samples, folder=folder
+        model=open_for_coremltools(source),
+        path=source,
+        shapes=shapes,
+        samples=samples,
+        folder=folder,
+        shared=shared,
+        applied=(source,),
     )
     apply_transform(opened, transform)
     save(opened, target)
@@ -150,8 +207,12 @@ def apply_transform(opened: Opened, transform: Transform) -> None:
     if len(compressing) > 1:
         opened.raise_to(_IOS_18)
     is_second = False
-    for step in transform.steps:
-        _STEPS[step.kind](opened, step, is_second)
+    for place, step in enumerate(transform.steps):
+        change = partial(_STEPS[step.kind], opened, step, is_second)
+        if place + 1 < len(transform.steps):
+            opened.apply(step, change)
+        else:
+            change()
         is_second = is_second or step.kind in _COMPRESSING
 
 

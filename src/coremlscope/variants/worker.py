@@ -25,8 +25,10 @@ from coremlscope.ir import Program, TensorType, ValueType
 from coremlscope.measure.channel import open_channel, send
 from coremlscope.results.encoding import plain
 from coremlscope.results.variants import Variant
+from coremlscope.variants.coremltools_steps import SharedSteps, transform_file
 from coremlscope.variants.evaluation import Question, evaluate, read_samples, write_samples
 from coremlscope.variants.pictures import Pictures
+from coremlscope.variants.quick_coremltools import quick_coremltools
 from coremlscope.variants.transforms import Transform
 
 __all__ = ["VariantJob", "first_line", "main", "make_variant"]
@@ -63,11 +65,12 @@ def main() -> int:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     warnings.simplefilter("ignore")
     logging.disable(logging.CRITICAL)
+    shared = SharedSteps()
     for line in sys.stdin:
         job: VariantJob = pickle.loads(Path(line.strip()).read_bytes())
         try:
             with tempfile.TemporaryDirectory(prefix="coremlscope-") as folder:
-                made = make_variant(job, Path(folder))
+                made = make_variant(job, Path(folder), shared)
         except UnsupportedOpError as error:
             send(error=UnsupportedModelError.__name__, message=error.message, hint=error.hint)
         except CoremlscopeError as error:
@@ -83,19 +86,20 @@ def main() -> int:
     return 0
 
 
-def make_variant(job: VariantJob, folder: Path) -> Variant:
+def make_variant(job: VariantJob, folder: Path, shared: SharedSteps | None = None) -> Variant:
     """Makes and evaluates one variant.
 
     Args:
         job: The job.
         folder: A private folder.
+        shared: Results of first steps of earlier variants.
     """
     if job.transform is None:
         known = Variant(name="original", title="as it is")
         return evaluate(job.model, job.question, known, is_original=True, fp16=False)
     started = time.monotonic()
     target = job.target or folder / ("variant.mlmodel" if job.is_network else "variant.mlpackage")
-    notes, pictures = _transform(job, job.transform, folder, target)
+    notes, pictures = _transform(job, folder, target, shared)
     known = Variant(
         name=job.transform.name,
         title=job.transform.title,
@@ -131,14 +135,20 @@ def _on_pictures(job: VariantJob, pictures: Pictures, folder: Path) -> Question:
 
 
 def _transform(
-    job: VariantJob, transform: Transform, folder: Path, target: Path
+    job: VariantJob, folder: Path, target: Path, shared: SharedSteps | None
 ) -> tuple[Sequence[str], Pictures | None]:
-    from coremlscope.variants.coremltools_steps import transform_file
-
-    samples = read_samples(job.question.samples) if transform.has("activations") else []
-    return transform_file(
-        job.model, transform, target, shapes=job.question.shapes, samples=samples, folder=folder
-    )
+    assert job.transform is not None
+    samples = read_samples(job.question.samples) if job.transform.has("activations") else []
+    with quick_coremltools():
+        return transform_file(
+            job.model,
+            job.transform,
+            target,
+            shapes=job.question.shapes,
+            samples=samples,
+            folder=folder,
+            shared=shared,
+        )
 
 
 def _on_sparsity(path: Path, percent: float) -> Sequence[str]:
