@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from benchmarks.plan.published import FOLDER
 
 _PARTS = (
-    *("network", "singles", "wholes", "encoders", "times", "shapes", "programs", "left-out"),
+    *("network", "wholes", "encoders", "times", "shapes", "programs", "left-out"),
     *("rates", "draws", "fit", "support", "context", "speed"),
 )
 
@@ -28,22 +28,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     logging.disable(logging.WARNING)
     warnings.filterwarnings("ignore")
-    from benchmarks.plan import (
-        agreement,
-        draws,
-        encoders,
-        fit,
-        programs,
-        rates,
-        singles,
-        speed,
-        times,
-        wholes,
-    )
+    from benchmarks.plan import agreement, draws, encoders, fit, programs, rates, speed, times, wholes
 
     compare: dict[str, Callable[[], list[agreement.Agreement]]] = {
         "network": agreement.compare_network,
-        "singles": singles.compare_singles,
         "wholes": wholes.compare_networks,
         "encoders": encoders.compare_encoders,
         "times": times.compare_times,

@@ -320,8 +320,8 @@ _TOGETHER = 0.25
 
 
 def _leaning(cost: PlannedCost, is_favoured: bool) -> float:
-    """Returns a cost on the way to the lower end of its interval, or to the upper end; an open one at it."""
-    return lean(cost.ms, cost.low if is_favoured else cost.high, 1.0 if cost.is_open else _TOGETHER)
+    """Returns a cost on the way to the lower end of its interval, or to the upper end."""
+    return lean(cost.ms, cost.low if is_favoured else cost.high, _TOGETHER)
 
 
 def _extremes(

@@ -82,17 +82,16 @@ def _input_bytes(view: OpView) -> int:
 
 
 def _output_bytes(view: OpView) -> int:
-    """Bytes of the first result: others do not count, as those of `split` and the indices of `topk` show."""
-    return _size(view.outputs[0].type)[1] if view.outputs else 0
+    return sum(_size(value.type)[1] for value in view.outputs)
 
 
 def _moved_bytes(view: OpView) -> int:
-    """Bytes of all arguments, parameters included (an axis: 4, a flag: 1), and of the first result."""
+    """Bytes of all arguments, parameters included (an axis: 4, a flag: 1), and of all results."""
     return _input_bytes(view) + _output_bytes(view)
 
 
 def _tensor_bytes(view: OpView, name: str = "x") -> int:
-    """Bytes of one argument and of the first result, without parameters."""
+    """Bytes of one argument and of the results, without parameters."""
     return _size(view.bound(name).type)[1] + _output_bytes(view)
 
 
@@ -149,18 +148,24 @@ def _moving(view: OpView, rates: RateTable) -> PlannedCosts:
     return _at(_moved_bytes(view), rates, "bytes")
 
 
-def _moving_off_gpu(view: OpView, rates: RateTable) -> PlannedCosts:
-    """Published for the Neural Engine and the CPU, but not for the GPU."""
+def _slicing(view: OpView, rates: RateTable) -> PlannedCosts:
+    """Masks that the file omits count: Core ML's compiler adds them, one byte per dimension."""
+    masks = sum(not view.has(name) for name in ("begin_mask", "end_mask", "squeeze_mask"))
+    return _at(_moved_bytes(view) + masks * (view.type("x").rank or 0), rates, "bytes")
+
+
+def _moving_fitted(view: OpView, rates: RateTable) -> PlannedCosts:
+    """Published for the Neural Engine with three digits, which the bandwidth gives; for no other backend."""
     count = _moved_bytes(view)
-    return _at(count, rates, "bytes") | {
-        "mps_graph": _cost(count, rates.rates["bytes"]["mps_graph"], "assumed")
+    return _at(count, rates, "bytes", "assumed") | {
+        "ane": _cost(count, rates.rates["bytes"]["ane"], "fitted")
     }
 
 
-def _stacking(view: OpView, rates: RateTable) -> PlannedCosts:
-    """Counts the first of the stacked tensors only."""
-    others = view.inputs.get("values", ())[1:]
-    return _at(_moved_bytes(view) - sum(_size(one.type)[1] for one in others), rates, "bytes")
+def _splitting(view: OpView, rates: RateTable) -> PlannedCosts:
+    """Counts the input and one result only, as in plans of an M1 Max."""
+    results = [_size(value.type)[1] for value in view.outputs]
+    return _at(_input_bytes(view) + max(results, default=0), rates, "bytes")
 
 
 def _relu(view: OpView, rates: RateTable) -> PlannedCosts:
@@ -219,21 +224,25 @@ def _near_border(rate: Rate, other: str) -> Rate:
     return replace(rate, note=f"{rate.note}; {why}" if rate.note else why)
 
 
-def _convolution(view: OpView, rates: RateTable) -> PlannedCosts:
-    """Counts a dilated convolution divided by its dilations, in the leaf of that count.
+#: The operations that count in dilated convolutions: on an M4 one with 3×3 weights, dilated by two, costs
+#: 2.63 µs on the Neural Engine, without dilation 4.674 µs.
+_DILATED = 9 / 16
 
-    On an M4, 3×3 weights dilated by two cost a quarter of the operations at the rate of the medium leaf.
-    """
+
+def _convolution(view: OpView, rates: RateTable) -> PlannedCosts:
     weight = view.static_shape("weight")
     outputs = math.prod(d or 1 for d in view.output_type().shape or ())
     products = math.prod(weight[1:])
-    counted = 2 * outputs * products + (outputs if view.has("bias") else 0)
-    operations = counted / math.prod(view.integers("dilations", [1]))
+    operations = 2 * outputs * products + (outputs if view.has("bias") else 0)
     weights_bytes = _size(view.bound("weight").type)[1]
     count = _tensor_bytes(view) + weights_bytes
     if view.has("bias"):
         count += _size(view.bound("bias").type)[1]
-    return _leaf(operations, operations / max(count, 1), products, weights_bytes, rates)
+    density = operations / max(count, 1)
+    if max(view.integers("dilations", [1])) > 1:
+        prices = _leaf(operations * _DILATED, density, products, weights_bytes, rates)
+        return {backend: _dilated(backend, cost) for backend, cost in prices.items()}
+    return _leaf(operations, density, products, weights_bytes, rates)
 
 
 def _leaf(
@@ -248,25 +257,32 @@ def _leaf(
     return _between(operations, rates, ("convolution, medium", "convolution, dense"), density, border)
 
 
-#: The border between leaves of transposed convolutions, in elements of the result: those of an M4.
-_TRANSPOSED_SMALL = (32_896, 262_144)
+def _dilated(backend: Backend, cost: PlannedCost) -> PlannedCost:
+    """A cost of a dilated convolution: one on the dense leaf of the Neural Engine is published."""
+    is_published = backend == "ane" and cost.rate is not None and cost.rate.name == "convolution, dense"
+    basis: CostBasis = "fitted" if is_published else "assumed"
+    return replace(cost, basis=max(cost.basis, basis, key=_BASES.index))
+
+
+#: The class of a transposed convolution by the rank of its input.
+_TRANSPOSED = {
+    3: "convolution, transposed in one dimension",
+    5: "convolution, transposed in three dimensions",
+}
 
 
 def _transposed_convolution(view: OpView, rates: RateTable) -> PlannedCosts:
-    """Counts the products of each result as a convolution would, the zeros between inputs included."""
-    weight, elements = view.static_shape("weight"), _output_elements(view)
-    groups = view.integer("groups", 1)
-    operations = 2 * elements * weight[0] // max(groups, 1) * math.prod(weight[2:])
-    classes = "convolution, transposed, small", "convolution, transposed"
-    return _between(operations, rates, classes, elements, _TRANSPOSED_SMALL)
+    weight, shape = view.static_shape("weight"), view.static_shape("x")
+    operations = 2 * math.prod(shape) * math.prod(weight[1:])
+    return _at(operations, rates, _TRANSPOSED.get(len(shape), "convolution, transposed"))
 
 
 #: The borders between leaves of `linear`, in elements of the result: the nearest published results on either
-#: side, 256×128 and 128×512 (M4), 769×384 (M1 Max) and 128×3072 (M4 Max).
-_LINEAR_MEDIUM, _LINEAR_LARGE = (32_768, 65_536), (295_296, 393_216)
-#: The border below which the tiny leaf begins, in operations per byte: 16 rows of 64→64 (M4) are on it; 16 of
-#: 576→576, which run on the Neural Engine, are not (thisisthepy/torchnative, chip not stated).
-_LINEAR_TINY = (10.6, 15.1)
+#: side, 128×128 and 128×512 (M4), 769×384 (M1 Max) and 128×3072 (M4 Max).
+_LINEAR_MEDIUM, _LINEAR_LARGE = (16_384, 65_536), (295_296, 393_216)
+
+#: Rows of `linear` that are priced by bytes, and the least number of published ones that are not.
+_FEW_ROWS, _MORE_ROWS = 8, 64
 
 
 def _linear(view: OpView, rates: RateTable) -> PlannedCosts:
@@ -274,27 +290,30 @@ def _linear(view: OpView, rates: RateTable) -> PlannedCosts:
 
     In plans of an M1 Max 384→384, 384→1152 and 384→1536 cost the same per operation so counted, and 1536→384
     costs 16 times 384→384; on M4, M4 Pro and M4 Max the rates so counted are those of the M1 Max. Few
-    rows are on the tiny leaf, which keeps them on the CPU: single ones, chains of 64 such layers of width 576
-    and one of width 4096 (thisisthepy/torchnative, chip not stated), and 8 rows of width 1024 (EKS-A9, M1
-    with macOS 26.6).
+    rows are priced by bytes: of single ones, chains of 64 such layers of width 576, and one of width 4096,
+    stay on the CPU (thisisthepy/torchnative, chip not stated), and so do 8 rows of width 1024, but not 64
+    (EKS-A9, M1 with macOS 26.6).
     """
     width, elements = view.static_shape("weight")[1], _output_elements(view)
     rows = math.prod(view.static_shape("x")[:-1])
+    moved = _at(_moved_bytes(view), rates, "bytes", "fitted")
+    if rows <= _FEW_ROWS:
+        return moved
     operations = 2 * rows * width**2 + (view.static_shape("weight")[0] if view.has("bias") else 0)
     if elements >= _LINEAR_MEDIUM[1]:
         return _between(operations, rates, ("linear, medium", "linear, large"), elements, _LINEAR_LARGE)
-    density = operations / max(_moved_bytes(view), 1)
-    if density < _LINEAR_TINY[1]:
-        return _between(operations, rates, ("linear, tiny", "linear, small"), density, _LINEAR_TINY)
-    return _between(operations, rates, ("linear, small", "linear, medium"), elements, _LINEAR_MEDIUM)
+    of_leaf = _between(operations, rates, ("linear, small", "linear, medium"), elements, _LINEAR_MEDIUM)
+    if rows >= _MORE_ROWS:
+        return of_leaf
+    is_few = rows <= math.sqrt(_FEW_ROWS * _MORE_ROWS)
+    chosen, other = (moved, of_leaf) if is_few else (of_leaf, moved)
+    return {backend: _spanning(cost, other[backend]) for backend, cost in chosen.items()}
 
 
 def _matmul(view: OpView, rates: RateTable) -> PlannedCosts:
     shape = view.static_shape("x")
     inner = shape[-2] if view.flag("transpose_x", False) and len(shape) > 1 else shape[-1]
     operations = 2 * inner * _output_elements(view)
-    if view.flag("transpose_y", False):
-        operations += _size(view.bound("y").type)[0]
     count = _size(view.bound("x").type)[1] + _size(view.bound("y").type)[1] + _output_bytes(view)
     prices = _roofline(count, operations, rates)
     for backend in ("ane", "mps_graph"):
@@ -333,6 +352,10 @@ def _addition(view: OpView, rates: RateTable) -> PlannedCosts:
     return _at(_input_elements(view), rates, "add")
 
 
+def _subtraction(view: OpView, rates: RateTable) -> PlannedCosts:
+    return _at(_input_elements(view), rates, "add", "fitted")
+
+
 def _multiplication(view: OpView, rates: RateTable) -> PlannedCosts:
     return _at(_input_elements(view), rates, "mul")
 
@@ -358,19 +381,19 @@ def _concatenation(view: OpView, rates: RateTable) -> PlannedCosts:
 
 
 def _gathering(view: OpView, rates: RateTable) -> PlannedCosts:
-    """Counts the elements of the table and of all other arguments; on the Neural Engine the bytes."""
-    moved = _cost(_moved_bytes(view), rates.rates["bytes"]["ane"])
-    return _at(_input_elements(view), rates, "gather") | {"ane": moved}
+    """Counts the elements of the table and of all other arguments."""
+    moved = _at(_moved_bytes(view), rates, "bytes", "assumed")
+    return _at(_input_elements(view), rates, "gather") | {"ane": moved["ane"]}
 
 
-#: Operations per element on the CPU for `gelu`.
+#: Operations per element on the CPU for `gelu` in mode EXACT.
 _GELU_OPERATIONS = 78
 
 
 def _gelu(view: OpView, rates: RateTable) -> PlannedCosts:
-    is_published = view.text("mode", "EXACT") in ("EXACT", "TANH_APPROXIMATION")
+    exact = view.text("mode", "EXACT") == "EXACT"
     operations = _GELU_OPERATIONS * _output_elements(view)
-    return _roofline(_moved_bytes(view), operations, rates, None if is_published else "assumed")
+    return _roofline(_moved_bytes(view), operations, rates, None if exact else "assumed")
 
 
 def _pooling(view: OpView, rates: RateTable) -> PlannedCosts:
@@ -391,54 +414,39 @@ def _upsampling(view: OpView, rates: RateTable) -> PlannedCosts:
 def _normalization(view: OpView, rates: RateTable) -> PlannedCosts:
     """Counts the input and the result only: not the axes, the statistics, the scale and the offset.
 
-    As in plans of an M1 Max, an M4 and an M4 Max. `instance_norm` counts them.
+    As in plans of an M1 Max and an M4 Max, to five digits; for `instance_norm` none is published.
     """
-    return _at(_tensor_bytes(view), rates, "bytes")
-
-
-#: Operations per element of the result and gate that activations and sums add, to the nearest integer.
-_GATE_OPERATIONS = 165
+    basis: CostBasis | None = None if view.op.type in ("batch_norm", "layer_norm") else "assumed"
+    return _at(_tensor_bytes(view), rates, "bytes", basis)
 
 
 def _recurrence(view: OpView, rates: RateTable) -> PlannedCosts:
-    """Counts the elements of all weights for each element of the sequence of states, and the gates.
-
-    So `gru` and `rnn` have the CPU's peak rate on an M4; `lstm` has one that is 10,000 times smaller. Nothing
-    is published for the GPU: at least the bytes moved, at most the cost on the CPU.
-    """
-    steps, batch = view.static_shape("x")[:2]
-    matrices = [view.static_shape(name) for name in view.inputs if name.startswith("weight_")]
-    hidden = view.static_shape("weight_hh")[1]
-    gates = sum(shape[0] for shape in matrices) / (2 * hidden)
-    products = sum(map(math.prod, matrices)) + _GATE_OPERATIONS * gates
-    operations = steps * batch * hidden * products
-    priced = _at(operations, rates, "lstm" if view.op.type == "lstm" else "matmul")
+    """Counts the multiplications of the weights with each step."""
+    steps = view.static_shape("x")[0]
+    products = sum(math.prod(view.static_shape(name)) for name in view.inputs if name.startswith("weight_"))
+    basis: CostBasis = "fitted" if view.op.type == "lstm" else "assumed"
     moved = _at(_moved_bytes(view), rates, "bytes", "assumed")
-    most = max(priced["bnns"].high, moved["mps_graph"].ms)
-    gpu = replace(moved["mps_graph"], bounds_ms=(moved["mps_graph"].ms, most), is_open=True)
-    return {**priced, "ane": moved["ane"], "mps_graph": gpu}
+    priced = _at(steps * products, rates, "recurrence", basis)
+    return moved | {backend: priced[backend] for backend in BACKENDS_OF["cpu"]}
 
 
 #: Operations priced by bytes moved: published with all digits for at least one backend.
 _RECOVERED_AS_MOVING = """
     cast clip crop_resize cumsum equal expand_dims greater greater_equal less less_equal
     not_equal pad random_normal reduce_argmax reduce_argmin reduce_mean reshape
-    scatter select slice_by_index slice_by_size softmax split squeeze
+    scatter select slice_by_size softmax squeeze
 """
-#: The same, published for the Neural Engine (where it runs them) and the CPU only.
-_RECOVERED_OFF_GPU = """
-    abs affine argsort band_part batch_to_space ceil cos dequantize elu erf exp exp2 fill_like floor floor_div
-    gather_along_axis gather_nd inverse l2_norm l2_pool leaky_relu linear_activation local_response_norm log
-    maximum minimum one_hot pixel_shuffle pow prelu quantize real_div reduce_log_sum_exp reduce_sum relu6
-    resample resize resize_bilinear resize_nearest_neighbor reverse round rsqrt scatter_along_axis sigmoid
-    sign silu sin sliding_windows softplus softsign space_to_depth sqrt square tanh tile topk
+#: Operations whose cost on the Neural Engine, published with three digits, is that of the bytes moved.
+_FITTED_AS_MOVING = """
+    abs ceil cos dequantize elu erf exp exp2 floor floor_div inverse leaky_relu log maximum minimum pow
+    quantize real_div round rsqrt sigmoid sign silu sin softplus softsign sqrt square tanh tile
     upsample_nearest_neighbor
 """
 
-#: Formulas of operations with published costs.
+#: Formulas of operations with published costs; `sub` is taken to cost as much as `add`.
 _FORMULAS: Mapping[str, Formula] = {
     **dict.fromkeys(_RECOVERED_AS_MOVING.split(), _moving),
-    **dict.fromkeys(_RECOVERED_OFF_GPU.split(), _moving_off_gpu),
+    **dict.fromkeys(_FITTED_AS_MOVING.split(), _moving_fitted),
     "add": _addition,
     "avg_pool": _pooling,
     "batch_norm": _normalization,
@@ -447,16 +455,18 @@ _FORMULAS: Mapping[str, Formula] = {
     "conv_transpose": _transposed_convolution,
     "gather": _gathering,
     "gelu": _gelu,
-    "instance_norm": _moving_off_gpu,
+    "instance_norm": _normalization,
     "layer_norm": _normalization,
     "linear": _linear,
     "matmul": _matmul,
     "max_pool": _pooling,
     "mul": _multiplication,
     "relu": _relu,
+    "resize_bilinear": _moving,
     "scaled_dot_product_attention": _attention,
-    "stack": _stacking,
-    "sub": _addition,
+    "slice_by_index": _slicing,
+    "split": _splitting,
+    "sub": _subtraction,
     "tensor_buffer_to_tensor": _entrance,
     "tensor_to_tensor_buffer": _free,
     "transpose": _transposition,
