@@ -3,7 +3,7 @@ function."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -331,7 +331,31 @@ def read_instead(
     known = {v.name: v for v in (*graph.inputs, *(v for op in graph.ops for v in op.outputs))}
     values = {name: known[other] for name, other in instead.items()}
     ops = [_with_arguments(op, values) if readers is None or op.id in readers else op for op in graph.ops]
-    return with_ops(function, ops)
+    return with_ops(function, _in_order(ops))
+
+
+def _in_order(ops: Sequence[Op]) -> list[Op]:
+    """Returns operations in an order in which each follows those that it reads, else in the order given."""
+    makers = {value.name: place for place, op in enumerate(ops) for value in op.outputs}
+    order: dict[int, None] = {}
+    for first in range(len(ops)):
+        waiting, begun = [first], set[int]()
+        while waiting:
+            place = waiting[-1]
+            missing = [] if place in begun else [p for p in _makers(ops[place], makers) if p not in order]
+            begun.add(place)
+            if not missing:
+                order[waiting.pop()] = None
+            waiting += [other for other in missing if other not in begun]
+    return [ops[place] for place in order]
+
+
+def _makers(op: Op, makers: Mapping[str, int]) -> Iterator[int]:
+    """Yields the places of the operations whose results an operation reads, those in its blocks included."""
+    readers = (op, *(inner for block in op.blocks for inner in block.walk()))
+    read = [argument for reader in readers for given in reader.inputs.values() for argument in given]
+    read += [value for block in op.blocks for value in block.outputs]
+    yield from (makers[a.name] for a in read if isinstance(a, Value) and a.name in makers)
 
 
 def bypass(function: Function, op_ids: Collection[str]) -> Function:

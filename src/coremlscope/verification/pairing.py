@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import re
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import Literal
@@ -178,17 +178,80 @@ class _Print:
             return None
         return cls(float(numbers.mean()), float(np.sqrt(np.mean(numbers**2))), low, high)
 
-    def is_like(self, other: _Print, tolerance: float) -> bool:
-        """Returns whether two values may be equal within a relative error."""
-        limit = min(_ALIKE, 2 * tolerance) * max(self.size, other.size)
-        near = abs(self.mean - other.mean) <= limit and abs(self.size - other.size) <= limit
-        spread = _ALIKE * max(other.high - other.low, self.size)
-        return near and abs(self.low - other.low) <= 2 * spread and abs(self.high - other.high) <= 2 * spread
+
+class _Candidates:
+    """Values of one size, and their statistics as arrays: long programs compare millions of pairs."""
+
+    def __init__(self, values: Sequence[Intermediate], prints: Sequence[_Print]) -> None:
+        self.values = values
+        numbers = np.array([(p.mean, p.size, p.low, p.high) for p in prints], np.float64)
+        self._mean, self._size, self._low, self._high = numbers.T
+
+    def like(self, own: _Print, tolerance: float) -> list[Intermediate]:
+        """Returns the values that may equal another one within a relative error."""
+        limit = min(_ALIKE, 2 * tolerance) * np.maximum(own.size, self._size)
+        spread = 2 * _ALIKE * np.maximum(self._high - self._low, own.size)
+        near = (
+            (np.abs(own.mean - self._mean) <= limit)
+            & (np.abs(own.size - self._size) <= limit)
+            & (np.abs(own.low - self._low) <= spread)
+            & (np.abs(own.high - self._high) <= spread)
+        )
+        return [self.values[place] for place in np.flatnonzero(near)]
 
 
 def _places(run: Run) -> dict[str, float]:
     """Returns the place of each value in the order of a run, from 0 to 1."""
     return {name: place / len(run.values) for place, name in enumerate(run.values)}
+
+
+#: The type and the size of a value, and the paired values that it is computed from.
+_Origin = tuple[str, int, frozenset[str]]
+
+
+class _Above:
+    """The paired values above the values without a pair, of one run.
+
+    They are found again only for values below a new pair: long programs are paired in hundreds of passes.
+    """
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self._names: dict[str, str] = {}
+        self._open = [value for value in run.values.values() if value.op]
+        self._origins: dict[str, _Origin | None] = {}
+        self._below: defaultdict[str, list[str]] = defaultdict(list)
+
+    def pair(self, name: str, known_as: str) -> None:
+        """Adds a value with a pair, and the name that stands for both."""
+        self._names[name] = known_as
+        for below in self._below.pop(name, ()):
+            self._origins.pop(below, None)
+
+    def groups(self) -> dict[_Origin, list[str]]:
+        """Groups the values without a pair by type, size, and the paired values that they are computed
+        from."""
+        self._open = [value for value in self._open if value.name not in self._names]
+        groups: dict[_Origin, list[str]] = defaultdict(list)
+        for value in self._open:
+            if value.name not in self._origins:
+                self._origins[value.name] = self._origin(value)
+            origin = self._origins[value.name]
+            if origin is not None:
+                groups[origin].append(value.name)
+        return groups
+
+    def _origin(self, value: Intermediate) -> _Origin | None:
+        """Returns the group of a value; None if no paired value is near, or many others are nearer."""
+        found: set[str] = set()
+        for count, above in enumerate(self._run.above(value.name, lambda name: name in self._names)):
+            if count > _MOST_BETWEEN:
+                return None
+            if above in self._names:
+                found.add(self._names[above])
+            else:
+                self._below[above].append(value.name)
+        return (general_type(value.type), value.array.size, frozenset(found)) if found else None
 
 
 class _Pairing:
@@ -200,6 +263,7 @@ class _Pairing:
         self.mate: dict[str, str] = {}
         self.taken: set[str] = set()
         self._place_of_ours, self._place_of_theirs = _places(ours), _places(theirs)
+        self._above_ours, self._above_theirs = _Above(ours), _Above(theirs)
 
     def add(self, ours: str, theirs: str, how: How, axes: tuple[int, ...] | None = None) -> None:
         """Pairs two values, unless one of them is paired already."""
@@ -215,6 +279,8 @@ class _Pairing:
         self.pairs.append(Pair(ours=ours, theirs=theirs, how=how, axes=axes, error=error))
         self.mate[ours] = theirs
         self.taken.add(theirs)
+        self._above_ours.pair(ours, theirs)
+        self._above_theirs.pair(theirs, theirs)
 
     def _normalized(self, ours: str, theirs: str) -> str:
         """Returns the normalization behind a value of the second run, if the first has folded it in."""
@@ -243,20 +309,16 @@ class _Pairing:
             print_ = _Print.of(other.array)
             if print_ is not None:
                 sized[other.array.size].append((other, print_))
+        candidates = {size: _Candidates(*zip(*found, strict=True)) for size, found in sized.items()}
         for tolerance in (_SAME, _EQUAL):
             for value, print_ in prints:
-                if print_ is not None and value.name not in self.mate:
-                    self._add_equal(value, print_, sized[value.array.size], tolerance)
+                among = candidates.get(value.array.size)
+                if print_ is not None and among is not None and value.name not in self.mate:
+                    self._add_equal(value, among.like(print_, tolerance), tolerance)
 
-    def _add_equal(
-        self,
-        value: Intermediate,
-        print_: _Print,
-        others: Sequence[tuple[Intermediate, _Print]],
-        tolerance: float,
-    ) -> None:
+    def _add_equal(self, value: Intermediate, others: Iterable[Intermediate], tolerance: float) -> None:
         """Pairs a value with the most likely of those that are equal to it within a relative error."""
-        near = [other for other, p in others if other.name not in self.taken and print_.is_like(p, tolerance)]
+        near = [other for other in others if other.name not in self.taken]
         place = self._place_of_ours[value.name]
         near.sort(key=lambda other: (_unlike(value, other), abs(self._place_of_theirs[other.name] - place)))
         for other in near:
@@ -299,8 +361,7 @@ class _Pairing:
         """
         for _ in range(_MOST_PASSES):
             before = len(self.pairs)
-            mine = self._by_origin(self.ours, self.mate, dict(self.mate))
-            others = self._by_origin(self.theirs, self.taken, {name: name for name in self.taken})
+            mine, others = self._above_ours.groups(), self._above_theirs.groups()
             for key, values in mine.items():
                 if len(values) == len(others.get(key, ())):
                     for value, other in zip(values, others[key], strict=True):
@@ -313,8 +374,7 @@ class _Pairing:
         they are computed from, where no other operation does: it may read a wrong value."""
         while True:
             before = len(self.pairs)
-            mine = self._by_origin(self.ours, self.mate, dict(self.mate))
-            others = self._by_origin(self.theirs, self.taken, {name: name for name in self.taken})
+            mine, others = self._above_ours.groups(), self._above_theirs.groups()
             sized, other_sized = _by_size(mine), _by_size(others)
             for (kind, size, origin), values in mine.items():
                 near = [(key, names) for key, names in other_sized[kind, size] if key & origin]
@@ -325,30 +385,6 @@ class _Pairing:
             if len(self.pairs) == before:
                 return
             self.by_flow()
-
-    def _by_origin(
-        self, run: Run, paired: Collection[str], names: Mapping[str, str]
-    ) -> dict[tuple[str, int, frozenset[str]], list[str]]:
-        """Groups the values without a pair by type, size, and the paired values that they are computed
-        from."""
-        groups: dict[tuple[str, int, frozenset[str]], list[str]] = defaultdict(list)
-        for value in self._left(run, paired):
-            above = self._paired_above(run, value.name, paired) if value.op else set()
-            if above:
-                origin = frozenset(names[name] for name in above)
-                groups[general_type(value.type), value.array.size, origin].append(value.name)
-        return groups
-
-    @staticmethod
-    def _paired_above(run: Run, name: str, paired: Collection[str]) -> set[str]:
-        """Returns the nearest paired values that a value is computed from; empty if there are many others."""
-        found: set[str] = set()
-        for count, above in enumerate(run.above(name, lambda n: n in paired)):
-            if count > _MOST_BETWEEN:
-                return set()
-            if above != name and above in paired:
-                found.add(above)
-        return found
 
     def by_order(self) -> None:
         """Pairs results of operations of the same type and size, in the same order."""
@@ -364,7 +400,7 @@ class _Pairing:
 
 
 def _by_size(
-    groups: Mapping[tuple[str, int, frozenset[str]], list[str]],
+    groups: Mapping[_Origin, list[str]],
 ) -> defaultdict[tuple[str, int], list[tuple[frozenset[str], list[str]]]]:
     """Returns the origins and values of groups by their type and size."""
     found = defaultdict(list)

@@ -24,13 +24,16 @@ _PART, _MOST_PARTS, _SHORT = 16, 32, 64
 
 
 def with_partial_sums(function: Function) -> Function:
-    """Writes sums of many products of fp16 numbers in parts, so that each sum of parts is rounded."""
+    """Writes sums of many products of fp16 numbers in parts, so that each sum of parts is rounded.
+
+    Returns: The changed function; the function itself if it has no such sums.
+    """
     known = constants_of(function)
     ops: list[Op] = []
     for op in function.graph.ops:
         written = _written(op, known) if op.type in SUMMED and _is_half(op) else ()
         ops += written or (op,)
-    return with_ops(function, ops)
+    return with_ops(function, ops) if len(ops) > len(function.graph.ops) else function
 
 
 def _is_half(op: Op) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from coremlscope.errors import EngineError
+from coremlscope.errors import CoremlscopeError
 from coremlscope.results.verification import ComparedOutput, ProposedFix
 from coremlscope.verification.check import INSIDE, SUMS, Change, Check
 from coremlscope.verification.distance import finite
@@ -95,5 +95,5 @@ def _outputs_with(check: Check, trial: Candidate, run: str) -> list[ComparedOutp
             summed = with_partial_sums(check.as_half(trial.function))
             return check.compare(record(check.call, "fp16", summed, returned), run)
         return check.compare(check.round(trial.function, returned, is_inside=run == INSIDE), run)
-    except EngineError:
-        return None  # The change does not suit the types of its arguments.
+    except CoremlscopeError:
+        return None  # The change does not suit its arguments: their types, or their order.
