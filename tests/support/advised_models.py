@@ -187,6 +187,19 @@ def _undone_reshape() -> ir.Model:
     return b.model(b.conv("c2", y, 64))
 
 
+def _axes() -> ir.Model:
+    """Axes that are inserted and removed again, also by a reshape, before an output, and for two readers."""
+    deep = (1, *_MAP)
+    b = Builder({"x": (F16, _MAP)})
+    y = b.op("softmax", "s", _MAP, x=b.conv("c", b["x"], 64), axis=1)
+    y = b.op("squeeze", "without", _MAP, x=b.op("expand_dims", "with", deep, x=y, axes=[0]), axes=[0])
+    z = b.op("reshape", "flat", (1, 64, 4096), x=y, shape=[1, 64, 4096])
+    z = b.op("softmax", "s2", (1, 1, 64, 4096), x=b.op("expand_dims", "f", (1, 1, 64, 4096), x=z, axes=[0]))
+    last = b.conv("c2", y, 64)
+    last = b.op("expand_dims", "before", deep, x=last, axes=[0])
+    return b.model(b.op("squeeze", "last", _MAP, x=last, axes=[0]), z)
+
+
 def _casts(*, lossless: bool) -> ir.Model:
     b = Builder({"x": (F16, _MAP)})
     y = b.conv("c", b["x"], 64)
@@ -371,7 +384,7 @@ MODELS: dict[str, tuple[list[ir.Model], list[ir.Model]]] = {
         [_gelu(composed=False)],
     ),
     "redundant-transposes": ([_transposes(0, 3, 1, 2), _transposes(0, 2, 3, 1)], [_transposes(0, 1, 2, 3)]),
-    "redundant-reshapes": ([_undone_reshape(), _reshapes(doubled=True)], [_reshapes(doubled=False)]),
+    "redundant-reshapes": ([_undone_reshape(), _reshapes(doubled=True), _axes()], [_reshapes(doubled=False)]),
     "redundant-casts": ([_casts(lossless=True)], [_casts(lossless=False)]),
     "redundant-concats": ([_concats(nested=True), _undone_split()], [_concats(nested=False)]),
     "fp32-islands": (

@@ -1,16 +1,23 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import coremltools as ct
 import numpy as np
 import pytest
+from coremltools.converters.mil import Builder as mb
+from coremltools.converters.mil.mil import get_new_symbol
 
 import coremlscope
+from coremlscope import ir
 from coremlscope.advice import RULES, bind_default_function, find_remarks
 from coremlscope.formats import container
 from coremlscope.formats.packaging import write_mlpackage
 from coremlscope.ir import Model
 from coremlscope.variants.coremltools_steps import transform_file
+from coremlscope.variants.moves import with_joined_reshapes
 from coremlscope.variants.transforms import default_transforms, parse_transform, why_not
 from tests.support.advised_models import MODELS, few_values
 
@@ -53,3 +60,42 @@ def test_a_transform_mends_what_the_finding_is_about(rule: str, place: int, tmp_
 def test_a_transform_that_no_finding_asks_for_does_not_suit(name: str) -> None:
     model = MODELS["unused-operations"][1][0]
     assert why_not(parse_transform(name), model) == "no finding on the model asks for it"
+
+
+@pytest.mark.parametrize("rule", ["redundant-transposes", "fp32-program"])
+def test_findings_on_models_that_cannot_be_changed_name_no_transform(rule: str) -> None:
+    model = MODELS[rule][0][0]
+    assert isinstance(model.content, ir.Program)
+    named = {remark.rule.id: remark.transform for remark in find_remarks(bind_default_function(model))}
+    assert named[rule] == _TRANSFORMS[rule].name
+    two = {**model.content.functions, "other": model.content.functions["main"]}
+    for other in (
+        replace(model, container="mlmodelc"),
+        replace(model, content=replace(model.content, functions=two)),
+    ):
+        remarks = find_remarks(bind_default_function(other))
+        assert rule in {remark.rule.id for remark in remarks}
+        assert not any(remark.transform for remark in remarks)
+
+
+def test_reshapes_of_flexible_shapes_are_not_joined(tmp_path: Path) -> None:
+    @mb.program(input_specs=[mb.TensorSpec((get_new_symbol(), 8))], opset_version=ct.target.iOS16)
+    def program(x: Any) -> Any:
+        return mb.relu(x=mb.squeeze(x=mb.expand_dims(x=mb.softmax(x=x), axes=[0]), axes=[0]), name="y")
+
+    path = tmp_path / "m.mlpackage"
+    shape = ct.Shape((ct.RangeDim(1, 8, default=2), 8))
+    target = ct.target.iOS16
+    ct.convert(
+        program,
+        inputs=[ct.TensorType("x", shape)],
+        minimum_deployment_target=target,
+        skip_model_load=True,
+    ).save(str(path))
+    model = container.read(path)
+    remarks = {one.rule.id: one.transform for one in find_remarks(bind_default_function(model))}
+    assert remarks["redundant-reshapes"] == ""
+    assert why_not(parse_transform("tidy"), model) == "no finding on the model asks for it"
+    joined, count = with_joined_reshapes(model)
+    assert count == 0
+    assert joined.content == model.content

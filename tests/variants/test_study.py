@@ -24,7 +24,7 @@ from coremlscope.results.variants import Variant, VariantReport
 from coremlscope.variants import coremltools_steps, study
 from coremlscope.variants.study import apply_variant, what_if
 from coremlscope.variants.transforms import parse_transform
-from tests.support import ir_models
+from tests.support import converted_models, ir_models
 
 TRIED = ("fp16-io", "palettize-4", "int8", "prune-50", "int4-block-32+prune-50", "fp16", "w8a8")
 
@@ -197,6 +197,13 @@ def test_without_coremltools_there_is_one_sentence(model: Path, monkeypatch: pyt
     with pytest.raises(MissingDependencyError) as caught:
         what_if(model)
     assert caught.value.hint == "pip install 'coremlscope[coreml]'"
+
+
+def test_models_of_several_functions_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "m.mlpackage"
+    converted_models.sine_and_cosine(path)
+    with pytest.raises(UnsupportedModelError, match=r"one function, and this one has 2: .*sine"):
+        what_if(path, transforms=["fp16-io"])
 
 
 def test_models_without_weights_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,7 @@ in Core ML. `find_remarks` applies them to a function. What each remark costs on
 """
 
 from coremlscope.advice.interface import find_channel_swaps, find_needless_outputs, find_pictures
-from coremlscope.advice.moves import find_needless_concats
+from coremlscope.advice.moves import find_needless_concats, find_needless_reshapes
 from coremlscope.advice.rule import AdviceRule, Change, Found, FunctionView, Remark
 from coremlscope.advice.table import RULES, bind_default_function, find_remarks
 from coremlscope.advice.wrong_values import CORE_ML_VALUE_RULES, VALUE_RULES
@@ -24,6 +24,7 @@ __all__ = [
     "find_channel_swaps",
     "find_needless_concats",
     "find_needless_outputs",
+    "find_needless_reshapes",
     "find_pictures",
     "find_remarks",
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 
 from coremlscope.advice.rule import (
     AdviceRule,
@@ -20,7 +21,7 @@ from coremlscope.ir import DType, Value
 from coremlscope.ops.traits import Trait
 from coremlscope.ops.view import CONTRADICTIONS, CannotInfer, CannotLower, OpView
 
-__all__ = ["RULES", "find_needless_concats"]
+__all__ = ["RULES", "find_needless_concats", "find_needless_reshapes"]
 
 #: For several operations, and for one.
 _FOLLOW = ("follow each other or change nothing", "changes nothing")
@@ -111,19 +112,23 @@ def _transposes(function: FunctionView) -> Found | None:
     )
 
 
-def _reshapes(function: FunctionView) -> Found | None:
-    def found() -> Iterator[tuple[OpView, Sequence[OpView]]]:
-        for chain in _ends(function, Trait.RESHAPE):
-            before, after = shape_of(chain[0], "x"), shape_of(chain[-1])
-            if before is not None and before == after:
-                yield from ((view, chain) for view in chain)
-            elif len(chain) > 1:
-                yield from ((view, chain[:-1]) for view in chain)
+def find_needless_reshapes(function: FunctionView) -> Iterator[tuple[Sequence[OpView], bool]]:
+    """Yields chains of reshapes of which at most the last one is needed, and whether none is."""
+    for chain in _ends(function, Trait.RESHAPE):
+        before, after = shape_of(chain[0], "x"), shape_of(chain[-1])
+        is_whole = before is not None and before == after
+        if is_whole or len(chain) > 1:
+            yield chain, is_whole
 
-    return _without(
-        found(),
+
+def _reshapes(function: FunctionView) -> Found | None:
+    chains = list(find_needless_reshapes(function))
+    found = _without(
+        ((view, chain if is_whole else chain[:-1]) for chain, is_whole in chains for view in chain),
         _chained("reshape"),
     )
+    is_flexible = not any(function.has_fixed_shape(chain[-1]) for chain, _ in chains)
+    return replace(found, transform="") if found is not None and is_flexible else found
 
 
 def _holds(wide: DType | None, narrow: DType | None) -> bool:

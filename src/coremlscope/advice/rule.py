@@ -15,7 +15,7 @@ from functools import cached_property
 
 from coremlscope.devices.unit import ComputeUnits
 from coremlscope.findings import Confidence, Severity
-from coremlscope.ir import DType, FunctionDescription, Layer, Model, Program, TensorType, Value
+from coremlscope.ir import DType, FunctionDescription, Layer, Model, Program, TensorType, Value, ValueType
 from coremlscope.ops import traits_of
 from coremlscope.ops.bind import BoundFunction
 from coremlscope.ops.traits import Trait
@@ -37,6 +37,8 @@ __all__ = [
 
 #: Names in one sentence, and the longest of them.
 _NAMES, _LONGEST = 3, 48
+#: The containers of models that coremltools does not change.
+_FINISHED = ("mlmodelc", "aimodel")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,6 +116,28 @@ class FunctionView:
     def is_network(self) -> bool:
         """True for a neural network, whose layers have no types."""
         return isinstance(self.model.content, Program) and self.model.content.is_network
+
+    @cached_property
+    def is_transformable(self) -> bool:
+        """Whether `what-if` can apply the transforms of findings: to an ML Program of one function that is
+        neither compiled nor a stage."""
+        content = self.model.content
+        is_program = isinstance(content, Program) and not content.is_network and len(content.functions) == 1
+        return is_program and self.model.container not in _FINISHED and "/" not in self.key
+
+    def has_fixed_shape(self, view: OpView) -> bool:
+        """Returns whether the results of an operation have one shape, whatever those of the inputs are."""
+        types = [self._declared.get(value.name) for value in view.op.outputs]
+        return all(isinstance(one, TensorType) and one.is_static for one in types)
+
+    @cached_property
+    def _declared(self) -> Mapping[str, ValueType]:
+        """The types in the program, which is not bound to shapes, by the names of values."""
+        content = self.model.content
+        functions = content.functions if isinstance(content, Program) else {}
+        function = functions.get(self.key.rpartition("/")[2])
+        ops = () if function is None else function.graph.walk()
+        return {value.name: value.type for op in ops for value in op.outputs}
 
     @cached_property
     def views(self) -> tuple[OpView, ...]:
@@ -210,17 +234,17 @@ class Remark:
     Attributes:
         rule: The rule.
         found: The place.
-        is_network: Whether it is in a neural network, to which transforms of findings do not apply.
+        is_transformable: Whether `what-if` can apply the transforms of findings to the model.
     """
 
     rule: AdviceRule
     found: Found
-    is_network: bool = False
+    is_transformable: bool = True
 
     @property
     def transform(self) -> str:
         """The transform of `what-if` that does what the finding suggests; empty if there is none."""
-        if self.is_network:
+        if not self.is_transformable:
             return ""
         return self.rule.transform if self.found.transform is None else self.found.transform
 

@@ -40,7 +40,7 @@ def find_remarks(function: FunctionView) -> list[Remark]:
         except _UNKNOWN:
             continue
         if one is not None:
-            found.append(Remark(rule, one, function.is_network))
+            found.append(Remark(rule, one, function.is_transformable))
     return found
 
 

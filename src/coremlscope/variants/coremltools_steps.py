@@ -15,7 +15,7 @@ from coremlscope.errors import MissingDependencyError, UnsupportedModelError
 from coremlscope.formats import container
 from coremlscope.formats.packaging import write_mlpackage
 from coremlscope.ir import Model, Program
-from coremlscope.variants.moves import with_joined_concats, with_wanted_channels
+from coremlscope.variants.moves import with_joined_concats, with_joined_reshapes, with_wanted_channels
 from coremlscope.variants.pictures import Pictures, with_image_inputs
 from coremlscope.variants.ranks import with_lower_ranks
 from coremlscope.variants.sequence_layout import with_convolutions
@@ -354,8 +354,14 @@ def _enumerate_shapes(opened: Opened, step: Step, joint: bool) -> None:
 
 
 def _tidy(opened: Opened, step: Step, joint: bool) -> None:
-    """Applies the passes that coremltools itself applies when it converts, and that change no result."""
+    """Applies the passes that coremltools itself applies when it converts, and that change no result.
+
+    They join operations of the type `reshape` only; chains with others are joined here.
+    """
     _run_passes(opened, _TIDYING)
+    model, count = with_joined_reshapes(_program(opened))
+    if count:
+        _replace_program(opened, model)
 
 
 def _run_passes(opened: Opened, names: Sequence[str]) -> None:

@@ -49,6 +49,7 @@ from coremlscope.measure.coreml.files import readable_by_core_ml
 from coremlscope.own_measurements.report import use_own
 from coremlscope.results.encoding import decode, plain
 from coremlscope.results.variants import ORIGINAL, Variant, VariantReport
+from coremlscope.units import shown
 from coremlscope.variants.coremltools_steps import require_coremltools
 from coremlscope.variants.evaluation import Question, write_samples
 from coremlscope.variants.pool import VariantPool, worker_count
@@ -249,6 +250,12 @@ def _chosen(model: Model, names: Sequence[str], *, has_data: bool) -> tuple[Tran
         raise UnsupportedModelError(
             "compiled models cannot be transformed",
             "give the .mlpackage or .mlmodel that it was compiled from",
+        )
+    if len(model.content.functions) > 1:
+        raise UnsupportedModelError(
+            f"coremltools transforms models of one function, and this one has {len(model.content.functions)}:"
+            f" {', '.join(map(shown, model.content.functions))}",
+            "give the models that its functions were saved from",
         )
     missing = [file.name for file in model.weight_files if file.size is None]
     if missing:
