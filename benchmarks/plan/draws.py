@@ -3,9 +3,9 @@
 An operation is undecided in a plan if it runs on another unit at costs that lean towards the ends of their
 intervals. That is quick, but does not say how likely the other unit is. Here the logarithms of rates are
 normal around the rate in use, nine in ten within the interval, as published rates are that were kept aside;
-those of one class on one unit are drawn once for the whole network. Errors of two classes have a correlation
-of 0.6 for convolutions on the Neural Engine, of 0.35 for those on the GPU, and of 0.15 for others
-(`benchmarks.plan rates`).
+those of one class on one unit are drawn once for the whole network. Errors of two classes on a unit have the
+correlations that `benchmarks.plan rates` finds. Costs of which nothing is published are drawn evenly between
+the logarithms of their ends.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ _DRAWS, _SEED = 300, 14
 _NINE_IN_TEN = 1.645
 _FEW, _MANY = 0.1, 0.2
 #: How much of the variance is common to the classes of convolutions on a unit, and to all others.
-_CONVOLUTIONS: Mapping[ComputeUnit, float] = {NEURAL_ENGINE: 0.6, GPU: 0.35, CPU: 0.0}
-_OTHERS = 0.15
+_CONVOLUTIONS: Mapping[ComputeUnit, float] = {NEURAL_ENGINE: 0.44, GPU: 0.24, CPU: 0.0}
+_OTHERS: Mapping[ComputeUnit, float] = {NEURAL_ENGINE: 0.15, GPU: 0.15, CPU: 0.45}
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,24 +82,28 @@ def _draw(ops: Sequence[PlacedOp], device: Device) -> list[Drawn]:
 def _costs(ops: Sequence[PlacedOp], generator: random.Random) -> dict[int, Mapping[Backend, float]]:
     """Costs of all operations with one draw of every rate."""
     normal: dict[tuple[str, ComputeUnit], float] = {}
+    even: dict[tuple[str, ComputeUnit], float] = {}
 
     def draw(name: str, unit: ComputeUnit) -> float:
         if (name, unit) not in normal:
             normal[name, unit] = generator.gauss()
         return normal[name, unit]
 
-    def drawn(backend: Backend, cost: PlannedCost) -> float:
+    def drawn(op: PlacedOp, backend: Backend, cost: PlannedCost) -> float:
+        if cost.is_open:
+            share = even.setdefault((op.type, UNIT_OF[backend]), generator.random())
+            return lean(cost.low, cost.high, share)
         if cost.rate is None or cost.rate.is_common or cost.rate.low == cost.rate.high:
             return cost.ms
         unit, name = UNIT_OF[backend], cost.rate.name
         family = "convolution" if name.startswith("convolution") else ""
-        common = _CONVOLUTIONS[unit] if family else _OTHERS
+        common = (_CONVOLUTIONS if family else _OTHERS)[unit]
         normal_of_rate = math.sqrt(common) * draw(family, unit) + math.sqrt(1 - common) * draw(name, unit)
         deviation = math.log(cost.rate.high / cost.rate.low) / 2 / _NINE_IN_TEN
         return cost.ms * math.exp(normal_of_rate * deviation)
 
     return {
-        index: {backend: drawn(backend, cost) for backend, cost in op.costs.items()}
+        index: {backend: drawn(op, backend, cost) for backend, cost in op.costs.items()}
         for index, op in enumerate(ops)
     }
 

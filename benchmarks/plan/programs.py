@@ -8,7 +8,8 @@ and the large leaf of `linear` on the CPU.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from benchmarks.plan.agreement import Agreement
 from coremlscope.devices import ComputeUnit, Device, find_device
@@ -78,6 +79,8 @@ _CONVOLUTIONS = (
     *((1, 576, 576, 1, 1, 1, layers, _CPU) for layers in (2, 4, 8)),
     *((1, 576, 576, 1, 1, 1, layers, _NE) for layers in (16, 32, 64)),
 )
+#: Decoder layers of SmolLM2-135M as convolutions of one position, and the unit of all their operations.
+_DECODERS = ((1, _CPU), (2, _NE), (3, _NE), (4, _NE))
 #: Operation, shape, parameters, and the units.
 _OTHERS: tuple[tuple[str, tuple[int, ...], Mapping[str, object], tuple[ComputeUnit, ...]], ...] = (
     ("softmax", (1, 32, 512, 512), {"axis": 3}, _CPU),
@@ -113,6 +116,7 @@ def _programs() -> list[tuple[str, Model, tuple[ComputeUnit, ...]]]:
         x, y = fp16(1, inner, height, width), fp16(1, outer, height, width)
         model = _chain("conv", x, y, {**arguments, "groups": groups}, layers)
         programs.append((f"conv {kernel} {inner}→{outer} {height}×{width} ×{layers}", model, units))
+    programs += [(f"decoder of {layers} layers", _decoder(layers), units) for layers, units in _DECODERS]
     for type_, shape, parameters, units in _OTHERS:
         programs.append((f"{type_} {shape}", _chain(type_, fp16(*shape), fp16(*shape), parameters, 1), units))
     return programs
@@ -130,10 +134,42 @@ def _chain(
         inputs = {"x": (value,), **constants}
         ops.append(Op(id=f"main/{index}", type=type_, inputs=inputs, outputs=(made,)))  # type: ignore[arg-type]
         value = made
-    graph = Graph(name="main", inputs=(given,), ops=tuple(ops), outputs=(value,))
+    return _model(given, ops, value)
+
+
+def _model(given: Value, ops: Sequence[Op], result: Value) -> Model:
+    graph = Graph(name="main", inputs=(given,), ops=tuple(ops), outputs=(result,))
     function = Function(name="main", opset="CoreML8", graph=graph)
     description = Description({"main": FunctionDescription(inputs=(), outputs=())}, "main")
     return Model(spec_version=9, description=description, content=Program(functions={"main": function}))
+
+
+def _decoder(layers: int) -> Model:
+    """The projections of decoder layers as convolutions of one position, with `silu`, `mul` and `add`."""
+    ops: list[Op] = []
+
+    def emit(type_: str, channels: int, **inputs: Value) -> Value:
+        made = Value(f"v{len(ops)}", fp16(1, channels, 1, 1))
+        arguments = {name: (value,) for name, value in inputs.items()}
+        ops.append(Op(id=f"main/{len(ops)}", type=type_, inputs=arguments, outputs=(made,)))
+        return made
+
+    def project(x: Value, inner: int, outer: int) -> Value:
+        made = emit("conv", outer, x=x)
+        constants = {"weight": (weight(outer, inner, 1, 1),), "pad_type": (constant("valid"),)}
+        ops[-1] = replace(ops[-1], inputs={**ops[-1].inputs, **constants})
+        return made
+
+    given = value = Value("x", fp16(1, 576, 1, 1))
+    for _ in range(layers):
+        query = project(value, 576, 576)
+        for _ in ("key", "value"):
+            project(value, 576, 192)
+        attended = emit("add", 576, x=value, y=project(query, 576, 576))
+        gate = emit("silu", 1536, x=project(attended, 576, 1536))
+        wide = emit("mul", 1536, x=gate, y=project(attended, 576, 1536))
+        value = emit("add", 576, x=attended, y=project(wide, 1536, 576))
+    return _model(given, ops, value)
 
 
 _TENSORS = ("weight", "bias", "mean", "variance")

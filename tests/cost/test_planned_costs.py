@@ -131,6 +131,21 @@ def test_the_only_published_recurrent_layer() -> None:
     assert prices["bnns"].basis == "fitted"
 
 
+@pytest.mark.parametrize(
+    ("name", "gates", "closed"), [("lstm", 4, {"bnns", "classic_cpu"}), ("gru", 3, set()), ("rnn", 1, set())]
+)
+def test_costs_of_recurrent_layers_are_open_where_none_is_published(
+    name: str, gates: int, closed: set[str]
+) -> None:
+    weights = {"weight_ih": weight(gates * 64, 64), "weight_hh": weight(gates * 64, 64)}
+    arguments = {"x": fp16(16, 1, 64), "initial_h": weight(1, 64), "output_sequence": True, **weights}
+    prices = price(example_view(Example(name, arguments)), M4)
+    assert {backend for backend, cost in prices.items() if not cost.is_open} == closed
+    gpu, cpu = prices["mps_graph"], prices["bnns"]
+    assert (gpu.basis, gpu.ms) == ("assumed", gpu.low)
+    assert gpu.high >= cpu.ms > 1e4 * gpu.low
+
+
 #: Published on an M1 with macOS 14.5, all four backends.
 ON_M1 = [
     (

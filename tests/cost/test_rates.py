@@ -192,3 +192,21 @@ def test_intervals_hold_most_rates_of_a_chip_that_is_left_out(backend: Backend) 
 def test_the_neural_engine_has_the_median_of_several_chips() -> None:
     # 13.3, 15, 16.4, 16.5 and 18 elements a nanosecond; the nearest chip is M4.
     assert rate("m5", "add", "ane").value == pytest.approx(16.413)
+
+
+def test_medium_convolutions_of_gpus_grow_with_the_root_of_their_cores() -> None:
+    """261, 269 and 224 GFLOP/s for it are published for M1, M4 Pro and M1 Max."""
+    m1_max = [one for one in publications() if one.chip.id == "m1-max"]
+    eight, thirty_two = (
+        rate_table(find_device(chip, "27"), m1_max).rates["convolution, medium"]["mps_graph"]
+        for chip in ("m1", "m1-max")
+    )
+    assert thirty_two.value / eight.value == pytest.approx(2.0)
+    assert eight.low < 737.86 < eight.high
+
+
+def test_assumed_rates_have_wider_intervals_than_transferred_ones() -> None:
+    table = rate_table(find_device("m5", "26")).rates
+    assumed, transferred = table["matmul"]["mps_graph"], table["add"]["mps_graph"]
+    assert (assumed.basis, transferred.basis) == ("assumed", "transferred")
+    assert assumed.high / assumed.low > 2.5**2 > transferred.high / transferred.low

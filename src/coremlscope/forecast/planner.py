@@ -470,7 +470,7 @@ def _priced(graph: CoreMLGraph, rates: RateTable) -> dict[str, PlannedCosts]:
     for kind, view in kinds.items():
         costs = price(view, rates)
         key = tuple(
-            (backend, one.ms, one.basis, one.is_complete, one.bounds_ms, id(one.rate))
+            (backend, one.ms, one.basis, one.is_complete, one.bounds_ms, one.is_open, id(one.rate))
             for backend, one in costs.items()
         )
         found[kind] = kept.setdefault(key, costs)

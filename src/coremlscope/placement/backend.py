@@ -74,6 +74,7 @@ class PlannedCost:
         basis: How it is known.
         is_complete: False where a shape is not known, so that the cost is a lower bound.
         bounds_ms: The ends of its interval; None for the cost itself.
+        is_open: Whether nothing is published that says where in the interval it lies.
         rate: The rate behind it; None where there is none.
     """
 
@@ -82,6 +83,7 @@ class PlannedCost:
     is_complete: bool = True
     bounds_ms: tuple[float, float] | None = None
     _: KW_ONLY
+    is_open: bool = False
     rate: Rate | None = field(default=None, compare=False, repr=False)
 
     @property

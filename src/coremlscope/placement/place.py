@@ -13,7 +13,8 @@ from coremlscope.ir import describe_type
 from coremlscope.placement.backend import BACKENDS_OF, UNIT_OF, Backend, PlannedCost
 from coremlscope.placement.coreml_view import CoreMLGraph, Node
 from coremlscope.placement.eligibility import Verdicts, only_fails
-from coremlscope.placement.search import TIE_MS, Route, TransitionCosts, lean, search, search_path
+from coremlscope.placement.leaning import Cell, leaning_paths
+from coremlscope.placement.search import TIE_MS, Route, TransitionCosts, search
 from coremlscope.placement.verdict import Support, Verdict
 from coremlscope.results.plan import Undecided
 
@@ -230,30 +231,14 @@ class _Routed:
     total_ms: float
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Cell:
-    """Planned costs of equal operations on the backends that may run them.
-
-    Attributes:
-        allowed: The backends; empty where no unit is known to run the operations.
-        prices: Their planned costs on every backend.
-        costs_ms: The costs of a path. An operation that no unit is known to run must not cut the path in two:
-            it costs zero on the backends of the CPU.
-    """
-
-    allowed: tuple[Backend, ...]
-    prices: Mapping[Backend, PlannedCost]
-    costs_ms: Mapping[Backend, float]
-
-
 def _cells(
     graph: CoreMLGraph,
     verdicts: Verdicts,
     prices: Mapping[str, Mapping[Backend, PlannedCost]],
     setting: ComputeUnits,
-) -> list[_Cell]:
+) -> list[Cell]:
     """The costs of a graph's operations, without those that follow others; equal ones are one object."""
-    cells: dict[object, _Cell] = {}
+    cells: dict[object, Cell] = {}
     found = []
     for node in graph.nodes:
         if node.follows:
@@ -264,7 +249,7 @@ def _cells(
         if cell is None:
             allowed = _allowed(by_unit, setting)
             costs = {backend: of_node[backend].ms for backend in allowed}
-            cell = _Cell(allowed, of_node, costs or dict.fromkeys(BACKENDS_OF["cpu"], 0.0))
+            cell = Cell(allowed, of_node, costs or dict.fromkeys(BACKENDS_OF["cpu"], 0.0))
             cells[key] = cell
         found.append(cell)
     return found
@@ -293,7 +278,8 @@ def _route(
     allowed = [cell.allowed for cell in cells]
     backends = [b if known else None for b, known in zip(route.backends, allowed, strict=True)]
     detours = _detours(route, allowed)
-    doubts = _doubts(route, allowed, detours, _extremes(cells, transition_costs, setting))
+    others = leaning_paths(cells, route.backends, transition_costs, SETTINGS[setting])
+    doubts = _doubts(route, allowed, detours, others)
     chosen = iter(zip(backends, detours, doubts, strict=True))
     placed: list[tuple[Backend | None, Mapping[ComputeUnit, float], Mapping[ComputeUnit, Undecided]]] = []
     for node in graph.nodes:
@@ -311,64 +297,18 @@ def _route(
     return _Routed(choices, _segments(ids, [backend for backend, *_ in placed], spent), route.total_ms)
 
 
-#: How far costs lean towards the ends of their intervals at the same time: if errors are independent, that of
-#: a sum of about sixteen costs is 1 / √16 of that of one. About as many operations are undecided as change
-#: their unit in a fifth of the plans with rates drawn within their intervals (`benchmarks.plan draws`). If
-#: the rates of an M4 Pro and an M4 Max come from other chips, 99 and 100 % of operations are planned as
-#: published, or undecided.
-_TOGETHER = 0.25
-
-
-def _leaning(cost: PlannedCost, is_favoured: bool) -> float:
-    """Returns a cost on the way to the lower end of its interval, or to the upper end."""
-    return lean(cost.ms, cost.low if is_favoured else cost.high, _TOGETHER)
-
-
-def _extremes(
-    cells: Sequence[_Cell], transition_costs: TransitionCosts, setting: ComputeUnits
-) -> list[tuple[Backend, ...]]:
-    """Returns the cheapest path for each unit at the costs within their intervals that favour it most.
-
-    All costs on the unit are low and all others are high: uncertain rates of one unit are wrong together, as
-    they come from the same chip by the same ratio. Few of them are at the ends of their intervals at the same
-    time, so they go `_TOGETHER` of the way (in logarithms).
-    """
-    units = SETTINGS[setting]
-    if len(units) == 1:
-        return []
-    kinds = list(dict.fromkeys(cells))
-    is_exact = all(cell.prices[b].low == cell.prices[b].high for cell in kinds for b in cell.allowed)
-    launches = {
-        UNIT_OF[backend]
-        for backend, known in transition_costs.launch_bounds.items()
-        if known.low < known.high
-    }
-    if is_exact and not launches & set(units):
-        return []
-    found = []
-    for unit in units:
-        favouring = {
-            cell: {b: _leaning(cell.prices[b], UNIT_OF[b] == unit) for b in cell.allowed} or cell.costs_ms
-            for cell in kinds
-        }
-        found.append(
-            search_path([favouring[cell] for cell in cells], transition_costs.favouring(unit, _TOGETHER))
-        )
-    return found
-
-
 def _doubts(
     route: Route,
     allowed: Sequence[tuple[Backend, ...]],
     detours: Sequence[Mapping[ComputeUnit, float]],
-    extremes: Sequence[tuple[Backend, ...]],
+    paths: Sequence[tuple[Backend, ...]],
 ) -> list[dict[ComputeUnit, Undecided]]:
     """For each operation: the other units where it may go as well, and why."""
     found = []
     for index, (chosen, backends) in enumerate(zip(route.backends, allowed, strict=True)):
         doubts: dict[ComputeUnit, Undecided] = {}
         if backends:
-            others = {UNIT_OF[path[index]] for path in extremes} - {UNIT_OF[chosen]}
+            others = {UNIT_OF[path[index]] for path in paths} - {UNIT_OF[chosen]}
             doubts |= dict.fromkeys(sorted(others), "rates")
             doubts |= {unit: "tie" for unit, more in detours[index].items() if more < TIE_MS}
         found.append(doubts)

@@ -19,7 +19,7 @@ from coremlscope.cost.planned.publications import Borders, Publication, Publishe
 from coremlscope.devices.catalog import all_chips
 from coremlscope.devices.chip import Chip, Device
 from coremlscope.devices.release import OSRelease
-from coremlscope.devices.unit import CPU, GPU, NEURAL_ENGINE
+from coremlscope.devices.unit import CPU, GPU, NEURAL_ENGINE, ComputeUnit
 from coremlscope.placement.backend import BACKENDS, UNIT_OF, Backend, Rate
 from coremlscope.placement.search import Bounds, TransitionCosts
 
@@ -95,8 +95,14 @@ _PEAK_SPREAD = 1.05
 _COMMON = ("bytes", "relu")
 #: The factor of the interval of a transferred rate: of convolutions, and of all others. With it, and the span
 #: of all published chips, nine in ten published rates lie within if those of their chip are left out
-#: (`python -m benchmarks.plan rates`: 95 % on the Neural Engine, 86 % on the GPU, 88 % on the CPU).
+#: (`python -m benchmarks.plan rates`: 95 % on the Neural Engine, 90 % on the GPU, 100 % on the CPU).
 _SPREAD_CONVOLUTIONS, _SPREAD = 1.9, 1.33
+#: The same of transposes on the CPU: 14.6 and 21.8 elements per nanosecond on M1 and M4.
+_SPREAD_TRANSPOSES = 1.6
+#: The same of rates that are published for no chip. Published ones, assumed without them to be those of
+#: another class, differ by up to 2.6 on the Neural Engine (five classes) and on the GPU (five of six), by up
+#: to 28 on the CPU (all but bilinear upsampling and recurrences).
+_SPREAD_ASSUMED: Mapping[ComputeUnit, float] = {NEURAL_ENGINE: 2.6, GPU: 2.6, CPU: 28.0}
 #: With so many published chips the median is nearer than the nearest chip: left-out rates of the Neural
 #: Engine differ from it by a factor of 1.28 (root mean square), from the nearest chip by 1.36.
 _SEVERAL = 3
@@ -210,7 +216,8 @@ def _rate(device: Device, ranked: list[Publication], name: str, backend: Backend
             factor /= _BYTES_PER_ELEMENT
         if _law(name, backend) == "matrix" != _law(substitute, backend) and _has_matrix_units(device.chip):
             factor *= _MATRIX_SPEEDUP[1] / _CONVOLUTION_SPEEDUP[1]
-        return _like(_rate(device, ranked, substitute, backend), substitute, factor, _SPREAD)
+        spread = _SPREAD_ASSUMED[UNIT_OF[backend]]
+        return _like(_rate(device, ranked, substitute, backend), substitute, factor, spread)
     nearest, published = known[0]
     if _is_own(device, nearest):
         return Rate(
@@ -228,8 +235,8 @@ def _like(other: Rate, name: str, factor: float, spread: float) -> Rate:
     """Returns a rate that is assumed to be that of another class times a factor, with a wider interval."""
     return Rate(
         value=other.value * factor,
-        low=other.low * factor / spread,
-        high=other.high * factor * spread,
+        low=min(other.low, other.value / spread) * factor,
+        high=max(other.high, other.value * spread) * factor,
         basis="assumed",
         publication=other.publication,
         law=other.law,
@@ -286,8 +293,9 @@ def _is_alike(chip: Chip, published: Chip, backend: Backend) -> bool:
 
 def _spread(name: str, backend: Backend) -> float:
     """Returns the factor of the interval: planned convolutions on the CPU differ as little as other rates."""
-    is_wide = name.startswith("convolution") and UNIT_OF[backend] != CPU
-    return _SPREAD_CONVOLUTIONS if is_wide else _SPREAD
+    if UNIT_OF[backend] == CPU:
+        return _SPREAD_TRANSPOSES if name.startswith("transpose") else _SPREAD
+    return _SPREAD_CONVOLUTIONS if name.startswith("convolution") else _SPREAD
 
 
 def _middle(values: Sequence[float]) -> int:
@@ -302,6 +310,7 @@ _LAWS: Mapping[str, str] = {
     "cores": "number of cores",
     "matrix": "number of cores and their speed in matrix products",
     "convolution": "number of cores and their speed in convolutions",
+    "medium": "square root of the number of cores, and their speed in matrix products",
     "core": "speed of a core",
 }
 #: Classes whose rates are those of arithmetic units. All others are the same on chips of any size.
@@ -312,11 +321,14 @@ def _law(name: str, backend: Backend) -> str:
     """Returns the physical ratio that a class follows.
 
     The rates of convolutions grow with the cores of GPU (197, 172 and 160 GFLOP/s per core of M1, M1 Max and
-    M4 Max) and CPU (729 and 1,441 with 4 and 8 performance cores), those of `add` and `mul` with the cores of
-    the GPU (1.28, 1.41, 1.40 and 1.26 per core of M1, M1 Max, M4 Pro and M4 Max). Bandwidths and
-    `concat` do not grow with cores, and `transpose` grows with their speed: 10.27 and 14.03 elements per
-    nanosecond on M1 Max and M4 Pro, whose cores have 0.332 and 0.46 TFLOP/s. Sparse convolutions are bound by
-    bandwidth on the CPU and gain nothing from matrix units.
+    M4 Max) and CPU (729 and 1,441 with 4 and 8 performance cores), on the medium leaf of the GPU with their
+    square root (261, 269 and 224 GFLOP/s for it of M1, M4 Pro and M1 Max). That leaf holds convolutions with
+    1×1 weights, which are matrix products; less than their gain from matrix units would put ResNet-50 and
+    MobileNet on the Neural Engine of an M5 Max, unlike published plans. The rates of `add` and `mul` grow
+    with the cores of the GPU (1.28, 1.41, 1.40 and 1.26 per core of M1, M1 Max, M4 Pro and M4 Max).
+    Bandwidths and `concat` do not grow with cores, and `transpose` grows with their speed: 10.27 and 14.03
+    elements per nanosecond on M1 Max and M4 Pro, whose cores have 0.332 and 0.46 TFLOP/s. Sparse convolutions
+    are bound by bandwidth on the CPU and gain nothing from matrix units.
     """
     unit = UNIT_OF[backend]
     if name == "convolution, sparse":
@@ -324,6 +336,8 @@ def _law(name: str, backend: Backend) -> str:
     if name.startswith(_ARITHMETIC):
         if unit != GPU:
             return "cores"
+        if name == "convolution, medium":
+            return "medium"
         return "convolution" if name.startswith("convolution") else "matrix"
     if unit != GPU:
         return ""
@@ -347,6 +361,7 @@ _CONVOLUTION_SPEEDUP = (1.6, 2.1, 2.8)
 _SPEEDUPS: Mapping[str, tuple[float, float, float]] = {
     "matrix": _MATRIX_SPEEDUP,
     "convolution": _CONVOLUTION_SPEEDUP,
+    "medium": _MATRIX_SPEEDUP,
 }
 #: Operations per second of a core of a GPU where they are not published.
 _USUAL_CORE = 0.4e12
@@ -363,7 +378,8 @@ def _strength(chip: Chip, law: str, backend: Backend) -> float:
         cores = _cores(chip, backend)
         return (chip.value(GPU, "fp32_FLOPps") or _USUAL_CORE * cores) / cores
     is_faster = law in _SPEEDUPS and _has_matrix_units(chip)
-    return _cores(chip, backend) * (_SPEEDUPS[law][1] if is_faster else 1.0)
+    cores = _cores(chip, backend)
+    return (math.sqrt(cores) if law == "medium" else cores) * (_SPEEDUPS[law][1] if is_faster else 1.0)
 
 
 def _cores(chip: Chip, backend: Backend) -> float:
