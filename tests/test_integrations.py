@@ -71,7 +71,7 @@ def test_the_action_passes_its_inputs_as_they_are(tmp_path: Path) -> None:
     fake.write_text('#!/bin/bash\nprintf "%s\\n" "$@"\n')
     fake.chmod(0o755)
     given = {
-        "MODELS": "a b.mlpackage\n$(touch hacked)\n",
+        "MODELS": "a b.mlpackage \n$(touch hacked)\n",
         "LIMITS": "--max-size=20MB\n  --max-latency iphone-13=33ms\n\n--baseline a b.json \n",
         "STRICT": "true",
         "SARIF": "out.sarif",

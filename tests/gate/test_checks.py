@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +17,11 @@ from coremlscope.formats.packaging import write_mlpackage
 from coremlscope.formats.sample import sample_model
 from coremlscope.gate import checks
 from coremlscope.gate.run import check, check_project
+from coremlscope.probing.models import build_layer
+from coremlscope.render.gate import render_sarif
 from coremlscope.render.json import render_json
 from coremlscope.results.gate import CheckResult, GateReport
-from tests.support import programs
+from tests.support import networks, programs
 from tests.support.aicode import write_numbered
 from tests.support.converted_models import text_classifier
 from tests.support.ir_models import array_feature
@@ -122,6 +125,60 @@ def test_a_reference_with_other_outputs(model: Path, tmp_path: Path) -> None:
     report = check(model, min_psnr=60, reference=str(other))
     assert verdicts(report) == {"min-psnr": "fail"}
     assert verdicts(check(model, min_psnr=60, reference=str(model))) == {"min-psnr": "pass"}
+
+
+def test_a_neural_network_is_rounded_as_on_the_neural_engine(tmp_path: Path) -> None:
+    path = tmp_path / "network.mlmodel"
+    builder = networks.network({"x": (8,)})
+    builder.add_inner_product("dense", networks.random(4, 8), networks.random(4), 8, 4, True, "x", "y")
+    path.write_bytes(builder.spec.SerializeToString())
+    (found,) = check(path, min_psnr=20).models[0].checks
+    assert found.verdict == "pass"
+    assert found.value is not None, found.text
+    assert 30 < found.value.value < 120
+
+
+def test_nothing_is_rounded_in_a_program_without_fp16(tmp_path: Path) -> None:
+    path = tmp_path / "float32.mlpackage"
+    write_mlpackage(build_layer("linear", {"dtype": "fp32", "shape": (1, 8), "channels": 4}), path)
+    (found,) = check(path, min_psnr=40).models[0].checks
+    assert found.verdict == "pass"
+    assert found.text.endswith("equal on 4 synthetic inputs: no operation has a result in fp16")
+
+
+def test_a_precision_that_cannot_be_compared_does_not_stop_other_limits(model: Path, tmp_path: Path) -> None:
+    absent = str(tmp_path / "absent.mlpackage")
+    report = check(model, max_size="1GB", min_psnr=40, reference=absent)
+    assert verdicts(report) == {"max-size": "pass", "min-psnr": "unknown"}
+    assert report.exit_code == 9
+    (_, unknown) = report.failed[0]
+    assert "absent.mlpackage does not exist" in unknown.text
+
+
+def test_outputs_of_another_shape_are_not_equal(tmp_path: Path) -> None:
+    paths = []
+    for channels in (4, 5):
+        paths.append(tmp_path / f"{channels}.mlpackage")
+        write_mlpackage(build_layer("linear", {"shape": (1, 8), "channels": channels}), paths[-1])
+    report = check(paths[0], min_psnr=1, reference=str(paths[1]))
+    assert verdicts(report) == {"min-psnr": "unknown"}
+
+
+def test_a_baseline_of_another_model_is_named(model: Path, tmp_path: Path) -> None:
+    saved, other = tmp_path / "check.json", tmp_path / "other.mlpackage"
+    saved.write_text(render_json(check(model, max_size="1GB")), encoding="utf-8")
+    shutil.copytree(model, other)
+    for path in (model, other):
+        texts = [one.text for one in check(path, baseline=str(saved)).models[0].checks]
+        named = [f"(the baseline is of {model.name})" in text for text in texts]
+        assert named == [path == other] * len(texts)
+
+
+def test_what_is_no_baseline(model: Path, tmp_path: Path) -> None:
+    path = tmp_path / "report.sarif"
+    path.write_text(render_sarif(check(model, max_size="1GB")), encoding="utf-8")
+    with pytest.raises(UsageError, match=r"report.sarif cannot be a baseline"):
+        check(model, baseline=str(path))
 
 
 def test_a_model_that_cannot_be_read_does_not_stop_the_others(model: Path, tmp_path: Path) -> None:

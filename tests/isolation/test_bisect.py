@@ -106,7 +106,9 @@ def test_overflow_of_one_operation() -> None:
     found = bisect(model, fp16_overflow=True, inputs=_ONES)
     assert [unit.name for unit in found.units] == ["op_70"]
     assert found.is_smallest
-    assert "1.2e+05" in found.note
+    assert found.note.endswith("reaches 1.2e+05: 4 elements overflow to infinity")
+    (one,) = bisect(_chain(1, scale={0: 60000}), fp16_overflow=True, inputs={"x": 2 * np.eye(1, 4)}).tests
+    assert one.note.endswith(": 1 element overflows to infinity")
     assert len(found.tests) <= found.limit <= 2 * math.log2(100)
 
 
@@ -223,6 +225,8 @@ def test_wrong_arguments(tmp_path: Path) -> None:
         bisect(model, unit="ane", device="m1")  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="unknown"):
         bisect(model, unit="gpu", device="m99")
+    with pytest.raises(UsageError, match="several devices"):
+        bisect(model, unit="gpu", device="m1,m2")
 
 
 def test_core_ai_models_are_planned_as_such(tmp_path: Path) -> None:

@@ -219,6 +219,17 @@ def test_targets_are_checked_before_anything_runs(sample: Path, tmp_path: Path) 
     assert network.read_bytes() == _network().spec.SerializeToString()
 
 
+@pytest.mark.parametrize(
+    "wrong", [{"devices": "iphone-99"}, {"devices": "m1", "os": "9"}, {"engine": "cuda"}]
+)
+def test_nothing_is_written_if_the_part_cannot_be_profiled(
+    sample: Path, tmp_path: Path, wrong: dict[str, str]
+) -> None:
+    with pytest.raises(UsageError):
+        isolate(sample, tmp_path / "part.mlpackage", type="add", **wrong)
+    assert not list(tmp_path.iterdir())
+
+
 def test_all_operations_of_a_type(sample: Path) -> None:
     cutter, _ = open_cutter(sample)
     part = cutter.cut([i for i, unit in enumerate(cutter.units) if unit.type == "add"])
@@ -239,6 +250,7 @@ def test_networks_in_memory_cannot_be_cut() -> None:
         ({"op": "main/0", "type": "conv"}, "not clear", "--range"),
         ({"op": "stem_relu"}, "no operation with the id or name", "stem_relu6"),
         ({"op": "stem_weight"}, "no operation with the id or name", "constants belong"),
+        ({"op": "main/0"}, "main/0 cannot be isolated alone", "next to it: main/"),
         ({"type": "convolution"}, "nothing of the type", "conv"),
         ({"span": "stem"}, "not a range", "FIRST..LAST"),
         ({"span": "softmax..stem"}, "empty", "stem..softmax"),

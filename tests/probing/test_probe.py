@@ -91,8 +91,11 @@ def test_any_text_is_parsed_or_refused(text: str) -> None:
         ("conv(shape=64)", "1 to 3 further dimensions", "1x64x56x56"),
         ("conv(kernel=99, pad=valid)", "window of 99", "change one"),
         ("conv(shape=1x64x0x4)", "cannot be probed", "positive"),
-        ("conv(shape=99999x99999x9x9)", "cannot be probed", "positive"),
-        ("linear(channels=99999999)", "cannot be probed", "other sizes"),
+        ("conv(shape=99999x99999x9x9)", "has more than 1073741824 elements", "smaller sizes"),
+        ("linear(channels=99999999)", "has more than 268435456 elements", "smaller sizes"),
+        ("conv(kernel=0)", "kernel=0 of conv is not 1 or more", "give 1 or more"),
+        ("conv(dilations=0)", "dilations=0 of conv is not 1 or more", "give 1 or more"),
+        ("max_pool(stride=-1x1)", "stride=-1x1 of max_pool is not 1 or more", "give 1 or more"),
         ("conv(dtype=int8)", "fp16 or fp32", "give"),
         ("relu(repeat=1000)", "1000 times", "1 to 100"),
         ("embedding(repeat=2)", "cannot be repeated", "leave repeat out"),
@@ -232,3 +235,5 @@ def test_layers_of_a_sweep_that_do_not_differ_are_one_row() -> None:
     found = [("dilations=1", "all", "a"), ("dilations=2 … x=1", "all", "b")]
     assert _merged(rows) == found
     assert [row[0] for row in _merged(rows[:-1])] == ["dilations=1", "dilations=2 … 4"]
+    # An ellipsis between two layers would stand for layers that were not built.
+    assert [row[0] for row in _merged([rows[1], rows[3]])] == ["dilations=2, 4"]

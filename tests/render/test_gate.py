@@ -102,6 +102,18 @@ def test_sarif() -> None:
     assert {r["level"] for r in strict} == {"error"}
 
 
+def test_uris_of_sarif(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    outside = tmp_path.parent / "a b.mlmodel"
+    uris = []
+    for path in ("in.mlmodel", str(tmp_path / "in.mlmodel"), str(outside), "../a b.mlmodel"):
+        model = CheckedModel(path=path, checks=(_check("max-size", "fail"),))
+        made = GateReport(made=Provenance(at="", version=""), strict=False, models=(model,))
+        (result,) = json.loads(render_sarif(made))["runs"][0]["results"]
+        uris.append(result["locations"][0]["physicalLocation"]["artifactLocation"]["uri"])
+    assert uris == ["in.mlmodel", "in.mlmodel", outside.as_uri(), outside.as_uri()]
+
+
 @functools.cache
 def _sarif_schema() -> Callable[[Any], Any]:
     text = (Path(__file__).parents[1] / "data/sarif/sarif-2.1.0-rtm.5.json").read_text(encoding="utf-8")

@@ -53,8 +53,8 @@ class CompileOptions:
         engine_options: The engine's options.
         random_weights: The seed of the random weights that replace missing weights; None makes missing
             weights an error.
-        precision: `fp16` rounds every result that the program declares as fp16, as a device does, and records
-            its range. `fp32` keeps float32 results.
+        precision: `fp16` rounds every result that the program declares as fp16, and every one of a neural
+            network, as a device does, and records its range. `fp32` keeps float32 results.
 
     Raises:
         UsageError: The precision is invalid.

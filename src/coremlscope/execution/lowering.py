@@ -9,11 +9,12 @@ from coremlscope.budget import Budget
 from coremlscope.errors import CorruptModelError, MissingWeightsError
 from coremlscope.execution.binding import Chosen, bind_model, choose_function
 from coremlscope.execution.random_weights import missing_weights, with_random_weights
-from coremlscope.ir import Classical, Model
+from coremlscope.ir import Classical, Model, Program
 from coremlscope.lower import lower, lower_classical
 from coremlscope.ops.bind import BoundFunction
 from coremlscope.ops.program import OnnxProgram, Precision
 from coremlscope.ops.view import CONTRADICTIONS
+from coremlscope.placement.half_precision import in_half_precision
 from coremlscope.units import shown
 
 __all__ = ["Lowered", "lower_function"]
@@ -52,7 +53,8 @@ def lower_function(
         shapes: Shapes of flexible inputs by name. The others get their default shapes.
         random_weights: The seed of the random weights that replace missing weights; None makes missing
             weights an error.
-        precision: `fp16` rounds every result that the program declares as fp16.
+        precision: `fp16` rounds every result that the program declares as fp16, and every floating-point
+            result of a neural network, whose layers declare no type.
 
     Raises:
         MissingWeightsError: Weights are missing and `random_weights` is None.
@@ -97,6 +99,8 @@ def _lower(model: Model, bound: BoundFunction, precision: Precision) -> OnnxProg
     if isinstance(model.content, Classical):
         # Classical models compute in float64 at any precision: they declare no fp16 results.
         return lower_classical(model.content, bound)
+    if precision == "fp16" and isinstance(model.content, Program) and model.content.is_network:
+        bound = in_half_precision(bound)
     return lower(bound, precision)
 
 

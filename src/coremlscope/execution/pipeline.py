@@ -432,8 +432,8 @@ def open_predictor(
         function: The function's name; None selects the default function. A pipeline has only one.
         cache: The cache of compiled functions, for models that were read from a path; None uses a temporary
             folder, which `Predictor.close` removes.
-        precision: `fp16` rounds every result that the program declares as fp16, as a device does, and records
-            its range. `fp32` keeps float32 results.
+        precision: `fp16` rounds every result that the program declares as fp16, and every one of a neural
+            network, as a device does, and records its range. `fp32` keeps float32 results.
         threads: Threads that work on one operation; None for one per physical core.
 
     Raises:

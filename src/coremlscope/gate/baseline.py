@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from coremlscope.devices import NEURAL_ENGINE
-from coremlscope.errors import UsageError
+from coremlscope.errors import CoremlscopeError, UsageError
 from coremlscope.results.encoding import decode, read_json
 from coremlscope.results.gate import GATE, GateReport
 from coremlscope.results.plan import unit_counts
 from coremlscope.results.profile import Profile
+from coremlscope.units import shown
 from coremlscope.version import __version__
 
 __all__ = ["Baseline", "read_baseline"]
@@ -26,6 +28,7 @@ class Baseline:
         latency_s: Estimated seconds by device, system and setting.
         neural_engine: The planned share of operations on the Neural Engine, likewise.
         note: A remark on how comparable it is; may be empty.
+        model: The file name of the earlier model; empty if the file does not tell.
     """
 
     size_bytes: float | None = None
@@ -33,6 +36,13 @@ class Baseline:
     latency_s: Mapping[str, float] = field(default_factory=dict)
     neural_engine: Mapping[str, float] = field(default_factory=dict)
     note: str = ""
+    model: str = ""
+
+    def remark(self, name: str) -> str:
+        """Returns, in brackets, what makes a comparison with the model of a file doubtful; may be empty."""
+        if self.model in ("", name):
+            return self.note
+        return f" (the baseline is of {shown(self.model)}){self.note}"
 
 
 def read_baseline(path: str) -> Baseline:
@@ -45,7 +55,13 @@ def read_baseline(path: str) -> Baseline:
     schema = data.get("schema") if isinstance(data, dict) else None
     if schema == GATE:
         return _of_check(decode(data, GateReport), path)
-    return _of_profile(Profile.from_json(data))
+    try:
+        return _of_profile(Profile.from_json(data))
+    except CoremlscopeError as error:
+        raise UsageError(
+            f"{path} cannot be a baseline: {error.message}",
+            "save one: `coremlscope check MODEL --max-latency DEVICE=TIME --json main.json`",
+        ) from error
 
 
 def _of_check(report: GateReport, path: str) -> Baseline:
@@ -64,6 +80,7 @@ def _of_check(report: GateReport, path: str) -> Baseline:
         latency_s=found.get("max-latency", {}),
         neural_engine=found.get("min-neural-engine", {}),
         note=_note(report.made.version),
+        model=Path(model.path).name,
     )
 
 
@@ -85,6 +102,7 @@ def _of_profile(profile: Profile) -> Baseline:
         latency_s=latencies,
         neural_engine=shares,
         note=_note(profile.made.version),
+        model=Path(profile.model.path).name,
     )
 
 

@@ -22,7 +22,7 @@ from coremlscope.forecast.unplanned import unplanned_stages
 from coremlscope.formats import container
 from coremlscope.gate.baseline import Baseline, read_baseline
 from coremlscope.gate.limits import GateLimits
-from coremlscope.ir import Model
+from coremlscope.ir import DType, Function, Model, TensorType
 from coremlscope.measure.embedded.process import call_isolated, file_of
 from coremlscope.own_measurements.report import use_own
 from coremlscope.results.estimate import Estimate
@@ -30,7 +30,7 @@ from coremlscope.results.gate import CheckedModel, CheckKind, CheckResult, Quant
 from coremlscope.results.measurement import Precision
 from coremlscope.results.plan import PlanView
 from coremlscope.results.variants import OutputDifference
-from coremlscope.units import format_bytes, format_duration
+from coremlscope.units import format_bytes, format_duration, shown
 from coremlscope.variants.differences import Differences
 from coremlscope.variants.scores import find_signals
 
@@ -226,9 +226,9 @@ def _result(
     verdict: Verdict,
     word: str,
 ) -> CheckResult:
-    shown = format_quantity(found.value, quantity)
+    figure = format_quantity(found.value, quantity)
     if found.low != found.high:
-        shown += f" ({format_quantity(found.low, quantity)} to {format_quantity(found.high, quantity)})"
+        figure += f" ({format_quantity(found.low, quantity)} to {format_quantity(found.high, quantity)})"
     where = f" {_JOINED.get(kind, 'of')} {subject}" if subject else ""
     return CheckResult(
         kind=kind,
@@ -237,7 +237,7 @@ def _result(
         limit=limit,
         value=found,
         verdict=verdict,
-        text=f"{_NAMES[kind]}{where} is {_ORIGINS.get(found.origin, '')}{shown}; the limit is {word}"
+        text=f"{_NAMES[kind]}{where} is {_ORIGINS.get(found.origin, '')}{figure}; the limit is {word}"
         f" {format_quantity(limit, quantity)}",
         hint=_HINTS[kind] if verdict in ("fail", "uncertain") else "",
     )
@@ -284,13 +284,24 @@ def _precision(model: Model, limits: GateLimits) -> CheckResult:
     assert limits.psnr_db is not None
     subject = f"outputs against {limits.reference}" if limits.reference else "outputs rounded to fp16"
     given = {"path": file_of(model), "reference": limits.reference, "shapes": limits.shapes}
-    outputs: Sequence[OutputDifference] = call_isolated(compare_outputs, given)
+    try:
+        outputs: Sequence[OutputDifference] = call_isolated(compare_outputs, given)
+    except CoremlscopeError as error:
+        unknown = _unknown("min-psnr", subject, "decibels", limits.psnr_db, error.message)
+        return replace(unknown, hint=error.hint or unknown.hint)
     lost = sum(output.not_finite for output in outputs)
     ratios = [output.psnr_db for output in outputs if output.psnr_db is not None]
-    if lost or not outputs:
+    # A label may differ where probabilities are nearly equal; their ratio tells how far.
+    others = [one for one in outputs if one.psnr_db is None and (one.top1 is None or not ratios)]
+    differs = next((one.name for one in others if not one.is_equal), None)
+    if lost or not outputs or differs is not None:
         why = f"{lost} elements are not finite" if lost else "no output has the same name"
+        if outputs and not lost:
+            why = f"{shown(differs or '')!r} differs, and is not numbers of the same shape"
         return _unknown("min-psnr", subject, "decibels", limits.psnr_db, why)
     if not ratios:
+        rounds = limits.reference or any(map(_rounds, bodies_of(model)))
+        why = "" if rounds else ": no operation has a result in fp16"
         return CheckResult(
             kind="min-psnr",
             subject=subject,
@@ -298,10 +309,16 @@ def _precision(model: Model, limits: GateLimits) -> CheckResult:
             limit=limits.psnr_db,
             value=None,
             verdict="pass",
-            text=f"{subject} are equal on {_SAMPLES} synthetic inputs",
+            text=f"{subject} are equal on {_SAMPLES} synthetic inputs{why}",
         )
     found = _exactly(min(ratios), "measured")
     return _at_least("min-psnr", subject, "decibels", limits.psnr_db, found)
+
+
+def _rounds(function: Function) -> bool:
+    """True if rounding to fp16 concerns a function: a neural network's layers, or results in fp16."""
+    values = (value.type for op in function.graph.walk() for value in op.outputs)
+    return bool(function.layers) or any(isinstance(t, TensorType) and t.dtype is DType.FP16 for t in values)
 
 
 def compare_outputs(
@@ -339,9 +356,10 @@ def _against(baseline: Baseline, facts: _Facts, limits: GateLimits) -> Iterator[
         figures.append((f"share on the Neural Engine of {one.subject}", "share", one.on_engine, share))
         if seconds is None and share is None:
             yield _not_in_baseline(one.subject)
+    remark = baseline.remark(Path(file_of(facts.model)).name)
     for name, quantity, now, before in figures:
         if now is not None and before is not None:
-            yield _no_worse(name, quantity, now, before, limits.tolerance, baseline.note)
+            yield _no_worse(name, quantity, now, before, limits.tolerance, remark)
 
 
 def _not_in_baseline(subject: str) -> CheckResult:
@@ -364,7 +382,7 @@ def _no_worse(
     now = found.value
     limit = before * (1 - tolerance) if is_better_above else before * (1 + tolerance)
     is_kept = now >= limit if is_better_above else now <= limit
-    change = f", {now / before - 1:+.1%}" if before else ""
+    change = f", {(now / before - 1) * 100:+.1f} %" if before else ""
     was, is_now = format_quantity(before, quantity), format_quantity(now, quantity)
     return CheckResult(
         kind="baseline",
@@ -373,7 +391,7 @@ def _no_worse(
         limit=limit,
         value=_exactly(now, found.origin),
         verdict="pass" if is_kept else "fail",
-        text=f"{name} was {was} and is {is_now}{change}; the tolerance is {tolerance:.0%}{note}",
+        text=f"{name} was {was} and is {is_now}{change}; the tolerance is {tolerance * 100:g} %{note}",
         hint="" if is_kept else _HINTS["baseline"],
     )
 

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from coremlscope.devices.unit import choose_settings
+from coremlscope.devices.unit import SETTINGS, ComputeUnits
 from coremlscope.errors import UsageError
 from coremlscope.features.names import nearest
 from coremlscope.gate.limits import GateLimits, parse_bytes_limit, parse_decibels, parse_seconds, parse_share
+from coremlscope.units import shown
 
 __all__ = ["Configuration", "find_configuration", "limits_of", "read_configuration"]
 
@@ -54,19 +55,47 @@ def read_configuration(path: Path, given: Mapping[str, Any] | None = None) -> Co
     table = _table(path)
     if table is None:
         raise UsageError(f"{path} has no table {_TABLE}", f"add {_TABLE} with models and limits")
-    common = {key: value for key, value in table.items() if key not in ("models", "strict")}
-    strict = table.get("strict", False)
-    entries = table.get("models", [])
-    if not isinstance(strict, bool) or not isinstance(entries, list):
-        raise UsageError(f"{path}: strict is a boolean, and models is an array of tables", _EXAMPLE)
+    try:
+        return _configuration(table, path.parent, given or {})
+    except UsageError as error:
+        raise UsageError(f"{path}: {error.message}", error.hint) from error
+
+
+def _configuration(table: Mapping[str, Any], folder: Path, given: Mapping[str, Any]) -> Configuration:
+    common = {key: value for key, value in table.items() if key not in _OTHERS}
+    strict, entries = (table.get(name, default) for name, default in _OTHERS.items())
+    if not isinstance(strict, bool):
+        raise UsageError(f"strict is not {shown(str(strict))!r}", "write strict = true or strict = false")
+    if not isinstance(entries, list):
+        raise UsageError("models is not an array of tables", _EXAMPLE)
+    _limits_of_file(common, folder, _OTHERS)
     models = []
     for entry in entries:
         if not isinstance(entry, dict) or not isinstance(entry.get("path"), str):
-            raise UsageError(f"{path}: each of the models needs a path", _EXAMPLE)
+            raise UsageError("each of the models needs a path", _EXAMPLE)
         own = {key: value for key, value in entry.items() if key != "path"}
-        limits = _replaced(limits_of({**common, **own}, path.parent), given or {})
-        models += [(found, limits) for found in _found(path.parent, entry["path"])]
+        _limits_of_file(own, folder, ("path",))
+        limits = _replaced(limits_of({**common, **own}, folder), given)
+        models += [(found, limits) for found in _found(folder, entry["path"])]
     return Configuration(tuple(models), strict)
+
+
+def _limits_of_file(values: Mapping[str, Any], folder: Path, others: Collection[str]) -> None:
+    """Checks limits of a file on their own.
+
+    Args:
+        values: The limits by name.
+        folder: The folder of the file.
+        others: Names beside limits that may be meant.
+
+    Raises:
+        UsageError: A name is unknown, a value is wrong, or a latency is a number without a unit.
+    """
+    limits_of(values, folder, others)
+    latencies = values.get("max-latency", values.get("max_latency", {}))
+    number = next((limit for limit in latencies.values() if not isinstance(limit, str)), None)
+    if number is not None:
+        raise UsageError(f"the latency {number} has no unit", f'write it as "{number}ms"')
 
 
 def _replaced(limits: GateLimits, given: Mapping[str, Any]) -> GateLimits:
@@ -76,13 +105,17 @@ def _replaced(limits: GateLimits, given: Mapping[str, Any]) -> GateLimits:
     return replace(limits, **{field: getattr(others, field) for field in fields})
 
 
+#: Entries of the table that are no limits, and what they are if they are absent.
+_OTHERS: Mapping[str, Any] = {"strict": False, "models": []}
 _EXAMPLE = 'write [[tool.coremlscope.models]] with path = "model.mlpackage" and limits'
 
 
 def _table(path: Path) -> Mapping[str, Any] | None:
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror}", "check the path") from error
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
         raise UsageError(f"{path} cannot be read: {error}", "correct the file") from error
     tool = content.get("tool", {})
     table = tool.get(_TOOL) if isinstance(tool, dict) else None
@@ -93,18 +126,24 @@ def _found(folder: Path, pattern: str) -> list[Path]:
     """Returns the models that a path or a pattern names; a path that does not exist is reported later."""
     if not any(sign in pattern for sign in "*?["):
         return [folder / pattern]
-    found = sorted(folder.glob(pattern))
+    if Path(pattern).is_absolute():
+        raise UsageError(f"the pattern {shown(pattern)!r} is absolute", f"write it relative to {folder}")
+    try:
+        found = sorted(folder.glob(pattern))
+    except ValueError as error:
+        raise UsageError(f"{shown(pattern)!r} is not a pattern: {error}", "correct the path") from error
     if not found:
-        raise UsageError(f"no model matches {pattern!r} in {folder}", "correct the path")
+        raise UsageError(f"no model matches {shown(pattern)!r} in {folder}", "correct the path")
     return found
 
 
-def limits_of(values: Mapping[str, Any], folder: Path) -> GateLimits:
+def limits_of(values: Mapping[str, Any], folder: Path, others: Collection[str] = ()) -> GateLimits:
     """Returns limits from named values as they are written.
 
     Args:
         values: By the names of the options: `max-latency`, `min-neural-engine`, ….
         folder: The folder to which paths are relative.
+        others: Names beside limits that an unknown one may mean.
 
     Raises:
         UsageError: A name is unknown, or a value is wrong.
@@ -113,10 +152,11 @@ def limits_of(values: Mapping[str, Any], folder: Path) -> GateLimits:
     for key, value in values.items():
         name = key.replace("_", "-")
         if name not in _READERS:
-            near = nearest(name, _READERS)
+            near = nearest(name, [*_READERS, *others])
             known = ", ".join(_READERS)
             raise UsageError(
-                f"unknown limit {key!r}", f"did you mean {near}?" if near else f"the limits are {known}"
+                f"unknown limit {shown(key)!r}",
+                f"did you mean {near}?" if near else f"the limits are {known}",
             )
         field, reader = _READERS[name]
         read[field] = reader(value)
@@ -136,7 +176,7 @@ def _latencies(value: object) -> dict[str, float]:
 
 def _text(value: object) -> str:
     if not isinstance(value, str):
-        raise UsageError(f"{value!r} is not a path", "write it in quotation marks")
+        raise UsageError(f"{shown(str(value))} is not text", "write it in quotation marks")
     return value
 
 
@@ -149,10 +189,18 @@ def _names(value: object) -> tuple[str, ...]:
 
 def _shapes(value: object) -> dict[str, tuple[int, ...]]:
     if not isinstance(value, Mapping) or not all(
-        isinstance(shape, (list, tuple)) for shape in value.values()
+        isinstance(shape, (list, tuple)) and all(isinstance(size, int) for size in shape)
+        for shape in value.values()
     ):
         raise UsageError("shapes are lists of sizes by input", "write them as {x = [1, 3, 224, 224]}")
-    return {str(name): tuple(int(size) for size in shape) for name, shape in value.items()}
+    return {str(name): tuple(shape) for name, shape in value.items()}
+
+
+def _compute_units(value: object) -> ComputeUnits:
+    for setting in SETTINGS:
+        if value == setting:
+            return setting
+    raise UsageError(f"invalid compute units {shown(str(value))!r}", f"use one of {', '.join(SETTINGS)}")
 
 
 #: The field of each limit, and what reads its value.
@@ -167,6 +215,6 @@ _READERS: Mapping[str, tuple[str, Callable[[Any], Any]]] = {
     "tolerance": ("tolerance", parse_share),
     "device": ("devices", _names),
     "os": ("os", _text),
-    "compute-units": ("compute_units", lambda value: choose_settings(value)[0]),
+    "compute-units": ("compute_units", _compute_units),
     "shape": ("shapes", _shapes),
 }

@@ -69,8 +69,10 @@ def parse_seconds(value: object) -> float:
     """Returns the seconds of `33ms`, `0.5 s`, or of a number of seconds.
 
     Raises:
-        UsageError: It is not a duration.
+        UsageError: It is not a duration, or text without a unit: 33 may mean milliseconds.
     """
+    if isinstance(value, str) and re.fullmatch(_NUMBER, value.strip()):
+        raise UsageError(f"{value.strip()!r} has no unit", f"write it as {value.strip()}ms")
     return _measure(value, _SECONDS, "a duration", "33ms")
 
 

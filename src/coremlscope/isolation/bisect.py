@@ -127,6 +127,8 @@ def _predicate(
 def _device(device: str | None) -> str | None:
     if device is None and sys.platform != "darwin":
         raise UsageError("--device is missing", "name a chip or a device: --device m1")
+    if device is not None and "," in device:
+        raise UsageError("several devices are named", "name one: each may need another part")
     return device
 
 

@@ -12,6 +12,7 @@ from typing import Any, Literal
 import numpy as np
 
 from coremlscope import api
+from coremlscope.devices import find_devices
 from coremlscope.devices.unit import SETTINGS, ComputeUnits
 from coremlscope.errors import UnsupportedModelError
 from coremlscope.execution.random_weights import with_random_weights
@@ -32,6 +33,7 @@ from coremlscope.isolation.network import NetworkCutter
 from coremlscope.isolation.parts import Cutter, Part
 from coremlscope.isolation.program import ProgramCutter
 from coremlscope.isolation.selection import select_units
+from coremlscope.measure.choice import choose_engine, choose_measurer
 from coremlscope.measure.contract import Progress
 from coremlscope.results.isolation import Isolation, PartTensor
 
@@ -94,6 +96,9 @@ def isolate(
         EngineError: The engine failed.
     """
     path = Path(output)
+    # What is wrong with the profile's arguments is known before anything is written.
+    find_devices(devices, os)
+    choose_measurer(choose_engine(engine), None, False, (None, None))
     cutter, has_random = open_cutter(
         source, function, shapes=shapes, inputs=inputs, seed=seed, random_weights=random_weights
     )

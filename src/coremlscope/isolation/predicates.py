@@ -138,7 +138,7 @@ class Overflow:
             return TestResult(False)
         row, name = found[0]
         reached = "" if row.largest is None else f" reaches {row.largest:.3g}"
-        note = f"{name}{reached}: {row.overflows} elements overflow"
+        note = f"{name}{reached}: {_elements(row.overflows)} to infinity"
         return TestResult(True, note, tuple(dict.fromkeys(name for _, name in found if name in known)))
 
 
@@ -200,7 +200,7 @@ class Script:
         if not 0 <= done.returncode < _FATAL:
             raise EngineError(
                 f"{self._path.name} ended with {_ending(done.returncode)}{f' ({note})' if note else ''}",
-                "exit code 0 accepts a part, 1 to 124 reject it, 125 says that it cannot be tested",
+                "exit code 0 accepts a part, 1 to 127 reject it, but 125 says that it cannot be tested",
             )
         return TestResult(None if done.returncode == _SKIP else done.returncode > 0, note)
 
@@ -226,6 +226,10 @@ class FunctionPredicate:
         del part
         found = self._function(path)
         return TestResult(None if found is None else bool(found))
+
+
+def _elements(count: int) -> str:
+    return "1 element overflows" if count == 1 else f"{count} elements overflow"
 
 
 def _ending(code: int) -> str:

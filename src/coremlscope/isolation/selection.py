@@ -68,6 +68,7 @@ def find_unit(units: Sequence[IsolatedUnit], name: str) -> int:
             f"{shown(name)} is inside a block of {outer.id}, and runs any number of times",
             f"isolate {outer.id}, the {outer.type} around it",
         )
+    _check_inside(units, name)
     raise UsageError(
         f"no operation with the id or name {shown(name)!r} can be isolated",
         _suggest(name, [key for unit in units for key in (unit.id, unit.name)], "")
@@ -97,14 +98,33 @@ def _end_of_span(units: Sequence[IsolatedUnit], name: str, step: int) -> int:
         name: An id or a name.
         step: 1 for the beginning of a range, -1 for its end.
     """
+    before, after = _around(units, name)
+    found = after if step > 0 else before
+    return find_unit(units, name) if found is None else found
+
+
+def _check_inside(units: Sequence[IsolatedUnit], name: str) -> None:
+    """Raises `UsageError` for the id of a constant or a weight, or of a step of a layer."""
+    near = [units[index] for index in _around(units, name) if index is not None]
+    if near:
+        raise UsageError(
+            f"{shown(name)} cannot be isolated alone: constants, weights and steps of a layer belong to an "
+            "operation",
+            f"next to it: {' and '.join(f'{unit.id} ({unit.type})' for unit in near)}",
+        )
+
+
+def _around(units: Sequence[IsolatedUnit], name: str) -> tuple[int | None, int | None]:
+    """Returns the units before and after an id that is no unit's own; None twice if there is no such id."""
     stem, _, number = name.rpartition("/")
     ids = [unit.id.rpartition("/") for unit in units]
     places = [int(last) if first == stem and last.isdecimal() else None for first, _, last in ids]
     known = [place for place in places if place is not None]
     if not number.isdecimal() or int(number) in known or not known or int(number) > max(known):
-        return find_unit(units, name)
-    inside = [i for i, at in enumerate(places) if at is not None and (at - int(number)) * step > 0]
-    return inside[0 if step > 0 else -1] if inside else find_unit(units, name)
+        return None, None
+    before = [i for i, at in enumerate(places) if at is not None and at < int(number)]
+    after = [i for i, at in enumerate(places) if at is not None and at > int(number)]
+    return before[-1] if before else None, after[0] if after else None
 
 
 def _suggest(name: str, known: Sequence[str], otherwise: str) -> str:

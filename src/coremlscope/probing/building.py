@@ -65,8 +65,7 @@ class LayerBuilder:
 
     def input(self, name: str, shape: Sequence[int], dtype: ir.DType | None = None) -> ir.Value:
         """Adds an input."""
-        if not shape or min(shape) < 1 or math.prod(shape) > _MOST_ELEMENTS:
-            raise UsageError(f"a tensor of the shape {list(shape)} cannot be probed", "give positive sizes")
+        _check_sizes("a tensor", shape, _MOST_ELEMENTS)
         value = ir.Value(name, ir.TensorType(dtype or self.dtype, tuple(shape)))
         self._inputs.append(value)
         self._scope[name] = BoundValue(value.type)
@@ -74,8 +73,7 @@ class LayerBuilder:
 
     def weight(self, *shape: int) -> ir.Value:
         """Adds a constant of random numbers that keep the scale of activations, drawn when they are read."""
-        if min(shape) < 1 or math.prod(shape) > _MOST_WEIGHTS:
-            raise UsageError(f"a weight of the shape {list(shape)} cannot be probed", "give other sizes")
+        _check_sizes("a weight", shape, _MOST_WEIGHTS)
         drawn = _Drawn(len(self._ops), self.dtype, tuple(shape))
         return self._constant(ir.Constant(ir.TensorType(self.dtype, drawn.shape), ir.Derived(drawn)))
 
@@ -176,6 +174,15 @@ class LayerBuilder:
         self._ops.append(ir.Op(id=op_id, type="const", inputs={}, outputs=(value,), attributes=attributes))
         self._scope[name] = BoundValue(content.type, content)
         return value
+
+
+def _check_sizes(what: str, shape: Sequence[int], most: int) -> None:
+    if not shape or min(shape) < 1:
+        raise UsageError(f"{what} of the shape {list(shape)} cannot be probed", "give positive sizes")
+    if math.prod(shape) > most:
+        raise UsageError(
+            f"{what} of the shape {list(shape)} has more than {most} elements", "give smaller sizes"
+        )
 
 
 def _feature(value: ir.Value) -> ir.Feature:

@@ -64,11 +64,13 @@ class Options:
             return list(value)
         return [self.integer(name)]
 
-    def each(self, name: str, count: int) -> list[int]:
+    def each(self, name: str, count: int, *, least: int = 0) -> list[int]:
         """Returns a number for each of some dimensions; a single one is for all."""
         sizes = self.sizes(name)
         if len(sizes) not in (1, count):
             raise self._wrong(name, f"a number, or {count} joined by x")
+        if min(sizes) < least:
+            raise self._wrong(name, f"{least} or more")
         return sizes * count if len(sizes) == 1 else sizes
 
     def _wrong(self, name: str, expected: str) -> UsageError:
@@ -140,10 +142,10 @@ def _conv(b: LayerBuilder, x: Value, o: Options) -> list[Value]:
     return b.op(
         "conv",
         x=x,
-        weight=b.weight(out, channels // groups, *o.each("kernel", spatial)),
+        weight=b.weight(out, channels // groups, *o.each("kernel", spatial, least=1)),
         **bias,
-        strides=o.each("stride", spatial),
-        dilations=o.each("dilations", spatial),
+        strides=o.each("stride", spatial, least=1),
+        dilations=o.each("dilations", spatial, least=1),
         groups=groups,
         **_padding(o, spatial),
     )
@@ -157,10 +159,10 @@ def _conv_transpose(b: LayerBuilder, x: Value, o: Options) -> list[Value]:
     return b.op(
         "conv_transpose",
         x=x,
-        weight=b.weight(channels, out // groups, *o.each("kernel", spatial)),
+        weight=b.weight(channels, out // groups, *o.each("kernel", spatial, least=1)),
         **bias,
-        strides=o.each("stride", spatial),
-        dilations=o.each("dilations", spatial),
+        strides=o.each("stride", spatial, least=1),
+        dilations=o.each("dilations", spatial, least=1),
         groups=groups,
         **_padding(o, spatial),
     )
@@ -233,8 +235,8 @@ def _pool(b: LayerBuilder, x: Value, o: Options) -> list[Value]:
     return b.op(
         o.kind,
         x=x,
-        kernel_sizes=o.each("kernel", spatial),
-        strides=o.each("stride", spatial),
+        kernel_sizes=o.each("kernel", spatial, least=1),
+        strides=o.each("stride", spatial, least=1),
         **_padding(o, spatial),
         **extra,
     )

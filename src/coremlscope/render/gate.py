@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import html
-import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePath
 from typing import Any
@@ -134,9 +133,12 @@ def _result(rule: str, level: str, text: str, hint: str, path: str, subject: str
 
 
 def _uri(path: str) -> str:
-    """Returns the path of the model's file relative to the current folder, as a URI reference."""
+    """Returns the URI of the model's file, which is relative inside the current folder."""
     file = Path(path)
     if (file / _SPECIFICATION).is_file():
         file = file / _SPECIFICATION
-    shown = os.path.relpath(file) if file.is_absolute() and file.is_relative_to(Path.cwd()) else file
-    return quote(PurePath(shown).as_posix())
+    here = Path.cwd()
+    whole = here / file
+    if ".." in whole.parts:
+        whole = whole.resolve()
+    return quote(whole.relative_to(here).as_posix()) if whole.is_relative_to(here) else whole.as_uri()

@@ -238,22 +238,24 @@ def _cells(rows: Sequence[LayerRow]) -> tuple[list[tuple[str, ...]], dict[str, s
 
 def _merged(cells: Sequence[tuple[str, ...]]) -> list[tuple[str, ...]]:
     """Writes layers of a sweep that follow each other and do not differ as one: `dilations=2 … 6`."""
-    found: list[tuple[str, str, list[tuple[str, ...]]]] = []
+    found: list[tuple[list[str], list[tuple[str, ...]]]] = []
     for options, group in groupby(cells, key=lambda row: row[0]):
         rows = [row[1:] for row in group]
-        if found and found[-1][2] == rows:
-            found[-1] = (found[-1][0], options, rows)
+        if found and found[-1][1] == rows:
+            found[-1][0].append(options)
         else:
-            found.append((options, options, rows))
-    return [(_range(first, last), *row) for first, last, rows in found for row in rows]
+            found.append(([options], rows))
+    return [(_range(layers), *row) for layers, rows in found for row in rows]
 
 
-def _range(first: str, last: str) -> str:
-    """Returns the options of the first and the last of several layers: `kernel=3 … 7`."""
-    if first == last:
+def _range(layers: Sequence[str]) -> str:
+    """Returns the options of layers that follow each other: `kernel=3`, `kernel=3, 5` or `kernel=3 … 7`."""
+    first, last = layers[0], layers[-1]
+    if len(layers) == 1:
         return first
     name, _, value = last.rpartition("=")
-    return f"{first} … {value if first.rpartition('=')[0] == name else last}"
+    sign = ", " if len(layers) == 2 else " … "
+    return f"{first}{sign}{value if first.rpartition('=')[0] == name else last}"
 
 
 def _without_repeated(cells: Sequence[tuple[str, ...]]) -> list[tuple[str, ...]]:
