@@ -93,6 +93,20 @@ def test_variants_at_one_place_of_the_chart_are_all_drawn(width: int) -> None:
     assert sorted(drawn.replace(" ", "")) == [chr(ord("a") + place) for place in range(len(points))]
 
 
+def test_the_original_is_not_beaten_by_a_few_bytes() -> None:
+    original = REPORT.original
+    assert original.size_bytes is not None
+    equal = next(one.difference for one in REPORT.variants if one.difference)
+    equal = dataclasses.replace(
+        equal, outputs=tuple(dataclasses.replace(o, is_equal=True) for o in equal.outputs)
+    )
+    newer = dataclasses.replace(
+        original, name="ios18", size_bytes=original.size_bytes - 200, difference=equal
+    )
+    points = chart_points(dataclasses.replace(REPORT, variants=(original, newer)))
+    assert {point.name: point.is_best for point in points} == {original.name: True, "ios18": False}
+
+
 def test_the_chart_marks_the_best() -> None:
     points = {point.name: point for point in chart_points(REPORT)}
     assert {name for name, point in points.items() if point.is_best} == {"original", "int8", "palettize-4"}

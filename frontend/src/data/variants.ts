@@ -4,6 +4,9 @@ import type { OutputDifference, Variant, VariantDifference, VariantForecast, Var
 /** What the horizontal axis of the chart shows. */
 export type Cost = "size" | "latency" | "memory";
 
+/** The digits that are shown of a cost. */
+const DIGITS = 3;
+
 /** A variant in the chart. */
 export interface Point {
   name: string;
@@ -38,7 +41,7 @@ export function sameClass(difference: VariantDifference): number | null {
   return known.length ? Math.min(...known) : null;
 }
 
-/** The variants whose cost and outputs are known; the best ones are marked. */
+/** The variants whose cost and outputs are known; the best ones are marked. Costs that are shown alike are the same. */
 export function pointsOf(report: VariantsForm, cost: Cost, key: string): Point[] {
   const points = report.variants.flatMap<Point>((variant, index) => {
     const amount = costOf(variant, cost, key);
@@ -50,7 +53,7 @@ export function pointsOf(report: VariantsForm, cost: Cost, key: string): Point[]
     return psnr === null ? [] : [{ name: variant.name, cost: amount, psnr, isBest: false }];
   });
   const best = bestOf(
-    points.map((point) => point.cost),
+    points.map((point) => Number(point.cost.toPrecision(DIGITS))),
     points.map((point) => point.psnr ?? Number.POSITIVE_INFINITY),
   );
   return points.map((point, index) => ({ ...point, isBest: best.has(index) }));

@@ -1,6 +1,7 @@
 import type { ComponentChildren } from "preact";
 import { axis } from "../data/axis";
 import { plural } from "../format";
+import { type Labelled, placeLabels, type Spot } from "../layout/labels";
 import { useWidth } from "../ui/width";
 
 /** A point of the chart. */
@@ -20,9 +21,9 @@ const HEIGHT = 360;
 const EDGE = { left: 76, right: 24, top: 18, bottom: 44 };
 /** The room of points above all numbers. */
 const ABOVE = 34;
-/** The width of a label, and the height of a line. */
-const LABEL = 160;
-const LINE = 13;
+/** The radius of the best points, and of others. */
+const BEST = 6;
+const OTHER = 4;
 /** Letters of a label that have room. */
 const LETTERS = 26;
 /** Of more points only the best ones have labels. */
@@ -30,22 +31,13 @@ const MANY = 60;
 /** The room of a number along each axis. */
 const TICK = { x: 56, y: 28 };
 
-/** Whether the label of a point is at its left, since there is no room at the right. */
-const isFar = (left: number, width: number): boolean => left > width - LABEL;
-
-/** The points whose labels do not cover others; the best ones first. */
-function uncovered(marks: readonly Mark[], place: (mark: Mark) => readonly [number, number], width: number): Set<Mark> {
-  const taken: (readonly [number, number])[] = [];
-  const shown = [...marks]
-    .sort((a, b) => Number(b.isBest) - Number(a.isBest))
-    .filter((mark) => {
-      const [at, top] = place(mark);
-      const left = isFar(at, width) ? at - LABEL : at;
-      const isFree = taken.every(([x, y]) => Math.abs(x - left) > LABEL || Math.abs(y - top) >= LINE);
-      if (isFree) taken.push([left, top]);
-      return isFree;
-    });
-  return new Set(marks.length > MANY ? shown.filter((mark) => mark.isBest) : shown);
+/** The points with their labels' texts. */
+function labelled(marks: readonly Mark[], place: (mark: Mark) => readonly [number, number]): (Labelled & { mark: Mark })[] {
+  return marks.map((mark) => {
+    const [x, y] = place(mark);
+    const text = mark.name.length > LETTERS ? `${mark.name.slice(0, LETTERS)}…` : mark.name;
+    return { mark, x, y, text, radius: mark.isBest ? BEST : OTHER };
+  });
 }
 
 /** Points over two numbers; a line joins the best ones. */
@@ -70,8 +62,12 @@ export function Scatter(props: {
   );
   const y = axis(numbers.length ? numbers : [0, 1], [HEIGHT - EDGE.bottom, top], TICK.y, props.isFromZero ?? false);
   const place = (mark: Mark) => [x.place(mark.x), mark.y === null ? EDGE.top + 8 : y.place(mark.y)] as const;
-  const labelled = uncovered(marks, place, width);
-  const best = marks.filter((mark) => mark.isBest).sort((a, b) => a.x - b.x);
+  const points = labelled(marks, place);
+  const best = points.filter(({ mark }) => mark.isBest);
+  const others = points.filter(({ mark }) => !mark.isBest);
+  const spots = placeLabels([...best, ...others], { left: EDGE.left, right: width, top: 0, bottom: HEIGHT - EDGE.bottom });
+  const isShown = (mark: Mark) => marks.length <= MANY || mark.isBest;
+  const line = best.map(({ mark }) => mark).sort((a, b) => a.x - b.x);
   return (
     <div ref={ref}>
       <svg
@@ -79,7 +75,7 @@ export function Scatter(props: {
         height={HEIGHT}
         class="variants-chart"
         role={marks.some((mark) => mark.href) ? "group" : "img"}
-        aria-label={`${plural(marks.length, props.noun)}; the best are ${best.map((mark) => mark.name).join(", ")}`}
+        aria-label={`${plural(marks.length, props.noun)}; the best are ${line.map((mark) => mark.name).join(", ")}`}
       >
         {y.ticks.map((tick) => (
           <g key={`y${tick}`}>
@@ -102,9 +98,9 @@ export function Scatter(props: {
             </Tick>
           </g>
         ))}
-        <polyline class="roof" points={best.map((mark) => place(mark).join(",")).join(" ")} />
-        {marks.map((mark) => (
-          <Point key={mark.id} mark={mark} at={place(mark)} isLabelled={labelled.has(mark)} width={width} />
+        <polyline class="roof" points={line.map((mark) => place(mark).join(",")).join(" ")} />
+        {[...others, ...best].map((point) => (
+          <Point key={point.mark.id} {...point} spot={isShown(point.mark) ? spots.get(point) : undefined} />
         ))}
       </svg>
     </div>
@@ -119,20 +115,14 @@ function Tick(props: { x: number; y: number; anchor: "start" | "middle" | "end";
   );
 }
 
-function Point(props: { mark: Mark; at: readonly [number, number]; isLabelled: boolean; width: number }) {
-  const { mark } = props;
-  const [left, top] = props.at;
-  const isLeft = isFar(left, props.width);
+function Point(props: Labelled & { mark: Mark; spot: Spot | undefined }) {
+  const { mark, spot, text, x, y, radius } = props;
   const drawn = (
     <>
-      <circle class={`point ${mark.isBest ? "point-best" : ""}`} cx={left} cy={top} r={mark.isBest ? 6 : 4}>
+      <circle class={`point ${mark.isBest ? "point-best" : ""}`} cx={x} cy={y} r={radius}>
         <title>{mark.title}</title>
       </circle>
-      {props.isLabelled && (
-        <Tick x={left + (isLeft ? -9 : 9)} y={top} anchor={isLeft ? "end" : "start"}>
-          {mark.name.length > LETTERS ? `${mark.name.slice(0, LETTERS)}…` : mark.name}
-        </Tick>
-      )}
+      {spot && <Tick {...spot}>{text}</Tick>}
     </>
   );
   return mark.href ? <a href={mark.href}>{drawn}</a> : <g>{drawn}</g>;

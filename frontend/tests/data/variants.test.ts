@@ -93,6 +93,11 @@ describe("variants", () => {
     expect(best("latency")).toEqual(["original", "prune-50"]);
   });
 
+  it("marks the original where another one is a few bytes smaller", () => {
+    const points = pointsOf(report(variant("original", 44_187_925, null), variant("ios18", 44_187_688, null)), "size", "");
+    expect(points.map((point) => point.isBest)).toEqual([true, false]);
+  });
+
   it("leaves out variants whose cost is not known", () => {
     expect(pointsOf(all, "size", "").map((point) => point.name)).not.toContain("w8a8");
     expect(pointsOf(all, "memory", "M1, macOS 15, all")).toEqual([]);

@@ -177,7 +177,8 @@ class ChartPoint:
 def chart_points(report: VariantReport) -> list[ChartPoint]:
     """Returns the variants whose size and outputs are known; the best ones are marked.
 
-    A variant is among the best if no other is smaller with a higher PSNR.
+    A variant is among the best if no other is smaller with a higher PSNR. Sizes that are shown as the same
+    number are the same.
     """
     points = []
     for variant in report.variants:
@@ -188,7 +189,9 @@ def chart_points(report: VariantReport) -> list[ChartPoint]:
             points.append(ChartPoint(variant, variant.size_bytes, None))
         elif difference is not None and difference.worst is not None:
             points.append(ChartPoint(variant, variant.size_bytes, difference.worst.psnr_db))
-    best = pareto_front([(p.size_bytes, float("inf") if p.psnr_db is None else p.psnr_db) for p in points])
+    best = pareto_front(
+        [(float(f"{p.size_bytes:.3g}"), float("inf") if p.psnr_db is None else p.psnr_db) for p in points]
+    )
     for index in best:
         points[index].is_best = True
     return points
