@@ -140,6 +140,27 @@ def test_states_begin_with_their_content() -> None:
         cutter.cut([second])
 
 
+def test_a_part_that_begins_after_a_state_was_written() -> None:
+    cutter, _ = open_cutter(decoder(context=16, hidden=32, heads=2, layers=2))
+    kinds = [unit.type for unit in cutter.units]
+    after = [
+        i + 1 for i, kind in enumerate(kinds[:-1]) if kind == "write_state" and kinds[i + 1] == "read_state"
+    ]
+    assert after
+    for index in after:
+        part = cutter.cut([index])
+        assert all(content.any() for content in part.states.values())
+        assert _equal(part)
+
+
+def test_states_that_others_write_in_between() -> None:
+    cutter, _ = open_cutter(decoder(context=16, hidden=32, heads=2, layers=2))
+    reads = [i for i, unit in enumerate(cutter.units) if unit.type == "read_state"]
+    with pytest.raises(UnsupportedModelError, match=r"reads the state '\w+' again after main/\d+ wrote it"):
+        cutter.cut(reads)
+    assert all(_equal(cutter.cut([index])) for index in reads)
+
+
 def test_weights_stay_compressed(tmp_path: Path) -> None:
     def body(x):
         weight = mb.constexpr_affine_dequantize(

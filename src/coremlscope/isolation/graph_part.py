@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from coremlscope.errors import UnsupportedModelError
@@ -44,6 +44,7 @@ class GraphPart:
         inputs: Tensors that the part reads and other operations compute, with bound types.
         states: States that it reads or updates.
         outputs: Results that are read outside the part, or that nothing reads, with bound types.
+        begins: For each state, the id of the first operation of the part that reads or updates it.
     """
 
     ops: tuple[Op, ...]
@@ -51,6 +52,7 @@ class GraphPart:
     inputs: tuple[Value, ...]
     states: tuple[Value, ...]
     outputs: tuple[Value, ...]
+    begins: Mapping[str, str]
 
 
 def known_operations(bound: BoundFunction) -> tuple[OpView, ...]:
@@ -70,7 +72,8 @@ def cut_graph(bound: BoundFunction, chosen: Sequence[OpView]) -> GraphPart:
         chosen: Some of `known_operations`, in order.
 
     Raises:
-        UnsupportedModelError: The part would read or return a list or a string, which no input can hold.
+        UnsupportedModelError: The part would read or return a list or a string, which no input can hold, or a
+            state that other operations write in between.
     """
     return _Cutter(bound).cut(chosen)
 
@@ -96,7 +99,7 @@ def part_function(part: GraphPart, bound: BoundFunction, spec_version: int) -> F
     return _with_bound_types(Function(name="main", opset=opset, graph=graph))
 
 
-def prefix_function(bound: BoundFunction, wanted: Sequence[Value]) -> Function:
+def prefix_function(bound: BoundFunction, wanted: Sequence[Value], before: str = "") -> Function:
     """Returns a function with the interface of another, which returns values from inside it.
 
     Only what is needed for these values is kept, and every update of a state before the last of them.
@@ -104,10 +107,12 @@ def prefix_function(bound: BoundFunction, wanted: Sequence[Value]) -> Function:
     Args:
         bound: The function.
         wanted: Values that its body computes.
+        before: The id of an operation after all of them; updates of states up to it are kept.
     """
     graph = bound.function.graph
     needed = {value.name for value in wanted}
     last = max((i for i, op in enumerate(graph.ops) if needed & _made(op)), default=-1)
+    last = next((i - 1 for i, op in enumerate(graph.ops) if op.id == before), last)
     kept: list[Op] = []
     for op in reversed(graph.ops[: last + 1]):
         if needed & _made(op) or _writes_state(op):
@@ -155,6 +160,7 @@ class _Cutter:
         early: dict[str, Op] = {}
         inputs: dict[str, Value] = {}
         states: dict[str, Value] = {}
+        begins: dict[str, str] = {}
         for view in chosen:
             for value in _free_values(view.op):
                 if value.name in own or self._add_early(value, early):
@@ -162,8 +168,11 @@ class _Cutter:
                 bound_type = self.types[value.name]
                 if isinstance(bound_type, StateType):
                     states[value.name] = Value(value.name, bound_type)
+                    begins.setdefault(value.name, view.op.id)
                 else:
                     inputs[value.name] = self._portable(Value(value.name, bound_type), "reads")
+        if states:
+            self._check_states(states, ids)
         kept = [(self._place(op), op) for op in early.values()]
         kept += [(self._place(view.op), _retyped(view)) for view in chosen]
         return GraphPart(
@@ -172,7 +181,27 @@ class _Cutter:
             inputs=tuple(inputs.values()),
             states=tuple(states.values()),
             outputs=tuple(self._portable(value, "returns") for value in self._outputs(chosen, ids)),
+            begins=begins,
         )
+
+    def _check_states(self, states: Mapping[str, Value], ids: set[str]) -> None:
+        """Raises `UnsupportedModelError` if the part reads what others wrote into a state after it began."""
+        begun: set[str] = set()
+        changed: dict[str, str] = {}
+        for op in self.bound.graph.graph.ops:
+            used = {value.name for value in _free_values(op)} & states.keys()
+            if op.id not in ids:
+                changed.update((name, op.id) for name in used & begun if _writes_state(op))
+                continue
+            begun |= used
+            if _writes_state(op) and not op.blocks:
+                changed = {name: by for name, by in changed.items() if name not in used}
+            for name in used & changed.keys():
+                raise UnsupportedModelError(
+                    f"this part reads the state {shown(name)!r} again after {changed[name]} wrote it, "
+                    "which is outside the part",
+                    "choose a range of operations, or fewer",
+                )
 
     def _add_early(self, value: Value, early: dict[str, Op]) -> bool:
         """Adds what computes a value before run time; returns False for values of run time."""

@@ -165,7 +165,7 @@ def open_cutter(
 def _no_parts(model: Model) -> UnsupportedModelError:
     if isinstance(model.content, Pipeline):
         return UnsupportedModelError(
-            "parts of a pipeline cannot be isolated", "isolate parts of the models that it consists of"
+            "parts of a pipeline cannot be isolated", "isolate parts of the models that it was built from"
         )
     what = "one operation" if isinstance(model.content, Classical) else "no operations that are in the file"
     return UnsupportedModelError(

@@ -147,26 +147,32 @@ class ProgramCutter:
         found.update((v.name, _typed(tensors[v.name], v)) for v in part.inputs if v.name in given)
         return found, self._states_before(part, tensors)
 
-    def _run_up_to(self, wanted: Sequence[Value], tensors: Values) -> tuple[Values, State]:
-        """Returns values inside the function, and its states by then."""
+    def _run_up_to(self, wanted: Sequence[Value], tensors: Values, before: str = "") -> tuple[Values, State]:
+        """Returns values inside the function, and its states by then, or before an operation."""
         options = CompileOptions(precision=self.precision, engine_options=EXACT)
-        with FunctionPredictor(self._prefix(wanted), function=self._name, options=options) as predictor:
+        prefix = self._prefix(wanted, before)
+        with FunctionPredictor(prefix, function=self._name, options=options) as predictor:
             executable = predictor.executable(self._shapes or None)
             state = executable.new_state()
             return executable.run(tensors, state), state
 
     def _states_before(self, part: GraphPart, tensors: Values) -> Values:
-        """Returns the content of a part's states after the last result before its first operation."""
-        if not part.states:
-            return {}
-        results = results_before(self._bound, part.chosen[0])
-        if not results:
-            return {state.name: np.zeros(_array_feature(state).shape, np.float32) for state in part.states}
-        _, content = self._run_up_to(results[-1:], tensors)
-        return {state.name: content.read(state.name) for state in part.states if state.name in content.names}
+        """Returns the content of each of a part's states when its first operation with the state begins."""
+        found: dict[str, Array] = {}
+        for begin in dict.fromkeys(part.begins.values()):
+            results = results_before(self._bound, begin)
+            content = self._run_up_to(results[-1:], tensors, begin)[1] if results else None
+            for state in part.states:
+                if part.begins[state.name] != begin:
+                    continue
+                if content is None:
+                    found[state.name] = np.zeros(_array_feature(state).shape, np.float32)
+                elif state.name in content.names:
+                    found[state.name] = content.read(state.name)
+        return {state.name: found[state.name] for state in part.states if state.name in found}
 
-    def _prefix(self, wanted: Sequence[Value]) -> Model:
-        function = prefix_function(self._bound, wanted)
+    def _prefix(self, wanted: Sequence[Value], before: str = "") -> Model:
+        function = prefix_function(self._bound, wanted, before)
         interface = self._interface_of(self._interface.inputs, self._interface.states, wanted, wanted)
         assert isinstance(self._model.content, Program)
         content = replace(self._model.content, functions={self._name: function})
