@@ -212,15 +212,15 @@ def _spanning(chosen: PlannedCost, other: PlannedCost) -> PlannedCost:
     """A cost with an interval that includes that of another one; which of them counts is assumed."""
     rate = chosen.rate
     if rate is not None and other.rate is not None:
-        rate = _near_border(rate, other.rate.name)
+        why = f"near the border to: {other.rate.name}, whose rate the interval includes"
+        rate = _noted(rate, why)
     bounds = min(chosen.low, other.low), max(chosen.high, other.high)
     return replace(chosen, basis="assumed", bounds_ms=bounds, rate=rate)
 
 
 @functools.lru_cache(maxsize=256)
-def _near_border(rate: Rate, other: str) -> Rate:
-    """A rate with the reason why the interval of the cost includes that of another class."""
-    why = f"near the border to: {other}, whose rate the interval includes"
+def _noted(rate: Rate, why: str) -> Rate:
+    """A rate with the reason for the interval of a cost."""
     return replace(rate, note=f"{rate.note}; {why}" if rate.note else why)
 
 
@@ -432,14 +432,16 @@ def _recurrence(view: OpView, rates: RateTable) -> PlannedCosts:
     moved = _at(_moved_bytes(view), rates, "bytes", "assumed")
     priced = _at(steps * products, rates, "recurrence", "fitted" if view.op.type == "lstm" else "assumed")
     found = moved | {backend: priced[backend] for backend in BACKENDS_OF["cpu"]}
-    is_published = ("bnns", "classic_cpu") if view.op.type == "lstm" else ()
     most = max(priced[backend].high for backend in BACKENDS_OF["cpu"])
-    return {
-        backend: cost
-        if backend in is_published
-        else replace(cost, bounds_ms=(moved[backend].ms, max(most, cost.ms)), is_open=True)
-        for backend, cost in found.items()
-    }
+    is_open = ("mps_graph",) if view.op.type == "lstm" else ("mps_graph", *BACKENDS_OF["cpu"])
+    return found | {backend: _opened(found[backend], moved[backend].ms, most) for backend in is_open}
+
+
+def _opened(cost: PlannedCost, least_ms: float, most_ms: float) -> PlannedCost:
+    """A cost of which nothing is published but what it is at least and at most."""
+    why = "none is published: at least the bytes moved, at most the rate of an lstm on the CPU"
+    rate = None if cost.rate is None else _noted(cost.rate, why)
+    return replace(cost, bounds_ms=(least_ms, max(most_ms, cost.ms)), is_open=True, rate=rate)
 
 
 #: Operations priced by bytes moved: published with all digits for at least one backend.
