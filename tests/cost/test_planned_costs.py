@@ -132,7 +132,8 @@ def test_the_only_published_recurrent_layer() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "gates", "closed"), [("lstm", 4, {"bnns", "classic_cpu"}), ("gru", 3, set()), ("rnn", 1, set())]
+    ("name", "gates", "closed"),
+    [("lstm", 4, {"ane", "bnns", "classic_cpu"}), ("gru", 3, {"ane"}), ("rnn", 1, {"ane"})],
 )
 def test_costs_of_recurrent_layers_are_open_where_none_is_published(
     name: str, gates: int, closed: set[str]
@@ -144,6 +145,7 @@ def test_costs_of_recurrent_layers_are_open_where_none_is_published(
     gpu, cpu = prices["mps_graph"], prices["bnns"]
     assert (gpu.basis, gpu.ms) == ("assumed", gpu.low)
     assert gpu.high >= cpu.ms > 1e4 * gpu.low
+    assert "none is published" in gpu.rate.note
 
 
 #: Published on an M1 with macOS 14.5, all four backends.
