@@ -164,6 +164,21 @@ def test_outputs_of_another_shape_are_not_equal(tmp_path: Path) -> None:
     assert verdicts(report) == {"min-psnr": "unknown"}
 
 
+def test_the_size_of_a_package_without_its_weights_is_not_known(model: Path, tmp_path: Path) -> None:
+    saved = tmp_path / "check.json"
+    saved.write_text(render_json(check(model, max_size="1GB")), encoding="utf-8")
+    pointed = tmp_path / model.name
+    shutil.copytree(model, pointed)
+    (weights,) = pointed.rglob("weight.bin")
+    weights.write_text("version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1000\n")
+    report = check(pointed, max_size="1GB", baseline=str(saved))
+    assert report.exit_code == 9
+    unknown = [(one.kind, one.subject) for _, one in report.failed if "weights are absent" in one.text]
+    assert unknown == [("max-size", ""), ("baseline", "size")]
+    assert "git lfs pull" in report.failed[0][1].hint
+    assert verdicts(check(pointed, max_size="1 kB")) == {"max-size": "fail"}
+
+
 def test_a_baseline_of_another_model_is_named(model: Path, tmp_path: Path) -> None:
     saved, other = tmp_path / "check.json", tmp_path / "other.mlpackage"
     saved.write_text(render_json(check(model, max_size="1GB")), encoding="utf-8")

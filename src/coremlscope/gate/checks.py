@@ -9,9 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from coremlscope.describe.model import describe_model
+from coremlscope.describe.stages import programs_of
 from coremlscope.devices import NEURAL_ENGINE, find_device
 from coremlscope.errors import CoremlscopeError, UsageError
 from coremlscope.execution.pipeline import open_predictor
+from coremlscope.execution.random_weights import missing_weights
 from coremlscope.execution.sequence_lengths import choose_lengths
 from coremlscope.execution.wiring import bodies_of
 from coremlscope.features.dummy import dummy_values
@@ -152,7 +154,7 @@ def _checks(facts: _Facts, limits: GateLimits, baseline: Baseline | None) -> Ite
         for device in limits.all_devices:
             yield _share(facts, device, limits.neural_engine)
     if limits.size_bytes is not None:
-        yield _at_most("max-size", "", "bytes", limits.size_bytes, _exactly(facts.size_bytes, "declared"))
+        yield _size(facts, limits.size_bytes)
     if limits.memory_bytes is not None:
         peak = facts.memory.peak()
         if peak is None:
@@ -163,6 +165,22 @@ def _checks(facts: _Facts, limits: GateLimits, baseline: Baseline | None) -> Ite
         yield _precision(facts.model, limits)
     if baseline is not None:
         yield from _against(baseline, facts, limits)
+
+
+def _size(facts: _Facts, limit: float) -> CheckResult:
+    found = _at_most("max-size", "", "bytes", limit, _exactly(facts.size_bytes, "declared"))
+    return found if found.verdict == "fail" else _incomplete(facts, "max-size", "", limit) or found
+
+
+def _incomplete(facts: _Facts, kind: CheckKind, subject: str, limit: float) -> CheckResult | None:
+    """Returns that the size is unknown where weights are absent, such as files of Git LFS; None elsewhere."""
+    programs = programs_of(facts.model)
+    if not any(missing_weights(each) for program in programs for each in program.functions.values()):
+        return None
+    why = f"weights are absent, and the other files have {format_bytes(facts.size_bytes)}"
+    unknown = _unknown("max-size", "", "bytes", limit, why)
+    hint = "fetch the weights (with Git LFS: `git lfs pull`)"
+    return replace(unknown, kind=kind, subject=subject, hint=hint)
 
 
 def _latency(facts: _Facts, device: str, limit: float) -> CheckResult:
@@ -357,6 +375,10 @@ def _against(baseline: Baseline, facts: _Facts, limits: GateLimits) -> Iterator[
         if seconds is None and share is None:
             yield _not_in_baseline(one.subject)
     remark = baseline.remark(Path(file_of(facts.model)).name)
+    before_bytes = baseline.size_bytes or 0.0
+    if (unknown := _incomplete(facts, "baseline", "size", before_bytes)) is not None:
+        yield unknown
+        del figures[0]
     for name, quantity, now, before in figures:
         if now is not None and before is not None:
             yield _no_worse(name, quantity, now, before, limits.tolerance, remark)
