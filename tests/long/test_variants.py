@@ -3,6 +3,7 @@ predicts through the drop-in."""
 
 from __future__ import annotations
 
+import importlib.util
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -33,9 +34,12 @@ _WEIGHTS = "Data/com.apple.CoreML/weights/weight.bin"
 Model = Any
 
 
+#: coremltools clusters smaller weights with scikit-learn.
+_LEAST_WEIGHT = 10_000 if importlib.util.find_spec("sklearn") is None else 2048
+
+
 def _palettized(bits: int) -> Callable[[Model], Model]:
-    # Without scikit-learn coremltools clusters weights of at least 10,000 elements.
-    config = cto.OpPalettizerConfig(nbits=bits, mode="kmeans", weight_threshold=10_000)
+    config = cto.OpPalettizerConfig(nbits=bits, mode="kmeans", weight_threshold=_LEAST_WEIGHT)
     return lambda model: cto.palettize_weights(model, cto.OptimizationConfig(global_config=config))
 
 

@@ -136,6 +136,7 @@ def test_activations_are_calibrated_on_the_inputs(report: VariantReport) -> None
     found = variant(report, "w8a8")
     assert found.failure == ""
     assert "activations calibrated on 3 of the inputs" in found.notes
+    assert not any("synthetic" in note for note in found.notes)
     assert found.storage.startswith("affine int8")
 
 
@@ -181,6 +182,11 @@ def test_a_variant_can_be_written(model: Path, tmp_path: Path) -> None:
     with pytest.raises(OutputError, match="is read, and writing it would replace it"):
         apply_variant(model, "int8", model, overwrite=True)
     assert list(tmp_path.iterdir()) == [target]
+
+
+def test_activations_calibrated_on_synthetic_inputs_say_so(model: Path, tmp_path: Path) -> None:
+    made = apply_variant(model, "w8a8", tmp_path / "small.mlpackage", samples=1)
+    assert any("these inputs are synthetic: calibrate on real ones" in note for note in made.notes)
 
 
 def test_unknown_transforms_and_devices(model: Path) -> None:

@@ -35,6 +35,8 @@ __all__ = ["VariantJob", "first_line", "main", "make_variant"]
 
 #: How far the share of zeros may be from what was asked for, in percent, without a remark.
 _SPARSITY_PERCENT = 1.0
+#: The remark on activations whose ranges come from synthetic inputs.
+_ON_SYNTHETIC = "these inputs are synthetic: calibrate on real ones (--input) before you use the model"
 #: The longest part of a message of coremltools that is shown.
 _LONGEST = 300
 
@@ -100,6 +102,8 @@ def make_variant(job: VariantJob, folder: Path, shared: SharedSteps | None = Non
     started = time.monotonic()
     target = job.target or folder / ("variant.mlmodel" if job.is_network else "variant.mlpackage")
     notes, pictures = _transform(job, folder, target, shared)
+    if job.transform.has("activations") and job.question.synthetic:
+        notes = (*notes, _ON_SYNTHETIC)
     known = Variant(
         name=job.transform.name,
         title=job.transform.title,
