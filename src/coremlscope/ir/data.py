@@ -200,5 +200,6 @@ def constant(value: object, dtype: DType | None = None) -> Constant:
         elif array.dtype == np.int64 and not isinstance(value, (np.ndarray, np.generic)):
             array = array.astype(np.int32)
         dtype = DType.of(array.dtype)
-    array = array.astype(object if dtype is DType.STRING else dtype.numpy)
+    with np.errstate(over="ignore"):  # What the type cannot represent becomes infinite.
+        array = array.astype(object if dtype is DType.STRING else dtype.numpy)
     return Constant(TensorType(dtype, tuple(array.shape)), Immediate(array))

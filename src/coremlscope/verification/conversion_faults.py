@@ -36,6 +36,8 @@ _MOST_REWRITTEN = 6
 #: How small the errors are that are looked at next, where no operation makes a large one: what follows may
 #: amplify it.
 _SMALLER = (0.1, 0.01, 0.001)
+#: Operations among which a fault is searched for without values on the way.
+_FEW = 40
 #: How long experiments with one fault may take, in seconds.
 _MOST_SECONDS = 60.0
 
@@ -44,7 +46,7 @@ def find_conversion_faults(check: Check) -> None:
     """Finds faults in float32, one after the other, and tries to fix each."""
     if check.is_other_mode:
         return
-    if not check.theirs.has_intermediates:
+    if not _has_intermediates(check):
         _note_no_intermediates(check)
         return
     pairs = check.pairs
@@ -142,9 +144,27 @@ def _first_explained(
     return first
 
 
+def _has_intermediates(check: Check) -> bool:
+    """Returns whether values on the way to the outputs are paired, or the model is so small that none need
+    be."""
+    if not check.theirs.has_intermediates:
+        return False
+    returned = set(check.exact.outputs.values())
+    computed = {name for name, value in check.exact.values.items() if value.op}
+    is_paired = any(pair.ours in computed - returned for pair in check.pairs)
+    return is_paired or len(computed) <= _FEW
+
+
 def _note_no_intermediates(check: Check) -> None:
     if check.failing("fp32"):
-        text = "The reference has no intermediate values, so that the operation at fault cannot be found."
+        compared = {check.theirs.outputs[name] for name in check.matched.values()}
+        others = {name for name, value in check.theirs.values.items() if value.op} - compared
+        text = (
+            "No intermediate value of the reference is one of the model, so that the operation at fault"
+            " cannot be found: it may be another network."
+            if others
+            else "The reference has no intermediate values, so that the operation at fault cannot be found."
+        )
         hint = (
             "give an ONNX model, a program of torch.export, a module, or an .npz file with"
             " intermediate values"

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from coremlscope.describe.preprocessing import Preprocessing, find_preprocessing
+from coremlscope.errors import InputError
 from coremlscope.execution.binding import Chosen
 from coremlscope.features import bind_shapes, dummy_values, to_tensors
 from coremlscope.features.limits import index_limits
@@ -48,7 +49,7 @@ def choose_inputs(
     Args: chosen: The function. given: Values of inputs by name. shapes: Shapes of flexible inputs. seed: The
         seed of the generator.
 
-    Raises: InputError: A value or a shape is not allowed.
+    Raises: InputError: A value or a shape is not allowed, or a value is NaN.
     """
     description = chosen.description
     bound = bind_shapes(
@@ -60,6 +61,7 @@ def choose_inputs(
     notes = []
     for feature in description.inputs:
         if feature.name in given:
+            _check_numbers(feature.name, given[feature.name])
             values[feature.name] = given[feature.name]
             notes.append(f"{feature.name}: given")
             continue
@@ -81,6 +83,18 @@ def choose_inputs(
         if step.ops and isinstance(_type(description.inputs, name), ImageFeature)
     }
     return Inputs(tensors=tensors, prepared=prepared, notes=tuple(notes))
+
+
+def _check_numbers(name: str, value: Any) -> None:
+    """Raises InputError for a given array with NaN, of which nothing follows: masks may be infinite."""
+    if not isinstance(value, np.ndarray) or value.dtype.kind != "f":
+        return
+    count = int(np.isnan(value).sum())
+    if count:
+        raise InputError(
+            f"{count:,} of the {value.size:,} elements given for the input {name!r} are NaN",
+            "give numbers: whatever is computed from NaN is NaN in the model and in the reference",
+        )
 
 
 def _type(features: Sequence[Feature], name: str) -> object:

@@ -101,6 +101,7 @@ def verify_model(
     find_sum_faults(check)
     find_unit_faults(check)
     _note_units(check)
+    _note_limits(check)
     return _outcome(check, drawn)
 
 
@@ -124,6 +125,25 @@ def _note_units(check: Check) -> None:
     if isinstance(content, Program) and not content.is_core_ai:
         remarks = find_remarks(bind_default_function(check.call.model))
         check.findings += [describe_remark(one) for one in remarks if one.rule.settings]
+
+
+def _note_limits(check: Check) -> None:
+    """Notes limits that were given for outputs of a kind that the model does not have."""
+    meanings = {output.meaning for output in check.outputs}
+    limits = (
+        ("image", "The least PSNR", check.tolerance.min_psnr, "images"),
+        ("classes", "The number of best classes", check.tolerance.top_k, "classes"),
+    )
+    for meaning, what, limit, kind in limits:
+        if limit is not None and meaning not in meanings:
+            check.findings.append(
+                Finding(
+                    id="limit-without-effect",
+                    severity="warning",
+                    text=f"{what} has no effect: no output of the model holds {kind}.",
+                    hint="limit the numbers with --rtol and --atol",
+                )
+            )
 
 
 def _outcome(check: Check, drawn: Inputs) -> Outcome:

@@ -27,7 +27,9 @@ def read_arrays(path: Path) -> dict[str, Array]:
         with path.open("rb") as stream, np.load(stream, allow_pickle=False) as file:
             return {name: file[name] for name in file.files}
     except OSError as error:
-        raise UsageError(f"{path} cannot be read: {error.strerror or 'it is damaged'}") from None
+        raise UsageError(
+            f"{path} cannot be read: {error.strerror or 'it is damaged'}", "check the path of the reference"
+        ) from None
     except (ValueError, EOFError, zipfile.BadZipFile, MemoryError, AttributeError, TypeError) as error:
         reason = str(error).splitlines()[0] if str(error) else "it is damaged"
         raise UsageError(
@@ -51,10 +53,10 @@ class SavedReference:
         """Returns the saved values; see `Reference.run`.
 
         Raises:
-            InputError: Nothing was saved but inputs.
+            InputError: Nothing was saved but inputs, or something else than numbers.
         """
         values = {name: Intermediate(name=name, array=array) for name, array in inputs.items()}
-        saved = {name: array for name, array in self.arrays.items() if name not in inputs}
+        saved = {name: _numeric(name, array) for name, array in self.arrays.items() if name not in inputs}
         if not saved:
             raise InputError(
                 "the reference holds no values but inputs", "save the outputs of the network as well"
@@ -76,7 +78,12 @@ class CallReference:
         self._function = function
 
     def run(self, inputs: Mapping[str, Array]) -> Run:
-        """Calls the function; see `Reference.run`."""
+        """Calls the function; see `Reference.run`.
+
+        Raises:
+            InputError: It returns something else than numbers.
+            EngineError: It failed.
+        """
         try:
             returned = self._function(dict(inputs))
         except Exception as error:  # the author's code may raise anything
@@ -85,8 +92,23 @@ class CallReference:
             parts = returned if isinstance(returned, (list, tuple)) else [returned]
             returned = {f"output_{index}": part for index, part in enumerate(parts)}
         values = {name: Intermediate(name=name, array=array) for name, array in inputs.items()}
-        arrays = {str(name): np.asarray(array) for name, array in returned.items()}
+        arrays = {str(name): _numeric(str(name), np.asarray(array)) for name, array in returned.items()}
         values.update((n, Intermediate(name=n, array=array, op=n)) for n, array in arrays.items())
         return Run(
             label=self.label, values=values, outputs={name: name for name in arrays}, has_intermediates=False
         )
+
+
+def _numeric(name: str, array: Array) -> Array:
+    """Returns an array of numbers.
+
+    Raises:
+        InputError: It holds something else.
+    """
+    if array.dtype.kind not in "biuf":
+        kind = "strings" if array.dtype.kind in "US" else "objects" if array.dtype == object else array.dtype
+        raise InputError(
+            f"the value {name!r} of the reference holds {kind}, which cannot be compared",
+            "give arrays of real numbers only",
+        )
+    return array

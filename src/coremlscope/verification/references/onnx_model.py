@@ -41,7 +41,9 @@ class OnnxReference:
             self._model = onnx.load(str(path))
             onnx.checker.check_model(self._model)
         except OSError as error:
-            raise UsageError(f"{path} cannot be read: {error.strerror or error}") from None
+            raise UsageError(
+                f"{path} cannot be read: {error.strerror or error}", "check the path of the reference"
+            ) from None
         except (DecodeError, onnx.checker.ValidationError, ValueError, TypeError) as error:
             reason = (str(error).strip() or "it is damaged").splitlines()[0]
             raise UsageError(

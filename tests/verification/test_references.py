@@ -1,0 +1,91 @@
+"""References that say little: outputs alone, another network, no numbers; and inputs without numbers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from coremltools.converters.mil import Builder as mb
+
+from coremlscope import verify
+from coremlscope.errors import InputError
+from coremlscope.formats import container
+from coremlscope.ir import Function, Program
+from coremlscope.verification.edits import read_instead
+from tests.support.faulty_programs import _program, save_program
+
+_STEPS = 60
+
+
+def _long(_: Any, x: Any) -> Any:
+    """Builds a chain that is too long to search without values on the way."""
+    for step in range(1, _STEPS):
+        x = mb.mul(x=x, y=1 + 0.01 * step, name=f"step_{step}")
+    return x
+
+
+@pytest.fixture(scope="module")
+def long_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return save_program(_program((1, 8), _long), tmp_path_factory.mktemp("m") / "m.mlpackage", fp16=False)
+
+
+def test_without_values_on_the_way_no_operation_is_blamed(long_model: Path) -> None:
+    last = f"step_{_STEPS - 1}"
+    found = verify(long_model, {"x": np.ones((1, 8), np.float32), last: np.zeros((1, 8), np.float32)})
+    assert not found.passed
+    assert not found.faults
+    assert [finding.id for finding in found.findings] == ["no-intermediates"]
+
+
+def test_another_network_is_named_as_such(long_model: Path) -> None:
+    noise = np.random.default_rng(0).standard_normal((3, 1, 5))
+    other = {f"hidden_{place}": row for place, row in enumerate(noise)}
+    found = verify(long_model, {**other, f"step_{_STEPS - 1}": np.zeros((1, 8), np.float32)})
+    assert not found.faults
+    assert "another network" in found.findings[0].text
+
+
+@pytest.mark.parametrize(
+    ("array", "word"),
+    [
+        (np.array(["a"] * 8), "strings"),
+        (np.array([{}] * 8), "objects"),
+        (np.zeros((1, 8), np.complex64), "complex64"),
+    ],
+)
+def test_other_things_than_numbers_are_refused(long_model: Path, array: np.ndarray, word: str) -> None:
+    with pytest.raises(InputError, match=f"holds {word}"):
+        verify(long_model, {"out": array})
+    with pytest.raises(InputError, match=f"holds {word}"):
+        verify(long_model, lambda _: {"out": array})
+
+
+def test_inputs_must_be_numbers(long_model: Path) -> None:
+    given = np.ones((1, 8), np.float32)
+    given[0, :3] = np.nan
+    with pytest.raises(InputError, match="3 of the 8 elements given for the input 'x' are NaN"):
+        verify(long_model, long_model, inputs={"x": given})
+
+
+def test_limits_for_other_kinds_of_outputs_are_noted(long_model: Path) -> None:
+    found = verify(long_model, long_model, top_k=3, min_psnr=20.0)
+    assert found.passed
+    assert [finding.id for finding in found.findings] == ["limit-without-effect"] * 2
+
+
+def test_operations_follow_what_they_read_instead(long_model: Path) -> None:
+    content = container.read(long_model).content
+    assert isinstance(content, Program)
+    function = next(iter(content.functions.values()))
+    later = _maker(function, "step_20")
+    shorter = read_instead(function, {"step_19": "x"}, {later})
+    moved = read_instead(shorter, {"step_4": "step_20"}, {_maker(shorter, "step_5")})
+    order = [op.outputs[0].name for op in moved.graph.ops if op.type == "mul"]
+    rest = [f"step_{step}" for step in range(1, _STEPS) if step != 20]
+    assert order == [*rest[:4], "step_20", *rest[4:]]
+
+
+def _maker(function: Function, name: str) -> str:
+    return next(op.id for op in function.graph.ops if op.outputs[0].name == name)
