@@ -9,6 +9,7 @@ from unittest.mock import patch
 import coremltools as ct
 import numpy as np
 import pytest
+from coremltools.converters.mil import Builder as mb
 from coremltools.converters.mil.converter import _reset_conversion_state
 from coremltools.converters.mil.mil.block import InvalidBlockStateError
 from coremltools.converters.mil.mil.passes.pass_pipeline import PassPipelineManager
@@ -17,6 +18,7 @@ from coremltools.models.neural_network import quantization_utils
 from coremltools.models.utils import _apply_graph_pass
 from coremltools.optimize.coreml import _quantization_passes as passes
 
+import coremlscope
 from coremlscope.formats.packaging import write_mlpackage
 from coremlscope.variants.coremltools_steps import SharedSteps, transform_file
 from coremlscope.variants.quick_coremltools import count_values, quick_coremltools
@@ -111,3 +113,28 @@ def test_variants_that_share_steps_are_equal_to_others(tmp_path: Path) -> None:
             transform_file(model, transform, quick, shapes={}, samples=[], folder=tmp_path, shared=shared)
         transform_file(model, transform, plain, shapes={}, samples=[], folder=tmp_path)
         assert _content(quick) == _content(plain), name
+
+
+def test_classifiers_are_computed_in_fp16(tmp_path: Path) -> None:
+    """The labels of classes are a list, which has no element type."""
+    labels = ["cat", "dog", "owl", "fox"]
+
+    @mb.program(input_specs=[mb.TensorSpec(shape=(1, 8))])
+    def program(x: Any) -> Any:
+        weight = _RANDOM.standard_normal((4, 8)).astype(np.float32)
+        return mb.softmax(x=mb.linear(x=x, weight=weight), axis=-1, name="scores")
+
+    model = ct.convert(
+        program,
+        convert_to="mlprogram",
+        minimum_deployment_target=ct.target.iOS17,
+        compute_precision=ct.precision.FLOAT32,
+        classifier_config=ct.ClassifierConfig(labels),
+        skip_model_load=True,
+    )
+    source, target = tmp_path / "fp32.mlpackage", tmp_path / "fp16.mlpackage"
+    model.save(str(source))
+    transform_file(source, parse_transform("fp16"), target, shapes={}, samples=[], folder=tmp_path)
+    found = coremlscope.verify(target, source)
+    assert found.passed
+    assert found.runs[:2] == ("fp32", "fp16")

@@ -220,7 +220,25 @@ def _compute_in_fp16(opened: Opened, step: Step, joint: bool) -> None:
     if opened.is_network:
         _quantize_network(opened, 16, "linear")
         return
-    _run_passes(opened, ("add_fp16_cast", "cast_optimization", "const_elimination", "dead_code_elimination"))
+    from coremltools.converters.mil.mil.passes.defs.quantization import add_fp16_cast
+
+    # The pass asks every argument for its element type, and lists, such as the labels of classes, have none.
+    _run_passes(
+        opened,
+        (
+            add_fp16_cast(op_selector=_reads_no_list),
+            "cast_optimization",
+            "const_elimination",
+            "dead_code_elimination",
+        ),
+    )
+
+
+def _reads_no_list(op: Any) -> bool:
+    from coremltools.converters.mil.mil.var import ListVar
+
+    given = (one for value in op.inputs.values() for one in (value if isinstance(value, tuple) else (value,)))
+    return not any(isinstance(one, ListVar) for one in given)
 
 
 def _exchange_in_fp16(opened: Opened, step: Step, joint: bool) -> None:
@@ -364,11 +382,12 @@ def _tidy(opened: Opened, step: Step, joint: bool) -> None:
         _replace_program(opened, model)
 
 
-def _run_passes(opened: Opened, names: Sequence[str]) -> None:
+def _run_passes(opened: Opened, steps: Sequence[Any]) -> None:
+    """Runs graph passes of coremltools, which are given by name or as passes."""
     from coremltools.converters.mil.mil.passes.pass_registry import PASS_REGISTRY
     from coremltools.models.utils import _apply_graph_pass
 
-    passes = [PASS_REGISTRY[f"common::{name}"] for name in names]
+    passes = [PASS_REGISTRY[f"common::{step}"] if isinstance(step, str) else step for step in steps]
     opened.model = _apply_graph_pass(
         opened.model, passes, spec_version=opened.specification, skip_model_load=True
     )

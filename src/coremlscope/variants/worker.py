@@ -82,7 +82,11 @@ def main() -> int:
             send(error=EngineError.__name__, message=message, hint="close other programs, or use --workers 1")
         except Exception as error:
             # coremltools and its libraries raise any exception for what they do not support.
-            send(error=EngineError.__name__, message=f"coremltools: {first_line(error)}", hint="")
+            send(
+                error=EngineError.__name__,
+                message=f"coremltools cannot make it: {first_line(error)}",
+                hint="convert the network again with this setting, or leave the transform out",
+            )
         else:
             send(variant=plain(made))
     return 0
