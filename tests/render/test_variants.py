@@ -9,7 +9,7 @@ from coremlscope.figures import Figure
 from coremlscope.render.json import render_json
 from coremlscope.render.renderers import VARIANT_RENDERERS, Renderer, notebook_card, renderers_of
 from coremlscope.render.terminal.variants import render_chart, render_variants
-from coremlscope.render.variants import chart_points, variant_columns, variant_failures
+from coremlscope.render.variants import ChartPoint, chart_points, variant_columns, variant_failures
 from coremlscope.results.encoding import decode
 from coremlscope.results.estimate import MemoryEstimate
 from coremlscope.results.profile import Provenance
@@ -105,6 +105,18 @@ def test_the_original_is_not_beaten_by_a_few_bytes() -> None:
     )
     points = chart_points(dataclasses.replace(REPORT, variants=(original, newer)))
     assert {point.name: point.is_best for point in points} == {original.name: True, "ios18": False}
+
+
+def test_a_ratio_of_rounding_leaves_room_for_the_others() -> None:
+    variants = [one for one in REPORT.variants if one.difference][:3]
+    points = [
+        ChartPoint(one, 100 - place, psnr)
+        for place, (one, psnr) in enumerate(zip(variants, (132.0, 45.0, 20.0), strict=False))
+    ]
+    lines = render_chart(points, 80)
+    rows = {mark: next(i for i, line in enumerate(lines) if mark in line.partition("│")[2]) for mark in "abc"}
+    assert lines[rows["a"]].lstrip().startswith("≥ 100 dB")
+    assert rows["c"] - rows["b"] > 2
 
 
 def test_the_chart_marks_the_best() -> None:

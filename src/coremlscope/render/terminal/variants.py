@@ -25,6 +25,8 @@ _WIDEST_CHART, _HEIGHT = 76, 14
 #: The columns for the scale of PSNR, and the marks of points.
 _SCALE = 8
 _MARKS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+#: Higher ratios are those of rounding, and stand in one line, so that the others have room.
+_ROUNDING_DB = 100.0
 _TEXT_COLUMNS = ("weights", "needs")
 
 
@@ -97,13 +99,13 @@ def render_chart(points: Sequence[ChartPoint], width: int) -> list[str]:
     sizes = [point.size_bytes for point in points]
     least, most = min(sizes), max(sizes)
     ratios = [point.psnr_db for point in drawn if point.psnr_db is not None]
-    low, high = min(ratios), max(ratios)
+    low, high = min(*ratios, _ROUNDING_DB), min(max(ratios), _ROUNDING_DB)
     cells = [[" "] * across for _ in range(_HEIGHT)]
     shown = [*drawn, *(point for point in points if point.psnr_db is None)][: len(_MARKS)]
     legend = []
     for mark, point in zip(_MARKS, shown, strict=False):
         column = round((point.size_bytes - least) / max(most - least, 1) * (across - 1))
-        ratio = high if point.psnr_db is None else point.psnr_db
+        ratio = high if point.psnr_db is None else min(point.psnr_db, high)
         row = (
             0
             if point.psnr_db is None
@@ -111,7 +113,8 @@ def render_chart(points: Sequence[ChartPoint], width: int) -> list[str]:
         )
         cells[row][_free(cells[row], column)] = mark
         legend.append(f"{'●' if point.is_best else ' '}{mark} {point.name}")
-    names = {0: _EQUAL, 2: f"{high:.0f} dB", _HEIGHT - 1: f"{low:.0f} dB"}
+    beyond = "≥ " if max(ratios) > high else ""
+    names = {0: _EQUAL, 2: f"{beyond}{high:.0f} dB", _HEIGHT - 1: f"{low:.0f} dB"}
     lines = [f"{names.get(row, ''):>{_SCALE}} │{''.join(line)}" for row, line in enumerate(cells)]
     ends = format_bytes(least), format_bytes(most)
     lines.append(" " * _SCALE + " └" + "─" * across)
