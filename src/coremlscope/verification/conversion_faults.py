@@ -159,16 +159,17 @@ def _note_no_intermediates(check: Check) -> None:
     if check.failing("fp32"):
         compared = {check.theirs.outputs[name] for name in check.matched.values()}
         others = {name for name, value in check.theirs.values.items() if value.op} - compared
-        text = (
-            "No intermediate value of the reference is one of the model, so that the operation at fault"
-            " cannot be found: it may be another network."
-            if others
-            else "The reference has no intermediate values, so that the operation at fault cannot be found."
-        )
+        text = "The reference has no intermediate values, so that the operation at fault cannot be found."
         hint = (
             "give an ONNX model, a program of torch.export, a module, or an .npz file with"
             " intermediate values"
         )
+        if others:
+            text = (
+                "No intermediate value of the reference is one of the model, so that the operation at fault"
+                " cannot be found: it may be another network."
+            )
+            hint = "give the network that the model was converted from"
         check.findings.append(Finding(id="no-intermediates", severity="warning", text=text, hint=hint))
 
 
