@@ -61,7 +61,7 @@ def check_folded_values(case: Case) -> Diagnosis | None:
     others = [value for value in case.reference_region() if is_constant(case.theirs, value)]
     for value in case.region:
         for mine in value.parameters:
-            wrong = mine.read() if 1 < mine.size <= MOST_WEIGHTS else np.zeros(0)
+            wrong = mine.read() if mine.size <= MOST_WEIGHTS else np.zeros(0, np.bool_)
             for other in others if wrong.dtype.kind == "f" else ():
                 if other.array.size != mine.size or np.array_equal(other.array.ravel(), wrong.ravel()):
                     continue
