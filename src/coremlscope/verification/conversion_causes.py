@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -10,7 +11,7 @@ from functools import partial
 
 import numpy as np
 
-from coremlscope.ir import Op, Value
+from coremlscope.ir import Array, Op, Value
 from coremlscope.ir.rewriting import constants_of
 from coremlscope.units import shown
 from coremlscope.verification.diagnosis import (
@@ -25,6 +26,7 @@ from coremlscope.verification.diagnosis import (
 from coremlscope.verification.distance import (
     SAME,
     Relation,
+    find_layout,
     find_relation,
     relative_error,
 )
@@ -38,6 +40,7 @@ from coremlscope.verification.number_causes import (
     check_epsilon,
     check_infinite_constant,
     check_numbers,
+    check_rounded_number,
     check_tie,
     check_undefined,
     check_wrapped,
@@ -55,6 +58,7 @@ from coremlscope.verification.region_causes import (
     find_reordering,
     graft_argument,
 )
+from coremlscope.verification.stride_causes import check_resized, check_strides
 from coremlscope.verification.weight_causes import (
     check_crossing,
     check_folded_norm,
@@ -92,28 +96,45 @@ def _origin_of_order(case: Case, name: str) -> str:
 
 
 def _check_layout_of_arguments(case: Case) -> Diagnosis | None:
-    """An argument is a transposition of that of the reference, and in the order of the reference all is
+    """Arguments are transpositions of those of the reference, and in the order of the reference all is
     right."""
-    for pair in case.site.bounds:
-        value = case.ours.values[pair.ours]
-        other = case.theirs.values[pair.theirs].array
-        if not pair.axes or other.size != value.array.size:
-            continue
-        straight = other.reshape(value.array.shape)
-        if not case.explains(given={pair.ours: straight}):
-            continue
-        text = (
-            f"its result is {shown(pair.theirs)} of the reference with its axes in another order:"
-            f" transposed by {describe_axes(pair.axes)} it equals it"
-        )
-        return Diagnosis(
-            cause="layout",
-            value=_origin_of_order(case, value.name),
-            text=text,
-            relation=Relation(kind="permuted", axes=pair.axes),
-            target=value.name,
-        )
+    orders = {pair: list(_other_orders(case, pair)) for pair in case.site.bounds if pair.axes}
+    moved = {pair: found for pair, found in orders.items() if found}
+    trials = [{pair: one} for pair, found in moved.items() for one in found]
+    if len(moved) > 1:
+        trials += [dict(zip(moved, several, strict=True)) for several in itertools.product(*moved.values())]
+    for trial in trials[:_MOST_ORDERS]:
+        if case.explains(given={pair.ours: array for pair, (array, _, _) in trial.items()}):
+            (pair, (_, name, axes)), *rest = trial.items()
+            text = (
+                f"its result is {shown(name)} of the reference with its axes in another order:"
+                f" transposed by {describe_axes(axes)} it equals it"
+            )
+            return Diagnosis(
+                cause="layout",
+                value=_origin_of_order(case, pair.ours),
+                text=text,
+                relation=Relation(kind="permuted", axes=axes),
+                target=pair.ours,
+                also=tuple((one.ours, Relation(kind="permuted", axes=a)) for one, (_, _, a) in rest),
+            )
     return None
+
+
+def _other_orders(case: Case, pair: Pair) -> Iterator[tuple[Array, str, tuple[int, ...]]]:
+    """Yields the elements of an argument in the order of a value of the reference, the name of that value,
+    and the order of axes which makes it."""
+    mine = case.ours.values[pair.ours].array
+    for name in (pair.theirs, *producers(case.theirs, pair.theirs, 2)):
+        other = case.theirs.values[name].array
+        if other.size != mine.size or other.dtype.kind != mine.dtype.kind:
+            continue
+        straight = other.reshape(mine.shape)
+        axes = find_layout(mine, straight, SAME)
+        if axes:
+            yield straight, name, axes
+        elif name == pair.theirs and axes is None:
+            yield straight, name, pair.axes
 
 
 def _check_missing(case: Case) -> Diagnosis | None:
@@ -344,8 +365,8 @@ def _is_right(case: Case, form: Op) -> bool:
     return case.explains(form=form, given=given, most=SAME)
 
 
-#: Operations between the reference's values whose other forms are tried.
-_MOST_TRIED = 6
+#: Operations between the reference's values whose other forms are tried, and orders of arguments.
+_MOST_TRIED, _MOST_ORDERS = 6, 16
 
 
 _CHECKS: tuple[Callable[[Case], Diagnosis | None], ...] = (
@@ -353,7 +374,9 @@ _CHECKS: tuple[Callable[[Case], Diagnosis | None], ...] = (
     check_wrapped,
     check_infinite_constant,
     check_epsilon,
+    check_rounded_number,
     check_undefined,
+    check_strides,
     check_crossing,
     _check_arguments,
     _check_layout_of_arguments,
@@ -374,6 +397,7 @@ _CHECKS: tuple[Callable[[Case], Diagnosis | None], ...] = (
     check_exchanged,
     _check_other_forms,
     _check_other_arguments,
+    check_resized,
     check_wrong_value,
     check_sizes,
     check_recomputed,

@@ -53,6 +53,7 @@ def find_conversion_faults(check: Check) -> None:
     failing: list[str] | None = check.failing("fp32")
     before = worst_error(o for o in check.outputs if o.run == "fp32")
     seen: set[tuple[str, str]] = set()
+    last = None
     until = time.monotonic() + _MOST_SECONDS
     for count in range(_MOST_REPEATED):
         if not failing:
@@ -68,11 +69,15 @@ def find_conversion_faults(check: Check) -> None:
         kind = (diagnosis.cause, exact.values[diagnosis.value].type)
         if count >= _MOST_FAULTS and (kind not in seen or time.monotonic() > until):
             return
+        if (diagnosis.value, diagnosis.text) == last:
+            return  # No change of it works.
+        last = (diagnosis.value, diagnosis.text)
         seen.add(kind)
         others = tuple(
             dict.fromkeys(check.exact.values[n].op for n in site.others if n in check.exact.values)
         )
-        check.add_fault("conversion", "fp32", diagnosis, site.value, (site.inherited, site.made), others)
+        nature = "precision" if diagnosis.is_rounding else "conversion"
+        check.add_fault(nature, "fp32", diagnosis, site.value, (site.inherited, site.made), others)
         trials = conversion_candidates(check.working, diagnosis, site.value, exact)
         failing = try_changes(check, trials, "fp32", before)
         pairs = pair_runs(check.working_run("fp32"), check.theirs, check.matched)

@@ -75,6 +75,7 @@ class Diagnosis:
         missing: The function that is missing.
         repairs: Changes of the function that may fix it, the most likely first.
         is_guess: Whether no experiment shows it.
+        is_rounding: Whether rounding a constant to fp16 is the cause, also where float32 shows it.
         is_rewriting: Whether only the operations of the reference, in place of all on the way, explain it.
     """
 
@@ -91,6 +92,7 @@ class Diagnosis:
     missing: ElementFunction | None = None
     repairs: tuple[Repair, ...] = ()
     is_guess: bool = False
+    is_rounding: bool = False
     is_rewriting: bool = False
 
     @property
@@ -168,6 +170,28 @@ class Case:
         except (CoremlscopeError, ValueError, IndexError, TypeError):
             return False  # There is no such operation: a setting that it does not have, or another shape.
 
+    def result(
+        self,
+        name: str,
+        given: Mapping[str, Array],
+        changes: Mapping[tuple[str, str], Array] | None = None,
+        form: Op | None = None,
+    ) -> Array:
+        """Computes a value of the region from the values of the reference; for the arguments see `explains`.
+
+        Raises:
+            CoremlscopeError: There is no such operation.
+            ValueError: Shapes do not fit.
+        """
+        function = set_constant(self.call.function, changes) if changes else self.call.function
+        function = with_form(function, form) if form is not None else function
+        bounds = {pair.ours: self.site.given[pair.ours] for pair in self.site.bounds}
+        fed = {
+            key: np.asarray(array, self.ours.values[key].array.dtype)
+            for key, array in {**bounds, **given}.items()
+        }
+        return run_from(replace(self.call, function=function), fed, [name])[name]
+
     def _becomes_right(
         self,
         changes: Mapping[tuple[str, str], Array] | None,
@@ -175,15 +199,7 @@ class Case:
         form: Op | None,
         most: float,
     ) -> bool:
-        function = set_constant(self.call.function, changes) if changes else self.call.function
-        function = with_form(function, form) if form is not None else function
-        bounds = {pair.ours: self.site.given[pair.ours] for pair in self.site.bounds}
-        fed = {
-            name: np.asarray(array, self.ours.values[name].array.dtype)
-            for name, array in {**bounds, **given}.items()
-        }
-        call = replace(self.call, function=function)
-        local = run_from(call, fed, [self.site.value])[self.site.value]
+        local = self.result(self.site.value, given, changes, form)
         limit = self.site.made if math.isfinite(self.site.made) else 1.0
         return unmasked_error(local, self.site.expected) <= min(most, limit / _EXPLAINED)
 

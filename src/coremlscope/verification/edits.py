@@ -201,26 +201,41 @@ def set_constant(function: Function, changes: Mapping[tuple[str, str], Array]) -
 
     Args: function: The function. changes: The new elements by the id of the operation and the name of its
         parameter. They get the type of the constant that they replace; its shape if they have another one of
-        the same size.
+        the same size. Of several arguments, the first constant is replaced.
     """
     ops: list[Op] = []
+    constants = constants_of(function)
     for op in function.graph.ops:
         inputs = dict(op.inputs)
         for (op_id, parameter), array in changes.items():
             if op_id != op.id or not inputs.get(parameter):
                 continue
-            old = inputs[parameter][0]
+            several = inputs[parameter]
+            place = _place_of_constant(several, constants) if len(several) > 1 else 0
+            old = several[place]
             assert isinstance(old.type, TensorType)
             shape = tuple(size or 1 for size in old.type.shape or ())
             content = constant(np.asarray(array).reshape(shape), old.type.dtype)
-            if isinstance(old, Constant):
-                inputs[parameter] = (content,)
-            else:
+            new: Argument = content
+            if not isinstance(old, Constant):
                 added = _const(f"{old.name}_of_{op.outputs[0].name}", content)
                 ops.append(added)
-                inputs[parameter] = (added.outputs[0],)
+                new = added.outputs[0]
+            inputs[parameter] = (*several[:place], new, *several[place + 1 :])
         ops.append(replace(op, inputs=inputs))
     return with_ops(function, ops)
+
+
+def _place_of_constant(several: Sequence[Argument], constants: Collection[str]) -> int:
+    """Returns the place of the first constant among arguments; 0 if there is none."""
+    return next(
+        (
+            place
+            for place, argument in enumerate(several)
+            if isinstance(argument, Constant) or argument.name in constants
+        ),
+        0,
+    )
 
 
 def insert_after(

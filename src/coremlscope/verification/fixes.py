@@ -134,9 +134,14 @@ def _inverse(function: Function, diagnosis: Diagnosis, site: str, ours: Run) -> 
             return
         is_result = target in (site, diagnosis.value)
         where = f"behind {shown(target)}" if is_result else f"between {shown(target)} and {shown(site)}"
-        reader = next(op.id for op in made.graph.ops if any(v.name == site for v in op.outputs))
+        way = _between(ours, target, site)
+        readers = {
+            op.id
+            for op in made.graph.ops
+            if target in _reads(op) and any(value.name in way for value in op.outputs)
+        }
         text, op_type, parameters = undone(relation)
-        made = insert_after(made, target, () if is_result else (reader,), op_type, parameters)
+        made = insert_after(made, target, () if is_result else readers, op_type, parameters)
         texts.append(f"{text} {where}")
     yield Candidate(text=", ".join(texts), ops=(op_id,), function=made)
 

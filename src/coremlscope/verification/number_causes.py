@@ -28,6 +28,7 @@ __all__ = [
     "check_epsilon",
     "check_infinite_constant",
     "check_numbers",
+    "check_rounded_number",
     "check_tie",
     "check_undefined",
     "check_wrapped",
@@ -174,7 +175,10 @@ def _too_small(value: Intermediate, name: str, number: float, theirs: Run | None
     what = "`epsilon`" if name == "epsilon" else "the number that keeps it from zero"
     text = f"{what} is {number:.3g}{was}: fp16 has no number between 0 and {SMALLEST_FP16:.2g}"
     array = None if right is None else np.array(right, np.float32)
-    return Diagnosis(cause="epsilon", value=value.name, text=text, parameter=name, right=array)
+    is_rounding = right is not None and right < SMALLEST_FP16
+    return Diagnosis(
+        cause="epsilon", value=value.name, text=text, parameter=name, right=array, is_rounding=is_rounding
+    )
 
 
 def check_cast(case: Case) -> Diagnosis | None:
@@ -200,6 +204,9 @@ def check_numbers(case: Case) -> Diagnosis | None:
     """With a single number of the reference, or without an epsilon, the result is right."""
     theirs = [p.read() for value in case.reference_region() for p in value.parameters if p.size == 1]
     numbers = {float(array.reshape(-1)[0]) for array in theirs if array.dtype.kind == "f"}
+    found = _check_shared_integer(case)
+    if found is not None:
+        return found
     for value in case.region:
         for name, mine in _scalars(value):
             is_added = name == "epsilon" or value.type in _ADDING
@@ -219,6 +226,42 @@ def check_numbers(case: Case) -> Diagnosis | None:
                     cause="constant", value=value.name, text=text, changes={(value.name, name): right}
                 )
     return None
+
+
+def _check_shared_integer(case: Case) -> Diagnosis | None:
+    """With an integer of the reference in all operations that read another one, the result is right.
+
+    Converters write a remainder as a quotient, a product and a difference, with the divisor in each.
+    """
+    theirs = [p.read() for value in case.reference_region() for p in value.parameters if p.size == 1]
+    found = [float(array.reshape(-1)[0]) for array in theirs if array.dtype.kind in "iuf"]
+    numbers = {int(number) for number in found if number.is_integer()}
+    read: dict[int, list[tuple[Intermediate, str]]] = {}
+    for value in case.region:
+        for parameter in value.parameters if value.type in _INTEGER_ARITHMETIC else ():
+            array = np.asarray(parameter.read())
+            if array.size == 1 and array.dtype.kind in "iu":
+                mine = int(array.reshape(-1)[0])
+                read.setdefault(mine, []).append((value, parameter.name.split(" ")[0]))
+    for mine, places in read.items():
+        for number in sorted(numbers - {mine}):
+            right = np.array(number, np.int32)
+            if not case.explains(changes={(value.op, name): right for value, name in places}):
+                continue
+            value, name = places[-1]
+            return Diagnosis(
+                cause="constant",
+                value=value.name,
+                text=f"its {shown(name)} is {mine}, and {number} in the reference",
+                changes={(one.name, key): right for one, key in places},
+            )
+    return None
+
+
+#: Operations whose integers are numbers, and no settings.
+_INTEGER_ARITHMETIC = frozenset(
+    {"add", "floor_div", "maximum", "minimum", "mod", "mul", "pow", "real_div", "sub"}
+)
 
 
 def _scalars(value: Intermediate) -> Iterator[tuple[str, float]]:
@@ -267,6 +310,34 @@ def _has_infinities(array: Array) -> bool:
 
 #: Replaces infinities of masks: sums with it stay below the largest fp16 number.
 _FINITE = 3e4
+
+
+def check_rounded_number(case: Case) -> Diagnosis | None:
+    """A number too small for fp16 became its smallest one: with the exact number the result is right."""
+    theirs = [p.read() for value in case.reference_region() for p in value.parameters if p.size == 1]
+    numbers = {float(array.reshape(-1)[0]) for array in theirs if array.dtype.kind == "f"}
+    for value in case.region:
+        for name, mine in _scalars(value):
+            if mine != SMALLEST_FP16:
+                continue
+            for number in sorted(n for n in numbers | {0.0} if 0 <= n < SMALLEST_FP16)[::-1]:
+                right = np.array(number, np.float32)
+                if not case.explains(changes={(value.op, name): right}):
+                    continue
+                was = f"{number:.3g} in the reference" if number else "smaller in the reference"
+                text = (
+                    f"its {shown(name)} is {mine:.3g}, and {was}: fp16 has no number between 0 and"
+                    f" {SMALLEST_FP16:.2g}"
+                )
+                return Diagnosis(
+                    cause="epsilon",
+                    value=value.name,
+                    text=text,
+                    parameter=name,
+                    right=right,
+                    is_rounding=True,
+                )
+    return None
 
 
 def check_compressed(case: Case) -> Diagnosis | None:

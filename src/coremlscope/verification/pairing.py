@@ -83,6 +83,8 @@ _SAME_TYPES = (
     ("not_equal", "ne"),
     ("reduce_min", "amin", "reducemin", "min"),
     ("log_softmax", "logsoftmax"),
+    ("floor_div", "floor_divide"),
+    ("mod", "remainder", "fmod"),
 )
 #: By their names without underscores: ONNX has `LeakyRelu` where others have `leaky_relu`.
 _GENERAL = {name.replace("_", ""): names[0] for names in _SAME_TYPES for name in names}
@@ -357,17 +359,41 @@ class _Pairing:
         """Pairs results of operations of the same type that are computed from the same paired values.
 
         Between these there may be operations that only one of the runs has. Several such operations are
-        paired in their order, if both runs have the same number of them.
+        paired by the types of those on the way where these tell them apart, else in their order, if both
+        runs have the same number of them.
         """
         for _ in range(_MOST_PASSES):
             before = len(self.pairs)
             mine, others = self._above_ours.groups(), self._above_theirs.groups()
             for key, values in mine.items():
                 if len(values) == len(others.get(key, ())):
-                    for value, other in zip(values, others[key], strict=True):
+                    for value, other in self._matched(values, others[key]):
                         self.add(value, other, "flow")
             if len(self.pairs) == before:
                 return
+
+    def _matched(self, values: Sequence[str], others: Sequence[str]) -> list[tuple[str, str]]:
+        """Returns which of several values are paired: those with the same types on the way, then the rest."""
+        if len(values) == 1:
+            return [(values[0], others[0])]
+        ways = {name: self._way(self.ours, name, self.mate) for name in values}
+        other_ways = {name: self._way(self.theirs, name, self.taken) for name in others}
+        found = []
+        for name, way in ways.items():
+            same = [other for other, its in other_ways.items() if its == way]
+            if len(same) == 1 and list(ways.values()).count(way) == 1:
+                found.append((name, same[0]))
+        rest, other_rest = (
+            [name for name in names if name not in {pair[side] for pair in found}]
+            for side, names in enumerate((values, others))
+        )
+        return [*found, *zip(rest, other_rest, strict=True)]
+
+    @staticmethod
+    def _way(run: Run, name: str, paired: Collection[str]) -> tuple[str, ...]:
+        """Returns the types of the operations between a value and the paired ones."""
+        above = run.above(name, lambda n: n in paired)
+        return tuple(sorted(general_type(run.values[n].type) for n in above if n not in paired))
 
     def by_part_of_flow(self) -> None:
         """Pairs results of operations of the same type and size that share one of the paired values which

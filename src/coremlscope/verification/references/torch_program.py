@@ -217,7 +217,22 @@ def _parameters(node: Any, results: Mapping[str, Any]) -> Iterator[Parameter]:
 
 
 #: Calls whose integers are numbers, not axes.
-_ARITHMETIC = frozenset({"add", "sub", "rsub", "mul", "div", "pow", "__rsub__", "__rtruediv__"})
+_ARITHMETIC = frozenset(
+    {
+        "__rsub__",
+        "__rtruediv__",
+        "add",
+        "clamp",
+        "div",
+        "floor_divide",
+        "fmod",
+        "mul",
+        "pow",
+        "remainder",
+        "rsub",
+        "sub",
+    }
+)
 
 
 def _type(target: Any) -> str:
