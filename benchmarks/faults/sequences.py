@@ -33,7 +33,9 @@ class Towers(Faulty):
         ),
         Written("exponent of the scale missing", "logits|type:mul|type:matmul|cosines", f"scale|{_OTHER}"),
         Written(
-            "words not normalized", "words|cosines|type:matmul|type:real_div|type:mul", f"scale|{_OTHER}"
+            "words not normalized",
+            "words|cosines|type:slice_by_index|type:matmul|type:real_div|type:mul",
+            f"scale|{_OTHER}",
         ),
         Written(
             "normalized over the words",
@@ -211,12 +213,12 @@ class Tagger(Faulty):
     faults = (
         Written(
             "hidden bias added to the input's",
-            "type:gru|type:add|type:mul|type:linear|both",
+            "type:gru|type:while_loop|type:add|type:mul|type:linear|both",
             f"weights|swapped weights|offset|{_OTHER}",
         ),
         Written(
             "gates in the order of the other framework",
-            "type:gru|both|type:linear",
+            "type:gru|type:while_loop|both|type:linear",
             "weights|swapped weights|layout",
         ),
         Written(
@@ -225,7 +227,9 @@ class Tagger(Faulty):
             f"layout|{_OTHER}",
         ),
         Written("transitions transposed", "paths|type:add|type:expand_dims", f"layout|weights|{_OTHER}"),
-        Written("start scores missing", "alpha|type:add|paths|emissions", f"offset|{_OTHER}"),
+        Written(
+            "start scores missing", "alpha|type:add|type:expand_dims|paths|emissions", f"offset|{_OTHER}"
+        ),
         Written(
             "sum of exponentials by hand",
             "raised|type:exp|total|type:reduce_sum",
@@ -282,7 +286,7 @@ class Front(Faulty):
             "bands without their width", "bands|type:matmul|type:linear|type:conv", "weights|scale|constant"
         ),
         Written("decibels of amplitudes", "decibels|type:mul|type:log", f"scale|{_OTHER}"),
-        Written("floor below the loudest missing", "floored|decibels|type:maximum|type:sub", _OTHER),
+        Written("floor below the loudest missing", "floored|decibels|level|type:maximum|type:sub", _OTHER),
         Written("normalized over the bands", "centred|level|type:reduce_mean|type:sub", "setting"),
         Written("frames with another step", "imaginary|type:conv", f"layout|{_OTHER}"),
         Written("imaginary part negated twice", "powers|type:sub|type:add|type:mul", f"sign|{_OTHER}"),
@@ -427,7 +431,7 @@ class Forecast(Faulty):
         Written("level not restored", "restored|type:add|type:mul|ahead", f"offset|{_OTHER}"),
         Written(
             "trend and season exchanged",
-            "season|trend|both|type:linear|type:conv",
+            "season|trend|patches|type:reshape|type:linear|type:conv",
             f"swapped weights|weights|{_OTHER}",
         ),
         Written(

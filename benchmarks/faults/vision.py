@@ -50,7 +50,7 @@ class Last(Faulty):
             sites=2,
         ),
         Written("row of a weight zeroed", "opened|wide|type:linear", "weights", sites=2),
-        Written("residual missing", "x|scaled|type:transpose|local", "missing operation|offset", sites=2),
+        Written("residual missing", "x|scaled|type:transpose|local|low", "missing operation|offset", sites=2),
         Written("reduced with dilation", "low|type:conv", "setting"),
     )
 
@@ -67,6 +67,8 @@ class Last(Faulty):
             for norm in self.norms:
                 norm.weight.copy_(torch.rand(16) + 0.5)
                 norm.bias.copy_(torch.randn(16) * 0.4)
+            if fault == "row of a weight zeroed":
+                self.wides[site].weight[[7, 30]] = 0
 
     def block(self, x: Tensor, site: int) -> Tensor:
         layer, norm, wide = self.locals[site], self.norms[site], self.wides[site]
@@ -78,12 +80,7 @@ class Last(Faulty):
         if self.has("gain and bias of a norm exchanged", site):
             gain, bias = bias, gain
         even = F.layer_norm(local, (16,), gain, bias, 1e-6)
-        weight = wide.weight
-        if self.has("row of a weight zeroed", site):
-            keep = torch.ones(48, 1)
-            keep[[7, 30]] = 0
-            weight = weight * keep
-        opened = F.gelu(F.linear(even, weight, wide.bias))
+        opened = F.gelu(wide(even))
         which = 1 - site if self.has("gain of the other block", site) else site
         scaled = self.narrows[site](opened) * self.gains[which]
         scaled = scaled.permute(0, 3, 1, 2)
@@ -281,7 +278,11 @@ class Pose(Faulty):
         Written(
             "mirrored pass not mirrored back", "back|heat|both|type:reverse|type:add", f"layout|{_OTHER}"
         ),
-        Written("rows and columns of the grid", "mean_x|mean_y|type:mul|type:reduce_sum", f"layout|{_OTHER}"),
+        Written(
+            "rows and columns of the grid",
+            "mean_x|mean_y|places|type:mul|type:reduce_sum",
+            f"layout|{_OTHER}",
+        ),
         Written("features sampled by corners", "type:resample|sampled", "setting"),
         Written("features sampled from another map", "type:resample|sampled", "wrong argument"),
         Written("rounding for truncation", "cell|type:round|type:floor|type:cast", f"cast|offset|{_OTHER}"),
@@ -346,9 +347,13 @@ class Finder(Faulty):
         Written("lowest scores first", "type:topk|best|chosen", "setting|other operation|sign"),
         Written("boxes counted from one", "chosen|kept|type:add|type:gather.*", f"offset|{_OTHER}"),
         Written("variances exchanged", "centre|size|type:mul", f"scale|weights|{_OTHER}"),
-        Written("weights of two heads exchanged", "offsets|marks|type:conv", "swapped weights|weights"),
+        Written(
+            "weights of two heads exchanged",
+            "offsets|marks|type:conv",
+            "swapped weights|weights|wrong argument|missing operation",
+        ),
         Written("corners cut to integers early", "corners|whole|type:cast|type:floor", f"cast|{_OTHER}"),
-        Written("centre for the corner", "low|type:sub|corners|type:concat", f"offset|{_OTHER}"),
+        Written("centre for the corner", "low|type:sub|type:add|corners|type:concat", f"offset|{_OTHER}"),
         Written("area of large boxes", "area|areas|type:mul|type:reduce_prod", "overflow", is_precision=True),
         Written(
             "overlap of empty boxes",

@@ -6,7 +6,7 @@ import itertools
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -39,6 +39,7 @@ from coremlscope.verification.number_causes import (
     check_compressed,
     check_epsilon,
     check_infinite_constant,
+    check_integers,
     check_numbers,
     check_rounded_number,
     check_tie,
@@ -51,13 +52,12 @@ from coremlscope.verification.region_causes import (
     check_exchanged,
     check_extra_operation,
     check_missing_operation,
-    check_recomputed,
-    check_sizes,
     check_wrong_argument,
     check_wrong_value,
-    find_reordering,
     graft_argument,
 )
+from coremlscope.verification.repairs import find_reordering
+from coremlscope.verification.rewritten_causes import check_recomputed, check_sizes
 from coremlscope.verification.stride_causes import check_resized, check_strides
 from coremlscope.verification.weight_causes import (
     check_crossing,
@@ -262,38 +262,68 @@ def _missing(case: Case, found: Mapping[str, tuple[Relation, Intermediate]]) -> 
     )
 
 
+@dataclass(frozen=True, slots=True)
+class _Extra:
+    """A value that results in a simple way from one that the reference reads instead.
+
+    Attributes:
+        value: The value.
+        pair: The pair of the other one.
+        relation: How it results.
+        right: The elements of the other one.
+    """
+
+    value: Intermediate
+    pair: Pair
+    relation: Relation
+    right: Array
+
+    @property
+    def straight(self) -> Array:
+        """The elements that it should have."""
+        return self.right.reshape(self.value.array.shape)
+
+    @property
+    def is_moved(self) -> bool:
+        """Whether only the order of elements differs, so that the other value can be read in its place."""
+        return self.relation.kind in ("permuted", "reordered") and self.right.shape == self.value.array.shape
+
+
 def _check_extra(case: Case) -> Diagnosis | None:
-    """An operation before the wrong value scales, shifts or transposes, and without it the result is
-    right."""
+    """Operations before the wrong value scale, shift or transpose, and without them the result is right."""
+    found = list(_extra_operations(case))
+    moved = [one for one in found if one.is_moved]
+    for several in [[one] for one in found] + [moved] * (len(moved) > 1):
+        if not case.explains(given={one.value.name: one.straight for one in several}):
+            continue
+        first = several[0]
+        text = (
+            f"its result is {describe_relation(first.relation, shown(first.pair.theirs))} of the reference:"
+            " the reference has no such operation"
+        )
+        instead = {one.value.name: one.pair.ours for one in several}
+        what = ", ".join(f"{shown(new)} instead of {shown(old)}" for old, new in instead.items())
+        repair = Repair(f"read {what}", partial(read_instead, instead=instead))
+        return Diagnosis(
+            cause=CAUSES[first.relation.kind],
+            value=first.value.name,
+            text=text,
+            relation=first.relation,
+            target=first.value.name,
+            repairs=(repair,) if first.is_moved else (),
+        )
+    return None
+
+
+def _extra_operations(case: Case) -> Iterator[_Extra]:
     for value in reversed(case.region[1:]):
         for pair in case.site.bounds:
             array = case.site.given[pair.ours]
-            relation = (
-                find_relation(value.array, array)
-                if shape_without_ones(value.array) == shape_without_ones(array)
-                else None
-            )
-            if relation is None:
+            if shape_without_ones(value.array) != shape_without_ones(array):
                 continue
-            straight = array.reshape(value.array.shape)
-            if not case.explains(given={value.name: straight}):
-                continue
-            text = (
-                f"its result is {describe_relation(relation, shown(pair.theirs))} of the reference:"
-                " the reference has no such operation"
-            )
-            change = partial(read_instead, instead={value.name: pair.ours})
-            repair = Repair(f"read {shown(pair.ours)} instead of {shown(value.name)}", change)
-            is_moved = relation.kind in ("permuted", "reordered") and array.shape == value.array.shape
-            return Diagnosis(
-                cause=CAUSES[relation.kind],
-                value=value.name,
-                text=text,
-                relation=relation,
-                target=value.name,
-                repairs=(repair,) if is_moved else (),
-            )
-    return None
+            relation = find_relation(value.array, array)
+            if relation is not None:
+                yield _Extra(value, pair, relation, array)
 
 
 def _check_order_of_elements(case: Case) -> Diagnosis | None:
@@ -375,6 +405,7 @@ _CHECKS: tuple[Callable[[Case], Diagnosis | None], ...] = (
     check_infinite_constant,
     check_epsilon,
     check_rounded_number,
+    check_integers,
     check_undefined,
     check_strides,
     check_crossing,

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from coremlscope.ir import Argument, Array, Constant, Function, Op, TensorType, Value, constant
+from coremlscope.ir import Argument, Array, Constant, Function, Op, TensorType, Value, ValueType, constant
 from coremlscope.ir.rewriting import with_ops
 from coremlscope.results.verification import Cause
 from coremlscope.units import shown
@@ -408,6 +408,14 @@ def _gates_everywhere(
 _GATES = {"gru": 3, "lstm": 4}
 
 
+def _fits(op: Op, other: ValueType, own: ValueType) -> bool:
+    """Returns whether an operation can read a value of another type: a reduction takes any size."""
+    if other == own or not op.type.startswith("reduce_"):
+        return other == own
+    types = [type_ for type_ in (other, own) if isinstance(type_, TensorType)]
+    return len({(type_.dtype, len(type_.shape or ())) for type_ in types}) == 1 and len(types) == 2
+
+
 def other_arguments(
     op: Op, constants: Mapping[str, Constant], earlier: Sequence[Value]
 ) -> Iterator[OtherForm]:
@@ -422,7 +430,7 @@ def other_arguments(
         for place, argument in enumerate(given):
             if not isinstance(argument, Value) or argument.name in constants:
                 continue
-            others = [v for v in earlier if v.name != argument.name and v.type == argument.type]
+            others = [v for v in earlier if v.name != argument.name and _fits(op, v.type, argument.type)]
             for other in others[:_MOST_ARGUMENTS]:
                 several = (*given[:place], other, *given[place + 1 :])
                 yield OtherForm(

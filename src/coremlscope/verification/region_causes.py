@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 
@@ -18,38 +18,29 @@ from coremlscope.verification.diagnosis import (
     Case,
     Diagnosis,
     Repair,
-    describe_axes,
     describe_relation,
 )
 from coremlscope.verification.distance import SAME, find_relation, relative_error
-from coremlscope.verification.edits import insert_after, read_instead, reorder_elements, set_constant
-from coremlscope.verification.grafts import find_graft
+from coremlscope.verification.edits import insert_after, read_instead
 from coremlscope.verification.intermediates import Intermediate
 from coremlscope.verification.pairing import general_type
-from coremlscope.verification.recognition.moved_elements import find_order
+from coremlscope.verification.repairs import find_reordering, grafts
 from coremlscope.verification.weight_causes import is_constant
 
 __all__ = [
     "check_exchanged",
     "check_extra_operation",
     "check_missing_operation",
-    "check_recomputed",
-    "check_sizes",
     "check_wrong_argument",
     "check_wrong_value",
-    "find_reordering",
     "graft_argument",
 ]
 
 _Floats = npt.NDArray[np.float64]
-#: Weights that were rounded to fp16 cause smaller errors.
-_MADE_BY_ROUNDING = 3e-3
 #: Arguments that are tried.
 _MOST_TRIED = 16
 #: A result is that of an operation if it differs by less.
 _SAME_RESULT = 1e-4
-#: Axes whose orders are tried, without running anything.
-_MOST_AXES = 6
 
 
 def check_extra_operation(case: Case) -> Diagnosis | None:
@@ -262,9 +253,38 @@ def check_wrong_value(case: Case) -> Diagnosis | None:
                     relation=relation,
                     target=value.name,
                 )
-            repairs = (*find_reordering(case, value, right), *_grafts(case, value.name, other.name))
-            return Diagnosis(cause="other operation", value=value.name, text=text, repairs=repairs)
+            repairs = (*find_reordering(case, value, right), *grafts(case, value.name, other.name))
+            maker = _maker(case, value, right)
+            if maker != value.name:
+                text = f"its part of {shown(value.name)} is not that of {shown(other.name)} of the reference"
+            return Diagnosis(cause="other operation", value=maker, text=text, repairs=repairs)
     return None
+
+
+def _maker(case: Case, value: Intermediate, right: Array) -> str:
+    """Returns the value that makes the first wrong part of a joined one; else that value itself."""
+    parts = [case.ours.values[name] for name in value.inputs] if value.type == "concat" else []
+    axes = [
+        axis
+        for axis, size in enumerate(value.array.shape)
+        if parts and sum(one.array.shape[axis] for one in parts if one.array.ndim == value.array.ndim) == size
+    ]
+    begin = 0
+    for part in parts if len(axes) == 1 else ():
+        size = part.array.shape[axes[0]]
+        wanted = np.take(right, range(begin, begin + size), axes[0])
+        begin += size
+        if relative_error(part.array, wanted) > SAME:
+            while part.type in _MOVING and part.inputs and part.inputs[0] in case.site.between:
+                part = case.ours.values[part.inputs[0]]
+            return part.name if part.name in case.site.between else value.name
+    return value.name
+
+
+#: Operations that choose or move elements.
+_MOVING = frozenset(
+    {"expand_dims", "reshape", "reverse", "slice_by_index", "slice_by_size", "squeeze", "transpose"}
+)
 
 
 def check_wrong_argument(case: Case) -> Diagnosis | None:
@@ -339,150 +359,4 @@ def graft_argument(case: Case, name: str, wanted: str) -> tuple[Repair, ...]:
         name: The argument.
         wanted: The value of the reference that it should be.
     """
-    return tuple(_grafts(case, name, wanted, _reader(case, name).op))
-
-
-def check_recomputed(case: Case) -> Diagnosis | None:
-    """With the operations of the reference, written for this program, the result is right."""
-    if case.site.pair.axes or case.site.made < _MADE_BY_ROUNDING:
-        return None
-    for repair in _grafts(case, case.site.value, case.site.pair.theirs):
-        text = (
-            f"the reference computes it in another way: with {repair.text.partition(' as ')[2]} it is right"
-        )
-        return Diagnosis(
-            cause="other operation", value=case.site.value, text=text, repairs=(repair,), is_rewriting=True
-        )
-    return None
-
-
-def _grafts(case: Case, name: str, wanted: str, reader: str = "") -> Iterator[Repair]:
-    """Yields the computation of a value as in the reference.
-
-    Args:
-        case: The difference.
-        name: The value of the model.
-        wanted: The value of the reference that it should be.
-        reader: The id of the operation that reads it instead; empty for all.
-    """
-    graph = case.call.function.graph
-    known = {value.name: value for value in graph.inputs}
-    for op in graph.ops:
-        if op.id == reader or (not reader and any(value.name == name for value in op.outputs)):
-            break
-        known.update((value.name, value) for value in op.outputs)
-    arrays = {key: case.ours.values[key].array for key in known if key in case.ours.values}
-    graft = find_graft(case.theirs, wanted, case.pairs, {key: known[key] for key in arrays}, arrays)
-    if graft is None:
-        return
-    types = ", ".join(dict.fromkeys(map(shown, reversed(graft.types))))
-    if reader:
-        change = partial(graft.ahead_of, reader=reader, name=name)
-    else:
-        change = partial(graft.instead_of, name=name)
-    yield Repair(f"compute {shown(name)} as {shown(wanted)} of the reference, by {types}", change)
-
-
-def check_sizes(case: Case) -> Diagnosis | None:
-    """An operation on the way makes as many elements as none of that type in the reference."""
-    region = list(reversed(case.region))
-    order = {name: place for place, name in enumerate(case.theirs.values)}
-    theirs = sorted(case.reference_region(), key=lambda one: order[one.name])
-    for value in region:
-        mine, others = (_of_type(values, value.type) for values in (region, theirs))
-        if len(mine) != len(others):
-            continue
-        other = others[[one.name for one in mine].index(value.name)]
-        if other.array.size != value.array.size:
-            text = (
-                f"its result has {value.array.size:,} elements, and that of {shown(other.name)} of the"
-                f" reference {other.array.size:,}"
-            )
-            repairs = (
-                () if case.site.pair.axes else tuple(_grafts(case, case.site.value, case.site.pair.theirs))
-            )
-            return Diagnosis(
-                cause="setting",
-                value=value.name,
-                text=text,
-                repairs=repairs,
-                is_guess=not repairs,
-                is_rewriting=bool(repairs),
-            )
-    return None
-
-
-def _of_type(values: Iterable[Intermediate], kind: str) -> list[Intermediate]:
-    return [value for value in values if general_type(value.type) == general_type(kind)]
-
-
-def find_reordering(case: Case, value: Intermediate, right: Array) -> tuple[Repair, ...]:
-    """Returns changes that bring the elements of a value into the right order, if there are some.
-
-    Args:
-        case: The difference.
-        value: The value.
-        right: Its elements in the right order.
-    """
-    found = (*_other_permutation(case, value, right), *_other_indices(value, right))
-    return found or tuple(_any_order(value, right))
-
-
-def _any_order(value: Intermediate, right: Array) -> Iterator[Repair]:
-    """Yields a choice of elements in any order: the proof that nothing but their order is wrong."""
-    places = find_order(value.array, right)
-    if places is not None and value.array.dtype.kind == "f":
-        change = partial(reorder_elements, name=value.name, places=places)
-        yield Repair(f"put the elements of {shown(value.name)} in the order of the reference", change)
-
-
-def _other_permutation(case: Case, value: Intermediate, right: Array) -> Iterator[Repair]:
-    """Yields the transposition with another order of axes, also where a value is reshaped behind it."""
-    turned = [value, *(v for v in case.region if v.name in value.inputs)]
-    maker = next((v for v in turned if v.type == "transpose" and v.inputs), None)
-    before = None if maker is None else case.ours.values.get(maker.inputs[0])
-    if maker is None or before is None or before.array.ndim > _MOST_AXES:
-        return
-    for order in itertools.permutations(range(before.array.ndim)):
-        moved = np.transpose(before.array, order)
-        if moved.shape == maker.array.shape and relative_error(moved, right) <= SAME:
-            change = partial(set_constant, changes={(maker.op, "perm"): np.array(order, np.int32)})
-            yield Repair(f"transpose by {describe_axes(order)} in {shown(maker.name)}", change)
-            return
-
-
-def _other_indices(value: Intermediate, right: Array) -> Iterator[Repair]:
-    """Yields the choice of other places along one axis."""
-    for axis, size in enumerate(value.array.shape):
-        wrong = np.moveaxis(value.array, axis, 0).reshape(size, -1)
-        wanted = np.moveaxis(right, axis, 0).reshape(size, -1)
-        places = _places(wrong, wanted)
-        if places is not None:
-            parameters: dict[str, Array | Value] = {
-                "indices": np.array(places, np.int32),
-                "axis": np.array(axis, np.int32),
-            }
-            change = partial(
-                insert_after, name=value.name, readers=(), op_type="gather", parameters=parameters
-            )
-            listed = ", ".join(map(str, places[:_MOST_LISTED])) + (", …" if size > _MOST_LISTED else "")
-            yield Repair(f"take places {listed} of axis {axis} of {shown(value.name)}", change)
-            return
-
-
-#: Places that a sentence lists, and slices that are compared with each other.
-_MOST_LISTED, _MOST_PLACES = 6, 512
-
-
-def _places(wrong: Array, wanted: Array) -> list[int] | None:
-    """Returns where each row stands among other rows; None if one is not there."""
-    if not 1 < len(wrong) <= _MOST_PLACES or wrong.dtype.kind != "f":
-        return None
-    places = []
-    for row in wanted.astype(np.float64):
-        errors = np.abs(wrong - row).max(1)
-        best = int(errors.argmin())
-        if errors[best] > SAME * max(1e-30, float(np.abs(row).max())):
-            return None
-        places.append(best)
-    return places
+    return tuple(grafts(case, name, wanted, _reader(case, name).op))

@@ -117,7 +117,7 @@ def check_folded_norm(case: Case) -> Diagnosis | None:
     changed = {
         name: array for name, array in right.items() if relative_error(wrong[name], array) > _FOLDED_SAME
     }
-    return _wrong_weight(folded, case.value, wrong, changed or right)
+    return _wrong_weight(folded, case.value, wrong, changed or right, norm.name)
 
 
 def _norm_behind(case: Case) -> tuple[Intermediate, Intermediate] | None:
@@ -255,12 +255,13 @@ def _orders(right: Array, wrong: Array) -> Iterator[Array]:
 
 
 def _wrong_weight(
-    case: Case, value: Intermediate, mine: dict[str, Array], changes: dict[str, Array]
+    case: Case, value: Intermediate, mine: dict[str, Array], changes: dict[str, Array], folded: str = ""
 ) -> Diagnosis:
+    """Returns the diagnosis of weights, of which those of the reference may be folded with a normalization."""
     name = next(iter(changes))
     wrong, right = mine[name], changes[name]
     keyed = {(value.name, key): array for key, array in changes.items()}
-    other = _owner(case, wrong, right)
+    other = _owner(case, wrong, right, folded)
     if other is not None:
         text = f"its {shown(name)} is {shown(other)}: another weight of the reference belongs here"
         return Diagnosis(cause="swapped weights", text=text, value=value.name, changes=keyed)
@@ -275,12 +276,15 @@ def _wrong_weight(
     return Diagnosis(cause=cause, text=text, relation=relation, value=value.name, changes=keyed)
 
 
-def _owner(case: Case, wrong: Array, right: Array) -> str | None:
-    """Returns the name of the weight of the reference that equals a wrong one, and not the right one."""
+def _owner(case: Case, wrong: Array, right: Array, folded: str) -> str | None:
+    """Returns the name of the weight of the reference that equals a wrong one, and not the right one.
+
+    The shift of a normalization that is folded in without its statistics stays as it is.
+    """
     if find_layout(wrong, right, SAME) is not None:
         return None
     for value in case.theirs.values.values():
-        for parameter in value.parameters:
+        for parameter in value.parameters if value.name != folded else ():
             if parameter.size == wrong.size and find_layout(wrong, parameter.read(), SAME) is not None:
                 return f"{parameter.name.rpartition(' ')[2]}, which {value.name} of the reference reads"
     return None

@@ -1,0 +1,126 @@
+"""Faults in settings and numbers, each named at its operation and fixed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from coremltools.converters.mil import Builder as mb
+
+import coremlscope
+from coremlscope.results.verification import Verification
+from tests.support.faulty_programs import _program, _random, save_program
+
+_KERNELS = [_random(4, channels, 3, 3, seed=channels, scale=0.4) for channels in (3, 4)]
+_BIAS = _random(4, seed=5)
+_TABLES = [_random(2, 8, seed=6), _random(2, 8, seed=7)]
+
+
+def _strides(first: int, second: int) -> Callable[[Any], Any]:
+    def body(x: Any) -> Any:
+        made = mb.conv(x=x, weight=_KERNELS[0], strides=[first] * 2, pad_type="same", name="first")
+        made = mb.conv(
+            x=mb.relu(x=made), weight=_KERNELS[1], strides=[second] * 2, pad_type="same", name="next"
+        )
+        return mb.reduce_mean(x=made, axes=[2, 3], name="whole")
+
+    return body
+
+
+def _layer(**settings: Any) -> Callable[[Any], Any]:
+    return lambda x: mb.relu(x=mb.conv(x=x, weight=_KERNELS[0], name="layer", **settings), name="made")
+
+
+def _joined(table: int) -> Callable[[Any], Any]:
+    return lambda x: mb.tanh(x=mb.concat(values=[_TABLES[table], x], axis=0, name="joined"), name="made")
+
+
+def _divided(number: int) -> Callable[[Any], Any]:
+    def body(x: Any) -> Any:
+        places = mb.cast(x=mb.mul(x=mb.abs(x=x), y=50.0), dtype="int32", name="places")
+        rows = mb.floor_div(x=places, y=number, name="rows")
+        rest = mb.sub(x=places, y=mb.mul(x=rows, y=number), name="rest")
+        return mb.sin(x=mb.cast(x=rest, dtype="fp32"), name="made")
+
+    return body
+
+
+def _rounded(kind: str) -> Callable[[Any], Any]:
+    def body(x: Any) -> Any:
+        return mb.mul(x=getattr(mb, kind)(x=mb.mul(x=x, y=4.0), name="whole"), y=0.5, name="made")
+
+    return body
+
+
+def _exchanged(*, is_moved: bool) -> Callable[[Any], Any]:
+    """Two halves that are multiplied, each with its first two axes in another order."""
+
+    def body(x: Any) -> Any:
+        first, second = mb.split(x=x, num_splits=2, axis=0, name="halves")
+        one, two = (mb.squeeze(x=half, axes=[0]) for half in (first, second))
+        if is_moved:
+            one, two = (mb.transpose(x=half, perm=[1, 0, 2]) for half in (one, two))
+        return mb.tanh(x=mb.matmul(x=one, y=two, transpose_y=True, name="scores"), name="made")
+
+    return body
+
+
+_CASES: dict[str, tuple[tuple[int, ...], Callable[[Any], Any], Callable[[Any], Any], str, str]] = {
+    "exchanged strides": ((1, 3, 16, 16), _strides(1, 2), _strides(2, 1), "first", "setting"),
+    "a stride": ((1, 3, 16, 16), _strides(4, 1), _strides(2, 1), "first", "setting"),
+    "a dilation": (
+        (1, 3, 16, 16),
+        _layer(dilations=[2, 2], pad=[2, 2, 2, 2], pad_type="custom"),
+        _layer(pad=[1, 1, 1, 1], pad_type="custom"),
+        "layer",
+        "setting",
+    ),
+    "a missing bias": ((1, 3, 16, 16), _layer(), _layer(bias=_BIAS), "layer", "weights"),
+    "another constant of a join": ((2, 8), _joined(0), _joined(1), "joined", "weights"),
+    "a divisor": ((4, 16), _divided(12), _divided(16), "rows", "constant"),
+    "rounding": ((4, 16), _rounded("round"), _rounded("floor"), "whole", "other operation"),
+}
+
+
+def _verify(folder: Path, shape: tuple[int, ...], wrong: Any, right: Any) -> Verification:
+    paths = [
+        save_program(
+            _program(shape, lambda _, x, body=body: body(x)), folder / f"{name}.mlpackage", fp16=False
+        )
+        for name, body in (("model", wrong), ("right", right))
+    ]
+    return coremlscope.verify(*paths)
+
+
+@pytest.mark.parametrize("name", _CASES)
+def test_the_operation_is_named_and_fixed(name: str, tmp_path: Path) -> None:
+    shape, wrong, right, op, cause = _CASES[name]
+    found = _verify(tmp_path, shape, wrong, right)
+    assert (found.faults[0].name, found.faults[0].cause) == (op, cause)
+    assert found.fixes[-1].works
+
+
+def test_two_arguments_in_another_order_are_one_fault(tmp_path: Path) -> None:
+    found = _verify(tmp_path, (2, 4, 4, 8), _exchanged(is_moved=True), _exchanged(is_moved=False))
+    assert [(fault.cause, fault.type) for fault in found.faults] == [("layout", "transpose")]
+    assert found.fixes[-1].works
+
+
+@pytest.mark.parametrize("number", [1e-10, 1e-9])
+def test_a_number_too_small_for_fp16_is_a_fault_of_precision(number: float, tmp_path: Path) -> None:
+    def body(fp16: bool) -> Callable[[Any, Any], Any]:
+        def program(_: Any, x: Any) -> Any:
+            kind, least = (np.float16, np.float16(2.0**-24)) if fp16 else (np.float32, np.float32(number))
+            shares = mb.relu(x=mb.cast(x=x, dtype="fp16") if fp16 else x)
+            logged = mb.log(x=mb.add(x=shares, y=least, name="safe"), epsilon=kind(0))
+            return mb.cast(x=logged, dtype="fp32", name="made")
+
+        return program
+
+    model = save_program(_program((4, 16), body(fp16=True)), tmp_path / "model.mlpackage", fp16=True)
+    right = save_program(_program((4, 16), body(fp16=False)), tmp_path / "right.mlpackage", fp16=False)
+    fault = coremlscope.verify(model, right).faults[0]
+    assert (fault.kind, fault.cause, fault.type) == ("precision", "epsilon", "add")
