@@ -257,7 +257,7 @@ def _orders(right: Array, wrong: Array) -> Iterator[Array]:
 def _wrong_weight(
     case: Case, value: Intermediate, mine: dict[str, Array], changes: dict[str, Array], folded: str = ""
 ) -> Diagnosis:
-    """Returns the diagnosis of weights, of which those of the reference may be folded with a normalization."""
+    """Returns the diagnosis of weights; `folded` names a normalization that is folded into them."""
     name = next(iter(changes))
     wrong, right = mine[name], changes[name]
     keyed = {(value.name, key): array for key, array in changes.items()}
