@@ -24,6 +24,7 @@ from coremlscope.verification.distance import SAME, find_relation, relative_erro
 from coremlscope.verification.edits import insert_after, read_instead
 from coremlscope.verification.intermediates import Intermediate
 from coremlscope.verification.pairing import general_type
+from coremlscope.verification.recurrent_weights import cell_repair
 from coremlscope.verification.repairs import find_reordering, grafts
 from coremlscope.verification.weight_causes import is_constant
 
@@ -254,15 +255,32 @@ def check_wrong_value(case: Case) -> Diagnosis | None:
                     target=value.name,
                 )
             repairs = (*find_reordering(case, value, right), *grafts(case, value.name, other.name))
-            maker = _maker(case, value, right)
-            if maker != value.name:
+            maker, part, wanted = _maker(case, value, right)
+            if maker.name != value.name:
                 text = f"its part of {shown(value.name)} is not that of {shown(other.name)} of the reference"
-            return Diagnosis(cause="other operation", value=maker, text=text, repairs=repairs)
+            cell = cell_repair(case, maker, part.name, wanted) if maker.type == "while_loop" else None
+            return Diagnosis(
+                cause="other operation" if cell is None else "weights",
+                value=maker.name,
+                text=text if cell is None else "with the weights of the reference its result is right",
+                repairs=repairs if cell is None else (cell,),
+            )
     return None
 
 
-def _maker(case: Case, value: Intermediate, right: Array) -> str:
-    """Returns the value that makes the first wrong part of a joined one; else that value itself."""
+def _maker(case: Case, value: Intermediate, right: Array) -> tuple[Intermediate, Intermediate, Array]:
+    """Returns the value whose operation computes the first wrong part of another one, the part, and what it
+    should be."""
+    part, wanted = next(_wrong_parts(case, value, right), (value, right))
+    maker = part
+    while maker.type in _MOVING and maker.inputs and maker.inputs[0] in case.site.between:
+        maker = case.ours.values[maker.inputs[0]]
+    is_computed = maker.name in case.site.between and (value is not part or maker.type == "while_loop")
+    return (maker, part, wanted) if is_computed else (value, value, right)
+
+
+def _wrong_parts(case: Case, value: Intermediate, right: Array) -> Iterator[tuple[Intermediate, Array]]:
+    """Yields the joined values that differ from those parts of the right one."""
     parts = [case.ours.values[name] for name in value.inputs] if value.type == "concat" else []
     axes = [
         axis
@@ -275,10 +293,7 @@ def _maker(case: Case, value: Intermediate, right: Array) -> str:
         wanted = np.take(right, range(begin, begin + size), axes[0])
         begin += size
         if relative_error(part.array, wanted) > SAME:
-            while part.type in _MOVING and part.inputs and part.inputs[0] in case.site.between:
-                part = case.ours.values[part.inputs[0]]
-            return part.name if part.name in case.site.between else value.name
-    return value.name
+            yield part, wanted
 
 
 #: Operations that choose or move elements.

@@ -203,7 +203,9 @@ def _swapped_folded(
     changes: dict[tuple[str, str], Array] = {}
     for other in case.ours.values.values():
         for mine in large_parameters(other) if other.name != value.name else ():
-            if any(_is_folded(mine.read(), p) for p in own if p.size == mine.size):
+            if mine.size == parameter.size and any(
+                _is_folded(mine.read(), p) for p in own if p.size == mine.size
+            ):
                 key = mine.name.split(" ")[0]
                 changes = {(value.name, name): mine.read(), (other.name, key): parameter.read()}
     return Diagnosis(cause="swapped weights", value=value.name, text=text, changes=changes)

@@ -208,6 +208,8 @@ def _parameters(node: Any, results: Mapping[str, Any]) -> Iterator[Parameter]:
         tensor = results.get(given.name)
         if given.op == "get_attr" and tensor is not None and hasattr(tensor, "numel"):
             yield Parameter(str(given.target), tensor.numel(), partial(_array, tensor))
+        elif isinstance(tensor, tuple) and node.args[1:] == (0,):
+            yield from _parameters(given, results)  # The first result of a call with several.
     for number in node.args:
         is_number = (
             isinstance(number, int) and not isinstance(number, bool) and _type(node.target) in _ARITHMETIC
