@@ -7,7 +7,7 @@ down, and what nothing makes is not written at all.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -52,21 +52,21 @@ class Graft:
                 ops.append(op)
         return with_ops(function, ops)
 
-    def ahead_of(self, function: Function, reader: str, name: str) -> Function:
-        """Returns a function in which the operation of an id reads the graft instead of a value.
+    def ahead_of(self, function: Function, readers: Collection[str], name: str) -> Function:
+        """Returns a function in which some operations read the graft instead of a value.
 
         Args:
             function: The function.
-            reader: The id of the operation.
+            readers: The ids of the operations.
             name: The value.
         """
         graph = function.graph
         known = {v.name: v for v in (*graph.inputs, *(v for op in graph.ops for v in op.outputs))}
         made = replace(known[name], name=f"{name}_{self.result.name}")
-        place = next(place for place, op in enumerate(graph.ops) if op.id == reader)
+        place = next(place for place, op in enumerate(graph.ops) if op.id in readers)
         ops = (*graph.ops[:place], *self._ending(made), *graph.ops[place:])
         added = replace(function, graph=replace(graph, ops=ops))
-        return read_instead(added, {name: made.name}, {reader})
+        return read_instead(added, {name: made.name}, set(readers))
 
     def _ending(self, made: Value) -> tuple[Op, ...]:
         """Returns the operations, the last of which has the name and the shape of a value."""

@@ -38,8 +38,13 @@ def grafts(case: Case, name: str, wanted: str, reader: str = "") -> Iterator[Rep
     if not reader:
         yield graft_instead(graft, name, wanted)
         return
-    change = partial(graft.ahead_of, reader=reader, name=name)
-    yield Repair(_computed_by(graft, name, wanted), change)
+    text = _computed_by(graft, name, wanted)
+    yield Repair(text, partial(graft.ahead_of, readers=(reader,), name=name))
+    order = [op.id for op in case.call.function.graph.ops]
+    later = {case.ours.values[one].op for one in case.ours.readers.get(name, ())}
+    several = {reader, *(op_id for op_id in later if order.index(op_id) > order.index(reader))}
+    if len(several) > 1:
+        yield Repair(f"{text}, for all that follows", partial(graft.ahead_of, readers=several, name=name))
 
 
 def graft_instead(graft: Graft, name: str, wanted: str) -> Repair:
