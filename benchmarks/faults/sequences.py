@@ -138,7 +138,7 @@ class Cached(Faulty):
         Written("positions from zero", "q|k|turned|type:mul|type:add", f"weights|layout|{_OTHER}"),
         Written("cosine and sine exchanged", "q|k|turned|type:mul|type:add", f"weights|layout|{_OTHER}"),
         Written("mask without the cache", "masked|type:add|type:softmax", f"offset|weights|{_OTHER}"),
-        Written("cached keys as values", "values|type:concat", f"weights|layout|{_OTHER}"),
+        Written("cached keys as values", "values|type:concat", f"swapped weights|weights|layout|{_OTHER}"),
         Written("soft cap missing", "capped|logits|type:tanh|type:mul|type:linear", f"scale|{_OTHER}"),
         Written(
             "gain without its one", "normed|type:mul|type:linear", f"weights|scale|offset|{_OTHER}", sites=2

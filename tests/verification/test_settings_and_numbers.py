@@ -16,6 +16,7 @@ from tests.support.faulty_programs import _program, _random, save_program
 
 _KERNELS = [_random(4, channels, 3, 3, seed=channels, scale=0.4) for channels in (3, 4)]
 _BIAS = _random(4, seed=5)
+_SQUARES = [_random(8, 8, seed=seed, scale=0.5) for seed in (8, 9, 10)]
 _TABLES = [_random(2, 8, seed=6), _random(2, 8, seed=7)]
 
 
@@ -68,6 +69,30 @@ def _exchanged(*, is_moved: bool) -> Callable[[Any], Any]:
     return body
 
 
+def _layers(bias: int) -> Callable[[Any], Any]:
+    """Two layers, the first of which reads the bias of either."""
+
+    def body(x: Any) -> Any:
+        biases = [mb.const(val=_TABLES[place][0], name=f"bias_{place}") for place in range(2)]
+        weights = [mb.const(val=_SQUARES[place], name=f"weight_{place}") for place in range(2)]
+        first = mb.linear(x=x, weight=weights[0], bias=biases[bias], name="first")
+        return mb.linear(x=mb.relu(x=first), weight=weights[1], bias=biases[1], name="next")
+
+    return body
+
+
+def _gained(*, is_gained: bool) -> Callable[[Any], Any]:
+    """A normalized value that three layers read, with a gain or without."""
+
+    def body(x: Any) -> Any:
+        even = mb.layer_norm(x=x, axes=[-1], epsilon=1e-5, name="even")
+        even = mb.mul(x=even, y=_TABLES[0][0], name="gained") if is_gained else even
+        first, second, third = (mb.linear(x=even, weight=_SQUARES[place]) for place in range(3))
+        return mb.add(x=mb.tanh(x=first), y=mb.mul(x=mb.relu(x=second), y=mb.sigmoid(x=third)), name="made")
+
+    return body
+
+
 _CASES: dict[str, tuple[tuple[int, ...], Callable[[Any], Any], Callable[[Any], Any], str, str]] = {
     "exchanged strides": ((1, 3, 16, 16), _strides(1, 2), _strides(2, 1), "first", "setting"),
     "a stride": ((1, 3, 16, 16), _strides(4, 1), _strides(2, 1), "first", "setting"),
@@ -80,6 +105,7 @@ _CASES: dict[str, tuple[tuple[int, ...], Callable[[Any], Any], Callable[[Any], A
     ),
     "a missing bias": ((1, 3, 16, 16), _layer(), _layer(bias=_BIAS), "layer", "weights"),
     "another constant of a join": ((2, 8), _joined(0), _joined(1), "joined", "weights"),
+    "the bias of another layer": ((4, 8), _layers(1), _layers(0), "first", "swapped weights"),
     "a divisor": ((4, 16), _divided(12), _divided(16), "rows", "constant"),
     "rounding": ((4, 16), _rounded("round"), _rounded("floor"), "whole", "other operation"),
 }
@@ -106,6 +132,41 @@ def test_the_operation_is_named_and_fixed(name: str, tmp_path: Path) -> None:
 def test_two_arguments_in_another_order_are_one_fault(tmp_path: Path) -> None:
     found = _verify(tmp_path, (2, 4, 4, 8), _exchanged(is_moved=True), _exchanged(is_moved=False))
     assert [(fault.cause, fault.type) for fault in found.faults] == [("layout", "transpose")]
+    assert found.fixes[-1].works
+
+
+def test_a_missing_operation_is_inserted_for_all_that_read_its_result(tmp_path: Path) -> None:
+    found = _verify(tmp_path, (4, 8), _gained(is_gained=False), _gained(is_gained=True))
+    assert found.faults[0].cause == "missing operation"
+    assert found.fixes[-1].works
+
+
+def test_the_weights_of_a_recurrent_cell_in_a_loop_are_replaced(tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch")
+    from tests.support.faulty_networks import convert
+
+    torch.manual_seed(0)
+    right, wrong = (torch.nn.GRU(6, 4, batch_first=True, bidirectional=True) for _ in range(2))
+    wrong.load_state_dict(
+        {
+            name: array.view(3, 4, -1)[[1, 0, 2]].reshape(array.shape)
+            for name, array in right.state_dict().items()
+        }
+    )
+
+    head = torch.nn.Linear(8, 3)
+
+    class Cell(torch.nn.Module):  # type: ignore[misc]
+        def __init__(self, cell: Any) -> None:
+            super().__init__()
+            self.cell, self.head = cell, head
+
+        def forward(self, x: Any) -> Any:
+            return self.head(self.cell(x)[0])
+
+    package = convert(Cell(wrong), (1, 5, 6), tmp_path / "model.mlpackage", fp16=False)
+    found = coremlscope.verify(package, Cell(right).eval())
+    assert [(fault.type, fault.cause) for fault in found.faults] == [("while_loop", "weights")] * 2
     assert found.fixes[-1].works
 
 

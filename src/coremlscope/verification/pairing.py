@@ -457,7 +457,7 @@ def _is_numbered(value: Intermediate) -> bool:
 
 
 def _weights(value: Intermediate) -> Iterator[str]:
-    """Yields the plain names of the weights that an operation reads, the largest first; numbers are left out."""
+    """Yields the plain names of the weights that an operation reads, the largest first, without numbers."""
     for parameter in sorted(value.parameters, key=lambda one: -one.size):
         if parameter.size > 1:
             yield plain_name(parameter.name.rpartition(" ")[2])
