@@ -50,7 +50,6 @@ def test_another_network_is_named_as_such(long_model: Path) -> None:
 @pytest.mark.parametrize(
     ("array", "word"),
     [
-        (np.array(["a"] * 8), "strings"),
         (np.array([{}] * 8), "objects"),
         (np.zeros((1, 8), np.complex64), "complex64"),
     ],
@@ -60,6 +59,21 @@ def test_other_things_than_numbers_are_refused(long_model: Path, array: np.ndarr
         verify(long_model, {"out": array})
     with pytest.raises(InputError, match=f"holds {word}"):
         verify(long_model, lambda _: {"out": array})
+
+
+def test_text_beside_numbers_is_left_out(long_model: Path) -> None:
+    name = f"step_{_STEPS - 1}"
+    reference = {name: np.zeros((1, 8), np.float32), "label": np.array("cat")}
+    for given, label in ((reference, "saved values"), (lambda _: reference, "<lambda>")):
+        found = verify(long_model, given)
+        assert [output.name for output in found.outputs] == [name] * len(found.outputs)
+        assert found.reference == f"{label}, without the text of label"
+
+
+def test_text_alone_is_refused(long_model: Path) -> None:
+    for given in ({"label": np.array("cat")}, lambda _: {"label": np.array("cat")}):
+        with pytest.raises(InputError, match="no numbers"):
+            verify(long_model, given)
 
 
 def test_inputs_must_be_numbers(long_model: Path) -> None:

@@ -11,6 +11,7 @@ import numpy as np
 
 from coremlscope.errors import EngineError, InputError, UsageError
 from coremlscope.ir import Array
+from coremlscope.units import shown
 from coremlscope.verification.intermediates import Intermediate, Run
 
 __all__ = ["CallReference", "SavedReference", "read_arrays"]
@@ -53,16 +54,16 @@ class SavedReference:
         """Returns the saved values; see `Reference.run`.
 
         Raises:
-            InputError: Nothing was saved but inputs, or something else than numbers.
+            InputError: No numbers were saved but inputs, or something else than numbers and text.
         """
         values = {name: Intermediate(name=name, array=array) for name, array in inputs.items()}
-        saved = {name: _numeric(name, array) for name, array in self.arrays.items() if name not in inputs}
+        saved, texts = _numbers({name: one for name, one in self.arrays.items() if name not in inputs})
         if not saved:
             raise InputError(
-                "the reference holds no values but inputs", "save the outputs of the network as well"
+                "the reference holds no numbers but inputs", "save the outputs of the network as well"
             )
         values.update((name, Intermediate(name=name, array=array, op=name)) for name, array in saved.items())
-        return Run(label=self.label, values=values, outputs={name: name for name in saved})
+        return Run(label=_without(self.label, texts), values=values, outputs={name: name for name in saved})
 
 
 class CallReference:
@@ -81,7 +82,7 @@ class CallReference:
         """Calls the function; see `Reference.run`.
 
         Raises:
-            InputError: It returns something else than numbers.
+            InputError: It returns no numbers, or something else than numbers and text.
             EngineError: It failed.
         """
         try:
@@ -92,11 +93,30 @@ class CallReference:
             parts = returned if isinstance(returned, (list, tuple)) else [returned]
             returned = {f"output_{index}": part for index, part in enumerate(parts)}
         values = {name: Intermediate(name=name, array=array) for name, array in inputs.items()}
-        arrays = {str(name): _numeric(str(name), np.asarray(array)) for name, array in returned.items()}
+        arrays, texts = _numbers({str(name): np.asarray(array) for name, array in returned.items()})
+        if not arrays:
+            raise InputError(f"the reference {self.label} returns no numbers", "return the network's outputs")
         values.update((n, Intermediate(name=n, array=array, op=n)) for n, array in arrays.items())
         return Run(
-            label=self.label, values=values, outputs={name: name for name in arrays}, has_intermediates=False
+            label=_without(self.label, texts),
+            values=values,
+            outputs={name: name for name in arrays},
+            has_intermediates=False,
         )
+
+
+def _numbers(arrays: Mapping[str, Array]) -> tuple[dict[str, Array], tuple[str, ...]]:
+    """Returns arrays of numbers, and the names of text, such as the most probable class of a classifier.
+
+    Raises:
+        InputError: One holds something else.
+    """
+    texts = tuple(name for name, array in arrays.items() if array.dtype.kind in "US")
+    return {name: _numeric(name, one) for name, one in arrays.items() if name not in texts}, texts
+
+
+def _without(label: str, texts: tuple[str, ...]) -> str:
+    return f"{label}, without the text of {', '.join(map(shown, texts))}" if texts else label
 
 
 def _numeric(name: str, array: Array) -> Array:
@@ -106,7 +126,7 @@ def _numeric(name: str, array: Array) -> Array:
         InputError: It holds something else.
     """
     if array.dtype.kind not in "biuf":
-        kind = "strings" if array.dtype.kind in "US" else "objects" if array.dtype == object else array.dtype
+        kind = "objects" if array.dtype == object else array.dtype
         raise InputError(
             f"the value {name!r} of the reference holds {kind}, which cannot be compared",
             "give arrays of real numbers only",
