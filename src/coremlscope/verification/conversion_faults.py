@@ -7,8 +7,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from coremlscope.findings import Finding
+from coremlscope.verification.causes.conversion import diagnose_conversion
+from coremlscope.verification.causes.precision import RoundedCase, diagnose_constant, diagnose_precision
+from coremlscope.verification.causes.weights import exact_constants
 from coremlscope.verification.check import Check
-from coremlscope.verification.conversion_causes import diagnose_conversion
 from coremlscope.verification.diagnosis import Case, Diagnosis
 from coremlscope.verification.fixes import constant_candidates, conversion_candidates
 from coremlscope.verification.intermediates import Run
@@ -21,9 +23,7 @@ from coremlscope.verification.locate import (
 from coremlscope.verification.outputs import worst_error
 from coremlscope.verification.own_run import FunctionCall
 from coremlscope.verification.pairing import Pair, general_type, pair_runs
-from coremlscope.verification.precision_causes import RoundedCase, diagnose_constant, diagnose_precision
 from coremlscope.verification.trials import try_changes
-from coremlscope.verification.weight_causes import exact_constants
 
 __all__ = ["find_conversion_faults"]
 

@@ -10,15 +10,15 @@ import numpy as np
 
 from coremlscope.ir import Array, Constant, Function, Op, TensorType, Value
 from coremlscope.units import shown
+from coremlscope.verification.causes.numbers import SMALLEST_FP16
+from coremlscope.verification.causes.precision import LARGEST_FP16, RoundedCase
 from coremlscope.verification.diagnosis import Diagnosis
 from coremlscope.verification.distance import Relation, relative_error
 from coremlscope.verification.edits import bypass, insert_after, keep_fp32, set_constant
 from coremlscope.verification.inner_arithmetic import with_stable_forms
 from coremlscope.verification.intermediates import Run
-from coremlscope.verification.number_causes import SMALLEST_FP16
 from coremlscope.verification.other_forms import with_form
 from coremlscope.verification.pairing import plain_name
-from coremlscope.verification.precision_causes import LARGEST_FP16, RoundedCase
 
 __all__ = ["Candidate", "conversion_candidates", "inner_candidates", "precision_candidates"]
 

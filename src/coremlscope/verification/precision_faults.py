@@ -7,6 +7,12 @@ from dataclasses import replace
 
 from coremlscope.ir import Array, Function
 from coremlscope.ops.program import Precision
+from coremlscope.verification.causes.precision import (
+    RoundedCase,
+    diagnose_inside,
+    diagnose_precision,
+    diagnose_sum,
+)
 from coremlscope.verification.check import INSIDE, SUMS, Check
 from coremlscope.verification.distance import relative_error
 from coremlscope.verification.fixes import inner_candidates, precision_candidates
@@ -15,12 +21,6 @@ from coremlscope.verification.locate import locate_precision
 from coremlscope.verification.outputs import worst_error
 from coremlscope.verification.own_run import record, run_from
 from coremlscope.verification.partial_sums import SUMMED, with_partial_sums
-from coremlscope.verification.precision_causes import (
-    RoundedCase,
-    diagnose_inside,
-    diagnose_precision,
-    diagnose_sum,
-)
 from coremlscope.verification.trials import try_changes
 
 __all__ = ["find_inner_faults", "find_precision_faults", "find_sum_faults", "find_unit_faults"]

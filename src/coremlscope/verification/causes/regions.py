@@ -12,6 +12,8 @@ import numpy.typing as npt
 
 from coremlscope.ir import Array, Function, Value
 from coremlscope.units import shown
+from coremlscope.verification.causes.recurrent_weights import cell_repair
+from coremlscope.verification.causes.weights import is_constant
 from coremlscope.verification.diagnosis import (
     CAUSES,
     MOST_WEIGHTS,
@@ -24,9 +26,7 @@ from coremlscope.verification.distance import SAME, find_relation, relative_erro
 from coremlscope.verification.edits import insert_after, read_instead
 from coremlscope.verification.intermediates import Intermediate
 from coremlscope.verification.pairing import general_type
-from coremlscope.verification.recurrent_weights import cell_repair
 from coremlscope.verification.repairs import find_reordering, grafts
-from coremlscope.verification.weight_causes import is_constant
 
 __all__ = [
     "check_exchanged",

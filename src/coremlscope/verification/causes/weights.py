@@ -11,6 +11,7 @@ import numpy.typing as npt
 from coremlscope.ir import Array
 from coremlscope.results.verification import Cause
 from coremlscope.units import shown
+from coremlscope.verification.causes.numbers import SMALLEST_FP16
 from coremlscope.verification.diagnosis import (
     FAR,
     MOST_WEIGHTS,
@@ -27,7 +28,6 @@ from coremlscope.verification.distance import (
 )
 from coremlscope.verification.intermediates import Intermediate, Parameter, Run
 from coremlscope.verification.locate import producers
-from coremlscope.verification.number_causes import SMALLEST_FP16
 from coremlscope.verification.pairing import Pair, general_type, plain_name
 
 __all__ = [

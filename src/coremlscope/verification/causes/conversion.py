@@ -14,6 +14,35 @@ import numpy as np
 from coremlscope.ir import Array, Op, Value
 from coremlscope.ir.rewriting import constants_of
 from coremlscope.units import shown
+from coremlscope.verification.causes.numbers import (
+    check_cast,
+    check_compressed,
+    check_epsilon,
+    check_infinite_constant,
+    check_integers,
+    check_numbers,
+    check_rounded_number,
+    check_tie,
+    check_undefined,
+    check_wrapped,
+)
+from coremlscope.verification.causes.regions import (
+    check_exchanged,
+    check_extra_operation,
+    check_missing_operation,
+    check_wrong_argument,
+    check_wrong_value,
+    graft_argument,
+)
+from coremlscope.verification.causes.rewriting import check_recomputed, check_sizes
+from coremlscope.verification.causes.strides import check_resized, check_strides
+from coremlscope.verification.causes.weights import (
+    check_crossing,
+    check_folded_norm,
+    check_folded_values,
+    check_folded_weights,
+    check_weights,
+)
 from coremlscope.verification.diagnosis import (
     CAUSES,
     Case,
@@ -34,38 +63,9 @@ from coremlscope.verification.edits import read_instead
 from coremlscope.verification.element_functions import ElementFunction, find_functions
 from coremlscope.verification.intermediates import Intermediate
 from coremlscope.verification.locate import producers
-from coremlscope.verification.number_causes import (
-    check_cast,
-    check_compressed,
-    check_epsilon,
-    check_infinite_constant,
-    check_integers,
-    check_numbers,
-    check_rounded_number,
-    check_tie,
-    check_undefined,
-    check_wrapped,
-)
 from coremlscope.verification.other_forms import OtherForm, other_arguments, other_forms
 from coremlscope.verification.pairing import Pair
-from coremlscope.verification.region_causes import (
-    check_exchanged,
-    check_extra_operation,
-    check_missing_operation,
-    check_wrong_argument,
-    check_wrong_value,
-    graft_argument,
-)
 from coremlscope.verification.repairs import find_reordering
-from coremlscope.verification.rewritten_causes import check_recomputed, check_sizes
-from coremlscope.verification.stride_causes import check_resized, check_strides
-from coremlscope.verification.weight_causes import (
-    check_crossing,
-    check_folded_norm,
-    check_folded_values,
-    check_folded_weights,
-    check_weights,
-)
 
 __all__ = ["diagnose_conversion"]
 

@@ -9,16 +9,16 @@ import numpy as np
 
 from coremlscope.ir import Array, Op
 from coremlscope.units import shown
-from coremlscope.verification.diagnosis import FAR, Diagnosis
-from coremlscope.verification.intermediates import Intermediate, Run
-from coremlscope.verification.locate import PrecisionSite, lost_elements, producers
-from coremlscope.verification.number_causes import (
+from coremlscope.verification.causes.numbers import (
     CHOOSING,
     SMALLEST_FP16,
     UNDEFINED_AT_ZERO,
     describe_tie,
     find_epsilon,
 )
+from coremlscope.verification.diagnosis import FAR, Diagnosis
+from coremlscope.verification.intermediates import Intermediate, Run
+from coremlscope.verification.locate import PrecisionSite, lost_elements, producers
 
 __all__ = [
     "LARGEST_FP16",
