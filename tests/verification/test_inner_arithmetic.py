@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,11 @@ def _softplus(_: Any, x: Any) -> Any:
     return mb.linear(x=mb.softplus(x=mb.mul(x=x, y=3.0), name="soft"), weight=_WEIGHT, name="y")
 
 
+def _mish(_: Any, x: Any) -> Any:
+    x = mb.mul(x=x, y=3.0)
+    return mb.mul(x=x, y=mb.tanh(x=mb.softplus(x=x, name="soft")), name="y")
+
+
 def _log_sum_exp(keep_dims: bool) -> Callable[[Any, Any], Any]:
     def body(_: Any, x: Any) -> Any:
         total = mb.reduce_log_sum_exp(x=x, axes=[-1], keep_dims=keep_dims, name="total")
@@ -32,6 +38,7 @@ def _log_sum_exp(keep_dims: bool) -> Callable[[Any, Any], Any]:
 #: A body, the operation, and the largest argument of which the operation returns right results.
 _CASES = {
     "2687": (_softplus, "soft", 10.39 / 3),
+    "2359": (_mish, "soft", 10.39 / 3),
     "2690": (_log_sum_exp(True), "total", np.log(65504 / 8)),
     "2690 without axes": (_log_sum_exp(False), "total", np.log(65504 / 8)),
 }
@@ -48,6 +55,7 @@ def test_an_overflow_inside_an_operation_is_named_and_mended(name: str, tmp_path
     assert [output.passed for output in found.outputs] == [True, True, False]
     (fault,) = found.faults
     assert (plain_name(fault.name), fault.cause, fault.run) == (op, "overflow", "fp16-inside")
+    assert re.search(r": (\d+) of \1 elements are lost", fault.text)
     (fix,) = found.fixes
     assert fix.works
     assert "at most 1" in fix.text

@@ -1,9 +1,10 @@
 """Roundings inside operations that the Neural Engine computes as a chain of simpler ones.
 
 Rounding the result alone does not show these: `softplus(12)` is 12 in any arithmetic, but e¹² is no fp16
-number. What was measured: softplus returns 0 from x = 10.4 on, where eˣ reaches 2¹⁵, and `reduce_log_sum_exp`
-where the sum of exponentials passes 65504, so neither subtracts the maximum first. The CPU and the GPU are
-right (sources: apple/coremltools issues 2687 and 2690, on M1 to M4, and 2359 for Mish, which has a softplus).
+number. What was measured: both operations return 0 where they overflow, softplus from x = 10.4 on, where eˣ
+reaches 2¹⁵, and `reduce_log_sum_exp` where the sum of exponentials passes 65504. So neither subtracts the
+maximum first, and Mish, x · tanh(softplus(x)), returns 0 instead of x. The CPU and the GPU are right
+(sources: apple/coremltools issues 2687 and 2690, on M1 to M4, and 2359 for Mish, which has a softplus).
 """
 
 from __future__ import annotations
@@ -46,8 +47,7 @@ def _softplus(op: Op) -> tuple[Op, ...]:
     chain = _Chain(op)
     doubled = chain.part("mul", x=chain.part("exp", x=op.inputs["x"][0]), y=_number(2))
     power = chain.part("mul", x=doubled, y=_number(0.5))
-    chain.part("log", x=chain.part("add", x=power, y=_number(1)), epsilon=_number(0))
-    return chain.ending(op.outputs[0].name)
+    return _logarithm(op, chain, chain.part("add", x=power, y=_number(1)))
 
 
 def _stable_softplus(op: Op) -> tuple[Op, ...]:
@@ -65,7 +65,14 @@ def _log_sum_exp(op: Op) -> tuple[Op, ...]:
     """Returns log(Σ eˣ) without a shift by the maximum."""
     chain = _Chain(op)
     total = chain.add("reduce_sum", chain.type, x=chain.part("exp", x=op.inputs["x"][0]), **_axes(op))
-    chain.part("log", x=total, epsilon=_number(0))
+    return _logarithm(op, chain, total)
+
+
+def _logarithm(op: Op, chain: _Chain, total: Value) -> tuple[Op, ...]:
+    """Returns the operations that end with the logarithm of a sum, which is 0 where the sum overflowed."""
+    found = chain.add("log", chain.type, x=total, epsilon=_number(0))
+    is_finite = chain.add("less_equal", TensorType(DType.BOOL, chain.type.shape), x=total, y=_number(65504))
+    chain.add("select", chain.type, cond=is_finite, a=found, b=_number(0))
     return chain.ending(op.outputs[0].name)
 
 
