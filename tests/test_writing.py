@@ -110,6 +110,24 @@ def test_a_folder_that_cannot_be_replaced_stays(tmp_path: Path, monkeypatch: pyt
     assert list(tmp_path.iterdir()) == [target]
 
 
+def test_a_folder_that_two_writers_replace_at_once_is_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target, rename, failed = tmp_path / "target", Path.rename, []
+
+    def fail_once(self: Path, other: Path) -> Path:
+        if other == target and not failed:
+            failed.append(self)
+            raise OSError(errno.ENOTEMPTY, "Directory not empty")
+        return rename(self, other)
+
+    monkeypatch.setattr(Path, "rename", fail_once)
+    with new_folder(target, overwrite=True) as draft:
+        write_draft(draft / "x", "whole")
+    assert failed
+    assert [path.name for path in tmp_path.rglob("*")] == ["target", "x"]
+
+
 @pytest.mark.parametrize("name", ["r.txt", "folder"])
 def test_of_several_writers_one_is_left_whole(name: str, tmp_path: Path) -> None:
     target = tmp_path / name

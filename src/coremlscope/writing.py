@@ -160,6 +160,10 @@ def new_folder(target: Path, *, overwrite: bool = False) -> Iterator[Path]:
             shutil.rmtree(draft, ignore_errors=True)
 
 
+#: Errors of renaming a folder to a name that another one has.
+_TAKEN = (errno.EEXIST, errno.ENOTEMPTY)
+
+
 def place_folder(draft: Path, target: Path) -> bool:
     """Gives a complete folder its name, unless the name is taken.
 
@@ -173,10 +177,11 @@ def place_folder(draft: Path, target: Path) -> bool:
         return False
     try:
         draft.rename(target)
-    except OSError:
-        if not os.path.lexists(target):
+    except OSError as error:
+        # Another writer was faster, and a third one may have taken its folder away since.
+        if error.errno not in _TAKEN and not os.path.lexists(target):
             raise
-        return False  # Another writer was faster.
+        return False
     return True
 
 
