@@ -2,19 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from coremlscope.ir.data import Array, Constant, constant
 from coremlscope.ir.graph import Argument, Function, Op, Value
 from coremlscope.ir.types import DType, TensorType
 
-__all__ = ["Chain", "constants_of", "with_ops"]
+__all__ = ["Chain", "constant_argument", "constants_of", "with_ops"]
 
 
 def constants_of(function: Function) -> dict[str, Constant]:
     """Returns the constants of a function by the names of their values; those inside blocks are left out."""
     return {op.outputs[0].name: op.constant for op in function.graph.ops if op.constant is not None}
+
+
+def constant_argument(op: Op, name: str, constants: Mapping[str, Constant]) -> Constant | None:
+    """Returns the one constant argument of a name, None if it is absent, computed, or one of several.
+
+    Args:
+        op: The operation.
+        name: The name of the parameter.
+        constants: The constants of its function; see `constants_of`.
+    """
+    given = op.inputs.get(name, ())
+    if len(given) != 1:
+        return None
+    return given[0] if isinstance(given[0], Constant) else constants.get(given[0].name)
 
 
 def with_ops(function: Function, ops: Iterable[Op]) -> Function:

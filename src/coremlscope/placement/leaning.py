@@ -109,6 +109,9 @@ def _changes(
     cells: Sequence[Cell], kinds: Sequence[Cell], units: Sequence[ComputeUnit]
 ) -> Iterator[dict[int, Costs]]:
     """Yields for each class and unit the costs of the operations of the class that favour the unit."""
+    places: dict[Cell, list[int]] = {}
+    for index, cell in enumerate(cells):
+        places.setdefault(cell, []).append(index)
     classes: dict[str, list[Cell]] = {}
     for cell in kinds:
         for name in {_class(cell.prices[backend]) for backend in cell.allowed} - {""}:
@@ -118,10 +121,9 @@ def _changes(
     for name, members in sorted(classes.items()):
         for unit in units:
             leaning = {cell: cell.leaning(unit, _ALONE, name) for cell in members}
-            changed = {index: leaning[cell] for index, cell in enumerate(cells) if cell in leaning}
             most = sum(
-                max(abs(ms - cells[index].costs_ms[backend]) for backend, ms in costs.items())
-                for index, costs in changed.items()
+                len(places[cell]) * max(abs(ms - cell.costs_ms[backend]) for backend, ms in costs.items())
+                for cell, costs in leaning.items()
             )
             if most > _NOTHING_MS:
-                yield changed
+                yield {index: costs for cell, costs in leaning.items() for index in places[cell]}

@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from coremlscope.ir import Array, Constant, Function, Op, TensorType, Value
+from coremlscope.ir import Array, Function, Op, TensorType, Value
+from coremlscope.ir.rewriting import constant_argument, constants_of
 from coremlscope.units import shown
 from coremlscope.verification.causes.numbers import SMALLEST_FP16
 from coremlscope.verification.causes.precision import LARGEST_FP16, RoundedCase
@@ -352,9 +353,7 @@ def _has_bias(op: Op) -> bool:
 
 def _number(function: Function, op: Op) -> float | None:
     """Returns the constant factor `y` of an operation."""
-    argument = next(iter(op.inputs.get("y", ())), None)
-    constants = {o.outputs[0].name: o.constant for o in function.graph.ops if o.constant is not None}
-    known = argument if isinstance(argument, Constant) else constants.get(getattr(argument, "name", ""))
+    known = constant_argument(op, "y", constants_of(function))
     if known is None or not isinstance(known.type, TensorType) or known.type.elements != 1:
         return None
     return float(known.numpy().reshape(-1)[0])

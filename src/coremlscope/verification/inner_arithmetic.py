@@ -19,6 +19,9 @@ from coremlscope.ir.rewriting import Chain, constants_of, with_ops
 
 __all__ = ["COMPOSED", "has_composed", "with_inner_results", "with_stable_forms"]
 
+#: The largest number in half precision.
+_LARGEST = float(np.finfo(np.float16).max)
+
 
 class _Chain(Chain):
     """Operations that compute the result of another one, in its element type.
@@ -71,7 +74,8 @@ def _log_sum_exp(op: Op) -> tuple[Op, ...]:
 def _logarithm(op: Op, chain: _Chain, total: Value) -> tuple[Op, ...]:
     """Returns the operations that end with the logarithm of a sum, which is 0 where the sum overflowed."""
     found = chain.add("log", chain.type, x=total, epsilon=_number(0))
-    is_finite = chain.add("less_equal", TensorType(DType.BOOL, chain.type.shape), x=total, y=_number(65504))
+    logical = TensorType(DType.BOOL, chain.type.shape)
+    is_finite = chain.add("less_equal", logical, x=total, y=_number(_LARGEST))
     chain.add("select", chain.type, cond=is_finite, a=found, b=_number(0))
     return chain.ending(op.outputs[0].name)
 

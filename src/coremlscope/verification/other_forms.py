@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from coremlscope.ir import Argument, Array, Constant, Function, Op, TensorType, Value, ValueType, constant
-from coremlscope.ir.rewriting import with_ops
+from coremlscope.ir.rewriting import constant_argument, with_ops
 from coremlscope.results.verification import Cause
 from coremlscope.units import shown
 from coremlscope.verification.pairing import general_type
@@ -113,8 +113,8 @@ def other_forms(op: Op, constants: Mapping[str, Constant], wanted: Sequence[str]
         wanted: The types of the operations that the reference has there, in its words.
     """
     settings = {}
-    for key, given in op.inputs.items():
-        known = _known(given, constants)
+    for key in op.inputs:
+        known = constant_argument(op, key, constants)
         if known is not None:
             settings[key] = known
     yield from _types(op, wanted)
@@ -124,12 +124,6 @@ def other_forms(op: Op, constants: Mapping[str, Constant], wanted: Sequence[str]
     yield from _sides(op, settings)
     yield from _numbers(op, settings)
     yield from _gates(op, settings)
-
-
-def _known(given: Sequence[Argument], constants: Mapping[str, Constant]) -> Constant | None:
-    if len(given) != 1:
-        return None
-    return given[0] if isinstance(given[0], Constant) else constants.get(given[0].name)
 
 
 def _types(op: Op, wanted: Sequence[str]) -> Iterator[OtherForm]:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 
 from coremlscope.ir import Array, Constant, Op, TensorType
-from coremlscope.ir.rewriting import constants_of
+from coremlscope.ir.rewriting import constant_argument, constants_of
 from coremlscope.results.verification import Cause
 from coremlscope.units import shown
 from coremlscope.verification.diagnosis import Case, Diagnosis
@@ -67,9 +67,7 @@ def _other_setting(own: Op, graft: Graft, constants: Mapping[str, Constant]) -> 
 
 
 def _constant(op: Op, key: str, constants: Mapping[str, Constant]) -> Array | None:
-    given = op.inputs.get(key, ())
-    known = given[0] if len(given) == 1 else None
-    known = known if isinstance(known, Constant) else constants.get(getattr(known, "name", ""))
+    known = constant_argument(op, key, constants)
     return None if known is None or not isinstance(known.type, TensorType) else known.numpy()
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from coremlscope.errors import CoremlscopeError
 from coremlscope.ir import Constant, Function, Op, constant
-from coremlscope.ir.rewriting import constants_of
+from coremlscope.ir.rewriting import constant_argument, constants_of
 from coremlscope.units import shown
 from coremlscope.verification.diagnosis import Case, Diagnosis, Repair
 from coremlscope.verification.distance import SAME, relative_error
@@ -109,8 +109,7 @@ def _ratios(
 
 
 def _strides(op: Op, constants: Mapping[str, Constant], rank: int) -> tuple[int, ...]:
-    given = next(iter(op.inputs.get("strides", ())), None)
-    known = given if isinstance(given, Constant) else constants.get(getattr(given, "name", ""))
+    known = constant_argument(op, "strides", constants)
     return (1,) * rank if known is None else tuple(int(n) for n in known.numpy().reshape(-1))
 
 
