@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from operator import itemgetter
 
 from coremlscope.devices.unit import SETTINGS, ComputeUnit, ComputeUnits
@@ -15,6 +15,7 @@ from coremlscope.placement.coreml_view import CoreMLGraph, Node
 from coremlscope.placement.eligibility import Verdicts, only_fails
 from coremlscope.placement.leaning import Cell, leaning_paths
 from coremlscope.placement.search import TIE_MS, Route, TransitionCosts, search
+from coremlscope.placement.ties import settle
 from coremlscope.placement.verdict import Support, Verdict
 from coremlscope.results.plan import Undecided
 
@@ -274,7 +275,10 @@ def _route(
 ) -> _Routed:
     """One graph's cheapest path under one setting."""
     cells = _cells(graph, verdicts, prices, setting)
-    route = search([cell.costs_ms for cell in cells], transition_costs)
+    costs = [cell.costs_ms for cell in cells]
+    route = search(costs, transition_costs)
+    if _is_exact(cells, transition_costs, setting):
+        route = replace(route, backends=settle(costs, transition_costs, route))
     allowed = [cell.allowed for cell in cells]
     backends = [b if known else None for b, known in zip(route.backends, allowed, strict=True)]
     detours = _detours(route, allowed)
@@ -295,6 +299,14 @@ def _route(
     ]
     ids = [node.id for node in graph.nodes]
     return _Routed(choices, _segments(ids, [backend for backend, *_ in placed], spent), route.total_ms)
+
+
+def _is_exact(cells: Sequence[Cell], transition_costs: TransitionCosts, setting: ComputeUnits) -> bool:
+    """Whether all costs are known, so that sums of them are those of Core ML to the last bit."""
+    launches = transition_costs.launch_bounds.items()
+    return all(cell.is_exact for cell in set(cells)) and all(
+        bounds.low == bounds.high for backend, bounds in launches if UNIT_OF[backend] in SETTINGS[setting]
+    )
 
 
 def _doubts(

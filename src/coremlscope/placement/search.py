@@ -4,9 +4,10 @@ Core ML asks every backend whether it runs an operation and at what cost, and ta
 the list in order. Entering the Neural Engine or the GPU costs a launch, changing the backend costs a switch,
 and ending on the Neural Engine has a cost of its own. All of this was derived from published plans.
 
-Many plans are ties: the last `relu` may cost exactly the same on the Neural Engine, after its network, as on
-the CPU. In Core ML the last bit decides. Here costs within `TIE_MS` are equal, and one of the equal paths is
-chosen by rules, so that the choice does not depend on rounding:
+Many plans are ties: the last `relu` may cost exactly the same on the Neural Engine, after its network, as
+on the CPU. In Core ML the last bit decides, which `ties` reproduces where all costs are known exactly. Here
+costs within `TIE_MS` are equal, and one of the equal paths is chosen by rules, so that the choice does not
+depend on rounding:
 
 1. the fewest changes of backend: an operation at the end of the list stays on the backend of its neighbour;
 2. changes as early as possible: an operation between two backends goes to that of the following one, as in
@@ -83,11 +84,13 @@ class Route:
         total_ms: The cost of the whole path, transitions included.
         best_ms: For each operation, by backend: the cost of the cheapest path that runs it there. The
             smallest value is `total_ms`; differences are the cost of a choice.
+        reached_ms: For each operation, by backend: the cost of the cheapest path up to and including it.
     """
 
     backends: tuple[Backend, ...]
     total_ms: float
     best_ms: tuple[Mapping[Backend, float], ...]
+    reached_ms: tuple[Mapping[Backend, float], ...]
 
 
 #: The cheapest path up to an operation: its cost in milliseconds and its number of changes of backend.
@@ -105,14 +108,15 @@ def search(costs: Sequence[Mapping[Backend, float]], transition_costs: Transitio
         ValueError: An operation has no backend.
     """
     if not costs:
-        return Route((), 0.0, ())
+        return Route((), 0.0, (), ())
     reached, path, total = _forward(costs, transition_costs)
     backward = _backward(costs, transition_costs)
     best = tuple(
         {backend: ahead + behind[backend] for backend, (ahead, _) in forward.items()}
         for forward, behind in zip(reached, backward, strict=True)
     )
-    return Route(path, total, best)
+    so_far = tuple({backend: ms for backend, (ms, _) in forward.items()} for forward in reached)
+    return Route(path, total, best, so_far)
 
 
 def search_path(
