@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from coremlscope.cost.planned.publications import BNNS_SPEEDUP, publications
+from coremlscope.cost.planned.publications import BNNS_SPEEDUP, Border, publications
 from coremlscope.cost.planned.rates import CLASSES, rate_table
 from coremlscope.devices import Device, all_chips, find_device
 from coremlscope.placement.backend import BACKENDS, Backend, Rate
@@ -210,3 +210,18 @@ def test_assumed_rates_have_wider_intervals_than_transferred_ones() -> None:
     assumed, transferred = table["matmul"]["mps_graph"], table["add"]["mps_graph"]
     assert (assumed.basis, transferred.basis) == ("assumed", "transferred")
     assert assumed.high / assumed.low > 2.5**2 > transferred.high / transferred.low
+
+
+def test_a_wide_border_is_narrowed_by_those_of_other_chips() -> None:
+    others = [Border.between(14, 19), Border.between(80, 100), Border.between(18, 32)]
+    border = Border.between(4, 31).narrowed(others)
+    assert (border.low, border.high) == (4, 31)
+    assert border.likely == pytest.approx((18 * 19) ** 0.5)
+    assert Border.between(4, 31).narrowed([Border.between(80, 100)]).likely == pytest.approx((4 * 31) ** 0.5)
+
+
+@pytest.mark.parametrize("chip", ["m1", "m1-max", "m4", "m4-pro"])
+def test_published_chips_share_the_border_of_the_sparse_leaf(chip: str) -> None:
+    sparse = rate_table(find_device(chip)).borders[0].sparse
+    assert sparse.low < sparse.likely < sparse.high
+    assert sparse.likely == pytest.approx((18.32 * 19.3) ** 0.5)

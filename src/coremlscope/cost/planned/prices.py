@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import get_args
 
+from coremlscope.cost.planned.publications import Border
 from coremlscope.cost.planned.rates import RateTable
 from coremlscope.ir import DType, ListType, StateType, TensorType, ValueType
 from coremlscope.ops import traits_of
@@ -190,7 +191,7 @@ _ROUNDED = 1e-3
 
 
 def _between(
-    count: float, rates: RateTable, names: tuple[str, str], size: float, border: tuple[float, float]
+    count: float, rates: RateTable, names: tuple[str, str], size: float, border: Border
 ) -> PlannedCosts:
     """A count divided by the rate of one of two leaves, chosen by a size.
 
@@ -199,13 +200,12 @@ def _between(
         rates: The rates.
         names: The classes below and above the border.
         size: What the leaves are chosen by.
-        border: The nearest published sizes on either side: between them both leaves are possible, their
-            geometric mean decides, and the interval of the cost spans both.
+        border: Between the nearest published sizes on either side of it both leaves are possible, and the
+            interval of the cost spans both.
     """
-    low, high = border
-    chosen, other = names if size <= math.sqrt(low * high) else reversed(names)
+    chosen, other = names if size <= border.likely else reversed(names)
     prices = _at(count, rates, chosen)
-    if not low * (1 + _ROUNDED) < size < high * (1 - _ROUNDED):
+    if not border.low * (1 + _ROUNDED) < size < border.high * (1 - _ROUNDED):
         return prices
     return {
         backend: _spanning(price_, one)
@@ -255,7 +255,7 @@ def _leaf(
 ) -> PlannedCosts:
     """The cost of a convolution by the leaf of its operations per byte, products per result and weights."""
     borders = next(one for one in rates.borders if weights_bytes >= one.weights_bytes)
-    if density <= borders.sparse[1]:
+    if density <= borders.sparse.high:
         classes = "convolution, sparse", "convolution, medium"
         return _between(operations, rates, classes, density, borders.sparse)
     border = borders.long if products >= borders.products else borders.dense
@@ -284,7 +284,7 @@ def _transposed_convolution(view: OpView, rates: RateTable) -> PlannedCosts:
 
 #: The borders between leaves of `linear`, in elements of the result: the nearest published results on either
 #: side, 128×128 and 128×512 (M4), 769×384 (M1 Max) and 128×3072 (M4 Max).
-_LINEAR_MEDIUM, _LINEAR_LARGE = (16_384, 65_536), (295_296, 393_216)
+_LINEAR_MEDIUM, _LINEAR_LARGE = Border.between(16_384, 65_536), Border.between(295_296, 393_216)
 
 #: Rows of `linear` that are priced by bytes, and the least number of published ones that are not.
 _FEW_ROWS, _MORE_ROWS = 8, 64
@@ -305,7 +305,7 @@ def _linear(view: OpView, rates: RateTable) -> PlannedCosts:
     if rows <= _FEW_ROWS:
         return moved
     operations = 2 * rows * width**2 + (view.static_shape("weight")[0] if view.has("bias") else 0)
-    if elements >= _LINEAR_MEDIUM[1]:
+    if elements >= _LINEAR_MEDIUM.high:
         return _between(operations, rates, ("linear, medium", "linear, large"), elements, _LINEAR_LARGE)
     of_leaf = _between(operations, rates, ("linear, small", "linear, medium"), elements, _LINEAR_MEDIUM)
     if rows >= _MORE_ROWS:
@@ -366,7 +366,7 @@ def _multiplication(view: OpView, rates: RateTable) -> PlannedCosts:
 
 
 #: The border between leaves of `transpose` in elements: those of an M4 and of an M4 Max.
-_TRANSPOSE_LARGE = (65_540, 131_072)
+_TRANSPOSE_LARGE = Border.between(65_540, 131_072)
 
 
 def _transposition(view: OpView, rates: RateTable) -> PlannedCosts:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import functools
+import math
 import tomllib
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from importlib import resources
 from typing import Any
 
@@ -16,7 +17,7 @@ from coremlscope.devices.chip import Chip
 from coremlscope.devices.release import OSRelease
 from coremlscope.placement.backend import BACKENDS, Backend, CostBasis
 
-__all__ = ["BNNS_SPEEDUP", "Borders", "Publication", "PublishedNumber", "publications"]
+__all__ = ["BNNS_SPEEDUP", "Border", "Borders", "Publication", "PublishedNumber", "publications"]
 
 #: Speed of BNNS relative to the older CPU backend, for arithmetic, not for bytes moved: the ratio of all
 #: published pairs.
@@ -51,9 +52,42 @@ class PublishedNumber:
     note: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Border:
+    """The border between two leaves of a decision tree.
+
+    Attributes:
+        low: The nearest published size below it.
+        high: The nearest published size above it.
+        likely: The size that decides between the two.
+    """
+
+    low: float
+    high: float
+    likely: float
+
+    @classmethod
+    def between(cls, low: float, high: float) -> Border:
+        """Returns a border that lies in the middle of two published sizes, in logarithms."""
+        return cls(low, high, math.sqrt(low * high))
+
+    def narrowed(self, others: Iterable[Border]) -> Border:
+        """Returns this border at the place which those of others share with it.
+
+        Args:
+            others: The same border on other chips, the nearest chip first. Those that contradict it, or a
+                nearer one, are left out.
+        """
+        low, high = self.low, self.high
+        for other in others:
+            if max(low, other.low) < min(high, other.high):
+                low, high = max(low, other.low), min(high, other.high)
+        return replace(self, likely=math.sqrt(low * high))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Borders:
-    """The borders between the leaves of convolutions, in operations per byte of two published convolutions.
+    """The borders between the leaves of convolutions, in operations per byte.
 
     Attributes:
         sparse: Between the sparse and the medium leaf.
@@ -63,9 +97,9 @@ class Borders:
         weights_bytes: The least size of weights for which they were published.
     """
 
-    sparse: tuple[float, float]
-    dense: tuple[float, float]
-    long: tuple[float, float]
+    sparse: Border
+    dense: Border
+    long: Border
     products: float
     weights_bytes: float
 
@@ -124,11 +158,11 @@ def _publication(table: Mapping[str, Any]) -> Publication:
 
 
 def _borders(table: Mapping[str, Any]) -> Borders:
-    dense = tuple(table["dense"])
+    dense = table["dense"]
     return Borders(
-        sparse=tuple(table["sparse"]),
-        dense=dense,
-        long=tuple(table.get("long", dense)),
+        sparse=Border.between(*table["sparse"]),
+        dense=Border.between(*dense),
+        long=Border.between(*table.get("long", dense)),
         products=table.get("products", float("inf")),
         weights_bytes=table.get("weights_bytes", 0.0),
     )

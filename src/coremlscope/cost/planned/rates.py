@@ -169,7 +169,7 @@ def _rate_table(device: Device, among: Sequence[Publication]) -> RateTable:
         chip=device.chip.name,
         os=str(device.os),
         rates=rates,
-        borders=tuple(one.borders for one in ranked if one.borders is not None),
+        borders=_borders(ranked),
         transition_costs=_transition_costs(device, ranked),
         prices_inputs=device.os.core_ml < _CHANGE,
         name=_describe(device, ranked, rates),
@@ -191,6 +191,27 @@ def _ranked(device: Device, among: Sequence[Publication]) -> list[Publication]:
         )
 
     return sorted(among, key=distance)
+
+
+def _borders(ranked: Sequence[Publication]) -> tuple[Borders, ...]:
+    """Returns the borders between leaves of convolutions, those of the nearest chip first.
+
+    Where few convolutions of a chip are published, its borders are wide; those of other chips narrow them.
+    The border of the sparse leaf may be the same everywhere: M1, M1 Max, M4 Pro and M4 share 18.3 … 19.3
+    operations per byte.
+    """
+    known = [one.borders for one in ranked if one.borders is not None]
+    found = []
+    for one in known:
+        others = [other for other in known if other is not one and other.weights_bytes == one.weights_bytes]
+        found.append(
+            replace(
+                one,
+                sparse=one.sparse.narrowed(other.sparse for other in others),
+                dense=one.dense.narrowed(other.dense for other in others),
+            )
+        )
+    return tuple(found)
 
 
 def _is_own(device: Device, one: Publication) -> bool:
