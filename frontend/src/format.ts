@@ -23,7 +23,7 @@ function threeDigits(value: number): string {
   return value >= 9.995 ? fixed(value, 1) : fixed(value, 2);
 }
 
-/** `850 ns`, `1.23 ms`, `4.50 s`. */
+/** `<1 ns`, `850 ns`, `1.23 ms`, `4.50 s`. */
 export function duration(seconds: number): string {
   const size = Math.abs(seconds);
   const sign = seconds < 0 ? "−" : "";
@@ -34,7 +34,8 @@ export function duration(seconds: number): string {
   ] as const) {
     if (size >= factor * 0.9995) return `${sign}${threeDigits(size / factor)} ${unit}`;
   }
-  return `${sign}${fixed(size * 1e9, 0)} ns`;
+  const rounded = fixed(size * 1e9, 0);
+  return size > 0 && Number(rounded) === 0 ? "<1 ns" : `${sign}${rounded} ns`;
 }
 
 function scaled(value: number, unit: string): string {

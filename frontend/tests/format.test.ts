@@ -26,6 +26,8 @@ describe("fixed", () => {
 describe("duration", () => {
   it.each([
     [0, "0 ns"],
+    [2e-10, "<1 ns"],
+    [6e-10, "1 ns"],
     [8.5e-7, "850 ns"],
     [1.234e-3, "1.23 ms"],
     [12.34e-6, "12.3 µs"],

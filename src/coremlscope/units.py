@@ -58,11 +58,12 @@ def _three_digits(value: float) -> str:
 
 
 def format_duration(seconds: float) -> str:
-    """Formats a duration with three significant digits: `850 ns`, `1.23 ms`, `4.50 s`."""
+    """Formats a duration with three significant digits: `<1 ns`, `850 ns`, `1.23 ms`, `4.50 s`."""
     for factor, unit in ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs")):
         if abs(seconds) >= factor * 0.9995:
             return f"{_three_digits(seconds / factor)} {unit}"
-    return f"{seconds * 1e9:.0f} ns"
+    rounded = f"{seconds * 1e9:.0f} ns"
+    return "<1 ns" if seconds and rounded in ("0 ns", "-0 ns") else rounded
 
 
 def format_bytes(count: float) -> str:

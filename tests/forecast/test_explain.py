@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from coremlscope import ir
+from coremlscope import api, ir
 from coremlscope.devices import CPU, GPU, NEURAL_ENGINE
-from coremlscope.errors import UsageError
+from coremlscope.errors import UnsupportedModelError, UsageError
 from coremlscope.forecast import explain as forecast_explain
 from coremlscope.placement.rules.rule import weight
 from coremlscope.results.explanation import Explanation, Explanations
+from tests.forecast.test_planner import opaque, program
 from tests.support import graphs
 
 _TYPE = graphs.tensor(1, 64, 64, 64, dtype=ir.DType.FP16)
@@ -62,6 +63,22 @@ def test_an_unknown_name_suggests_others() -> None:
     assert "tan_1" in (raised.value.hint or "")
     with pytest.raises(UsageError):
         explain("")
+
+
+def test_a_model_without_operations_is_not_searched() -> None:
+    with pytest.raises(UnsupportedModelError, match="no operations to plan"):
+        forecast_explain.explain(opaque(), "x", "m4")
+
+
+def test_paths_count_all_operations_of_the_plan() -> None:
+    short = program("main", kind="exp")
+    (found,) = forecast_explain.explain(short, "exp", "m4").ops
+    planned = api.plan(short, "m4")
+    count = len(planned.plans[0].view(planned.ops).ops)
+    assert planned.plans[0].inserted[-1].type == "tensor_to_tensor_buffer"
+    assert sum(step.count for step in found.path) == count
+    others = [forced.path for forced in found.forced if not forced.is_chosen]
+    assert [sum(step.count for step in path) for path in others] == [count, count]
 
 
 def test_costs_have_rates_with_their_source() -> None:

@@ -20,10 +20,10 @@ TYPE = graphs.tensor(1, 8, dtype=ir.DType.FP16)
 M1 = find_device("m1", "15")
 
 
-def program(*functions: str) -> ir.Model:
+def program(*functions: str, kind: str = "relu") -> ir.Model:
     def built(name: str) -> ir.Function:
         x, y = graphs.value("x", TYPE), graphs.value("y", TYPE)
-        op = ir.Op(id=f"{name}/0", type="relu", inputs={"x": (x,)}, outputs=(y,))
+        op = ir.Op(id=f"{name}/0", type=kind, inputs={"x": (x,)}, outputs=(y,))
         return ir.Function(name=name, opset="CoreML8", graph=graphs.graph(name, (x,), (op,), (y,)))
 
     array = ir.ArrayFeature(dtype=ir.DType.FP16, shape=(1, 8))
@@ -179,3 +179,9 @@ def test_equal_operations_share_their_costs() -> None:
     assert prices["main/0"] is prices["main/1"]
     first, second = (op for op in planned["main"].placed.ops if not op.inserted)
     assert first.costs is second.costs
+
+
+def test_what_reasons_cost_is_estimated_for_every_function() -> None:
+    view = plan(program("encode", "decode", kind="exp"))
+    assert {one.function for one in view.setting.what_ifs} == {"encode", "decode"}
+    assert all(one.saved_s is not None for one in view.setting.what_ifs)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from coremlscope.errors import UsageError
-from coremlscope.render.explanation import path_text, rule_line
+from coremlscope.render.explanation import chosen_line, path_text, rule_line
 from coremlscope.render.json import render_json
 from coremlscope.render.renderers import EXPLANATION_RENDERERS, write_report
 from coremlscope.render.terminal.op_explanation import render_explanations
@@ -36,8 +37,17 @@ def test_screens(width: int) -> None:
         "planned 500 µs less (2.00 ms → 1.50 ms), estimated 2.00 ms less (1.00 ms to 3.00 ms);"
         " 3 other operations would move too (if rules let it run there)"
     ) in joined
-    assert 'ne-odd, documented; a test; Core ML says "Unsupported"' in joined
+    assert 'fix: take an even | one ne-odd, documented; a test; Core ML says "Unsupported"' in joined
+    assert joined.count("a test") == 1
+    assert joined.count("ne-odd, as above") == 2
     assert "and 2 cheaper operations that 'cumsum' selects" in joined
+
+
+def test_units_that_the_same_uncertainty_leaves_open_share_its_words() -> None:
+    one = replace(EXPLANATIONS.ops[0], alternatives={"gpu": "rates", "neural_engine": "rates"})
+    assert chosen_line(one).startswith(
+        "runs on the CPU (bnns), or on the GPU or the Neural Engine (the plan goes there within the intervals"
+    )
 
 
 def test_paths_are_cut_around_the_operation() -> None:
@@ -67,6 +77,7 @@ def test_markdown_escapes_tables(tmp_path: Path) -> None:
     write_report(EXPLANATIONS, tmp_path / "why.md")
     text = (tmp_path / "why.md").read_text(encoding="utf-8")
     assert "odd \\| operations" in text
+    assert "  - fix: take an even \\| one\n  - ne-odd, documented; a test" in text
     assert "| bnns | CPU | 500 µs | 400 µs – 600 µs | fitted |" in text
 
 

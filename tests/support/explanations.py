@@ -21,6 +21,7 @@ REASON = Reason(
     unit="neural_engine",
     rule="ne-odd",
     text="odd | operations do not run",
+    fix="take an even | one",
     core_ml="Unsupported",
     confidence="documented",
     source="a test",

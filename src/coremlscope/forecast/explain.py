@@ -11,7 +11,7 @@ from dataclasses import replace
 from coremlscope.cost.planned.rates import rate_table
 from coremlscope.devices import UNITS, ComputeUnit, ComputeUnits, find_device
 from coremlscope.devices.unit import SETTINGS
-from coremlscope.errors import UsageError
+from coremlscope.errors import UnsupportedModelError, UsageError
 from coremlscope.execution.sequence_lengths import choose_lengths
 from coremlscope.figures import Figure
 from coremlscope.forecast.planner import plan_functions
@@ -22,7 +22,7 @@ from coremlscope.placement.backend import BACKENDS_OF, Backend, PlannedCost
 from coremlscope.placement.coreml_view import Node
 from coremlscope.placement.eligibility import list_reasons
 from coremlscope.placement.hypotheses import Planning, Replanned, force
-from coremlscope.placement.place import PlacedOp
+from coremlscope.placement.place import PlacedOp, graphs_of
 from coremlscope.results.explanation import (
     AppliedRule,
     BackendCost,
@@ -98,6 +98,10 @@ def _select(planned: Mapping[str, Planning], wanted: str) -> list[_Found]:
     found = exact or [one for one in ops if wanted and one[2].type.startswith(wanted)]
     if found:
         return found
+    if not ops:
+        raise UnsupportedModelError(
+            "the model has no operations to plan", "`coremlscope plan MODEL --device NAME` says what runs it"
+        )
     names = dict.fromkeys(name for _, _, op in ops for name in (op.name, op.id, op.type, *op.outputs))
     near = difflib.get_close_matches(wanted, names, n=_SUGGESTED)
     raise UsageError(
@@ -115,7 +119,6 @@ def _explain(
     can_move = choice.backend is not None and op.id in planning.prices
     again = {} if not can_move else {one.unit: one for one in force(planning, setting, op.id)}
     chosen = {one.id: one.choices[setting].unit for one in planning.placed.ops}
-    units = {id_: chosen[id_] for id_ in next((one.units for one in again.values()), chosen)}
     return Explanation(
         id=op.id,
         name=op.name,
@@ -129,8 +132,8 @@ def _explain(
         planned_ms=planning.placed.total_ms[setting],
         supported={unit: op.supported(unit) for unit in UNITS},
         costs=tuple(_costs(planning, op)),
-        path=_path(units, op.id),
-        forced=tuple(_forced(unit, op, again.get(unit), setting, estimator) for unit in UNITS),
+        path=_path(_in_order(planning, chosen), op.id),
+        forced=tuple(_forced(unit, op, again.get(unit), planning, setting, estimator) for unit in UNITS),
         rules=tuple(_rules(planning, op)),
     )
 
@@ -179,6 +182,7 @@ def _forced(
     unit: ComputeUnit,
     op: PlacedOp,
     again: Replanned | None,
+    planning: Planning,
     setting: ComputeUnits,
     estimator: Estimator | None,
 ) -> Forced:
@@ -199,8 +203,21 @@ def _forced(
         more_ms=-again.saved_ms,
         more_s=None if saved is None else Figure(-saved.value, -saved.high, -saved.low, saved.origin),
         moved=len(again.moved),
-        path=_path(again.units, op.id),
+        path=_path(_in_order(planning, again.units), op.id),
     )
+
+
+def _in_order(planning: Planning, units: Mapping[str, ComputeUnit | None]) -> dict[str, ComputeUnit | None]:
+    """Returns the units of a plan's operations in the order of its paths.
+
+    Paths of costs leave out the operations that run where their input is computed.
+    """
+    whole: dict[str, ComputeUnit | None] = {}
+    for graph in graphs_of(planning.graph):
+        unit: ComputeUnit | None = None
+        for node in graph.nodes:
+            unit = whole[node.id] = units.get(node.id, unit)
+    return whole
 
 
 def _rules(planning: Planning, op: PlacedOp) -> Iterator[AppliedRule]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -27,6 +27,7 @@ from coremlscope.errors import UnsupportedModelError
 from coremlscope.execution.binding import bind_model, choose_function
 from coremlscope.execution.wiring import shaped_stages, stage_key
 from coremlscope.findings import Finding
+from coremlscope.forecast.assumptions import shape_notes, system_notes
 from coremlscope.forecast.columns import tabulate
 from coremlscope.forecast.memory import MemoryModel
 from coremlscope.forecast.model_findings import Estimating, Kernels, Tally, describe_remark, weigh_remarks
@@ -167,7 +168,7 @@ def forecast(
     if with_estimates and not counted:
         raise nothing_known(model)
     unplanned = unplanned_notes(model, shapes)
-    about = tuple(_remarks(functions))
+    about = tuple(_remarks(functions, model, function, shapes))
     placed: dict[object, dict[str, _Placed]] = {}
     plans: list[Plan] = []
     estimates: list[Estimate] = []
@@ -183,7 +184,8 @@ def forecast(
             placed[key] = {f.key: _place(f, device, settings, with_advice) for f in functions}
         found = {name: one.function for name, one in placed[key].items()}
         chosen = (note for one in placed[key].values() for note in one.notes)
-        notes = (*unplanned, *about, *chosen, *_crossing_notes(functions, found, settings[0]))
+        system = system_notes(model, device.os) if functions else ()
+        notes = (*unplanned, *system, *about, *chosen, *_crossing_notes(functions, found, settings[0]))
         # Core AI's costs are not published: a plan of its programs has none.
         rates = None if is_core_ai else rate_table(device)
         costs, transitions = (rates.name, rates.transition_costs) if rates else ("", None)
@@ -191,7 +193,7 @@ def forecast(
         main = {one.key: found[one.key] for one in counted}
         estimators = {} if kernels is None else kernels.estimators(device, settings, main, left_out)
         usable = {} if kernels is None or kernels.loops else estimators
-        plans.append(_with_what_ifs(plan, ops, placed[key], usable, main))
+        plans.append(_with_what_ifs(plan, ops, functions, placed[key], usable, device))
         if tally.remarks:
             _weigh(tally, device, settings, {name: placed[key][name] for name in main}, kernels, left_out)
         if with_estimates:
@@ -304,7 +306,7 @@ def plan_functions(
     """Plans every function of a model for one device and setting, for questions about single operations.
 
     Returns:
-        The plans by function, and what estimates a prediction, for the functions that estimates include.
+        The plans by function, and what estimates a prediction: of the model, and of each other function.
 
     Raises:
         InputError: A shape is not allowed.
@@ -312,12 +314,17 @@ def plan_functions(
     functions = list(_functions(model, None, True, shapes))
     planned = {f.key: _place(f, device, (setting,), with_advice=False).planning for f in functions}
     counted = [one for one in functions if one.is_main]
+    estimators: dict[str, Estimator] = {}
+    for one in functions:
+        if not one.is_main:
+            alone = _estimators_alone(one, device, (setting,), planned[one.key].placed)
+            estimators |= {one.key: alone[setting]} if alone else {}
     kernels = _Kernels(counted, OpTable(), NOTHING_OWN) if counted else None
-    if kernels is None or kernels.loops:
-        return planned, {}
-    main = {one.key: planned[one.key].placed for one in counted}
-    estimators = kernels.estimators(device, (setting,), main, unplanned_stages(model))
-    return planned, dict.fromkeys(main, estimators[setting])
+    if kernels is not None and not kernels.loops:
+        main = {one.key: planned[one.key].placed for one in counted}
+        whole = kernels.estimators(device, (setting,), main, unplanned_stages(model))
+        estimators |= dict.fromkeys(main, whole[setting])
+    return planned, estimators
 
 
 def _functions(
@@ -341,8 +348,15 @@ def _functions(
             )
 
 
-def _remarks(functions: Sequence[_Function]) -> Iterator[str]:
+def _remarks(
+    functions: Sequence[_Function],
+    model: Model,
+    function: str | None,
+    shapes: Mapping[str, Sequence[int]] | None,
+) -> Iterator[str]:
     """Yields remarks that apply to every plan of a model."""
+    if functions:
+        yield from shape_notes(model, function, shapes)
     if any(_is_network(one.model) for one in functions):
         yield _NETWORK
     if any(_is_core_ai(one.model) for one in functions):
@@ -509,9 +523,7 @@ def _default_preference(
     count = crossings(placed, "all")
     if not count:
         return PREFERENCES, ""
-    if not function.kernels:
-        function.kernels.append(_Kernels([function], OpTable(), NOTHING_OWN))
-    estimators = function.kernels[0].estimators(device, both, {function.key: placed}, ())
+    estimators = _kernels_alone(function).estimators(device, both, {function.key: placed}, ())
     engine_s, gpu_s = (_as_core_ai(estimators[one]({}), [placed]).latency.value for one in both)
     if engine_s <= gpu_s:
         return PREFERENCES, ""
@@ -523,30 +535,55 @@ def _default_preference(
     return {**PREFERENCES, "all": PREFERENCES["cpu_and_gpu"]}, note
 
 
+def _kernels_alone(function: _Function) -> _Kernels:
+    if not function.kernels:
+        function.kernels.append(_Kernels([function], OpTable(), NOTHING_OWN))
+    return function.kernels[0]
+
+
+def _estimators_alone(
+    function: _Function, device: Device, settings: Sequence[ComputeUnits], placed: PlacedFunction
+) -> dict[ComputeUnits, Estimator]:
+    """Returns what estimates a call of one function, by setting; empty where it cannot be estimated."""
+    kernels = _kernels_alone(function)
+    left_out = tuple(_unknown_operations([function]))
+    return {} if kernels.loops else kernels.estimators(device, settings, {function.key: placed}, left_out)
+
+
 def _with_what_ifs(
     plan: Plan,
     ops: OpTable,
+    functions: Sequence[_Function],
     placed: Mapping[str, _Placed],
     estimators: Mapping[ComputeUnits, Estimator],
-    estimated: Container[str],
+    device: Device,
 ) -> Plan:
     """Returns a plan with what each reason costs under each setting.
 
     Args:
         plan: The plan.
         ops: The op table.
-        placed: The functions of the plan.
-        estimators: Estimate a prediction, by setting; empty if nothing can be estimated.
-        estimated: The functions that estimates include.
+        functions: The functions of the plan.
+        placed: The same, placed.
+        estimators: Estimate a prediction, by setting; empty if it cannot be estimated.
+        device: The chip and system.
     """
+    asked = [setting.compute_units for setting in plan.settings]
+    weighed = [one for one in functions if placed[one.key].replanned]
+    by_function = {
+        one.key: estimators
+        if one.is_main
+        else _estimators_alone(one, device, asked, placed[one.key].function)
+        for one in weighed
+    }
     columns = {id_: column for column, id_ in enumerate((*ops.id, *(op.id for op in plan.inserted)))}
     settings = []
     for setting in plan.settings:
         found: list[WhatIf] = []
-        for name, one in placed.items():
-            replanned = one.replanned.get(setting.compute_units, [])
-            estimator = estimators.get(setting.compute_units) if name in estimated else None
-            found += describe_what_ifs(replanned, name, columns, estimator)
+        for one in weighed:
+            replanned = placed[one.key].replanned.get(setting.compute_units, [])
+            estimator = by_function[one.key].get(setting.compute_units)
+            found += describe_what_ifs(replanned, one.key, columns, estimator)
         settings.append(replace(setting, what_ifs=tuple(found)))
     return replace(plan, settings=tuple(settings))
 

@@ -8,7 +8,7 @@ from coremlscope.devices.unit import UNIT_WORDS
 from coremlscope.figures import Figure
 from coremlscope.render.words import UNDECIDED_WORDS, UNIT_NAMES, plural
 from coremlscope.results.explanation import AppliedRule, Explanation, Explanations, Forced, PathStep
-from coremlscope.results.plan import describe_saving
+from coremlscope.results.plan import Undecided, describe_saving
 from coremlscope.units import format_duration
 
 __all__ = [
@@ -18,8 +18,8 @@ __all__ = [
     "forced_lines",
     "left_out_line",
     "path_text",
+    "rule_details",
     "rule_line",
-    "rule_source",
 ]
 
 COST_TITLES = ("backend", "unit", "planned>", "interval>", "known", "rate")
@@ -40,7 +40,10 @@ def chosen_line(explained: Explanation) -> str:
     whole = f"the function is planned at {format_duration(explained.planned_ms / 1e3)}"
     if explained.unit is None:
         return f"no unit is known to run it; {whole}"
-    others = [f"{UNIT_WORDS[unit]} ({UNDECIDED_WORDS[why]})" for unit, why in explained.alternatives.items()]
+    by_reason: dict[Undecided, list[str]] = {}
+    for unit, why in explained.alternatives.items():
+        by_reason.setdefault(why, []).append(UNIT_WORDS[unit])
+    others = [f"{' or '.join(units)} ({UNDECIDED_WORDS[why]})" for why, units in by_reason.items()]
     open_ = f", or on {' or '.join(others)}" if others else ""
     return f"runs on {UNIT_WORDS[explained.unit]} ({explained.backend}){open_}; {whole}"
 
@@ -108,11 +111,21 @@ def rule_line(applied: AppliedRule) -> str:
     return f"{UNIT_NAMES[reason.unit]}, {effect}: {reason.text}"
 
 
-def rule_source(applied: AppliedRule) -> str:
-    """The rule's id, how it is known, its source and what Core ML says."""
+def rule_details(applied: AppliedRule, told: set[str]) -> list[str]:
+    """What to do about a rule; its id, how it is known, its source and what Core ML says.
+
+    Args:
+        applied: The rule.
+        told: The ids of the rules whose details were shown before, to which it is added. Of those only the
+            id is shown.
+    """
     reason = applied.reason
+    if reason.rule in told:
+        return [f"{reason.rule}, as above"]
+    told.add(reason.rule)
     message = f'; Core ML says "{reason.core_ml}"' if reason.core_ml else ""
-    return f"{reason.rule}, {reason.confidence}; {reason.source}{message}"
+    fix = [f"fix: {reason.fix}"] if reason.fix and applied.counts else []
+    return [*fix, f"{reason.rule}, {reason.confidence}; {reason.source}{message}"]
 
 
 def left_out_line(found: Explanations) -> str:

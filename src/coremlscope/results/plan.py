@@ -72,8 +72,8 @@ _TIE_MS = 1e-9
 #:                operations that only an anecdote puts there.
 Hypothesis = Literal["without", "without all", "moved", "doubt"]
 
-#: Planned costs in milliseconds that differ by less look the same: half a nanosecond.
-_SHOWN_MS = 0.5e-6
+#: Planned costs in milliseconds that differ by less are equal: sums in another order differ by as much.
+_EQUAL_MS = 1e-9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -562,7 +562,7 @@ def describe_saving(saved_ms: float, planned_ms: float, saved_s: Figure | None) 
         planned_ms: Planned milliseconds of the whole after that.
         saved_s: Estimated seconds saved.
     """
-    if abs(saved_ms) < _SHOWN_MS:
+    if abs(saved_ms) < _EQUAL_MS:
         planned = "planned cost unchanged"
     else:
         before, after = format_duration((planned_ms + saved_ms) / 1e3), format_duration(planned_ms / 1e3)

@@ -13,8 +13,8 @@ from coremlscope.render.explanation import (
     forced_lines,
     left_out_line,
     path_text,
+    rule_details,
     rule_line,
-    rule_source,
 )
 from coremlscope.render.markdown.report import table
 from coremlscope.render.words import NO_COSTS, compact_type, model_name
@@ -25,18 +25,19 @@ __all__ = ["render_markdown_explanations"]
 
 def render_markdown_explanations(found: Explanations) -> str:
     """Renders explanations of operations as Markdown."""
+    told: set[str] = set()
     blocks = [
         f"# {cell(model_name(found.path))}",
         f"On {cell(found.device)}, {cell(found.os)}, under {found.compute_units}:"
         f" {cell(found.cost_model or NO_COSTS)};"
         " planned, nothing was measured.",
-        *(block for explained in found.ops for block in _explanation(explained)),
+        *(block for explained in found.ops for block in _explanation(explained, told)),
         cell(left_out_line(found)),
     ]
     return "\n\n".join(filter(None, blocks)) + "\n"
 
 
-def _explanation(explained: Explanation) -> Iterator[str]:
+def _explanation(explained: Explanation, told: set[str]) -> Iterator[str]:
     yield f"## {code(explained.name)} ({cell(explained.type)}, {code(explained.id)})"
     types = ", ".join(map(compact_type, explained.outputs))
     yield cell("; ".join(filter(None, [types, chosen_line(explained)])))
@@ -49,5 +50,6 @@ def _explanation(explained: Explanation) -> Iterator[str]:
     if explained.rules:
         yield "### Rules that apply"
         yield "\n".join(
-            f"- {cell(rule_line(rule))}\n  - {cell(rule_source(rule))}" for rule in explained.rules
+            "\n  - ".join([f"- {cell(rule_line(rule))}", *map(cell, rule_details(rule, told))])
+            for rule in explained.rules
         )

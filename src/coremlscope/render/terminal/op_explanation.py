@@ -8,8 +8,8 @@ from coremlscope.render.explanation import (
     forced_lines,
     left_out_line,
     path_text,
+    rule_details,
     rule_line,
-    rule_source,
 )
 from coremlscope.render.terminal.screen import Column, Screen
 from coremlscope.render.words import NO_COSTS, compact_type, model_name
@@ -35,8 +35,9 @@ def render_explanations(found: Explanations, *, width: int = 100, color: bool = 
             ("figures", f"{found.cost_model or NO_COSTS}; planned, nothing was measured"),
         ]
     )
+    told: set[str] = set()
     for explained in found.ops:
-        _show(screen, explained)
+        _show(screen, explained, told)
     more = left_out_line(found)
     if more:
         screen.line()
@@ -44,7 +45,7 @@ def render_explanations(found: Explanations, *, width: int = 100, color: bool = 
     return screen.text
 
 
-def _show(screen: Screen, explained: Explanation) -> None:
+def _show(screen: Screen, explained: Explanation, told: set[str]) -> None:
     screen.line()
     screen.title(explained.name, f"  {explained.type}, {explained.id}")
     types = ", ".join(map(compact_type, explained.outputs))
@@ -59,7 +60,8 @@ def _show(screen: Screen, explained: Explanation) -> None:
     if explained.rules:
         screen.heading("Rules that apply", "with their sources")
         for rule in explained.rules:
-            screen.bullet("•" if rule.counts else "◦", rule_line(rule), rule_source(rule))
+            details = "\n".join(rule_details(rule, told))
+            screen.bullet("•" if rule.counts else "◦", rule_line(rule), details)
 
 
 def _show_costs(screen: Screen, explained: Explanation) -> None:

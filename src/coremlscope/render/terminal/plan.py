@@ -83,13 +83,13 @@ def show_plan(screen: Screen, profile: Profile, plan: Plan, *, list_ops: bool = 
     """Prints a plan under its first setting, function by function."""
     views = [plan.view(profile.ops, setting) for setting in plan.settings]
     engine = _describe_neural_engine(plan)
-    screen.pairs(
-        [
-            ("device", f"{_device_name(plan)}, {plan.os}{'; ' if engine else ''}{engine}"),
-            ("compute units", views[0].compute_units),
-            ("figures", f"{describe_planner(plan)}; nothing was measured"),
-        ]
-    )
+    facts = [
+        ("device", f"{_device_name(plan)}, {plan.os}{'; ' if engine else ''}{engine}"),
+        ("compute units", views[0].compute_units),
+    ]
+    if any(view.ops for view in views):
+        facts.append(("figures", f"{describe_planner(plan)}; nothing was measured"))
+    screen.pairs(facts)
     for note in plan.notes:
         screen.bullet("•", note)
     by_view = [view.functions() for view in views]
@@ -334,7 +334,7 @@ def show_group(screen: Screen, group: ReasonGroup) -> None:
     """Prints a reason with its operations, what the plan would be without it, and what to do."""
     reason = group.reason
     names = [f"such as {group.example}" if len(group.ops) > 1 else group.example] if group.example else []
-    names += ["the numbers of others differ"] if group.varies else []
+    names += ["others differ in this"] if group.varies else []
     where = f" ({'; '.join(names)})" if names else ""
     text = f"{plural(len(group.ops), 'op')}: {reason.text}{where}"
     hints = [f"fix: {reason.fix}"] if reason.fix else []

@@ -35,6 +35,11 @@ def _first(context: GraphContext, detail: str) -> Mapping[str, str]:
     return {context.ops[0][0]: detail} if context.ops else {}
 
 
+def _everywhere(context: GraphContext, detail: str) -> Mapping[str, str]:
+    """Reports what concerns the whole function at each operation that the Neural Engine runs."""
+    return {id_: detail for id_, by in context.verdicts.items() if by[NEURAL_ENGINE].supported == "yes"}
+
+
 def _runs_elsewhere(context: GraphContext) -> Mapping[str, str]:
     """Operations with a mask from an operation that the unit does not run."""
     makers = {value.name: id_ for id_, view in context.ops for value in view.op.outputs}
@@ -89,12 +94,12 @@ def _large_on_macos(context: GraphContext) -> Mapping[str, str]:
     size = context.facts.weights_bytes
     if context.device.os.platform != "macOS" or size <= _GIGABYTE:
         return {}
-    return _first(context, f"the weights take {format_bytes(size)}")
+    return _everywhere(context, f"the weights take {format_bytes(size)}")
 
 
 def _ranges(context: GraphContext) -> Mapping[str, str]:
     names = [name for name, kind in context.facts.flexible_inputs.items() if kind != "enumerated"]
-    return _first(context, ", ".join(names)) if names else {}
+    return _everywhere(context, ", ".join(names)) if names else {}
 
 
 _RELU = Example("relu", {"x": fp16(1, 8)})
@@ -224,7 +229,11 @@ GRAPH_RULES: tuple[GraphRule, ...] = (
         source=f"{APPLE_FAQ}; apple/coremltools issues 1764 and 2370; {MOBIUS}",
         confidence="documented",
         examples=(
-            GraphExample(ops=(_RELU,), hits=(0,), facts=ProgramFacts(flexible_inputs={"x": "range"})),
+            GraphExample(
+                ops=(Example("tan", {"x": fp16(1, 8)}), _RELU, _RELU),
+                hits=(1, 2),
+                facts=ProgramFacts(flexible_inputs={"x": "range"}),
+            ),
             GraphExample(ops=(_RELU,), hits=(), facts=ProgramFacts(flexible_inputs={"x": "enumerated"})),
         ),
     ),

@@ -43,6 +43,8 @@ _on_m1 = partial(Example, chip="m1", os="14.5")
 _WORKING_SET = 2 * 2**20
 #: The memory's bandwidth in Core ML's plans, and the unit's speed with operands that fit: `ane-guide`, 21.
 _MEMORY_BPS, _FLOPPS = 68 * 2.0**30, 12e12
+#: The speed of products with a single row, on an M1.
+_SINGLE_ROW_FLOPPS = 6e9
 #: Seconds of waiting for memory that are worth a remark.
 _NOTICED_S = 50e-6
 _PRODUCTS = Trait.CONVOLUTION | Trait.LINEAR | Trait.MATRIX_PRODUCT
@@ -107,6 +109,8 @@ def _odd_stride(view: OpView, context: RuleContext) -> str:
 
 def _odd_pool_stride(view: OpView, context: RuleContext) -> str:
     strides = view.integers("strides", [1])
+    if all(size == 1 for size in (view.output_type().shape or ())[2:]):
+        return ""  # A global pooling has one window and takes no step.
     return f"the strides are {'x'.join(map(str, strides))}" if not set(strides) <= {1, 2, 4} else ""
 
 
@@ -202,9 +206,12 @@ def _long_reduction(view: OpView, context: RuleContext) -> str:
 
 
 def _single_row(view: OpView, context: RuleContext) -> bool:
+    """Only where reading the weights takes noticeable time."""
     shape = view.shape("x")
     rows = shape[:-1] if view.op.type == "linear" else shape[-2:-1]
-    return all(size == 1 for size in rows)
+    spec = OPS.get(view.op.type)
+    work = work_of(spec, view) if spec is not None and all(size == 1 for size in rows) else None
+    return work is not None and work.flops / _SINGLE_ROW_FLOPPS >= _NOTICED_S
 
 
 def _nonzero_pad(view: OpView, context: RuleContext) -> bool:
@@ -292,7 +299,7 @@ RULES: tuple[Rule, ...] = (
         source=APPLE_MODELS,
         confidence="documented",
         applies_to=(Example("max_pool", _pool(3, 3)),),
-        negative_examples=(Example("max_pool", _pool(3, 2)),),
+        negative_examples=(Example("max_pool", _pool(3, 2)), Example("avg_pool", _pool(32, 32))),
     ),
     _advice(
         id="ne-slow-groups-on-m1",
@@ -407,10 +414,11 @@ RULES: tuple[Rule, ...] = (
         fix="palettize these weights, or compute several rows at once",
         source=_SINGLE_ROWS,
         confidence="measured",
-        applies_to=(Example("linear", {"x": fp16(1, 64), "weight": weight(64, 64)}),),
+        applies_to=(Example("linear", {"x": fp16(1, 1024), "weight": weight(1024, 1024)}),),
         negative_examples=(
-            Example("linear", {"x": fp16(8, 64), "weight": weight(64, 64)}),
-            Example("linear", {"x": fp16(1, 64), "weight": weight(64, 64)}, facts=_DECODER),
+            Example("linear", {"x": fp16(1, 64), "weight": weight(64, 64)}),
+            Example("linear", {"x": fp16(8, 1024), "weight": weight(1024, 1024)}),
+            Example("linear", {"x": fp16(1, 1024), "weight": weight(1024, 1024)}, facts=_DECODER),
         ),
     ),
     _advice(
@@ -422,10 +430,10 @@ RULES: tuple[Rule, ...] = (
         fix="palettize the weights, compute several tokens at once, or leave decoding to the GPU",
         source=_SINGLE_ROWS,
         confidence="measured",
-        applies_to=(Example("linear", {"x": fp16(1, 64), "weight": weight(64, 64)}, facts=_DECODER),),
+        applies_to=(Example("linear", {"x": fp16(1, 1024), "weight": weight(1024, 1024)}, facts=_DECODER),),
         negative_examples=(
-            Example("linear", {"x": fp16(1, 64), "weight": weight(64, 64)}),
-            Example("linear", {"x": fp16(8, 64), "weight": weight(64, 64)}, facts=_DECODER),
+            Example("linear", {"x": fp16(1, 1024), "weight": weight(1024, 1024)}),
+            Example("linear", {"x": fp16(8, 1024), "weight": weight(1024, 1024)}, facts=_DECODER),
         ),
     ),
     _advice(

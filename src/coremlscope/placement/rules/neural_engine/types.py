@@ -111,7 +111,8 @@ RULES: tuple[Rule, ...] = (
         when=_argument_place,
         message="an arg-max or arg-min with int32 results does not run on the Neural Engine",
         core_ml="Output type int32 is not supported.",
-        fix="return the scores and take the arg-max in the app, or compare the scores with their reduce_max",
+        fix="take it in the app: return the scores, or pass the index in; or compare the scores with their"
+        " reduce_max",
         source=M4_PLANS,
         confidence="measured",
         applies_to=(Example("reduce_argmax", {"x": fp16(1, 64, 32, 32), "axis": 1, "keep_dims": True}),),

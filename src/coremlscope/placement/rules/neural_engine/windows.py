@@ -106,11 +106,14 @@ def _dilated(view: OpView, context: RuleContext) -> bool:
 
 
 _KERNEL_SAYS = "Error: conv with large kernel does not meet decomposition preconditions"
-_KERNEL_FIX = (
-    "replace it by two smaller kernels (k1 + k2 - 1 = the old size), or turn a 1xK kernel up to 31 into Kx1;"
-    " for patches (stride = kernel) and very long filters (an STFT) cut the input with reshape or slices, and"
-    " use linear with the same weights"
+_PARTS_FIX = (
+    "up to twice that size, replace it by two smaller kernels (k1 + k2 - 1 = the old size) and train again"
 )
+_CUTS_FIX = (
+    "for patches (stride = kernel) and longer filters (an STFT) cut the input with reshape or slices, and use"
+    " linear with the same weights"
+)
+_KERNEL_FIX = f"{_PARTS_FIX}, or turn a 1xK kernel up to 31 into Kx1; {_CUTS_FIX}"
 _AFTER_M1 = Scope(neural_engine=(14, None))
 
 RULES: tuple[Rule, ...] = (
@@ -143,7 +146,7 @@ RULES: tuple[Rule, ...] = (
         when=_high,
         message="kernels higher than 31 do not run on the Neural Engine: {detail}",
         core_ml=_KERNEL_SAYS,
-        fix="replace it by two smaller kernels (k1 + k2 - 1 = the old size)",
+        fix=f"{_PARTS_FIX}; {_CUTS_FIX}",
         source=M4_PLANS,
         confidence="measured",
         scope=_AFTER_M1,

@@ -1,0 +1,57 @@
+"""What a plan assumes is said with it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from coremlscope import api, ir
+from coremlscope.devices.release import OSRelease, ios, macos
+from coremlscope.forecast.assumptions import shape_notes, system_notes
+from tests.forecast.test_planner import opaque, program
+
+
+def flexible(flexibility: ir.ShapeFlexibility | None) -> ir.Model:
+    model = program("main")
+    array = ir.ArrayFeature(dtype=ir.DType.FP16, shape=(1, 8), flexibility=flexibility)
+    interface = replace(model.description.main, inputs=(ir.Feature("x", array),))
+    return replace(model, description=ir.Description({"main": interface}, "main"))
+
+
+RANGE = ir.RangeShapes(((1, 1), (1, 512)))
+
+
+def test_shapes_of_flexible_inputs_are_stated() -> None:
+    (default,) = shape_notes(flexible(RANGE), None, {})
+    assert default.startswith("shapes of flexible inputs, the default: x 1×8 of 1×(1…512); --shape")
+    (asked,) = shape_notes(flexible(RANGE), None, {"x": (1, 64)})
+    assert asked.startswith("shapes of flexible inputs: x 1×64 of 1×(1…512);")
+    (listed,) = shape_notes(flexible(ir.EnumeratedShapes(((1, 8), (1, 16)))), "main", {})
+    assert "x 1×8 of 1×8 or 1×16" in listed
+
+
+def test_fixed_shapes_need_no_note() -> None:
+    assert not list(shape_notes(flexible(None), None, {}))
+
+
+@pytest.mark.parametrize(
+    ("system", "needed"),
+    [(ios(17), "iOS 18"), (macos(14, 5), "macOS 15"), (ios(18), ""), (macos(27), "")],
+)
+def test_a_system_that_does_not_load_the_model_is_named(system: OSRelease, needed: str) -> None:
+    notes = list(system_notes(program("main"), system))
+    assert len(notes) == bool(needed)
+    if needed:
+        assert notes[0].startswith(f"{system} does not load this model: specification 9 needs {needed};")
+
+
+def test_plans_state_both() -> None:
+    first, second = api.plan(flexible(RANGE), "m1", os="14").plans[0].notes
+    assert first.startswith("macOS 14 does not load this model")
+    assert second.startswith("shapes of flexible inputs")
+
+
+def test_models_without_operations_need_neither() -> None:
+    (note,) = api.plan(opaque(), "m1").plans[0].notes
+    assert "it has no operations to plan" in note
