@@ -267,10 +267,37 @@ def test_plans_for_the_same_device_are_compared() -> None:
     assert first.latency is not None
     assert first.latency.origin == "estimated"
     assert (second.ops, second.planned.verdict, second.moved) == ((), "no change", 0)
-    assert compare_profiles([before, planned_profile("M2")]).differences[0].plans == ()
     (only,) = compare_profiles([before, after], settings=["cpu_only"]).differences[0].plans
     assert only.before == "M1, cpu_only"
     assert compare_profiles([before, after]).slower_by(0.2) == ("sample.mlpackage #2",)
+
+
+def test_plans_for_different_devices_are_compared_without_estimates() -> None:
+    before, after = planned_profile(), planned_profile("M2", slow=9)
+    compared = compare_profiles([before, after])
+    first, second = compared.differences[0].plans
+    assert [(one.before, one.after) for one in (first, second)] == [
+        ("M1, all", "M2, all"),
+        ("M1, cpu_only", "M2, cpu_only"),
+    ]
+    assert (first.planned.verdict, first.latency) == ("slower", None)
+    assert compared.slower_by(0.2) == ()
+    assert compared.differing == ("planned for",)
+    assert compared.subjects[1].facts["planned for"] == "M2, macOS 15"
+
+
+def test_plans_of_several_devices_have_no_partners() -> None:
+    several = dataclasses.replace(planned_profile(), plans=(device_plan(), device_plan("M2")), estimates=())
+    compared = compare_profiles([several, planned_profile("M4")])
+    assert compared.differences[0].plans == ()
+    assert compared.differing == ("planned for",)
+
+
+def test_plans_for_another_system_name_it() -> None:
+    newer = planned_profile()
+    newer = dataclasses.replace(newer, plans=(dataclasses.replace(newer.plans[0], os="macOS 27"),))
+    first, _ = compare_profiles([planned_profile(), newer]).differences[0].plans
+    assert (first.before, first.after) == ("M1, macOS 15, all", "M1, macOS 27, all")
 
 
 def test_plans_of_one_planner_are_compared() -> None:

@@ -354,6 +354,20 @@ def test_files_of_another_model_are_refused(tmp_path: Path, model: Model) -> Non
         import_files([path], model)
 
 
+def test_a_file_that_is_hardly_of_the_model_is_questioned(tmp_path: Path) -> None:
+    def body(x: Any) -> Any:
+        for number in range(8):
+            x = mb.relu(x=x, name=f"other_{number}")
+        return x
+
+    path = foreign_files.write(tmp_path, "small.analytics.mil")
+    profile = import_files([path], programs.build(body, {"x": _X}))
+    (finding,) = [finding for finding in profile.findings if finding.id == "joined"]
+    assert finding.text.startswith("1 of the 2 operations")
+    assert finding.severity == "warning"
+    assert "check that small.analytics.mil is of this model" in (finding.hint or "")
+
+
 def test_missing_and_large_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(UsageError, match="No such file"):
         import_files([tmp_path / "analytics.mil"])

@@ -35,7 +35,7 @@ def test_nothing_is_wider_than_the_terminal(width: int) -> None:
 def test_nothing_changed() -> None:
     profile = timed(small_profile())
     text = render_comparison(compare_profiles([profile, profile]))
-    assert "the same model, run in the same way" in text
+    assert "the same model and settings" in text
     assert "no operation's time changed" in text
 
 

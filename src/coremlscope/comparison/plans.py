@@ -97,10 +97,11 @@ def plan_views(profile: Profile, settings: Collection[str] = ()) -> list[PlanVie
     ]
 
 
-def label_of(view: PlanView) -> str:
+def label_of(view: PlanView, *, with_system: bool = False) -> str:
     """Returns the label of a plan: `M1, cpu_and_ne`; with the planner if that is Core ML itself."""
     planner = "" if view.plan.planner == "rules" else f", planned by {view.plan.planner}"
-    return f"{view.plan.device}, {view.compute_units}{planner}"
+    system = f", {view.plan.os}" if with_system else ""
+    return f"{view.plan.device}{system}, {view.compute_units}{planner}"
 
 
 def compare_views(
@@ -126,9 +127,10 @@ def compare_views(
     types = [] if None in totals else _types(*(list(side.values()) for side in sides))
     known = [estimate for estimate in estimates if estimate is not None]
     first, second = (sum(op.inserted for op in side.values()) for side in sides)
+    with_system = before.plan.device == after.plan.device and before.plan.os != after.plan.os
     return PlanChange(
-        before=label_of(before),
-        after=label_of(after),
+        before=label_of(before, with_system=with_system),
+        after=label_of(after, with_system=with_system),
         latency=change_of_figures(known[0].latency, known[1].latency) if len(known) > 1 else None,
         planned=_change_of_costs(*totals),
         switches=(before.setting.switches, after.setting.switches),

@@ -290,6 +290,7 @@ def describe(profile: Profile) -> dict[str, str]:
         "operations": str(len(profile.ops)),
         "constants": str(model.main.constants) if model.functions else "",
     }
+    facts["planned for"] = "; ".join(dict.fromkeys(f"{plan.device}, {plan.os}" for plan in profile.plans))
     if profile.measurements:
         facts |= _describe_measurement(profile.measurements[0])
     return {name: text for name, text in facts.items() if text}
@@ -425,8 +426,8 @@ class _Pair:
     def _plans(self) -> Iterator[PlanChange]:
         """Yields the changes of plans for the same device under the same setting.
 
-        A plan that was imported has the device and the setting of its file. So where no two plans have those
-        in common, the only plans are compared if one of them is by Core ML, or else the only ones by Core ML.
+        Where no two plans have those in common, others are compared, but not their estimates: what changes
+        with the device is no change of the model.
         """
         before, after = self.profiles
         partners = {before.ops.id[i]: after.ops.id[j] for i, j in self.matches.items()}
@@ -438,9 +439,8 @@ class _Pair:
                 estimates = _estimate_of(before, view), _estimate_of(after, other)
                 found = True
                 yield compare_views(view, other, partners, estimates)
-        imported = None if found else _only_views(before, after)
-        if imported is not None:
-            yield compare_views(*imported, partners)
+        for pair in [] if found else _pairs_across(before, after, self.settings):
+            yield compare_views(*pair, partners)
 
     def _groups(self, side: int) -> tuple[Group, ...]:
         return () if self.measured is None else self.measured[side].groups
@@ -574,13 +574,25 @@ def _size(change: Change) -> float:
     return abs((change.after or 0.0) - (change.before or 0.0))
 
 
-def _only_views(before: Profile, after: Profile) -> tuple[PlanView, PlanView] | None:
-    """The only plan of either profile, or its only one by Core ML, where one of the two is by Core ML."""
+def _pairs_across(
+    before: Profile, after: Profile, settings: Collection[str]
+) -> list[tuple[PlanView, PlanView]]:
+    """The plans of two profiles that have no device in common, where it is clear which belong together.
+
+    These are the plans of the only device of either under the same setting, or else the only ones by Core ML,
+    whose file may not state its setting.
+    """
+    if len(before.plans) == len(after.plans) == 1:
+        others = {view.compute_units: view for view in plan_views(after, settings)}
+        views = plan_views(before, settings)
+        same = [(view, others[view.compute_units]) for view in views if view.compute_units in others]
+        if same:
+            return same
     sides = []
     for profile in (before, after):
-        views = plan_views(profile)
-        sides.append(views if len(views) == 1 else [v for v in views if v.plan.planner == "Core ML"])
-    if [len(views) for views in sides] != [1, 1]:
-        return None
+        known = plan_views(profile)
+        sides.append(known if len(known) == 1 else [one for one in known if one.plan.planner == "Core ML"])
+    if [len(side) for side in sides] != [1, 1]:
+        return []
     first, second = sides[0][0], sides[1][0]
-    return (first, second) if "Core ML" in (first.plan.planner, second.plan.planner) else None
+    return [(first, second)] if "Core ML" in (first.plan.planner, second.plan.planner) else []

@@ -64,11 +64,13 @@ def join(imported: Imported, ops: OpTable, model: str) -> Imported:
         )
     how = f"{rows.by_name} by name, {rows.by_order} by type and order"
     rest = "; the others are shown as inserted" if joined < total and imported.plans else ""
+    few = 2 * joined < total or (rows.by_order > rows.by_name and 2 * len(rows.of) < len(ops))
     finding = Finding(
         id="joined",
-        severity="info" if 2 * joined >= total else "warning",
+        severity="warning" if few else "info",
         text=f"{joined} of the {total} operations of {file} are in {model} ({how}), which has {len(ops)}"
         + rest,
+        hint=f"check that {file} is of this model: most of them have no counterpart" if few else "",
     )
     return dataclasses.replace(
         imported,

@@ -250,7 +250,7 @@ def comparison_card(comparison: Comparison) -> str:
     first, *others = [subject.label for subject in comparison.subjects]
     notes = [f"times not compared: {d.incomparable}" for d in comparison.differences if d.incomparable]
     differing = ", ".join(comparison.differing)
-    remark = f"what differs: {differing}" if differing else "the same model, run in the same way"
+    remark = f"what differs: {differing}" if differing else "the same model and settings"
     return card(f"{first} against {', '.join(others)}", remark, grids, notes)
 
 

@@ -42,7 +42,7 @@ def render_markdown_comparison(comparison: Comparison) -> str:
     if rows:
         blocks.append(table(("", *labels), rows))
     else:
-        blocks.append("The same model, run in the same way.")
+        blocks.append("The same model and settings.")
     for difference in comparison.differences:
         if len(comparison.differences) > 1:
             blocks.append(f"### {code(labels[difference.other])} against {code(labels[0])}")

@@ -51,7 +51,7 @@ def render_comparison(comparison: Comparison, *, width: int = 100, color: bool =
 def _show_facts(screen: Screen, comparison: Comparison) -> None:
     rows = fact_rows(comparison)
     if not rows:
-        screen.line("the same model, run in the same way", "dim", indent=2)
+        screen.line("the same model and settings", "dim", indent=2)
         return
     screen.heading("What differs")
     columns = [Column("", style="dim"), *(Column(subject.label) for subject in comparison.subjects)]
