@@ -155,9 +155,12 @@ def _moving(view: OpView, rates: RateTable) -> PlannedCosts:
 
 
 def _slicing(view: OpView, rates: RateTable) -> PlannedCosts:
-    """Masks that the file omits count: Core ML's compiler adds them, one byte per dimension."""
-    masks = sum(not view.has(name) for name in ("begin_mask", "end_mask", "squeeze_mask"))
-    return _at(_moved_bytes(view) + masks * (view.type("x").rank or 0), rates, "bytes")
+    """Masks that the file omits count on an M1 with macOS 14.5, one byte per dimension; on macOS 27 not."""
+    count = _moved_bytes(view)
+    if rates.counts_omitted:
+        masks = sum(not view.has(name) for name in ("begin_mask", "end_mask", "squeeze_mask"))
+        count += masks * (view.type("x").rank or 0)
+    return _at(count, rates, "bytes")
 
 
 def _moving_fitted(view: OpView, rates: RateTable) -> PlannedCosts:
@@ -229,25 +232,29 @@ def _noted(rate: Rate, why: str) -> Rate:
     return replace(rate, note=f"{rate.note}; {why}" if rate.note else why)
 
 
-#: The operations that count in dilated convolutions: on an M4 one with 3×3 weights, dilated by two, costs
-#: 2.63 µs on the Neural Engine, without dilation 4.674 µs.
-_DILATED = 9 / 16
+_PUBLISHED_DILATIONS = [2, 2]
 
 
 def _convolution(view: OpView, rates: RateTable) -> PlannedCosts:
+    """Counts two operations for each product and one for each result with a bias.
+
+    Dilation by two leaves a quarter of them: to all digits for a depthwise one on an M1 Max (Neural Engine,
+    GPU), to 0.2 % for a dense one on an M4, where the quarter also selects the leaf. No other is published.
+    """
     weight = view.static_shape("weight")
     outputs = math.prod(d or 1 for d in view.output_type().shape or ())
     products = math.prod(weight[1:])
-    operations = 2 * outputs * products + (outputs if view.has("bias") else 0)
+    undilated = 2 * outputs * products + (outputs if view.has("bias") else 0)
+    dilations = [max(dilation, 1) for dilation in view.integers("dilations", [1])]
+    operations = undilated / math.prod(dilations)
     weights_bytes = _size(view.bound("weight").type)[1]
     count = _tensor_bytes(view) + weights_bytes
     if view.has("bias"):
         count += _size(view.bound("bias").type)[1]
-    density = operations / max(count, 1)
-    if max(view.integers("dilations", [1])) > 1:
-        prices = _leaf(operations * _DILATED, density, products, weights_bytes, rates)
-        return {backend: _dilated(backend, cost) for backend, cost in prices.items()}
-    return _leaf(operations, density, products, weights_bytes, rates)
+    prices = _leaf(operations, operations / max(count, 1), products, weights_bytes, rates)
+    if max(dilations) == 1 or dilations == _PUBLISHED_DILATIONS:
+        return prices
+    return {backend: replace(cost, basis="assumed") for backend, cost in prices.items()}
 
 
 def _leaf(
@@ -262,24 +269,24 @@ def _leaf(
     return _between(operations, rates, ("convolution, medium", "convolution, dense"), density, border)
 
 
-def _dilated(backend: Backend, cost: PlannedCost) -> PlannedCost:
-    """A cost of a dilated convolution: one on the dense leaf of the Neural Engine is published."""
-    is_published = backend == "ane" and cost.rate is not None and cost.rate.name == "convolution, dense"
-    basis: CostBasis = "fitted" if is_published else "assumed"
-    return replace(cost, basis=max(cost.basis, basis, key=_BASES.index))
-
-
-#: The class of a transposed convolution by the rank of its input.
-_TRANSPOSED = {
-    3: "convolution, transposed in one dimension",
-    5: "convolution, transposed in three dimensions",
-}
+#: The rank of weights of a convolution in two dimensions.
+_PLANE_RANK = 4
 
 
 def _transposed_convolution(view: OpView, rates: RateTable) -> PlannedCosts:
-    weight, shape = view.static_shape("weight"), view.static_shape("x")
-    operations = 2 * math.prod(shape) * math.prod(weight[1:])
-    return _at(operations, rates, _TRANSPOSED.get(len(shape), "convolution, transposed"))
+    """Counts as if every element of the result were a sum over the whole kernel, whatever the strides are.
+
+    In plans of an M1 Max one of 48 channels with 4×4 weights and strides of four, and one of 96 channels with
+    2×2 and strides of two, have the same rate so counted, to all digits on the Neural Engine and the GPU. In
+    one and in three dimensions the rate is another one.
+    """
+    weight = view.static_shape("weight")
+    outputs = _output_elements(view)
+    operations = 2 * outputs * weight[0] * math.prod(weight[2:]) // max(view.integer("groups", 1), 1)
+    if view.has("bias"):
+        operations += outputs
+    suffix = "" if len(weight) == _PLANE_RANK else " in one or three dimensions"
+    return _at(operations, rates, f"convolution, transposed{suffix}")
 
 
 #: The borders between leaves of `linear`, in elements of the result: the nearest published results on either
@@ -355,10 +362,6 @@ def _attention(view: OpView, rates: RateTable) -> PlannedCosts:
 
 def _addition(view: OpView, rates: RateTable) -> PlannedCosts:
     return _at(_input_elements(view), rates, "add")
-
-
-def _subtraction(view: OpView, rates: RateTable) -> PlannedCosts:
-    return _at(_input_elements(view), rates, "add", "fitted")
 
 
 def _multiplication(view: OpView, rates: RateTable) -> PlannedCosts:
@@ -451,18 +454,17 @@ def _opened(cost: PlannedCost, least_ms: float, most_ms: float) -> PlannedCost:
 
 #: Operations priced by bytes moved: published with all digits for at least one backend.
 _RECOVERED_AS_MOVING = """
-    cast clip crop_resize cumsum equal expand_dims greater greater_equal less less_equal
+    cast clip crop_resize cumsum equal exp expand_dims greater greater_equal identity less less_equal
     not_equal pad random_normal reduce_argmax reduce_argmin reduce_mean reshape
-    scatter select slice_by_size softmax squeeze
+    scatter select sigmoid slice_by_size softmax squeeze upsample_nearest_neighbor
 """
 #: Operations whose cost on the Neural Engine, published with three digits, is that of the bytes moved.
 _FITTED_AS_MOVING = """
-    abs ceil cos dequantize elu erf exp exp2 floor floor_div inverse leaky_relu log maximum minimum pow
-    quantize real_div round rsqrt sigmoid sign silu sin softplus softsign sqrt square tanh tile
-    upsample_nearest_neighbor
+    abs ceil cos dequantize elu erf exp2 floor floor_div inverse leaky_relu log maximum minimum pow
+    quantize real_div round rsqrt sign silu sin softplus softsign sqrt square tanh tile
 """
 
-#: Formulas of operations with published costs; `sub` is taken to cost as much as `add`.
+#: Formulas of operations with published costs.
 _FORMULAS: Mapping[str, Formula] = {
     **dict.fromkeys(_RECOVERED_AS_MOVING.split(), _moving),
     **dict.fromkeys(_FITTED_AS_MOVING.split(), _moving_fitted),
@@ -485,7 +487,7 @@ _FORMULAS: Mapping[str, Formula] = {
     "scaled_dot_product_attention": _attention,
     "slice_by_index": _slicing,
     "split": _splitting,
-    "sub": _subtraction,
+    "sub": _addition,
     "tensor_buffer_to_tensor": _entrance,
     "tensor_to_tensor_buffer": _free,
     "transpose": _transposition,

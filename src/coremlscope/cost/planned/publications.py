@@ -117,7 +117,8 @@ class Publication:
         rates: By class of operations and backend.
         own: The classes whose rates are not transferred to other chips.
         launch_ms: The cost of entering a backend.
-        borders: Between leaves of convolutions; None where too few are published.
+        borders: Between leaves of convolutions, those for the largest weights first; none where too few are
+            published.
     """
 
     chip: Chip
@@ -128,7 +129,7 @@ class Publication:
     rates: Mapping[str, Mapping[Backend, PublishedNumber]]
     own: frozenset[str] = frozenset()
     launch_ms: Mapping[Backend, PublishedNumber] = field(default_factory=dict)
-    borders: Borders | None = None
+    borders: tuple[Borders, ...] = ()
 
 
 @functools.cache
@@ -153,7 +154,7 @@ def _publication(table: Mapping[str, Any]) -> Publication:
             name for name, rates in table["rates"].items() if not rates.get("is_transferred", True)
         ),
         launch_ms=dict(_numbers(table.get("launch_ms", {}), digits)),
-        borders=_borders(table["borders"]) if "borders" in table else None,
+        borders=tuple(_borders(one) for one in table.get("borders", ())),
     )
 
 

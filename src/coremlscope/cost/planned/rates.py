@@ -11,6 +11,7 @@ quantity explains how they differ, and the middle is nearer to a left-out chip t
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -33,8 +34,7 @@ CLASSES: Mapping[str, str] = {
     "convolution, medium": "operations",
     "convolution, dense": "operations",
     "convolution, transposed": "operations",
-    "convolution, transposed in one dimension": "operations",
-    "convolution, transposed in three dimensions": "operations",
+    "convolution, transposed in one or three dimensions": "operations",
     "linear, small": "operations",
     "linear, medium": "operations",
     "linear, large": "operations",
@@ -54,9 +54,8 @@ CLASSES: Mapping[str, str] = {
 _SUBSTITUTES: Mapping[str, str] = {
     "convolution, sparse": "convolution, medium",
     "convolution, medium": "convolution, dense",
-    "convolution, transposed": "convolution, transposed in three dimensions",
-    "convolution, transposed in one dimension": "convolution, dense",
-    "convolution, transposed in three dimensions": "convolution, dense",
+    "convolution, transposed": "convolution, transposed in one or three dimensions",
+    "convolution, transposed in one or three dimensions": "convolution, dense",
     "linear, small": "convolution, sparse",
     "linear, medium": "convolution, medium",
     "linear, large": "linear, medium",
@@ -75,12 +74,12 @@ _SUBSTITUTES: Mapping[str, str] = {
 #: large leaf of `linear` is 2.5 times as fast as the medium one. 128 rows of 576→49152 stay on the CPU, 256
 #: do not (thisisthepy/torchnative, chip not stated): 2.0 … 4.1 for the CPU.
 #: Large transposes have 0.4 of the rate of small ones on the Neural Engine (M4 Max and M4), transposed
-#: convolutions in two dimensions 0.806 of that in three (M4; in one and three dimensions the Neural Engine is
-#: 180 times as fast as the CPU).
+#: convolutions in two dimensions 0.401 of that in one and three (M4), as of dense convolutions on the GPU (M1
+#: Max).
 _RATIOS: Mapping[str, float] = {
     "linear, large": 2.5,
     "transpose, large": 0.4,
-    "convolution, transposed": 0.806,
+    "convolution, transposed": 0.4015,
 }
 #: An element in half precision is read and written where a rate of elements is that of bytes.
 _MOVED, _BYTES_PER_ELEMENT = ("elements", "bytes"), 4
@@ -100,13 +99,13 @@ _SPREAD_CONVOLUTIONS, _SPREAD = 1.9, 1.33
 #: The same of transposes on the CPU: 14.6 and 21.8 elements per nanosecond on M1 and M4.
 _SPREAD_TRANSPOSES = 1.6
 #: The same of rates that are published for no chip. Published ones, assumed without them to be those of
-#: another class, differ by up to 2.6 on the Neural Engine (five classes) and on the GPU (five of six), by up
-#: to 28 on the CPU (all but bilinear upsampling and recurrences).
+#: another class, differ by up to 2.6 on the Neural Engine (two of three classes) and on the GPU (six of seven),
+#: by up to 3.5 on the CPU (all but bilinear upsampling, 97 times, and recurrences).
 _SPREAD_ASSUMED: Mapping[ComputeUnit, float] = {NEURAL_ENGINE: 2.6, GPU: 2.6, CPU: 28.0}
 #: With so many published chips the median is nearer than the nearest chip: left-out rates of the Neural
 #: Engine differ from it by a factor of 1.28 (root mean square), from the nearest chip by 1.36.
 _SEVERAL = 3
-#: The first version of Core ML whose plans differ: inputs are free from here on.
+#: The first version of Core ML whose plans differ: inputs and omitted arguments are free from here on.
 _CHANGE = (26, 0)
 #: The cost of changing the backend, and of ending on the Neural Engine (M4: 440 of 482 plans exactly).
 _SWITCH_MS = 0.125
@@ -126,6 +125,7 @@ class RateTable:
         borders: Between the leaves of convolutions: those of chips, the nearest one first.
         transition_costs: The costs of launching, switching and ending.
         prices_inputs: Whether the conversion of inputs is priced; otherwise it costs nothing.
+        counts_omitted: Whether arguments that a file omits are counted where they have a default.
         name: Where the rates come from, in words.
     """
 
@@ -135,6 +135,7 @@ class RateTable:
     borders: tuple[Borders, ...]
     transition_costs: TransitionCosts
     prices_inputs: bool
+    counts_omitted: bool
     name: str
 
 
@@ -172,6 +173,7 @@ def _rate_table(device: Device, among: Sequence[Publication]) -> RateTable:
         borders=_borders(ranked),
         transition_costs=_transition_costs(device, ranked),
         prices_inputs=device.os.core_ml < _CHANGE,
+        counts_omitted=device.os.core_ml < _CHANGE,
         name=_describe(device, ranked, rates),
     )
 
@@ -194,23 +196,24 @@ def _ranked(device: Device, among: Sequence[Publication]) -> list[Publication]:
 
 
 def _borders(ranked: Sequence[Publication]) -> tuple[Borders, ...]:
-    """Returns the borders between leaves of convolutions, those of the nearest chip first.
+    """Returns the borders between leaves of convolutions: the nearest chip first, large weights first.
 
-    Where few convolutions of a chip are published, its borders are wide; those of other chips narrow them.
-    The border of the sparse leaf may be the same everywhere: M1, M1 Max, M4 Pro and M4 share 18.3 … 19.3
-    operations per byte.
+    Where few convolutions of a chip are published, its borders are wide; those of other chips narrow them,
+    the sparse one where they are for large weights as well, or for small ones. It may be the same everywhere:
+    M1, M1 Max, M4 Pro and M4 share 18.3 … 19.3 operations per byte with small weights. With weights of 6.9 kB
+    and more, those of an M1 Max, 12.8 … 14.3, contradict no other.
     """
-    known = [one.borders for one in ranked if one.borders is not None]
+    every = [(one, borders) for one in ranked for borders in one.borders]
+    sizes = sorted({borders.weights_bytes for _, borders in every}, reverse=True)
     found = []
-    for one in known:
-        others = [other for other in known if other is not one and other.weights_bytes == one.weights_bytes]
-        found.append(
-            replace(
-                one,
-                sparse=one.sparse.narrowed(other.sparse for other in others),
-                dense=one.dense.narrowed(other.dense for other in others),
-            )
-        )
+    for one, size in itertools.product(ranked, sizes):
+        own = next((borders for borders in one.borders if borders.weights_bytes <= size), None)
+        if own is not None:
+            others = [two for other, two in every if other is not one and two.weights_bytes <= size]
+            alike = [two for two in others if (two.weights_bytes > 0) == (size > 0)]
+            sparse = own.sparse.narrowed(two.sparse for two in alike)
+            dense = own.dense.narrowed(two.dense for two in others)
+            found.append(replace(own, sparse=sparse, dense=dense, weights_bytes=size))
     return tuple(found)
 
 
