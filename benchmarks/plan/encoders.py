@@ -9,30 +9,15 @@ published.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
 
 from benchmarks.plan.agreement import Agreement
+from benchmarks.plan.builder import Builder, shape_of
 from coremlscope.cost.planned.rates import RateTable, rate_table
 from coremlscope.devices import GPU, NEURAL_ENGINE, UNITS, ComputeUnit, find_device
 from coremlscope.forecast.planner import place_functions
-from coremlscope.ir import (
-    Argument,
-    Constant,
-    Description,
-    DType,
-    Function,
-    FunctionDescription,
-    Graph,
-    Model,
-    Op,
-    Program,
-    TensorType,
-    Value,
-    constant,
-)
-from coremlscope.ops import OPS
-from coremlscope.ops.view import BoundValue, OpView
+from coremlscope.ir import DType, Model, Value, constant
 from coremlscope.placement.place import PlacedOp
 from coremlscope.placement.rules.rule import fp16, weight
 
@@ -90,48 +75,12 @@ _PUBLISHED = (
 )
 
 
-@dataclass
-class _Builder:
-    """Adds operations with the types that are inferred for their results."""
-
-    ops: list[Op] = field(default_factory=list)
-
-    def add(self, type_: str, results: int, **arguments: object) -> tuple[Value, ...]:
-        bound: dict[str, tuple[BoundValue, ...]] = {}
-        inputs: dict[str, tuple[Argument, ...]] = {}
-        for name, given in arguments.items():
-            several = [_argument(one) for one in (given if isinstance(given, tuple) else (given,))]
-            inputs[name] = tuple(several)
-            bound[name] = tuple(
-                BoundValue(one.type, one) if isinstance(one, Constant) else BoundValue(one.type)
-                for one in several
-            )
-        id_ = f"main/{len(self.ops)}"
-        untyped = tuple(Value(str(k), fp16(1)) for k in range(results))
-        view = OpView(op=Op(id=id_, type=type_, inputs=inputs, outputs=untyped), inputs=bound, opset=8)
-        types = OPS[type_].infer(view)
-        outputs = tuple(Value(f"v{len(self.ops)}_{k}", known) for k, known in enumerate(types))
-        self.ops.append(Op(id=id_, type=type_, inputs=inputs, outputs=outputs))
-        return outputs
-
-    def one(self, type_: str, **arguments: object) -> Value:
-        return self.add(type_, 1, **arguments)[0]
-
-    def conv(self, x: Value, channels: int) -> Value:
-        return self.one("conv", x=x, weight=weight(channels, _channels(x), 1, 1), pad_type="valid")
-
-    def split(self, x: Value, count: int) -> tuple[Value, ...]:
-        return self.add("split", count, x=x, num_splits=count, axis=1)
+def _conv(builder: Builder, x: Value, channels: int) -> Value:
+    return builder.one("conv", x=x, weight=weight(channels, shape_of(x)[1], 1, 1), pad_type="valid")
 
 
-def _argument(given: object) -> Argument:
-    return given if isinstance(given, Value | Constant) else constant(given)
-
-
-def _channels(x: Value) -> int:
-    assert isinstance(x.type, TensorType)
-    assert x.type.shape is not None
-    return x.type.shape[1] or 1
+def _split(builder: Builder, x: Value, count: int) -> tuple[Value, ...]:
+    return builder.add("split", count, x=x, num_splits=count, axis=1)
 
 
 def encoder(shape: Shape, length: int) -> Model:
@@ -141,7 +90,7 @@ def encoder(shape: Shape, length: int) -> Model:
         shape: Its sizes.
         length: Number of positions.
     """
-    builder = _Builder()
+    builder = Builder()
     names = {
         "x": fp16(1, shape.width, 1, length),
         "mask": fp16(1, length, 1, length),
@@ -154,36 +103,36 @@ def encoder(shape: Shape, length: int) -> Model:
     for index in range(shape.layers):
         inner = _norm(builder, x) if index else x
         x = builder.one("add", x=x, y=_attention(builder, shape, inner, given, rotary=True))
-        gate, value = builder.split(builder.conv(_norm(builder, x), 2 * shape.gated), 2)
+        gate, value = _split(builder, _conv(builder, _norm(builder, x), 2 * shape.gated), 2)
         gated = builder.one("mul", x=builder.one("gelu", x=gate, mode="EXACT"), y=value)
-        x = builder.one("add", x=x, y=builder.conv(gated, shape.width))
+        x = builder.one("add", x=x, y=_conv(builder, gated, shape.width))
     x = _norm(builder, x)
     for _ in range(2):
         inner = _scaled_norm(builder, x)
         x = builder.one("add", x=x, y=_attention(builder, shape, inner, given, rotary=False))
-        hidden = builder.one("relu", x=builder.conv(_scaled_norm(builder, x), shape.plain))
-        x = builder.one("add", x=x, y=builder.conv(hidden, shape.width))
+        hidden = builder.one("relu", x=_conv(builder, _scaled_norm(builder, x), shape.plain))
+        x = builder.one("add", x=x, y=_conv(builder, hidden, shape.width))
     chosen = builder.one("einsum", values=(x, given["choice"]), equation="bchk,bkhq->bchq")
     first = builder.one("slice_by_index", x=x, begin=[0, 0, 0, 0], end=[1, shape.width, 1, 1])
     chosen = _scaled_norm(builder, builder.one("add", x=chosen, y=first))
-    last = builder.conv(builder.one("gelu", x=builder.conv(chosen, shape.width), mode="EXACT"), 1)
-    return _model(tuple(given.values()), builder.ops, last)
+    last = _conv(builder, builder.one("gelu", x=_conv(builder, chosen, shape.width), mode="EXACT"), 1)
+    return builder.model(tuple(given.values()), last)
 
 
-def _norm(builder: _Builder, x: Value) -> Value:
+def _norm(builder: Builder, x: Value) -> Value:
     normed = builder.one("layer_norm", x=x, axes=[1], epsilon=1e-5)
-    return builder.one("mul", x=normed, y=weight(1, _channels(x), 1, 1))
+    return builder.one("mul", x=normed, y=weight(1, shape_of(x)[1], 1, 1))
 
 
-def _scaled_norm(builder: _Builder, x: Value) -> Value:
-    vectors = {name: weight(_channels(x)) for name in ("mean", "variance", "gamma", "beta")}
+def _scaled_norm(builder: Builder, x: Value) -> Value:
+    vectors = {name: weight(shape_of(x)[1]) for name in ("mean", "variance", "gamma", "beta")}
     return builder.one("batch_norm", x=builder.one("layer_norm", x=x, axes=[1], epsilon=1e-5), **vectors)
 
 
-def _attention(builder: _Builder, shape: Shape, x: Value, given: Mapping[str, Value], rotary: bool) -> Value:
-    thirds = builder.split(builder.conv(x, 3 * shape.width), 3)
+def _attention(builder: Builder, shape: Shape, x: Value, given: Mapping[str, Value], rotary: bool) -> Value:
+    thirds = _split(builder, _conv(builder, x, 3 * shape.width), 3)
     heads = []
-    for query, key, value in zip(*(builder.split(third, shape.heads) for third in thirds), strict=True):
+    for query, key, value in zip(*(_split(builder, third, shape.heads) for third in thirds), strict=True):
         if rotary:
             query, key = _rotated(builder, query, given), _rotated(builder, key, given)
         turned = builder.one("transpose", x=key, perm=[0, 3, 2, 1])
@@ -192,11 +141,11 @@ def _attention(builder: _Builder, shape: Shape, x: Value, given: Mapping[str, Va
         scores = builder.one("add", x=scores, y=given["mask"])
         weights = builder.one("softmax", x=scores, axis=1)
         heads.append(builder.one("einsum", values=(weights, value), equation="bkhq,bchk->bchq"))
-    return builder.conv(builder.one("concat", values=tuple(heads), axis=1, interleave=False), shape.width)
+    return _conv(builder, builder.one("concat", values=tuple(heads), axis=1, interleave=False), shape.width)
 
 
-def _rotated(builder: _Builder, x: Value, given: Mapping[str, Value]) -> Value:
-    left, right = builder.split(x, 2)
+def _rotated(builder: Builder, x: Value, given: Mapping[str, Value]) -> Value:
+    left, right = _split(builder, x, 2)
     products = [
         [builder.one("mul", x=half, y=given[name]) for half, name in pairs]
         for pairs in (((left, "cos"), (right, "sin")), ((right, "cos"), (left, "sin")))
@@ -206,13 +155,6 @@ def _rotated(builder: _Builder, x: Value, given: Mapping[str, Value]) -> Value:
         builder.one("add", x=products[1][0], y=products[1][1]),
     )
     return builder.one("concat", values=halves, axis=1, interleave=False)
-
-
-def _model(inputs: tuple[Value, ...], ops: Sequence[Op], output: Value) -> Model:
-    graph = Graph(name="main", inputs=inputs, ops=tuple(ops), outputs=(output,))
-    function = Function(name="main", opset="CoreML8", graph=graph)
-    description = Description({"main": FunctionDescription(inputs=(), outputs=())}, "main")
-    return Model(spec_version=9, description=description, content=Program(functions={"main": function}))
 
 
 def compare_encoders(rates: RateTable | None = None, remark: str = "") -> list[Agreement]:

@@ -63,7 +63,8 @@ def test_filters(capsys: pytest.CaptureFixture[str]) -> None:
     assert ids("--unit", "cpu") == {"cpu-runs", "cpu-core-ai-runs"}
     assert ids("--op", "crop_resize", "--effect", "rejects") >= {"ne-crop-resize", "gpu-crop-resize"}
     assert "ne-fp32-result" in ids("--device", "m4", "--os", "26")
-    assert "ne-fp32-result" not in ids("--device", "m4", "--os", "27")
+    assert not {"ne-fp32-result", "ne-fp32-on-m1"} & set(ids("--device", "m4", "--os", "27"))
+    assert "ne-fp32-on-m1" in ids("--device", "m1-max", "--os", "27")
 
 
 def test_every_operation_has_a_card(capsys: pytest.CaptureFixture[str]) -> None:

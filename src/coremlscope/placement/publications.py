@@ -22,6 +22,7 @@ __all__ = [
     "COREAI_ZOO_PARTITIONS",
     "COREAI_ZOO_REGIONS",
     "COREML_LLM",
+    "DEPTH_PLANS",
     "FLUID_AUDIO",
     "GUIDE_GATES",
     "GUIDE_LIMITS",
@@ -41,6 +42,8 @@ M4_PLANS = "751K/Apple-Neural-Engine-Microarchitecture-Study-M6: plans on M4, ma
 M4_PRO_PLANS = "erwinzhang7/coreml-compute-placement: plans on M4 Pro, macOS 26.5.1"
 #: The plan of one network with the messages of all backends.
 M1_PLAN = "freedomtan/coreml_modelc_profling: plan of MobilenetEdgeTPU on M1, macOS 14.5"
+#: Plans of networks for depth, operation by operation, without messages.
+DEPTH_PLANS = "jvcleave/DepthStudies: plans of three networks on M1 Max, macOS 27.0"
 GUIDE_OPS = "sbryngelson/ane-guide, appendix A: operations by device"
 GUIDE_LIMITS = "sbryngelson/ane-guide, chapters 4 and 17: limits found by compiling"
 GUIDE_PITFALLS = "sbryngelson/ane-guide, chapter 19: pitfalls"

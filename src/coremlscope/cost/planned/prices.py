@@ -290,8 +290,8 @@ def _transposed_convolution(view: OpView, rates: RateTable) -> PlannedCosts:
 
 
 #: The borders between leaves of `linear`, in elements of the result: the nearest published results on either
-#: side, 128×128 and 128×512 (M4), 769×384 (M1 Max) and 128×3072 (M4 Max).
-_LINEAR_MEDIUM, _LINEAR_LARGE = Border.between(16_384, 65_536), Border.between(295_296, 393_216)
+#: side, 128×128 and 128×512 (M4), 785×384 (M1 Max) and 128×3072 (M4 Max).
+_LINEAR_MEDIUM, _LINEAR_LARGE = Border.between(16_384, 65_536), Border.between(301_440, 393_216)
 
 #: Rows of `linear` that are priced by bytes, and the least number of published ones that are not.
 _FEW_ROWS, _MORE_ROWS = 8, 64

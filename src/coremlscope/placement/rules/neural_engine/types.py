@@ -7,7 +7,15 @@ from coremlscope.ir import DType, Value
 from coremlscope.ops.traits import Trait
 from coremlscope.ops.view import OpView
 from coremlscope.placement.forms import BUFFERS, describe, run_time_inputs, run_time_tensors
-from coremlscope.placement.publications import ANEMLL, GUIDE_OPS, M1_PLAN, M4_PLANS, M4_PRO_PLANS, MOBIUS
+from coremlscope.placement.publications import (
+    ANEMLL,
+    DEPTH_PLANS,
+    GUIDE_OPS,
+    M1_PLAN,
+    M4_PLANS,
+    M4_PRO_PLANS,
+    MOBIUS,
+)
 from coremlscope.placement.rules.rule import (
     EVERY_OP,
     Example,
@@ -67,6 +75,10 @@ def _is_taken_input(view: OpView, context: RuleContext) -> bool:
     given = next(iter(view.op.inputs.get("x", ())), None)
     maker = context.producers.get(given.name) if isinstance(given, Value) else None
     return maker is None or maker.op.type in BUFFERS
+
+
+def _single(view: OpView, context: RuleContext) -> str:
+    return "" if view.op.type in BUFFERS else describe(run_time_tensors(view), _SINGLE)
 
 
 def _fp32_buffer(view: OpView, context: RuleContext) -> bool:
@@ -161,6 +173,26 @@ RULES: tuple[Rule, ...] = (
             Example("relu", {"x": fp16(1, 64)}, chip="m1", os="14.5"),
             Example("relu", {"x": fp32(1, 64)}, chip="m1", os="14.5"),
             Example("cast", {"x": fp32(1, 64), "dtype": "fp16"}, chip="m4-pro", os="26.5"),
+        ),
+    ),
+    Rule(
+        id="ne-fp32-on-m1",
+        unit=NEURAL_ENGINE,
+        ops=EVERY_OP,
+        when=_single,
+        unless=_is_taken_input,
+        message="on M1 and A14 the Neural Engine computes in float16: {detail}",
+        fix=_FP32_FIX,
+        source=DEPTH_PLANS,
+        confidence="measured",
+        scope=Scope(neural_engine=(None, 13), since=_FP32_TAKEN),
+        applies_to=(
+            Example("mul", {"x": fp32(1, 3, 384, 384), "y": 0.1}, chip="m1-max", os="27"),
+            Example("cast", {"x": fp16(1, 64), "dtype": "fp32"}, chip="m1", os="27"),
+        ),
+        negative_examples=(
+            Example("mul", {"x": fp16(1, 3, 384, 384), "y": fp16(1)}, chip="m1-max", os="27"),
+            Example("cast", {"x": fp32(1, 64), "dtype": "fp16"}, chip="m1-max", os="27"),
         ),
     ),
     Rule(
