@@ -5,8 +5,8 @@ costs as much as the one which changes after it. Floating-point sums of the two 
 order in which they are added, and Core ML takes the smaller one. Published plans of an M4 show the order: the
 costs of a segment from its last operation to its first, then its launch, then the change that follows it;
 then the segments in program order. Of 45 published plans that end with such a tie, and whose costs are all
-known, 42 have the smaller sum (or, where the sums are the same to the bit, the path without the change);
-`greater`, `less_equal` and `select` do not (`python -m benchmarks.plan context`).
+known, 41 have the smaller sum (or, where the sums are the same to the bit, the path without the change);
+`greater`, `less_equal`, `select` and a strided `slice_by_index` do not (`python -m benchmarks.plan context`).
 """
 
 from __future__ import annotations

@@ -232,14 +232,16 @@ def _noted(rate: Rate, why: str) -> Rate:
     return replace(rate, note=f"{rate.note}; {why}" if rate.note else why)
 
 
-_PUBLISHED_DILATIONS = [2, 2]
+#: The published dilations, and how much the formula differs from their costs.
+_PUBLISHED_DILATIONS, _DILATED_DOUBT = [2, 2], 3e-3
 
 
 def _convolution(view: OpView, rates: RateTable) -> PlannedCosts:
     """Counts two operations for each product and one for each result with a bias.
 
     Dilation by two leaves a quarter of them: to all digits for a depthwise one on an M1 Max (Neural Engine,
-    GPU), to 0.2 % for a dense one on an M4, where the quarter also selects the leaf. No other is published.
+    GPU), to 0.2 % for one with 3×3 weights on an M4, where the quarter also selects the leaf. No other is
+    published.
     """
     weight = view.static_shape("weight")
     outputs = math.prod(d or 1 for d in view.output_type().shape or ())
@@ -252,9 +254,20 @@ def _convolution(view: OpView, rates: RateTable) -> PlannedCosts:
     if view.has("bias"):
         count += _size(view.bound("bias").type)[1]
     prices = _leaf(operations, operations / max(count, 1), products, weights_bytes, rates)
-    if max(dilations) == 1 or dilations == _PUBLISHED_DILATIONS:
+    if max(dilations) == 1:
         return prices
-    return {backend: replace(cost, basis="assumed") for backend, cost in prices.items()}
+    plain = _leaf(undilated, undilated / max(count, 1), products, weights_bytes, rates)
+    is_published = dilations == _PUBLISHED_DILATIONS
+    return {backend: _dilated(cost, plain[backend], is_published) for backend, cost in prices.items()}
+
+
+def _dilated(cost: PlannedCost, plain: PlannedCost, is_published: bool) -> PlannedCost:
+    """A cost of a dilated convolution; where none is published, at most that of one without dilation."""
+    bounds = cost.low * (1 - _DILATED_DOUBT), cost.high * (1 + _DILATED_DOUBT)
+    if not is_published:
+        bounds = min(cost.low, plain.low), max(cost.high, plain.high)
+    basis: CostBasis = "fitted" if is_published else "assumed"
+    return replace(cost, basis=max(cost.basis, basis, key=_BASES.index), bounds_ms=bounds)
 
 
 def _leaf(

@@ -77,6 +77,10 @@ def _is_taken_input(view: OpView, context: RuleContext) -> bool:
     return maker is None or maker.op.type in BUFFERS
 
 
+def _is_cast_from_taken_input(view: OpView, context: RuleContext) -> bool:
+    return not _makes_fp32(view) and _is_taken_input(view, context)
+
+
 def _single(view: OpView, context: RuleContext) -> str:
     return "" if view.op.type in BUFFERS else describe(run_time_tensors(view), _SINGLE)
 
@@ -180,7 +184,7 @@ RULES: tuple[Rule, ...] = (
         unit=NEURAL_ENGINE,
         ops=EVERY_OP,
         when=_single,
-        unless=_is_taken_input,
+        unless=_is_cast_from_taken_input,
         message="on M1 and A14 the Neural Engine computes in float16: {detail}",
         fix=_FP32_FIX,
         source=DEPTH_PLANS,
