@@ -43,12 +43,12 @@ def test_a_system_that_does_not_load_the_model_is_named(system: OSRelease, neede
     notes = list(system_notes(program("main"), system))
     assert len(notes) == bool(needed)
     if needed:
-        assert notes[0].startswith(f"{system} does not load this model: specification 9 needs {needed};")
+        assert notes[0].startswith(f"this model does not load on {system}: specification 9 needs {needed};")
 
 
 def test_plans_state_both() -> None:
     first, second = api.plan(flexible(RANGE), "m1", os="14").plans[0].notes
-    assert first.startswith("macOS 14 does not load this model")
+    assert first.startswith("this model does not load on macOS 14:")
     assert second.startswith("shapes of flexible inputs")
 
 

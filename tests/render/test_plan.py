@@ -2,12 +2,14 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 
 import pytest
 
 from coremlscope.devices import all_chips
+from coremlscope.render.markdown.report import render_markdown
 from coremlscope.render.plan_json import plan_to_json
-from coremlscope.render.reasons import group_reasons
+from coremlscope.render.reasons import find_dearer, group_reasons
 from coremlscope.render.terminal.devices import devices_to_json, render_chip, render_chips
 from coremlscope.render.terminal.plan import (
     CHOSEN,
@@ -16,8 +18,10 @@ from coremlscope.render.terminal.plan import (
     UNSUPPORTED,
     render_plan,
 )
+from coremlscope.results.profile import Profile
 from tests.support import golden
 from tests.support.partial_profiles import PROFILES
+from tests.support.planned_profiles import planned_profile
 from tests.support.plans import small_plan
 
 
@@ -63,6 +67,48 @@ def test_reasons_are_grouped() -> None:
     view = profile.plans[0].view(profile.ops)
     groups = group_reasons(view, "main", view.functions()["main"])
     assert [(group.reason.rule, len(group.ops)) for group in groups] == [("gpu-odd", 2), ("ne-int32", 2)]
+
+
+def _with_costs_on_neural_engine(*costs: float) -> Profile:
+    """The small profile, whose first operations take 0.5 and 0 ms on the CPU, with costs elsewhere."""
+    profile = planned_profile()
+    plan = profile.plans[0]
+    ane = (*costs, *plan.cost_ms["ane"][len(costs) :])
+    able = (*(1 for _ in costs), *plan.supported["neural_engine"][len(costs) :])
+    changed = replace(
+        plan,
+        cost_ms={**plan.cost_ms, "ane": ane},
+        supported={**plan.supported, "neural_engine": able},
+        why=((),) * 7,
+    )
+    return replace(profile, plans=(changed,))
+
+
+@pytest.mark.parametrize(
+    ("costs", "text"),
+    [
+        (
+            (0.75, 0.0),
+            "2 ops: the Neural Engine can run these, planned at 250 µs more by themselves (",
+        ),
+        ((0.5,), "1 op: the Neural Engine can run it, at the same planned cost by itself ("),
+        ((0.25,), ""),
+    ],
+)
+def test_what_costs_as_much_or_more_elsewhere_is_explained(costs: tuple[float, ...], text: str) -> None:
+    profile = _with_costs_on_neural_engine(*costs)
+    console = " ".join(render_plan(profile).split())
+    assert text in console
+    assert ("by themselves" in console or "by itself" in console) == bool(text)
+    markdown = render_markdown(replace(profile, estimates=()))
+    assert text.removeprefix("2 ops: ").removeprefix("1 op: ").partition(" (")[0] in markdown
+
+
+def test_plans_of_others_are_not_explained_by_our_costs() -> None:
+    profile = _with_costs_on_neural_engine(0.75)
+    theirs = replace(profile.plans[0], planner="Core ML")
+    view = theirs.view(profile.ops)
+    assert find_dearer(view, "neural_engine", view.ops) is None
 
 
 def test_json() -> None:

@@ -1,6 +1,7 @@
+import { plural } from "../format";
 import type { Placement } from "./placement";
 import type { Rows } from "./rows";
-import type { ComputeUnit, Reason, WhatIf } from "./schema";
+import type { ComputeUnit, Reason, Undecided, WhatIf } from "./schema";
 
 /** The operations and the cost that a plan assigns to a unit. */
 export interface UnitShare {
@@ -10,6 +11,9 @@ export interface UnitShare {
 }
 
 const UNITS: readonly (ComputeUnit | null)[] = ["neural_engine", "gpu", "cpu", null];
+
+/** The strongest reason for which an operation is undecided comes first. */
+const DECIDING: readonly Undecided[] = ["unpublished", "rates", "tie"];
 
 /** Operations and planned cost by unit; null counts operations without a known unit. */
 export function unitShares(placement: Placement, columns: Iterable<number>): UnitShare[] {
@@ -21,6 +25,23 @@ export function unitShares(placement: Placement, columns: Iterable<number>): Uni
     share.costMs += placement.costMs(column) ?? 0;
   }
   return [...shares.values()].filter((share) => share.ops > 0);
+}
+
+/** How many operations may run on another unit as well, and why; empty if there are none. As on the console. */
+export function undecidedLine(placement: Placement, columns: Iterable<number>): string {
+  const counts: Record<Undecided, number> = { tie: 0, rates: 0, unpublished: 0 };
+  for (const column of columns) {
+    const found = UNITS.map((unit) => unit && placement.alternative(column, unit));
+    const deciding = DECIDING.find((why) => found.includes(why));
+    if (deciding) counts[deciding] += 1;
+  }
+  const parts = [
+    ...(counts.tie ? [`${plural(counts.tie, "tie")} of equal cost`] : []),
+    ...(counts.rates ? [`${counts.rates} within the intervals of the rates`] : []),
+    ...(counts.unpublished ? [`${counts.unpublished} because how the framework chooses is not published`] : []),
+  ];
+  const total = counts.tie + counts.rates + counts.unpublished;
+  return total ? `${plural(total, "operation")} may run on another unit: ${parts.join(", ")}` : "";
 }
 
 /** The columns of the rows that the plan covers. */

@@ -91,11 +91,15 @@ function EstimateHeads() {
 function notes(targets: readonly Target[]): string[] {
   const plans = targets.map((one) => one.plan).filter((plan) => plan !== null);
   const ours = plans.filter((plan) => plan.planner === "rules");
-  const models = [...new Set(ours.map((plan) => plan.cost_model))].join(" and ");
+  const models = [...new Set(ours.map((plan) => plan.cost_model))];
+  const costModel = (model: string) => {
+    const devices = ours.filter((plan) => plan.cost_model === model).map((plan) => plan.device);
+    return models.length > 1 ? `${[...new Set(devices)].join(", ")}: ${model}` : model;
+  };
   const leftOut = targets.flatMap((one) => [...one.estimates.values()].flatMap((estimate) => estimate.left_out));
   return [
     ...new Set(plans.flatMap((plan) => plan.notes)),
-    ...(models ? [`Planned costs follow Core ML's cost model: ${models}.`] : []),
+    ...models.filter(Boolean).map((model) => `Planned costs follow Core ML's cost model; ${costModel(model)}.`),
     ...estimateNotes(targets),
     ...(leftOut.length ? [`Estimates do not include ${[...new Set(leftOut)].join(", ")}: nothing is known of their latency.`] : []),
   ];

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { buildRows } from "../../src/data/rows";
-import { byType, obstacles, plannedColumns, unitShares } from "../../src/data/totals";
+import { byType, obstacles, plannedColumns, undecidedLine, unitShares } from "../../src/data/totals";
 import {
   BACKEND,
   goldenMeasurement,
@@ -133,4 +133,16 @@ describe("obstacles", () => {
   });
 
   it("finds none without rules", () => expect(obstacles(placementOf(table, plan(3)), buildRows(table, null, plan(3)))).toEqual([]));
+});
+
+describe("undecidedLine", () => {
+  const table = opTable(["main/0", "main/1", "main/2"]);
+  const alternatives = { gpu: ["tie", null, "rates"], cpu: ["rates", null, null] } as const;
+  const settings = [settingPlan({ backend: [BACKEND.ane, BACKEND.ane, BACKEND.ane], alternatives: { ...alternatives } as never })];
+
+  it("counts each operation once, by the strongest reason", () => {
+    const placement = placementOf(table, plan(3, { settings }));
+    expect(undecidedLine(placement, [0, 1, 2])).toBe("2 operations may run on another unit: 2 within the intervals of the rates");
+    expect(undecidedLine(placement, [1])).toBe("");
+  });
 });

@@ -63,6 +63,6 @@ def system_notes(model: Model, system: OSRelease) -> Iterator[str]:
     if first is not None and (system.major, system.minor) < first:
         needed = OSRelease(system.platform, *first)
         yield (
-            f"{system} does not load this model: specification {model.spec_version} needs {needed}; this is"
-            f" the plan of the same operations, converted for {system}"
+            f"this model does not load on {system}: specification {model.spec_version} needs {needed}; this"
+            f" is the plan of the same operations, converted for {system}"
         )

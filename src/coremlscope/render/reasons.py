@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from coremlscope.devices.unit import CPU, SETTINGS, ComputeUnit
-from coremlscope.results.plan import COST_RULE, Hypothesis, PlannedOp, PlanView, Reason, WhatIf
+from coremlscope.devices.unit import CPU, GPU, NEURAL_ENGINE, SETTINGS, UNIT_WORDS, ComputeUnit
+from coremlscope.results.plan import COST_RULE, COST_SOURCE, Hypothesis, PlannedOp, PlanView, Reason, WhatIf
+from coremlscope.units import format_duration
 
 __all__ = [
     "ReasonGroup",
+    "find_dearer",
     "find_savings",
     "group_advice",
     "group_reasons",
@@ -17,6 +19,11 @@ __all__ = [
     "group_what_ifs",
     "unknown_ops",
 ]
+
+#: The units that an operation runs on although this one is usually faster.
+_SLOWER: dict[ComputeUnit, tuple[ComputeUnit, ...]] = {NEURAL_ENGINE: (GPU, CPU), GPU: (CPU,), CPU: ()}
+#: Planned costs in milliseconds that differ by less are equal.
+_EQUAL_MS = 1e-9
 
 _Members = list[tuple[PlannedOp, Reason]]
 
@@ -60,6 +67,42 @@ def group_what_ifs(view: PlanView, function: str, *hypotheses: Hypothesis) -> li
         for one in view.setting.what_ifs
         if one.function == function and one.hypothesis in hypotheses
     ]
+
+
+def find_dearer(view: PlanView, unit: ComputeUnit, ops: Sequence[PlannedOp]) -> ReasonGroup | None:
+    """The operations that a unit can run, but not for less, so that a slower unit runs them.
+
+    Args:
+        view: The plan under one setting.
+        unit: The Neural Engine or the GPU.
+        ops: The operations of a function.
+
+    Returns:
+        The operations with what they would cost more; None if there are none, or the plan is another's.
+    """
+    if unit not in SETTINGS[view.compute_units] or view.plan.planner != "rules":
+        return None
+    backends = [backend for backend, owner in view.plan.backends.items() if owner == unit]
+    found, more_ms = [], 0.0
+    for op in ops:
+        there = min((op.cost_ms[one] for one in backends if one in op.cost_ms), default=None)
+        if op.inserted or op.unit not in _SLOWER[unit] or op.planned_ms is None or there is None:
+            continue
+        if op.supported.get(unit) == "yes" and there - op.planned_ms > -_EQUAL_MS:
+            found.append(op)
+            more_ms += there - op.planned_ms
+    if not found:
+        return None
+    these, themselves = ("it", "itself") if len(found) == 1 else ("these", "themselves")
+    costs = (
+        f"planned at {format_duration(more_ms / 1e3)} more"
+        if more_ms > _EQUAL_MS
+        else "at the same planned cost"
+    )
+    text = f"{UNIT_WORDS[unit]} can run {these}, {costs} by {themselves}"
+    reason = Reason(unit=unit, rule=COST_RULE, text=text, confidence="measured", source=COST_SOURCE)
+    spent = sum(op.planned_ms or 0.0 for op in found)
+    return ReasonGroup(unit=unit, reason=reason, ops=tuple(found), varies=False, planned_ms=spent)
 
 
 def find_savings(view: PlanView) -> list[WhatIf]:

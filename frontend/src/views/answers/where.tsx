@@ -1,7 +1,7 @@
 import { useMemo } from "preact/hooks";
 import { elsewhere, unitSeconds } from "../../data/answers";
 import type { ModelSummary } from "../../data/schema";
-import { plannedColumns, unitShares } from "../../data/totals";
+import { plannedColumns, undecidedLine, unitShares } from "../../data/totals";
 import { isPlanned, OVERHEAD_WORDS, opWords, UNIT_NAMES, UNIT_SHORT } from "../../data/words";
 import { duration, fileName, plural, share } from "../../format";
 import { useReport } from "../../report";
@@ -33,6 +33,7 @@ function Shares() {
   const { placement, rows, table, estimate, filterUnit } = useReport();
   const shares = useMemo(() => (placement ? unitShares(placement, plannedColumns(rows)) : []), [placement, rows]);
   const away = useMemo(() => (placement ? elsewhere(placement, rows) : null), [placement, rows]);
+  const undecided = useMemo(() => (placement ? undecidedLine(placement, plannedColumns(rows)) : ""), [placement, rows]);
   const total = shares.reduce((sum, one) => sum + one.ops, 0);
   const times = estimate ? unitSeconds(estimate) : [];
   return (
@@ -80,6 +81,7 @@ function Shares() {
           </span>
         </div>
       )}
+      {undecided && <p class="answer-text">◐ {undecided}.</p>}
       <h3 class="card-question">Why not on the Neural Engine?</h3>
       <WhyNot away={away} total={total} />
       {total > table.id.length && <p class="answer-text roomy">{addedWords(table.id.length, total)}</p>}

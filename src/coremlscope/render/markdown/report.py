@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 
+from coremlscope.devices.unit import GPU, NEURAL_ENGINE
 from coremlscope.escaping import html_text, markdown_cell
 from coremlscope.escaping import markdown_code as code
 from coremlscope.escaping import markdown_text as cell
@@ -16,7 +17,7 @@ from coremlscope.render.agreement import (
     agreement_name,
     disagreement_rows,
 )
-from coremlscope.render.reasons import ReasonGroup, group_what_ifs
+from coremlscope.render.reasons import ReasonGroup, find_dearer, group_what_ifs
 from coremlscope.render.recording import (
     ENERGY_TITLES,
     RECORDING_TITLES,
@@ -67,6 +68,7 @@ from coremlscope.render.words import (
     model_name,
     parameter_facts,
     plural,
+    undecided_line,
     unit_name,
     weight_cells,
 )
@@ -359,8 +361,10 @@ def _plans(profile: Profile) -> Iterator[str]:
         yield f"### On {cell(f'{plan.device}, {plan.os}')} ({cell(describe_planner(plan))}, not measured)"
         titles = ("operations on", *(f"{name}>" for name in UNIT_NAMES.values()))
         yield table((*titles, "switches>", "planned in all>"), setting_rows(views))
-        if plan.notes:
-            yield "\n".join(f"- {cell(note)}" for note in plan.notes)
+        undecided = ((view.compute_units, undecided_line(view.ops)) for view in views)
+        notes = [*plan.notes, *(f"under {setting}: {line}" for setting, line in undecided if line)]
+        if notes:
+            yield "\n".join(f"- {cell(note)}" for note in notes)
         title = f"Operations on {plan.device} under {views[0].compute_units} (planned by {plan.planner})"
         yield details(title, _planned(plan, views[0].ops))
 
@@ -374,7 +378,10 @@ def _reasons(profile: Profile) -> Iterator[str]:
             lines = [
                 _reason_line(group, name if len(names) > 1 else "")
                 for name in names
-                for group in group_what_ifs(view, name, "without", "without all", "moved", "doubt")
+                for group in (
+                    *group_what_ifs(view, name, "without", "without all", "moved", "doubt"),
+                    *filter(None, (find_dearer(view, unit, names[name]) for unit in (NEURAL_ENGINE, GPU))),
+                )
             ]
             if lines:
                 where = f"{plan.device}, {plan.os}, under {setting.compute_units}"
@@ -392,7 +399,7 @@ def _reason_line(group: ReasonGroup, function: str) -> str:
         else ""
     )
     text = f"- **{cell(where)}**, {plural(len(group.ops), 'operation')}: {cell(reason.text)}{names}{known}"
-    lines = [text, f"  - {cell(group.effect)}"]
+    lines = [text, *([f"  - {cell(group.effect)}"] if group.effect else [])]
     return "\n".join([*lines, f"  - fix: {cell(reason.fix)}"] if reason.fix else lines)
 
 

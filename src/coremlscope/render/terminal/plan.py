@@ -7,7 +7,14 @@ from collections.abc import Sequence
 
 from coremlscope.devices import all_chips
 from coremlscope.devices.unit import GPU, NEURAL_ENGINE, SETTINGS, UNITS, ComputeUnit
-from coremlscope.render.reasons import ReasonGroup, group_advice, group_reasons, group_what_ifs, unknown_ops
+from coremlscope.render.reasons import (
+    ReasonGroup,
+    find_dearer,
+    group_advice,
+    group_reasons,
+    group_what_ifs,
+    unknown_ops,
+)
 from coremlscope.render.terminal.findings import show_findings
 from coremlscope.render.terminal.screen import Column, Screen
 from coremlscope.render.words import (
@@ -295,7 +302,8 @@ def _ms(cost: float | None) -> str:
 def _show_reasons(screen: Screen, view: PlanView, name: str, ops: Sequence[PlannedOp]) -> None:
     groups = group_reasons(view, name, ops)
     for unit in (NEURAL_ENGINE, GPU):
-        of_unit = [group for group in groups if group.unit == unit]
+        dearer = find_dearer(view, unit, ops)
+        of_unit = [*(group for group in groups if group.unit == unit), *([dearer] if dearer else [])]
         if not of_unit:
             continue
         held = {op.id for group in of_unit for op in group.ops}

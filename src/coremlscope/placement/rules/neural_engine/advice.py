@@ -399,12 +399,13 @@ RULES: tuple[Rule, ...] = (
     _advice(
         id="ne-slow-linear",
         ops=("linear",),
-        when=always,
+        when=lambda view, context: any(size != 1 for size in view.shape("x")[:-1]),
         message="the Neural Engine's own form of a linear layer is a 1x1 convolution; linear may cost copies",
         fix="use nn.Conv2d with a 1x1 kernel on (batch, channels, 1, length)",
         source=f"{APPLE_MODELS}; {APPLE_TRANSFORMERS}",
         confidence="documented",
         applies_to=(Example("linear", {"x": fp16(1, 128, 64), "weight": weight(64, 64)}),),
+        negative_examples=(Example("linear", {"x": fp16(1, 64), "weight": weight(64, 64)}),),
     ),
     _advice(
         id="ne-slow-single-row",

@@ -74,7 +74,8 @@ RULES: tuple[Rule, ...] = (
         message="a gather by indices that are only known at run time (a lookup of embeddings) does not run on"
         " the Neural Engine: {detail}",
         core_ml="Unsupported gather index type",
-        fix="look embeddings up in the app and pass them in, multiply by a one-hot vector, or use constants",
+        fix="look embeddings up in the app and pass them in, or use constants; for a small table, multiply by"
+        " a one-hot vector",
         source=f"{M4_PLANS}; {MOBIUS} (M5 Pro, macOS 27)",
         confidence="measured",
         applies_to=(
