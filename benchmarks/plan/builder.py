@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from coremlscope.ir import (
@@ -20,7 +21,7 @@ from coremlscope.ir import (
 )
 from coremlscope.ops import OPS
 from coremlscope.ops.view import BoundValue, OpView
-from coremlscope.placement.rules.rule import fp16
+from coremlscope.placement.rules.rule import fp16, weight
 
 __all__ = ["Builder", "shape_of"]
 
@@ -64,9 +65,17 @@ class Builder:
         """Adds an operation and returns its one result."""
         return self.add(type_, 1, **arguments)[0]
 
-    def model(self, inputs: tuple[Value, ...], output: Value) -> Model:
+    def conv(self, x: Value, channels: int) -> Value:
+        """Adds a convolution with 1×1 weights."""
+        return self.one("conv", x=x, weight=weight(channels, shape_of(x)[1], 1, 1), pad_type="valid")
+
+    def linear(self, x: Value, width: int) -> Value:
+        """Adds a linear layer with a bias."""
+        return self.one("linear", x=x, weight=weight(width, shape_of(x)[-1]), bias=weight(width))
+
+    def model(self, inputs: Sequence[Value], *outputs: Value) -> Model:
         """Returns the model of all operations."""
-        graph = Graph(name="main", inputs=inputs, ops=tuple(self.ops), outputs=(output,))
+        graph = Graph(name="main", inputs=tuple(inputs), ops=tuple(self.ops), outputs=outputs)
         function = Function(name="main", opset="CoreML8", graph=graph)
         description = Description({"main": FunctionDescription(inputs=(), outputs=())}, "main")
         return Model(spec_version=9, description=description, content=Program(functions={"main": function}))

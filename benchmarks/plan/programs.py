@@ -1,9 +1,9 @@
 """Compares our plans of programs of one kind of layer with published ones, whose chip is not stated.
 
 thisisthepy/torchnative lists the unit that Core ML prefers with all units for programs of known shapes
-(docs/graph/NPU2.md and ANEDECODE.md). Our plans use the rates of an M4. Three things were fitted to these:
-that a single row of `linear` is priced by bytes, that ending on the GPU costs less than on the Neural Engine,
-and the large leaf of `linear` on the CPU.
+(docs/graph/NPU2.md and ANEDECODE.md). Our plans use the rates of an M4. Four things were fitted to these:
+that few rows of `linear` move their bytes on the Neural Engine, that wider results are not on its small leaf,
+that ending on the GPU costs less than on the Neural Engine, and the large leaf of `linear` on the CPU.
 """
 
 from __future__ import annotations
@@ -46,6 +46,10 @@ _LINEAR = (
     (128, 576, 49152, 1, _CPU),
     (256, 576, 49152, 1, _NE),
     (512, 576, 49152, 1, _GPU),
+    (16, 576, 192, 1, _NE),
+    (16, 576, 576, 1, _NE),
+    (16, 1536, 576, 1, _NE),
+    (16, 576, 1536, 1, _CPU),
     (1, 576, 192, 1, _CPU),
     (1, 576, 576, 1, _CPU),
     (1, 576, 1536, 1, _CPU),

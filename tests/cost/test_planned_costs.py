@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from coremlscope.cost.planned.prices import price
+from coremlscope.cost.planned.prices import PlannedCosts, price
 from coremlscope.cost.planned.rates import rate_table
 from coremlscope.devices import find_device
 from coremlscope.ir import DType
@@ -271,16 +271,37 @@ def test_damaged_operations_still_have_a_price(example: Example) -> None:
     assert set(price(example_view(example), M4)) == set(BACKENDS)
 
 
-def test_indices_of_half_the_width_count_half() -> None:
-    arguments = {"x": fp16(1, 64, 1024), "k": 5, "axis": 2, "ascending": False}
-    long = price(example_view(Example("topk", {**arguments, "output_indices_dtype": "int32"})), M4)
-    short = price(example_view(Example("topk", {**arguments, "output_indices_dtype": "uint16"})), M4)
-    saved = long["bnns"].ms - short["bnns"].ms
-    assert saved == pytest.approx(64 * 5 * 2 / 60.845367296e9 * 1e3, rel=1e-6)
+@pytest.mark.parametrize(
+    ("example", "counted"),
+    [
+        # 79 and 14 bytes, in plans of an M4 Max on both CPU and GPU.
+        (
+            Example(
+                "topk",
+                {"x": fp16(1, 32), "k": 2, "axis": -1, "ascending": False, "sort": True}
+                | {"return_indices": True, "output_indices_dtype": "uint16"},
+            ),
+            79,
+        ),
+        (Example("stack", {"values": (fp16(1),) * 4, "axis": 1}, outputs=(fp16(1, 4),)), 14),
+        (Example("split", {"x": fp16(1, 8), "num_splits": 2, "axis": 1}, outputs=(fp16(1, 4),) * 2), 32),
+        (
+            Example(
+                "einsum", {"values": (fp16(1, 4, 1, 8), fp16(1, 8, 1, 4)), "equation": "bchq,bkhc->bkhq"}
+            ),
+            64 + 64 + 128,
+        ),
+    ],
+    ids=["topk", "stack", "split", "einsum"],
+)
+def test_one_value_of_several_counts(example: Example, counted: int) -> None:
+    cost = price(example_view(example), M4)["ane"]
+    assert cost.ms == pytest.approx(counted / 73.014444032e9 * 1e3, rel=1e-9)
 
 
-def linear(rows: int, width: int, out: int) -> Example:
-    return Example("linear", {"x": fp16(rows, width), "weight": weight(out, width)})
+def linear(rows: int, width: int, out: int, bias: bool = False) -> Example:
+    added = {"bias": weight(out)} if bias else {}
+    return Example("linear", {"x": fp16(rows, width), "weight": weight(out, width), **added})
 
 
 def test_linear_counts_a_square_of_its_input_on_every_chip() -> None:
@@ -307,18 +328,37 @@ def test_small_linear_layers_on_an_m4() -> None:
     assert prices["bnns"].ms == pytest.approx(0.186, rel=0.01)
 
 
-def test_few_rows_are_priced_by_bytes() -> None:
+M4_MAX = rate_table(find_device("m4-max", "26"))
+
+
+@pytest.mark.parametrize(
+    ("width", "cpu_us", "gpu_us"), [(1024, 36.506722, 12.930993), (768, 23.125101, 7.287216)]
+)
+def test_linear_layers_of_few_rows_on_an_m4_max(width: int, cpu_us: float, gpu_us: float) -> None:
+    """Sums over the last layers of two encoders: two on the CPU, all four on the GPU."""
+    scores = [linear(32, width, out, bias=True) for out in (width, 1)]
+    decision = [linear(1, width + 4, 256, bias=True), linear(1, 256, 2, bias=True)]
+    costs = [price(example_view(example), M4_MAX) for example in (*scores, *decision)]
+    assert sum(cost["mps_graph"].ms for cost in costs) * 1e3 == pytest.approx(gpu_us, rel=1e-6)
+    assert sum(cost["bnns"].ms for cost in costs[2:]) * 1e3 == pytest.approx(cpu_us, rel=1e-6)
+    assert [cost["ane"].rate.name for cost in costs[:2]] == ["linear, small"] * 2
+
+
+def test_between_few_and_more_rows_both_leaves_are_possible() -> None:
     few, some, more, most = (
-        price(example_view(linear(rows, 1024, 1024)), M4)["bnns"] for rows in (8, 9, 63, 64)
+        price(example_view(linear(rows, 1024, 1024)), M4_MAX)["bnns"] for rows in (8, 9, 15, 16)
     )
-    assert few.ms < 0.2 * most.ms
-    # Between 8 and 64 rows none is published: both are possible.
-    assert some.ms < 1.01 * few.ms
-    assert some.low <= some.ms < 10 * some.ms < some.high
-    assert more.low < 2 * few.ms < more.ms < more.high
-    assert (some.basis, more.basis, most.basis) == ("assumed", "assumed", "recovered")
-    single = price(example_view(linear(1, 576, 576)), M4)
-    assert single["ane"].ms == pytest.approx((576 * 576 + 2 * 576) * 2 / 73.014444032e9 * 1e3, rel=1e-6)
+    assert [cost.rate.name for cost in (few, some, more, most)] == [
+        *("linear, few rows", "linear, few rows", "linear, small", "linear, small")
+    ]
+    assert some.low <= some.ms < 2 * some.ms < some.high
+    assert more.low < more.ms / 2 < more.ms <= more.high
+    assert (few.basis, some.basis, more.basis, most.basis) == ("recovered", "assumed", "assumed", "recovered")
+
+
+def test_wider_results_of_few_rows_are_not_on_the_small_leaf() -> None:
+    names = [price(example_view(linear(16, 576, out)), M4)["ane"].rate.name for out in (192, 576, 1536)]
+    assert names == ["linear, small", "linear, small", "linear, medium"]
 
 
 def test_long_attention_costs_the_cpu_more_than_its_bytes() -> None:
@@ -486,17 +526,26 @@ def test_grouped_convolutions_of_an_m4_have_the_leaf_of_their_density(groups: in
     assert (cost.high > cost.low) == (groups == 16)
 
 
-def test_exchanging_the_last_axis_with_a_distant_one_has_its_own_rate() -> None:
-    rates = rate_table(find_device("m4-max", "26"))
-    keys = {"x": fp16(1, 64, 1, 512)}
-    exchanged = price(example_view(Example("transpose", {**keys, "perm": [0, 3, 2, 1]})), rates)
-    negative = price(example_view(Example("transpose", {**keys, "perm": [0, -1, 2, 1]})), rates)
-    rotated = price(example_view(Example("transpose", {**keys, "perm": [0, 2, 3, 1]})), rates)
+def test_small_transposes_that_move_outer_axes_have_their_own_rate() -> None:
+    def cost(shape: tuple[int, ...], *perm: int) -> PlannedCosts:
+        return price(example_view(Example("transpose", {"x": fp16(*shape), "perm": list(perm)})), M4_MAX)
+
     # 464 of them cost 7,269.9 µs on the GPU, 16 cost 53.602 µs on the Neural Engine (AirRunner/laya-apple).
-    assert exchanged["mps_graph"].ms == pytest.approx(7.2699 / 464, rel=1e-3)
-    assert exchanged["ane"].ms == pytest.approx(0.053602 / 16, rel=1e-3)
-    assert negative["mps_graph"].ms == exchanged["mps_graph"].ms
-    assert rotated["mps_graph"].ms < exchanged["mps_graph"].ms / 4
+    exchanged = cost((1, 64, 1, 512), 0, 3, 2, 1)
+    assert exchanged["mps_graph"].ms == pytest.approx(7.2699 / 464, rel=1e-5)
+    assert exchanged["ane"].ms == pytest.approx(0.053602 / 16, rel=1e-5)
+    assert cost((1, 64, 1, 512), 0, -1, 2, 1)["ane"].ms == exchanged["ane"].ms
+    heads = cost((1, 96, 12, 64), 0, 2, 1, 3)
+    assert heads["ane"].ms / exchanged["ane"].ms == pytest.approx((96 * 768 + 4) / (64 * 512 + 4))
+    names = [
+        cost(shape, *perm)["ane"].rate.name
+        for shape, *perm in (
+            ((1, 16, 32, 64), 0, 1, 3, 2),
+            ((1, 512, 1, 1), 0, 2, 3, 1),
+            ((1, 128, 12, 64), 0, 2, 1, 3),
+        )
+    ]
+    assert names == ["transpose, small", "transpose, small", "transpose, large"]
 
 
 def test_only_large_weights_make_convolutions_of_few_positions_sparse_on_an_m4_max() -> None:

@@ -107,7 +107,7 @@ def test_plans_bound_linear_layers_on_matrix_units() -> None:
             ("m5", 0.125),
             ("m5-pro", 0.125),
         ),
-        *(("a17-pro", 0.125), ("m1-max", 0.375), ("m3-max", 0.375), ("m4-max", 0.375), ("m5-max", 0.375)),
+        *(("a17-pro", 0.125), ("m1-max", 0.375), ("m3-max", 0.41), ("m4-max", 0.41), ("m5-max", 0.41)),
     ],
 )
 def test_the_launch_of_a_gpu_follows_its_size(chip: str, launch_ms: float) -> None:

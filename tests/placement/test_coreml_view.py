@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from coremlscope import ir
 from coremlscope.devices import ios, macos
+from coremlscope.ir import constant
 from coremlscope.ops import OPS
 from coremlscope.ops.bind import bind
 from coremlscope.placement.coreml_view import program_facts, view_function
@@ -50,6 +51,16 @@ def test_constants_are_arguments_and_edges_are_conversions() -> None:
 def test_older_systems_do_not_list_the_conversion_of_outputs() -> None:
     assert [node.id for node in viewed(small(), macos(14, 5)).nodes] == ["main/input", "scaled", "y"]
     assert viewed(small(), ios(26)).nodes[-1].id == "main/output"
+
+
+def test_a_tensor_filled_in_the_shape_of_another_is_planned() -> None:
+    """`fill_like` is in plans of an M4 Max, although its result is known before run time."""
+    x, y = graphs.value("x", HALF), graphs.value("y", HALF)
+    filled = graphs.op("fill_like", graphs.value("filled", HALF), ref_tensor=x, value=constant(2.0))
+    built = function(filled, graphs.op("add", y, x=x, y=filled.outputs[0]), inputs=(x,), outputs=(y,))
+    planned = [node.view for node in viewed(built).nodes if not node.inserted]
+    assert [view.op.type for view in planned] == ["fill_like", "add"]
+    assert planned[1].is_known("y")
 
 
 def test_folded_operations_are_not_planned() -> None:

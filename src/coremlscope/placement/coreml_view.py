@@ -132,7 +132,7 @@ def view_operations(bound: BoundFunction) -> CoreMLGraph:
 def _nodes(graph: BoundGraph, kinds: Kinds) -> list[Node]:
     nodes = []
     for view in graph.ops:
-        if view.outputs and all(value.constant is not None for value in view.outputs):
+        if view.outputs and _is_folded(view):
             continue
         if view.op.type == "const" or _unpacks(view):
             continue
@@ -142,6 +142,17 @@ def _nodes(graph: BoundGraph, kinds: Kinds) -> list[Node]:
         )
         nodes.append(Node(view, blocks=blocks, kind=kinds.number(view)))
     return nodes
+
+
+def _is_folded(view: OpView) -> bool:
+    """Returns True if the results are known before run time.
+
+    Core ML's compiler does not fold `fill_like` from the shape of its reference alone: it is in plans of an
+    M4 Max.
+    """
+    if view.op.type == "fill_like" and not view.is_known("ref_tensor"):
+        return False
+    return all(value.constant is not None for value in view.outputs)
 
 
 def _packed(graph: BoundGraph) -> tuple[OpView, ...]:

@@ -30,6 +30,7 @@ __all__ = [
     "GUIDE_PITFALLS",
     "HOLLANCE",
     "M1_PLAN",
+    "M4_MAX_PLANS",
     "M4_PLANS",
     "M4_PRO_PLANS",
     "MOBIUS",
@@ -40,6 +41,8 @@ __all__ = [
 M4_PLANS = "751K/Apple-Neural-Engine-Microarchitecture-Study-M6: plans on M4, macOS 27.0.1"
 #: Shares of units in the plans of five networks, and one of them operation by operation.
 M4_PRO_PLANS = "erwinzhang7/coreml-compute-placement: plans on M4 Pro, macOS 26.5.1"
+#: Shares of cost of encoders by operation and unit.
+M4_MAX_PLANS = "AirRunner/laya-apple: plans on M4 Max, macOS 26.6.2"
 #: The plan of one network with the messages of all backends.
 M1_PLAN = "freedomtan/coreml_modelc_profling: plan of MobilenetEdgeTPU on M1, macOS 14.5"
 #: Plans of networks for depth, operation by operation, without messages.

@@ -79,15 +79,20 @@ def _input_elements(view: OpView) -> int:
 
 
 def _input_bytes(view: OpView) -> int:
-    return sum(_size(argument.type)[1] for arguments in view.inputs.values() for argument in arguments)
+    """Bytes of all arguments, of several values for one parameter only those of the first.
+
+    `stack` of four scalars counts one of them (M4 Max).
+    """
+    return sum(_size(arguments[0].type)[1] for arguments in view.inputs.values() if arguments)
 
 
 def _output_bytes(view: OpView) -> int:
-    return sum(_size(value.type)[1] for value in view.outputs)
+    """Bytes of the first result: `split` counts one (M1 Max, M4 Max), `topk` no indices (M4 Max)."""
+    return _size(view.outputs[0].type)[1] if view.outputs else 0
 
 
 def _moved_bytes(view: OpView) -> int:
-    """Bytes of all arguments, parameters included (an axis: 4, a flag: 1), and of all results."""
+    """Bytes of the arguments, parameters included (an axis: 4, a flag: 1), and of the first result."""
     return _input_bytes(view) + _output_bytes(view)
 
 
@@ -169,12 +174,6 @@ def _moving_fitted(view: OpView, rates: RateTable) -> PlannedCosts:
     return _at(count, rates, "bytes", "assumed") | {
         "ane": _cost(count, rates.rates["bytes"]["ane"], "fitted")
     }
-
-
-def _splitting(view: OpView, rates: RateTable) -> PlannedCosts:
-    """Counts the input and one result only, as in plans of an M1 Max."""
-    results = [_size(value.type)[1] for value in view.outputs]
-    return _at(_input_bytes(view) + max(results, default=0), rates, "bytes")
 
 
 def _relu(view: OpView, rates: RateTable) -> PlannedCosts:
@@ -303,35 +302,41 @@ def _transposed_convolution(view: OpView, rates: RateTable) -> PlannedCosts:
 
 
 #: The borders between leaves of `linear`, in elements of the result: the nearest published results on either
-#: side, 128×128 and 128×512 (M4), 785×384 (M1 Max) and 128×3072 (M4 Max).
-_LINEAR_MEDIUM, _LINEAR_LARGE = Border.between(16_384, 65_536), Border.between(301_440, 393_216)
+#: side, 32×1024, 64×768 and 64×5248 (M4 Max) and 785×384 (M1 Max).
+_LINEAR_MEDIUM, _LINEAR_LARGE = Border.between(32_768, 49_152), Border.between(301_440, 335_872)
 
-#: Rows of `linear` that are priced by bytes, and the least number of published ones that are not.
-_FEW_ROWS, _MORE_ROWS = 8, 64
+#: Rows of `linear` on the leaf of few rows, and the least number of published ones that are not.
+_FEW_ROWS, _MORE_ROWS = 8, 16
+#: The largest weights on the small leaf, and the smallest on that of few rows, in bytes: 128×128 and 256×772.
+_FEW_WEIGHTS = Border.between(32_768, 395_264)
 
 
 def _linear(view: OpView, rates: RateTable) -> PlannedCosts:
     """Counts a square matrix of the input's width, whatever the width of the result: 2 · rows · in².
 
     In plans of an M1 Max 384→384, 384→1152 and 384→1536 cost the same per operation so counted, and 1536→384
-    costs 16 times 384→384; on M4, M4 Pro and M4 Max the rates so counted are those of the M1 Max. Few
-    rows are priced by bytes: of single ones, chains of 64 such layers of width 576, and one of width 4096,
-    stay on the CPU (thisisthepy/torchnative, chip not stated), and so do 8 rows of width 1024, but not 64
-    (EKS-A9, M1 with macOS 26.6).
+    costs 16 times 384→384; 1024→1024 and 1024→1 cost the same on an M4 Max. Single rows of 1028→256 and
+    772→256 have a leaf of their own there, and one of 256→2 the small leaf. Other plans agree: single rows
+    and chains of 64 such layers of width 576 stay on the CPU, 16 rows of 576→192, 576→576 and 1536→576 do not
+    (thisisthepy/torchnative, chip not stated); 8 rows of width 1024 stay, 64 do not (EKS-A9, M1 with macOS
+    26.6). Wider results are on the medium leaf: 16 rows of 576→1536 stay.
     """
-    width, elements = view.static_shape("weight")[1], _output_elements(view)
-    rows = math.prod(view.static_shape("x")[:-1])
-    moved = _at(_moved_bytes(view), rates, "bytes", "fitted")
+    outer, width = view.static_shape("weight")[:2]
+    elements, rows = _output_elements(view), math.prod(view.static_shape("x")[:-1])
+    operations = 2 * rows * width**2 + (outer if view.has("bias") else 0)
     if rows <= _FEW_ROWS:
-        return moved
-    operations = 2 * rows * width**2 + (view.static_shape("weight")[0] if view.has("bias") else 0)
+        weights = _size(view.bound("weight").type)[1]
+        return _between(operations, rates, ("linear, small", "linear, few rows"), weights, _FEW_WEIGHTS)
     if elements >= _LINEAR_MEDIUM.high:
         return _between(operations, rates, ("linear, medium", "linear, large"), elements, _LINEAR_LARGE)
-    of_leaf = _between(operations, rates, ("linear, small", "linear, medium"), elements, _LINEAR_MEDIUM)
+    of_leaf = _at(operations, rates, "linear, medium", "fitted")
+    if outer <= width:
+        of_leaf = _between(operations, rates, ("linear, small", "linear, medium"), elements, _LINEAR_MEDIUM)
     if rows >= _MORE_ROWS:
         return of_leaf
+    few = _at(operations, rates, "linear, few rows")
     is_few = rows <= math.sqrt(_FEW_ROWS * _MORE_ROWS)
-    chosen, other = (moved, of_leaf) if is_few else (of_leaf, moved)
+    chosen, other = (few, of_leaf) if is_few else (of_leaf, few)
     return {backend: _spanning(cost, other[backend]) for backend, cost in chosen.items()}
 
 
@@ -346,6 +351,12 @@ def _matmul(view: OpView, rates: RateTable) -> PlannedCosts:
         if computing.ms > prices[backend].ms:
             prices[backend] = computing
     return prices
+
+
+def _contraction(view: OpView, rates: RateTable) -> PlannedCosts:
+    """Counts all operands of `einsum`, as in plans of an M4 Max."""
+    given = sum(_size(value.type)[1] for value in view.inputs["values"])
+    return _at(given + _output_bytes(view), rates, "bytes")
 
 
 #: Operations per second and byte moved up to which published attention costs the bytes on the CPU: 8 heads of
@@ -381,19 +392,27 @@ def _multiplication(view: OpView, rates: RateTable) -> PlannedCosts:
     return _at(_input_elements(view), rates, "mul")
 
 
-#: The border between leaves of `transpose` in elements: those of an M4 and of an M4 Max.
-_TRANSPOSE_LARGE = Border.between(65_540, 131_072)
+#: The border between leaves of `transpose` in elements, with those of `perm`: 96×768 and 128×768 (M4 Max).
+_TRANSPOSE_LARGE = Border.between(73_732, 98_308)
 
 
 def _transposition(view: OpView, rates: RateTable) -> PlannedCosts:
-    """Exchanging the last axis with one that is not beside it has a rate of its own, at any size."""
+    """Small transposes have two leaves, by whether they move an axis other than the last two.
+
+    `[0, 2, 1, 3]` and `[0, 3, 2, 1]` cost the same per element on an M4 Max, from 32,768 to 73,728 elements.
+    Published small ones of M1 and M4 exchange the last two axes, or move axes of one element.
+    """
     elements = _input_elements(view)
-    rank = len(view.shape("x"))
-    perm = [axis % rank for axis in view.integers("perm")]
-    place = rank - 1
-    if len(perm) == rank > 2 and place - perm[place] > 1 and perm[perm[place]] == place:
-        return _at(elements, rates, "transpose, reversed")
-    return _between(elements, rates, ("transpose, small", "transpose, large"), elements, _TRANSPOSE_LARGE)
+    small = "transpose, outer" if _moves_outer(view) else "transpose, small"
+    return _between(elements, rates, (small, "transpose, large"), elements, _TRANSPOSE_LARGE)
+
+
+def _moves_outer(view: OpView) -> bool:
+    """Returns True if an axis before the last two, of more than one element, changes its place among such."""
+    shape = view.shape("x")
+    order = [place for axis in view.integers("perm") if shape[place := axis % len(shape)] != 1]
+    moved = {place for place, left in zip(order, sorted(order), strict=True) if place != left}
+    return any(place < len(shape) - 2 for place in moved)
 
 
 def _concatenation(view: OpView, rates: RateTable) -> PlannedCosts:
@@ -402,8 +421,8 @@ def _concatenation(view: OpView, rates: RateTable) -> PlannedCosts:
 
 
 def _gathering(view: OpView, rates: RateTable) -> PlannedCosts:
-    """Counts the elements of the table and of all other arguments."""
-    moved = _at(_moved_bytes(view), rates, "bytes", "assumed")
+    """Counts the elements of all arguments, on the Neural Engine the bytes moved."""
+    moved = _at(_moved_bytes(view), rates, "bytes")
     return _at(_input_elements(view), rates, "gather") | {"ane": moved["ane"]}
 
 
@@ -467,14 +486,15 @@ def _opened(cost: PlannedCost, least_ms: float, most_ms: float) -> PlannedCost:
 
 #: Operations priced by bytes moved: published with all digits for at least one backend.
 _RECOVERED_AS_MOVING = """
-    cast clip crop_resize cumsum equal exp expand_dims greater greater_equal identity less less_equal
-    not_equal pad random_normal reduce_argmax reduce_argmin reduce_mean reshape
-    scatter select sigmoid slice_by_size softmax squeeze upsample_nearest_neighbor
+    cast clip crop_resize cumsum equal exp expand_dims fill_like gather_along_axis greater greater_equal
+    identity less less_equal log logical_and logical_not logical_or not_equal pad random_normal real_div
+    reduce_argmax reduce_argmin reduce_mean reduce_sum reshape scatter select sigmoid slice_by_size softmax
+    split squeeze stack tile topk upsample_nearest_neighbor
 """
 #: Operations whose cost on the Neural Engine, published with three digits, is that of the bytes moved.
 _FITTED_AS_MOVING = """
-    abs ceil cos dequantize elu erf exp2 floor floor_div inverse leaky_relu log maximum minimum pow
-    quantize real_div round rsqrt sign silu sin softplus softsign sqrt square tanh tile
+    abs ceil cos dequantize elu erf exp2 floor floor_div inverse leaky_relu maximum minimum pow quantize
+    round rsqrt sign silu sin softplus softsign sqrt square tanh
 """
 
 #: Formulas of operations with published costs.
@@ -487,6 +507,7 @@ _FORMULAS: Mapping[str, Formula] = {
     "concat": _concatenation,
     "conv": _convolution,
     "conv_transpose": _transposed_convolution,
+    "einsum": _contraction,
     "gather": _gathering,
     "gelu": _gelu,
     "instance_norm": _normalization,
@@ -499,7 +520,6 @@ _FORMULAS: Mapping[str, Formula] = {
     "resize_bilinear": _moving,
     "scaled_dot_product_attention": _attention,
     "slice_by_index": _slicing,
-    "split": _splitting,
     "sub": _addition,
     "tensor_buffer_to_tensor": _entrance,
     "tensor_to_tensor_buffer": _free,

@@ -115,7 +115,7 @@ class Publication:
         source: The publication.
         url: Its address.
         rates: By class of operations and backend.
-        own: The classes whose rates are not transferred to other chips.
+        own: The classes and backends whose rates are not transferred to other chips.
         launch_ms: The cost of entering a backend.
         borders: Between leaves of convolutions, those for the largest weights first; none where too few are
             published.
@@ -127,7 +127,7 @@ class Publication:
     source: str
     url: str
     rates: Mapping[str, Mapping[Backend, PublishedNumber]]
-    own: frozenset[str] = frozenset()
+    own: frozenset[tuple[str, Backend]] = frozenset()
     launch_ms: Mapping[Backend, PublishedNumber] = field(default_factory=dict)
     borders: tuple[Borders, ...] = ()
 
@@ -151,7 +151,10 @@ def _publication(table: Mapping[str, Any]) -> Publication:
         url=table["url"],
         rates={name: dict(_cpu(dict(_numbers(rates, digits)))) for name, rates in table["rates"].items()},
         own=frozenset(
-            name for name, rates in table["rates"].items() if not rates.get("is_transferred", True)
+            (name, backend)
+            for name, rates in table["rates"].items()
+            for backend in BACKENDS
+            if not rates.get("is_transferred", {}).get(backend, True)
         ),
         launch_ms=dict(_numbers(table.get("launch_ms", {}), digits)),
         borders=tuple(_borders(one) for one in table.get("borders", ())),

@@ -35,15 +35,16 @@ CLASSES: Mapping[str, str] = {
     "convolution, dense": "operations",
     "convolution, transposed": "operations",
     "convolution, transposed in one or three dimensions": "operations",
+    "linear, few rows": "operations",
     "linear, small": "operations",
     "linear, medium": "operations",
     "linear, large": "operations",
     "matmul": "operations",
     "add": "elements",
     "mul": "elements",
+    "transpose, outer": "elements",
     "transpose, small": "elements",
     "transpose, large": "elements",
-    "transpose, reversed": "elements",
     "concat": "elements",
     "gather": "elements",
     "bilinear upsampling": "elements",
@@ -56,14 +57,15 @@ _SUBSTITUTES: Mapping[str, str] = {
     "convolution, medium": "convolution, dense",
     "convolution, transposed": "convolution, transposed in one or three dimensions",
     "convolution, transposed in one or three dimensions": "convolution, dense",
+    "linear, few rows": "bytes",
     "linear, small": "convolution, sparse",
     "linear, medium": "convolution, medium",
     "linear, large": "linear, medium",
     "matmul": "convolution, dense",
     "mul": "add",
+    "transpose, outer": "transpose, large",
     "transpose, small": "bytes",
     "transpose, large": "transpose, small",
-    "transpose, reversed": "transpose, large",
     "concat": "mul",
     "gather": "bytes",
     "bilinear upsampling": "bytes",
@@ -227,7 +229,7 @@ def _rate(device: Device, ranked: list[Publication], name: str, backend: Backend
     known = [
         (one, one.rates[name][backend])
         for one in ranked
-        if backend in one.rates.get(name, {}) and (name not in one.own or _is_own(device, one))
+        if backend in one.rates.get(name, {}) and ((name, backend) not in one.own or _is_own(device, one))
     ]
     peak = _PEAKS.get(name, "") if UNIT_OF[backend] == CPU else ""
     is_own = bool(known) and _is_own(device, known[0][0])
@@ -355,8 +357,10 @@ def _law(name: str, backend: Backend) -> str:
     are bound by bandwidth on the CPU and gain nothing from matrix units.
     """
     unit = UNIT_OF[backend]
-    if name == "convolution, sparse":
+    if name == "convolution, sparse" or (unit == CPU and name.startswith("linear")):
         return "" if unit == CPU else "cores"
+    if name == "linear, few rows":
+        return "cores"
     if name.startswith(_ARITHMETIC):
         if unit != GPU:
             return "cores"

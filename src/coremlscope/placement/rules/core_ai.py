@@ -313,7 +313,13 @@ OWN_RULES: tuple[Rule, ...] = (
 #: Rules for Core ML that concern its own programs, or that Core AI's own ones replace.
 _OF_CORE_ML = frozenset(
     {"ne-rank", "ne-unknown-extent", "ne-computed-shape", "ne-gather-indices", "ne-gather-int32"}
-    | {"ne-slice-begin", "ne-runs-buffers", "ne-layer-norm-enumerated", "ne-logical-and-before-27"}
+    | {
+        "ne-gather-uint16",
+        "ne-slice-begin",
+        "ne-runs-buffers",
+        "ne-layer-norm-enumerated",
+        "ne-logical-and-before-27",
+    }
 )
 
 

@@ -7,7 +7,14 @@ from coremlscope.ir import DType
 from coremlscope.ops.traits import Trait
 from coremlscope.ops.view import OpView
 from coremlscope.placement.forms import always, extents, is_fixed
-from coremlscope.placement.publications import COMPILER_TEXTS, GUIDE_LIMITS, GUIDE_OPS, M4_PLANS, MOBIUS
+from coremlscope.placement.publications import (
+    COMPILER_TEXTS,
+    GUIDE_LIMITS,
+    GUIDE_OPS,
+    M4_MAX_PLANS,
+    M4_PLANS,
+    MOBIUS,
+)
 from coremlscope.placement.rules.rule import Example, Rule, RuleContext, Scope, fp16, int32, tensor, weight
 
 __all__ = ["RULES"]
@@ -18,9 +25,14 @@ _LONGEST_SEARCH = 2048
 
 
 def _moving_indices(view: OpView, context: RuleContext) -> str:
-    if is_fixed(view, "indices"):
+    dtype = view.type("indices").dtype
+    if is_fixed(view, "indices") or dtype == DType.UINT16:
         return ""
-    return f"indices are {view.type('indices').dtype.value}"
+    return f"indices are {dtype.value}"
+
+
+def _unsigned_indices(view: OpView, context: RuleContext) -> bool:
+    return not is_fixed(view, "indices") and view.type("indices").dtype == DType.UINT16
 
 
 def _wide_indices(view: OpView, context: RuleContext) -> bool:
@@ -81,7 +93,31 @@ RULES: tuple[Rule, ...] = (
         applies_to=(
             Example("gather", {"x": weight(1000, 256), "indices": int32(1, 64), "axis": 0}),
             Example("gather", {"x": fp16(1000, 256), "indices": tensor(DType.INT16, 1, 64), "axis": 0}),
-            Example("gather", {"x": fp16(1000, 256), "indices": tensor(DType.UINT16, 1, 64), "axis": 0}),
+        ),
+        negative_examples=(
+            Example("gather", {"x": fp16(1, 64, 8, 8), "indices": [0, 5], "axis": 3}),
+            Example(
+                "gather",
+                {"x": weight(3, 1024), "indices": tensor(DType.UINT16, 1), "axis": 0},
+                chip="m4-max",
+                os="26.6",
+            ),
+        ),
+    ),
+    Rule(
+        id="ne-gather-uint16",
+        unit=NEURAL_ENGINE,
+        ops=("gather",),
+        when=_unsigned_indices,
+        message="from iOS 27 and macOS 27 on, a gather by uint16 indices that are only known at run time does"
+        " not run on the Neural Engine",
+        core_ml="Unsupported gather index type",
+        fix="look embeddings up in the app and pass them in, multiply by a one-hot vector, or use constants",
+        source=f"{MOBIUS} (M5 Pro, macOS 27); runs in {M4_MAX_PLANS}",
+        confidence="measured",
+        scope=Scope(since=(27, 0)),
+        applies_to=(
+            Example("gather", {"x": weight(1000, 256), "indices": tensor(DType.UINT16, 1, 64), "axis": 0}),
         ),
         negative_examples=(Example("gather", {"x": fp16(1, 64, 8, 8), "indices": [0, 5], "axis": 3}),),
     ),
