@@ -158,16 +158,16 @@ _PUBLISHED = (
 
 
 def compare_encoders(rates: RateTable | None = None, remark: str = "") -> list[Agreement]:
-    """Compares the units of all operations, and the shares of cost, of the published plans on an M4 Max.
+    """Compares the units of all operations of the published plans on an M4 Max, and the shares of cost.
 
     Args:
-        rates: The rates behind our costs; by default those of the chip.
+        rates: The rates behind our costs, to compare units only; by default those of the chip.
         remark: Words for the heading.
     """
     used = rate_table(_DEVICE) if rates is None else rates
     settings: tuple[ComputeUnits, ...] = ("all", "cpu_and_ne")
     found = [_compare_units(setting, used, remark) for setting in settings]
-    return [*found, _compare_shares(used, remark)]
+    return found if rates is not None else [*found, _compare_shares(used)]
 
 
 def _compare_units(setting: ComputeUnits, rates: RateTable, remark: str) -> Agreement:
@@ -209,9 +209,9 @@ def _counts(ops: Sequence[PlacedOp], setting: ComputeUnits) -> dict[ComputeUnit,
     return counts
 
 
-def _compare_shares(rates: RateTable, remark: str) -> Agreement:
+def _compare_shares(rates: RateTable) -> Agreement:
     """Compares the share of the cost of all operations of a type on a unit, where our plan has them there."""
-    found = Agreement(f"M4 Max · share of planned cost by operation and unit within 0.1 %{remark}")
+    found = Agreement("M4 Max · share of planned cost by operation and unit within 0.1 %")
     with _SHARES.open(newline="") as file:
         rows = list(csv.DictReader(file))
     for key in sorted({(row["encoder"], row["setting"], row["length"]) for row in rows}):

@@ -96,13 +96,14 @@ _PEAK_SPREAD = 1.05
 _COMMON = ("bytes", "relu")
 #: The factor of the interval of a transferred rate: of convolutions, and of all others. With it, and the span
 #: of all published chips, nine in ten published rates lie within if those of their chip are left out
-#: (`python -m benchmarks.plan rates`: 95 % on the Neural Engine, 90 % on the GPU, 100 % on the CPU).
+#: (`python -m benchmarks.plan rates`: 95 % on the Neural Engine, 92 % on the GPU, 100 % on the CPU).
 _SPREAD_CONVOLUTIONS, _SPREAD = 1.9, 1.33
 #: The same of transposes on the CPU: 14.6 and 21.8 elements per nanosecond on M1 and M4.
 _SPREAD_TRANSPOSES = 1.6
 #: The same of rates that are published for no chip. Published ones, assumed without them to be those of
-#: another class, differ by up to 2.6 on the Neural Engine (two of three classes) and the GPU (six of seven),
-#: by up to 3.5 on the CPU, but by 97 for bilinear upsampling there, and by far more for recurrences.
+#: another class, differ by up to 2.6 on the Neural Engine (three of four classes) and the GPU (not in two leaves
+#: of `linear` and one of transposes of an M4 Max), by up to 3.5 on the CPU, but by 97 for bilinear upsampling
+#: there, and by far more for recurrences.
 _SPREAD_ASSUMED: Mapping[ComputeUnit, float] = {NEURAL_ENGINE: 2.6, GPU: 2.6, CPU: 28.0}
 #: With so many published chips the median is nearer than the nearest chip: left-out rates of the Neural
 #: Engine differ from it by a factor of 1.28 (root mean square), from the nearest chip by 1.36.
@@ -354,7 +355,10 @@ def _law(name: str, backend: Backend) -> str:
     with the cores of the GPU (1.28, 1.41, 1.40 and 1.26 per core of M1, M1 Max, M4 Pro and M4 Max).
     Bandwidths and `concat` do not grow with cores, and `transpose` grows with their speed: 10.27 and 14.03
     elements per nanosecond on M1 Max and M4 Pro, whose cores have 0.332 and 0.46 TFLOP/s. Sparse convolutions
-    are bound by bandwidth on the CPU and gain nothing from matrix units.
+    are bound by bandwidth on the CPU and gain nothing from matrix units. `linear` has the same rates on the
+    Neural Engines of M1 Max, M4, M4 Pro and M4 Max, on the CPUs of M4 and M4 Max (4 and 12 performance cores)
+    and on the GPUs of M1 Max and M4 Max (32 and 40 cores); programs whose chip is not stated need less on a
+    smaller GPU, so that it follows the cores there.
     """
     unit = UNIT_OF[backend]
     if name == "convolution, sparse" or (unit == CPU and name.startswith("linear")):
@@ -448,9 +452,10 @@ def _transition_costs(device: Device, ranked: list[Publication]) -> TransitionCo
 def _gpu_launch_ms(chip: Chip, known: list[tuple[Publication, PublishedNumber]]) -> float:
     """Returns the cost of launching the GPU: that of the largest published GPU which is not larger.
 
-    It grows with the size of the GPU: 0.346 … 0.444 ms with the 32 cores of an M1 Max, 0.08 … 0.134 ms with
-    the 20 of an M4 Pro. On an M4 Max (40 cores) whose rates are all from other chips, 11 of 12 encoders are
-    planned as published with the launch of the M1 Max, 10 with that of the M4 Pro.
+    It grows with the size of the GPU: 0.08 … 0.134 ms with the 20 cores of an M4 Pro, 0.346 … 0.444 ms with
+    the 32 of an M1 Max, 0.395 … 0.426 ms with the 40 of an M4 Max. With the launch of the M1 Max, and all its
+    rates from other chips, 11 of 12 encoders of convolutions are planned as published on an M4 Max, 10 with
+    that of the M4 Pro.
     """
     cores = _cores(chip, "mps_graph")
     smaller = [pair for pair in known if _cores(pair[0].chip, "mps_graph") * _SMALLER <= cores]
