@@ -101,9 +101,9 @@ _SPREAD_CONVOLUTIONS, _SPREAD = 1.9, 1.33
 #: The same of transposes on the CPU: 14.6 and 21.8 elements per nanosecond on M1 and M4.
 _SPREAD_TRANSPOSES = 1.6
 #: The same of rates that are published for no chip. Published ones, assumed without them to be those of
-#: another class, differ by up to 2.6 on the Neural Engine (three of four classes) and the GPU (not in two leaves
-#: of `linear` and one of transposes of an M4 Max), by up to 3.5 on the CPU, but by 97 for bilinear upsampling
-#: there, and by far more for recurrences.
+#: another class, differ by up to 2.6 on the Neural Engine (one of two classes) and the GPU (four of seven:
+#: not two leaves of `linear` and one of transposes of an M4 Max), by up to 3.5 on the CPU, but by 116 for
+#: bilinear upsampling there, and by far more for recurrences.
 _SPREAD_ASSUMED: Mapping[ComputeUnit, float] = {NEURAL_ENGINE: 2.6, GPU: 2.6, CPU: 28.0}
 #: With so many published chips the median is nearer than the nearest chip: left-out rates of the Neural
 #: Engine differ from it by a factor of 1.28 (root mean square), from the nearest chip by 1.36.
