@@ -98,6 +98,7 @@ def test_releases_have_a_common_scale() -> None:
     ("typed", "release", "message", "hint"),
     [
         ("ipone-15-pro", None, "unknown device 'ipone-15-pro'", "did you mean iPhone 15 Pro"),
+        ("Apple Vision Pro", None, "unknown device 'Apple Vision Pro'", "visionOS is not covered"),
         ("m7", None, "unknown device 'm7'", "`coremlscope devices` lists them"),
         ("", None, "unknown device ''", "`coremlscope devices`"),
         ("m1", "99", "unknown macOS version 99", "did you mean macOS 27?"),

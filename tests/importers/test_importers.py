@@ -18,6 +18,7 @@ from coremlscope.importers.source import SourceFile
 from coremlscope.ir import Model
 from coremlscope.render.columns import figure_columns
 from coremlscope.render.renderers import RENDERERS
+from coremlscope.render.terminal.plan import render_plan
 from coremlscope.render.terminal.report import render_console
 from coremlscope.results.plan import PlanView
 from coremlscope.results.profile import Profile
@@ -111,6 +112,10 @@ def test_a_plan_of_core_ml_in_full(tmp_path: Path) -> None:
     assert [(reason.unit, reason.text) for reason in tanh.why] == [("neural_engine", 'Unsupported "tanh".')]
     assert plan.settings[0].functions["main"].total_ms == pytest.approx(0.5 + 6.25e-06 + 0.125 + 0.125)
     assert plan.settings[0].functions["main"].switches == 1
+    text = render_plan(profile)
+    assert 'Unsupported "tanh".' in text
+    assert "Core ML's own message" in text
+    assert "rule core-ml" not in text
 
 
 def test_what_core_ml_does_not_state_is_not_said_to_lack_a_rule(tmp_path: Path) -> None:

@@ -15,6 +15,8 @@ export type Remedy = Pick<Reason, "unit" | "rule" | "text" | "fix"> &
 
 /** The rule id of a reason that states the cost of a detour. */
 export const COST_RULE = "plan-cost";
+/** The rule id of messages that Core ML itself wrote. */
+export const CORE_ML_RULE = "core-ml";
 const TIE_MS = 1e-9;
 
 /** A plan under one setting, queried by column. */

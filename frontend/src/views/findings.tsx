@@ -1,4 +1,5 @@
 import { useMemo, useState } from "preact/hooks";
+import { CORE_ML_RULE } from "../data/placement";
 import type { Remark } from "../data/profile";
 import { counts, findingFacts } from "../data/savings";
 import type { Finding } from "../data/schema";
@@ -91,7 +92,7 @@ function ObstacleItem(props: { obstacle: Obstacle }) {
           {plural(ids.length, "operation")}, planned at {duration(costMs / 1e3)} where {ids.length === 1 ? "it runs" : "they run"} now.{" "}
           {hypothesis !== "moved" && hypothesis !== "without all" && (
             <span class="faint">
-              Rule {reason.rule}, evidence: {reason.confidence}
+              {reason.rule === CORE_ML_RULE ? "Core ML's own message" : `Rule ${reason.rule}, evidence: ${reason.confidence}`}
             </span>
           )}
         </div>

@@ -21,6 +21,8 @@ __all__ = ["all_chips", "expand_names", "find_device", "find_devices", "product_
 _EVERY, _CURRENT = "every", "all-current"
 _GENERATIONS = 2
 _SUGGESTIONS = 3
+#: Devices whose system is not covered, with the chips that are.
+_NOT_COVERED = {"visionpro": "visionOS is not covered; for the chip alone use m2 or m5"}
 #: Names with a lower similarity are not suggested.
 _SIMILARITY = 0.5
 #: Longer names are cut in messages.
@@ -125,6 +127,8 @@ def _find(name: str) -> tuple[Chip, Product | None]:
     wanted = _normalized(name).removeprefix("apple").removesuffix("bionic")
     if wanted in known:
         return known[wanted]
+    if wanted in _NOT_COVERED:
+        raise UsageError(f"unknown device {name[:_LONGEST_NAME]!r}", _NOT_COVERED[wanted])
     near = difflib.get_close_matches(wanted, known, n=_SUGGESTIONS, cutoff=_SIMILARITY)
     suggestions = " or ".join(
         product.name if product else chip.id for chip, product in map(known.__getitem__, near)

@@ -33,7 +33,10 @@ def unplanned_notes(model: Model, shapes: Mapping[str, Sequence[int]] | None) ->
     inside = [stage for stage in stages if stage not in outside]
     notes = []
     if outside:
-        notes.append(f"not in the file, so that the placement is unknown: {', '.join(_listed(outside))}")
+        notes.append(
+            "in the system or the app, not in the file, so that the placement is unknown:"
+            f" {', '.join(_listed(outside))}"
+        )
     if len(inside) == 1 and not inside[0].name:
         kind = kind_with_article(model.kind)
         notes.append(f"Core ML runs {kind} on the CPU, as a whole; it has no operations to plan")

@@ -24,7 +24,7 @@ from coremlscope.importers.listing import (
 from coremlscope.importers.source import MOST_OPS, SourceFile
 from coremlscope.placement.analytics import AnalysedFunction, AnalysedOp, Analytics, read_analytics
 from coremlscope.placement.backend import BACKENDS_OF, UNIT_OF, Backend
-from coremlscope.results.plan import FunctionCost, Reason
+from coremlscope.results.plan import CORE_ML_RULE, FunctionCost, Reason
 
 __all__ = ["matches", "read"]
 
@@ -92,7 +92,7 @@ def _listed(op: AnalysedOp, considered: set[Backend]) -> ListedOp:
         backend=op.selected,
         cost_ms={str(backend): ms for backend, ms in op.estimated_ms.items()},
         reasons=tuple(
-            Reason(unit=UNIT_OF[backend], rule="core-ml", text=text, core_ml=text, source="Core ML")
+            Reason(unit=UNIT_OF[backend], rule=CORE_ML_RULE, text=text, core_ml=text, source="Core ML")
             for backend, text in op.messages.items()
             if not accepted.intersection(BACKENDS_OF[UNIT_OF[backend]])
         ),

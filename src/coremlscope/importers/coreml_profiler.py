@@ -25,7 +25,7 @@ from coremlscope.importers.listing import (
 from coremlscope.importers.phases import measurement_of, median_only
 from coremlscope.importers.source import SourceFile, count_ops, items, mapping, number, text
 from coremlscope.importers.units import judged, unit_of
-from coremlscope.results.plan import Reason
+from coremlscope.results.plan import CORE_ML_RULE, Reason
 
 __all__ = ["matches", "read"]
 
@@ -99,7 +99,7 @@ def _operation(function: str, place: tuple[int, ...], op: Mapping[str, Any]) -> 
     names = [text(output, "name") for output in items(op, "outputs")]
     message = text(op, "ane_msg")
     kind = text(op, "operatorName").rpartition(".")[2] or UNKNOWN_TYPE
-    reason = Reason(unit=NEURAL_ENGINE, rule="core-ml", text=message, core_ml=message, source="Core ML")
+    reason = Reason(unit=NEURAL_ENGINE, rule=CORE_ML_RULE, text=message, core_ml=message, source="Core ML")
     return ListedOp(
         function=function,
         type=kind,

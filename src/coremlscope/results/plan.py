@@ -16,6 +16,7 @@ from coremlscope.results.operations import OpTable
 from coremlscope.units import format_duration, short_repr
 
 __all__ = [
+    "CORE_ML_RULE",
     "COST_RULE",
     "COST_SOURCE",
     "Effect",
@@ -56,6 +57,8 @@ Undecided = Literal["tie", "rates", "unpublished"]
 
 #: The rule id of reasons due to costs: another unit could run it, but the plan would cost more.
 COST_RULE = "plan-cost"
+#: The rule id of messages that Core ML itself wrote.
+CORE_ML_RULE = "core-ml"
 COST_SOURCE = "Core ML's cost model, as published plans show it"
 
 #: Of several reasons why a unit is undecided, the first one counts.

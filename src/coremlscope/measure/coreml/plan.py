@@ -27,7 +27,15 @@ from coremlscope.measure.coreml.units import UNITS_VARIABLE, effective_units
 from coremlscope.placement.analytics import AnalysedOp, parse_analytics
 from coremlscope.placement.backend import BACKENDS_OF, UNIT_OF, Backend
 from coremlscope.results.operations import OpTable
-from coremlscope.results.plan import FunctionCost, Plan, PlannedOp, Reason, SettingPlan, segments
+from coremlscope.results.plan import (
+    CORE_ML_RULE,
+    FunctionCost,
+    Plan,
+    PlannedOp,
+    Reason,
+    SettingPlan,
+    segments,
+)
 
 __all__ = ["PlansOfModel", "ask_core_ml", "empty_plan", "plan_findings", "plan_from_core_ml", "this_mac"]
 
@@ -330,7 +338,7 @@ def _judge(
     messages = analysis.messages if analysis else {}
     said = [messages[backend] for backend in BACKENDS_OF[unit] if backend in messages]
     return 0, tuple(
-        Reason(unit=unit, rule="core-ml", text=text, core_ml=text, source="Core ML on this Mac")
+        Reason(unit=unit, rule=CORE_ML_RULE, text=text, core_ml=text, source="Core ML on this Mac")
         for text in said
     )
 

@@ -28,6 +28,7 @@ from coremlscope.render.words import (
     undecided_line,
 )
 from coremlscope.results.plan import (
+    CORE_ML_RULE,
     COST_RULE,
     FunctionCost,
     Plan,
@@ -346,7 +347,9 @@ def show_group(screen: Screen, group: ReasonGroup) -> None:
     where = f" ({'; '.join(names)})" if names else ""
     text = f"{plural(len(group.ops), 'op')}: {reason.text}{where}"
     hints = [f"fix: {reason.fix}"] if reason.fix else []
-    if reason.rule != COST_RULE:
+    if reason.rule == CORE_ML_RULE:
+        hints.append("Core ML's own message")
+    elif reason.rule != COST_RULE:
         hints.append(f"rule {reason.rule}, evidence: {reason.confidence}")
     lines = [f"→ {group.effect}"] if group.effect else []
     screen.bullet("•", text, "\n".join([*lines, *filter(None, ["; ".join(hints)])]))
