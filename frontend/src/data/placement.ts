@@ -1,7 +1,7 @@
 import { duration } from "../format";
 import { totalMs } from "./profile";
 import type { ComputeUnit, ComputeUnits, OpTable, Plan, Reason, SettingPlan, Undecided } from "./schema";
-import { ALLOWED, UNIT_NAMES } from "./words";
+import { ALLOWED, UNDECIDED_WORDS, UNIT_NAMES } from "./words";
 
 /** `runs` there; `may` as well, by the evidence; `can` but does not; `cannot`; `unknown`: no rule covers it; `barred`: the setting forbids the unit. */
 export type Mark = "runs" | "may" | "can" | "cannot" | "unknown" | "barred";
@@ -80,6 +80,14 @@ export class Placement {
   /** Why the evidence does not decide between the chosen unit and this one; null where it does. */
   alternative(column: number, unit: ComputeUnit): Undecided | null {
     return this.setting.alternatives[unit]?.[column] ?? null;
+  }
+
+  /** Why it may run on this unit as well, in words; empty where the evidence decides. */
+  doubt(column: number, unit: ComputeUnit): string {
+    const why = this.alternative(column, unit);
+    const share = this.setting.draw_share[unit]?.[column];
+    if (why === "rates" && share != null) return `in ${(share * 100).toFixed(0)} % of plans with rates drawn within their intervals`;
+    return why === null ? "" : UNDECIDED_WORDS[why];
   }
 
   /** The rules that keep it from allowed units other than the chosen one. */

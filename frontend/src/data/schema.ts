@@ -1371,6 +1371,12 @@ export interface SettingPlan {
    * without such operations are omitted.
    */
   alternatives: Partial<Record<ComputeUnit, (Undecided | null)[]>>;
+  /**
+   * For each unit, per operation: the share of plans with rates drawn within their intervals that run it there although another unit was
+   * chosen; null where there is no such plan. It depends on assumptions about the rates and is no measured probability. Units without such
+   * operations are omitted.
+   */
+  draw_share: Partial<Record<ComputeUnit, (number | null)[]>>;
   /** What each reason costs, by function; the largest planned saving first. Empty for plans of Core ML, and where it was not asked for. */
   what_ifs: WhatIf[];
 }

@@ -18,7 +18,7 @@ export const isPlanned = (kind: string): boolean => /^(mlProgram|coreAIProgram|n
 /** Why the evidence does not decide between two units. */
 export const UNDECIDED_WORDS: Record<Undecided, string> = {
   tie: "the plan costs the same there",
-  rates: "the plan goes there within the intervals of the rates",
+  rates: "the plan goes there with other rates within their intervals",
   unpublished: "it runs there too, and how the framework chooses is not published",
 };
 

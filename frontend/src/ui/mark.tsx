@@ -5,16 +5,16 @@ import { UNIT_NAMES } from "../data/words";
 const SIGNS: Record<Mark, string> = { runs: "●", may: "◐", can: "○", cannot: "◇", unknown: "?", barred: "·" };
 const WORDS: Record<Mark, string> = {
   runs: "planned to run on the",
-  may: "by the evidence may run as well on the",
+  may: "may run as well on the",
   can: "could run on the",
   cannot: "cannot run on the",
   unknown: "not known whether it could run on the",
   barred: "the setting forbids the",
 };
 
-/** A placement mark: ● runs there, ◐ may as well, ○ could, ◇ cannot, as in Xcode's performance reports. */
-export function UnitMark(props: { unit: ComputeUnit; mark: Mark }) {
-  const text = `${WORDS[props.mark]} ${UNIT_NAMES[props.unit]}`;
+/** A placement mark: ● runs there, ◐ may as well (and why), ○ could, ◇ cannot, as in Xcode's performance reports. */
+export function UnitMark(props: { unit: ComputeUnit; mark: Mark; why?: string }) {
+  const text = `${WORDS[props.mark]} ${UNIT_NAMES[props.unit]}${props.why ? `: ${props.why}` : ""}`;
   return (
     <span class={`mark mark-${props.mark} unit-${props.unit}`} role="img" aria-label={text} title={text}>
       {SIGNS[props.mark]}

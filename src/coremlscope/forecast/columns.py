@@ -137,6 +137,9 @@ def _setting(
     open_: dict[ComputeUnit, tuple[Undecided | None, ...]] = {
         unit: tuple(c.alternatives.get(unit) if c else None for c in choices) for unit in UNITS
     }
+    shares: dict[ComputeUnit, tuple[float | None, ...]] = {
+        unit: tuple(c.draw_share.get(unit) if c else None for c in choices) for unit in UNITS
+    }
     return SettingPlan(
         compute_units=setting,
         functions={
@@ -148,6 +151,7 @@ def _setting(
             unit: column for unit, column in detours.items() if any(more is not None for more in column)
         },
         alternatives={unit: column for unit, column in open_.items() if any(column)},
+        draw_share={unit: column for unit, column in shares.items() if any(column)},
     )
 
 

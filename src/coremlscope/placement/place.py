@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from operator import itemgetter
 
@@ -12,8 +12,8 @@ from coremlscope.devices.unit import SETTINGS, ComputeUnit, ComputeUnits
 from coremlscope.ir import describe_type
 from coremlscope.placement.backend import BACKENDS_OF, UNIT_OF, Backend, PlannedCost
 from coremlscope.placement.coreml_view import CoreMLGraph, Node
+from coremlscope.placement.drawn import UNDECIDED_SHARE, Cell, draw_shares, is_exact
 from coremlscope.placement.eligibility import Verdicts, only_fails
-from coremlscope.placement.leaning import Cell, leaning_paths
 from coremlscope.placement.search import TIE_MS, Route, TransitionCosts, search
 from coremlscope.placement.ties import settle
 from coremlscope.placement.verdict import Support, Verdict
@@ -42,13 +42,15 @@ class Choice:
         detour_ms: For each unit that could run it but was not chosen: how much more the cheapest plan costs
             that runs it there.
         alternatives: The other units where it may go as well, and why: `tie` if the plan costs the same
-            there, `rates` if it goes there within the intervals of the costs.
+            there, `rates` if it goes there in many plans with rates drawn within their intervals.
+        draw_share: For each other unit where it goes in such plans: in which share of them.
     """
 
     backend: Backend | None
     weight: float
     detour_ms: Mapping[ComputeUnit, float]
     alternatives: Mapping[ComputeUnit, Undecided] = field(default_factory=dict)
+    draw_share: Mapping[ComputeUnit, float] = field(default_factory=dict)
 
     @property
     def unit(self) -> ComputeUnit | None:
@@ -167,20 +169,17 @@ def place(
     """
     prices = {node.id: pricing(node) for node in graph.walk()}
     choices: dict[str, dict[ComputeUnits, Choice]] = {id_: {} for id_ in prices}
-    segments: dict[ComputeUnits, tuple[Segment, ...]] = {}
-    totals: dict[ComputeUnits, float] = {}
-    for setting in settings:
-        found: list[Segment] = []
-        totals[setting] = 0.0
-        for one in graphs_of(graph):
-            routed = _route(one, verdicts, prices, transition_costs, setting)
+    segments: dict[ComputeUnits, list[Segment]] = {setting: [] for setting in settings}
+    totals = dict.fromkeys(settings, 0.0)
+    for one in graphs_of(graph):
+        for setting, routed in _route(one, verdicts, prices, transition_costs, settings).items():
             for node, choice in zip(one.nodes, routed.choices, strict=True):
                 choices[node.id][setting] = choice
-            found.extend(routed.segments)
+            segments[setting].extend(routed.segments)
             totals[setting] += routed.total_ms
-        segments[setting] = tuple(found)
     ops = tuple(_placed(graph, verdicts, prices, choices, 0))
-    return PlacedFunction(name=graph.name, ops=ops, segments=segments, total_ms=totals)
+    found = {setting: tuple(of_setting) for setting, of_setting in segments.items()}
+    return PlacedFunction(name=graph.name, ops=ops, segments=found, total_ms=totals)
 
 
 #: The setting that uses a unit most: the CPU is always allowed.
@@ -250,7 +249,7 @@ def _cells(
         if cell is None:
             allowed = _allowed(by_unit, setting)
             costs = {backend: of_node[backend].ms for backend in allowed}
-            cell = Cell(allowed, of_node, costs or dict.fromkeys(BACKENDS_OF["cpu"], 0.0))
+            cell = Cell(node.view.op.type, allowed, of_node, costs or dict.fromkeys(BACKENDS_OF["cpu"], 0.0))
             cells[key] = cell
         found.append(cell)
     return found
@@ -271,60 +270,68 @@ def _route(
     verdicts: Verdicts,
     prices: Mapping[str, Mapping[Backend, PlannedCost]],
     transition_costs: TransitionCosts,
-    setting: ComputeUnits,
-) -> _Routed:
-    """One graph's cheapest path under one setting."""
-    cells = _cells(graph, verdicts, prices, setting)
+    settings: Sequence[ComputeUnits],
+) -> dict[ComputeUnits, _Routed]:
+    """One graph's cheapest path under each setting."""
+    cells = {setting: _cells(graph, verdicts, prices, setting) for setting in settings}
+    routes = {setting: _search(cells[setting], transition_costs, setting) for setting in settings}
+    chosen = {setting: route.backends for setting, route in routes.items()}
+    shares = draw_shares(cells, chosen, transition_costs)
+    found = {}
+    for setting, route in routes.items():
+        allowed = [cell.allowed for cell in cells[setting]]
+        of_ops = iter(_choices(route, allowed, shares.get(setting, [{}] * len(allowed))))
+        placed: list[Choice] = []
+        for node in graph.nodes:
+            before = Choice(placed[-1].backend if placed else None, 0.0, {})
+            placed.append(before if node.follows else next(of_ops))
+        found[setting] = _routed(graph, prices, placed, route.total_ms)
+    return found
+
+
+def _search(cells: Sequence[Cell], transition_costs: TransitionCosts, setting: ComputeUnits) -> Route:
     costs = [cell.costs_ms for cell in cells]
     route = search(costs, transition_costs)
-    if _is_exact(cells, transition_costs, setting):
-        route = replace(route, backends=settle(costs, transition_costs, route))
-    allowed = [cell.allowed for cell in cells]
-    backends = [b if known else None for b, known in zip(route.backends, allowed, strict=True)]
-    detours = _detours(route, allowed)
-    others = leaning_paths(cells, route.backends, transition_costs, SETTINGS[setting])
-    doubts = _doubts(route, allowed, detours, others)
-    chosen = iter(zip(backends, detours, doubts, strict=True))
-    placed: list[tuple[Backend | None, Mapping[ComputeUnit, float], Mapping[ComputeUnit, Undecided]]] = []
-    for node in graph.nodes:
-        placed.append((placed[-1][0] if placed else None, {}, {}) if node.follows else next(chosen))
+    # Sums of costs that are all known are those of Core ML to the last bit.
+    if is_exact(cells, transition_costs, setting):
+        return replace(route, backends=settle(costs, transition_costs, route))
+    return route
+
+
+def _routed(
+    graph: CoreMLGraph,
+    prices: Mapping[str, Mapping[Backend, PlannedCost]],
+    placed: Sequence[Choice],
+    total_ms: float,
+) -> _Routed:
+    """The choices with their weights, and the segments."""
     spent = [
-        0.0 if backend is None else prices[node.id][backend].ms
-        for node, (backend, *_) in zip(graph.nodes, placed, strict=True)
+        0.0 if choice.backend is None else prices[node.id][choice.backend].ms
+        for node, choice in zip(graph.nodes, placed, strict=True)
     ]
     total = sum(spent)
     choices = [
-        Choice(backend, ms / total if total else 0.0, detour, doubt)
-        for (backend, detour, doubt), ms in zip(placed, spent, strict=True)
+        replace(choice, weight=ms / total if total else 0.0) for choice, ms in zip(placed, spent, strict=True)
     ]
     ids = [node.id for node in graph.nodes]
-    return _Routed(choices, _segments(ids, [backend for backend, *_ in placed], spent), route.total_ms)
+    return _Routed(choices, _segments(ids, [choice.backend for choice in placed], spent), total_ms)
 
 
-def _is_exact(cells: Sequence[Cell], transition_costs: TransitionCosts, setting: ComputeUnits) -> bool:
-    """Whether all costs are known, so that sums of them are those of Core ML to the last bit."""
-    launches = transition_costs.launch_bounds.items()
-    return all(cell.is_exact for cell in set(cells)) and all(
-        bounds.low == bounds.high for backend, bounds in launches if UNIT_OF[backend] in SETTINGS[setting]
-    )
-
-
-def _doubts(
-    route: Route,
-    allowed: Sequence[tuple[Backend, ...]],
-    detours: Sequence[Mapping[ComputeUnit, float]],
-    paths: Sequence[tuple[Backend, ...]],
-) -> list[dict[ComputeUnit, Undecided]]:
-    """For each operation: the other units where it may go as well, and why."""
-    found = []
-    for index, (chosen, backends) in enumerate(zip(route.backends, allowed, strict=True)):
-        doubts: dict[ComputeUnit, Undecided] = {}
-        if backends:
-            others = {UNIT_OF[path[index]] for path in paths} - {UNIT_OF[chosen]}
-            doubts |= dict.fromkeys(sorted(others), "rates")
-            doubts |= {unit: "tie" for unit, more in detours[index].items() if more < TIE_MS}
-        found.append(doubts)
-    return found
+def _choices(
+    route: Route, allowed: Sequence[tuple[Backend, ...]], shares: Sequence[Mapping[ComputeUnit, float]]
+) -> Iterator[Choice]:
+    """Yields where each operation goes, and the other units where it may go as well; without weights."""
+    for backend, backends, detour, share in zip(
+        route.backends, allowed, _detours(route, allowed), shares, strict=True
+    ):
+        if not backends:
+            yield Choice(None, 0.0, {})
+            continue
+        others: dict[ComputeUnit, Undecided] = {
+            unit: "rates" for unit, known in sorted(share.items()) if known >= UNDECIDED_SHARE
+        }
+        others |= {unit: "tie" for unit, more in detour.items() if more < TIE_MS}
+        yield Choice(backend, 0.0, detour, others, share)
 
 
 def _allowed(verdicts: Mapping[ComputeUnit, Verdict], setting: ComputeUnits) -> tuple[Backend, ...]:

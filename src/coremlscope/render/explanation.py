@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from coremlscope.devices.unit import UNIT_WORDS
 from coremlscope.figures import Figure
-from coremlscope.render.words import UNDECIDED_WORDS, UNIT_NAMES, plural
+from coremlscope.render.words import UNIT_NAMES, plural, undecided_words
 from coremlscope.results.explanation import AppliedRule, Explanation, Explanations, Forced, PathStep
 from coremlscope.results.plan import Undecided, describe_saving
 from coremlscope.units import format_duration
@@ -40,10 +40,11 @@ def chosen_line(explained: Explanation) -> str:
     whole = f"the function is planned at {format_duration(explained.planned_ms / 1e3)}"
     if explained.unit is None:
         return f"no unit is known to run it; {whole}"
-    by_reason: dict[Undecided, list[str]] = {}
+    by_reason: dict[str, list[str]] = {}
     for unit, why in explained.alternatives.items():
-        by_reason.setdefault(why, []).append(UNIT_WORDS[unit])
-    others = [f"{' or '.join(units)} ({UNDECIDED_WORDS[why]})" for why, units in by_reason.items()]
+        words = undecided_words(why, explained.draw_share.get(unit))
+        by_reason.setdefault(words, []).append(UNIT_WORDS[unit])
+    others = [f"{' or '.join(units)} ({words})" for words, units in by_reason.items()]
     open_ = f", or on {' or '.join(others)}" if others else ""
     return f"runs on {UNIT_WORDS[explained.unit]} ({explained.backend}){open_}; {whole}"
 

@@ -29,6 +29,7 @@ from coremlscope.render.timing import disclaimer, measurement_name, phase_cells,
 from coremlscope.render.variants import compared_with, device_blocks, quality_block, variant_failures
 from coremlscope.render.words import (
     UNIT_NAMES,
+    alternative_words,
     by_severity,
     histogram,
     main_function,
@@ -233,8 +234,8 @@ def _costliest(prefix: str, ops: tuple[PlannedOp, ...]) -> Grid:
     rows = []
     for op in sorted(ops, key=lambda op: -op.weight)[:_LISTED]:
         planned = "–" if op.planned_ms is None else format_duration(op.planned_ms / 1e3)
-        named = [UNIT_NAMES[unit] for unit in (op.unit, *op.alternatives) if unit is not None]
-        where = " or ".join(named) or "unknown"
+        unit = "unknown" if op.unit is None else UNIT_NAMES[op.unit]
+        where = " or ".join([unit, *alternative_words(op, UNIT_NAMES)])
         rows.append((op.name, op.type, where, planned, format_share(op.weight)))
     columns = ("operation", "type", "unit", "planned>", "share>")
     return Grid(f"{prefix}costliest operations (planned)", columns, rows)

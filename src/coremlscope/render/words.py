@@ -21,6 +21,7 @@ __all__ = [
     "SHORT_UNIT_NAMES",
     "UNDECIDED_WORDS",
     "UNIT_NAMES",
+    "alternative_words",
     "bits_each",
     "by_severity",
     "compact_type",
@@ -38,6 +39,7 @@ __all__ = [
     "systems",
     "truncate",
     "undecided_line",
+    "undecided_words",
     "unit_name",
     "weight_cells",
 ]
@@ -52,7 +54,7 @@ NO_COSTS = "costs are not published"
 #: Why the evidence does not decide between two units.
 UNDECIDED_WORDS: Mapping[Undecided, str] = {
     "tie": "the plan costs the same there",
-    "rates": "the plan goes there within the intervals of the rates",
+    "rates": "the plan goes there with other rates within their intervals",
     "unpublished": "it runs there too, and how the framework chooses is not published",
 }
 
@@ -71,17 +73,51 @@ _UNREAD = FunctionSummary(name="", inputs=(), outputs=())
 def undecided_line(ops: Iterable[PlannedOp]) -> str:
     """Returns how many operations may run on another unit as well, and why; empty if there are none.
 
-    `12 operations may run on another unit: 10 ties of equal cost, 2 within the intervals of the rates`.
+    `12 operations may run on another unit: 10 ties of equal cost, 2 in 24–37 % of plans with rates drawn
+    within their intervals`.
     """
-    counts = undecided_counts(ops)
+    listed = list(ops)
+    counts = undecided_counts(listed)
     parts = [plural(counts["tie"], "tie") + " of equal cost"] if counts["tie"] else []
     if counts["rates"]:
-        parts.append(f"{counts['rates']} within the intervals of the rates")
+        parts.append(f"{counts['rates']} {_drawn(listed)}")
     if counts["unpublished"]:
         parts.append(f"{counts['unpublished']} because how the framework chooses is not published")
     return (
         f"{plural(counts.total(), 'operation')} may run on another unit: {', '.join(parts)}" if parts else ""
     )
+
+
+def undecided_words(why: Undecided, share: float | None) -> str:
+    """Returns why the evidence does not decide, with the share of plans with drawn rates."""
+    if why == "rates" and share is not None:
+        return f"in {share * 100:.0f} % of plans with rates drawn within their intervals"
+    return UNDECIDED_WORDS[why]
+
+
+def _drawn(ops: Iterable[PlannedOp]) -> str:
+    """Returns in how many plans with drawn rates undecided operations go elsewhere."""
+    shares = [
+        op.draw_share[unit]
+        for op in ops
+        for unit, why in op.alternatives.items()
+        if why == "rates" and unit in op.draw_share
+    ]
+    if not shares:
+        return "within the intervals of the rates"
+    ends = dict.fromkeys(f"{share * 100:.0f}" for share in (min(shares), max(shares)))
+    return f"in {'–'.join(ends)} % of plans with rates drawn within their intervals"
+
+
+def alternative_words(op: PlannedOp, names: Mapping[ComputeUnit, str] = SHORT_UNIT_NAMES) -> list[str]:
+    """Returns the other units where an operation may run as well, briefly: `GPU 37 %`, `CPU tie`."""
+    return [f"{names[unit]}{_remark(op, unit, why)}" for unit, why in op.alternatives.items()]
+
+
+def _remark(op: PlannedOp, unit: ComputeUnit, why: Undecided) -> str:
+    if why == "rates" and unit in op.draw_share:
+        return f" {op.draw_share[unit] * 100:.0f} %"
+    return " tie" if why == "tie" else ""
 
 
 def unit_name(unit: ComputeUnit | None) -> str:

@@ -50,9 +50,9 @@ Support = Literal["yes", "no", "unknown"]
 #: `advises`   it runs, but slowly, inaccurately or with a risk; no effect on the placement.
 Effect = Literal["runs", "confirms", "rejects", "fails", "advises"]
 
-#: Why the evidence does not decide between two units: the plan costs the same with both (`tie`), the unit
-#: depends on rates within their intervals (`rates`), or both run it and how the framework chooses is not
-#: published (`unpublished`).
+#: Why the evidence does not decide between two units: the plan costs the same with both (`tie`), many plans
+#: with rates drawn within their intervals go to the other one (`rates`), or both run it and how the framework
+#: chooses is not published (`unpublished`).
 Undecided = Literal["tie", "rates", "unpublished"]
 
 #: The rule id of reasons due to costs: another unit could run it, but the plan would cost more.
@@ -153,6 +153,10 @@ class SettingPlan:
             follows from the costs.
         alternatives: For each unit, per operation: why it may run there as well although another unit was
             chosen; None where the evidence decides. Units without such operations are omitted.
+        draw_share: For each unit, per operation: the share of plans with rates drawn within their intervals
+            that run it there although another unit was chosen; None where there is no such plan. It depends
+            on assumptions about the rates and is no measured probability. Units without such operations are
+            omitted.
         what_ifs: What each reason costs, by function; the largest planned saving first. Empty for plans of
             Core ML, and where it was not asked for.
     """
@@ -163,6 +167,7 @@ class SettingPlan:
     detour_ms: Mapping[ComputeUnit, tuple[float | None, ...]] = field(default_factory=dict)
     weight: tuple[float | None, ...] = ()
     alternatives: Mapping[ComputeUnit, tuple[Undecided | None, ...]] = field(default_factory=dict)
+    draw_share: Mapping[ComputeUnit, tuple[float | None, ...]] = field(default_factory=dict)
     what_ifs: tuple[WhatIf, ...] = ()
 
     @property
@@ -294,6 +299,8 @@ class PlannedOp:
         detour_ms: For each unit that could run it but was not chosen: the additional cost of the cheapest
             plan that runs it there.
         alternatives: For each other unit where it may run as well: why the evidence does not decide.
+        draw_share: For each other unit: the share of plans with rates drawn within their intervals that run
+            it there; units without such plans are omitted.
         why: Reasons why it cannot run on units.
         advice: Advice that would make it faster on its unit.
         doubts: Rules known by anecdote only that would take it from a unit.
@@ -317,6 +324,7 @@ class PlannedOp:
     cost_basis: Mapping[str, str]
     detour_ms: Mapping[ComputeUnit, float]
     alternatives: Mapping[ComputeUnit, Undecided]
+    draw_share: Mapping[ComputeUnit, float]
     why: tuple[Reason, ...]
     advice: tuple[Reason, ...]
     doubts: tuple[Reason, ...]
@@ -461,6 +469,9 @@ class PlanView:
             detour_ms={u: ms for u, c in self.setting.detour_ms.items() if (ms := c[column]) is not None},
             alternatives={
                 u: known for u, c in self.setting.alternatives.items() if (known := c[column]) is not None
+            },
+            draw_share={
+                u: share for u, c in self.setting.draw_share.items() if (share := c[column]) is not None
             },
             why=tuple(plan.reasons[i] for i in plan.why[column]) if plan.why else (),
             advice=tuple(plan.reasons[i] for i in plan.advice[column]) if plan.advice else (),

@@ -96,6 +96,7 @@ export function Costs(props: { row: Row }) {
         {(["cpu", "gpu", "neural_engine"] as const).map((unit) => (
           <li key={unit}>
             <UnitMark unit={unit} mark={placement.mark(column, unit)} /> {UNIT_NAMES[unit]}
+            {placement.doubt(column, unit) && <span class="faint"> {placement.doubt(column, unit)}</span>}
           </li>
         ))}
       </ul>

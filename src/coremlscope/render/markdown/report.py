@@ -57,6 +57,7 @@ from coremlscope.render.timing import (
 )
 from coremlscope.render.words import (
     UNIT_NAMES,
+    alternative_words,
     by_severity,
     compact_type,
     count,
@@ -419,7 +420,7 @@ def _planned(plan: Plan, ops: Iterable[PlannedOp]) -> str:
         cost = "–" if op.planned_ms is None else format_duration(op.planned_ms / 1e3)
         able = ", ".join(unit_name(unit) for unit in plan.units if op.supported.get(unit) == "yes")
         name = f"({op.name})" if op.inserted else code(op.name)
-        where = " or ".join(unit_name(unit) for unit in (op.unit, *op.alternatives))
+        where = " or ".join([unit_name(op.unit), *alternative_words(op)])
         rows.append((code(op.id), op.type, name, where, cost, format_share(op.weight), able))
     return table(("id", "type", "name", "unit", "planned>", "share>", "supported on"), rows)
 

@@ -21,6 +21,7 @@ from coremlscope.render.words import (
     NO_COSTS,
     SHORT_UNIT_NAMES,
     UNIT_NAMES,
+    alternative_words,
     compact_type,
     histogram,
     model_name,
@@ -255,22 +256,25 @@ def _show_ops(screen: Screen, view: PlanView, ops: Sequence[PlannedOp], list_ops
     )
     screen.heading("Operations" if whole else title, quiet)
     wide = screen.width >= _WIDE
+    may_move = wide and any(op.alternatives for op in listed)
     columns = [
         *(Column(SHORT_UNIT_NAMES[unit], most=3, style="green") for unit in UNITS),
-        Column("operation", most=max(screen.width - (96 if wide else 58), 24)),
+        Column("operation", most=max(screen.width - (110 if may_move else 96 if wide else 58), 24)),
         Column("type", style="cyan", most=24 if wide else 20),
         *((Column("share", is_number=True), Column("planned", is_number=True)) if has_weights else ()),
     ]
     if wide:
         columns.append(Column("result", most=24))
+        if may_move:
+            columns.append(Column("may go to", most=24))
         if has_weights:
             columns += [Column(f"on {SHORT_UNIT_NAMES[unit]}", is_number=True) for unit in UNITS]
-    screen.table(columns, [_op_row(view, op, wide, has_weights) for op in listed])
+    screen.table(columns, [_op_row(view, op, wide, has_weights, may_move) for op in listed])
     if len(listed) < len(ops):
         screen.line(f"and {len(ops) - len(listed)} more: --ops lists all in order", "dim", indent=2)
 
 
-def _op_row(view: PlanView, op: PlannedOp, wide: bool, has_weights: bool) -> tuple[str, ...]:
+def _op_row(view: PlanView, op: PlannedOp, wide: bool, has_weights: bool, may_move: bool) -> tuple[str, ...]:
     name = "  " * op.depth + (f"({op.name})" if op.inserted else op.name)
     marks = (_mark(op, unit) for unit in UNITS)
     costs = (format_share(op.weight), _ms(op.planned_ms)) if has_weights else ()
@@ -278,7 +282,8 @@ def _op_row(view: PlanView, op: PlannedOp, wide: bool, has_weights: bool) -> tup
     if not wide:
         return cells
     result = compact_type(op.outputs[0]) if op.outputs else ""
-    return (*cells, result, *(_ms(_cheapest(view, op, unit)) for unit in UNITS if has_weights))
+    others = (" or ".join(alternative_words(op)),) if may_move else ()
+    return (*cells, result, *others, *(_ms(_cheapest(view, op, unit)) for unit in UNITS if has_weights))
 
 
 def _mark(op: PlannedOp, unit: ComputeUnit) -> str:
