@@ -7,7 +7,7 @@ import random
 import pytest
 
 from coremlscope.placement.backend import BACKENDS
-from coremlscope.placement.search import TIE_MS, Bounds, TransitionCosts, search, search_path
+from coremlscope.placement.search import TIE_MS, TransitionCosts, search
 
 TRANSITION_COSTS = TransitionCosts({"ane": 0.125, "mps_graph": 0.125}, 0.125, {"ane": 0.125})
 
@@ -95,15 +95,6 @@ def test_a_tie_between_two_backends_goes_with_the_following_operation() -> None:
         "mps_graph",
         "ane",
     )
-    assert search_path([conv, addition, tie, conv], transitions) == route.backends
-
-
-def test_costs_can_favour_a_unit_within_their_bounds() -> None:
-    costs = TransitionCosts({"ane": 0.125, "mps_graph": 0.2}, 0.125, {}, {"mps_graph": Bounds(0.1, 0.4)})
-    assert costs.favouring("gpu", 1.0).launch_ms == pytest.approx({"ane": 0.125, "mps_graph": 0.1})
-    assert costs.favouring("neural_engine", 1.0).launch_ms == pytest.approx({"ane": 0.125, "mps_graph": 0.4})
-    half = costs.favouring("gpu", 0.5).launch_ms["mps_graph"]
-    assert half == pytest.approx(math.sqrt(0.2 * 0.1))
 
 
 def test_an_operation_without_a_backend_is_an_error() -> None:

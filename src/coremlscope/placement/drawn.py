@@ -196,16 +196,18 @@ def _between(name: str, unit: ComputeUnit, low: float, high: float, is_open: boo
     if low == high:
         return np.ones(DRAWS)
     if is_open:
-        return low * (high / low) ** _EVEN[_order(name, f"{unit}, open")]
+        return low * np.power(high / low, _EVEN[_order(name, f"{unit}, open")])
     family = "convolution" if name.startswith("convolution") else ""
     common = 0.0 if name == "launch" else (_CONVOLUTIONS if family else _OTHERS)[unit]
     errors = math.sqrt(common) * _normal(family, unit) + math.sqrt(1 - common) * _normal(name, unit)
     ways = _NORMAL[errors.argsort().argsort()] / _NINE_IN_TEN
-    return np.where(ways > 0, high, low) ** np.abs(ways)
+    drawn: Floats = np.where(ways > 0, high, low) ** np.abs(ways)
+    return drawn
 
 
 def _normal(name: str, unit: ComputeUnit) -> Floats:
-    return _NORMAL[_order(name, unit)]
+    normal: Floats = _NORMAL[_order(name, unit)]
+    return normal
 
 
 @functools.lru_cache(maxsize=1024)

@@ -213,9 +213,17 @@ def reached(
     prices = {node.id: pricing(node) for node in graph.walk()}
     found: set[str] = set()
     for one in graphs_of(graph):
-        routed = _route(one, tried, prices, transition_costs, _EAGER[unit])
-        pairs = zip(one.nodes, routed.choices, strict=True)
-        found.update(node.id for node, choice in pairs if choice.unit == unit)
+        cells = _cells(one, tried, prices, _EAGER[unit])
+        route = _search(cells, transition_costs, _EAGER[unit])
+        units = iter(
+            UNIT_OF[backend] if cell.allowed else None
+            for cell, backend in zip(cells, route.backends, strict=True)
+        )
+        last: ComputeUnit | None = None
+        for node in one.nodes:
+            last = last if node.follows else next(units)
+            if last == unit:
+                found.add(node.id)
     return frozenset(found)
 
 

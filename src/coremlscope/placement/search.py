@@ -21,10 +21,9 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from coremlscope.devices.unit import ComputeUnit
-from coremlscope.placement.backend import BACKENDS, UNIT_OF, Backend
+from coremlscope.placement.backend import BACKENDS, Backend
 
-__all__ = ["TIE_MS", "Bounds", "Route", "TransitionCosts", "lean", "search", "search_path"]
+__all__ = ["TIE_MS", "Bounds", "Route", "TransitionCosts", "search"]
 
 #: Costs of paths that differ by less, in milliseconds, are equal up to rounding.
 TIE_MS = 1e-9
@@ -55,24 +54,6 @@ class TransitionCosts:
     switch_ms: float = 0.0
     finish_ms: Mapping[Backend, float] = field(default_factory=dict)
     launch_bounds: Mapping[Backend, Bounds] = field(default_factory=dict)
-
-    def favouring(self, unit: ComputeUnit, share: float) -> TransitionCosts:
-        """Returns costs on the way to the ends of their intervals that are good for one unit, bad for others.
-
-        Args:
-            unit: The unit.
-            share: How far they are on the way, as a share of it in logarithms.
-        """
-        launch = dict(self.launch_ms)
-        for backend, bounds in self.launch_bounds.items():
-            end = bounds.low if UNIT_OF[backend] == unit else bounds.high
-            launch[backend] = lean(launch[backend], end, share)
-        return TransitionCosts(launch, self.switch_ms, self.finish_ms)
-
-
-def lean(cost_ms: float, end_ms: float, share: float) -> float:
-    """Returns a cost on the way to an end of its interval, as a share of it in logarithms."""
-    return cost_ms * (end_ms / cost_ms) ** share if cost_ms > 0.0 < end_ms else end_ms
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,13 +98,6 @@ def search(costs: Sequence[Mapping[Backend, float]], transition_costs: Transitio
     )
     so_far = tuple({backend: ms for backend, (ms, _) in forward.items()} for forward in reached)
     return Route(path, total, best, so_far)
-
-
-def search_path(
-    costs: Sequence[Mapping[Backend, float]], transition_costs: TransitionCosts
-) -> tuple[Backend, ...]:
-    """Finds the backends of the cheapest path only; as `search`."""
-    return _forward(costs, transition_costs)[1] if costs else ()
 
 
 def _ordered(costs: Mapping[Backend, float]) -> tuple[tuple[Backend, float], ...]:

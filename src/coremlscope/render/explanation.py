@@ -8,7 +8,7 @@ from coremlscope.devices.unit import UNIT_WORDS
 from coremlscope.figures import Figure
 from coremlscope.render.words import UNIT_NAMES, plural, undecided_words
 from coremlscope.results.explanation import AppliedRule, Explanation, Explanations, Forced, PathStep
-from coremlscope.results.plan import Undecided, describe_saving
+from coremlscope.results.plan import describe_saving
 from coremlscope.units import format_duration
 
 __all__ = [
