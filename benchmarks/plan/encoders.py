@@ -11,7 +11,8 @@ from __future__ import annotations
 import csv
 import functools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,13 +23,15 @@ from coremlscope.cost.planned.rates import RateTable, rate_table
 from coremlscope.devices import CPU, GPU, NEURAL_ENGINE, UNITS, ComputeUnit, ComputeUnits, find_device
 from coremlscope.forecast.planner import place_functions
 from coremlscope.ir import DType, Model, Value, constant
-from coremlscope.placement.place import PlacedOp
+from coremlscope.placement.place import Choice, PlacedOp
 from coremlscope.placement.rules.rule import fp16, weight
 
-__all__ = ["compare_encoders", "encoder"]
+__all__ = ["choices_on_one_unit", "compare_encoders", "encoder"]
 
 _DEVICE = find_device("m4-max", "26")
 _CLOSE, _CLOSE_SHARES = 0.05, 1e-3
+#: The share of a network's operations that makes its plan one of a single unit.
+_NEARLY_ALL = 0.985
 _SHARES = Path(__file__).with_name("encoder_shares.csv")
 _ENCODERS: Mapping[str, Shape] = {"large": LARGE, "base": BASE}
 
@@ -185,6 +188,15 @@ def _compare_units(setting: ComputeUnits, rates: RateTable, remark: str) -> Agre
     networks.notes.append(f"operations on the same unit by counts: {same} of {total} ({same / total:.2%})")
     networks.notes.append(f"open operations: {open_ / total:.1%}")
     return networks
+
+
+def choices_on_one_unit(rates: RateTable) -> Iterator[tuple[Choice, ComputeUnit]]:
+    """Yields our choices for encoders that are published on one unit but for few operations, and the unit."""
+    for plan in _PUBLISHED:
+        (unit, most), *_ = Counter(plan.counts).most_common()
+        if most >= _NEARLY_ALL * sum(plan.counts.values()):
+            ops = _placed(plan.form, plan.name, plan.length, plan.setting, rates)
+            yield from ((op.choices[plan.setting], unit) for op in ops)
 
 
 def _placed(

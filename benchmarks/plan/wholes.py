@@ -36,10 +36,17 @@ from coremlscope.formats import container
 from coremlscope.ir import Model
 from coremlscope.ops.view import OpView
 from coremlscope.placement.backend import Backend
-from coremlscope.placement.place import PlacedOp
+from coremlscope.placement.place import Choice, PlacedOp
 from coremlscope.placement.rules.rule import Example, example_view, fp16, weight
 
-__all__ = ["compare_left_out", "compare_networks", "compare_shapes", "network_names", "read_network"]
+__all__ = [
+    "choices_on_one_unit",
+    "compare_left_out",
+    "compare_networks",
+    "compare_shapes",
+    "network_names",
+    "read_network",
+]
 
 MODELS = FOLDER.parent / "models"
 _SETTINGS: tuple[ComputeUnits, ...] = ("all", "cpu_and_ne", "cpu_and_gpu")
@@ -65,15 +72,39 @@ def compare_networks() -> list[Agreement]:
     return [*_compare_shares(of_m4_pro, ""), *_compare_mobilenet(of_m4_pro), _compare_units()]
 
 
-def _compare_units() -> Agreement:
-    """Compares networks that an M5 Max plans on one unit; PoseNet's structure is partly guessed."""
-    found = Agreement("M5 Max · networks within 5 % of their operations on the published unit")
-    device, undecided = find_device("m5-max", "26.4"), 0
+def choices_on_one_unit(rates: RateTable) -> Iterator[tuple[Choice, ComputeUnit]]:
+    """Yields our choices for networks that an M4 Pro plans on one unit, and this unit.
+
+    Args:
+        rates: The rates behind our costs.
+    """
+    for share in read_shares():
+        if len(share.counts) == 1:
+            (unit,) = share.counts
+            yield from ((op.choices[share.setting], unit) for op in _placed(share.model, _M4_PRO, rates))
+
+
+def choices_on_m5_max() -> Iterator[tuple[Choice, ComputeUnit]]:
+    """Yields our choices for networks that an M5 Max plans on one unit, and this unit."""
+    for _, _, unit, choices in _on_one_unit():
+        yield from ((choice, unit) for choice in choices)
+
+
+def _on_one_unit() -> Iterator[tuple[str, ComputeUnits, ComputeUnit, list[Choice]]]:
+    """Yields the networks of `_ON_ONE_UNIT` with our choices."""
+    device = find_device("m5-max", "26.4")
     for name, setting, unit in _ON_ONE_UNIT:
         folder = MODELS if name.endswith("-b16") else TIMED
         model = container.read(folder / f"{name}.mlpackage")
         (function,) = place_functions(model, device, [setting], with_advice=False).values()
-        choices = [op.choices[setting] for op in function.ops if not op.inserted]
+        yield name, setting, unit, [op.choices[setting] for op in function.ops if not op.inserted]
+
+
+def _compare_units() -> Agreement:
+    """Compares networks that an M5 Max plans on one unit; PoseNet's structure is partly guessed."""
+    found = Agreement("M5 Max · networks within 5 % of their operations on the published unit")
+    undecided = 0
+    for name, setting, unit, choices in _on_one_unit():
         counts = Counter(choice.unit for choice in choices)
         undecided += sum(bool(choice.alternatives) for choice in choices)
         is_close = counts[unit] >= (1 - _CLOSE_COUNTS) * len(choices)
@@ -250,12 +281,14 @@ def _compare_shapes(rates: RateTable, remark: str) -> Agreement:
 # Without the publication of the chip itself
 
 
+def without(device: Device) -> RateTable:
+    """Returns the rates of a device from the publications of other chips."""
+    return rate_table(device, [one for one in publications() if one.chip.id != device.chip.id])
+
+
 def compare_left_out() -> list[Agreement]:
     """Compares with the rates of a chip transferred from the other publications only."""
     remark = ", its rates from other chips"
-
-    def without(device: Device) -> RateTable:
-        return rate_table(device, [one for one in publications() if one.chip.id != device.chip.id])
 
     m1, m1_max, m4_max = (
         find_device(chip, os) for chip, os in (("m1", "14.5"), ("m1-max", "27"), ("m4-max", "26"))

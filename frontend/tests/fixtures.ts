@@ -132,7 +132,17 @@ export function estimate(changes: Partial<Estimate> = {}): Estimate {
 /** A plan under one setting; `total` is the planned cost of its one function in milliseconds. */
 export function settingPlan(changes: Partial<SettingPlan> = {}, total = 0): SettingPlan {
   const functions = { main: { total_ms: total, switches: 0 } };
-  return { compute_units: "all", functions, backend: [], detour_ms: {}, weight: [], alternatives: {}, draw_share: {}, what_ifs: [], ...changes };
+  return {
+    compute_units: "all",
+    functions,
+    backend: [],
+    detour_ms: {},
+    weight: [],
+    alternatives: {},
+    draw_share: {},
+    what_ifs: [],
+    ...changes,
+  };
 }
 
 /** A plan made again without a rule that keeps no operation from the Neural Engine. */

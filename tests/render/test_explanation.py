@@ -26,7 +26,7 @@ def test_screens(width: int) -> None:
     assert "\x1b" not in text
     joined = " ".join(text.split())
     assert (
-        "runs on the CPU (bnns), or on the GPU (the plan goes there within the intervals of the rates);"
+        "runs on the CPU (bnns), or on the GPU in 37 % of plans with rates drawn within their intervals;"
         " the function is planned at 2.00 ms"
     ) in joined
     assert "(Neural Engine)" in joined or "(Neural" in joined
@@ -44,9 +44,17 @@ def test_screens(width: int) -> None:
 
 
 def test_units_that_the_same_uncertainty_leaves_open_share_its_words() -> None:
-    one = replace(EXPLANATIONS.ops[0], alternatives={"gpu": "rates", "neural_engine": "rates"})
+    both = {"gpu": "rates", "neural_engine": "rates"}
+    one = replace(EXPLANATIONS.ops[0], alternatives=both, draw_share={"gpu": 0.37, "neural_engine": 0.2})
     assert chosen_line(one).startswith(
-        "runs on the CPU (bnns), or on the GPU or the Neural Engine (the plan goes there within the intervals"
+        "runs on the CPU (bnns), or on the GPU in 37 % or the Neural Engine in 20 % of plans with rates drawn"
+    )
+    assert chosen_line(replace(one, alternatives=dict.fromkeys(both, "tie"))).startswith(
+        "runs on the CPU (bnns), or on the GPU or the Neural Engine (the plan costs the same there); "
+    )
+    # As read from a profile of an earlier version.
+    assert chosen_line(replace(one, draw_share={})).startswith(
+        "runs on the CPU (bnns), or on the GPU or the Neural Engine (the plan goes there with other rates"
     )
 
 

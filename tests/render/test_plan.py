@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
 from dataclasses import replace
@@ -7,12 +8,15 @@ from dataclasses import replace
 import pytest
 
 from coremlscope.devices import all_chips
+from coremlscope.render.columns import op_columns
 from coremlscope.render.markdown.report import render_markdown
+from coremlscope.render.notebook import profile_card
 from coremlscope.render.plan_json import plan_to_json
 from coremlscope.render.reasons import find_dearer, group_reasons
 from coremlscope.render.terminal.devices import devices_to_json, render_chip, render_chips
 from coremlscope.render.terminal.plan import (
     CHOSEN,
+    POSSIBLE,
     SUPPORTED,
     UNKNOWN,
     UNSUPPORTED,
@@ -152,3 +156,46 @@ def test_chips_as_json() -> None:
     json.dumps(shown)
     (m4,) = [chip for chip in shown["chips"] if chip["id"] == "m4"]
     assert m4["units"]["neural_engine"]["cores"][0]["source"]
+
+
+def _undecided_plan() -> Profile:
+    """The first operation goes to the GPU in 37 % of drawn plans, the second ties; both run on the ANE."""
+    profile = small_plan()
+    (plan, *others), count = profile.plans, len(profile.plans[0].settings[0].backend)
+    setting, *rest = plan.settings
+    setting = dataclasses.replace(
+        setting,
+        alternatives={
+            "gpu": ("rates", *[None] * (count - 1)),
+            "cpu": (None, "tie", *[None] * (count - 2)),
+        },
+        draw_share={"gpu": (0.37, 0.05, *[None] * (count - 2))},
+    )
+    plan = dataclasses.replace(plan, settings=(setting, *rest))
+    return dataclasses.replace(profile, plans=(plan, *others))
+
+
+def test_undecided_operations_are_shown_with_their_share_of_drawn_plans() -> None:
+    profile = _undecided_plan()
+    wide = render_plan(profile, width=140)
+    assert (
+        "2 operations may run on another unit: 1 tie of equal cost,"
+        " 1 in 37 % of plans with rates drawn within their intervals"
+    ) in wide
+    table = [line for line in wide.splitlines() if CHOSEN in line]
+    rows = {name: line for line in table for name in re.findall(r"layer_[01]\b", line)}
+    assert rows["layer_0"].split()[:3] == [SUPPORTED, POSSIBLE, CHOSEN]
+    assert "GPU 37 %" in rows["layer_0"]
+    assert "CPU tie" in rows["layer_1"]
+    assert "may go to" not in render_plan(profile, width=80)
+    assert "may go to" not in render_plan(small_plan(), width=140)
+
+    first, second = plan_to_json(profile)["functions"]["main"]["operations"][1:3]
+    assert (first["alternatives"], first["draw_share"]) == ({"gpu": "rates"}, {"gpu": 0.37})
+    assert (second["alternatives"], second["draw_share"]) == ({"cpu": "tie"}, {"gpu": 0.05})
+
+    for text in (render_markdown(profile), profile_card(profile)):
+        assert "2 operations may run on another unit: 1 tie of equal cost, 1 in 37 % of plans" in text
+        assert "or GPU 37 %" in text
+    columns = op_columns(profile)
+    assert columns["m1.all.draw_share"][:3] == ["gpu: 0.37", "gpu: 0.05", None]

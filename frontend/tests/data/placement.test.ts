@@ -32,11 +32,21 @@ describe("Placement", () => {
   });
 
   it("marks units that the evidence does not exclude", () => {
-    const settings = [settingPlan({ backend: [BACKEND.ane, BACKEND.ane, BACKEND.ane], alternatives: { gpu: ["tie", null, "rates"] } })];
+    const settings = [
+      settingPlan({
+        backend: [BACKEND.ane, BACKEND.ane, BACKEND.ane],
+        alternatives: { gpu: ["tie", null, "rates"] },
+        draw_share: { gpu: [null, 0.1, 0.37] },
+      }),
+    ];
     const placement = placementOf(table, plan(3, { settings }));
     expect([0, 1, 2].map((column) => placement.mark(column, "gpu"))).toEqual(["may", "can", "may"]);
     expect(placement.mark(0, "neural_engine")).toBe("runs");
-    expect(placement.alternative(2, "gpu")).toBe("rates");
+    expect([0, 1, 2].map((column) => placement.doubt(column, "gpu"))).toEqual([
+      "the plan costs the same there",
+      "",
+      "in 37 % of plans with rates drawn within their intervals",
+    ]);
   });
 
   it("has no unit for a backend that the plan does not name", () => {

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 
 from coremlscope.devices.unit import UNIT_WORDS
 from coremlscope.figures import Figure
-from coremlscope.render.words import UNIT_NAMES, plural, undecided_words
+from coremlscope.render.words import DRAWN_RATES, UNDECIDED_WORDS, UNIT_NAMES, plural
 from coremlscope.results.explanation import AppliedRule, Explanation, Explanations, Forced, PathStep
-from coremlscope.results.plan import describe_saving
+from coremlscope.results.plan import Undecided, describe_saving
 from coremlscope.units import format_duration
 
 __all__ = [
@@ -40,11 +40,16 @@ def chosen_line(explained: Explanation) -> str:
     whole = f"the function is planned at {format_duration(explained.planned_ms / 1e3)}"
     if explained.unit is None:
         return f"no unit is known to run it; {whole}"
-    by_reason: dict[str, list[str]] = {}
+    by_reason: dict[Undecided, list[str]] = {}
+    drawn = []
     for unit, why in explained.alternatives.items():
-        words = undecided_words(why, explained.draw_share.get(unit))
-        by_reason.setdefault(words, []).append(UNIT_WORDS[unit])
-    others = [f"{' or '.join(units)} ({words})" for words, units in by_reason.items()]
+        if why == "rates" and unit in explained.draw_share:
+            drawn.append(f"{UNIT_WORDS[unit]} in {explained.draw_share[unit] * 100:.0f} %")
+        else:
+            by_reason.setdefault(why, []).append(UNIT_WORDS[unit])
+    others = [f"{' or '.join(units)} ({UNDECIDED_WORDS[why]})" for why, units in by_reason.items()]
+    if drawn:
+        others.append(f"{' or '.join(drawn)} of plans with {DRAWN_RATES}")
     open_ = f", or on {' or '.join(others)}" if others else ""
     return f"runs on {UNIT_WORDS[explained.unit]} ({explained.backend}){open_}; {whole}"
 

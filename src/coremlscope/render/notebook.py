@@ -36,6 +36,7 @@ from coremlscope.render.words import (
     model_name,
     parameter_facts,
     plural,
+    undecided_line,
 )
 from coremlscope.results.measurement import Measurement
 from coremlscope.results.model import ModelSummary
@@ -227,6 +228,8 @@ def _units(prefix: str, view: PlanView, name: str, ops: tuple[PlannedOp, ...]) -
         total = f"{format_duration(cost.total_ms / 1e3)} in all, launches and switches"
     where = f"{view.plan.device}, {view.plan.os}, {view.compute_units}"
     remark = f"{describe_planner(view.plan)}{': ' if total else ''}{total}{' included' if total else ''}"
+    undecided = undecided_line(ops)
+    remark += f"; {undecided}" if undecided else ""
     return Grid(f"{prefix}{where} ({remark})", ("unit", "operations>", "planned>", ""), rows)
 
 

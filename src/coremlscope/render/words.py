@@ -16,6 +16,7 @@ from coremlscope.results.profile import Profile
 from coremlscope.units import format_bytes, format_count
 
 __all__ = [
+    "DRAWN_RATES",
     "FINDING_MARKS",
     "NO_COSTS",
     "SHORT_UNIT_NAMES",
@@ -39,7 +40,6 @@ __all__ = [
     "systems",
     "truncate",
     "undecided_line",
-    "undecided_words",
     "unit_name",
     "weight_cells",
 ]
@@ -57,6 +57,9 @@ UNDECIDED_WORDS: Mapping[Undecided, str] = {
     "rates": "the plan goes there with other rates within their intervals",
     "unpublished": "it runs there too, and how the framework chooses is not published",
 }
+
+#: The plans that say how often an undecided operation goes elsewhere: `in 37 % of plans with …`.
+DRAWN_RATES = "rates drawn within their intervals"
 
 _Row = TypeVar("_Row")
 
@@ -80,19 +83,13 @@ def undecided_line(ops: Iterable[PlannedOp]) -> str:
     counts = undecided_counts(listed)
     parts = [plural(counts["tie"], "tie") + " of equal cost"] if counts["tie"] else []
     if counts["rates"]:
-        parts.append(f"{counts['rates']} {_drawn(listed)}")
+        several = f"{counts['rates']} " if len(counts) > 1 else ""
+        parts.append(several + _drawn(listed))
     if counts["unpublished"]:
         parts.append(f"{counts['unpublished']} because how the framework chooses is not published")
     return (
         f"{plural(counts.total(), 'operation')} may run on another unit: {', '.join(parts)}" if parts else ""
     )
-
-
-def undecided_words(why: Undecided, share: float | None) -> str:
-    """Returns why the evidence does not decide, with the share of plans with drawn rates."""
-    if why == "rates" and share is not None:
-        return f"in {share * 100:.0f} % of plans with rates drawn within their intervals"
-    return UNDECIDED_WORDS[why]
 
 
 def _drawn(ops: Iterable[PlannedOp]) -> str:
@@ -106,7 +103,7 @@ def _drawn(ops: Iterable[PlannedOp]) -> str:
     if not shares:
         return "within the intervals of the rates"
     ends = dict.fromkeys(f"{share * 100:.0f}" for share in (min(shares), max(shares)))
-    return f"in {'–'.join(ends)} % of plans with rates drawn within their intervals"
+    return f"in {'–'.join(ends)} % of plans with {DRAWN_RATES}"
 
 
 def alternative_words(op: PlannedOp, names: Mapping[ComputeUnit, str] = SHORT_UNIT_NAMES) -> list[str]:

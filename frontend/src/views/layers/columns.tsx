@@ -66,9 +66,7 @@ export function columnsOf(report: Report, most: Record<TimeKey, number>): Column
         hint: "planned: ● runs there, ◐ may as well, ○ could, ◇ cannot, ? not known",
         width: "40px",
         cell: (row) =>
-          row.column >= 0 && (
-            <UnitMark unit={unit} mark={placement.mark(row.column, unit)} why={placement.doubt(row.column, unit)} />
-          ),
+          row.column >= 0 && <UnitMark unit={unit} mark={placement.mark(row.column, unit)} why={placement.doubt(row.column, unit)} />,
       });
     }
   }
