@@ -105,7 +105,7 @@ def _choice(
         for unit in _ACCELERATORS:
             if unit != UNIT_OF[backend] and verdicts[unit].supported == "yes":
                 others[unit] = "unpublished"
-    return Choice(backend, 0.0, {}, others)
+    return Choice(backend=backend, alternatives=others)
 
 
 def _segments(graph: CoreMLGraph, backends: Mapping[str, Backend | None]) -> list[Segment]:

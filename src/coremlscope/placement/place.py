@@ -32,7 +32,7 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
     """Where one operation goes under one setting of compute units.
 
@@ -47,8 +47,8 @@ class Choice:
     """
 
     backend: Backend | None
-    weight: float
-    detour_ms: Mapping[ComputeUnit, float]
+    weight: float = 0.0
+    detour_ms: Mapping[ComputeUnit, float] = field(default_factory=dict)
     alternatives: Mapping[ComputeUnit, Undecided] = field(default_factory=dict)
     draw_share: Mapping[ComputeUnit, float] = field(default_factory=dict)
 
@@ -291,7 +291,7 @@ def _route(
         of_ops = iter(_choices(route, allowed, shares.get(setting, [{}] * len(allowed))))
         placed: list[Choice] = []
         for node in graph.nodes:
-            before = Choice(placed[-1].backend if placed else None, 0.0, {})
+            before = Choice(backend=placed[-1].backend if placed else None)
             placed.append(before if node.follows else next(of_ops))
         found[setting] = _routed(graph, prices, placed, route.total_ms)
     return found
@@ -333,13 +333,13 @@ def _choices(
         route.backends, allowed, _detours(route, allowed), shares, strict=True
     ):
         if not backends:
-            yield Choice(None, 0.0, {})
+            yield Choice(backend=None)
             continue
         others: dict[ComputeUnit, Undecided] = {
             unit: "rates" for unit, known in sorted(share.items()) if known >= UNDECIDED_SHARE
         }
         others |= {unit: "tie" for unit, more in detour.items() if more < TIE_MS}
-        yield Choice(backend, 0.0, detour, others, share)
+        yield Choice(backend=backend, detour_ms=detour, alternatives=others, draw_share=share)
 
 
 def _allowed(verdicts: Mapping[ComputeUnit, Verdict], setting: ComputeUnits) -> tuple[Backend, ...]:
