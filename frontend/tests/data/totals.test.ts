@@ -142,7 +142,20 @@ describe("undecidedLine", () => {
 
   it("counts each operation once, by the strongest reason", () => {
     const placement = placementOf(table, plan(3, { settings }));
-    expect(undecidedLine(placement, [0, 1, 2])).toBe("2 operations may run on another unit: 2 within the intervals of the rates");
+    expect(undecidedLine(placement, [0, 1, 2])).toBe("2 operations may run on another unit: within the intervals of the rates");
     expect(undecidedLine(placement, [1])).toBe("");
+  });
+
+  it("says in how many plans with drawn rates they go elsewhere", () => {
+    const may = { gpu: ["tie", "rates", "rates"] } as never;
+    const share = { gpu: [0.9, 0.37, 0.2], cpu: [null, 0.1, null] };
+    const drawn = settingPlan({ backend: [BACKEND.ane, BACKEND.ane, BACKEND.ane], alternatives: may, draw_share: share });
+    const placement = placementOf(table, plan(3, { settings: [drawn] }));
+    expect(undecidedLine(placement, [0, 1, 2])).toBe(
+      "3 operations may run on another unit: 1 tie of equal cost, 2 in 20–37 % of plans with rates drawn within their intervals",
+    );
+    expect(undecidedLine(placement, [1])).toBe(
+      "1 operation may run on another unit: in 37 % of plans with rates drawn within their intervals",
+    );
   });
 });

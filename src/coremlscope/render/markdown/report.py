@@ -367,9 +367,7 @@ def _plans(profile: Profile) -> Iterator[str]:
         if notes:
             yield "\n".join(f"- {cell(note)}" for note in notes)
         title = f"Operations on {plan.device} under {views[0].compute_units} (planned by {plan.planner})"
-        undecided = undecided_line(views[0].ops)
-        remark = [f"{cell(undecided)}."] if undecided else []
-        yield details(title, *remark, _planned(plan, views[0].ops))
+        yield details(title, _planned(plan, views[0].ops))
 
 
 def _reasons(profile: Profile) -> Iterator[str]:
