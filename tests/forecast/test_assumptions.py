@@ -24,7 +24,7 @@ RANGE = ir.RangeShapes(((1, 1), (1, 512)))
 
 def test_shapes_of_flexible_inputs_are_stated() -> None:
     (default,) = shape_notes(flexible(RANGE), None, {})
-    assert default.startswith("shapes of flexible inputs, the default: x 1×8 of 1×(1…512); --shape")
+    assert default.startswith("the default shapes of flexible inputs: x 1×8 of 1×(1…512); --shape")
     (asked,) = shape_notes(flexible(RANGE), None, {"x": (1, 64)})
     assert asked.startswith("shapes of flexible inputs: x 1×64 of 1×(1…512);")
     (listed,) = shape_notes(flexible(ir.EnumeratedShapes(((1, 8), (1, 16)))), "main", {})
@@ -49,9 +49,17 @@ def test_a_system_that_does_not_load_the_model_is_named(system: OSRelease, neede
 def test_plans_state_both() -> None:
     first, second = api.plan(flexible(RANGE), "m1", os="14").plans[0].notes
     assert first.startswith("this model does not load on macOS 14:")
-    assert second.startswith("shapes of flexible inputs")
+    assert second.startswith("the default shapes of flexible inputs")
 
 
 def test_models_without_operations_need_neither() -> None:
     (note,) = api.plan(opaque(), "m1").plans[0].notes
     assert "it has no operations to plan" in note
+
+
+def test_estimates_state_shapes_once() -> None:
+    profile = api.estimate(flexible(RANGE), "m1")
+    (finding,) = [one for one in profile.findings if one.id == "assumed-shapes"]
+    assert finding.text == "Estimated for the default shapes of flexible inputs: x 1×8 of 1×(1…512)."
+    assert not profile.plans[0].notes
+    assert not [one for one in api.estimate(flexible(None), "m1").findings if one.id == "assumed-shapes"]

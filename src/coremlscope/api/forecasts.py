@@ -102,6 +102,7 @@ def estimate(
     from coremlscope.describe.model import describe_model
     from coremlscope.execution.binding import sharing_bindings
     from coremlscope.execution.sequence_lengths import choose_lengths, length_findings
+    from coremlscope.forecast.assumptions import shape_findings
     from coremlscope.forecast.generation import estimate_generation
     from coremlscope.forecast.planner import forecast
     from coremlscope.own_measurements.report import choose_own
@@ -125,7 +126,8 @@ def estimate(
             model, chosen, settings, function=function, shapes=given, own=own, known=found.estimates
         )
     found = dataclasses.replace(found, rates=rates)
-    return assemble(summary, forecast=found, findings=[*length_findings(given, shapes), *findings])
+    assumed = (*length_findings(given, shapes), *shape_findings(model, function, shapes))
+    return assemble(summary, forecast=found, findings=[*assumed, *findings])
 
 
 def plan_by_core_ml(

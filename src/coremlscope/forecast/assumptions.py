@@ -7,14 +7,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from coremlscope.devices.release import OSRelease
 from coremlscope.features import bind_shapes
 from coremlscope.features.description import describe_flexibility, describe_shape
+from coremlscope.findings import Finding
 from coremlscope.formats.platforms import first_release
 from coremlscope.ir import ArrayFeature, Feature, FunctionDescription, ImageFeature, Model
 from coremlscope.units import shown
 
-__all__ = ["shape_notes", "system_notes"]
+__all__ = ["shape_findings", "shape_notes", "system_notes"]
 
 #: Inputs up to which each is listed.
 _LISTED = 4
+_HINT = "--shape NAME=1x128 sets another shape"
 
 
 def shape_notes(
@@ -27,6 +29,13 @@ def shape_notes(
         function: The function that takes them; None for the default one.
         shapes: The requested shapes, by name.
     """
+    for text in _flexible_shapes(model, function, shapes):
+        yield f"{text}; {_HINT}"
+
+
+def _flexible_shapes(
+    model: Model, function: str | None, shapes: Mapping[str, Sequence[int]] | None
+) -> Iterator[str]:
     interface, asked = _interface(model, function), shapes or {}
     bound = bind_shapes(interface, asked)
     flexible = [one for one in interface.inputs if _allowed(one) and one.name in bound]
@@ -37,8 +46,18 @@ def shape_notes(
         for one in flexible[:_LISTED]
     )
     more = f" and {len(flexible) - _LISTED} more" if len(flexible) > _LISTED else ""
-    default = "" if asked else ", the default"
-    yield f"shapes of flexible inputs{default}: {listed}{more}; --shape NAME=… plans another shape"
+    default = "" if asked else "the default "
+    yield f"{default}shapes of flexible inputs: {listed}{more}"
+
+
+def shape_findings(
+    model: Model, function: str | None, shapes: Mapping[str, Sequence[int]] | None
+) -> tuple[Finding, ...]:
+    """Returns the shapes of flexible inputs for which a model is estimated; see `shape_notes`."""
+    return tuple(
+        Finding(id="assumed-shapes", severity="info", text=f"Estimated for {text}.", hint=_HINT)
+        for text in _flexible_shapes(model, function, shapes)
+    )
 
 
 def _interface(model: Model, function: str | None) -> FunctionDescription:

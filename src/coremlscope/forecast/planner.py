@@ -168,7 +168,8 @@ def forecast(
     if with_estimates and not counted:
         raise nothing_known(model)
     unplanned = unplanned_notes(model, shapes)
-    about = tuple(_remarks(functions, model, function, shapes))
+    shaped = () if with_estimates or not functions else shape_notes(model, function, shapes)
+    about = (*shaped, *_remarks(functions))
     placed: dict[object, dict[str, _Placed]] = {}
     plans: list[Plan] = []
     estimates: list[Estimate] = []
@@ -348,15 +349,8 @@ def _functions(
             )
 
 
-def _remarks(
-    functions: Sequence[_Function],
-    model: Model,
-    function: str | None,
-    shapes: Mapping[str, Sequence[int]] | None,
-) -> Iterator[str]:
+def _remarks(functions: Sequence[_Function]) -> Iterator[str]:
     """Yields remarks that apply to every plan of a model."""
-    if functions:
-        yield from shape_notes(model, function, shapes)
     if any(_is_network(one.model) for one in functions):
         yield _NETWORK
     if any(_is_core_ai(one.model) for one in functions):
