@@ -19,6 +19,10 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
 
+# Until `pytest_collection_finish`: each collection would walk over all that was imported before.
+gc.disable()
+
+
 def pytest_collection_finish() -> None:
     """Exempts all imported modules from garbage collection.
 
@@ -27,6 +31,7 @@ def pytest_collection_finish() -> None:
     """
     gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture(scope="session")
@@ -50,6 +55,38 @@ def _own_temporary_folder() -> Iterator[None]:
     ):
         patch.setenv("TMPDIR", folder)
         patch.setattr(tempfile, "tempdir", folder)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _forked_children(_own_temporary_folder: None) -> Iterator[None]:
+    """Forks the package's own children, where the system can."""
+    if sys.platform != "linux":
+        yield
+        return
+    from tests.support.preloaded import forked_children
+
+    with forked_children():
+        yield
+
+
+@pytest.fixture
+def _real_children() -> Iterator[None]:
+    """Starts the package's own children as it does for users, for tests of those processes."""
+    from tests.support.preloaded import real_children
+
+    with real_children():
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _few_repetitions() -> Iterator[None]:
+    """Compiles and loads twice where a test leaves the number open, instead of ten times."""
+    from coremlscope.measure import repetitions
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(repetitions._MOST, "compile", 2)
+        patch.setitem(repetitions._MOST, "load", 2)
         yield
 
 

@@ -93,6 +93,7 @@ def _wait(url: str, status: str, jobs: int = 1) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.usefixtures("_real_children")
 def test_a_model_that_is_damaged(url: str) -> None:
     with contextlib.closing(_connect(url)) as connection:
         connection.request("POST", f"{urlsplit(url).path}jobs?name=m.mlmodel", b"\x08\x07junk")

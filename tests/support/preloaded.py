@@ -1,4 +1,4 @@
-"""Runs children in processes that are forked from one that has imported coremltools: a second less for each.
+"""Runs children in processes that are forked from one that has imported what they need: half a second less.
 
 A command starts a client, which passes its arguments, environment and standard streams to that process, waits
 for the child, and ends as it ended. Where the client is killed, the child is.
@@ -7,8 +7,9 @@ for the child, and ends as it ended. Where the client is killed, the child is.
 from __future__ import annotations
 
 import atexit
+import gc
 import importlib
-import json
+import marshal
 import os
 import runpy
 import select
@@ -17,53 +18,138 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import traceback
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
-__all__ = ["preloaded_child", "preloading"]
+from coremlscope.children import python_child
+from coremlscope.measure.child import Child
 
-_IMPORTED = ("coremlscope.dropin", "coremltools", "coremltools.models.compute_plan")
-_SERVER = "import sys; from tests.support import preloaded; preloaded.serve(sys.argv[1])"
+__all__ = ["forked_children", "preloaded_child", "preloading", "real_children", "start_children"]
+
+_ENGINE = ("coremlscope.api", "coremlscope.cli", "coremlscope.measure.embedded.isolated", "onnxruntime")
+#: What the processes that children are forked from import.
+_IMPORTED = {
+    "engine": _ENGINE,
+    "coremltools": (
+        *_ENGINE,
+        "coremltools",
+        "coremltools.models.compute_plan",
+        "coremlscope.dropin.proxies",
+        "coremlscope.variants.evaluation",
+    ),
+}
+#: The children of the package that `forked_children` forks, and from which process.
+_FORKED = {
+    python_child(module): (module, server)
+    for module, server in {
+        "coremlscope.measure.embedded.child": "engine",
+        "coremlscope.server.worker": "engine",
+        "coremlscope.sweep.child": "engine",
+        "coremlscope.variants.worker": "coremltools",
+    }.items()
+}
+#: Executed before those: their children are forked, too.
+_FORKING = "from tests.support import preloaded; preloaded.start_children()"
+_SERVER = "import sys; from tests.support import preloaded; preloaded.serve(*sys.argv[1:])"
 #: Runs without `site`, so that it starts within a few milliseconds.
 _CLIENT = """
-import json, os, signal, socket, sys
+import _socket, array, marshal, posix, sys
 address, before, *argv = sys.argv[1:]
-with socket.socket(socket.AF_UNIX) as server:
-    server.connect(address)
-    request = {"before": before, "argv": argv, "environment": dict(os.environ), "folder": os.getcwd()}
-    socket.send_fds(server, [b" "], [0, 1, 2])
-    server.sendall(json.dumps(request).encode())
-    server.shutdown(socket.SHUT_WR)
-    status = int(server.recv(16) or b"9")
-code = os.waitstatus_to_exitcode(status)
-os.kill(os.getpid(), -code) if code < 0 else sys.exit(code)
+server = _socket.socket(_socket.AF_UNIX)
+server.connect(address)
+request = marshal.dumps((before, argv, posix.environ, posix.getcwd()))
+streams = array.array("i", [0, 1, 2])
+server.sendmsg([b" "], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, streams)])
+server.sendall(request)
+server.shutdown(_socket.SHUT_WR)
+status = int(server.recv(16) or b"9")
+posix.kill(posix.getpid(), status & 127) if status & 127 else posix._exit(status >> 8)
 """
+_START = Child.__init__
 _folder = tempfile.TemporaryDirectory(prefix="coremlscope-tests-")
-_ADDRESS = Path(_folder.name, "children")
+_addresses = Path(_folder.name)
 
 
-def preloaded_child(before: str, module: str) -> tuple[str, ...]:
-    """A command that executes some statements, then a module as a program; it works within `preloading`."""
-    return (sys.executable, "-I", "-S", "-c", _CLIENT, str(_ADDRESS), before, module)
+def preloaded_child(before: str, module: str, server: str = "coremltools") -> tuple[str, ...]:
+    """A command that executes some statements, then a module as a program; it works within `preloading`.
+
+    Args:
+        before: The statements.
+        module: The module.
+        server: What is imported: `engine`, or `coremltools` besides.
+    """
+    return (sys.executable, "-I", "-S", "-c", _CLIENT, str(_addresses / server), before, module)
 
 
 @contextmanager
-def preloading() -> Iterator[None]:
-    """Starts the process that children are forked from, and ends it at the end."""
-    command = (sys.executable, "-c", _SERVER, str(_ADDRESS))
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as server:
-        assert server.stdout is not None
-        assert server.stdout.readline() == b"ready\n"
+def preloading(server: str = "coremltools") -> Iterator[None]:
+    """Starts the process that children are forked from, unless it runs, and ends it at the end."""
+    address = _addresses / server
+    if address.exists():
         yield
+        return
+    command = (sys.executable, "-c", _SERVER, str(address))
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"ready\n"
+        yield
+
+
+@contextmanager
+def forked_children() -> Iterator[None]:
+    """Forks children that the package starts; the first one starts the process they come from."""
+    with ExitStack() as servers:
+        _fork_children(servers)
+        try:
+            yield
+        finally:
+            Child.__init__ = _START
+
+
+def start_children() -> None:
+    """Forks children of this process, which was forked itself, where the process they come from runs."""
+    _fork_children(None)
+
+
+@contextmanager
+def real_children() -> Iterator[None]:
+    """Starts children as the package does, within `forked_children`."""
+    forking, Child.__init__ = Child.__init__, _START
+    try:
+        yield
+    finally:
+        Child.__init__ = forking
+
+
+def _fork_children(servers: ExitStack | None) -> None:
+    starting = threading.Lock()
+
+    def fork(self: Child, command: Sequence[str], **options: Any) -> None:
+        module, server = _FORKED.get(tuple(command), ("", ""))
+        if module and servers is not None:
+            with starting:
+                servers.enter_context(preloading(server))
+        if module and (_addresses / server).exists():
+            command = preloaded_child(_FORKING, module, server)
+        _START(self, command, **options)
+
+    Child.__init__ = fork
 
 
 def serve(address: str) -> None:
     """Accepts clients, until the standard input ends."""
-    for module in _IMPORTED:
+    global _addresses
+    _addresses = Path(address).parent
+    for module in _IMPORTED[Path(address).name]:
         importlib.import_module(module)
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the processes that attend to clients are not waited for
+    sys.path.remove("")
+    gc.collect()
+    gc.freeze()  # a child that collected garbage would copy all modules
+    signal.signal(signal.SIGCHLD, _reap)
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(address)
         listener.listen()
@@ -77,16 +163,23 @@ def serve(address: str) -> None:
     Path(address).unlink()
 
 
+def _reap(*_: object) -> None:
+    """Counts the time of processes that attended to clients as that of this one."""
+    with suppress(ChildProcessError):
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+
+
 def _attend(client: socket.socket) -> None:
     """Forks the child of a client, and sends how it ended."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     _, streams, _, _ = socket.recv_fds(client, 1, 3)
     with client.makefile("rb") as request:
-        asked = json.load(request)
+        asked = marshal.load(request)
     child = os.fork()
     if child == 0:
         client.close()
-        _run(streams, **asked)
+        _run(streams, *asked)
     for stream in streams:
         os.close(stream)
     ending = select.poll()
@@ -95,18 +188,24 @@ def _attend(client: socket.socket) -> None:
     ending.register(ended, select.POLLIN)
     if ended not in dict(ending.poll()):
         os.kill(child, signal.SIGKILL)
-    client.sendall(str(os.waitpid(child, 0)[1]).encode())
+    status = os.waitpid(child, 0)[1]
+    with suppress(BrokenPipeError):
+        client.sendall(str(status).encode())
 
 
-def _run(streams: list[int], before: str, argv: list[str], environment: dict[str, str], folder: str) -> None:
+def _run(
+    streams: list[int], before: str, argv: list[str], environment: dict[bytes, bytes], folder: str
+) -> None:
     """Runs a module as a program, and ends this process as Python would."""
     for number, stream in enumerate(streams):
         os.dup2(stream, number)
         os.close(stream)
     os.environ.clear()
-    os.environ.update(environment)
+    os.environ.update({os.fsdecode(name): os.fsdecode(value) for name, value in environment.items()})
+    tempfile.tempdir = None
     os.chdir(folder)
     sys.argv = argv
+    sys.modules.pop(argv[0], None)
     code = 0
     try:
         exec(before, {})

@@ -157,6 +157,7 @@ def test_jobs_whose_process_is_killed_are_tried_again(tmp_path: Path) -> None:
     assert (tmp_path / "always").read_text() == "xxx"
 
 
+@pytest.mark.usefixtures("_real_children")
 def test_ctrl_c_keeps_what_is_done(zoo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     class Interrupted(_Recording):
         def run(self, jobs, done) -> None:  # type: ignore[no-untyped-def]

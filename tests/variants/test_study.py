@@ -173,6 +173,7 @@ def test_results_are_found_again(
     assert again.variants == report.variants
 
 
+@pytest.mark.usefixtures("_real_children")
 def test_a_variant_can_be_written(model: Path, tmp_path: Path) -> None:
     target = tmp_path / "small.mlpackage"
     made = apply_variant(model, "int8", target)

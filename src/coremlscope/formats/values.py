@@ -56,6 +56,9 @@ _INLINE_FIELDS: dict[str, tuple[type, tuple[ir.DType, ...]]] = {
 }
 _FIELDS = {dtype: field for field, (_, dtypes) in _INLINE_FIELDS.items() for dtype in dtypes}
 
+#: NumPy reads fewer elements four times faster from a list, and more from protobuf's own memory.
+_FEW = 64
+
 #: Creates lazy data from a reference to a weight file (name, offset, type).
 BlobOpener = Callable[[str, int, ir.TensorType], ir.DataSource]
 
@@ -201,7 +204,8 @@ def _read_elements(message: Message, type_: ir.TensorType) -> ir.Array:
     try:
         if field == "bytes":
             return unpack(values, type_)
-        elements: ir.Array = np.array(values, _INLINE_FIELDS[field][0])
+        few = values[:] if len(values) < _FEW else values
+        elements: ir.Array = np.array(few, _INLINE_FIELDS[field][0])
         return _convert(elements, type_.dtype).reshape(type_.shape)  # type: ignore[arg-type]
     except (ValueError, OverflowError) as error:
         raise _bad_constant(type_, f"cannot be read ({error})") from None

@@ -36,6 +36,7 @@ from coremlscope.results.profile import Profile
 from tests.support.ir_models import perceptron
 from tests.support.later import minutes_later
 
+pytestmark = pytest.mark.usefixtures("_real_children")
 SHORT = Settings(iterations=3, compile_iterations=1, load_iterations=2, warmups=2)
 #: A process that times two compilations, the second of which it does not send, and then does something else.
 SEND = """
