@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import coremltools as ct
@@ -20,10 +20,11 @@ from coremlscope.errors import (
     UsageError,
 )
 from coremlscope.formats import container
-from coremlscope.results.variants import Variant, VariantReport
+from coremlscope.results.variants import ORIGINAL, Variant, VariantReport
 from coremlscope.variants import coremltools_steps, study
 from coremlscope.variants.study import apply_variant, what_if
 from coremlscope.variants.transforms import parse_transform
+from coremlscope.variants.worker import VariantJob
 from tests.support import converted_models, ir_models
 
 TRIED = ("fp16-io", "palettize-4", "int8", "prune-50", "int4-block-32+prune-50", "fp16", "w8a8")
@@ -171,6 +172,26 @@ def test_results_are_found_again(
     monkeypatch.setattr(study.VariantPool, "make", lambda *_: pytest.fail("something was made again"))
     again = what_if(model, transforms=TRIED, devices=["iphone-13", "m1"], inputs=inputs)
     assert again.variants == report.variants
+
+
+def test_files_that_come_and_go_in_a_package_change_no_key(
+    report: VariantReport, model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """coremltools writes a draft of the manifest beside it, where another process opens the package."""
+    made: list[str] = []
+
+    def make(_: object, jobs: Sequence[VariantJob], done: Callable[[int, Variant], None]) -> None:
+        draft = model / "Manifest.draft"
+        draft.write_text("{}")
+        for index, job in enumerate(jobs):
+            made.append(job.transform.name if job.transform else ORIGINAL)
+            done(index, variant(report, made[-1]))
+        draft.unlink()
+
+    monkeypatch.setattr(study.VariantPool, "make", make)
+    for _ in range(2):
+        what_if(model, transforms=["int8"], devices=["m1"], seed=7)
+    assert made == [ORIGINAL, "int8"]
 
 
 @pytest.mark.usefixtures("_real_children")

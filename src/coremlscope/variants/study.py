@@ -364,6 +364,7 @@ class _Study:
     question: Question
     cache: ArtefactCache | None
     progress: Progress
+    keys: dict[str, str] = dataclasses.field(default_factory=dict)
 
     def run(self, pool: VariantPool, transforms: Sequence[Transform]) -> tuple[Variant, ...]:
         """Returns the original and the variants of the transforms."""
@@ -445,14 +446,22 @@ class _Study:
             )
 
     def _key(self, name: str) -> str:
-        """Returns the key of a variant: everything that it depends on."""
+        """Returns the key of a variant: everything that it depends on, as it was at the first call.
+
+        Later, processes that make variants open the model, and coremltools replaces the manifest of a package
+        that it opens.
+        """
         assert self.cache is not None
+        if name in self.keys:
+            return self.keys[name]
         asked = dataclasses.replace(self.question, samples=Path(), outputs=Path())
         samples = hashlib.sha256(self.question.samples.read_bytes()).hexdigest()
         own = hashlib.sha256(pickle.dumps(asked.own)).hexdigest()
         shown = repr(dataclasses.replace(asked, own=NOTHING_OWN))
         versions = [f"{package} {_version(package)}" for package in _PACKAGES]
-        return self.cache.key(self.path, ["variant", name, __version__, *versions, shown, samples, own])
+        parts = ["variant", name, __version__, *versions, shown, samples, own]
+        self.keys[name] = self.cache.key(self.path, parts)
+        return self.keys[name]
 
 
 def _with_remark(variant: Variant, transform: Transform | None, original: Variant) -> Variant:
