@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from benchmarks.plan.published import FOLDER
 
 _PARTS = (
-    *("network", "wholes", "encoders", "depth", "times", "shapes", "programs", "left-out"),
+    *("network", "wholes", "encoders", "depth", "vocoder", "times", "shapes", "programs", "left-out"),
     *("rates", "draws", "fit", "support", "context", "speed"),
 )
 
@@ -28,13 +28,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     logging.disable(logging.WARNING)
     warnings.filterwarnings("ignore")
-    from benchmarks.plan import agreement, depth, draws, encoders, fit, programs, rates, speed, times, wholes
+    from benchmarks.plan import (
+        agreement,
+        depth,
+        draws,
+        encoders,
+        fit,
+        programs,
+        rates,
+        speed,
+        times,
+        vocoder,
+        wholes,
+    )
 
     compare: dict[str, Callable[[], list[agreement.Agreement]]] = {
         "network": agreement.compare_network,
         "wholes": wholes.compare_networks,
         "encoders": encoders.compare_encoders,
         "depth": depth.compare_depth,
+        "vocoder": vocoder.compare_vocoder,
         "times": times.compare_times,
         "shapes": wholes.compare_shapes,
         "programs": programs.compare_programs,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 __all__ = [
+    "A15_PLANS",
     "ANEFORGE",
     "ANEMLL",
     "ANE_BOOK",
@@ -41,6 +42,8 @@ __all__ = [
 M4_PLANS = "751K/Apple-Neural-Engine-Microarchitecture-Study-M6: plans on M4, macOS 27.0.1"
 #: Shares of units in the plans of five networks, and one of them operation by operation.
 M4_PRO_PLANS = "erwinzhang7/coreml-compute-placement: plans on M4 Pro, macOS 26.5.1"
+#: Units of a vocoder by type of operation.
+A15_PLANS = "orukahairuka/coreml-audio-research: plans on A15, iOS 18"
 #: Shares of cost of encoders by operation and unit.
 M4_MAX_PLANS = "AirRunner/laya-apple: plans on M4 Max, macOS 26.6.2"
 #: The plan of one network with the messages of all backends.

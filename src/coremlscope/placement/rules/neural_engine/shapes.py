@@ -6,6 +6,7 @@ from coremlscope.devices.unit import NEURAL_ENGINE
 from coremlscope.ops.view import OpView
 from coremlscope.placement.forms import extents, is_fixed, lanes, run_time_tensors
 from coremlscope.placement.publications import (
+    A15_PLANS,
     APPLE_FAQ,
     APPLE_MODELS,
     COMPILER_TEXTS,
@@ -48,6 +49,9 @@ def _extent(view: OpView, context: RuleContext) -> str:
 
 
 def _extent_before(view: OpView, context: RuleContext) -> str:
+    """Additions of two long tensors run: 33 of a HiFi-GAN on an A15, of up to 67,072 elements in a row."""
+    if view.op.type == "add" and not view.is_known("x") and not view.is_known("y"):
+        return ""
     spatial = dict.fromkeys("DHW", _WIDEST_BEFORE)
     batch = _LARGEST_BATCH_BEFORE if context.chip.neural_engine_generation < 13 else _WIDEST
     return _beyond(view, {"N": batch, "C": _WIDEST, **spatial})
@@ -124,7 +128,7 @@ RULES: tuple[Rule, ...] = (
         message="a tensor is too long for this Neural Engine: {detail}",
         core_ml="Tensor dimensions N1D1C27H1W16386 are not within supported range",
         fix="move the long axis to the channels (65536 at most), fold it into two, or work in chunks",
-        source=f"{MOBIUS} (M2, A15); {GUIDE_LIMITS} (M1)",
+        source=f"{MOBIUS} (M2, A15); {GUIDE_LIMITS} (M1); {A15_PLANS}",
         confidence="measured",
         scope=Scope(neural_engine=(None, 15)),
         applies_to=(
@@ -135,6 +139,7 @@ RULES: tuple[Rule, ...] = (
         negative_examples=(
             Example("relu", {"x": fp16(1, 1, 1, 16384)}, chip="m1", os="14.5"),
             Example("relu", {"x": fp16(1, 40000, 1, 8)}, chip="m1", os="14.5"),
+            Example("add", {"x": fp16(1, 32, 67072), "y": fp16(1, 32, 67072)}, chip="a15", os="18"),
         ),
     ),
     Rule(
