@@ -6,8 +6,12 @@ import argparse
 import logging
 import warnings
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from benchmarks.plan.published import FOLDER
+
+if TYPE_CHECKING:
+    from benchmarks.plan.agreement import Agreement
 
 _PARTS = (
     *("network", "wholes", "encoders", "depth", "vocoder", "times", "shapes", "programs", "left-out"),
@@ -28,21 +32,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     logging.disable(logging.WARNING)
     warnings.filterwarnings("ignore")
-    from benchmarks.plan import (
-        agreement,
-        depth,
-        draws,
-        encoders,
-        fit,
-        programs,
-        rates,
-        speed,
-        times,
-        vocoder,
-        wholes,
-    )
+    compare, report = _comparisons(), _reports()
+    for part in wanted:
+        if part in report:
+            print(report[part]())
+        else:
+            for found in compare[part]():
+                _show(found)
+    return 0
 
-    compare: dict[str, Callable[[], list[agreement.Agreement]]] = {
+
+def _reports() -> dict[str, Callable[[], str]]:
+    from benchmarks.plan import draws, fit, rates, speed
+
+    return {"fit": fit.report, "rates": rates.report, "draws": draws.report, "speed": speed.report}
+
+
+def _comparisons() -> dict[str, Callable[[], list[Agreement]]]:
+    from benchmarks.plan import agreement, depth, encoders, programs, times, vocoder, wholes
+
+    return {
         "network": agreement.compare_network,
         "wholes": wholes.compare_networks,
         "encoders": encoders.compare_encoders,
@@ -55,19 +64,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "support": agreement.compare_support,
         "context": agreement.compare_context,
     }
-    for part in wanted:
-        if part == "fit":
-            print(fit.report())
-        elif part == "rates":
-            print(rates.report())
-        elif part == "draws":
-            print(draws.report())
-        elif part == "speed":
-            print(speed.report())
-        else:
-            for found in compare[part]():
-                _show(found)
-    return 0
 
 
 def _show(found: object) -> None:
