@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 
+from coremlscope.formats.compiled.writing import write_compiled
 from tests.support import converted_models
 
 _ROOT = Path(__file__).parents[1]
@@ -51,8 +51,7 @@ def test_the_probe_asks_core_ml(tool: ModuleType, tmp_path: Path) -> None:
     package, compiled = tmp_path / "mlp.mlpackage", tmp_path / "mlp.mlmodelc"
     converted_models.mlp().save(str(package))
     install = "import coremlscope; coremlscope.install()\n"
-    compile_ = "import sys; from coremltools.models.utils import compile_model; compile_model(*sys.argv[1:])"
-    subprocess.run([sys.executable, "-c", install + compile_, str(package), str(compiled)], check=True)
+    write_compiled(package, compiled)
     tool._PROBE = install + tool._PROBE
     tool.record_caches(compiled, tmp_path)
     for step in ("first", "again", "copied"):

@@ -12,6 +12,8 @@ import coremlscope
 
 _SOURCES = Path(coremlscope.__file__).parent
 _COMMAND = re.compile(r"`((?:coremlscope|pip install) [^`]*)`|^  (coremlscope [^\n]*)$", re.MULTILINE)
+#: What a file with a command contains besides imports and names of modules.
+_MENTIONED = re.compile(r"(?:(?<!from )coremlscope|pip install)\b(?![.\w])")
 _QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"")
 #: What zsh expands or interprets outside quotes: patterns, with EXTENDED_GLOB `#`, `^` and `~` as well.
 _SPECIAL = re.compile(r"[][*?#^~(){}<>|;&$!]")
@@ -23,7 +25,8 @@ _ALLOWED = re.compile(r"\*\.ml\w+|(?<= )~/")
 def _commands() -> list[tuple[str, str]]:
     found = []
     for path in sorted(_SOURCES.rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        text = path.read_text(encoding="utf-8")
+        for node in ast.walk(ast.parse(text)) if _MENTIONED.search(text) else ():
             if isinstance(node, ast.Constant) and isinstance(node.value, str):
                 found += [(path.name, a or b) for a, b in _COMMAND.findall(node.value)]
     return found

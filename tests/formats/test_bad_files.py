@@ -51,6 +51,11 @@ def _ops(spec: Any) -> Any:
     return spec.mlProgram.functions[0].value.block_specializations[0].value.operations
 
 
+def _lengthen(messages: Any, count: int) -> None:
+    """Adds copies of the first message to a repeated field."""
+    messages.extend([messages[0]] * count)
+
+
 def _value(spec: Any, index: int) -> Any:
     return next(entry.value for entry in _ops(spec)[index].attributes if entry.key == "val")
 
@@ -175,7 +180,7 @@ class TestSpecification:
                 "a tensor of rank 3 has 2 dimensions",
             ),
             (
-                lambda s: [_value(s, 0).type.tensorType.dimensions.add() for _ in range(100_000)],
+                lambda s: _lengthen(_value(s, 0).type.tensorType.dimensions, 100_000),
                 r"a tensor has 100002 dimensions \(in const at main/0\)",
             ),
             (
