@@ -16,6 +16,7 @@ from pathlib import Path
 
 from benchmarks.latency.planned import MODELS as TIMED
 from benchmarks.plan.agreement import Agreement, compare_network
+from benchmarks.plan.depth import compare_depth
 from benchmarks.plan.encoders import compare_encoders
 from benchmarks.plan.published import FOLDER, Share, read_mobilenet, read_shapes, read_shares
 from coremlscope.cost.planned.prices import price
@@ -297,4 +298,5 @@ def compare_left_out() -> list[Agreement]:
     selections = compare_network(without(m1))[0]
     selections.name += remark
     found += compare_encoders(without(m4_max), remark)
-    return [*found, selections, _compare_shapes(without(m1_max), remark)]
+    *units, _ = compare_depth(without(m1_max), remark)
+    return [*found, selections, _compare_shapes(without(m1_max), remark), *units]

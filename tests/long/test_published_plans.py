@@ -54,6 +54,18 @@ def test_networks_on_an_m4_pro_and_an_m5_max_have_the_published_units() -> None:
     assert misses == ["comma_posenet-192x256, all"]
 
 
+def test_networks_for_depth_on_an_m1_max_have_the_published_units_and_costs() -> None:
+    """jvcleave/DepthStudies: three settings; one normalization costs the GPU as much as the Neural Engine."""
+    from benchmarks.plan.depth import compare_depth
+
+    everywhere, on_gpu, on_engine, costs = compare_depth()
+    assert [miss.partition(": ")[2].partition(" ")[0] for miss in everywhere.misses] == ["layer_norm"] * 3
+    assert everywhere.total == on_gpu.total == on_engine.total == 1412
+    assert not on_gpu.misses
+    assert not on_engine.misses
+    assert (costs.right, costs.total) == (236, 236)
+
+
 def test_programs_of_one_kind_of_layer_have_the_published_units() -> None:
     """thisisthepy/torchnative: 49 programs on a chip that is not stated; one is known to differ."""
     from benchmarks.plan.programs import compare_programs
