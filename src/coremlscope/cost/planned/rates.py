@@ -104,7 +104,7 @@ _SPREAD_TRANSPOSES = 1.6
 #: another class, differ by up to 2.6 on the Neural Engine (one of two classes) and the GPU (four of seven:
 #: not two leaves of `linear` and one of transposes of an M4 Max), by up to 3.5 on the CPU, but by 116 for
 #: bilinear upsampling there, and by far more for recurrences.
-_SPREAD_ASSUMED: Mapping[ComputeUnit, float] = {NEURAL_ENGINE: 2.6, GPU: 2.6, CPU: 28.0}
+_SPREAD_ASSUMED: Mapping[ComputeUnit, float] = {NEURAL_ENGINE: 2.6, GPU: 2.6, CPU: 4.0}
 #: With so many published chips the median is nearer than the nearest chip: left-out rates of the Neural
 #: Engine differ from it by a factor of 1.28 (root mean square), from the nearest chip by 1.36.
 _SEVERAL = 3
