@@ -22,6 +22,7 @@ from coremlscope.verification.outputs import Tolerance, compare_output, match_ou
 from coremlscope.verification.own_run import FunctionCall, record
 from coremlscope.verification.pairing import Pair, pair_runs
 from coremlscope.verification.references.contract import Reference
+from coremlscope.verification.references.core_ml_model import CoreMLReference
 
 __all__ = ["INSIDE", "SUMS", "Change", "Check", "Progress", "UnitRunner"]
 
@@ -156,17 +157,58 @@ class Check:
                 )
             )
 
+        lost = self.theirs.states - set(self.matched.values())
+        if lost and not self.exact.states:
+            self.findings.append(
+                Finding(
+                    id="state-not-kept",
+                    severity="warning",
+                    text=f"The reference keeps {', '.join(sorted(lost))} for its next call, and the model has"
+                    " no states: predictions after the first one may differ.",
+                    hint="convert the model with states=[ct.StateType(…)], or ignore this if each prediction"
+                    " stands alone",
+                )
+            )
+
     def _reference_run(self, reference: Reference, drawn: Inputs) -> Run:
         """Runs the reference on pixels, and on pixels after the preprocessing; keeps what is nearer."""
         plain = dict(drawn.tensors)
         runs = [(reference.run(plain), "")]
-        if drawn.prepared:
+        has_own = isinstance(reference, CoreMLReference) and reference.takes_images
+        if drawn.prepared and not has_own:
             names = ", ".join(drawn.prepared)
             note = f"the reference takes {names} after the preprocessing that the model holds"
             runs.append((reference.run({**plain, **drawn.prepared}), note))
+        if isinstance(reference, CoreMLReference) and reference.turned:
+            self.findings.append(
+                Finding(
+                    id="channels-in-another-order",
+                    severity="warning",
+                    text=f"One of the two models takes {', '.join(reference.turned)} as RGB, the other one"
+                    " as BGR.",
+                    hint="convert with the color_layout of the pictures that the network was trained with",
+                )
+            )
         best, note = min(runs, key=lambda item: self._distance(item[0]))
         self.notes = (note,) if note else ()
+        if note:
+            self._note_preprocessing(tuple(drawn.prepared))
         return best
+
+    def _note_preprocessing(self, names: tuple[str, ...]) -> None:
+        inputs = {f.name: f.type for f in choose_function(self.call.model, self.name).description.inputs}
+        spaces = ((name, getattr(inputs[name], "color_space", "")) for name in names)
+        images = ", ".join(f"{name} ({space})" for name, space in spaces)
+        self.findings.append(
+            Finding(
+                id="preprocessing-not-compared",
+                severity="warning",
+                text=f"The preprocessing of {images} is not compared, nor its order of channels: the"
+                " reference takes the results.",
+                hint="save the outputs for a picture that the reference's own code prepared, and verify with"
+                f" --reference outputs.npz --input {names[0]}=PICTURE",
+            )
+        )
 
     def _distance(self, theirs: Run) -> float:
         matched = match_outputs(self.exact, theirs)

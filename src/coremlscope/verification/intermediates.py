@@ -57,12 +57,14 @@ class Run:
         values: All values by name, each after those that it is computed from; inputs first.
         outputs: The name of the value of each output, in order.
         has_intermediates: False if only the outputs are known.
+        states: The names of those outputs that are the content of states, or buffers, after the run.
     """
 
     label: str
     values: Mapping[str, Intermediate]
     outputs: Mapping[str, str]
     has_intermediates: bool = True
+    states: frozenset[str] = frozenset()
     _readers: dict[str, list[str]] = field(default_factory=dict, compare=False, repr=False)
 
     @property

@@ -105,9 +105,9 @@ def match_outputs(ours: Run, theirs: Run) -> dict[str, str]:
         theirs: The run of the reference.
     """
     matched: dict[str, str] = {}
-    by_name = {plain_name(name): name for name in theirs.outputs}
+    by_name = {plain_name(name.replace(".", "_")): name for name in theirs.outputs}
     for name in ours.outputs:
-        found = name if name in theirs.outputs else by_name.get(plain_name(name))
+        found = name if name in theirs.outputs else by_name.get(plain_name(name.replace(".", "_")))
         if found is not None and _size(ours, name) == _size(theirs, found):
             matched[name] = found
     for is_near in (_are_near, _have_one_size):
@@ -120,7 +120,8 @@ def match_outputs(ours: Run, theirs: Run) -> dict[str, str]:
 
 
 def _have_one_size(ours: Run, name: str, theirs: Run, other: str) -> bool:
-    return _size(ours, name) == _size(theirs, other)
+    is_state = name in ours.states, other in theirs.states
+    return is_state[0] == is_state[1] and _size(ours, name) == _size(theirs, other)
 
 
 def _are_near(ours: Run, name: str, theirs: Run, other: str) -> bool:

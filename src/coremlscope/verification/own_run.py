@@ -97,19 +97,61 @@ def record(
         if value.name in call.inputs
     }
     constants = constants_of(body)
-    values = dict(inputs)
+    values, contents = dict(inputs), dict(_contents(body))
     for value, op in recorded:
         values[value.name] = Intermediate(
             name=value.name,
             array=arrays[value.name],
             op=op.id,
             type=op.type,
-            inputs=tuple(_read(op, values)),
+            inputs=tuple(_read(op, values, contents)),
             parameters=tuple(_parameters(op, constants)),
         )
     outputs = {value.name: value.name for value in body.graph.outputs if value.name in values}
     outputs.update(_scores(body, values))
-    return Run(label=f"coremlscope, {precision}", values=values, outputs=outputs)
+    states = {state: name for state, name in _last_contents(body) if name in values and state not in outputs}
+    return Run(
+        label=f"coremlscope, {precision}",
+        values=values,
+        outputs={**outputs, **states},
+        states=frozenset(states),
+    )
+
+
+def _state_of(op: Op) -> str:
+    """Returns the name of the state that an operation reads or writes; empty for other operations."""
+    if op.type not in ("read_state", "write_state"):
+        return ""
+    return next((a.name for a in op.inputs.get("input", ()) if isinstance(a, Value)), "")
+
+
+def _written(op: Op) -> str:
+    """Returns the name of the value that an operation writes to a state; empty if it is a constant."""
+    return next((a.name for a in op.inputs.get("data", ()) if isinstance(a, Value)), "")
+
+
+def _contents(body: Function) -> Iterator[tuple[str, str]]:
+    """Yields the values that hold the content of a state after it was written, and what was written."""
+    written: dict[str, str] = {}
+    for op in body.graph.ops:
+        state = _state_of(op)
+        if op.type == "write_state":
+            written[state] = _written(op)
+        elif written.get(state):
+            yield op.outputs[0].name, written[state]
+
+
+def _last_contents(body: Function) -> Iterator[tuple[str, str]]:
+    """Yields the states, and the values that they hold at the end. States written in a block are left out."""
+    last: dict[str, str] = {}
+    inner = {_state_of(op) for outer in body.graph.ops for block in outer.blocks for op in block.walk()}
+    for op in body.graph.ops:
+        state = _state_of(op)
+        if op.type == "write_state":
+            last[state] = _written(op)
+        elif state:
+            last.setdefault(state, op.outputs[0].name)
+    yield from ((state, name) for state, name in last.items() if state not in inner)
 
 
 def _scores(body: Function, values: Mapping[str, Intermediate]) -> Iterator[tuple[str, str]]:
@@ -169,9 +211,13 @@ def _needed(
         instead: What operations read instead, by the name of a value.
     """
     wanted, read, kept = set(names), set[str](), []
+    states: set[str] = set()
     for op in reversed(ops):
-        if not any(value.name in wanted for value in op.outputs):
+        is_content = op.type == "write_state" and _state_of(op) in states
+        if not is_content and not any(value.name in wanted for value in op.outputs):
             continue
+        if state := _state_of(op):
+            (states.discard if is_content else states.add)(state)
         inputs = {
             name: tuple(instead.get(a.name, a) if isinstance(a, Value) else a for a in arguments)
             for name, arguments in op.inputs.items()
@@ -232,9 +278,18 @@ def _run(
     return codec.decode(results)
 
 
-def _read(op: Op, values: Mapping[str, Intermediate]) -> Iterator[str]:
-    """Yields the names of the recorded values that an operation reads, those inside its blocks included."""
+def _read(op: Op, values: Mapping[str, Intermediate], contents: Mapping[str, str]) -> Iterator[str]:
+    """Yields the names of the recorded values that an operation reads, those inside its blocks included.
+
+    Args:
+        op: The operation.
+        values: The values recorded so far.
+        contents: What was written to a state, by the values that read it afterwards.
+    """
     seen: set[str] = set()
+    content = contents.get(op.outputs[0].name) if op.outputs else None
+    if content is not None and content in values:
+        yield content
     for reader in (op, *(inner for block in op.blocks for inner in block.walk())):
         for arguments in reader.inputs.values():
             for argument in arguments:

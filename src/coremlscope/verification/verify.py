@@ -19,6 +19,7 @@ from coremlscope.verification.outputs import Tolerance
 from coremlscope.verification.references.choice import given_inputs, open_reference
 from coremlscope.verification.references.contract import Reference
 from coremlscope.verification.references.core_ai import CORE_AI, CoreAIReference
+from coremlscope.verification.references.core_ml_model import CoreMLReference
 from coremlscope.verification.steps import verify_model
 from coremlscope.writing import check_apart
 
@@ -90,8 +91,10 @@ def verify(
     if isinstance(reference, (str, os.PathLike)) and os.fspath(reference) == CORE_AI:
         opened: Reference = CoreAIReference(model, function)
     else:
-        opened = open_reference(reference)
+        opened = open_reference(reference, function)
     names = {feature.name: feature for feature in choose_function(model, function).description.inputs}
+    if isinstance(opened, CoreMLReference):
+        opened.given = names
     outcome = verify_model(
         model,
         opened,

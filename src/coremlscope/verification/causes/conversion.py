@@ -183,7 +183,8 @@ def _check_result(case: Case) -> Diagnosis | None:
         repairs = find_reordering(case, case.value, case.site.expected)
         found = None if repairs and case.value.type == "transpose" else _check_other_forms(case)
         if found is not None:
-            return replace(found, cause="layout")
+            kind = "" if found.form is None else found.form.op.type
+            return found if kind.startswith(_MOVING) else replace(found, cause="layout")
     value = _place(case, relation)
     text = f"its result is {describe_relation(relation, f'{shown(case.site.pair.theirs)} of the reference')}"
     return Diagnosis(
@@ -399,7 +400,21 @@ def _is_right(case: Case, form: Op) -> bool:
 _MOST_TRIED, _MOST_ORDERS = 6, 16
 
 
+#: Begins the types of operations whose settings say which elements are kept or replaced, not their order.
+_MOVING = ("pad", "slice", "crop")
+
+
+def _check_written(case: Case) -> Diagnosis | None:
+    """A state keeps its content, and the reference writes to it."""
+    value = case.value
+    if value.type != "read_state" or case.site.bounds or value.inputs:
+        return None
+    text = f"the state is read and not written, and the reference writes {shown(case.site.pair.theirs)} to it"
+    return Diagnosis(cause="missing operation", value=value.name, text=text)
+
+
 _CHECKS: tuple[Callable[[Case], Diagnosis | None], ...] = (
+    _check_written,
     check_tie,
     check_wrapped,
     check_infinite_constant,

@@ -33,12 +33,13 @@ SUFFIXES: tuple[tuple[str, Callable[[Path], Reference]], ...] = (
 )
 
 
-def open_reference(source: object) -> Reference:
+def open_reference(source: object, function: str | None = None) -> Reference:
     """Opens a reference.
 
     Args:
         source: A path; a model; a mapping from names to arrays; a module or an exported program of PyTorch;
             or a function that takes a dictionary of arrays and returns outputs.
+        function: The function of another Core ML model, if it has one of that name.
 
     Raises:
         UsageError: Its kind is unknown, or the file cannot be read.
@@ -53,9 +54,9 @@ def open_reference(source: object) -> Reference:
             raise UsageError(
                 f"{path} is not a reference of a known kind", f"give a file that ends in one of {known}"
             )
-        return opener(path)
+        return CoreMLReference(path, function) if opener is CoreMLReference else opener(path)
     if isinstance(source, Model):
-        return CoreMLReference(source)
+        return CoreMLReference(source, function)
     if isinstance(source, Mapping):
         return SavedReference(source)
     if is_module(source):

@@ -6,8 +6,11 @@ import dataclasses
 from collections.abc import Mapping
 from pathlib import Path
 
+import numpy as np
+
+from coremlscope.execution.binding import choose_function
 from coremlscope.formats import container
-from coremlscope.ir import Array, Model, TensorType
+from coremlscope.ir import Array, Feature, ImageFeature, Model, TensorType
 from coremlscope.verification.intermediates import Run
 from coremlscope.verification.own_run import FunctionCall, record
 from coremlscope.verification.references.contract import match_inputs
@@ -20,23 +23,50 @@ class CoreMLReference:
 
     Args:
         source: The path of the model, or the model.
+        function: The function to run, if it has one of that name; else its default one.
 
     Raises:
         ModelError: It cannot be read.
     """
 
-    def __init__(self, source: Path | Model) -> None:
+    def __init__(self, source: Path | Model, function: str | None = None) -> None:
         self._model = source if isinstance(source, Model) else container.read(source)
+        self._function = function if function in self._model.description.functions else None
+        self._inputs = choose_function(self._model, self._function).description.inputs
+        #: The inputs of the verified model by name: images come in its order of channels.
+        self.given: Mapping[str, Feature] = {}
         self.label = str(self._model.source.name if self._model.source else "model")
+
+    @property
+    def takes_images(self) -> bool:
+        """Whether it takes images, and so does its own preprocessing."""
+        return any(isinstance(feature.type, ImageFeature) for feature in self._inputs)
+
+    def _in_own_order(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
+        """Returns inputs with images in the order of channels that this model takes."""
+        turned = {name: np.ascontiguousarray(inputs[name][:, ::-1]) for name in self.turned}
+        return {**inputs, **turned}
+
+    @property
+    def turned(self) -> tuple[str, ...]:
+        """The images that the verified model takes in another order of channels."""
+        found = []
+        for feature in self._inputs:
+            given = self.given.get(feature.name)
+            types = (feature.type, None if given is None else given.type)
+            if {type_.color_space for type_ in types if isinstance(type_, ImageFeature)} == {"RGB", "BGR"}:
+                found.append(feature.name)
+        return tuple(found)
 
     def run(self, inputs: Mapping[str, Array]) -> Run:
         """Runs the model; see `Reference.run`."""
-        call = FunctionCall.of(self._model, None, {})
+        inputs = self._in_own_order(inputs)
+        call = FunctionCall.of(self._model, self._function, {})
         wanted = [
             (value.name, value.type.shape, value.type.dtype.numpy)
             for value in call.function.graph.inputs
             if isinstance(value.type, TensorType)
         ]
         given = match_inputs(inputs, wanted)
-        run = record(FunctionCall.of(self._model, None, given))
+        run = record(FunctionCall.of(self._model, self._function, given))
         return dataclasses.replace(run, label=f"coremlscope, {self.label}")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -75,12 +77,12 @@ class ExportedReference:
         given = match_inputs(inputs, wanted)
         recorder = _recorder(torch, module)
         try:
-            with torch.no_grad(), warnings.catch_warnings():
+            with torch.no_grad(), _kept_buffers(module), warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 recorder.run(*(torch.from_numpy(np.array(array)) for array in given.values()))
         except Exception as error:  # the author's code may raise anything
             raise EngineError(f"PyTorch cannot run {self.label}: {str(error).splitlines()[0]}") from error
-        return _run_of(module, recorder.results, f"PyTorch, {self.label}")
+        return _run_of(module, recorder, f"PyTorch, {self.label}")
 
 
 class ModuleReference:
@@ -136,44 +138,78 @@ class ModuleReference:
 
     def _call(self, torch: Any, inputs: Mapping[str, Array], tensors: tuple[Any, ...]) -> Run:
         try:
-            with torch.no_grad():
+            with torch.no_grad(), _kept_buffers(self._module):
+                versions = {name: buffer._version for name, buffer in self._module.named_buffers()}
                 returned = self._module(*tensors)
+                written = {
+                    name: _array(buffer.clone())
+                    for name, buffer in self._module.named_buffers()
+                    if buffer._version != versions.get(name)
+                }
         except Exception as error:  # the author's code may raise anything
             raise EngineError(f"PyTorch cannot run {self.label}: {str(error).splitlines()[0]}") from error
         values = {name: Intermediate(name=name, array=array) for name, array in inputs.items()}
         outputs = {f"output_{i}": f"output_{i}" for i, _ in enumerate(_tensors(torch, returned))}
         for name, tensor in zip(outputs, _tensors(torch, returned), strict=True):
             values[name] = Intermediate(name=name, array=_array(tensor), op=name)
-        return Run(label=f"PyTorch, {self.label}", values=values, outputs=outputs, has_intermediates=False)
+        for name, array in written.items():
+            values[name] = Intermediate(name=name, array=array, op=name)
+            outputs[name] = name
+        return Run(
+            label=f"PyTorch, {self.label}",
+            values=values,
+            outputs=outputs,
+            has_intermediates=False,
+            states=frozenset(written),
+        )
+
+
+@contextmanager
+def _kept_buffers(module: Any) -> Iterator[None]:
+    """Restores the buffers of a module, which a call may change, when the context ends."""
+    kept = [(buffer, buffer.clone()) for buffer in module.buffers()]
+    try:
+        yield
+    finally:
+        for buffer, before in kept:
+            buffer.copy_(before)
 
 
 def _recorder(torch: Any, module: Any) -> Any:
-    """Returns an interpreter of a graph that keeps the result of every node."""
+    """Returns an interpreter of a graph that keeps the result of every node, and the buffers it changes."""
 
     class ModuleRecorder(torch.fx.Interpreter):  # type: ignore[misc]
         def __init__(self) -> None:
             super().__init__(module)
             self.results: dict[str, Any] = {}
+            self.written: dict[str, dict[str, Any]] = {}
+            self._versions = {name: buffer._version for name, buffer in module.named_buffers()}
 
         def run_node(self, node: Any) -> Any:
             result = super().run_node(node)
             self.results[node.name] = result.clone() if isinstance(result, torch.Tensor) else result
+            for name, buffer in module.named_buffers() if node.op.startswith("call") else ():
+                if buffer._version != self._versions[name]:
+                    self._versions[name] = buffer._version
+                    self.written.setdefault(node.name, {})[name] = buffer.clone()
             return result
 
     return ModuleRecorder()
 
 
-def _run_of(module: Any, results: Mapping[str, Any], label: str) -> Run:
+def _run_of(module: Any, recorder: Any, label: str) -> Run:
     torch = _torch()
+    results = recorder.results
     values: dict[str, Intermediate] = {}
     outputs: dict[str, str] = {}
+    contents: dict[str, str] = {}
     for node in module.graph.nodes:
         if node.op == "output":
             flat = [n for n in _nodes(node.args) if n.name in values]
             outputs = {n.name: n.name for n in flat}
         elif node.op != "get_attr" and isinstance(results.get(node.name), torch.Tensor):
-            reads = tuple(dict.fromkeys(_above(node, values)))
-            values[node.name] = Intermediate(
+            reads = tuple(dict.fromkeys(_above(node, values, contents)))
+            value = Intermediate(
                 name=node.name,
                 array=_array(results[node.name]),
                 op="" if node.op == "placeholder" else node.name,
@@ -182,16 +218,33 @@ def _run_of(module: Any, results: Mapping[str, Any], label: str) -> Run:
                 parameters=tuple(_parameters(node, results)),
                 scope=_scope(node),
             )
-    return Run(label=label, values=values, outputs=outputs)
+            values[node.name] = value
+            for name, tensor in recorder.written.get(node.name, {}).items():
+                before = (contents[name],) if name in contents and contents[name] not in reads else ()
+                content = f"{name} after {node.name}"
+                inputs = (*reads, *before)
+                values[content] = replace(value, name=content, array=_array(tensor), inputs=inputs)
+                contents[name] = content
+    states = {name: content for name, content in contents.items() if name not in outputs}
+    return Run(label=label, values=values, outputs={**outputs, **states}, states=frozenset(states))
 
 
-def _above(node: Any, values: Mapping[str, Intermediate]) -> Iterator[str]:
-    """Yields the recorded values that a node reads, also through nodes that return tuples."""
+def _above(node: Any, values: Mapping[str, Intermediate], contents: Mapping[str, str]) -> Iterator[str]:
+    """Yields the recorded values that a node reads, also through nodes that return tuples.
+
+    Args:
+        node: The node.
+        values: The values recorded so far.
+        contents: The values that hold the content of buffers, where the graph has changed them.
+    """
     for given in node.all_input_nodes:
         if given.name in values:
             yield given.name
-        elif given.op != "get_attr":
-            yield from _above(given, values)
+        elif given.op == "get_attr":
+            if given.target in contents:
+                yield contents[given.target]
+        else:
+            yield from _above(given, values, contents)
 
 
 def _nodes(arguments: Any) -> Iterator[Any]:

@@ -1,0 +1,176 @@
+"""What a model keeps for its next prediction, the functions it has, and the images it takes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import coremltools as ct
+import numpy as np
+import pytest
+from coremltools.converters.mil import Builder as mb
+
+from coremlscope import verify
+from coremlscope.formats import container
+from coremlscope.ir import Model, Op, Program, constant
+from coremlscope.verification.edits import with_function
+from tests.support.decoders import decoder
+
+
+@pytest.fixture(scope="module")
+def model() -> Model:
+    return decoder(context=16, hidden=32, heads=2, layers=2)
+
+
+def _edited(model: Model, edit: Callable[[list[Op]], list[Op]]) -> Model:
+    assert isinstance(model.content, Program)
+    ((name, function),) = model.content.functions.items()
+    graph = replace(function.graph, ops=tuple(edit(list(function.graph.ops))))
+    return with_function(model, name, replace(function, graph=graph))
+
+
+def test_the_content_of_states_is_compared(model: Model) -> None:
+    found = verify(model, model)
+    assert found.passed
+    states = {feature.name for feature in model.description.main.states}
+    assert states
+    assert states <= {output.name for output in found.outputs}
+
+
+def test_a_state_that_is_not_written_differs(model: Model) -> None:
+    def without_last(ops: list[Op]) -> list[Op]:
+        last = max(index for index, op in enumerate(ops) if op.type == "write_state")
+        return [op for index, op in enumerate(ops) if index != last]
+
+    found = verify(_edited(model, without_last), model)
+    assert not found.passed
+    states = {feature.name for feature in model.description.main.states}
+    assert states & {output.name for output in found.outputs if not output.passed}
+
+
+def test_rows_written_to_another_place_are_named(model: Model) -> None:
+    def one_further(ops: list[Op]) -> list[Op]:
+        place = next(index for index, op in enumerate(ops) if op.type == "slice_update")
+        constants = {value.name: op.constant for op in ops if op.constant for value in op.outputs}
+        inputs = dict(ops[place].inputs)
+        for key in ("begin", "end"):
+            (given,) = inputs[key]
+            known = constants[given.name] if hasattr(given, "name") else given
+            assert known is not None
+            inputs[key] = (constant(known.numpy() + np.array([0, 0, 1, 0], np.int32)),)
+        ops[place] = replace(ops[place], inputs=inputs)
+        return ops
+
+    found = verify(_edited(model, one_further), model)
+    assert not found.passed
+    assert found.faults[0].type == "slice_update"
+    assert found.faults[0].cause == "setting"
+    assert found.fixes[-1].works
+
+
+def test_buffers_of_a_module_are_states() -> None:
+    torch = pytest.importorskip("torch")
+
+    class Average(torch.nn.Module):  # type: ignore[misc, name-defined]
+        def __init__(self, share: float) -> None:
+            super().__init__()
+            self.register_buffer("kept", torch.zeros(1, 4))
+            self.share = share
+
+        def forward(self, x: Any) -> Any:
+            y = torch.tanh(x + self.kept)
+            self.kept.copy_(self.kept * 0.5 + x * self.share)
+            return y
+
+    @mb.program(  # type: ignore[untyped-decorator]
+        input_specs=[mb.TensorSpec((1, 4)), mb.StateTensorSpec((1, 4), ct.converters.mil.mil.types.fp16)],
+        opset_version=ct.target.iOS18,
+    )
+    def program(x: Any, kept: Any) -> Any:
+        before = mb.cast(x=mb.read_state(input=kept), dtype="fp32")
+        y = mb.tanh(x=mb.add(x=x, y=before), name="y")
+        after = mb.add(x=mb.mul(x=before, y=0.5), y=mb.mul(x=x, y=0.25))
+        mb.coreml_update_state(state=kept, value=mb.cast(x=after, dtype="fp16"))
+        return y
+
+    converted = ct.convert(program, minimum_deployment_target=ct.target.iOS18, skip_model_load=True)
+    read = container.read(converted.get_spec().SerializeToString())
+    right, wrong = Average(0.25).eval(), Average(0.75).eval()
+    assert verify(read, right).passed
+    found = verify(read, wrong)
+    assert [output.passed for output in found.outputs if output.run == "fp32" and output.name == "y"] == [
+        True
+    ]
+    assert [output.passed for output in found.outputs if output.run == "fp32" and output.name == "kept"] == [
+        False
+    ]
+    assert found.faults[0].cause == "scale"
+    assert float(wrong.kept.abs().max()) == 0
+
+
+def _one_operation(activation: Any) -> Any:
+    @mb.program(input_specs=[mb.TensorSpec((1, 8))])  # type: ignore[untyped-decorator]
+    def program(x: Any) -> Any:
+        return activation(x=x, name="y")
+
+    return program
+
+
+def _functions(activations: dict[str, Any], folder: Path) -> Path:
+    described = ct.utils.MultiFunctionDescriptor()
+    for name, activation in activations.items():
+        program = _one_operation(activation)
+        path = str(folder / f"{name}.mlpackage")
+        ct.convert(program, minimum_deployment_target=ct.target.iOS17, skip_model_load=True).save(path)
+        described.add_function(path, src_function_name="main", target_function_name=name)
+    described.default_function_name = next(iter(activations))
+    ct.utils.save_multifunction(described, str(folder / "all.mlpackage"))
+    return folder / "all.mlpackage"
+
+
+def test_a_reference_runs_the_function_of_the_same_name(tmp_path: Path) -> None:
+    path = _functions({"first": mb.relu, "second": mb.tanh}, tmp_path)
+    assert verify(path, path, function="second").passed
+    assert not verify(path, tmp_path / "first.mlpackage", function="second").passed
+
+
+def _of_images(layout: str, scale: float = 1 / 255) -> Model:
+    weight = np.random.default_rng(0).standard_normal((4, 3, 3, 3)).astype(np.float32)
+
+    @mb.program(input_specs=[mb.TensorSpec((1, 3, 8, 8))])  # type: ignore[untyped-decorator]
+    def program(image: Any) -> Any:
+        return mb.conv(x=image, weight=weight, name="y")
+
+    shape = ct.ImageType(name="image", shape=(1, 3, 8, 8), scale=scale, color_layout=layout)
+    converted = ct.convert(program, inputs=[shape], convert_to="neuralnetwork")
+    return container.read(converted.get_spec().SerializeToString())
+
+
+def test_another_model_of_images_prepares_them_itself() -> None:
+    right = _of_images("RGB")
+    assert verify(right, right).passed
+    scaled = verify(_of_images("RGB", 2 / 255), right)
+    assert scaled.faults[0].cause == "scale"
+    turned = verify(_of_images("BGR"), right)
+    assert not turned.passed
+    assert "channels-in-another-order" in [finding.id for finding in turned.findings]
+
+
+def test_preprocessing_that_is_not_compared_is_noted() -> None:
+    weight = np.random.default_rng(0).standard_normal((4, 3, 3, 3)).astype(np.float32)
+
+    def network(values: dict[str, np.ndarray]) -> np.ndarray:
+        x = values["image"]
+        shifted = (x[:, :, i : i + 6, j : j + 6] for i in range(3) for j in range(3))
+        return np.stack(list(shifted), -1).transpose(0, 2, 3, 1, 4).reshape(1, 6, 6, -1) @ (
+            weight.reshape(4, -1).T
+        )
+
+    def in_order(values: dict[str, np.ndarray]) -> np.ndarray:
+        return network(values).transpose(0, 3, 1, 2)
+
+    found = verify(_of_images("RGB", 1 / 100), in_order)
+    assert found.passed
+    assert [finding.id for finding in found.findings] == ["preprocessing-not-compared"]
