@@ -26,6 +26,7 @@ from coremlscope.isolation.isolate import isolate, open_cutter
 from coremlscope.isolation.parts import Part
 from coremlscope.isolation.selection import select_units
 from coremlscope.results.isolation import IsolatedUnit
+from coremlscope.schema import message_class
 from tests.support.decoders import decoder
 from tests.support.networks import network, random, read
 from tests.support.programs import build
@@ -259,9 +260,38 @@ def test_all_operations_of_a_type(sample: Path) -> None:
     assert _equal(part)
 
 
-def test_networks_in_memory_cannot_be_cut() -> None:
-    with pytest.raises(UnsupportedModelError, match=r"not in a \.mlmodel file"):
-        open_cutter(read(_network()))
+def test_networks_whose_layers_are_not_in_a_file_are_cut_as_programs(tmp_path: Path) -> None:
+    cutter, _ = open_cutter(read(_network()))
+    assert cutter.suffix == ".mlpackage"
+    part = cutter.cut(range(len(cutter.units)))
+    assert _equal(part)
+    write_part(cutter, part, tmp_path / "part.mlpackage")
+    assert container.read(tmp_path / "part.mlpackage").kind == "mlProgram"
+
+
+def test_a_stage_of_a_pipeline_is_cut(
+    sample: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    spec = message_class("Model")(specificationVersion=8)
+    stage = message_class("Model").FromString(_network().spec.SerializeToString())
+    spec.pipeline.models.append(stage)
+    spec.pipeline.names.append("encoder")
+    spec.description.CopyFrom(stage.description)
+    pipeline = tmp_path / "pipeline.mlmodel"
+    pipeline.write_bytes(spec.SerializeToString())
+    command = ["isolate", str(pipeline), "--range", "..", "--iterations", "1", "--quiet", "-o"]
+    for index, name in enumerate(("encoder", "0")):
+        assert main([*command, str(tmp_path / f"{index}.mlpackage"), "--stage", name]) == 0
+    assert (tmp_path / "1.expected.npz").exists()
+    assert main([*command, str(tmp_path / "3.mlpackage"), "--stage", "decoder"]) == 2
+    assert "stages: encoder" in capsys.readouterr().err
+    assert main([*command, str(tmp_path / "3.mlpackage")]) != 0
+    assert "--stage: encoder" in capsys.readouterr().err
+    assert (
+        main(["isolate", str(sample), "--range", "..", "--stage", "0", "-o", str(tmp_path / "4.mlpackage")])
+        == 2
+    )
+    assert "only a pipeline has stages" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -290,7 +320,6 @@ def test_models_without_parts(corpus: Path) -> None:
         "improve-ai__python-ranker/model.mlmodel",
         "lovoo__NSFWDetector/NSFW.mlmodel",
         "cfinker__postal-demo-extended-with-authorship-verification/MailSpamClassifier.mlmodel",
-        "getbouncer__cardscan-ios/SSDOcr.mlmodelc",
     ):
         with pytest.raises(UnsupportedModelError) as caught:
             open_cutter(models / name)

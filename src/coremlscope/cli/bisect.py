@@ -18,7 +18,7 @@ from coremlscope.cli.command import (
 )
 from coremlscope.cli.limited import call_on_model
 from coremlscope.cli.progress import progress_bars
-from coremlscope.cli.repetitions import add_function, add_random_weights, add_seed
+from coremlscope.cli.repetitions import add_function, add_random_weights, add_seed, add_stage
 from coremlscope.devices.unit import UNITS
 
 __all__ = ["COMMAND"]
@@ -78,6 +78,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
         help="time of the script for one part (default: none)",
     )
     add_function(parser, "to search in")
+    add_stage(parser, "to search in")
     add_inputs(parser)
     add_shape(parser)
     add_seed(parser, "synthetic inputs and weights")

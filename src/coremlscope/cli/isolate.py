@@ -18,7 +18,14 @@ from coremlscope.cli.command import (
 from coremlscope.cli.limited import call_on_model, limits_of
 from coremlscope.cli.lookup import add_devices
 from coremlscope.cli.progress import progress_bars
-from coremlscope.cli.repetitions import add_engine, add_function, add_limits, add_random_weights, add_seed
+from coremlscope.cli.repetitions import (
+    add_engine,
+    add_function,
+    add_limits,
+    add_random_weights,
+    add_seed,
+    add_stage,
+)
 from coremlscope.cli.reports import write_reports
 from coremlscope.devices.unit import SETTINGS
 
@@ -32,7 +39,8 @@ then timed here, and planned and estimated for --device. On a Mac, Core ML runs 
 setting of compute units; not yet confirmed on a device.
 
 Constants and compressed weights belong to the operations that read them. Operations of a neural network
-are its layers, which are copied as they are. Classical models and pipelines have no parts.
+are its layers, which are copied as they are; of a compiled network or a stage of a pipeline the part is
+written as an ML Program. Classical models have no parts.
 
 examples:
   coremlscope isolate model.mlpackage --op conv_3 -o conv.mlpackage
@@ -66,6 +74,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--overwrite", action="store_true", help="replace existing files of the part")
     add_function(parser, "to cut from")
+    add_stage(parser, "to cut from")
     add_inputs(parser)
     add_shape(parser)
     add_seed(parser, "synthetic inputs and weights")

@@ -52,6 +52,7 @@ def call_on_model(
         "inputs": arguments.input,
         "shapes": dict(arguments.shape),
         "resize": arguments.resize,
+        "stage": getattr(arguments, "stage", None),
         "options": options,
     }
     # Progress shows that the process is alive, also where it is not displayed.
@@ -69,6 +70,7 @@ def work_on_model(
     inputs: Sequence[tuple[str, str]],
     shapes: Mapping[str, Sequence[int]],
     resize: str,
+    stage: str | None,
     options: Mapping[str, Any],
     progress: Progress,
 ) -> Any:
@@ -81,13 +83,16 @@ def work_on_model(
         inputs: Names of inputs, and the file or value of each.
         shapes: Requested shapes of flexible inputs.
         resize: How images of another size are resized.
+        stage: The stage of a pipeline that is meant; None for the whole model.
         options: Further arguments.
         progress: Called with the phase, the repetitions done, and how many there will be.
     """
     from coremlscope import api
-    from coremlscope.execution.wiring import interface_of
+    from coremlscope.execution.wiring import interface_of, stage_of
 
     model, values = api.read(path), {}
+    if stage is not None:
+        model = stage_of(model, stage)
     if inputs:
         _, description = interface_of(model, function)
         values = read_inputs(description, inputs, shapes, resize)

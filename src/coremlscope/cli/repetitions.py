@@ -31,6 +31,15 @@ def add_function(parser: argparse.ArgumentParser, what: str) -> None:
     )
 
 
+def add_stage(parser: argparse.ArgumentParser, what: str) -> None:
+    """Adds `--stage`; `what` states its purpose."""
+    parser.add_argument(
+        "--stage",
+        metavar="NAME",
+        help=f"the stage of a pipeline {what}, by its name or number from 0; inputs are those of the stage",
+    )
+
+
 def add_iterations(parser: argparse.ArgumentParser, default: int) -> None:
     """Adds `--iterations` with a fixed default."""
     parser.add_argument(

@@ -18,7 +18,7 @@ from coremlscope.cli.command import (
 )
 from coremlscope.cli.limited import call_on_model, limits_of
 from coremlscope.cli.progress import progress_bars
-from coremlscope.cli.repetitions import add_function, add_limits, add_seed
+from coremlscope.cli.repetitions import add_function, add_limits, add_seed, add_stage
 from coremlscope.cli.reports import write_reports
 from coremlscope.cli.terminal import print_note
 from coremlscope.devices.unit import SETTINGS, ComputeUnits
@@ -76,6 +76,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
     )
     add_inputs(parser)
     add_function(parser, "to verify")
+    add_stage(parser, "to verify")
     add_shape(parser)
     add_seed(parser, "synthetic inputs")
     _add_tolerances(parser)

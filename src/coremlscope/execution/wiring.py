@@ -41,6 +41,7 @@ __all__ = [
     "shaped_stages",
     "stage_key",
     "stage_names",
+    "stage_of",
     "wire",
 ]
 
@@ -151,6 +152,28 @@ def _flatten(
             raise _without_source(f"{subject} outputs", feature)
         outputs[feature.name] = _checked(f"{subject} outputs", feature, scope, stages)
     return outputs
+
+
+def stage_of(model: Model, stage: str) -> Model:
+    """Returns one stage of a pipeline; the ids of its operations begin with its name.
+
+    Args:
+        model: The pipeline.
+        stage: The name of the stage, or its number from 0.
+
+    Raises:
+        UsageError: The model is no pipeline, or has no such stage.
+        CorruptModelError: See `wire`.
+    """
+    if not isinstance(model.content, Pipeline):
+        raise UsageError("only a pipeline has stages", "leave out --stage")
+    stages = wire(model).stages
+    named = {one.name: one for one in stages}
+    if stage not in named and stage.isdecimal() and int(stage) < len(stages):
+        return stages[int(stage)].model
+    if stage not in named:
+        raise UsageError(f"the pipeline has no stage {stage!r}", f"stages: {', '.join(named)}")
+    return named[stage].model
 
 
 def stage_names(pipeline: Pipeline) -> list[str]:

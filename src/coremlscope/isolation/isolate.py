@@ -16,6 +16,7 @@ from coremlscope.devices import find_devices
 from coremlscope.devices.unit import SETTINGS, ComputeUnits
 from coremlscope.errors import UnsupportedModelError
 from coremlscope.execution.random_weights import with_random_weights
+from coremlscope.execution.wiring import stage_names
 from coremlscope.features import describe_feature
 from coremlscope.ir import (
     Array,
@@ -29,7 +30,7 @@ from coremlscope.ir import (
 )
 from coremlscope.isolation.comparing import differences, run_here, run_on_core_ml
 from coremlscope.isolation.files import check_target, write_part
-from coremlscope.isolation.network import NetworkCutter
+from coremlscope.isolation.network import NetworkCutter, has_layers
 from coremlscope.isolation.parts import Cutter, Part
 from coremlscope.isolation.program import ProgramCutter
 from coremlscope.isolation.selection import select_units
@@ -145,7 +146,7 @@ def open_cutter(
     """Returns what cuts parts out of a model, and whether weights of it are synthetic.
 
     Raises:
-        UnsupportedModelError: Models of its kind have no parts, or it is a compiled neural network.
+        UnsupportedModelError: Models of its kind have no parts.
         ModelError: The model cannot be read.
         InputError: A value or a shape is not allowed.
         UsageError: The model has no such function.
@@ -153,7 +154,7 @@ def open_cutter(
     model = api.read(source)
     if not isinstance(model.content, Program):
         raise _no_parts(model)
-    if model.content.is_network:
+    if model.content.is_network and has_layers(model):
         return NetworkCutter(model, shapes=shapes, inputs=inputs, seed=seed), False
     lacks = any(file.size is None for file in model.weight_files)
     if random_weights and lacks:
@@ -165,7 +166,8 @@ def open_cutter(
 def _no_parts(model: Model) -> UnsupportedModelError:
     if isinstance(model.content, Pipeline):
         return UnsupportedModelError(
-            "parts of a pipeline cannot be isolated", "isolate parts of the models that it was built from"
+            "parts of a whole pipeline cannot be isolated",
+            f"choose a stage with --stage: {', '.join(stage_names(model.content))}",
         )
     what = "one operation" if isinstance(model.content, Classical) else "no operations that are in the file"
     return UnsupportedModelError(

@@ -30,7 +30,7 @@ from coremlscope.results.isolation import IsolatedUnit
 from coremlscope.units import shown
 from coremlscope.writing import write_file
 
-__all__ = ["NetworkCutter"]
+__all__ = ["NetworkCutter", "has_layers"]
 
 
 class NetworkCutter:
@@ -43,7 +43,6 @@ class NetworkCutter:
         seed: The seed of synthetic inputs.
 
     Raises:
-        UnsupportedModelError: The layers are not in a file of Apple's published format.
         InputError: A shape or a value is not allowed.
     """
 
@@ -132,17 +131,19 @@ def _check(cut: LayerCut) -> None:
         )
 
 
+def has_layers(model: Model) -> bool:
+    """Returns whether the layers of a neural network can be copied: those of a stage, or of a compiled
+    network, cannot."""
+    source = model.source
+    if source is None or model.stage:
+        return False
+    return source.is_dir() if model.container == "mlpackage" else model.container == "mlmodel"
+
+
 def _spec_of(model: Model) -> bytes:
     source = model.source
-    if source is not None and model.container == "mlpackage" and source.is_dir():
-        return read_package_spec(source)
-    if source is None or model.container != "mlmodel" or not source.is_file():
-        raise UnsupportedModelError(
-            "the layers of this neural network are not in a .mlmodel file or a .mlpackage folder, "
-            "from which they could be copied",
-            "use the model before it was compiled or packed",
-        )
-    return source.read_bytes()
+    assert source is not None
+    return source.read_bytes() if model.container == "mlmodel" else read_package_spec(source)
 
 
 def _read(spec: bytes) -> Model:

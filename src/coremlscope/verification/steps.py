@@ -82,7 +82,7 @@ def verify_model(
     if not isinstance(model.content, Program):
         raise UnsupportedModelError(
             f"models of type {model.kind} have no operations to compare",
-            "verify each program of it by itself"
+            "verify each stage by itself: --stage NAME, or its number"
             if isinstance(model.content, Pipeline)
             else "verify supports ML Programs and neural networks",
         )
