@@ -69,6 +69,7 @@ server.shutdown(_socket.SHUT_WR)
 status = int(server.recv(16) or b"9")
 posix.kill(posix.getpid(), status & 127) if status & 127 else posix._exit(status >> 8)
 """
+_ROOT, _ENVIRONMENT = Path(__file__).parents[2], dict(os.environ)
 _START = Child.__init__
 _folder = tempfile.TemporaryDirectory(prefix="coremlscope-tests-")
 _addresses = Path(_folder.name)
@@ -93,7 +94,9 @@ def preloading(server: str = "coremltools") -> Iterator[None]:
         yield
         return
     command = (sys.executable, "-c", _SERVER, str(address))
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+    pipe = subprocess.PIPE
+    # A test may have changed the folder and the environment.
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, cwd=_ROOT, env=_ENVIRONMENT) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == b"ready\n"
         yield
