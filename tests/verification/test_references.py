@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from coremltools.converters.mil import Builder as mb
+from onnx import TensorProto, helper, numpy_helper
 
 from coremlscope import verify
 from coremlscope.errors import InputError
@@ -103,3 +104,29 @@ def test_operations_follow_what_they_read_instead(long_model: Path) -> None:
 
 def _maker(function: Function, name: str) -> str:
     return next(op.id for op in function.graph.ops if op.outputs[0].name == name)
+
+
+def _images(_: Any, x: Any) -> Any:
+    return mb.mul(x=x, y=np.array([1, 2, 3], np.float32).reshape(1, 3, 1, 1), name="y")
+
+
+def test_channels_may_be_last_in_the_reference(tmp_path: Path) -> None:
+    model = save_program(_program((1, 3, 4, 5), _images), tmp_path / "m.mlpackage", fp16=False)
+    graph = helper.make_graph(
+        [helper.make_node("Mul", ["x", "factors"], ["y"])],
+        "main",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 4, 5, 3])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 4, 5, 3])],
+        [numpy_helper.from_array(np.array([1, 2, 3], np.float32), "factors")],
+    )
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    path = tmp_path / "last.onnx"
+    path.write_bytes(made.SerializeToString())
+    assert verify(model, path).passed
+    graph.initializer[0].CopyFrom(numpy_helper.from_array(np.array([1, 2, 4], np.float32), "factors"))
+    path.write_bytes(
+        helper.make_model(
+            graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8
+        ).SerializeToString()
+    )
+    assert not verify(model, path).passed

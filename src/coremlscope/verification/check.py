@@ -6,6 +6,8 @@ import math
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
+import numpy as np
+
 from coremlscope.errors import InputError
 from coremlscope.execution.binding import choose_function
 from coremlscope.findings import Finding
@@ -21,7 +23,7 @@ from coremlscope.verification.intermediates import Run
 from coremlscope.verification.outputs import Tolerance, compare_output, match_outputs, meaning_of
 from coremlscope.verification.own_run import FunctionCall, record
 from coremlscope.verification.pairing import Pair, pair_runs
-from coremlscope.verification.references.contract import Reference
+from coremlscope.verification.references.contract import Reference, other_layout
 from coremlscope.verification.references.core_ml_model import CoreMLReference
 
 __all__ = ["INSIDE", "SUMS", "Change", "Check", "Progress", "UnitRunner"]
@@ -173,12 +175,12 @@ class Check:
     def _reference_run(self, reference: Reference, drawn: Inputs) -> Run:
         """Runs the reference on pixels, and on pixels after the preprocessing; keeps what is nearer."""
         plain = dict(drawn.tensors)
-        runs = [(reference.run(plain), "")]
+        runs = [(self._in_our_layout(reference.run(plain)), "")]
         has_own = isinstance(reference, CoreMLReference) and reference.takes_images
         if drawn.prepared and not has_own:
             names = ", ".join(drawn.prepared)
             note = f"the reference takes {names} after the preprocessing that the model holds"
-            runs.append((reference.run({**plain, **drawn.prepared}), note))
+            runs.append((self._in_our_layout(reference.run({**plain, **drawn.prepared})), note))
         if isinstance(reference, CoreMLReference) and reference.turned:
             self.findings.append(
                 Finding(
@@ -194,6 +196,19 @@ class Check:
         if note:
             self._note_preprocessing(tuple(drawn.prepared))
         return best
+
+    def _in_our_layout(self, theirs: Run) -> Run:
+        """Returns a run of the reference with the channels of its outputs where those of the model are, if
+        that is nearer."""
+        values = dict(theirs.values)
+        for ours, other in match_outputs(self.exact, theirs).items():
+            mine, found = self.exact.output(ours), theirs.output(other)
+            axes = other_layout(found.shape, mine.shape)
+            moved = found.transpose(axes) if axes else found
+            if axes and relative_error(mine, moved) < relative_error(mine, found.reshape(mine.shape)):
+                name = theirs.outputs[other]
+                values[name] = replace(values[name], array=np.ascontiguousarray(moved))
+        return replace(theirs, values=values)
 
     def _note_preprocessing(self, names: tuple[str, ...]) -> None:
         inputs = {f.name: f.type for f in choose_function(self.call.model, self.name).description.inputs}

@@ -13,7 +13,11 @@ from coremlscope.ir import Array
 from coremlscope.verification.intermediates import Run
 from coremlscope.verification.pairing import plain_name
 
-__all__ = ["Reference", "match_inputs"]
+__all__ = ["Reference", "match_inputs", "other_layout"]
+
+#: Dimensions of a batch of images, and the orders that put their channels last, and first.
+_IMAGES = 4
+_LAYOUTS = ((0, 2, 3, 1), (0, 3, 1, 2))
 
 
 class Reference(Protocol):
@@ -71,6 +75,20 @@ def match_inputs(
     return {name: _shaped(chosen[name], shape, dtype) for name, shape, dtype in wanted}
 
 
+def other_layout(shape: Sequence[int], wanted: Sequence[int | None] | None) -> tuple[int, ...]:
+    """Returns the order of axes that puts channels last, or first, as another shape of four dimensions has
+    them; empty if the shape suits as it is, or in neither order."""
+
+    def suits(axes: Sequence[int]) -> bool:
+        return wanted is not None and all(
+            size in (None, shape[axis]) for axis, size in zip(axes, wanted, strict=True)
+        )
+
+    if wanted is None or len(shape) != _IMAGES or len(wanted) != _IMAGES or suits(range(_IMAGES)):
+        return ()
+    return next((axes for axes in _LAYOUTS if suits(axes)), ())
+
+
 def _fits(array: Array, shape: tuple[int | None, ...] | None) -> bool:
     if shape is None or None in shape:
         return True
@@ -78,6 +96,9 @@ def _fits(array: Array, shape: tuple[int | None, ...] | None) -> bool:
 
 
 def _shaped(array: Array, shape: tuple[int | None, ...] | None, dtype: np.dtype | None) -> Array:
+    axes = other_layout(array.shape, shape)
+    if axes:
+        array = np.ascontiguousarray(array.transpose(axes))
     if shape is not None and len(shape) != array.ndim and None not in shape and _fits(array, shape):
         array = array.reshape([size or 1 for size in shape])
     return array if dtype is None else array.astype(dtype)
