@@ -283,6 +283,10 @@ def test_a_stage_of_a_pipeline_is_cut(
     for index, name in enumerate(("encoder", "0")):
         assert main([*command, str(tmp_path / f"{index}.mlpackage"), "--stage", name]) == 0
     assert (tmp_path / "1.expected.npz").exists()
+    report = tmp_path / "report.md"
+    part = str(tmp_path / "2.mlpackage")
+    assert main([*command, part, "--stage", "0", "--report", str(report)]) == 0
+    assert "run here, equal those of the whole model" in report.read_text(encoding="utf-8")
     assert main([*command, str(tmp_path / "3.mlpackage"), "--stage", "decoder"]) == 2
     assert "stages: encoder" in capsys.readouterr().err
     assert main([*command, str(tmp_path / "3.mlpackage")]) != 0

@@ -18,6 +18,7 @@ from coremlscope.errors import UnsupportedModelError
 from coremlscope.execution.random_weights import with_random_weights
 from coremlscope.execution.wiring import stage_names
 from coremlscope.features import describe_feature
+from coremlscope.findings import Finding
 from coremlscope.ir import (
     Array,
     ArrayFeature,
@@ -119,6 +120,7 @@ def isolate(
         progress=progress,
     )
     runs = _runs(part, path, engine, compute_units)
+    compared = (_compared(runtime, found) for runtime, found in runs.items() if found)
     model = part.model.description.main
     return Isolation(
         source=name_of(source),
@@ -130,7 +132,7 @@ def isolate(
         states=tuple(_tensor(feature, part.states.get(feature.name), {}) for feature in model.states),
         precision=part.precision,
         random_weights=has_random,
-        profile=profile,
+        profile=replace(profile, findings=(*profile.findings, *compared)),
     )
 
 
@@ -185,6 +187,27 @@ def _runs(
         for unit in SETTINGS if compute_units == "every" else (compute_units,):
             runs[unit] = differences(part.expected, run_on_core_ml(part, path, unit))
     return runs
+
+
+def _compared(runtime: str, found: Mapping[str, float | None]) -> Finding:
+    """Returns a remark for reports: how far the part is from the whole model on a runtime."""
+    where = "run here" if runtime == _HERE else f"run by Core ML under {runtime}"
+    odd = [name for name, difference in found.items() if difference is None]
+    worst = max(found, key=lambda name: found[name] or 0.0, default="")
+    largest = found.get(worst) or 0.0
+    if odd:
+        text = (
+            f"The part, {where}, returns other infinite or NaN elements than the whole model:"
+            f" {', '.join(odd)}."
+        )
+    elif largest:
+        text = (
+            f"The outputs of the part, {where}, are at most {largest:.1e} from those of the whole model,"
+            f" relative to their largest magnitude ({worst})."
+        )
+    else:
+        text = f"The outputs of the part, {where}, equal those of the whole model."
+    return Finding(id="part-compared", severity="warning" if odd else "info", text=text)
 
 
 def _of(runs: Mapping[str, Mapping[str, float | None]], name: str) -> dict[str, float | None]:
