@@ -13,8 +13,9 @@ import pytest
 from coremltools.converters.mil import Builder as mb
 
 from coremlscope import verify
+from coremlscope.errors import UnsupportedModelError, UsageError
 from coremlscope.formats import container
-from coremlscope.ir import Model, Op, Program, constant
+from coremlscope.ir import Model, Op, Pipeline, Program, constant
 from coremlscope.verification.edits import with_function
 from tests.support.decoders import decoder
 
@@ -174,3 +175,12 @@ def test_preprocessing_that_is_not_compared_is_noted() -> None:
     found = verify(_of_images("RGB", 1 / 100), in_order)
     assert found.passed
     assert [finding.id for finding in found.findings] == ["preprocessing-not-compared"]
+
+
+def test_pipelines_are_refused_with_a_way_out(model: Model) -> None:
+    pipeline = replace(model, content=Pipeline("pipeline", ("first",), (model,)))
+    with pytest.raises(UnsupportedModelError) as caught:
+        verify(pipeline, model)
+    assert "--stage" in caught.value.hint
+    with pytest.raises(UsageError, match="a pipeline as the reference"):
+        verify(model, pipeline)

@@ -33,7 +33,7 @@ from coremlscope.verification.references.contract import Reference
 from coremlscope.verification.references.torch_program import ModuleReference
 from coremlscope.version import __version__
 
-__all__ = ["Outcome", "verify_model"]
+__all__ = ["Outcome", "check_kind", "verify_model"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,13 +79,7 @@ def verify_model(
         InputError: A value is not allowed, or no output of the reference is one of the model.
         EngineError: The model or the reference failed.
     """
-    if not isinstance(model.content, Program):
-        raise UnsupportedModelError(
-            f"models of type {model.kind} have no operations to compare",
-            "verify each stage by itself: --stage NAME, or its number"
-            if isinstance(model.content, Pipeline)
-            else "verify supports ML Programs and neural networks",
-        )
+    check_kind(model)
     chosen = choose_function(model, function)
     drawn = choose_inputs(chosen, inputs or {}, shapes, seed)
     call = FunctionCall.of(model, chosen.name, drawn.tensors)
@@ -103,6 +97,21 @@ def verify_model(
     _note_units(check)
     _note_limits(check)
     return _outcome(check, drawn)
+
+
+def check_kind(model: Model) -> None:
+    """Checks that a model has operations that can be compared.
+
+    Raises:
+        UnsupportedModelError: It is a pipeline, or of another kind without operations.
+    """
+    if not isinstance(model.content, Program):
+        raise UnsupportedModelError(
+            f"models of type {model.kind} have no operations to compare",
+            "verify each stage by itself: --stage NAME, or its number"
+            if isinstance(model.content, Pipeline)
+            else "verify supports ML Programs and neural networks",
+        )
 
 
 def _note_training(check: Check, reference: ModuleReference, drawn: Inputs) -> None:

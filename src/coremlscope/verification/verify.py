@@ -20,7 +20,7 @@ from coremlscope.verification.references.choice import given_inputs, open_refere
 from coremlscope.verification.references.contract import Reference
 from coremlscope.verification.references.core_ai import CORE_AI, CoreAIReference
 from coremlscope.verification.references.core_ml_model import CoreMLReference
-from coremlscope.verification.steps import verify_model
+from coremlscope.verification.steps import check_kind, verify_model
 from coremlscope.writing import check_apart
 
 __all__ = ["verify"]
@@ -85,6 +85,7 @@ def verify(
         OutputError: There is no change that works to apply, or the package cannot be written.
     """
     model = source if isinstance(source, Model) else container.read(source)
+    check_kind(model)
     if apply is not None:
         check_apart(apply, model.source or "")
         check_package(Path(apply), overwrite=overwrite)

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import numpy as np
 
+from coremlscope.errors import UsageError
 from coremlscope.execution.binding import choose_function
 from coremlscope.formats import container
-from coremlscope.ir import Array, Feature, ImageFeature, Model, TensorType
+from coremlscope.ir import Array, Feature, ImageFeature, Model, Pipeline, TensorType
 from coremlscope.verification.intermediates import Run
 from coremlscope.verification.own_run import FunctionCall, record
 from coremlscope.verification.references.contract import match_inputs
@@ -27,10 +28,16 @@ class CoreMLReference:
 
     Raises:
         ModelError: It cannot be read.
+        UsageError: It is a pipeline.
     """
 
     def __init__(self, source: Path | Model, function: str | None = None) -> None:
         self._model = source if isinstance(source, Model) else container.read(source)
+        if isinstance(self._model.content, Pipeline):
+            raise UsageError(
+                "a pipeline as the reference has no operations to compare",
+                "give one of the models that it was built from, or its outputs as .npz",
+            )
         self._function = function if function in self._model.description.functions else None
         self._inputs = choose_function(self._model, self._function).description.inputs
         #: The inputs of the verified model by name: images come in its order of channels.
