@@ -184,3 +184,17 @@ def test_pipelines_are_refused_with_a_way_out(model: Model) -> None:
     assert "--stage" in caught.value.hint
     with pytest.raises(UsageError, match="a pipeline as the reference"):
         verify(model, pipeline)
+
+
+def test_statistics_of_normalizations_are_no_states() -> None:
+    torch = pytest.importorskip("torch")
+    norm = torch.nn.BatchNorm1d(8)
+
+    @mb.program(input_specs=[mb.TensorSpec((4, 8))])  # type: ignore[untyped-decorator]
+    def program(x: Any) -> Any:
+        return mb.mul(x=x, y=np.float32(1 / np.sqrt(1 + norm.eps)), name="y")
+
+    converted = ct.convert(program, minimum_deployment_target=ct.target.iOS17, skip_model_load=True)
+    read = container.read(converted.get_spec().SerializeToString())
+    assert [finding.id for finding in verify(read, norm).findings] == ["reference-in-training-mode"]
+    assert not verify(read, norm.eval()).findings

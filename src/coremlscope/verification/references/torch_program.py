@@ -113,7 +113,9 @@ class ModuleReference:
         try:
             if is_evaluated:
                 self._module.eval()
-            return self._run(inputs)
+            found = self._run(inputs)
+            # In training mode normalizations update their statistics, which are no states.
+            return _without_states(found) if self._module.training else found
         finally:
             for part, mode in modes:
                 part.training = mode
@@ -162,6 +164,11 @@ class ModuleReference:
             has_intermediates=False,
             states=frozenset(written),
         )
+
+
+def _without_states(run: Run) -> Run:
+    outputs = {name: value for name, value in run.outputs.items() if name not in run.states}
+    return replace(run, outputs=outputs, states=frozenset())
 
 
 @contextmanager
