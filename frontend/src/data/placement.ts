@@ -1,4 +1,4 @@
-import { duration } from "../format";
+import { duration, fixed } from "../format";
 import { totalMs } from "./profile";
 import type { ComputeUnit, ComputeUnits, OpTable, Plan, Reason, SettingPlan, Undecided } from "./schema";
 import { ALLOWED, DRAWN_RATES, UNDECIDED_WORDS, UNIT_NAMES } from "./words";
@@ -91,7 +91,7 @@ export class Placement {
   doubt(column: number, unit: ComputeUnit): string {
     const why = this.alternative(column, unit);
     const share = this.drawShare(column, unit);
-    if (share !== null) return `in ${(share * 100).toFixed(0)} % of plans with ${DRAWN_RATES}`;
+    if (share !== null) return `in ${fixed(share * 100, 0)} % of plans with ${DRAWN_RATES}`;
     return why === null ? "" : UNDECIDED_WORDS[why];
   }
 

@@ -1,4 +1,4 @@
-import { plural } from "../format";
+import { fixed, plural } from "../format";
 import type { Placement } from "./placement";
 import type { Rows } from "./rows";
 import type { ComputeUnit, Reason, Undecided, WhatIf } from "./schema";
@@ -31,7 +31,7 @@ export function unitShares(placement: Placement, columns: Iterable<number>): Uni
 /** In how many plans with drawn rates undecided operations go elsewhere. */
 function drawn(shares: readonly number[]): string {
   if (shares.length === 0) return "within the intervals of the rates";
-  const ends = new Set([Math.min(...shares), Math.max(...shares)].map((share) => (share * 100).toFixed(0)));
+  const ends = new Set([Math.min(...shares), Math.max(...shares)].map((share) => fixed(share * 100, 0)));
   return `in ${[...ends].join("–")} % of plans with ${DRAWN_RATES}`;
 }
 

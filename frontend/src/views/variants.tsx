@@ -1,7 +1,7 @@
 import { useMemo, useState } from "preact/hooks";
 import type { Variant, VariantForecast, VariantsForm } from "../data/schema";
 import { type Cost, forecastKey, forecastKeys, forecastOf, notesOf, type Point, pointsOf, sameClass, worstOutput } from "../data/variants";
-import { bytes, duration, plural } from "../format";
+import { bytes, duration, fixed, plural } from "../format";
 import { Choice } from "../ui/choice";
 import { OriginTag } from "../ui/origin";
 import { ScrollRegion } from "../ui/scroll";
@@ -53,7 +53,7 @@ function Plot(props: { points: readonly Point[]; cost: Cost }) {
   const format = props.cost === "latency" ? duration : bytes;
   const marks = props.points.map(({ name, cost, psnr, isBest }) => ({
     ...{ id: name, name, x: cost, y: psnr, isBest },
-    title: `${name}: ${format(cost)}, ${psnr === null ? "equal outputs" : `${psnr.toFixed(1)} dB`}`,
+    title: `${name}: ${format(cost)}, ${psnr === null ? "equal outputs" : `${fixed(psnr, 1)} dB`}`,
   }));
   return <Scatter marks={marks} noun="variant" formatX={format} formatY={(psnr) => `${psnr} dB`} above="equal" />;
 }
@@ -117,12 +117,12 @@ function VariantRow(props: { variant: Variant; whole: number | null; hasClasses:
       </th>
       <td class="number">
         {variant.size_bytes === null ? "–" : bytes(variant.size_bytes)}
-        {variant.size_bytes !== null && whole ? <div class="faint">{((variant.size_bytes / whole) * 100).toFixed(0)} %</div> : null}
+        {variant.size_bytes !== null && whole ? <div class="faint">{fixed((variant.size_bytes / whole) * 100, 0)} %</div> : null}
       </td>
       <td>{variant.storage}</td>
-      <td class="number">{difference ? (worst?.psnr_db == null ? "equal" : `${worst.psnr_db.toFixed(1)} dB`) : ""}</td>
+      <td class="number">{difference ? (worst?.psnr_db == null ? "equal" : `${fixed(worst.psnr_db, 1)} dB`) : ""}</td>
       <td class="number">{worst?.max_abs == null ? "" : worst.max_abs.toPrecision(3)}</td>
-      {props.hasClasses && <td class="number">{same === null ? "" : `${(same * 100).toFixed(0)} %`}</td>}
+      {props.hasClasses && <td class="number">{same === null ? "" : `${fixed(same * 100, 0)} %`}</td>}
       <td>{variant.platforms.split(",")[0]}</td>
     </tr>
   );
@@ -198,7 +198,7 @@ function ForecastRow(props: { name: string; forecast: VariantForecast; hasLoads:
       <td class="number">
         {operations.neural_engine ?? 0} of {total}
       </td>
-      <td class="number">{((forecast.share.neural_engine ?? 0) * 100).toFixed(0)} %</td>
+      <td class="number">{fixed((forecast.share.neural_engine ?? 0) * 100, 0)} %</td>
       <td class="number">{memory.peak ? bytes(memory.peak.value) : "–"}</td>
       {props.hasLoads && <td class="number">{load ? duration(load.first_s.value) : "–"}</td>}
     </tr>

@@ -1,6 +1,6 @@
 import { useMemo, useState } from "preact/hooks";
 import { operationsOf, type Recorded } from "../../data/trace";
-import { duration } from "../../format";
+import { duration, fixed } from "../../format";
 import { ScrollRegion } from "../../ui/scroll";
 import { Section } from "../../ui/section";
 
@@ -53,7 +53,7 @@ export function Operations(props: { recorded: Recorded; span: readonly [number, 
                 <td class="number">{row.count.toLocaleString("en")}</td>
                 <td class="number">{duration(row.total)}</td>
                 <td class="number">{row.median ? duration(row.median) : ""}</td>
-                <td class="number">{(100 * row.share).toFixed(1)} %</td>
+                <td class="number">{fixed(100 * row.share, 1)} %</td>
               </tr>
             ))}
           </tbody>
