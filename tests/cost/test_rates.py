@@ -165,6 +165,7 @@ def test_plans_say_where_their_rates_come_from() -> None:
     name = rate_table(find_device("m2")).name
     assert name.startswith("rates transferred from ")
     assert {"M1", "M4"} <= set(name.removeprefix("rates transferred from ").split(", "))
+    assert "transferred from M1 with macOS 14.5, " in rate_table(find_device("m1", "27")).name
 
 
 def test_transposes_on_the_gpu_follow_the_speed_of_a_core() -> None:

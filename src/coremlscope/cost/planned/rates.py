@@ -467,19 +467,19 @@ def _gpu_launch_ms(chip: Chip, known: list[tuple[Publication, PublishedNumber]])
 def _describe(device: Device, ranked: list[Publication], rates: Mapping[str, Mapping[Backend, Rate]]) -> str:
     """Returns where the rates come from: `rates of M4 Pro, macOS 26.5.1; others transferred from M4, …`."""
     own = [one.name for one in ranked if _is_own(device, one)]
-    others = dict.fromkeys(_transferred_from(rates))
-    names = ", ".join(others)
+    names = ", ".join(_transferred_from(device, rates))
     if not own:
         return f"rates transferred from {names}"
     return f"rates of {' and '.join(own)}" + (f"; others transferred from {names}" if names else "")
 
 
-def _transferred_from(rates: Mapping[str, Mapping[Backend, Rate]]) -> Iterator[str]:
-    """The chips of transferred rates, those with the most rates first."""
+def _transferred_from(device: Device, rates: Mapping[str, Mapping[Backend, Rate]]) -> Iterator[str]:
+    """The chips of transferred rates, those with the most first; of the chip itself with the system."""
     found: dict[str, int] = {}
     for of_class in rates.values():
         for rate in of_class.values():
             if rate.law:
-                chip = rate.publication.partition(",")[0]
-                found[chip] = found.get(chip, 0) + 1
-    yield from sorted(found, key=lambda chip: -found[chip])
+                chip, _, system = rate.publication.partition(", ")
+                name = f"{chip} with {system}" if chip == device.chip.name else chip
+                found[name] = found.get(name, 0) + 1
+    yield from sorted(found, key=lambda name: -found[name])
