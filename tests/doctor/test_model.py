@@ -116,7 +116,9 @@ def test_first_releases() -> None:
     assert first_release(2, "macOS") == (10, 13)
     assert first_release(2, "iOS") == (11, 2)
     assert first_release(10, "macOS") == (26, 0)
-    assert first_release(8, "visionOS") is None
+    assert first_release(8, "visionOS") == (1, 0)
+    assert first_release(9, "visionOS") == (2, 0)
+    assert first_release(0, "visionOS") is None
     assert first_release(99, "iOS") is None
 
 

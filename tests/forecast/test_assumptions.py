@@ -43,7 +43,8 @@ def test_a_system_that_does_not_load_the_model_is_named(system: OSRelease, neede
     notes = list(system_notes(program("main"), system))
     assert len(notes) == bool(needed)
     if needed:
-        assert notes[0].startswith(f"this model does not load on {system}: specification 9 needs {needed};")
+        reason = f"specification version 9 needs {needed}"
+        assert notes[0].startswith(f"this model does not load on {system}: {reason};")
 
 
 def test_plans_state_both() -> None:
@@ -63,3 +64,19 @@ def test_estimates_state_shapes_once() -> None:
     assert finding.text == "Estimated for the default shapes of flexible inputs: x 1×8 of 1×(1…512)."
     assert not profile.plans[0].notes
     assert not [one for one in api.estimate(flexible(None), "m1").findings if one.id == "assumed-shapes"]
+
+
+def test_estimates_name_each_system_that_does_not_load_the_model() -> None:
+    profile = api.estimate(program("main"), ["m1", "m1-max", "iphone-16"], os="26")
+    assert not [one for one in profile.findings if one.id == "does-not-load"]
+    older = api.estimate(program("main"), ["m1", "m1-max"], os="14")
+    (finding,) = [one for one in older.findings if one.id == "does-not-load"]
+    assert finding.text.startswith(
+        "This model does not load on macOS 14: specification version 9 needs macOS 15."
+    )
+    assert "minimum_deployment_target=ct.target.iOS17" in finding.hint
+
+
+def test_models_without_operations_may_not_load_either() -> None:
+    notes = api.plan(replace(opaque(), spec_version=9), "m1", os="14").plans[0].notes
+    assert "this model does not load on macOS 14: specification version 9 needs macOS 15" in notes

@@ -279,3 +279,19 @@ def test_given_limits_replace_those_of_a_project(model: Path, tmp_path: Path) ->
     )
     report = check_project(config, max_size="1kB")
     assert verdicts(report) == {"max-size": "fail", "max-memory": "pass"}
+
+
+def test_a_model_that_does_not_load_on_a_device_keeps_no_limit_there(model: Path) -> None:
+    devices = {"iphone-13": "9s", "m1": "9s"}
+    report = check(model, max_latency=devices, os="15", min_neural_engine=0, max_size="90MB")
+    checks_ = report.models[0].checks
+    loads, *others = checks_
+    assert (loads.kind, loads.verdict, loads.subject) == ("loads", "fail", "iPhone 13, iOS 15")
+    assert loads.text == "the model does not load on iPhone 13, iOS 15: specification version 7 needs iOS 16"
+    assert "ct.target.iOS15" in loads.hint
+    assert loads.value is not None
+    assert (loads.limit, loads.value.value) == (15.0, 16.0)
+    assert [one.verdict for one in others if "iPhone" in one.subject] == ["unknown", "unknown"]
+    assert [one.verdict for one in others if "M1" in one.subject] == ["pass", "pass"]
+    assert report.exit_code == 9
+    assert "does not load" in render_sarif(report)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from coremlscope.describe.loading import find_load_problem
 from coremlscope.describe.stages import why_absent
 from coremlscope.describe.weights import blobs_of
 from coremlscope.devices.release import OSRelease, parse_release
@@ -24,7 +25,7 @@ from coremlscope.execution.custom_layers import CustomLayer, custom_layers, repl
 from coremlscope.execution.lowering import lower_function
 from coremlscope.execution.wiring import shaped_stages, wire
 from coremlscope.formats import container
-from coremlscope.formats.platforms import describe_platforms, first_release
+from coremlscope.formats.platforms import describe_platforms
 from coremlscope.ir import Model, Pipeline, Program, kind_name, kind_with_article
 from coremlscope.units import shown
 
@@ -135,23 +136,21 @@ def find_problems(model: Model, systems: Sequence[OSRelease] = ()) -> list[Probl
 
 
 def _check_version(model: Model, systems: Sequence[OSRelease]) -> Iterator[Problem]:
-    version = model.spec_version
     for system in systems:
-        first = first_release(version, system.platform)
-        if first is None:
+        found = find_load_problem(model, system)
+        if found is not None and found.needed is None:
             yield Problem(
                 id="unknown-version",
                 effect="not in Core ML",
-                text=f"Specification version {version} is newer than any that is known here.",
+                text=f"{found.text[0].upper()}{found.text[1:]}.",
                 fix="convert the model again for the systems it has to load on",
             )
             return
-        if (system.major, system.minor) < first:
-            needed = OSRelease(system.platform, *first)
+        if found is not None:
             yield Problem(
                 id="newer-than-system",
                 effect="not in Core ML",
-                text=f"Specification version {version} needs {needed}; {system} is older.",
+                text=f"{found.text[0].upper()}{found.text[1:]}; {system} is older.",
                 fix=f"convert again with minimum_deployment_target for {system}",
             )
 

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from coremlscope.describe.loading import find_load_problem
 from coremlscope.devices.release import OSRelease
 from coremlscope.features import bind_shapes
 from coremlscope.features.description import describe_flexibility, describe_shape
 from coremlscope.findings import Finding
-from coremlscope.formats.platforms import first_release
-from coremlscope.ir import ArrayFeature, Feature, FunctionDescription, ImageFeature, Model
+from coremlscope.ir import ArrayFeature, Feature, FunctionDescription, ImageFeature, Model, Program
 from coremlscope.units import shown
 
-__all__ = ["shape_findings", "shape_notes", "system_notes"]
+__all__ = ["conversion_hint", "load_findings", "shape_findings", "shape_notes", "system_notes"]
 
 #: Inputs up to which each is listed.
 _LISTED = 4
+#: The oldest iOS for which coremltools converts.
+_FIRST_TARGET = 13
 _HINT = "--shape NAME=1x128 sets another shape"
 
 
@@ -76,12 +78,50 @@ def _sizes(feature: Feature, shape: tuple[int, ...]) -> tuple[int, ...]:
     return shape[-2:] if isinstance(feature.type, ImageFeature) else shape
 
 
-def system_notes(model: Model, system: OSRelease) -> Iterator[str]:
-    """Yields that a system is older than the model needs."""
-    first = first_release(model.spec_version, system.platform)
-    if first is not None and (system.major, system.minor) < first:
-        needed = OSRelease(system.platform, *first)
-        yield (
-            f"this model does not load on {system}: specification {model.spec_version} needs {needed}; this"
-            f" is the plan of the same operations, converted for {system}"
-        )
+def system_notes(model: Model, system: OSRelease, *, is_planned: bool = True) -> Iterator[str]:
+    """Yields that a system does not load the model.
+
+    Args:
+        model: The model.
+        system: The system.
+        is_planned: Whether the note is one on a plan of operations.
+    """
+    problem = find_load_problem(model, system)
+    if problem is None:
+        return
+    rest = f"; this is the plan {_as_if(model, system)}" if is_planned else ""
+    yield f"this model does not load on {system}: {problem.text}{rest}"
+
+
+def load_findings(model: Model, systems: Iterable[OSRelease]) -> Iterator[Finding]:
+    """Yields a finding for each system, once, that does not load the model for which it is estimated."""
+    for system in dict.fromkeys(systems):
+        if (problem := find_load_problem(model, system)) is not None:
+            yield Finding(
+                id="does-not-load",
+                severity="warning",
+                text=f"This model does not load on {system}: {problem.text}. The estimate is that"
+                f" {_as_if(model, system)}.",
+                hint=conversion_hint(model, system),
+            )
+
+
+def _as_if(model: Model, system: OSRelease) -> str:
+    if _is_core_ai(model):
+        return "of a system that loads it"
+    return f"of the same operations, converted for {system}"
+
+
+def conversion_hint(model: Model, system: OSRelease) -> str:
+    """Returns how to get a model that a system loads."""
+    newer = "name a newer system (--os) or device"
+    major, _ = system.core_ml
+    if isinstance(model.content, Program) and model.content.is_core_ai:
+        return f"convert the network to Core ML, or {newer}"
+    if major < _FIRST_TARGET:
+        return newer
+    return f"convert again with minimum_deployment_target=ct.target.iOS{major}, or {newer}"
+
+
+def _is_core_ai(model: Model) -> bool:
+    return isinstance(model.content, Program) and model.content.is_core_ai

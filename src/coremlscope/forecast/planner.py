@@ -27,7 +27,7 @@ from coremlscope.errors import UnsupportedModelError
 from coremlscope.execution.binding import bind_model, choose_function
 from coremlscope.execution.wiring import shaped_stages, stage_key
 from coremlscope.findings import Finding
-from coremlscope.forecast.assumptions import shape_notes, system_notes
+from coremlscope.forecast.assumptions import load_findings, shape_notes, system_notes
 from coremlscope.forecast.columns import tabulate
 from coremlscope.forecast.memory import MemoryModel
 from coremlscope.forecast.model_findings import Estimating, Kernels, Tally, describe_remark, weigh_remarks
@@ -185,7 +185,7 @@ def forecast(
             placed[key] = {f.key: _place(f, device, settings, with_advice) for f in functions}
         found = {name: one.function for name, one in placed[key].items()}
         chosen = (note for one in placed[key].values() for note in one.notes)
-        system = system_notes(model, device.os) if functions else ()
+        system = system_notes(model, device.os, is_planned=bool(functions))
         notes = (*unplanned, *system, *about, *chosen, *_crossing_notes(functions, found, settings[0]))
         # Core AI's costs are not published: a plan of its programs has none.
         rates = None if is_core_ai else rate_table(device)
@@ -208,6 +208,8 @@ def forecast(
                 planned = _with_faster_setting(planned, kernels, device, [placed[key][name] for name in main])
             estimates += map(kernels.with_evidence, planned) if kernels and with_evidence else planned
     findings = (*tally.findings(), *_warn(remarks, settings))
+    if with_estimates:
+        findings = (*load_findings(model, (device.os for device in devices)), *findings)
     if kernels is None or not with_estimates:
         return Forecast(plans=tuple(plans), findings=findings)
     if kernels.loops:

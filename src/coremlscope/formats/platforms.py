@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-__all__ = ["describe_opset", "describe_platforms", "first_release", "first_releases", "oldest_version"]
+__all__ = [
+    "describe_opset",
+    "describe_platforms",
+    "first_release",
+    "first_releases",
+    "oldest_version",
+    "opset_of",
+]
 
 #: The first systems that read each version of the specification: iOS, macOS, watchOS, tvOS, visionOS.
 #: (Source: the version table in the comment of `Model.proto` and coremltools' `_SPECIFICATION_VERSION_*`.)
@@ -25,6 +32,20 @@ _PLATFORMS: Mapping[int, tuple[str, ...]] = {
 
 #: The specification version that introduced each operation set.
 _OPSETS = {"CoreML5": 6, "CoreML6": 7, "CoreML7": 8, "CoreML8": 9, "CoreML9": 10}
+#: Operations that the first opset does not contain. (Source: coremltools 9.0, `SSAOpRegistry.core_ops`.)
+_LATER_OPS: Mapping[str, tuple[str, ...]] = {
+    "CoreML6": (
+        *("constexpr_affine_dequantize", "constexpr_cast", "constexpr_lut_to_dense"),
+        *("constexpr_sparse_to_dense", "fill_like", "reshape_like", "pixel_unshuffle"),
+    ),
+    "CoreML7": ("resize", "quantize", "dequantize"),
+    "CoreML8": (
+        *("constexpr_blockwise_shift_scale", "constexpr_lut_to_sparse"),
+        *("constexpr_sparse_blockwise_shift_scale", "read_state", "write_state", "slice_update"),
+        "scaled_dot_product_attention",
+    ),
+}
+_OPSET_OF = {name: opset for opset, names in _LATER_OPS.items() for name in names}
 
 
 def describe_platforms(spec_version: int) -> str:
@@ -43,6 +64,11 @@ def oldest_version(opset: str) -> int:
     return _OPSETS.get(opset, 0)
 
 
+def opset_of(op_type: str) -> str:
+    """Returns the first opset with an operation; empty for those that every opset contains."""
+    return _OPSET_OF.get(op_type, "")
+
+
 def first_releases(spec_version: int) -> dict[str, str]:
     """Returns the first version of each system as Apple's compiler writes it: `{"iOS": "16.0", …}`.
 
@@ -50,7 +76,8 @@ def first_releases(spec_version: int) -> dict[str, str]:
     """
     known = [release.partition(" ") for release in _PLATFORMS.get(spec_version, ())]
     releases = {name: version if "." in version else f"{version}.0" for name, _, version in known}
-    return {"visionOS": "1.0", **releases, "macCatalyst": releases["iOS"]} if releases else {}
+    vision = {"visionOS": "1.0"} if spec_version else {}
+    return {**vision, **releases, "macCatalyst": releases["iOS"]} if releases else {}
 
 
 def first_release(spec_version: int, platform: str) -> tuple[int, int] | None:
@@ -63,9 +90,8 @@ def first_release(spec_version: int, platform: str) -> tuple[int, int] | None:
     Returns:
         The version; None if the specification version is unknown, or none of the platform's is known for it.
     """
-    for name in _PLATFORMS.get(spec_version, ()):
-        found, _, version = name.partition(" ")
-        if found == platform:
-            major, _, minor = version.partition(".")
-            return int(major), int(minor.partition(".")[0] or 0)
-    return None
+    version = first_releases(spec_version).get(platform)
+    if version is None:
+        return None
+    major, minor, *_ = version.split(".")
+    return int(major), int(minor)

@@ -8,9 +8,10 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
+from coremlscope.describe.loading import find_load_problem
 from coremlscope.describe.model import describe_model
 from coremlscope.describe.stages import programs_of
-from coremlscope.devices import NEURAL_ENGINE, find_device
+from coremlscope.devices import NEURAL_ENGINE, Device, OSRelease, find_device
 from coremlscope.errors import CoremlscopeError, UsageError
 from coremlscope.execution.pipeline import open_predictor
 from coremlscope.execution.random_weights import missing_weights
@@ -18,6 +19,7 @@ from coremlscope.execution.sequence_lengths import choose_lengths
 from coremlscope.execution.wiring import bodies_of
 from coremlscope.features.dummy import dummy_values
 from coremlscope.figures import Figure
+from coremlscope.forecast.assumptions import conversion_hint
 from coremlscope.forecast.memory import MemoryModel
 from coremlscope.forecast.planner import forecast
 from coremlscope.forecast.unplanned import unplanned_stages
@@ -59,13 +61,20 @@ class _Placed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Facts:
-    """The facts about a model that checks use."""
+    """The facts about a model that checks use.
+
+    Attributes:
+        placed: The plans and estimates on devices that load the model, by name.
+        why_not: Why there is no plan or estimate; may be empty.
+        not_loaded: The failures of devices that do not load it, by name.
+    """
 
     model: Model
     size_bytes: int
     memory: MemoryModel
     placed: Mapping[str, _Placed]
     why_not: str
+    not_loaded: Mapping[str, CheckResult]
 
 
 def check_model(path: Path, limits: GateLimits) -> CheckedModel:
@@ -109,7 +118,9 @@ def _learn(path: Path, limits: GateLimits) -> _Facts:
     own, _ = use_own()
     placed: dict[str, _Placed] = {}
     why_not = ""
-    devices = {name: find_device(name, limits.os) for name in limits.all_devices}
+    named = {name: find_device(name, limits.os) for name in limits.all_devices}
+    not_loaded = {name: no for name, device in named.items() if (no := _check_loading(model, device))}
+    devices = {name: device for name, device in named.items() if name not in not_loaded}
     if devices:
         try:
             found = forecast(
@@ -135,7 +146,31 @@ def _learn(path: Path, limits: GateLimits) -> _Facts:
         memory=MemoryModel.of(model, summary.ops),
         placed=placed,
         why_not=why_not,
+        not_loaded=not_loaded,
     )
+
+
+def _check_loading(model: Model, device: Device) -> CheckResult | None:
+    """Returns that the system of a device does not load a model, or may not; None if it does."""
+    problem = find_load_problem(model, device.os)
+    if problem is None:
+        return None
+    needed = problem.needed
+    return CheckResult(
+        kind="loads",
+        subject=f"{device.name}, {device.os}",
+        quantity="version",
+        limit=_version(device.os),
+        value=None if needed is None else _exactly(_version(needed), "declared"),
+        verdict="unknown" if needed is None else "fail",
+        text=f"the model does not load on {device.name}, {device.os}: {problem.text}",
+        hint=conversion_hint(model, device.os),
+    )
+
+
+def _version(system: OSRelease) -> float:
+    """Returns a version as a number: 14.5 for macOS 14.5."""
+    return float(f"{system.major}.{system.minor}")
 
 
 def _on_engine(view: PlanView) -> Figure:
@@ -148,6 +183,7 @@ def _on_engine(view: PlanView) -> Figure:
 
 
 def _checks(facts: _Facts, limits: GateLimits, baseline: Baseline | None) -> Iterator[CheckResult]:
+    yield from facts.not_loaded.values()
     for device, limit in limits.latency_s.items():
         yield _latency(facts, device, limit)
     if limits.neural_engine is not None:
@@ -185,6 +221,8 @@ def _incomplete(facts: _Facts, kind: CheckKind, subject: str, limit: float) -> C
 
 def _latency(facts: _Facts, device: str, limit: float) -> CheckResult:
     one = facts.placed.get(device)
+    if device in facts.not_loaded:
+        return _not_loaded(facts, device, "max-latency", "seconds", limit)
     if one is None or one.estimate is None:
         subject = device if one is None else one.subject
         return _unknown("max-latency", subject, "seconds", limit, facts.why_not)
@@ -198,6 +236,8 @@ def _latency(facts: _Facts, device: str, limit: float) -> CheckResult:
 
 
 def _share(facts: _Facts, device: str, limit: float) -> CheckResult:
+    if device in facts.not_loaded:
+        return _not_loaded(facts, device, "min-neural-engine", "share", limit)
     one = facts.placed.get(device)
     subject = device if one is None else one.subject
     others = unplanned_stages(facts.model)
@@ -205,6 +245,11 @@ def _share(facts: _Facts, device: str, limit: float) -> CheckResult:
         why = f"there are no operations to plan in: {', '.join(others)}" if others else facts.why_not
         return _unknown("min-neural-engine", subject, "share", limit, why)
     return _at_least("min-neural-engine", one.subject, "share", limit, one.on_engine)
+
+
+def _not_loaded(facts: _Facts, device: str, kind: CheckKind, quantity: Quantity, limit: float) -> CheckResult:
+    subject = facts.not_loaded[device].subject
+    return replace(_unknown(kind, subject, quantity, limit, "the model does not load there"), hint="")
 
 
 def _exactly(value: float, origin: Any) -> Figure:
@@ -228,6 +273,7 @@ _NAMES: Mapping[CheckKind, str] = {
     "max-memory": "peak memory",
     "min-psnr": "PSNR",
     "baseline": "against the baseline",
+    "loads": "loading",
 }
 
 
@@ -427,5 +473,7 @@ def format_quantity(value: float, quantity: Quantity) -> str:
             return format_bytes(value)
         case "share":
             return f"{value * 100:.1f} %"
+        case "version":
+            return f"{value:g}"
         case "decibels":
             return f"{value:.1f} dB"

@@ -25,6 +25,7 @@ RULES: Mapping[str, str] = {
     "max-memory": "The estimated peak memory of a prediction is at most the limit.",
     "min-psnr": "The outputs are at least this close to the reference.",
     "baseline": "No figure is worse than that of the baseline, within the tolerance.",
+    "loads": "The system of each device loads the model.",
     "not-checked": "The model can be read and checked.",
 }
 

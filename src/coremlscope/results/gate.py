@@ -25,11 +25,13 @@ GATE = "coremlscope.check/1"
 #: The exit code if a limit is not kept; that of `compare --fail-above`.
 GATE_FAILED = 9
 
-#: Subject of a limit; the name of its option.
-CheckKind = Literal["max-latency", "min-neural-engine", "max-size", "max-memory", "min-psnr", "baseline"]
+#: Subject of a limit; the name of its option. `loads` is checked without one: that a system loads the model.
+CheckKind = Literal[
+    "max-latency", "min-neural-engine", "max-size", "max-memory", "min-psnr", "baseline", "loads"
+]
 
-#: Quantity of a number: seconds, bytes, a share between 0 and 1, or decibels.
-Quantity = Literal["seconds", "bytes", "share", "decibels"]
+#: Quantity of a number: seconds, bytes, a share between 0 and 1, decibels, or the version of a system.
+Quantity = Literal["seconds", "bytes", "share", "decibels", "version"]
 
 #: `pass`       the limit is kept, by both ends of the interval;
 #: `uncertain`  the figure keeps the limit, and an end of its interval does not;
