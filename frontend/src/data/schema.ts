@@ -5,7 +5,7 @@ export type Bound = "activations" | "compute" | "dispatch" | "switches" | "weigh
 
 export type ChangeVerdict = "faster" | "no change" | "slower" | "unclear";
 
-export type CheckKind = "baseline" | "max-latency" | "max-memory" | "max-size" | "min-neural-engine" | "min-psnr";
+export type CheckKind = "baseline" | "loads" | "max-latency" | "max-memory" | "max-size" | "min-neural-engine" | "min-psnr";
 
 export type ColumnQuantity = "bytes" | "count" | "milliseconds" | "number" | "seconds" | "share" | "text";
 
@@ -33,7 +33,7 @@ export type Precision = "fp16" | "fp32";
 
 export type Presence = "added" | "both" | "removed";
 
-export type Quantity = "bytes" | "decibels" | "seconds" | "share";
+export type Quantity = "bytes" | "decibels" | "seconds" | "share" | "version";
 
 export type Scope = "device" | "processes";
 

@@ -208,13 +208,19 @@ def forecast(
                 planned = _with_faster_setting(planned, kernels, device, [placed[key][name] for name in main])
             estimates += map(kernels.with_evidence, planned) if kernels and with_evidence else planned
     findings = (*tally.findings(), *_warn(remarks, settings))
-    if with_estimates:
-        findings = (*load_findings(model, (device.os for device in devices)), *findings)
     if kernels is None or not with_estimates:
         return Forecast(plans=tuple(plans), findings=findings)
-    if kernels.loops:
-        return Forecast(plans=tuple(plans), findings=(*_unknown_loops(kernels, estimates), *findings))
-    return Forecast(plans=tuple(plans), kernels=kernels.rows, estimates=tuple(estimates), findings=findings)
+    findings = (*_about_estimates(model, devices, kernels, estimates), *findings)
+    rows, known = ((), []) if kernels.loops else (kernels.rows, estimates)
+    return Forecast(plans=tuple(plans), kernels=rows, estimates=tuple(known), findings=findings)
+
+
+def _about_estimates(
+    model: Model, devices: Sequence[Device], kernels: _Kernels, estimates: Sequence[Estimate]
+) -> Iterator[Finding]:
+    """Yields why there are no estimates, and on which systems the model does not load."""
+    yield from _unknown_loops(kernels, estimates)
+    yield from load_findings(model, [device.os for device in devices])
 
 
 def _with_faster_setting(
