@@ -71,6 +71,9 @@ _RETIRED = re.compile(
     r"|is\s+no\s+JSON|there\s+are\s+no\s+compute\s+units|again\s+and\s+again|is\s+no\s+profile",
     re.IGNORECASE,
 )
+#: A section of a docstring that goes on behind its title, and an item of a section behind another one.
+_SQUASHED_TITLE = re.compile(r"(?:^|[.:\s])(?:Args|Attributes|Raises|Returns|Yields):[ \t]+\S")
+_SQUASHED_ITEM = re.compile(r"^\s+\*{0,2}\w+: .*[^\W\d]\. (?!None:)\w+: ")
 _TEXT_SUFFIXES = {".css", ".html", ".json", ".md", ".py", ".toml", ".ts", ".tsx", ".txt"}
 
 #: What is taken off a name before it is compared with others, the longest that fits.
@@ -101,6 +104,33 @@ def test_files_and_functions_are_short(path: Path) -> None:
 def test_every_module_has_a_docstring(path: Path) -> None:
     tree = ast.parse(path.read_text(encoding="utf-8"))
     assert ast.get_docstring(tree)
+
+
+def _squashed(docstring: str) -> list[str]:
+    """Returns the lines of a docstring in which sections, or items of a section, run together."""
+    lines = docstring.splitlines()
+    return [line for line in lines if _SQUASHED_TITLE.search(line) or _SQUASHED_ITEM.search(line)]
+
+
+def test_the_search_for_squashed_sections_finds_them() -> None:
+    right = "Adds.\n\nArgs:\n    a: One. The other: b.\n    b: Two.\n\nReturns:\n    The sum.\n"
+    assert not _squashed(right)
+    for wrong in (
+        right.replace("Args:\n    a", "Args: a"),
+        right.replace("Returns:\n    ", "Returns: "),
+        right.replace("The other: b.\n    b", "b"),
+        right.replace("\n\nReturns:\n    ", " Returns: "),
+    ):
+        assert len(_squashed(wrong)) == 1, wrong
+
+
+@pytest.mark.parametrize("path", _MODULES, ids=_name)
+def test_sections_of_docstrings_have_one_item_a_line(path: Path) -> None:
+    kinds = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    nodes = [
+        node for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if isinstance(node, kinds)
+    ]
+    assert not [line for node in nodes for line in _squashed(ast.get_docstring(node) or "")]
 
 
 def test_no_module_has_an_empty_name() -> None:

@@ -344,8 +344,9 @@ def _scattered(op: Lowering, slices: _Slices, axes: Sequence[int], update: Tenso
     A cache of a language model is then not copied by each layer. Rows are those of the axes after the last
     one that is sliced; they are numbered in order.
 
-    Returns: None if the update is not small, is empty or does not fit, or if sizes are known at run time
-        only, or begins of slices in reverse order.
+    Returns:
+        The tensor, of the shape and type of `x`. None if the update is not small, is empty or does not fit,
+        or if sizes are known at run time only, or begins of slices in reverse order.
     """
     lengths, counts = op.view.shape("x"), _counts(op.view, slices)
     depth = max(axes, default=-1) + 1

@@ -191,7 +191,8 @@ def _find_amplified(
 ) -> bool:
     """Finds the operation that amplifies what rounding the constants of the file to fp16 moves.
 
-    Returns: Whether there is one.
+    Returns:
+        Whether there is one.
     """
     if not check.is_half:
         return False

@@ -49,9 +49,12 @@ Kind = Literal["permuted", "reordered", "scaled", "shifted", "truncated", "negat
 class Relation:
     """How one array results from another.
 
-    Attributes: kind: The kind. axes: For `permuted`, the order of axes that makes the second array of the
-        first. number: For `scaled` the factor, for `shifted` the summand. axis: For `scaled`, the axis of the
-        channels to each of which a number is added as well; None if none is.
+    Attributes:
+        kind: The kind.
+        axes: For `permuted`, the order of axes that makes the second array of the first.
+        number: For `scaled` the factor, for `shifted` the summand.
+        axis: For `scaled`, the axis of the channels to each of which a number is added as well; None if none
+            is.
     """
 
     kind: Kind
@@ -138,10 +141,14 @@ def signal_to_noise_db(error: float) -> float:
 def find_layout(ours: Array, theirs: Array, tolerance: float) -> tuple[int, ...] | None:
     """Finds the order of axes in which one array equals another.
 
-    Args: ours: The one array. theirs: The other. tolerance: The largest relative error.
+    Args:
+        ours: The one array, of any shape.
+        theirs: The other, of any shape of as many elements.
+        tolerance: The largest relative error; see `relative_error`.
 
-    Returns: The argument of `np.transpose` for `ours`, empty if the elements are in the same order already;
-        None if there is none.
+    Returns:
+        The argument of `np.transpose` for `ours`, empty if the elements are in the same order already; None
+        if there is none, or if the numbers of elements differ.
     """
     if ours.size != theirs.size or not ours.size:
         return None

@@ -107,8 +107,10 @@ def keep_fp32(function: Function, op_ids: Collection[str], wide_outputs: Collect
 
     Between two of them nothing is cast. Operations with blocks stay as they are.
 
-    Args: function: The function. op_ids: The ids of the operations. wide_outputs: Names of outputs that are
-        returned in float32.
+    Args:
+        function: The function.
+        op_ids: The ids of the operations.
+        wide_outputs: Names of outputs that are returned in float32.
     """
     return _Widening(function, frozenset(op_ids), frozenset(wide_outputs)).run()
 
@@ -199,9 +201,14 @@ def _with_arguments(op: Op, instead: Mapping[str, Value]) -> Op:
 def set_constant(function: Function, changes: Mapping[tuple[str, str], Array]) -> Function:
     """Replaces constants that operations read.
 
-    Args: function: The function. changes: The new elements by the id of the operation and the name of its
-        parameter. They get the type of the constant that they replace; its shape if they have another one of
-        the same size. Of several arguments, the first constant is replaced.
+    Args:
+        function: The function.
+        changes: The new elements by the id of the operation and the name of its parameter. They get the type
+            and the shape of the constant that they replace. Of several arguments, the first constant is
+            replaced.
+
+    Raises:
+        ValueError: There are more or fewer elements than before.
     """
     ops: list[Op] = []
     constants = constants_of(function)

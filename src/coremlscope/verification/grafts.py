@@ -93,7 +93,8 @@ def find_graft(
         known: Values of the program that may be read, by name.
         arrays: Their elements.
 
-    Returns: The operations; None if one of them is not recognised, or they need too many.
+    Returns:
+        The operations; None if one of them is not recognised, or they need too many.
     """
     right = {
         pair.theirs: pair

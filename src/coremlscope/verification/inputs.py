@@ -46,10 +46,14 @@ def choose_inputs(
     divides them by a number like 255 first, else from the standard normal distribution, which normalised
     inputs have.
 
-    Args: chosen: The function. given: Values of inputs by name. shapes: Shapes of flexible inputs. seed: The
-        seed of the generator.
+    Args:
+        chosen: The function.
+        given: Values of inputs by name.
+        shapes: Shapes of flexible inputs, instead of their defaults.
+        seed: The seed of the generator.
 
-    Raises: InputError: A value or a shape is not allowed, or a value is NaN.
+    Raises:
+        InputError: A value or a shape is not allowed, or a value is NaN.
     """
     description = chosen.description
     bound = bind_shapes(

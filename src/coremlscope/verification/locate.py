@@ -96,8 +96,18 @@ def errors_made(
 
     Pairs by order alone may be wrong, so nothing is computed from them.
 
-    Returns: What the model computes, the values of the reference, and the relative errors, by the names of
-        the model.
+    Args:
+        call: The function and its inputs.
+        ours: The run of the model.
+        theirs: The run of the reference.
+        pairs: The pairs of values of both.
+
+    Returns:
+        What the model computes, the values of the reference in the layout of the model's, and the relative
+        errors, all by the names of the model.
+
+    Raises:
+        EngineError: The engine failed.
     """
     given: dict[str, Array] = {}
     for pair in pairs:

@@ -40,10 +40,12 @@ _MOST_CLASSES = 256
 class Tolerance:
     """How far outputs may be from those of the reference.
 
-    Attributes: rtol: The largest difference relative to the largest magnitude of the reference; None for 0.02
-        for models with fp16 values, 0.001 for others. atol: The largest difference that is always allowed.
-        min_psnr: For images, the least PSNR in decibels; None to use `rtol`. top_k: For classes, how many of
-        the best must be the same; None to compare the numbers as well.
+    Attributes:
+        rtol: The largest difference relative to the largest magnitude of the reference; None for 0.02 for
+            models with fp16 values, 0.001 for others.
+        atol: The largest difference that is always allowed, in the unit of the output.
+        min_psnr: For images, the least PSNR in decibels; None to use `rtol`.
+        top_k: For classes, how many of the best must be the same; None to compare the numbers as well.
     """
 
     rtol: float | None = None

@@ -94,10 +94,13 @@ _GENERAL = {name.replace("_", ""): names[0] for names in _SAME_TYPES for name in
 class Pair:
     """Two values of two runs that stand for the same tensor.
 
-    Attributes: ours: The name of the value in the first run. theirs: Its name in the second run. how: How
-        they were paired. axes: The order of axes in which the first equals the second; empty if their
-        elements have the same order, or if they differ. error: The relative error of the first, in that
-        order.
+    Attributes:
+        ours: The name of the value in the first run.
+        theirs: Its name in the second run.
+        how: How they were paired.
+        axes: The order of axes in which the first equals the second; empty if their elements have the same
+            order, or if they differ.
+        error: The relative error of the first, in that order.
     """
 
     ours: str

@@ -26,7 +26,8 @@ _PART, _MOST_PARTS, _SHORT = 16, 32, 64
 def with_partial_sums(function: Function) -> Function:
     """Writes sums of many products of fp16 numbers in parts, so that each sum of parts is rounded.
 
-    Returns: The changed function; the function itself if it has no such sums.
+    Returns:
+        The changed function; the function itself if it has no such sums.
     """
     known = constants_of(function)
     ops: list[Op] = []

@@ -350,7 +350,14 @@ def _named_like(run: Run, parameter: Parameter) -> Parameter | None:
 def exact_constants(ours: Run, theirs: Run, pairs: Sequence[Pair]) -> dict[tuple[str, str], Array]:
     """Returns the constants of the reference that rounding to fp16 has moved in a model.
 
-    Returns: The elements in float32, in the shape of the model's, by the name of a value and the parameter.
+    Args:
+        ours: The run of the model.
+        theirs: The run of the reference.
+        pairs: The pairs of values of both.
+
+    Returns:
+        The elements in float32, in the shape of the model's constant, by the name of a value and that of the
+        parameter of its operation.
     """
     mates = {pair.ours: theirs.values[pair.theirs] for pair in pairs}
     everywhere = [p for value in theirs.values.values() for p in value.parameters]

@@ -118,7 +118,8 @@ def find_order(wrong: Array, right: Array) -> Array | None:
         wrong: An array.
         right: An array of as many elements.
 
-    Returns: For each element of `right` its place in `wrong`; None if one is not there, or there are too
+    Returns:
+        For each element of `right` its place in `wrong`, flat; None if one is not there, or there are too
         many.
     """
     a, b = (array.astype(np.float64).reshape(-1) for array in (wrong, right))
