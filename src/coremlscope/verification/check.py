@@ -76,7 +76,8 @@ class Check:
         findings: Remarks.
         notes: Remarks on the inputs.
         units: The runs on compute units, by the name of the setting.
-        is_other_mode: Whether the reference is in training mode, which explains all differences.
+        before: The inputs of earlier calls, whose states this one begins with.
+        is_explained: Whether a remark explains all differences: no operation is searched for.
         is_half: Whether the model has fp16 values.
         working: The function with the changes so far.
         works: Whether all outputs pass with these changes.
@@ -99,7 +100,8 @@ class Check:
     findings: list[Finding] = field(default_factory=list)
     notes: tuple[str, ...] = ()
     units: dict[str, Run] = field(default_factory=dict)
-    is_other_mode: bool = False
+    before: tuple[Mapping[str, Array], ...] = ()
+    is_explained: bool = False
     _current: dict[Precision, tuple[Function, Run]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -175,12 +177,13 @@ class Check:
     def _reference_run(self, reference: Reference, drawn: Inputs) -> Run:
         """Runs the reference on pixels, and on pixels after the preprocessing; keeps what is nearer."""
         plain = dict(drawn.tensors)
-        runs = [(self._in_our_layout(reference.run(plain)), "")]
+        runs = [(self._in_our_layout(reference.run(plain, self.before)), "")]
         has_own = isinstance(reference, CoreMLReference) and reference.takes_images
         if drawn.prepared and not has_own:
             names = ", ".join(drawn.prepared)
             note = f"the reference takes {names} after the preprocessing that the model holds"
-            runs.append((self._in_our_layout(reference.run({**plain, **drawn.prepared})), note))
+            prepared = reference.run({**plain, **drawn.prepared}, self.before)
+            runs.append((self._in_our_layout(prepared), note))
         if isinstance(reference, CoreMLReference) and reference.turned:
             self.findings.append(
                 Finding(
@@ -268,6 +271,14 @@ class Check:
             for name, other in self.matched.items()
             if name in run.outputs
         ]
+
+    def agrees_with(self, theirs: Run) -> bool:
+        """Returns whether the outputs in float32 are those of another run of the reference."""
+        before, self.theirs = self.theirs, theirs
+        try:
+            return all(output.passed for output in self.compare(self.exact, "fp32"))
+        finally:
+            self.theirs = before
 
     def failing(self, label: str) -> list[str]:
         """Returns the names of the values of outputs that differ in a run."""

@@ -44,10 +44,10 @@ _MOST_SECONDS = 60.0
 
 def find_conversion_faults(check: Check) -> None:
     """Finds faults in float32, one after the other, and tries to fix each."""
-    if check.is_other_mode:
-        return
     if not _has_intermediates(check):
         _note_no_intermediates(check)
+        return
+    if check.is_explained:
         return
     pairs = check.pairs
     failing: list[str] | None = check.failing("fp32")

@@ -14,6 +14,7 @@ from coremlscope.execution.binding import Chosen
 from coremlscope.features import bind_shapes, dummy_values, to_tensors
 from coremlscope.features.limits import index_limits
 from coremlscope.ir import Array, ArrayFeature, Feature, ImageFeature, Shape
+from coremlscope.verification.masks import mask_inputs
 
 __all__ = ["Inputs", "choose_inputs"]
 
@@ -30,11 +31,13 @@ class Inputs:
         prepared: Images by name after the preprocessing that the model holds: `scale × p + bias`. A reference
             that was converted to a model with image inputs usually takes these. Empty if there is none.
         notes: What each input is, as clauses.
+        synthetic: The names of the inputs that were drawn: neither given nor filled with a default.
     """
 
     tensors: Mapping[str, Array]
     prepared: Mapping[str, Array]
     notes: tuple[str, ...]
+    synthetic: tuple[str, ...]
 
 
 def choose_inputs(
@@ -43,8 +46,9 @@ def choose_inputs(
     """Completes given inputs by synthetic ones.
 
     Pixels and indices are drawn from their whole range. Other floats are drawn from 0 … 255 if the model
-    divides them by a number like 255 first, else from the standard normal distribution, which normalised
-    inputs have.
+    divides them by a number like 255 first, from 0 and 1 if it compares them with a number or subtracts
+    them from 1, as masks, else from the standard normal distribution, which normalised inputs have. Of 0 and
+    1, both are drawn where there is more than one element.
 
     Args:
         chosen: The function.
@@ -62,7 +66,8 @@ def choose_inputs(
     values = dummy_values(description, chosen.function, seed=seed, shapes=shapes)
     steps = _preprocessing(chosen)
     limits = index_limits(chosen.function)
-    notes = []
+    masks = mask_inputs(chosen.function)
+    notes, synthetic = [], []
     for feature in description.inputs:
         if feature.name in given:
             _check_numbers(feature.name, given[feature.name])
@@ -71,22 +76,26 @@ def choose_inputs(
             continue
         note = _describe(feature, steps.get(feature.name))
         type_ = feature.type
-        if isinstance(type_, ArrayFeature) and type_.default is None and feature.name not in limits:
-            if type_.dtype.is_float:
-                shape = tuple(values[feature.name].shape) or tuple(bound.get(feature.name) or ())
-                values[feature.name] = _floats(shape, feature.name, seed, steps.get(feature.name))
-            else:
+        has_default = isinstance(type_, ArrayFeature) and type_.default is not None
+        if isinstance(type_, ArrayFeature) and not has_default and feature.name not in limits:
+            shape = tuple(values[feature.name].shape) or tuple(bound.get(feature.name) or ())
+            if not type_.dtype.is_float or feature.name in masks:
+                values[feature.name] = _zeros_and_ones(shape, feature.name, seed).astype(type_.dtype.numpy)
                 note = "synthetic: 0 and 1"
-        elif feature.name in limits:
+            else:
+                values[feature.name] = _floats(shape, feature.name, seed, steps.get(feature.name))
+        elif feature.name in limits and not has_default:
             note = f"synthetic: indices below {limits[feature.name]}"
         notes.append(f"{feature.name}: {note}")
+        if not has_default:
+            synthetic.append(feature.name)
     tensors = to_tensors(description.inputs, values)
     prepared = {
         name: _prepare(tensors[name], step)
         for name, step in steps.items()
         if step.ops and isinstance(_type(description.inputs, name), ImageFeature)
     }
-    return Inputs(tensors=tensors, prepared=prepared, notes=tuple(notes))
+    return Inputs(tensors=tensors, prepared=prepared, notes=tuple(notes), synthetic=tuple(synthetic))
 
 
 def _check_numbers(name: str, value: Any) -> None:
@@ -129,6 +138,14 @@ def _floats(shape: tuple[int, ...], name: str, seed: int, step: Preprocessing | 
     if _are_pixels(step):
         return np.floor(generator.random(shape) * 256).astype(np.float32)
     return generator.standard_normal(shape).astype(np.float32)
+
+
+def _zeros_and_ones(shape: tuple[int, ...], name: str, seed: int) -> Array:
+    """Draws integers of 0 and 1, of which several elements hold both: a mask of one number hides nothing."""
+    drawn = np.random.default_rng([seed, *name.encode()]).integers(0, 2, shape)
+    if drawn.size > 1 and np.ptp(drawn) == 0:
+        drawn.reshape(-1)[0 if drawn.max() == 0 else -1] ^= 1
+    return drawn
 
 
 def _describe(feature: Feature, step: Preprocessing | None) -> str:

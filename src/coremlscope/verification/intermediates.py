@@ -58,6 +58,8 @@ class Run:
         outputs: The name of the value of each output, in order.
         has_intermediates: False if only the outputs are known.
         states: The names of those outputs that are the content of states, or buffers, after the run.
+        by_order: The inputs of a reference that were assigned by their order, though others would fit as
+            well: the name of the model's input by that of the reference's.
     """
 
     label: str
@@ -65,6 +67,7 @@ class Run:
     outputs: Mapping[str, str]
     has_intermediates: bool = True
     states: frozenset[str] = frozenset()
+    by_order: Mapping[str, str] = field(default_factory=dict)
     _readers: dict[str, list[str]] = field(default_factory=dict, compare=False, repr=False)
 
     @property

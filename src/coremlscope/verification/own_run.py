@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -25,7 +25,7 @@ from coremlscope.ops.program import Precision
 from coremlscope.units import format_bytes
 from coremlscope.verification.intermediates import Intermediate, Parameter, Run
 
-__all__ = ["FunctionCall", "record", "run_from"]
+__all__ = ["FunctionCall", "next_states", "record", "run_from"]
 
 #: The part of the machine's memory that all intermediate values of one run may take: three runs are compared.
 _MEMORY_PART = 8
@@ -41,11 +41,14 @@ class FunctionCall:
         model: The model.
         function: The function, specialised for the shapes.
         inputs: Tensors by input name, as `to_tensors` returns them.
+        states: What states hold before the call, by name, for each precision: results of earlier calls are
+            rounded or not. Others hold zeros.
     """
 
     model: Model
     function: Function
     inputs: Mapping[str, Array]
+    states: Mapping[Precision, Mapping[str, Array]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, model: Model, function: str | None, inputs: Mapping[str, Array]) -> FunctionCall:
@@ -116,6 +119,23 @@ def record(
         outputs={**outputs, **states},
         states=frozenset(states),
     )
+
+
+def next_states(
+    call: FunctionCall, precision: Precision, function: Function | None = None
+) -> dict[str, Array]:
+    """Returns what the states of a function hold after a call, by name, in float32 for fp16 states.
+
+    Args:
+        call: The function, its inputs, and what the states hold before.
+        precision: See `record`.
+        function: An edited copy of the function to run instead.
+
+    Raises:
+        EngineError: The engine failed.
+    """
+    _, state = _run_with_states(call, function or call.function, [], precision, {})
+    return {name: state.read(name) for name in state.names}
 
 
 def _state_of(op: Op) -> str:
@@ -263,19 +283,35 @@ def _run(
     feeds: Mapping[str, Array],
 ) -> dict[str, Array]:
     """Runs a function with further outputs; returns all of them by name."""
+    return _run_with_states(call, body, values, precision, feeds)[0]
+
+
+def _run_with_states(
+    call: FunctionCall,
+    body: Function,
+    values: Sequence[Value],
+    precision: Precision,
+    feeds: Mapping[str, Array],
+) -> tuple[dict[str, Array], State]:
+    """Runs a function with further outputs; returns all of them by name, and its states after the call."""
     names = {value.name for value in body.graph.outputs}
     outputs = (*body.graph.outputs, *(value for value in values if value.name not in names))
     wider = replace(body, graph=replace(body.graph, outputs=outputs))
     program = lower(call.bind(wider), precision, has_ranges=False)
     codec = FeatureCodec(program.inputs, program.outputs)
     tensors = codec.encode({**call.inputs, **feeds})
+    state = State(program.states)
+    for name, content in call.states.get(precision, {}).items():
+        if name in state.names:
+            state.write(name, content)
     with tempfile.TemporaryDirectory(prefix="coremlscope-") as folder:
         session = engine().build(program, Path(folder), EngineOptions(fuses=False))
         try:
-            results = session.run({**tensors, **State(program.states).feeds()})
+            results = session.run({**tensors, **state.feeds()})
+            state.update(results)
         finally:
             session.close()
-    return codec.decode(results)
+    return codec.decode(results), state
 
 
 def _read(op: Op, values: Mapping[str, Intermediate], contents: Mapping[str, str]) -> Iterator[str]:

@@ -31,6 +31,7 @@ from coremlscope.verification.precision_faults import (
 )
 from coremlscope.verification.references.contract import Reference
 from coremlscope.verification.references.torch_program import ModuleReference
+from coremlscope.verification.remarks import note_inputs
 from coremlscope.version import __version__
 
 __all__ = ["Outcome", "check_kind", "verify_model"]
@@ -87,6 +88,7 @@ def verify_model(
     check.run_both(reference, drawn)
     if check.failing("fp32") and isinstance(reference, ModuleReference) and reference.is_training:
         _note_training(check, reference, drawn)
+    remarks = note_inputs(check, reference, drawn)
     for name, measure in units:
         check.run_unit(name, measure)
     find_conversion_faults(check)
@@ -94,6 +96,7 @@ def verify_model(
     find_inner_faults(check)
     find_sum_faults(check)
     find_unit_faults(check)
+    check.findings += remarks
     _note_units(check)
     _note_limits(check)
     return _outcome(check, drawn)
@@ -117,13 +120,10 @@ def check_kind(model: Model) -> None:
 def _note_training(check: Check, reference: ModuleReference, drawn: Inputs) -> None:
     """Notes that the reference is in training mode, and what its evaluation mode returns."""
     theirs = reference.run(dict(drawn.tensors), is_evaluated=True)
-    before, check.theirs = check.theirs, theirs
-    passes = all(output.passed for output in check.compare(check.exact, "fp32"))
-    check.theirs = before
     text = "The reference is in training mode: dropout is on, and batches are normalized by themselves."
-    if passes:
+    if check.agrees_with(theirs):
         text += " In evaluation mode its outputs are those of the model."
-        check.is_other_mode = True
+        check.is_explained = True
     hint = "call eval() on the module, and verify again"
     check.findings.append(Finding(id="reference-in-training-mode", severity="warning", text=text, hint=hint))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zipfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +50,7 @@ class SavedReference:
         self.label = label
         self.arrays = {name: np.asarray(array) for name, array in arrays.items()}
 
-    def run(self, inputs: Mapping[str, Array]) -> Run:
+    def run(self, inputs: Mapping[str, Array], before: Sequence[Mapping[str, Array]] = ()) -> Run:
         """Returns the saved values; see `Reference.run`.
 
         Raises:
@@ -78,7 +78,7 @@ class CallReference:
         self.label = getattr(function, "__name__", type(function).__name__)
         self._function = function
 
-    def run(self, inputs: Mapping[str, Array]) -> Run:
+    def run(self, inputs: Mapping[str, Array], before: Sequence[Mapping[str, Array]] = ()) -> Run:
         """Calls the function; see `Reference.run`.
 
         Raises:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
@@ -13,7 +14,10 @@ from coremlscope.ir import Array
 from coremlscope.verification.intermediates import Run
 from coremlscope.verification.pairing import plain_name
 
-__all__ = ["Reference", "match_inputs", "other_layout"]
+__all__ = ["Assigned", "Reference", "Wanted", "match_inputs", "other_layout"]
+
+#: The name, the shape and the type of an input of a reference; None where they are not known.
+Wanted = tuple[str, tuple[int | None, ...] | None, np.dtype | None]
 
 #: Dimensions of a batch of images, and the orders that put their channels last, and first.
 _IMAGES = 4
@@ -27,11 +31,13 @@ class Reference(Protocol):
     def label(self) -> str:
         """A label for users: `model.onnx`."""
 
-    def run(self, inputs: Mapping[str, Array]) -> Run:
+    def run(self, inputs: Mapping[str, Array], before: Sequence[Mapping[str, Array]] = ()) -> Run:
         """Computes its values.
 
         Args:
             inputs: The inputs by the names of the verified model.
+            before: The inputs of earlier calls, whose states this one begins with. References without states
+                have none.
 
         Raises:
             InputError: It has other inputs.
@@ -39,40 +45,96 @@ class Reference(Protocol):
         """
 
 
-def match_inputs(
-    given: Mapping[str, Array], wanted: Sequence[tuple[str, tuple[int | None, ...] | None, np.dtype | None]]
-) -> dict[str, Array]:
-    """Assigns the inputs of the verified model to those of a reference: by name, else by order and size.
+@dataclass(frozen=True, slots=True)
+class Assigned:
+    """The inputs of a reference.
+
+    Attributes:
+        arrays: Arrays by the names of the reference, in its shapes and types.
+        by_order: Inputs that were assigned by their order, though others would fit as well: the name of the
+            model's input by that of the reference's.
+    """
+
+    arrays: dict[str, Array]
+    by_order: dict[str, str]
+
+
+def match_inputs(given: Mapping[str, Array], wanted: Sequence[Wanted]) -> Assigned:
+    """Assigns the inputs of the verified model to those of a reference: by name, else those of the same size,
+    shape and kind of numbers as far as these tell them apart, else by order.
 
     Args:
         given: Arrays by name.
-        wanted: The name, the shape and the type of each input of the reference, where they are known.
-
-    Returns:
-        Arrays by the names of the reference, in its shapes and types.
+        wanted: The inputs of the reference.
 
     Raises:
         InputError: An input of the reference has no counterpart.
     """
     left = dict(given)
     chosen: dict[str, Array] = {}
+    assigned: dict[str, str] = {}
     by_name = {plain_name(name): name for name in given}
     for name, shape, _ in wanted:
         found = name if name in left else by_name.get(plain_name(name))
         if found in left and _fits(left[found], shape):
             chosen[name] = left.pop(found)
-    for name, shape, _ in wanted:
+    for name, shape, dtype in wanted:
         if name not in chosen:
-            found = next((key for key, array in left.items() if _fits(array, shape)), None)
-            if found is None:
+            fitting = [key for key, array in left.items() if _fits(array, shape)]
+            if not fitting:
                 sizes = describe_shape(shape) if shape else "any"
                 raise InputError(
                     f"the reference has an input {name!r} of shape {sizes}, and the model has none for it",
                     f"inputs of the model: {', '.join(given)}; give it the same names, or a value with"
                     " --input",
                 )
-            chosen[name] = left.pop(found)
-    return {name: _shaped(chosen[name], shape, dtype) for name, shape, dtype in wanted}
+            unlike = {key: _unlike(left[key], shape, dtype) for key in fitting}
+            assigned[name] = min(fitting, key=unlike.__getitem__)
+            chosen[name] = left.pop(assigned[name])
+    return Assigned(
+        {name: _shaped(chosen[name], shape, dtype) for name, shape, dtype in wanted},
+        _exchangeable(given, wanted, assigned, left),
+    )
+
+
+def _exchangeable(
+    given: Mapping[str, Array], wanted: Sequence[Wanted], assigned: Mapping[str, str], left: Collection[str]
+) -> dict[str, str]:
+    """Returns those inputs of a reference that another input, or one that is left, would suit as well.
+
+    Args:
+        given: Arrays by name.
+        wanted: The inputs of the reference.
+        assigned: The names of arrays by those of the inputs that were not assigned by their names.
+        left: The names of arrays that were assigned to no input.
+    """
+    needs = {name: (shape, dtype) for name, shape, dtype in wanted}
+
+    def suits(key: str, name: str) -> bool:
+        own, other = given[key], given[assigned[name]]
+        shape, dtype = needs[name]
+        return (
+            _fits(own, shape)
+            and own.shape == other.shape
+            and _unlike(own, shape, dtype) == _unlike(other, shape, dtype)
+        )
+
+    return {
+        name: key
+        for name, key in assigned.items()
+        if any(suits(other, name) for other in left)
+        or any(suits(its, name) and suits(key, other) for other, its in assigned.items() if other != name)
+    }
+
+
+def _unlike(array: Array, shape: tuple[int | None, ...] | None, dtype: np.dtype | None) -> int:
+    """Counts in what an array differs from an input of its size: the kind of its numbers, and the shape."""
+    is_shape = shape is None or (
+        len(shape) == array.ndim
+        and all(size in (None, own) for size, own in zip(shape, array.shape, strict=True))
+    )
+    is_kind = dtype is None or (dtype.kind == "f") == (array.dtype.kind == "f")
+    return 2 * (not is_kind) + (not is_shape)
 
 
 def other_layout(shape: Sequence[int], wanted: Sequence[int | None] | None) -> tuple[int, ...]:

@@ -59,7 +59,7 @@ class CoreAIReference:
         self._most_bytes = Budget.of_model(model.size_bytes).memory_bytes // _MEMORY_PART
         self._command = command
 
-    def run(self, inputs: Mapping[str, Array]) -> Run:
+    def run(self, inputs: Mapping[str, Array], before: Sequence[Mapping[str, Array]] = ()) -> Run:
         """Runs the bundle; see `Reference.run`. Values have the names of ours where the layer is the same."""
         found = record_values(self._source, self._name, inputs, self._most_bytes, command=self._command)
         content = open_content(self._source).content

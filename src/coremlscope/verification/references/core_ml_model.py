@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,8 +13,8 @@ from coremlscope.execution.binding import choose_function
 from coremlscope.formats import container
 from coremlscope.ir import Array, Feature, ImageFeature, Model, Pipeline, TensorType
 from coremlscope.verification.intermediates import Run
-from coremlscope.verification.own_run import FunctionCall, record
-from coremlscope.verification.references.contract import match_inputs
+from coremlscope.verification.own_run import FunctionCall, next_states, record
+from coremlscope.verification.references.contract import Assigned, Wanted, match_inputs
 
 __all__ = ["CoreMLReference"]
 
@@ -65,15 +65,22 @@ class CoreMLReference:
                 found.append(feature.name)
         return tuple(found)
 
-    def run(self, inputs: Mapping[str, Array]) -> Run:
+    def run(self, inputs: Mapping[str, Array], before: Sequence[Mapping[str, Array]] = ()) -> Run:
         """Runs the model; see `Reference.run`."""
-        inputs = self._in_own_order(inputs)
+        states: Mapping[str, Array] = {}
+        for earlier in before:
+            call = FunctionCall.of(self._model, self._function, self._assigned(earlier).arrays)
+            states = next_states(replace(call, states={"fp32": states}), "fp32")
+        given = self._assigned(inputs)
+        call = FunctionCall.of(self._model, self._function, given.arrays)
+        run = record(replace(call, states={"fp32": states}))
+        return replace(run, label=f"coremlscope, {self.label}", by_order=given.by_order)
+
+    def _assigned(self, inputs: Mapping[str, Array]) -> Assigned:
         call = FunctionCall.of(self._model, self._function, {})
-        wanted = [
+        wanted: list[Wanted] = [
             (value.name, value.type.shape, value.type.dtype.numpy)
             for value in call.function.graph.inputs
             if isinstance(value.type, TensorType)
         ]
-        given = match_inputs(inputs, wanted)
-        run = record(FunctionCall.of(self._model, self._function, given))
-        return dataclasses.replace(run, label=f"coremlscope, {self.label}")
+        return match_inputs(self._in_own_order(inputs), wanted)

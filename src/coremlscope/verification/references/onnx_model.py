@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -50,7 +50,7 @@ class OnnxReference:
                 f"{path} is not a valid ONNX model: {reason}", "export the reference again"
             ) from None
 
-    def run(self, inputs: Mapping[str, Array]) -> Run:
+    def run(self, inputs: Mapping[str, Array], before: Sequence[Mapping[str, Array]] = ()) -> Run:
         """Runs the model; see `Reference.run`."""
         graph = self._model.graph
         constants = {tensor.name: tensor for tensor in graph.initializer}
@@ -60,7 +60,8 @@ class OnnxReference:
         wanted = [
             (info.name, _shape(info), _dtype(info)) for info in graph.input if info.name not in constants
         ]
-        feeds = match_inputs(inputs, wanted)
+        given = match_inputs(inputs, wanted)
+        feeds = given.arrays
         names = [name for node in graph.node if node.op_type != _CONSTANT for name in node.output if name]
         results = self._compute(feeds, names)
         values = {name: Intermediate(name=name, array=array) for name, array in feeds.items()}
@@ -81,7 +82,9 @@ class OnnxReference:
                         scope=_scope(node.name),
                     )
         outputs = {info.name: info.name for info in graph.output if info.name in values}
-        return Run(label=f"ONNX Runtime, {self.label}", values=values, outputs=outputs)
+        return Run(
+            label=f"ONNX Runtime, {self.label}", values=values, outputs=outputs, by_order=given.by_order
+        )
 
     def _compute(self, feeds: Mapping[str, Array], names: list[str]) -> dict[str, Any]:
         """Runs the graph with every value as an output."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
+import itertools
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -15,7 +17,8 @@ import numpy as np
 from coremlscope.errors import EngineError, MissingDependencyError, UsageError
 from coremlscope.ir import Array
 from coremlscope.verification.intermediates import Intermediate, Parameter, Run
-from coremlscope.verification.references.contract import match_inputs
+from coremlscope.verification.pairing import plain_name
+from coremlscope.verification.references.contract import Assigned, Wanted, match_inputs
 
 __all__ = ["ExportedReference", "ModuleReference", "is_module"]
 
@@ -68,21 +71,24 @@ class ExportedReference:
                 f"{source} is not a program of torch.export: {reason}", "save it with torch.export.save"
             ) from None
 
-    def run(self, inputs: Mapping[str, Array]) -> Run:
+    def run(self, inputs: Mapping[str, Array], before: Sequence[Mapping[str, Array]] = ()) -> Run:
         """Runs the program; see `Reference.run`."""
         torch = _torch()
         module = self._program.module()
         places = [node for node in module.graph.nodes if node.op == "placeholder"]
-        wanted = [(node.target, *_of_tensor(node.meta.get("val"))) for node in places]
+        wanted: list[Wanted] = [(node.target, *_of_tensor(node.meta.get("val"))) for node in places]
+        earlier = [_to_tensors(torch, match_inputs(one, wanted).arrays) for one in before]
         given = match_inputs(inputs, wanted)
         recorder = _recorder(torch, module)
         try:
             with torch.no_grad(), _kept_buffers(module), warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                recorder.run(*(torch.from_numpy(np.array(array)) for array in given.values()))
+                for tensors in earlier:
+                    torch.fx.Interpreter(module).run(*tensors.values())
+                recorder.run(*_to_tensors(torch, given.arrays).values())
         except Exception as error:  # the author's code may raise anything
             raise EngineError(f"PyTorch cannot run {self.label}: {str(error).splitlines()[0]}") from error
-        return _run_of(module, recorder, f"PyTorch, {self.label}")
+        return replace(_run_of(module, recorder, f"PyTorch, {self.label}"), by_order=given.by_order)
 
 
 class ModuleReference:
@@ -101,11 +107,19 @@ class ModuleReference:
         """Whether the module is in training mode: dropout is on, and batches are normalized by themselves."""
         return bool(self._module.training)
 
-    def run(self, inputs: Mapping[str, Array], *, is_evaluated: bool = False) -> Run:
+    def run(
+        self,
+        inputs: Mapping[str, Array],
+        before: Sequence[Mapping[str, Array]] = (),
+        *,
+        is_evaluated: bool = False,
+    ) -> Run:
         """Runs the module; see `Reference.run`.
 
         Args:
-            inputs: Its inputs.
+            inputs: The inputs by the names of the verified model. The parameters of `forward` take those of
+                their names, and the others in order.
+            before: The inputs of earlier calls, likewise.
             is_evaluated: Runs it in evaluation mode. The mode and the buffers of the module stay as they are.
         """
         modes = [(part, part.training) for part in self._module.modules()]
@@ -113,7 +127,8 @@ class ModuleReference:
         try:
             if is_evaluated:
                 self._module.eval()
-            found = self._run(inputs)
+            assigned = [self._assigned(one) for one in (*before, inputs)]
+            found = replace(self._run([one.arrays for one in assigned]), by_order=assigned[-1].by_order)
             # In training mode normalizations update their statistics, which are no states.
             return _without_states(found) if self._module.training else found
         finally:
@@ -122,27 +137,52 @@ class ModuleReference:
             for buffer, before in kept:
                 buffer.copy_(before)
 
-    def _run(self, inputs: Mapping[str, Array]) -> Run:
+    def _assigned(self, inputs: Mapping[str, Array]) -> Assigned:
+        """Returns the arguments of `forward` by the names of its parameters, in their order; by those of the
+        inputs if it does not name them."""
+        own = {name: _own_type(array) for name, array in inputs.items()}
+        parameters = _parameters_of(self._module.forward)
+        if not parameters:
+            return Assigned(own, {})
+        plain = {plain_name(name) for name in own}
+        named = [name for name in parameters if name in own or plain_name(name) in plain]
+        others = [name for name in parameters if name not in named]
+        needed = sum(parameters[name] for name in others)
+        taken = {*named, *others[: max(needed, len(own) - len(named))]}
+        return match_inputs(own, [(name, None, None) for name in parameters if name in taken])
+
+    def _arguments(self, torch: Any, arrays: Mapping[str, Array]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Returns tensors for `forward`, by position up to the first parameter that is left out."""
+        tensors = _to_tensors(torch, arrays)
+        parameters = _parameters_of(self._module.forward) or arrays
+        first = list(itertools.takewhile(tensors.__contains__, parameters))
+        return tuple(tensors.pop(name) for name in first), tensors
+
+    def _run(self, calls: Sequence[Mapping[str, Array]]) -> Run:
+        """Runs the module on the arguments of several calls, and records the last one."""
         torch = _torch()
-        arrays = [_own_type(array) for array in inputs.values()]
-        tensors = tuple(torch.from_numpy(np.array(array)) for array in arrays)
         try:
             with torch.no_grad(), warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                program = torch.export.export(self._module, tensors)
+                program = torch.export.export(self._module, *self._arguments(torch, calls[-1]))
         except Exception:  # modules that depend on data cannot be exported, in many ways
-            return self._call(torch, inputs, tensors)
+            return self._call(torch, calls)
         exported = ExportedReference(program)
         exported.label = self.label
-        by_place = [n for n in program.module().graph.nodes if n.op == "placeholder"]
-        named = {node.target: array for node, array in zip(by_place, arrays, strict=True)}
-        return exported.run(named)
+        places = [node.target for node in program.module().graph.nodes if node.op == "placeholder"]
+        *before, last = [dict(zip(places, arrays.values(), strict=True)) for arrays in calls]
+        return exported.run(last, before)
 
-    def _call(self, torch: Any, inputs: Mapping[str, Array], tensors: tuple[Any, ...]) -> Run:
+    def _call(self, torch: Any, calls: Sequence[Mapping[str, Array]]) -> Run:
+        inputs = calls[-1]
         try:
             with torch.no_grad(), _kept_buffers(self._module):
+                for earlier in calls[:-1]:
+                    positional, named = self._arguments(torch, earlier)
+                    self._module(*positional, **named)
+                positional, named = self._arguments(torch, inputs)
                 versions = {name: buffer._version for name, buffer in self._module.named_buffers()}
-                returned = self._module(*tensors)
+                returned = self._module(*positional, **named)
                 written = {
                     name: _array(buffer.clone())
                     for name, buffer in self._module.named_buffers()
@@ -164,6 +204,22 @@ class ModuleReference:
             has_intermediates=False,
             states=frozenset(written),
         )
+
+
+def _parameters_of(forward: Any) -> dict[str, bool]:
+    """Returns the names of the parameters of a method, and whether they are required; empty if it takes any
+    number of arguments, or does not say."""
+    try:
+        parameters = inspect.signature(forward).parameters.values()
+    except (TypeError, ValueError):
+        return {}
+    if any(one.kind is one.VAR_POSITIONAL for one in parameters):
+        return {}
+    return {one.name: one.default is one.empty for one in parameters if one.kind is one.POSITIONAL_OR_KEYWORD}
+
+
+def _to_tensors(torch: Any, arrays: Mapping[str, Array]) -> dict[str, Any]:
+    return {name: torch.from_numpy(np.array(array)) for name, array in arrays.items()}
 
 
 def _without_states(run: Run) -> Run:

@@ -1,0 +1,128 @@
+"""Remarks on what the inputs of a verification show, and what they do not."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+
+from coremlscope.findings import Finding
+from coremlscope.verification.check import Check
+from coremlscope.verification.inputs import Inputs
+from coremlscope.verification.masks import constant_inputs, constant_masks, mask_inputs
+from coremlscope.verification.references.arrays import SavedReference
+from coremlscope.verification.references.contract import Reference
+
+__all__ = ["note_inputs"]
+
+#: The largest relative error of values that show that recorded values belong to the inputs.
+_AGREES = 1e-3
+#: Exchanges of two inputs that are tried.
+_MOST_EXCHANGES = 6
+
+
+def note_inputs(check: Check, reference: Reference, drawn: Inputs) -> list[Finding]:
+    """Returns remarks on inputs that the reference may not have had, or had in another order, and on those
+    that hide nothing. Where they explain all differences, the verification is marked so.
+
+    Args:
+        check: The verification, of which both have run.
+        reference: The reference.
+        drawn: The inputs.
+    """
+    return [
+        *_recorded(check, reference, drawn),
+        *_in_order(check, reference, drawn),
+        *_constants(check, drawn),
+    ]
+
+
+def _recorded(check: Check, reference: Reference, drawn: Inputs) -> Iterator[Finding]:
+    """Yields a remark on values that were recorded, with other inputs as it seems."""
+    if not isinstance(reference, SavedReference) or not drawn.synthetic or not check.failing("fp32"):
+        return
+    names = ", ".join(drawn.synthetic)
+    is_one = len(drawn.synthetic) == 1
+    computed = {name for name, value in check.exact.values.items() if value.op}
+    if not any(pair.error <= _AGREES for pair in check.pairs if pair.ours in computed):
+        check.is_explained = True
+    yield Finding(
+        id="recorded-for-other-inputs",
+        severity="warning",
+        text=f"The outputs of {reference.label} were recorded, probably with other inputs: {names}"
+        f" {'is' if is_one else 'are'} synthetic here.",
+        hint=f"give the recorded {'input' if is_one else 'inputs'} with --input {drawn.synthetic[0]}=FILE,"
+        " or save them under their names beside the outputs",
+    )
+
+
+def _in_order(check: Check, reference: Reference, drawn: Inputs) -> Iterator[Finding]:
+    """Yields a remark on inputs that were assigned by their order only, and on another order in which the
+    outputs agree."""
+    by_order = check.theirs.by_order
+    if not by_order:
+        return
+    pairs = ", ".join(f"{ours} as {theirs}" for theirs, ours in by_order.items())
+    text = (
+        f"The inputs of the reference have other names, and more than one of the model suits them: it is"
+        f" given {pairs}, in their order."
+    )
+    exchanged = _agreeing_exchange(check, reference, drawn) if check.failing("fp32") else None
+    if exchanged is not None:
+        check.is_explained = True
+        text += f" With {exchanged[0]} and {exchanged[1]} exchanged, all outputs agree in float32."
+    yield Finding(
+        id="inputs-in-order",
+        severity="warning" if check.failing("fp32") else "info",
+        text=text,
+        hint="give the inputs of both the same names",
+    )
+
+
+def _agreeing_exchange(check: Check, reference: Reference, drawn: Inputs) -> tuple[str, str] | None:
+    """Returns the two inputs with which, exchanged, the reference returns what the model does."""
+    names = list(check.theirs.by_order.values())
+    alike = [
+        (first, second)
+        for first, second in itertools.combinations(names, 2)
+        if drawn.tensors[first].shape == drawn.tensors[second].shape
+    ]
+    for first, second in alike[:_MOST_EXCHANGES]:
+        tensors = dict(drawn.tensors)
+        tensors[first], tensors[second] = tensors[second], tensors[first]
+        if check.agrees_with(reference.run(tensors, check.before)):
+            return first, second
+    return None
+
+
+def _constants(check: Check, drawn: Inputs) -> Iterator[Finding]:
+    """Yields remarks on inputs that are one number, and on masks of them that choose the same everywhere."""
+    notes = dict(note.partition(": ")[::2] for note in drawn.notes)
+    masks = mask_inputs(check.call.function)
+    seen = set()
+    for name, number in constant_inputs(check.exact):
+        note = notes.get(name, "synthetic: indices")
+        is_number = check.exact.values[name].array.dtype.kind == "f"
+        if note.startswith("synthetic: indices") or (note == "given" and is_number and name not in masks):
+            continue
+        seen.add(name)
+        is_default = note.startswith("its default")
+        yield Finding(
+            id="constant-input",
+            severity="info" if is_default else "warning",
+            text=f"All elements of the input {name} are {number:g}, so that what the model does with others"
+            " is not compared.",
+            hint=f"give others with --input {name}=FILE, such as a mask that hides some elements",
+        )
+    for op, name, is_true in constant_masks(check.call.function, check.exact):
+        if name in seen:
+            continue
+        seen.add(name)
+        kept = "first" if is_true else "second"
+        yield Finding(
+            id="constant-mask",
+            severity="warning",
+            text=f"The condition that {op.name} makes of the input {name} is {str(is_true).lower()} for all"
+            f" elements, so that only its {kept} value is compared.",
+            hint=f"give numbers that choose both with --input {name}=FILE",
+            ops=(op.id,),
+        )
