@@ -71,19 +71,8 @@ def test_rows_written_to_another_place_are_named(model: Model) -> None:
     assert found.fixes[-1].works
 
 
-def test_buffers_of_a_module_are_states() -> None:
-    torch = pytest.importorskip("torch")
-
-    class Average(torch.nn.Module):  # type: ignore[misc, name-defined]
-        def __init__(self, share: float) -> None:
-            super().__init__()
-            self.register_buffer("kept", torch.zeros(1, 4))
-            self.share = share
-
-        def forward(self, x: Any) -> Any:
-            y = torch.tanh(x + self.kept)
-            self.kept.copy_(self.kept * 0.5 + x * self.share)
-            return y
+def _average(share: float = 0.25, decay: float = 0.5) -> Model:
+    """Builds a model that keeps a running average in a state."""
 
     @mb.program(  # type: ignore[untyped-decorator]
         input_specs=[mb.TensorSpec((1, 4)), mb.StateTensorSpec((1, 4), ct.converters.mil.mil.types.fp16)],
@@ -92,23 +81,65 @@ def test_buffers_of_a_module_are_states() -> None:
     def program(x: Any, kept: Any) -> Any:
         before = mb.cast(x=mb.read_state(input=kept), dtype="fp32")
         y = mb.tanh(x=mb.add(x=x, y=before), name="y")
-        after = mb.add(x=mb.mul(x=before, y=0.5), y=mb.mul(x=x, y=0.25))
+        after = mb.add(x=mb.mul(x=before, y=decay, name="decayed"), y=mb.mul(x=x, y=share))
         mb.coreml_update_state(state=kept, value=mb.cast(x=after, dtype="fp16"))
         return y
 
     converted = ct.convert(program, minimum_deployment_target=ct.target.iOS18, skip_model_load=True)
-    read = container.read(converted.get_spec().SerializeToString())
-    right, wrong = Average(0.25).eval(), Average(0.75).eval()
-    assert verify(read, right).passed
-    found = verify(read, wrong)
-    assert [output.passed for output in found.outputs if output.run == "fp32" and output.name == "y"] == [
-        True
-    ]
-    assert [output.passed for output in found.outputs if output.run == "fp32" and output.name == "kept"] == [
-        False
-    ]
+    return container.read(converted.get_spec().SerializeToString())
+
+
+def _average_module(share: float = 0.25, decay: float = 0.5) -> Any:
+    torch = pytest.importorskip("torch")
+
+    class Average(torch.nn.Module):  # type: ignore[misc, name-defined]
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("kept", torch.zeros(1, 4))
+
+        def forward(self, x: Any) -> Any:
+            y = torch.tanh(x + self.kept)
+            self.kept.copy_(self.kept * decay + x * share)
+            return y
+
+    return Average().eval()
+
+
+def test_buffers_of_a_module_are_states() -> None:
+    wrong = _average_module(0.75)
+    assert verify(_average(), _average_module()).passed
+    found = verify(_average(), wrong)
+    passed = {output.name: output.passed for output in found.outputs if output.run == "fp32"}
+    assert passed == {"y": True, "kept": False}
     assert found.faults[0].cause == "scale"
     assert float(wrong.kept.abs().max()) == 0
+
+
+def test_later_calls_begin_with_the_states_of_the_one_before(tmp_path: Path) -> None:
+    for reference in (_average(), _average_module()):
+        found = verify(_average(), reference)
+        assert found.passed
+        assert found.runs == ("fp32", "fp16", "fp32-call-3", "fp16-call-3")
+        assert found.inputs[-1].startswith("calls 2 and 3: other synthetic inputs")
+        # From zeros, the first call does not show what remains of the content.
+        found = verify(
+            _average(decay=0.9), reference, apply=tmp_path / f"{type(reference).__name__}.mlpackage"
+        )
+        assert found.runs == ("fp32", "fp16", "fp32-call-2", "fp16-call-2")
+        failed = {(output.run, output.name) for output in found.outputs if not output.passed}
+        assert failed == {("fp32-call-2", "kept"), ("fp16-call-2", "kept")}
+        [fault] = found.faults
+        assert (fault.run, fault.name) == ("fp32-call-2", "decayed_cast_fp16")
+        assert fault.cause in ("scale", "constant")
+        assert found.fixes[0].works
+        assert verify(tmp_path / f"{type(reference).__name__}.mlpackage", reference).passed
+
+
+def test_later_calls_have_the_given_inputs() -> None:
+    given = np.ones((1, 4), np.float32)
+    found = verify(_average(), _average(decay=0.9), inputs={"x": given})
+    assert found.inputs[-1].startswith("call 2: the same inputs")
+    assert not found.passed
 
 
 def _one_operation(activation: Any) -> Any:

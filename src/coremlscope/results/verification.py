@@ -69,7 +69,8 @@ class ComparedOutput:
         name: The output.
         reference: Its name in the reference.
         run: How the model ran: `fp32`, `fp16`, `fp16-inside` with parts of operations rounded as well,
-            `fp16-sums` with sums of products rounded on their way, or a compute unit.
+            `fp16-sums` with sums of products rounded on their way, or a compute unit; `fp32-call-2` and the
+            like for a later call, which begins with the states of the one before.
         meaning: What it means.
         passed: Whether it is within the tolerance.
         largest: The largest absolute difference; None if elements are infinite or NaN in one only.
@@ -135,7 +136,7 @@ class VerifiedFault:
 
     Attributes:
         kind: Whether the conversion or the precision is at fault.
-        run: The run that differs: `fp32`, `fp16`, `fp16-inside`, `fp16-sums`, or a compute unit.
+        run: The run that differs; see `ComparedOutput.run`.
         op: The id of the operation.
         type: Its type.
         name: The author's name for it.
@@ -194,7 +195,7 @@ class Verification:
         inputs: What the inputs were, as clauses.
         outputs: The outputs, of each run.
         passed: Whether all outputs are within the tolerance.
-        runs: How the model ran: `fp32`, `fp16`, `fp16-inside`, `fp16-sums`, compute units.
+        runs: How the model ran; see `ComparedOutput.run`.
         recorded: The number of the model's values that were recorded.
         pairs: The values that have a counterpart in the reference.
         faults: The first operation whose results differ, for each kind of fault.

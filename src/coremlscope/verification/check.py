@@ -109,6 +109,16 @@ class Check:
         self.working = self.call.function
         self.works = False
 
+    @property
+    def number(self) -> int:
+        """The number of the call, from 1 on."""
+        return len(self.before) + 1
+
+    @property
+    def passes(self) -> bool:
+        """Whether all outputs of all runs so far are within the tolerance."""
+        return all(output.passed for output in self.outputs)
+
     def ops(self) -> dict[str, Op]:
         """The operations by id, and those that compute a value by its name."""
         ops = self.working.graph.ops

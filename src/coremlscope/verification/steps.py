@@ -3,9 +3,9 @@ it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
 
 from coremlscope.advice import bind_default_function, find_remarks
 from coremlscope.errors import UnsupportedModelError
@@ -14,12 +14,19 @@ from coremlscope.execution.binding import choose_function
 from coremlscope.findings import Finding
 from coremlscope.forecast.model_findings import describe_remark
 from coremlscope.ir import Model, Pipeline, Program, Shape
-from coremlscope.results.verification import PairedValue, Verification
+from coremlscope.results.verification import (
+    ComparedOutput,
+    PairedValue,
+    ProposedFix,
+    Verification,
+    VerifiedFault,
+)
 from coremlscope.verification.check import Check, Progress, UnitRunner
 from coremlscope.verification.conversion_faults import find_conversion_faults
 from coremlscope.verification.distance import finite, relative_error
 from coremlscope.verification.edits import with_function
 from coremlscope.verification.inputs import Inputs, choose_inputs
+from coremlscope.verification.later_calls import first_differing_call
 from coremlscope.verification.outputs import Tolerance
 from coremlscope.verification.own_run import FunctionCall
 from coremlscope.verification.pairing import Pair
@@ -35,6 +42,8 @@ from coremlscope.verification.remarks import note_inputs
 from coremlscope.version import __version__
 
 __all__ = ["Outcome", "check_kind", "verify_model"]
+
+_Item = TypeVar("_Item", ComparedOutput, VerifiedFault, ProposedFix)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,17 +98,25 @@ def verify_model(
     if check.failing("fp32") and isinstance(reference, ModuleReference) and reference.is_training:
         _note_training(check, reference, drawn)
     remarks = note_inputs(check, reference, drawn)
+    later = first_differing_call(
+        check, reference, lambda number: choose_inputs(chosen, inputs or {}, shapes, seed + number - 1)
+    )
     for name, measure in units:
         check.run_unit(name, measure)
-    find_conversion_faults(check)
-    find_precision_faults(check)
-    find_inner_faults(check)
-    find_sum_faults(check)
+    _find_faults(check if later is None or later.passes else later)
     find_unit_faults(check)
     check.findings += remarks
     _note_units(check)
     _note_limits(check)
-    return _outcome(check, drawn)
+    return _outcome(check, drawn, later)
+
+
+def _find_faults(check: Check) -> None:
+    """Finds faults in the results of one call."""
+    find_conversion_faults(check)
+    find_precision_faults(check)
+    find_inner_faults(check)
+    find_sum_faults(check)
 
 
 def check_kind(model: Model) -> None:
@@ -155,27 +172,49 @@ def _note_limits(check: Check) -> None:
             )
 
 
-def _outcome(check: Check, drawn: Inputs) -> Outcome:
-    """Returns the result, and the changed model where the changes work."""
+def _outcome(check: Check, drawn: Inputs, later: Check | None) -> Outcome:
+    """Returns the result, and the changed model where the changes work.
+
+    Args:
+        check: The verification of the first call.
+        drawn: Its inputs.
+        later: That of the last call that was compared, if there were more.
+    """
     model = check.call.model
-    fixed = with_function(model, check.name, check.working) if check.fixes and check.works else None
-    runs = tuple(dict.fromkeys(output.run for output in check.outputs))
+    searched = check if later is None or later.passes else later
+    fixed = with_function(model, check.name, searched.working) if searched.fixes and searched.works else None
+    outputs, faults, fixes = [*check.outputs], [*check.faults], [*check.fixes]
+    notes, findings = [*drawn.notes, *check.notes], [*check.findings]
+    if later is not None:
+        outputs += _of_call(later, later.outputs)
+        faults += _of_call(later, later.faults)
+        fixes += _of_call(later, later.fixes)
+        findings += [finding for finding in later.findings if finding not in findings]
+        what = "other synthetic inputs" if drawn.synthetic else "the same inputs"
+        calls = ["call 2", "calls 2 and 3"][later.number - 2]
+        notes.append(f"{calls}: {what}, with the states of the call before")
     result = Verification(
         model="" if model.source is None else path_text(model.source),
         function=check.name,
         reference=check.theirs.label,
-        inputs=(*drawn.notes, *check.notes),
-        outputs=tuple(check.outputs),
-        passed=all(output.passed for output in check.outputs),
-        runs=runs,
-        recorded=sum(bool(value.op) for value in check.exact.values.values()),
-        pairs=tuple(_paired(check, pair) for pair in check.pairs),
-        faults=tuple(check.faults),
-        fixes=tuple(check.fixes),
-        findings=tuple(check.findings),
+        inputs=tuple(notes),
+        outputs=tuple(outputs),
+        passed=all(output.passed for output in outputs),
+        runs=tuple(dict.fromkeys(output.run for output in outputs)),
+        recorded=sum(bool(value.op) for value in searched.exact.values.values()),
+        pairs=tuple(_paired(searched, pair) for pair in searched.pairs),
+        faults=tuple(faults),
+        fixes=tuple(fixes),
+        findings=tuple(findings),
         version=__version__,
     )
     return Outcome(result=result, fixed=fixed)
+
+
+def _of_call(check: Check, items: Iterable[_Item]) -> Iterator[_Item]:
+    """Yields outputs, faults or fixes with the number of the call in the name of their run."""
+    for item in items:
+        yield replace(item, run=f"{item.run}-call-{check.number}")
 
 
 def _paired(check: Check, pair: Pair) -> PairedValue:

@@ -1,0 +1,60 @@
+"""Calls after the first one, which begin with the states that the call before left."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from coremlscope.ir import Array
+from coremlscope.ops.program import Precision
+from coremlscope.verification.check import Check
+from coremlscope.verification.inputs import Inputs
+from coremlscope.verification.own_run import next_states
+from coremlscope.verification.references.contract import Reference
+
+__all__ = ["first_differing_call"]
+
+#: Calls that are compared: the second one reads what the first wrote, the third what both did.
+_CALLS = 3
+
+
+def first_differing_call(check: Check, reference: Reference, draw: Callable[[int], Inputs]) -> Check | None:
+    """Compares further calls of a model with states, until one differs, where the reference keeps states.
+
+    Args:
+        check: The verification of the first call, of which both have run.
+        reference: The reference.
+        draw: Returns the inputs of a call by its number, from 2 on: the given ones, and other synthetic ones.
+
+    Returns:
+        The verification of the call that differs, else of the last one, of which both have run; None if
+        the first call differs already, or there are no states on both sides.
+    """
+    if not _keep_states(check) or not check.passes:
+        return None
+    call, before, current = check.call, check.before, check
+    for number in range(2, _CALLS + 1):
+        before = (*before, call.inputs)
+        drawn = draw(number)
+        call = replace(call, inputs=drawn.tensors, states=_states_after(current))
+        current = Check(
+            call=call, name=check.name, tolerance=check.tolerance, progress=check.progress, before=before
+        )
+        current.run_both(reference, drawn)
+        if not current.passes:
+            break
+    return current
+
+
+def _keep_states(check: Check) -> bool:
+    return any(
+        ours in check.exact.states and theirs in check.theirs.states for ours, theirs in check.matched.items()
+    )
+
+
+def _states_after(check: Check) -> dict[Precision, dict[str, Array]]:
+    """Returns what the states hold after the call of a verification, in both precisions."""
+    states: dict[Precision, dict[str, Array]] = {"fp32": next_states(check.call, "fp32")}
+    if check.is_half:
+        states["fp16"] = next_states(check.call, "fp16", check.as_half(check.call.function))
+    return states
