@@ -130,3 +130,35 @@ def test_channels_may_be_last_in_the_reference(tmp_path: Path) -> None:
         ).SerializeToString()
     )
     assert not verify(model, path).passed
+
+
+def _two_heads(swaps: bool) -> Any:
+    def body(_: Any, x: Any) -> Any:
+        shared = mb.tanh(x=x, name="shared")
+        names = ("second", "first") if swaps else ("first", "second")
+        first = mb.mul(x=shared, y=2.0, name=names[0])
+        second = mb.exp(x=shared, name=names[1])
+        third = mb.add(x=first, y=3.0, name="third")
+        return (second, first, third) if swaps else (first, second, third)
+
+    return _program((1, 8), body)
+
+
+def test_outputs_under_each_others_names_are_one_cause(tmp_path: Path) -> None:
+    right = save_program(_two_heads(False), tmp_path / "right.mlpackage", fp16=False)
+    wrong = save_program(_two_heads(True), tmp_path / "wrong.mlpackage", fp16=False)
+    fixed = tmp_path / "fixed.mlpackage"
+    found = verify(wrong, right, apply=fixed)
+    [fault] = found.faults
+    assert fault.cause == "swapped outputs"
+    assert "first holds second and second holds first" in fault.text
+    assert found.fixes[0].text == "return first as second, second as first"
+    assert verify(fixed, right).passed
+    # Without intermediate values it is named as well.
+    x = np.ones((1, 8), np.float32)
+    first = 2 * np.tanh(x)
+    saved = {"x": x, "first": first, "second": np.exp(np.tanh(x)), "third": first + 3}
+    assert [one.cause for one in verify(wrong, saved).faults] == ["swapped outputs"]
+    assert [one.cause for one in verify(wrong, lambda _: saved, inputs={"x": x}).faults] == [
+        "swapped outputs"
+    ]

@@ -115,24 +115,25 @@ def test_buffers_of_a_module_are_states() -> None:
     assert float(wrong.kept.abs().max()) == 0
 
 
-def test_later_calls_begin_with_the_states_of_the_one_before(tmp_path: Path) -> None:
-    for reference in (_average(), _average_module()):
-        found = verify(_average(), reference)
-        assert found.passed
-        assert found.runs == ("fp32", "fp16", "fp32-call-3", "fp16-call-3")
-        assert found.inputs[-1].startswith("calls 2 and 3: other synthetic inputs")
-        # From zeros, the first call does not show what remains of the content.
-        found = verify(
-            _average(decay=0.9), reference, apply=tmp_path / f"{type(reference).__name__}.mlpackage"
-        )
-        assert found.runs == ("fp32", "fp16", "fp32-call-2", "fp16-call-2")
-        failed = {(output.run, output.name) for output in found.outputs if not output.passed}
-        assert failed == {("fp32-call-2", "kept"), ("fp16-call-2", "kept")}
-        [fault] = found.faults
-        assert (fault.run, fault.name) == ("fp32-call-2", "decayed_cast_fp16")
-        assert fault.cause in ("scale", "constant")
-        assert found.fixes[0].works
-        assert verify(tmp_path / f"{type(reference).__name__}.mlpackage", reference).passed
+@pytest.mark.parametrize("build", [_average, _average_module])
+def test_later_calls_begin_with_the_states_of_the_one_before(
+    build: Callable[[], Any], tmp_path: Path
+) -> None:
+    reference, fixed = build(), tmp_path / "fixed.mlpackage"
+    found = verify(_average(), reference)
+    assert found.passed
+    assert found.runs == ("fp32", "fp16", "fp32-call-3", "fp16-call-3")
+    assert found.inputs[-1].startswith("calls 2 and 3: other synthetic inputs")
+    # From zeros, the first call does not show what remains of the content.
+    found = verify(_average(decay=0.9), reference, apply=fixed)
+    assert found.runs == ("fp32", "fp16", "fp32-call-2", "fp16-call-2")
+    failed = {(output.run, output.name) for output in found.outputs if not output.passed}
+    assert failed == {("fp32-call-2", "kept"), ("fp16-call-2", "kept")}
+    [fault] = found.faults
+    assert (fault.run, fault.name) == ("fp32-call-2", "decayed_cast_fp16")
+    assert fault.cause in ("scale", "constant")
+    assert found.fixes[0].works
+    assert verify(fixed, reference).passed
 
 
 def test_later_calls_have_the_given_inputs() -> None:

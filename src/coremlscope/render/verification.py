@@ -41,6 +41,7 @@ CAUSES: dict[Cause, str] = {
     "scale": "a dropped or extra scale",
     "offset": "a dropped or extra offset",
     "sign": "wrong sign",
+    "swapped outputs": "swapped outputs",
     "swapped weights": "swapped weights",
     "weights": "other weights",
     "compressed weights": "compressed weights",

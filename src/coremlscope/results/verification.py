@@ -45,6 +45,7 @@ Cause = Literal[
     "scale",
     "offset",
     "sign",
+    "swapped outputs",
     "swapped weights",
     "weights",
     "compressed weights",

@@ -267,20 +267,28 @@ class Check:
 
     def compare(self, run: Run, label: str) -> list[ComparedOutput]:
         """Compares the outputs of a run with those of the reference."""
-        chosen = choose_function(self.call.model, self.name)
         return [
-            compare_output(
-                name,
-                other,
-                label,
-                (run.output(name), self.theirs.output(other)),
-                meaning_of(chosen, name, run.output(name)),
-                self.tolerance,
-                self.is_half,
-            )
+            self._compared(run, label, name, other)
             for name, other in self.matched.items()
             if name in run.outputs
         ]
+
+    def holds(self, name: str, other: str) -> bool:
+        """Returns whether an output in float32 has the size and the elements of one of the reference."""
+        if self.exact.output(name).size != self.theirs.output(other).size:
+            return False
+        return self._compared(self.exact, "fp32", name, other).passed
+
+    def _compared(self, run: Run, label: str, name: str, other: str) -> ComparedOutput:
+        return compare_output(
+            name,
+            other,
+            label,
+            (run.output(name), self.theirs.output(other)),
+            meaning_of(choose_function(self.call.model, self.name), name, run.output(name)),
+            self.tolerance,
+            self.is_half,
+        )
 
     def agrees_with(self, theirs: Run) -> bool:
         """Returns whether the outputs in float32 are those of another run of the reference."""

@@ -12,6 +12,7 @@ from coremlscope.verification.causes.precision import RoundedCase, diagnose_cons
 from coremlscope.verification.causes.weights import exact_constants
 from coremlscope.verification.check import Check
 from coremlscope.verification.diagnosis import Case, Diagnosis
+from coremlscope.verification.exchanged_outputs import find_exchanged_outputs
 from coremlscope.verification.fixes import constant_candidates, conversion_candidates
 from coremlscope.verification.intermediates import Run
 from coremlscope.verification.locate import (
@@ -44,13 +45,13 @@ _MOST_SECONDS = 60.0
 
 def find_conversion_faults(check: Check) -> None:
     """Finds faults in float32, one after the other, and tries to fix each."""
-    if not _has_intermediates(check):
+    failing = None if check.is_explained else find_exchanged_outputs(check)
+    if not check.works and not _has_intermediates(check):
         _note_no_intermediates(check)
         return
     if check.is_explained:
         return
-    pairs = check.pairs
-    failing: list[str] | None = check.failing("fp32")
+    pairs = pair_runs(check.working_run("fp32"), check.theirs, check.matched) if check.faults else check.pairs
     before = worst_error(o for o in check.outputs if o.run == "fp32")
     seen: set[tuple[str, str]] = set()
     last = None

@@ -32,6 +32,7 @@ __all__ = [
     "insert_after",
     "keep_fp32",
     "read_instead",
+    "rename_outputs",
     "reorder_elements",
     "set_constant",
     "with_function",
@@ -354,6 +355,46 @@ def read_instead(
     values = {name: known[other] for name, other in instead.items()}
     ops = [_with_arguments(op, values) if readers is None or op.id in readers else op for op in graph.ops]
     return with_ops(function, _in_order(ops))
+
+
+def rename_outputs(function: Function, names: Mapping[str, str]) -> Function | None:
+    """Returns outputs under other names.
+
+    Args:
+        function: The function.
+        names: The new names of outputs by their names. The order of the names stays as it is.
+
+    Returns:
+        The changed function; None if operations compute not all of these outputs.
+    """
+    graph = function.graph
+    computed = {value.name: value for op in graph.ops for value in op.outputs if op.constant is None}
+    if not set(names) <= set(computed):
+        return None
+    inner = {name: replace(computed[name], name=f"{name}_as_{right}") for name, right in names.items()}
+    ops = [_renamed(op, inner) for op in graph.ops]
+    results = {right: replace(computed[name], name=right) for name, right in names.items()}
+    for name, right in names.items():
+        given: dict[str, tuple[Argument, ...]] = {"x": (inner[name],)}
+        ops.append(
+            Op(id="", type="identity", inputs=given, outputs=(results[right],), attributes=_named(right))
+        )
+    outputs = tuple(results.get(value.name, value) for value in graph.outputs)
+    return with_ops(replace(function, graph=replace(graph, outputs=outputs)), ops)
+
+
+def _renamed(op: Op, values: Mapping[str, Value]) -> Op:
+    """Returns an operation that reads and computes values under other names, in its blocks as well."""
+    read = _with_arguments(op, values)
+    blocks = tuple(
+        replace(
+            block,
+            ops=tuple(_renamed(inner, values) for inner in block.ops),
+            outputs=tuple(values.get(value.name, value) for value in block.outputs),
+        )
+        for block in op.blocks
+    )
+    return replace(read, outputs=tuple(values.get(v.name, v) for v in op.outputs), blocks=blocks)
 
 
 def _in_order(ops: Sequence[Op]) -> list[Op]:
