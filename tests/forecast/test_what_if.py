@@ -7,7 +7,7 @@ import dataclasses
 import pytest
 
 from coremlscope.figures import Figure
-from coremlscope.forecast.what_if import describe_what_ifs, estimate_saving
+from coremlscope.forecast.what_if import _join_fixes, describe_what_ifs, estimate_saving
 from coremlscope.placement.hypotheses import Replanned
 from coremlscope.placement.verdict import Reason
 from coremlscope.results.estimate import Estimate
@@ -170,3 +170,10 @@ def test_operations_kept_by_launches_name_the_rule_that_takes_them_along() -> No
 )
 def test_savings(saved_ms: float, saved_s: Figure | None, text: str) -> None:
     assert describe_saving(saved_ms, 10.0, saved_s) == text
+
+
+def test_advice_that_differs_is_counted() -> None:
+    assert _join_fixes(["a", "", "a"]) == "a"
+    assert _join_fixes(["b", "a", "a"]) == "for 2 of them, a; for 1 of them, b"
+    assert _join_fixes("abcdd").endswith("; --explain shows the others")
+    assert not _join_fixes([""])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from coremlscope.devices import UNITS, ComputeUnit
 from coremlscope.devices.unit import UNIT_WORDS
@@ -19,6 +19,9 @@ __all__ = ["Estimator", "describe_what_ifs", "estimate_saving"]
 
 #: Estimates a prediction with operations moved to other units.
 Estimator = Callable[[Mapping[str, ComputeUnit]], Estimate]
+
+#: Texts of advice up to which each is listed.
+_LISTED_FIXES = 3
 
 #: Parts of an estimate that do not belong to a kernel.
 _TRANSITIONS: tuple[Bound, ...] = ("dispatch", "switches")
@@ -53,7 +56,7 @@ def describe_what_ifs(
                 function=function,
                 rule=reason.rule if reason else COST_RULE if one.hypothesis == "moved" else "",
                 reason=reason.text if reason else _reason(one),
-                fix=reason.fix if reason else "",
+                fix=_join_fixes(reason.fix for reason in shown),
                 confidence=reason.confidence if reason else "measured",
                 source=reason.source if reason else COST_SOURCE,
                 varies=len({reason.text for reason in shown}) > 1,
@@ -67,6 +70,16 @@ def describe_what_ifs(
             )
         )
     return found
+
+
+def _join_fixes(fixes: Iterable[str]) -> str:
+    """Joins the advice on operations: that on most of them first, with their numbers where it differs."""
+    counts = Counter(filter(None, fixes)).most_common()
+    if len(counts) == 1:
+        return counts[0][0]
+    listed = [f"for {number} of them, {fix}" for fix, number in counts[:_LISTED_FIXES]]
+    more = len(counts) - len(listed)
+    return "; ".join([*listed, "--explain shows the others"] if more else listed)
 
 
 def estimate_saving(before: Estimate, after: Estimate, kept: Sequence[int] | None = None) -> Figure:

@@ -253,6 +253,8 @@ def program_facts(model: Model, bound: BoundFunction, description: FunctionDescr
         states=states,
         decodes=states > 0 or _has_cache(description),
         runtime="Core AI" if isinstance(model.content, Program) and model.content.is_core_ai else "Core ML",
+        inputs={feature.name: feature.type for feature in description.inputs},
+        outputs={feature.name: feature.type for feature in description.outputs},
     )
 
 

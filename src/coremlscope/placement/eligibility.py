@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import itertools
@@ -119,7 +120,7 @@ def list_reasons(graph: CoreMLGraph, device: Device, facts: ProgramFacts, node: 
     for rule in sorted(_rules_for(node.view.op.type, held), key=lambda rule: UNITS.index(rule.unit)):
         detail = apply(rule, node.view, context)
         if detail is not False:
-            found.append(rule.reason(detail, node.view.op))
+            found.append(_reason(rule, detail, node.view, context))
     return found
 
 
@@ -149,9 +150,8 @@ class _Judged:
         """Returns the verdicts on an operation of this kind."""
         if self.verdicts is not None:
             return dict(self.verdicts)
-        return _verdicts(
-            ((rule, detail) for rule, detail in self.holding if _holds(rule, view, context)), view
-        )
+        holding = ((rule, detail) for rule, detail in self.holding if _holds(rule, view, context))
+        return _verdicts(holding, view, context)
 
 
 def _judge_kind(view: OpView, context: RuleContext, rules: Iterable[Rule]) -> _Judged:
@@ -159,16 +159,27 @@ def _judge_kind(view: OpView, context: RuleContext, rules: Iterable[Rule]) -> _J
     details = ((rule, _detail(rule, view, context)) for rule in rules)
     holding = [(rule, detail) for rule, detail in details if detail is not False]
     if all(rule.is_same_for_kinds for rule, _ in holding):
-        return _Judged(_verdicts(holding, view))
+        return _Judged(_verdicts(holding, view, context))
     return _Judged(None, holding)
 
 
-def _verdicts(holding: Iterable[tuple[Rule, bool | str]], view: OpView) -> dict[ComputeUnit, Verdict]:
+def _verdicts(
+    holding: Iterable[tuple[Rule, bool | str]], view: OpView, context: RuleContext
+) -> dict[ComputeUnit, Verdict]:
     """Returns the verdict of each unit by the rules that hold, with the texts for their messages."""
     found: dict[ComputeUnit, list[Reason]] = {unit: [] for unit in UNITS}
     for rule, detail in holding:
-        found[rule.unit].append(rule.reason(detail, view.op))
+        found[rule.unit].append(_reason(rule, detail, view, context))
     return {unit: _verdict(unit, tuple(reasons)) for unit, reasons in found.items()}
+
+
+def _reason(rule: Rule, detail: bool | str, view: OpView, context: RuleContext) -> Reason:
+    """The rule as a reason for an operation, with the advice for its form where that is known."""
+    fix = None
+    if rule.fix_for is not None:
+        with contextlib.suppress(*_UNKNOWN):
+            fix = rule.fix_for(view, context)
+    return rule.reason(detail, view.op, fix)
 
 
 def judge_op(view: OpView, context: RuleContext, rules: Iterable[Rule]) -> dict[ComputeUnit, Verdict]:

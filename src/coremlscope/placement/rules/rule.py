@@ -56,7 +56,18 @@ from coremlscope.devices.chip import Chip, Device
 from coremlscope.devices.release import OSRelease
 from coremlscope.devices.unit import ComputeUnit
 from coremlscope.findings import Confidence
-from coremlscope.ir import Argument, Constant, Derived, DType, Op, TensorType, Value, ValueType, constant
+from coremlscope.ir import (
+    Argument,
+    Constant,
+    Derived,
+    DType,
+    FeatureType,
+    Op,
+    TensorType,
+    Value,
+    ValueType,
+    constant,
+)
 from coremlscope.ops import OPS, traits_of
 from coremlscope.ops.bind import BoundFunction
 from coremlscope.ops.traits import Trait
@@ -145,6 +156,8 @@ class ProgramFacts:
         states: How many states the function has.
         decodes: True for a step of a decoder: it has a state, or takes and returns a cache.
         runtime: The framework that plans it.
+        inputs: The types of the model's inputs, by name.
+        outputs: Those of its outputs.
     """
 
     opset: int = 8
@@ -154,6 +167,8 @@ class ProgramFacts:
     states: int = 0
     decodes: bool = False
     runtime: Runtime = "Core ML"
+    inputs: Mapping[str, FeatureType] = field(default_factory=dict)
+    outputs: Mapping[str, FeatureType] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -225,6 +240,7 @@ class Rule:
         confidence: How the source knows.
         effect: What it does where it applies.
         fix: What to do about it; empty where nothing helps or nothing is wrong.
+        fix_for: What to do about one operation, instead of `fix`, where that depends on its form.
         core_ml: Core ML's own message, where that was published. `{operation}` stands for the name of the
             operation's first result, `{operand}` for that of the first value in `operands` only known at run
             time.
@@ -248,6 +264,7 @@ class Rule:
     confidence: Confidence
     effect: Effect = "rejects"
     fix: str = ""
+    fix_for: Callable[[OpView, RuleContext], str] | None = None
     core_ml: str = ""
     operands: tuple[str, ...] = ()
     scope: Scope = Scope()
@@ -260,20 +277,20 @@ class Rule:
     @property
     def is_same_for_kinds(self) -> bool:
         """True where it says the same of all operations that `Kinds` gives one number."""
-        return self.unless is None and not self.operands
+        return self.unless is None and self.fix_for is None and not self.operands
 
     def concerns(self, op: str) -> bool:
         """True where the rule may apply to operations of this name."""
         return op not in self.but and selects(self.ops, op)
 
-    def reason(self, detail: bool | str, op: Op | None = None) -> Reason:
-        """The rule as a reason, with the numbers of one operation, and its names if `op` is given."""
+    def reason(self, detail: bool | str, op: Op | None = None, fix: str | None = None) -> Reason:
+        """The rule as a reason, with the numbers of one operation, and its names and advice if given."""
         text = self.message.format(detail=detail if isinstance(detail, str) else "")
         return Reason(
             unit=self.unit,
             rule=self.id,
             text=text.strip(" :"),
-            fix=self.fix,
+            fix=self.fix if fix is None else fix,
             core_ml=self.core_ml if op is None or not self.operands else self._name_operands(op),
             confidence=self.confidence,
             source=self.source,

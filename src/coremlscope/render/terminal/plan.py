@@ -321,7 +321,7 @@ def _show_reasons(screen: Screen, view: PlanView, name: str, ops: Sequence[Plann
             screen.line(f"and {plural(len(of_unit) - _LISTED_GROUPS, 'more reason')}", "dim", indent=2)
         for group in group_what_ifs(view, name, "without all"):
             if group.unit == unit:
-                screen.line(f"{group.reason.text}: {group.effect}", indent=2)
+                screen.bullet("•", group.reason.text, f"→ {group.effect}")
     doubts = group_what_ifs(view, name, "doubt")
     if doubts:
         screen.heading("In doubt", "anecdotal evidence only; the plan does not rely on it")

@@ -16,6 +16,14 @@ from coremlscope.placement.publications import (
     M4_PRO_PLANS,
     MOBIUS,
 )
+from coremlscope.placement.rules.neural_engine.fixes import (
+    FP32_BUFFER_FIX,
+    FP32_FIX,
+    INTEGER_FIX,
+    fp32_buffer_fix,
+    fp32_fix,
+    integer_fix,
+)
 from coremlscope.placement.rules.rule import (
     EVERY_OP,
     Example,
@@ -35,10 +43,6 @@ _INTEGERS = frozenset({DType.INT32, DType.INT64, DType.UINT32, DType.UINT64})
 _SINGLE = frozenset({DType.FP32})
 _NO_DATAPATH = frozenset({DType.FP64, DType.BF16, DType.FP8_E4M3, DType.FP8_E5M2})
 
-_FP32_FIX = (
-    "convert with compute_precision=ct.precision.FLOAT16 and declare the model's inputs and outputs as"
-    " np.float16 (minimum_deployment_target iOS16 or later)"
-)
 _FP32_SOURCE = f"{M1_PLAN}; {MOBIUS} (M2, macOS 26.5)"
 #: From this version on the compiler accepts fp32 tensors.
 _FP32_TAKEN = (27, 0)
@@ -105,7 +109,8 @@ RULES: tuple[Rule, ...] = (
         when=_integers,
         message="32- and 64-bit integers do not run on the Neural Engine: {detail}",
         core_ml="Unsupported tensor data type: int32",
-        fix="keep masks and positions in float16, compute index arithmetic in the app and pass the result in",
+        fix=INTEGER_FIX,
+        fix_for=integer_fix,
         source=f"{M4_PLANS}; {ANEMLL}; {MOBIUS}",
         confidence="measured",
         applies_to=(
@@ -147,7 +152,8 @@ RULES: tuple[Rule, ...] = (
         when=_fp32_result,
         message="the Neural Engine computes in float16, and the result of this operation is float32",
         core_ml="Invalid output tensor format: fp32",
-        fix=_FP32_FIX,
+        fix=FP32_FIX,
+        fix_for=fp32_fix,
         source=_FP32_SOURCE,
         confidence="measured",
         scope=Scope(before=_FP32_TAKEN),
@@ -168,7 +174,8 @@ RULES: tuple[Rule, ...] = (
         unless=_is_taken_input,
         message="the Neural Engine computes in float16: {detail}",
         core_ml="Invalid input tensor format: fp32",
-        fix=_FP32_FIX,
+        fix=FP32_FIX,
+        fix_for=fp32_fix,
         source=f"{_FP32_SOURCE}; {M4_PRO_PLANS}",
         confidence="measured",
         scope=Scope(before=_FP32_TAKEN),
@@ -186,7 +193,8 @@ RULES: tuple[Rule, ...] = (
         when=_single,
         unless=_is_cast_from_taken_input,
         message="on M1 and A14 the Neural Engine computes in float16: {detail}",
-        fix=_FP32_FIX,
+        fix=FP32_FIX,
+        fix_for=fp32_fix,
         source=DEPTH_PLANS,
         confidence="measured",
         scope=Scope(neural_engine=(None, 13), since=_FP32_TAKEN),
@@ -204,9 +212,10 @@ RULES: tuple[Rule, ...] = (
         unit=NEURAL_ENGINE,
         ops=BUFFERS,
         when=_fp32_buffer,
-        message="the Neural Engine does not support float32 inputs or outputs of the model",
+        message="the Neural Engine does not support float32 inputs of the model",
         core_ml="Unsupported tensor format: fp32.",
-        fix="declare the model's inputs and outputs as np.float16, or pass images with scale and bias",
+        fix=FP32_BUFFER_FIX,
+        fix_for=fp32_buffer_fix,
         source=M1_PLAN,
         confidence="measured",
         scope=Scope(before=_FP32_INPUTS_TAKEN),

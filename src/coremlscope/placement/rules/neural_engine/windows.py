@@ -17,6 +17,7 @@ from coremlscope.placement.publications import (
     M4_PLANS,
     MOBIUS,
 )
+from coremlscope.placement.rules.neural_engine.fixes import KERNEL_FIX, kernel_fix
 from coremlscope.placement.rules.rule import Example, Rule, RuleContext, Scope, fp16, weight
 
 __all__ = ["RULES"]
@@ -106,14 +107,6 @@ def _dilated(view: OpView, context: RuleContext) -> bool:
 
 
 _KERNEL_SAYS = "Error: conv with large kernel does not meet decomposition preconditions"
-_PARTS_FIX = (
-    "up to twice that size, replace it by two smaller kernels (k1 + k2 - 1 = the old size) and train again"
-)
-_CUTS_FIX = (
-    "for patches (stride = kernel) and longer filters (an STFT) cut the input with reshape or slices, and use"
-    " linear with the same weights"
-)
-_KERNEL_FIX = f"{_PARTS_FIX}, or turn a 1xK kernel up to 31 into Kx1; {_CUTS_FIX}"
 _AFTER_M1 = Scope(neural_engine=(14, None))
 
 RULES: tuple[Rule, ...] = (
@@ -124,7 +117,8 @@ RULES: tuple[Rule, ...] = (
         when=_wide,
         message="kernels wider than 15 (square ones: 16) do not run on the Neural Engine: {detail}",
         core_ml=_KERNEL_SAYS,
-        fix=_KERNEL_FIX,
+        fix=KERNEL_FIX,
+        fix_for=kernel_fix,
         source=M4_PLANS,
         confidence="measured",
         scope=_AFTER_M1,
@@ -146,7 +140,8 @@ RULES: tuple[Rule, ...] = (
         when=_high,
         message="kernels higher than 31 do not run on the Neural Engine: {detail}",
         core_ml=_KERNEL_SAYS,
-        fix=f"{_PARTS_FIX}; {_CUTS_FIX}",
+        fix=KERNEL_FIX,
+        fix_for=kernel_fix,
         source=M4_PLANS,
         confidence="measured",
         scope=_AFTER_M1,
@@ -163,7 +158,8 @@ RULES: tuple[Rule, ...] = (
         when=_too_large_for_m1,
         message="kernels wider than 13 or higher than 29 do not run on this Neural Engine: {detail}",
         core_ml=_KERNEL_SAYS,
-        fix=_KERNEL_FIX,
+        fix=KERNEL_FIX,
+        fix_for=kernel_fix,
         source=GUIDE_LIMITS,
         confidence="measured",
         scope=Scope(neural_engine=(None, 13)),
