@@ -29,7 +29,7 @@ VERIFICATION: Final = "coremlscope.verification/1"
 FaultKind = Literal["conversion", "precision", "unit"]
 
 #: Meaning of an output, which decides how it is compared.
-Meaning = Literal["classes", "image", "mask", "array"]
+Meaning = Literal["classes", "image", "mask", "boxes", "array"]
 
 #: Why an operation's results differ.
 Cause = Literal[

@@ -16,7 +16,7 @@ from coremlscope.features.limits import index_limits
 from coremlscope.ir import Array, ArrayFeature, Feature, ImageFeature, Shape
 from coremlscope.verification.masks import mask_inputs
 
-__all__ = ["Inputs", "choose_inputs"]
+__all__ = ["Inputs", "check_numbers", "choose_inputs"]
 
 #: A factor on the input below which its elements are pixels of 0 … 255.
 _PIXEL_FACTOR = 1 / 32
@@ -70,7 +70,7 @@ def choose_inputs(
     notes, synthetic = [], []
     for feature in description.inputs:
         if feature.name in given:
-            _check_numbers(feature.name, given[feature.name])
+            check_numbers(feature.name, given[feature.name])
             values[feature.name] = given[feature.name]
             notes.append(f"{feature.name}: given")
             continue
@@ -98,7 +98,7 @@ def choose_inputs(
     return Inputs(tensors=tensors, prepared=prepared, notes=tuple(notes), synthetic=tuple(synthetic))
 
 
-def _check_numbers(name: str, value: Any) -> None:
+def check_numbers(name: str, value: Any) -> None:
     """Raises InputError for a given array with NaN, of which nothing follows: masks may be infinite."""
     if not isinstance(value, np.ndarray) or value.dtype.kind != "f":
         return

@@ -15,6 +15,7 @@ from coremlscope.engines.base import EngineOptions
 from coremlscope.errors import UnsupportedModelError
 from coremlscope.execution.binding import bind_model
 from coremlscope.execution.codec import FeatureCodec
+from coremlscope.execution.predictor import FunctionPredictor
 from coremlscope.execution.state import State
 from coremlscope.ir import Array, Constant, DType, Function, Model, Op, TensorType, Value
 from coremlscope.ir.rewriting import constants_of
@@ -25,7 +26,7 @@ from coremlscope.ops.program import Precision
 from coremlscope.units import format_bytes
 from coremlscope.verification.intermediates import Intermediate, Parameter, Run
 
-__all__ = ["FunctionCall", "next_states", "record", "run_from"]
+__all__ = ["FunctionCall", "next_states", "record", "run_from", "run_suppression"]
 
 #: The part of the machine's memory that all intermediate values of one run may take: three runs are compared.
 _MEMORY_PART = 8
@@ -119,6 +120,22 @@ def record(
         outputs={**outputs, **states},
         states=frozenset(states),
     )
+
+
+def run_suppression(model: Model, inputs: Mapping[str, Array], label: str) -> Run:
+    """Runs a suppression by the embedded engine.
+
+    Args:
+        model: The model.
+        inputs: Its inputs; optional ones that are absent have the values of the model.
+        label: What runs, for people.
+    """
+    with FunctionPredictor(model) as predictor:
+        results = predictor.predict(inputs)
+    outputs = {name: np.asarray(array) for name, array in results.items()}
+    values = {name: Intermediate(name=name, array=array) for name, array in inputs.items()}
+    values.update((name, Intermediate(name=name, array=array, op=name)) for name, array in outputs.items())
+    return Run(label=label, values=values, outputs={name: name for name in outputs})
 
 
 def next_states(

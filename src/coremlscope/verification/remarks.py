@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from coremlscope.findings import Finding
+from coremlscope.results.verification import ComparedOutput
 from coremlscope.verification.check import Check
 from coremlscope.verification.inputs import Inputs
 from coremlscope.verification.masks import constant_inputs, constant_masks, mask_inputs
+from coremlscope.verification.outputs import Tolerance
 from coremlscope.verification.references.arrays import SavedReference
 from coremlscope.verification.references.contract import Reference
 
-__all__ = ["note_inputs"]
+__all__ = ["describe_recorded", "note_inputs", "unused_limits"]
 
 #: The largest relative error of values that show that recorded values belong to the inputs.
 _AGREES = 1e-3
@@ -40,19 +42,50 @@ def _recorded(check: Check, reference: Reference, drawn: Inputs) -> Iterator[Fin
     """Yields a remark on values that were recorded, with other inputs as it seems."""
     if not isinstance(reference, SavedReference) or not drawn.synthetic or not check.failing("fp32"):
         return
-    names = ", ".join(drawn.synthetic)
-    is_one = len(drawn.synthetic) == 1
     computed = {name for name, value in check.exact.values.items() if value.op}
     if not any(pair.error <= _AGREES for pair in check.pairs if pair.ours in computed):
         check.is_explained = True
-    yield Finding(
+    yield describe_recorded(reference, drawn.synthetic)
+
+
+def describe_recorded(reference: Reference, synthetic: Sequence[str]) -> Finding:
+    """Returns the remark that recorded outputs belong to other inputs than synthetic ones.
+
+    Args:
+        reference: The recorded outputs.
+        synthetic: The names of the synthetic inputs.
+    """
+    is_one = len(synthetic) == 1
+    return Finding(
         id="recorded-for-other-inputs",
         severity="warning",
-        text=f"The outputs of {reference.label} were recorded, probably with other inputs: {names}"
-        f" {'is' if is_one else 'are'} synthetic here.",
-        hint=f"give the recorded {'input' if is_one else 'inputs'} with --input {drawn.synthetic[0]}=FILE,"
+        text=f"The outputs of {reference.label} were recorded, probably with other inputs:"
+        f" {', '.join(synthetic)} {'is' if is_one else 'are'} synthetic here.",
+        hint=f"give the recorded {'input' if is_one else 'inputs'} with --input {synthetic[0]}=FILE,"
         " or save them under their names beside the outputs",
     )
+
+
+def unused_limits(outputs: Iterable[ComparedOutput], tolerance: Tolerance) -> Iterator[Finding]:
+    """Yields remarks on limits that were given for outputs of a kind that the model does not have.
+
+    Args:
+        outputs: The compared outputs.
+        tolerance: The limits.
+    """
+    meanings = {output.meaning for output in outputs}
+    limits = (
+        ("image", "The least PSNR", tolerance.min_psnr, "images"),
+        ("classes", "The number of best classes", tolerance.top_k, "classes"),
+    )
+    for meaning, what, limit, kind in limits:
+        if limit is not None and meaning not in meanings:
+            yield Finding(
+                id="limit-without-effect",
+                severity="warning",
+                text=f"{what} has no effect: no output of the model holds {kind}.",
+                hint="limit the numbers with --rtol and --atol",
+            )
 
 
 def _in_order(check: Check, reference: Reference, drawn: Inputs) -> Iterator[Finding]:

@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from coremlscope.advice import bind_default_function, find_remarks
-from coremlscope.errors import UnsupportedModelError
+from coremlscope.classical.suppression import NonMaximumSuppression
+from coremlscope.errors import UnsupportedModelError, UsageError
 from coremlscope.escaping import path_text
 from coremlscope.execution.binding import choose_function
 from coremlscope.findings import Finding
@@ -38,7 +39,8 @@ from coremlscope.verification.precision_faults import (
 )
 from coremlscope.verification.references.contract import Reference
 from coremlscope.verification.references.torch_program import ModuleReference
-from coremlscope.verification.remarks import note_inputs
+from coremlscope.verification.remarks import note_inputs, unused_limits
+from coremlscope.verification.suppression import verify_suppression
 from coremlscope.version import __version__
 
 __all__ = ["Outcome", "check_kind", "verify_model"]
@@ -90,6 +92,15 @@ def verify_model(
         EngineError: The model or the reference failed.
     """
     check_kind(model)
+    if isinstance(model.content, NonMaximumSuppression):
+        if list(units):
+            raise UsageError(
+                "the suppression of boxes runs on the CPU under all compute units",
+                "leave --compute-units out",
+            )
+        limits = tolerance or Tolerance()
+        found = verify_suppression(model, reference, inputs or {}, shapes or {}, seed, limits)
+        return Outcome(result=found, fixed=None)
     chosen = choose_function(model, function)
     drawn = choose_inputs(chosen, inputs or {}, shapes, seed)
     call = FunctionCall.of(model, chosen.name, drawn.tensors)
@@ -107,7 +118,7 @@ def verify_model(
     find_unit_faults(check)
     check.findings += remarks
     _note_units(check)
-    _note_limits(check)
+    check.findings += unused_limits(check.outputs, check.tolerance)
     return _outcome(check, drawn, later)
 
 
@@ -125,12 +136,12 @@ def check_kind(model: Model) -> None:
     Raises:
         UnsupportedModelError: It is a pipeline, or of another kind without operations.
     """
-    if not isinstance(model.content, Program):
+    if not isinstance(model.content, (Program, NonMaximumSuppression)):
         raise UnsupportedModelError(
             f"models of type {model.kind} have no operations to compare",
             "verify each stage by itself: --stage NAME, or its number"
             if isinstance(model.content, Pipeline)
-            else "verify supports ML Programs and neural networks",
+            else "verify supports ML Programs, neural networks, and the suppression of boxes",
         )
 
 
@@ -151,25 +162,6 @@ def _note_units(check: Check) -> None:
     if isinstance(content, Program) and not content.is_core_ai:
         remarks = find_remarks(bind_default_function(check.call.model))
         check.findings += [describe_remark(one) for one in remarks if one.rule.settings]
-
-
-def _note_limits(check: Check) -> None:
-    """Notes limits that were given for outputs of a kind that the model does not have."""
-    meanings = {output.meaning for output in check.outputs}
-    limits = (
-        ("image", "The least PSNR", check.tolerance.min_psnr, "images"),
-        ("classes", "The number of best classes", check.tolerance.top_k, "classes"),
-    )
-    for meaning, what, limit, kind in limits:
-        if limit is not None and meaning not in meanings:
-            check.findings.append(
-                Finding(
-                    id="limit-without-effect",
-                    severity="warning",
-                    text=f"{what} has no effect: no output of the model holds {kind}.",
-                    hint="limit the numbers with --rtol and --atol",
-                )
-            )
 
 
 def _outcome(check: Check, drawn: Inputs, later: Check | None) -> Outcome:

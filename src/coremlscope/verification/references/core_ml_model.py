@@ -8,12 +8,13 @@ from pathlib import Path
 
 import numpy as np
 
+from coremlscope.classical.suppression import NonMaximumSuppression
 from coremlscope.errors import UsageError
 from coremlscope.execution.binding import choose_function
 from coremlscope.formats import container
 from coremlscope.ir import Array, Feature, ImageFeature, Model, Pipeline, TensorType
 from coremlscope.verification.intermediates import Run
-from coremlscope.verification.own_run import FunctionCall, next_states, record
+from coremlscope.verification.own_run import FunctionCall, next_states, record, run_suppression
 from coremlscope.verification.references.contract import Assigned, Wanted, match_inputs
 
 __all__ = ["CoreMLReference"]
@@ -67,6 +68,10 @@ class CoreMLReference:
 
     def run(self, inputs: Mapping[str, Array], before: Sequence[Mapping[str, Array]] = ()) -> Run:
         """Runs the model; see `Reference.run`."""
+        if isinstance(self._model.content, NonMaximumSuppression):
+            names = {feature.name for feature in self._inputs}
+            own = {name: array for name, array in inputs.items() if name in names}
+            return run_suppression(self._model, own, f"coremlscope, {self.label}")
         states: Mapping[str, Array] = {}
         for earlier in before:
             call = FunctionCall.of(self._model, self._function, self._assigned(earlier).arrays)

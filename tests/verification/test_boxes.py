@@ -1,0 +1,164 @@
+"""The suppression of boxes, the last stage of a detector: which are kept, in any order of equal scores."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import coremlscope
+from coremlscope import verify
+from coremlscope.cli import main
+from coremlscope.errors import InputError, UsageError
+from coremlscope.ir import Model
+from coremlscope.verification.boxes import Boxes, compare_boxes
+from coremlscope.verification.outputs import Tolerance
+from tests.support.classical_specs import DOUBLE, array_type, model_spec, read_spec
+
+
+def _spec(*, per_class: bool = True, iou: float = 0.45, least: float = 0.25, rows: int | None = None) -> Any:
+    given = {
+        "pickTop": {"perClass": per_class},
+        "iouThreshold": iou,
+        "confidenceThreshold": least,
+        "stringClassLabels": {"vector": ["cat", "dog", "owl"]},
+        "confidenceInputFeatureName": "raw_confidence",
+        "coordinatesInputFeatureName": "raw_coordinates",
+        "iouThresholdInputFeatureName": "iouThreshold",
+        "confidenceThresholdInputFeatureName": "confidenceThreshold",
+        "confidenceOutputFeatureName": "confidence",
+        "coordinatesOutputFeatureName": "coordinates",
+    }
+    inputs = {
+        "raw_confidence": array_type(80, 3),
+        "raw_coordinates": array_type(80, 4),
+        "iouThreshold": DOUBLE,
+        "confidenceThreshold": DOUBLE,
+    }
+    shapes = [(), ()] if rows is None else [(rows, 3), (rows, 4)]
+    outputs = {"confidence": array_type(*shapes[0]), "coordinates": array_type(*shapes[1])}
+    optional = ["iouThreshold", "confidenceThreshold"]
+    return model_spec("nonMaximumSuppression", given, inputs, outputs, optional=optional)
+
+
+def _suppression(**settings: Any) -> Model:
+    return read_spec(_spec(**settings))
+
+
+@pytest.fixture(scope="module")
+def drawn() -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(3)
+    sizes = 0.1 + 0.3 * rng.random((80, 2))
+    boxes = np.hstack([rng.random((80, 2)), sizes])
+    return {"raw_confidence": rng.random((80, 3)), "raw_coordinates": boxes}
+
+
+def _kept(model: Model, drawn: dict[str, np.ndarray], **thresholds: float) -> dict[str, np.ndarray]:
+    return coremlscope.predict(model, {**drawn, **thresholds})
+
+
+def test_kept_boxes_are_compared(drawn: dict[str, np.ndarray]) -> None:
+    model = _suppression()
+    for inputs in ({}, drawn):
+        found = verify(model, model, inputs=inputs)
+        assert found.passed
+        assert {(output.name, output.meaning) for output in found.outputs} == {
+            ("confidence", "boxes"),
+            ("coordinates", "boxes"),
+        }
+    saved = verify(model, {**drawn, **_kept(model, drawn)})
+    assert saved.passed
+    assert saved.inputs[:2] == ("raw_confidence: given", "raw_coordinates: given")
+
+
+@pytest.mark.parametrize(
+    ("other", "words"),
+    [
+        ({"iou": 0.65}, "above an overlap of about 0.6"),
+        ({"per_class": False}, "boxes of any class suppressed"),
+        ({"least": 0.8}, "a least score of at most 0.8"),
+        ({"per_class": False, "iou": 0.6}, "any class suppressed and with suppression above an overlap"),
+    ],
+)
+def test_another_setting_is_named(other: Any, words: str, drawn: dict[str, np.ndarray]) -> None:
+    right = _kept(_suppression(**other), drawn)
+    found = verify(_suppression(), {**drawn, **right})
+    assert not found.passed
+    assert f"and the reference {len(right['confidence'])}" in found.outputs[0].why
+    [fault] = found.faults
+    assert fault.cause == "setting"
+    assert words in fault.text
+
+
+def test_wrong_numbers_are_compared_in_order(drawn: dict[str, np.ndarray]) -> None:
+    right = _kept(_suppression(), drawn)
+    moved = {**right, "coordinates": right["coordinates"] + 0.1}
+    found = verify(_suppression(), {**drawn, **moved})
+    assert {output.name: output.passed for output in found.outputs} == {
+        "confidence": True,
+        "coordinates": False,
+    }
+    assert found.faults[0].cause == "unknown"
+    halved = verify(_suppression(), {**drawn, **right, "confidence": right["confidence"] / 2})
+    assert "differs by up to" in next(o.why for o in halved.outputs if o.name == "confidence")
+
+
+def test_equal_scores_may_be_in_any_order() -> None:
+    scores = np.array([[0.9], [0.5], [0.5], [0.5], [0.1]])
+    places = np.arange(20.0).reshape(5, 4)
+    order = [0, 3, 1, 2, 4]
+    names = ("scores", "places")
+
+    def passed(order: list[int]) -> list[bool]:
+        pair = Boxes(scores, places), Boxes(scores[order], places[order])
+        return [one.passed for one in compare_boxes(names, names, pair, Tolerance())]
+
+    assert passed(order) == [True, True]
+    assert passed([1, 0, 2, 3, 4]) == [True, True]  # in another order as a whole, each with its score
+    wrong = Boxes(scores, places[[1, 0, 2, 3, 4]])
+    found = compare_boxes(names, names, (Boxes(scores, places), wrong), Tolerance())
+    assert [one.passed for one in found] == [True, False]
+
+
+def test_best_scores_alone_and_rows_of_zeros_suffice(drawn: dict[str, np.ndarray]) -> None:
+    right = _kept(_suppression(), drawn)
+    best = {"boxes": right["coordinates"], "scores": right["confidence"].max(axis=1)}
+    assert verify(_suppression(rows=70), {**drawn, **best}).passed
+    assert verify(_suppression(), lambda _: (best["boxes"][None], best["scores"][None]), inputs=drawn).passed
+
+
+def test_other_references_are_refused(drawn: dict[str, np.ndarray]) -> None:
+    with pytest.raises(InputError, match="returns no boxes"):
+        verify(_suppression(), {**drawn, "y": np.zeros(5)})
+    with pytest.raises(UsageError, match="runs on the CPU"):
+        verify(_suppression(), _suppression(), compute_units=["all"])
+    with pytest.raises(InputError, match="takes a matrix"):
+        verify(_suppression(), _suppression(), shapes={"raw_confidence": (80,)})
+
+
+def test_recorded_boxes_of_other_inputs_are_noted(drawn: dict[str, np.ndarray]) -> None:
+    found = verify(_suppression(), _kept(_suppression(), drawn))
+    assert not found.faults
+    assert [finding.id for finding in found.findings] == ["recorded-for-other-inputs"]
+
+
+def test_a_stage_of_a_pipeline(
+    tmp_path: Path, drawn: dict[str, np.ndarray], capsys: pytest.CaptureFixture[str]
+) -> None:
+    stage = _spec()
+    whole = type(stage)()
+    whole.specificationVersion = stage.specificationVersion
+    whole.description.CopyFrom(stage.description)
+    whole.pipeline.models.add().CopyFrom(stage)
+    whole.pipeline.names.append("suppression")
+    (tmp_path / "detector.mlmodel").write_bytes(whole.SerializeToString())
+    np.savez(tmp_path / "right.npz", **drawn, **_kept(_suppression(iou=0.65), drawn))
+    np.savez(tmp_path / "same.npz", **drawn, **_kept(_suppression(), drawn))
+    arguments = ["verify", str(tmp_path / "detector.mlmodel"), "--stage", "suppression", "--reference"]
+    assert main([*arguments, str(tmp_path / "same.npz")]) == 0
+    assert main([*arguments, str(tmp_path / "right.npz")]) == 11
+    text = capsys.readouterr().out
+    assert "all outputs are within the tolerance" in text
+    assert "overlap of about 0.6" in " ".join(text.split())
