@@ -67,7 +67,7 @@ def fill_matrix(
             if subject is None:
                 continue
             filling.begin(index, subject)
-            for finding in length_findings(settings[0].shapes, subject.shapes):
+            for finding in length_findings(subject.model, settings[0].shapes, subject.shapes):
                 filling.add_finding(index, finding)
             if forecaster is not None:
                 found = filling.attempt(index, "plan and estimate", partial(forecaster, subject))

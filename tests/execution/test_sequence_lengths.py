@@ -66,8 +66,9 @@ def _read(builder: NeuralNetworkBuilder) -> ir.Model:
 
 @pytest.mark.parametrize(("dense_from", "length"), [(0, _WINDOW), (126, 126), (512, 512)])
 def test_the_shortest_length_that_fits(dense_from: int, length: int) -> None:
-    shapes = choose_lengths(_read(_over_time(dense_from=dense_from)), None, {})
-    (finding,) = length_findings([], shapes)
+    model = _read(_over_time(dense_from=dense_from))
+    shapes = choose_lengths(model, None, {})
+    (finding,) = length_findings(model, [], shapes)
     assert shapes == {"x": (length, 1, _CHANNELS, 1, 1)}
     assert finding.text == (
         "'x' takes sequences of a length that is not in the file: one step is too short for this network, so "
@@ -82,7 +83,7 @@ def test_no_length_is_chosen_without_need() -> None:
     assert choose_lengths(_read(builder), None, {}) == {}
     asked = {"x": (7, 1, _CHANNELS, 1, 1)}
     assert choose_lengths(_read(_over_time()), None, asked) == asked
-    assert length_findings(asked, asked) == ()
+    assert length_findings(_read(_over_time()), asked, asked) == ()
     assert choose_lengths(_read(_over_time(dense_from=20_001)), None, {}) == {}
 
 

@@ -62,7 +62,7 @@ def plan(
             model, ops, chosen, settings, every_function=True, shapes=shapes, with_estimates=False
         )
         summary = describe_model(model, shapes)
-    return assemble(summary, ops, forecast=found, findings=length_findings(given, shapes))
+    return assemble(summary, ops, forecast=found, findings=length_findings(model, given, shapes))
 
 
 def estimate(
@@ -126,7 +126,7 @@ def estimate(
             model, chosen, settings, function=function, shapes=given, own=own, known=found.estimates
         )
     found = dataclasses.replace(found, rates=rates)
-    assumed = (*length_findings(given, shapes), *shape_findings(model, function, shapes))
+    assumed = (*length_findings(model, given, shapes), *shape_findings(model, function, shapes))
     return assemble(summary, forecast=found, findings=[*assumed, *findings])
 
 

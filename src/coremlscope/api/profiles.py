@@ -216,7 +216,7 @@ def _profile(request: _Request, keeps_failed: bool) -> Profile:
         measurements=measurements,
         forecast=forecast,
         timings=timings,
-        findings=[*_on_lengths(request.asked, inputs, first), *failures, *lost, *findings],
+        findings=[*_on_lengths(subject.model, request.asked, inputs, first), *failures, *lost, *findings],
     )
 
 
@@ -378,8 +378,10 @@ def import_files(
     return profile if known is None else with_plans_by_rules(profile, known)
 
 
-def _on_lengths(asked: Settings, inputs: Mapping[str, Any] | None, resolved: Settings) -> tuple[Finding, ...]:
+def _on_lengths(
+    model: Model, asked: Settings, inputs: Mapping[str, Any] | None, resolved: Settings
+) -> tuple[Finding, ...]:
     """Returns a finding on lengths of sequences that were neither requested nor given."""
     from coremlscope.execution.sequence_lengths import length_findings
 
-    return length_findings([*asked.shapes, *(inputs or {})], resolved.shapes)
+    return length_findings(model, [*asked.shapes, *(inputs or {})], resolved.shapes)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from coremlscope.execution.binding import choose_function
+from coremlscope.execution.linked_inputs import link_shapes
 from coremlscope.findings import Finding
 from coremlscope.ir import ArrayFeature, Function, Model, Program, default_shape
 
@@ -24,7 +25,10 @@ _CUSTOM = "custom"
 def choose_lengths(
     model: Model, function: str | None, shapes: Mapping[str, Sequence[int]]
 ) -> dict[str, tuple[int, ...]]:
-    """Chooses the shortest sequence that fits a neural network, if a single step does not fit.
+    """Chooses the shapes of inputs that follow from requested ones, or that a neural network needs.
+
+    Inputs of a program that must agree with requested ones get their sizes. A neural network that a single
+    step does not fit gets the shortest sequence that does.
 
     Args:
         model: The model.
@@ -37,11 +41,14 @@ def choose_lengths(
         does.
 
     Raises:
+        InputError: The requested shapes of a program do not fit together, or are not allowed.
         UsageError: The model has no such function.
     """
     given = {name: tuple(shape) for name, shape in shapes.items()}
-    if not isinstance(model.content, Program) or not model.content.is_network:
+    if not isinstance(model.content, Program):
         return given
+    if not model.content.is_network:
+        return link_shapes(model, function, given) if given else given
     chosen = choose_function(model, function)
     arrays = {f.name: f.type for f in chosen.description.inputs if isinstance(f.type, ArrayFeature)}
     names = [name for name, type_ in arrays.items() if type_.takes_sequences]
@@ -76,10 +83,13 @@ def _sequence(type_: ArrayFeature, length: int) -> tuple[int, ...]:
     return (length, 1, *inner)
 
 
-def length_findings(given: Iterable[str], shapes: Mapping[str, Sequence[int]]) -> tuple[Finding, ...]:
-    """Returns a finding on chosen lengths, if any.
+def length_findings(
+    model: Model, given: Iterable[str], shapes: Mapping[str, Sequence[int]]
+) -> tuple[Finding, ...]:
+    """Returns a finding on chosen lengths and shapes, if any.
 
     Args:
+        model: The model.
         given: The names of the inputs whose shapes were requested.
         shapes: The shapes that `choose_lengths` returned.
     """
@@ -88,6 +98,8 @@ def length_findings(given: Iterable[str], shapes: Mapping[str, Sequence[int]]) -
         return ()
     listed = " and ".join(map(repr, chosen))
     name, shape = next(iter(chosen.items()))
+    if isinstance(model.content, Program) and not model.content.is_network:
+        return (_linked_finding(chosen),)
     finding = Finding(
         id="sequence-length",
         severity="info",
@@ -97,3 +109,15 @@ def length_findings(given: Iterable[str], shapes: Mapping[str, Sequence[int]]) -
         hint=f"--shape {name}={'x'.join(map(str, shape))} sets another length",
     )
     return (finding,)
+
+
+def _linked_finding(chosen: Mapping[str, Sequence[int]]) -> Finding:
+    listed = " and ".join(f"{name!r} to {'×'.join(map(str, shape))}" for name, shape in chosen.items())
+    name, shape = next(iter(chosen.items()))
+    return Finding(
+        id="linked-shapes",
+        severity="info",
+        text="The inputs with requested shapes share dimensions with others, which therefore changed:"
+        f" {listed}.",
+        hint=f"--shape {name}={'x'.join(map(str, shape))} sets another shape",
+    )
