@@ -96,6 +96,19 @@ def test_plans_bound_linear_layers_on_matrix_units() -> None:
     assert bounds == pytest.approx((2.75, 3.2, 3.9))
 
 
+def test_linear_layers_do_not_grow_beyond_the_cores_of_an_m1_max() -> None:
+    """Published for M1 Max and M4 Max, with 32 and 40 cores, to all digits; that of two dies is assumed."""
+    others = [one for one in publications() if one.chip.id != "m4-max"]
+    medium = rate_table(find_device("m4-max", "26"), others).rates["linear, medium"]["mps_graph"]
+    assert medium.value == 3620.9482421875
+    assert medium.high > medium.value * 40 / 32
+    assert rate("m2-max", "linear, large", "mps_graph").value == 6604.552734375
+    ultra = rate("m2-ultra", "linear, large", "mps_graph")
+    assert ultra.value == pytest.approx(2 * 6604.552734375)
+    assert ultra.low < 6604.552734375 < 6604.552734375 * 76 / 32 < ultra.high
+    assert rate("m1", "linear, large", "mps_graph").value == pytest.approx(6604.552734375 * 8 / 32)
+
+
 @pytest.mark.parametrize(
     ("chip", "launch_ms"),
     [

@@ -300,6 +300,9 @@ def _transferred(
             # The plans that bound the speedup bound these very rates.
             low, high = value, value
         low, high = low * least / usual, high * most / usual
+    if law == "matrix":
+        dies = _dies(device.chip)
+        low, high = low / dies, high * max(_cores(device.chip, backend) / (_MATRIX_CORES * dies), 1.0)
     return Rate(
         value=value,
         low=low,
@@ -335,7 +338,7 @@ def _middle(values: Sequence[float]) -> int:
 _LAWS: Mapping[str, str] = {
     "": "equal rates",
     "cores": "number of cores",
-    "matrix": "number of cores and their speed in matrix products",
+    "matrix": "number of cores, 32 of a die at most, and their speed in matrix products",
     "convolution": "number of cores and their speed in convolutions",
     "medium": "square root of the number of cores, and their speed in matrix products",
     "core": "speed of a core",
@@ -357,8 +360,8 @@ def _law(name: str, backend: Backend) -> str:
     elements per nanosecond on M1 Max and M4 Pro, whose cores have 0.332 and 0.46 TFLOP/s. Sparse convolutions
     are bound by bandwidth on the CPU and gain nothing from matrix units. `linear` has the same rates on the
     Neural Engines of M1 Max, M4, M4 Pro and M4 Max, on the CPUs of M4 and M4 Max (4 and 12 performance cores)
-    and on the GPUs of M1 Max and M4 Max (32 and 40 cores); programs whose chip is not stated need less on a
-    smaller GPU, so that it follows the cores there.
+    and on the GPUs of M1 Max and M4 Max, to all digits. An M1, and programs whose chip is not stated, need
+    less on a smaller GPU, so that it follows the cores there, up to the 32 of an M1 Max.
     """
     unit = UNIT_OF[backend]
     if name == "convolution, sparse" or (unit == CPU and name.startswith("linear")):
@@ -384,7 +387,7 @@ def _law(name: str, backend: Backend) -> str:
 #: layers of 512 positions, and at less than 2.75 layers of 1,024 positions would stay on the Neural Engine;
 #: about 37 % of the operations of a transformer run on the GPU of an M5 (10 cores), where `linear` stays on
 #: the Neural Engine (less than 3.9); all operations of five networks run on the GPU of an M5 Max (40 cores,
-#: more than 1.6).
+#: counted as 32: more than 1.9).
 _MATRIX_SPEEDUP = (2.75, 3.2, 3.9)
 #: The same for convolutions. Published plans of an M5 Max bound it: ResNet-50 at batch 16 runs on the GPU
 #: (more than 1.6), a U-Net at batch 1 on the Neural Engine (less than 2.8 with the largest launch of the GPU,
@@ -395,6 +398,11 @@ _SPEEDUPS: Mapping[str, tuple[float, float, float]] = {
     "convolution": _CONVOLUTION_SPEEDUP,
     "medium": _MATRIX_SPEEDUP,
 }
+#: The cores of a die of a GPU above which rates of `linear` are those of a smaller one: M1 Max and M4 Max,
+#: with 32 and 40, have the same. That those of two dies have twice the rate is assumed.
+_MATRIX_CORES = 32
+#: The most cores of the GPU of one die.
+_DIE_CORES = 40
 #: Operations per second of a core of a GPU where they are not published.
 _USUAL_CORE = 0.4e12
 
@@ -411,7 +419,16 @@ def _strength(chip: Chip, law: str, backend: Backend) -> float:
         return (chip.value(GPU, "fp32_FLOPps") or _USUAL_CORE * cores) / cores
     is_faster = law in _SPEEDUPS and _has_matrix_units(chip)
     cores = _cores(chip, backend)
-    return (math.sqrt(cores) if law == "medium" else cores) * (_SPEEDUPS[law][1] if is_faster else 1.0)
+    if law == "medium":
+        cores = math.sqrt(cores)
+    elif law == "matrix":
+        cores = min(cores, _MATRIX_CORES * _dies(chip))
+    return cores * (_SPEEDUPS[law][1] if is_faster else 1.0)
+
+
+def _dies(chip: Chip) -> int:
+    """Returns the number of dies that hold the cores of a GPU: two of an Ultra."""
+    return math.ceil(_cores(chip, "mps_graph") / _DIE_CORES)
 
 
 def _cores(chip: Chip, backend: Backend) -> float:
