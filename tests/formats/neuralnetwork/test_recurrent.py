@@ -9,9 +9,10 @@ import coremltools
 import numpy as np
 import numpy.typing as npt
 import pytest
+from coremltools import models
 from coremltools.models import datatypes
 from coremltools.models.neural_network import NeuralNetworkBuilder
-from coremltools.models.neural_network.quantization_utils import quantize_weights
+from coremltools.models.neural_network.quantization_utils import _quantize_nn_spec, quantize_weights
 
 import coremlscope
 from coremlscope import ir
@@ -20,6 +21,7 @@ from coremlscope.formats import container
 
 Floats = npt.NDArray[np.float64]
 STEPS, BATCH, TAKEN, WIDTH = 4, 2, 3, 5
+LINEAR, TABLE = models._QUANTIZATION_MODE_LINEAR_QUANTIZATION, models._QUANTIZATION_MODE_LOOKUP_TABLE_LINEAR
 
 FUNCTIONS: Mapping[str, Callable[[Floats], Floats]] = {
     "SIGMOID": lambda x: 1 / (1 + np.exp(-x)),
@@ -294,6 +296,17 @@ def test_half_precision_weights() -> None:
         rtol=1e-2,
         atol=1e-3,
     )
+
+
+@pytest.mark.parametrize(("mode", "storage"), [(LINEAR, "affine uint8"), (TABLE, "LUT 8-bit")])
+def test_quantised_weights_keep_their_storage(mode: str, storage: str) -> None:
+    builder = _builder([], ["y"], exact=True)
+    _add_lstm(builder, _Cell(0), ["x"], ["y"])
+    _quantize_nn_spec(builder.spec.neuralNetwork, 8, mode)
+    summary = coremlscope.inspect(_read(builder))
+    parameters = {group.storage: group.parameters for group in summary.weights}
+    assert parameters[storage] == 4 * WIDTH * (TAKEN + WIDTH + 1)
+    assert summary.weights_bytes <= builder.spec.ByteSize()
 
 
 def test_inconsistent_weights() -> None:

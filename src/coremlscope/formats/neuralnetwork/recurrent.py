@@ -15,7 +15,7 @@ import numpy as np
 from coremlscope.formats.neuralnetwork.builder import Blob, Builder, CannotTranslate, Given
 from coremlscope.formats.neuralnetwork.translation import LayerSpec, Translation
 from coremlscope.formats.neuralnetwork.weights import read_weights
-from coremlscope.ir import Array, Constant, DType, TensorType
+from coremlscope.ir import Array, Constant, DType, EncodedSource, TensorType
 from coremlscope.schema import Message
 
 __all__ = ["LAYERS", "SequenceOfVectors"]
@@ -38,7 +38,7 @@ _INEFFECTIVE_CLIP = 500.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Joined:
+class _Joined(EncodedSource):
     """The concatenated weights of the gates.
 
     Attributes:
@@ -50,6 +50,12 @@ class _Joined:
     gates: tuple[Constant, ...]
     signs: tuple[float, ...]
     offsets: tuple[float, ...]
+
+    @property
+    def storage(self) -> str:
+        """A description of the encoding; of the gates' encodings where they differ."""
+        found = (gate.data.storage for gate in self.gates if isinstance(gate.data, EncodedSource))
+        return ", ".join(dict.fromkeys(found))
 
     @property
     def stored_bytes(self) -> int:
