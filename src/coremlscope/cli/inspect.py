@@ -54,17 +54,18 @@ def _run(arguments: argparse.Namespace) -> int:
     if listing is not None and len(listing.models) > 1:
         return _list(listing, arguments)
     model, shapes = api.read(arguments.model), dict(arguments.shape)
-    needs_ops = arguments.ops or any(path.suffix.lower() == ".csv" for path in arguments.output)
-    summary = api.inspect(model, shapes=shapes, function=arguments.function, list_ops=needs_ops)
+    summary = api.inspect(model, shapes=shapes, function=arguments.function, list_ops=arguments.ops)
 
     @functools.cache
     def listed() -> ModelSummary:
         return api.inspect(model, shapes=shapes, function=arguments.function, list_ops=True)
 
     def choose(path: Path) -> ModelSummary:
-        """Returns the description, with its operations for pages."""
+        """Returns the description, with its operations for pages and CSV files."""
         is_short = sum(sum(function.ops.values()) for function in summary.functions) <= _MOST_OPS_OF_PAGES
-        return listed() if path.suffix.lower() == ".html" and is_short and not needs_ops else summary
+        suffix = path.suffix.lower()
+        needs_ops = suffix == ".csv" or (suffix == ".html" and is_short)
+        return listed() if needs_ops and not arguments.ops else summary
 
     def tables(width: int, color: bool) -> str:
         return render_console(summary, width=width, color=color)
