@@ -42,6 +42,18 @@ def test_inspect_lists_the_models(
     assert "coremlscope inspect" in text
 
 
+def test_the_current_folder_is_named(
+    ipa: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = ipa.parent / "models"
+    folder.mkdir()
+    for name in ("a", "b"):
+        (folder / f"{name}.mlmodel").write_bytes(write_spec(linear_model(), write_immediate))
+    monkeypatch.chdir(folder)
+    assert main(["inspect", "."]) == 0
+    assert capsys.readouterr().out.startswith("models  2 models\n")
+
+
 def test_inspect_as_json(ipa: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["inspect", str(ipa), "--json", "-"]) == 0
     listing = json.loads(capsys.readouterr().out)

@@ -57,6 +57,11 @@ def fail(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[int,
             "did you mean --iterations?",
         ),
         (
+            "profile m --repeat 5",
+            "`coremlscope profile` has no option '--repeat'",
+            "see `coremlscope profile --help`",
+        ),
+        (
             "profile m extra",
             "`coremlscope profile` takes no further argument 'extra'",
             "see `coremlscope profile --help`",

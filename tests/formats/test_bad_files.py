@@ -117,6 +117,20 @@ class TestNotAModel:
             container.read(package.with_name(wrong))
         assert caught.value.hint == f"did you mean {package}?"
 
+    def test_names_that_share_only_their_suffix(self, package: Path) -> None:
+        with pytest.raises(NotAModelError) as caught:
+            container.read(package.with_name("stateful_decoder.mlpackage"))
+        assert caught.value.hint == "check the path"
+
+    @pytest.mark.parametrize("target", ["gone.mlpackage", "link.mlpackage"])
+    def test_link_to_nothing(self, tmp_path: Path, target: str) -> None:
+        link = tmp_path / "link.mlpackage"
+        link.symlink_to(target)
+        with pytest.raises(NotAModelError) as caught:
+            container.read(link)
+        assert caught.value.message == f"{link} is a link to {target}, which cannot be followed"
+        assert caught.value.hint == "check the link"
+
     def test_no_such_folder(self, tmp_path: Path) -> None:
         with pytest.raises(NotAModelError) as caught:
             container.read(tmp_path / "a" / "b.mlpackage")

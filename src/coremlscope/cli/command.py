@@ -114,8 +114,9 @@ class Parser(argparse.ArgumentParser):
 
         known = [option for action in self._actions for option in action.option_strings]
         name = argument.partition("=")[0]
-        near = nearest(name, known) if name.startswith("--") else None
-        hint = f"did you mean {near}?" if near else f"see `{self.prog} --help`"
+        options = [option[2:] for option in known]
+        near = nearest(name[2:], options, 0.6) if name.startswith("--") else None
+        hint = f"did you mean --{near}?" if near else f"see `{self.prog} --help`"
         operands = [action for action in self._actions if not action.option_strings]
         if name in ("-o", "--output") and any(action.dest == "output" for action in operands):
             hint = (

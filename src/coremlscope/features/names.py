@@ -8,10 +8,16 @@ from collections.abc import Iterable
 __all__ = ["nearest", "suggest_name"]
 
 
-def nearest(name: str, known: Iterable[str]) -> str | None:
-    """Returns the known name that is most similar to `name`, or None if none is similar."""
+def nearest(name: str, known: Iterable[str], cutoff: float = 0.5) -> str | None:
+    """Returns the known name that is most similar to `name`, or None if none is.
+
+    Args:
+        name: The mistyped name.
+        known: The known names.
+        cutoff: The least similarity, from 0 to 1.
+    """
     by_key = {candidate.casefold(): candidate for candidate in known}
-    close = difflib.get_close_matches(name.casefold(), by_key, n=1, cutoff=0.5)
+    close = difflib.get_close_matches(name.casefold(), by_key, n=1, cutoff=cutoff)
     return by_key[close[0]] if close else None
 
 

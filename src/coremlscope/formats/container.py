@@ -286,7 +286,7 @@ def _read_path(path: Path, weights_dir: Path | None) -> ir.Model:
     if not path.exists():
         named = split_name(path)
         if named is None:
-            raise NotAModelError(f"the path {path} does not exist", _suggest(path))
+            raise _missing(path)
         bundle = open_bundle(named[0])
         if bundle is None:
             raise NotAModelError(f"{named[0]} contains no other models", "leave the name after # out")
@@ -306,13 +306,22 @@ def _storage_for_bytes(name: str, weights_dir: Path | None) -> WeightStorage:
     return WeightStorage(name, None if weights_dir is None else weights_dir / relative.name)
 
 
+def _missing(path: Path) -> NotAModelError:
+    """Returns the error for a path where nothing is, or a link to nothing."""
+    if path.is_symlink():
+        return NotAModelError(
+            f"{path} is a link to {path.readlink()}, which cannot be followed", "check the link"
+        )
+    return NotAModelError(f"the path {path} does not exist", _suggest(path))
+
+
 def _suggest(path: Path) -> str:
-    """Returns a hint with the most similar existing name."""
+    """Returns a hint with the most similar existing name; equal suffixes alone are not similar."""
     if not path.parent.is_dir():
         return f"the folder {path.parent} does not exist either; check the path"
-    names = sorted(entry.name for entry in path.parent.iterdir())
-    close = difflib.get_close_matches(path.name, names, n=1, cutoff=0.5)
-    close = close or [name for name in names if Path(name).stem == path.stem]
+    stem, names = path.stem.casefold(), sorted(entry.name for entry in path.parent.iterdir())
+    near = [name for name in names if difflib.get_close_matches(stem, [Path(name).stem.casefold()])]
+    close = difflib.get_close_matches(path.name, near, n=1, cutoff=0)
     return f"did you mean {path.parent / close[0]}?" if close else "check the path"
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import shlex
+from pathlib import Path, PurePath
 
 from coremlscope.ir import kind_name
 from coremlscope.render.json import render_values
 from coremlscope.render.terminal.screen import Column, Screen
-from coremlscope.render.words import model_name, plural
+from coremlscope.render.words import plural
 from coremlscope.results.model import BundleSummary, ListedModel
 from coremlscope.units import format_bytes
 
@@ -26,7 +27,8 @@ _COLUMNS = (
 def render_bundle(bundle: BundleSummary, *, width: int = 100, color: bool = False) -> str:
     """One row for each model, then what is wrong with some of them, and how to name one."""
     screen = Screen(width, color)
-    screen.title(model_name(bundle.path), f"  {plural(len(bundle.models), 'model')}")
+    name = PurePath(bundle.path).name or Path(bundle.path).resolve().name or "/"
+    screen.title(name, f"  {plural(len(bundle.models), 'model')}")
     screen.table(_COLUMNS, [_row(model) for model in bundle.models])
     for model in bundle.models:
         if model.problem:
