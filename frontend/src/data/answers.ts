@@ -219,14 +219,25 @@ interface Ranked {
   change: Change;
 }
 
-/** What findings on the model suggest, with their savings on the device of a plan. */
+/** The finding on what all findings on operations save together, of `forecast/model_findings.py`. */
+const TOGETHER = "findings-together";
+/** A joint saving is worth a line where it exceeds the sum by more than rounding. */
+const MORE_THAN_SUM = 1.01;
+
+/** What findings on the model suggest, with their savings on the device of a plan; all together, where that saves more than each by itself. */
 function mended({ placement, findings = [] }: Advised): Ranked[] {
-  return findings.flatMap((one) => {
-    const saving = savingOn(one, placement);
-    if (!saving || !one.confidence || secondsOf(saving) <= 0) return [];
-    const { text, hint, confidence, ops } = one;
-    const change = { ...wording(hint, text), ...savingOf(saving), confidence, ids: [...ops], setting: null };
-    return [{ seconds: secondsOf(saving), change }];
+  const saving = findings.flatMap((finding) => {
+    const [saved, { confidence }] = [savingOn(finding, placement), finding];
+    const seconds = saved ? secondsOf(saved) : 0;
+    return saved && confidence && seconds > 0 ? [{ finding, confidence, saved, seconds }] : [];
+  });
+  const apart = saving.filter(({ finding }) => finding.id !== TOGETHER);
+  const sum = apart.reduce((total, one) => total + one.seconds, 0);
+  return saving.flatMap(({ finding, confidence, saved, seconds }) => {
+    const { id, text, hint, ops } = finding;
+    if (id === TOGETHER && seconds <= sum * MORE_THAN_SUM) return [];
+    const words = id === TOGETHER ? { text: "fix all findings on operations, together", reason: text } : wording(hint, text);
+    return [{ seconds, change: { ...words, ...savingOf(saved), confidence, ids: [...ops], setting: null } }];
   });
 }
 

@@ -67,10 +67,16 @@ function costOf(variant: Variant, cost: Cost, key: string): number | null {
 }
 
 /** Each note once, with the names of the variants that it concerns. */
-export function notesOf(report: VariantsForm): [string, string[]][] {
+export const notesOf = (report: VariantsForm): [string, string[]][] => byText(report, (variant) => variant.notes);
+
+/** Each reason why variants were not made or compared once, with their names. */
+export const failuresOf = (report: VariantsForm): [string, string[]][] =>
+  byText(report, ({ failure, hint }) => (failure ? [[failure, hint].filter(Boolean).join(": ")] : []));
+
+function byText(report: VariantsForm, textsOf: (variant: Variant) => readonly string[]): [string, string[]][] {
   const found = new Map<string, string[]>();
   for (const variant of report.variants) {
-    for (const note of variant.notes) found.set(note, [...(found.get(note) ?? []), variant.name]);
+    for (const text of textsOf(variant)) found.set(text, [...(found.get(text) ?? []), variant.name]);
   }
   return [...found];
 }

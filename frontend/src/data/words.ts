@@ -71,7 +71,7 @@ export const SEVERITY_WORDS: Record<Finding["severity"], string> = { error: "Err
 /** What takes time besides operations. */
 export const OVERHEAD_WORDS = "Launches of units, changes between them, and conversions of inputs and outputs";
 
-/** What bounds an estimated time. */
+/** What an estimated time waits for, as in `render/words.py`. */
 export const BOUND_WORDS: Record<Bound, string> = {
   compute: "arithmetic",
   weights: "weights",

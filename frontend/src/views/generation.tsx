@@ -93,7 +93,7 @@ function Rates({ rates }: { rates: readonly TokenRate[] }) {
               {hasFunctions && <th scope="col">Function</th>}
               <th scope="col">Phase</th>
               {numbers(["Tokens", "Context", "Prediction", "Tokens per second", "80 % interval"])}
-              <th scope="col">Bound by</th>
+              <th scope="col">Waits for</th>
             </tr>
           </thead>
           <tbody>

@@ -20,9 +20,9 @@ export function Memory() {
   return (
     <Section id="memory" title="Memory of live values" note={<OriginTag origin="declared" />}>
       <p class="dim">
-        At most <b>{bytes(live[peak] ?? 0)}</b> of values are live at once, at <Operation index={peak} />, in addition to{" "}
-        {bytes(model.weights_bytes)} of weights.
-        {unknown > 0 && ` Sizes are unknown before run time for ${plural(unknown, "operation")}.`}
+        At most <b>{bytes(live[peak] ?? 0)}</b> of values are live at once, in addition to {bytes(model.weights_bytes)} of weights.
+        {unknown > 0 && ` Sizes are unknown before run time for ${plural(unknown, "operation")}.`} The most are live at{" "}
+        <Operation index={peak} />
       </p>
       <Curve live={live} shown={shown} onPoint={setAt} />
       <p class="dim caption">

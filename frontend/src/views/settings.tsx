@@ -82,7 +82,7 @@ function EstimateHeads() {
       <th scope="col" title="estimated: how the time divides among units, launches and changes of unit">
         Time by unit
       </th>
-      <th scope="col">Bound by</th>
+      <th scope="col">Waits for</th>
     </>
   );
 }

@@ -1,6 +1,17 @@
 import { useMemo, useState } from "preact/hooks";
 import type { Variant, VariantForecast, VariantsForm } from "../data/schema";
-import { type Cost, forecastKey, forecastKeys, forecastOf, notesOf, type Point, pointsOf, sameClass, worstOutput } from "../data/variants";
+import {
+  type Cost,
+  failuresOf,
+  forecastKey,
+  forecastKeys,
+  forecastOf,
+  notesOf,
+  type Point,
+  pointsOf,
+  sameClass,
+  worstOutput,
+} from "../data/variants";
 import { bytes, duration, fixed, plural } from "../format";
 import { Choice } from "../ui/choice";
 import { OriginTag } from "../ui/origin";
@@ -95,6 +106,11 @@ export function VariantTable(props: { report: VariantsForm }) {
           </tbody>
         </table>
       </ScrollRegion>
+      {failuresOf(props.report).map(([failure, names]) => (
+        <p key={failure} class="row-error caption">
+          <b>{names.join(", ")}:</b> {failure}
+        </p>
+      ))}
       {notesOf(props.report).map(([note, names]) => (
         <p key={note} class="dim caption">
           {names.join(", ")}: {note}
@@ -113,7 +129,6 @@ function VariantRow(props: { variant: Variant; whole: number | null; hasClasses:
     <tr>
       <th scope="row" class="label" title={variant.title}>
         {variant.name}
-        {variant.failure && <div class="row-error">{[variant.failure, variant.hint].filter(Boolean).join(": ")}</div>}
       </th>
       <td class="number">
         {variant.size_bytes === null ? "–" : bytes(variant.size_bytes)}
@@ -134,7 +149,17 @@ export function VariantForecasts(props: { report: VariantsForm }) {
   return (
     <>
       {forecastKeys(report).map((key, index) => (
-        <Section key={key} id={`device-${index}`} title={key} note={<OriginTag origin="estimated" />}>
+        <Section
+          key={key}
+          id={`device-${index}`}
+          title={key}
+          note={
+            <>
+              <OriginTag origin="planned" />
+              <OriginTag origin="estimated" />
+            </>
+          }
+        >
           <ScrollRegion label={`Estimates on ${key}`}>
             <table class="plain overview">
               <thead>
@@ -168,13 +193,19 @@ export function VariantForecasts(props: { report: VariantsForm }) {
             </table>
           </ScrollRegion>
           <p class="dim caption">
-            Below latencies: the interval that holds 80 % of the cases. Memory is stored weights, states and live results, from the file.
+            Below latencies: the interval that holds 80 % of the cases.
+            {isAnyExtrapolated(report, key) && " * extrapolated from the chip's specification."} Memory is stored weights, states and live
+            results, from the file.
           </p>
         </Section>
       ))}
     </>
   );
 }
+
+/** Whether the latency of any variant is extrapolated on a device. */
+const isAnyExtrapolated = (report: VariantsForm, key: string): boolean =>
+  report.variants.some((variant) => forecastOf(variant, key)?.basis === "extrapolated");
 
 /** Whether the first load of any variant is known on a device. */
 const hasLoads = (report: VariantsForm, key: string): boolean => report.variants.some((variant) => forecastOf(variant, key)?.load);

@@ -52,4 +52,15 @@ describe("findings on the model", () => {
     const unclear = saving({ saved_s: { value: 1e-6, low: -1e-6, high: 3e-6, origin: "estimated" } });
     expect(changes({ placement, rows, findings: [finding({ savings: [unclear] })] })).toEqual([]);
   });
+
+  it("are suggested together where that saves more than each by itself", () => {
+    const rows = buildRows(table, null, made);
+    const together = (value: number) => {
+      const saved = saving({ saved_s: { value, low: value / 2, high: value * 2, origin: "estimated" } });
+      return finding({ id: "findings-together", text: "All of them.", hint: "fix those first that save most", savings: [saved], ops: [] });
+    };
+    const texts = (findings: Finding[]) => changes({ placement, rows, findings }).map((one) => one.text);
+    expect(texts([finding(), finding({ hint: "remove more" }), together(2e-4)])).toEqual(["remove them", "remove more"]);
+    expect(texts([finding(), together(3e-4)])).toEqual(["fix all findings on operations, together", "remove them"]);
+  });
 });

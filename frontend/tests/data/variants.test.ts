@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { OutputDifference, Variant, VariantForecast, VariantsForm } from "../../src/data/schema";
-import { forecastKeys, notesOf, pointsOf, sameClass, worstOutput } from "../../src/data/variants";
+import { failuresOf, forecastKeys, notesOf, pointsOf, sameClass, worstOutput } from "../../src/data/variants";
 
 function output(psnr: number | null, top1: number | null = null): OutputDifference {
   return {
@@ -122,6 +122,13 @@ describe("variants", () => {
     expect(notesOf(report({ ...first, notes: ["a", "b"] }, { ...second, notes: ["b"] }))).toEqual([
       ["a", ["original"]],
       ["b", ["original", "int8"]],
+    ]);
+  });
+
+  it("gives each reason of a failure once, with its hint", () => {
+    const failed = (name: string) => ({ ...variant(name, 4, null), failure: "needs scikit-learn", hint: "pip install it" });
+    expect(failuresOf(report(variant("original", 8, null), failed("a"), failed("b")))).toEqual([
+      ["needs scikit-learn: pip install it", ["a", "b"]],
     ]);
   });
 });

@@ -10,12 +10,14 @@ from typing import TypeVar
 from coremlscope.devices.unit import CPU, GPU, NEURAL_ENGINE, ComputeUnit
 from coremlscope.findings import Finding, Severity
 from coremlscope.results.calibration import OwnCalibration
+from coremlscope.results.estimate import Bound
 from coremlscope.results.model import FunctionSummary, ModelSummary, WeightGroup
 from coremlscope.results.plan import PlannedOp, Undecided, describe_saving, undecided_counts
 from coremlscope.results.profile import Profile
 from coremlscope.units import format_bytes, format_count
 
 __all__ = [
+    "BOUND_WORDS",
     "DRAWN_RATES",
     "FINDING_MARKS",
     "NO_COSTS",
@@ -47,6 +49,15 @@ __all__ = [
 #: Compute units, in full and in short.
 UNIT_NAMES: Mapping[ComputeUnit, str] = {CPU: "CPU", GPU: "GPU", NEURAL_ENGINE: "Neural Engine"}
 SHORT_UNIT_NAMES: Mapping[ComputeUnit, str] = {**UNIT_NAMES, NEURAL_ENGINE: "NE"}
+
+#: What an estimated time waits for.
+BOUND_WORDS: Mapping[Bound, str] = {
+    "compute": "arithmetic",
+    "weights": "weights",
+    "activations": "activations",
+    "dispatch": "launches",
+    "switches": "switches",
+}
 
 #: Instead of the source of planned costs.
 NO_COSTS = "costs are not published"

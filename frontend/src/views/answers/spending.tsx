@@ -70,7 +70,7 @@ function Groups(props: { found: Spending }) {
       </ol>
       <p class="answer-text roomy">
         {types.join(" · ")} {found.hasShares ? "of" : "in"} {duration(total)} {WORDS[found.origin]}, in {plural(found.groups, "group")}
-        {found.origin === "estimated" && estimate && `; bound by ${BOUND_WORDS[estimate.bound]}`}
+        {found.origin === "estimated" && estimate && `; waits for ${BOUND_WORDS[estimate.bound]}`}
         {isSlowed && ", longer than in predictions because of the engine's profiler"}
       </p>
     </>

@@ -33,7 +33,7 @@ export function Times(props: { row: Row }) {
         <Item name={`On ${target?.device}`}>
           <b>{duration(seconds)}</b>, {share(seconds / estimate.latency.value)} of the latency
           {fused > 1 && ` for ${fused} operations together`}
-          {bound && `, bound by ${BOUND_WORDS[bound]}`} <OriginTag origin="estimated" />
+          {bound && `, waits for ${BOUND_WORDS[bound]}`} <OriginTag origin="estimated" />
         </Item>
       )}
       {measurement && (group || row.status) && (

@@ -128,7 +128,7 @@ export function columnsOf(report: Report, most: Record<TimeKey, number>): Column
     });
     columns.push({
       key: "bound",
-      title: "Bound by",
+      title: "Waits for",
       hint: "What limits the estimated time",
       width: "88px",
       cell: (row) => {

@@ -17,7 +17,7 @@ from coremlscope.render.terminal.findings import show_findings
 from coremlscope.render.terminal.generation import show_rates
 from coremlscope.render.terminal.savings import show_savings
 from coremlscope.render.terminal.screen import Column, Screen
-from coremlscope.render.words import SHORT_UNIT_NAMES, describe_own, model_name, plural
+from coremlscope.render.words import BOUND_WORDS, SHORT_UNIT_NAMES, describe_own, model_name, plural
 from coremlscope.results.encoding import plain
 from coremlscope.results.estimate import Estimate, UnitTerms
 from coremlscope.results.generation import TokenRate
@@ -128,7 +128,7 @@ def _cells(profile: Profile, e: Estimate) -> dict[str, str]:
         "80 % within": interval_ms(e),
         "rate": f"{format_rate(e.latency.value)} /s",
         "runs on": _placement(e.placement),
-        "waits for": e.bound,
+        "waits for": BOUND_WORDS[e.bound],
     }
 
 
@@ -171,7 +171,7 @@ def _kernel_row(profile: Profile, e: Estimate, index: int) -> tuple[str, ...]:
         SHORT_UNIT_NAMES[e.units[e.kernel_unit[index]]],
         format_duration(seconds),
         format_share(seconds / e.latency.value),
-        e.kernel_bound[index],
+        BOUND_WORDS[e.kernel_bound[index]],
     )
 
 
@@ -260,7 +260,10 @@ def listed_estimates(profile: Profile) -> list[Estimate]:
 
 def latency_rows(estimates: Sequence[Estimate]) -> list[tuple[str, ...]]:
     """Device, estimate, interval, placement and bound of each."""
-    return [(e.device, _value(e), interval_ms(e), _placement(e.placement), e.bound) for e in estimates]
+    return [
+        (e.device, _value(e), interval_ms(e), _placement(e.placement), BOUND_WORDS[e.bound])
+        for e in estimates
+    ]
 
 
 def render_estimates_json(profiles: Sequence[Profile]) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from coremlscope.figures import Figure
 from coremlscope.render.terminal.screen import Column, Screen
+from coremlscope.render.words import BOUND_WORDS
 from coremlscope.results.generation import TokenRate, TokenTiming
 from coremlscope.units import format_bytes, format_duration
 
@@ -110,7 +111,7 @@ def rate_rows(rates: Sequence[TokenRate]) -> list[tuple[str, ...]]:
             format_duration(rate.step_s.value),
             _number(rate.tokens_per_s.value),
             _interval(rate.tokens_per_s),
-            rate.bound,
+            BOUND_WORDS[rate.bound],
         )
         for rate in rates
     ]
