@@ -324,7 +324,7 @@ def _show_reasons(screen: Screen, view: PlanView, name: str, ops: Sequence[Plann
                 screen.bullet("•", group.reason.text, f"→ {group.effect}")
     doubts = group_what_ifs(view, name, "doubt")
     if doubts:
-        screen.heading("In doubt", "anecdotal evidence only; the plan does not rely on it")
+        screen.heading("In doubt", "anecdotal evidence only; planned again as if it were otherwise")
         for group in doubts:
             show_group(screen, group)
     advice = group_advice(ops)

@@ -15,6 +15,7 @@ from coremlscope.placement.publications import (
     HOLLANCE,
     M1_PLAN,
     M4_PLANS,
+    POSE_TIMES,
 )
 from coremlscope.placement.rules.neural_engine.absent import ABSENT
 from coremlscope.placement.rules.rule import (
@@ -288,5 +289,27 @@ RULES: tuple[Rule, ...] = (
             Example("conv", {"x": fp16(1, 64, 32, 32), "weight": weight(64, 64, 3, 3)}, chip="a12", os="17"),
         ),
         negative_examples=(Example("relu", {"x": int32(1, 64)}, chip="a12", os="17"),),
+    ),
+    Rule(
+        id="ne-runs-early-clamps",
+        unit=NEURAL_ENGINE,
+        ops=("linear_activation", "threshold"),
+        when=computes,
+        effect="runs",
+        message="the Neural Engines of A12 and A13 run relu6 as neural networks write it, by thresholds and"
+        " linear activations",
+        source=POSE_TIMES,
+        confidence="anecdotal",
+        scope=Scope(neural_engine=(None, 12)),
+        applies_to=(
+            Example("threshold", {"x": fp16(1, 64, 32, 32), "alpha": -6.0}, chip="a12", os="17"),
+            Example(
+                "linear_activation",
+                {"x": fp16(1, 64, 32, 32), "alpha": -1.0, "beta": 0.0},
+                chip="a13",
+                os="17",
+            ),
+        ),
+        negative_examples=(Example("threshold", {"x": int32(1, 64), "alpha": -6.0}, chip="a12", os="17"),),
     ),
 )
