@@ -7,6 +7,7 @@ import pytest
 from coremlscope.devices import (
     NEURAL_ENGINE,
     UNITS,
+    OSRelease,
     all_chips,
     expand_names,
     find_device,
@@ -79,6 +80,9 @@ def test_variants_share_a_generation() -> None:
         ("m4", "26", "m4", macos(26)),
         ("Apple M2", "macOS 13.1.2", "m2", macos(13, 1)),
         ("A12 Bionic", "14", "a12", ios(14)),
+        ("Apple Vision Pro (M2)", None, "m2", OSRelease("visionOS", 27)),
+        ("vision-pro-m5", "26.1", "m5", OSRelease("visionOS", 26, 1)),
+        ("m2", "visionOS 2", "m2", OSRelease("visionOS", 2)),
     ],
 )
 def test_devices_are_found_by_name(typed: str, release: str | None, chip: str, os) -> None:
@@ -90,6 +94,8 @@ def test_releases_have_a_common_scale() -> None:
     assert macos(14, 5).core_ml == (17, 5)
     assert macos(15).core_ml == ios(18).core_ml
     assert macos(26, 1).core_ml == ios(26, 1).core_ml
+    assert OSRelease("visionOS", 1, 2).core_ml == (17, 2)
+    assert OSRelease("visionOS", 26).core_ml == (26, 0)
     assert str(macos(14, 5)) == "macOS 14.5"
     assert str(ios(18)) == "iOS 18"
 
@@ -98,7 +104,11 @@ def test_releases_have_a_common_scale() -> None:
     ("typed", "release", "message", "hint"),
     [
         ("ipone-15-pro", None, "unknown device 'ipone-15-pro'", "did you mean iPhone 15 Pro"),
-        ("Apple Vision Pro", None, "unknown device 'Apple Vision Pro'", "visionOS is not covered"),
+        ("Apple Vision Pro", None, "unknown device 'Apple Vision Pro'", "Vision Pro (M5) or Vision Pro (M2)"),
+        ("m4", "visionOS 26 beta", "invalid macOS version", "14.5"),
+        ("m4", "visionOS 2", "the device runs macOS, not visionOS", "14.5"),
+        ("vision pro m5", "2", "Vision Pro (M5) does not support visionOS 2", "visionOS 26"),
+        ("vision pro m2", "3", "unknown visionOS version 3", "did you mean visionOS 2?"),
         ("m7", None, "unknown device 'm7'", "`coremlscope devices` lists them"),
         ("", None, "unknown device ''", "`coremlscope devices`"),
         ("m1", "99", "unknown macOS version 99", "did you mean macOS 27?"),

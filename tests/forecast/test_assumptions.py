@@ -80,3 +80,19 @@ def test_estimates_name_each_system_that_does_not_load_the_model() -> None:
 def test_models_without_operations_may_not_load_either() -> None:
     notes = api.plan(replace(opaque(), spec_version=9), "m1", os="14").plans[0].notes
     assert "this model does not load on macOS 14: specification version 9 needs macOS 15" in notes
+
+
+def test_what_is_not_published_of_visionos_is_stated() -> None:
+    model = program("main")
+    for os, entitled in (("1", False), ("2", True), ("26", True), ("27", False)):
+        notes = api.plan(model, "vision-pro-m2", os=os).plans[0].notes
+        assert notes[0].startswith("no plan and no latency is published for visionOS")
+        assert any("neural-engine-access" in note for note in notes) == entitled
+    assert (
+        api.plan(model, "vision-pro-m2", os="1")
+        .plans[0]
+        .notes[-1]
+        .startswith("this model does not load on visionOS 1: specification version 9 needs visionOS 2;")
+    )
+    findings = [one for one in api.estimate(model, "vision-pro-m2").findings if one.id == "system-evidence"]
+    assert len(findings) == 1

@@ -33,7 +33,9 @@ def add_devices(parser: argparse.ArgumentParser, doc: str) -> None:
         "--device", metavar="NAME,…", type=_device_names, default=(), action=_Extend, help=doc
     )
     parser.add_argument(
-        "--os", metavar="VERSION", help="iOS or macOS on all of them: 18, 14.5 (default: the newest of each)"
+        "--os",
+        metavar="VERSION",
+        help="iOS, macOS or visionOS on all of them: 18, 14.5 (default: the newest of each)",
     )
 
 

@@ -8,7 +8,7 @@ import re
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from importlib import resources
-from typing import Any
+from typing import Any, get_args
 
 from coremlscope.devices.chip import Chip, Device, Fact, Facts, Product
 from coremlscope.devices.release import NEWEST, ONLY_IOS, OSRelease, Platform, parse_release
@@ -21,8 +21,6 @@ __all__ = ["all_chips", "expand_names", "find_device", "find_devices", "product_
 _EVERY, _CURRENT = "every", "all-current"
 _GENERATIONS = 2
 _SUGGESTIONS = 3
-#: Devices whose system is not covered, with the chips that are.
-_NOT_COVERED = {"visionpro": "visionOS is not covered; for the chip alone use m2 or m5"}
 #: Names with a lower similarity are not suggested.
 _SIMILARITY = 0.5
 #: Longer names are cut in messages.
@@ -103,11 +101,13 @@ def find_devices(names: str | Sequence[str], os: str | None = None) -> list[Devi
 
 
 def _platform(chip: Chip, os: str | None) -> Platform:
-    """Chooses the platform of a chip: iOS if the chip is also in iPads and the version is one of iOS."""
-    named = re.match(r"\s*(ios|ipados|macos)?\s*(\d+)", os or "", re.IGNORECASE)
+    """Chooses the platform of a chip: iOS or visionOS if it runs that and the version is one of it."""
+    named = re.match(r"\s*(ios|ipados|macos|visionos)?\s*(\d+)", os or "", re.IGNORECASE)
+    word, major = ((named.group(1) or "").lower(), int(named.group(2))) if named else ("", 0)
+    if word == "visionos" and "visionOS" in chip.releases:
+        return "visionOS"
     if named is None or "iOS" not in chip.releases or chip.platform == "iOS":
         return chip.platform
-    word, major = (named.group(1) or "").lower(), int(named.group(2))
     is_ios = word in ("ios", "ipados") or (not word and major in ONLY_IOS)
     return "iOS" if is_ios else "macOS"
 
@@ -127,8 +127,6 @@ def _find(name: str) -> tuple[Chip, Product | None]:
     wanted = _normalized(name).removeprefix("apple").removesuffix("bionic")
     if wanted in known:
         return known[wanted]
-    if wanted in _NOT_COVERED:
-        raise UsageError(f"unknown device {name[:_LONGEST_NAME]!r}", _NOT_COVERED[wanted])
     near = difflib.get_close_matches(wanted, known, n=_SUGGESTIONS, cutoff=_SIMILARITY)
     suggestions = " or ".join(
         product.name if product else chip.id for chip, product in map(known.__getitem__, near)
@@ -144,7 +142,7 @@ def _normalized(name: str) -> str:
 
 
 def _chip(table: Mapping[str, Any]) -> Chip:
-    releases = {key: value for key, value in table["releases"].items() if key in ("iOS", "macOS")}
+    releases = {key: value for key, value in table["releases"].items() if key in get_args(Platform)}
     return Chip(
         id=table["id"],
         name=table["name"],

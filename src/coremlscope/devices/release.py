@@ -1,4 +1,4 @@
-"""Versions of iOS and macOS, and their common scale."""
+"""Versions of iOS, macOS and visionOS, and their common scale."""
 
 from __future__ import annotations
 
@@ -8,13 +8,17 @@ from typing import Literal
 
 from coremlscope.errors import UsageError
 
-__all__ = ["NEWEST", "ONLY_IOS", "OSRelease", "Platform", "ios", "macos", "parse_release"]
+__all__ = ["NEWEST", "ONLY_IOS", "OSRelease", "Platform", "ios", "macos", "parse_release", "platform_named"]
 
-Platform = Literal["iOS", "macOS"]
+Platform = Literal["iOS", "macOS", "visionOS"]
+
+_PLATFORMS: dict[str, Platform] = {"ios": "iOS", "ipados": "iOS", "macos": "macOS", "visionos": "visionOS"}
 
 #: The iOS version released together with each macOS version up to 15. From 26 on the numbers are equal.
 _IOS_OF_MACOS = {11: 14, 12: 15, 13: 16, 14: 17, 15: 18}
-#: The first version with the same number on both platforms.
+#: The iOS version released together with each visionOS version before 26.
+_IOS_OF_VISIONOS = {1: 17, 2: 18}
+#: The first version with the same number on all platforms.
 _UNIFIED = 26
 #: The newest version about which anything is published.
 NEWEST = 27
@@ -26,10 +30,10 @@ _OLDEST = 11
 
 @dataclass(frozen=True, slots=True)
 class OSRelease:
-    """A version of iOS (iPadOS counts as iOS) or macOS.
+    """A version of iOS (iPadOS counts as iOS), macOS or visionOS.
 
     Attributes:
-        platform: `iOS` or `macOS`.
+        platform: `iOS`, `macOS` or `visionOS`.
         major: The first number: 14 for macOS 14.5.
         minor: The second number: 5 for macOS 14.5.
     """
@@ -41,9 +45,8 @@ class OSRelease:
     @property
     def core_ml(self) -> tuple[int, int]:
         """The equivalent iOS version, by which versions of Core ML are compared: (17, 5) for macOS 14.5."""
-        if self.platform == "macOS":
-            return _IOS_OF_MACOS.get(self.major, self.major), self.minor
-        return self.major, self.minor
+        same_year = {"macOS": _IOS_OF_MACOS, "visionOS": _IOS_OF_VISIONOS}.get(self.platform, {})
+        return same_year.get(self.major, self.major), self.minor
 
     def __str__(self) -> str:
         return f"{self.platform} {self.major}{f'.{self.minor}' if self.minor else ''}"
@@ -59,26 +62,31 @@ def macos(major: int, minor: int = 0) -> OSRelease:
     return OSRelease("macOS", major, minor)
 
 
+def platform_named(word: str) -> Platform:
+    """Returns the platform with a name: `iOS` for `ipados`; raises KeyError for others."""
+    return _PLATFORMS[word.lower()]
+
+
 def parse_release(text: str, platform: Platform) -> OSRelease:
     """Parses a version: `18`, `15.2`, `macOS 14.5`, `ios17`.
 
     Args:
         text: The text.
-        platform: The platform of the device. The text may name it or not. It may name the other platform only
+        platform: The platform of the device. The text may name it or not. It may name another platform only
             from version 26 on, where the numbers are the same.
 
     Raises:
         UsageError: The text is not a version of this platform, or the version is unknown.
     """
     match = re.fullmatch(
-        r"\s*(ios|ipados|macos)?\s*-?v?(\d{1,3})(?:\.(\d{1,3}))?(?:\.\d{1,3})?\s*", text, re.I
+        r"\s*(ios|ipados|macos|visionos)?\s*-?v?(\d{1,3})(?:\.(\d{1,3}))?(?:\.\d{1,3})?\s*", text, re.I
     )
     if match is None:
         raise UsageError(
             f"invalid {platform} version {text!r}", f"use a version such as {_example(platform)}"
         )
     named, major, minor = match.group(1), int(match.group(2)), int(match.group(3) or 0)
-    given: Platform = platform if named is None else "macOS" if named.lower() == "macos" else "iOS"
+    given = platform if named is None else platform_named(named)
     if given != platform and major < _UNIFIED:
         raise UsageError(
             f"the device runs {platform}, not {given}", f"use a version such as {_example(platform)}"
@@ -97,8 +105,10 @@ def parse_release(text: str, platform: Platform) -> OSRelease:
 def _known(platform: Platform) -> list[int]:
     if platform == "macOS":
         return [*_IOS_OF_MACOS, _UNIFIED, NEWEST]
+    if platform == "visionOS":
+        return [*_IOS_OF_VISIONOS, _UNIFIED, NEWEST]
     return [*range(_OLDEST, 19), _UNIFIED, NEWEST]
 
 
 def _example(platform: Platform) -> str:
-    return "14.5 or 26" if platform == "macOS" else "17.2 or 26"
+    return {"macOS": "14.5 or 26", "iOS": "17.2 or 26", "visionOS": "2.1 or 26"}[platform]

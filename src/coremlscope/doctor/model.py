@@ -11,7 +11,7 @@ from typing import Literal
 from coremlscope.describe.loading import find_load_problem
 from coremlscope.describe.stages import why_absent
 from coremlscope.describe.weights import blobs_of
-from coremlscope.devices.release import OSRelease, parse_release
+from coremlscope.devices.release import OSRelease, parse_release, platform_named
 from coremlscope.errors import (
     CoremlscopeError,
     MissingWeightsError,
@@ -84,12 +84,12 @@ def parse_systems(text: str) -> tuple[OSRelease, ...]:
     """
     systems = []
     for part in text.split(","):
-        match = re.match(r"\s*(ios|ipados|macos)", part, re.IGNORECASE)
+        match = re.match(r"\s*(ios|ipados|macos|visionos)", part, re.IGNORECASE)
         if match is None:
             raise UsageError(
                 f"{part.strip()!r} does not name a system", "write for instance iOS 17 or macOS 14"
             )
-        systems.append(parse_release(part, "macOS" if match[1].lower() == "macos" else "iOS"))
+        systems.append(parse_release(part, platform_named(match[1])))
     return tuple(systems)
 
 

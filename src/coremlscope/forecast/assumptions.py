@@ -12,10 +12,13 @@ from coremlscope.findings import Finding
 from coremlscope.ir import ArrayFeature, Feature, FunctionDescription, ImageFeature, Model, Program
 from coremlscope.units import shown
 
-__all__ = ["conversion_hint", "load_findings", "shape_findings", "shape_notes", "system_notes"]
+__all__ = ["conversion_hint", "shape_findings", "shape_notes", "system_findings", "system_notes"]
 
 #: Inputs up to which each is listed.
 _LISTED = 4
+#: Apple's documentation of entitlements: the versions of visionOS on which apps need one.
+_ENTITLEMENT = "com.apple.developer.coreml.neural-engine-access"
+_FIRST_ENTITLED, _LAST_ENTITLED = 2, 26
 #: The oldest iOS for which coremltools converts.
 _FIRST_TARGET = 13
 _HINT = "--shape NAME=1x128 sets another shape"
@@ -79,13 +82,14 @@ def _sizes(feature: Feature, shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def system_notes(model: Model, system: OSRelease, *, is_planned: bool = True) -> Iterator[str]:
-    """Yields that a system does not load the model.
+    """Yields that a system does not load the model, and what is not known of the system.
 
     Args:
         model: The model.
         system: The system.
         is_planned: Whether the note is one on a plan of operations.
     """
+    yield from _evidence_notes(system)
     problem = find_load_problem(model, system)
     if problem is None:
         return
@@ -93,9 +97,11 @@ def system_notes(model: Model, system: OSRelease, *, is_planned: bool = True) ->
     yield f"this model does not load on {system}: {problem.text}{rest}"
 
 
-def load_findings(model: Model, systems: Iterable[OSRelease]) -> Iterator[Finding]:
-    """Yields a finding for each system, once, that does not load the model for which it is estimated."""
+def system_findings(model: Model, systems: Iterable[OSRelease]) -> Iterator[Finding]:
+    """Yields a finding for each system, once, that does not load the model or of which little is known."""
     for system in dict.fromkeys(systems):
+        for note in _evidence_notes(system):
+            yield Finding(id="system-evidence", severity="info", text=f"{note[0].upper()}{note[1:]}.")
         if (problem := find_load_problem(model, system)) is not None:
             yield Finding(
                 id="does-not-load",
@@ -104,6 +110,22 @@ def load_findings(model: Model, systems: Iterable[OSRelease]) -> Iterator[Findin
                 f" {_as_if(model, system)}.",
                 hint=conversion_hint(model, system),
             )
+
+
+def _evidence_notes(system: OSRelease) -> Iterator[str]:
+    """Yields what is not published of a system, and what it asks of apps."""
+    if system.platform != "visionOS":
+        return
+    major, _ = system.core_ml
+    yield (
+        "no plan and no latency is published for visionOS: rules, rates and times are those of the chip in"
+        f" other devices, with iOS {major}"
+    )
+    if _FIRST_ENTITLED <= system.major <= _LAST_ENTITLED:
+        yield (
+            f"on visionOS {_FIRST_ENTITLED} to {_LAST_ENTITLED}, an app needs the entitlement {_ENTITLEMENT}"
+            " for the Neural Engine"
+        )
 
 
 def _as_if(model: Model, system: OSRelease) -> str:

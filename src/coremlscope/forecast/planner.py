@@ -27,7 +27,7 @@ from coremlscope.errors import UnsupportedModelError
 from coremlscope.execution.binding import bind_model, choose_function
 from coremlscope.execution.wiring import shaped_stages, stage_key
 from coremlscope.findings import Finding
-from coremlscope.forecast.assumptions import load_findings, shape_notes, system_notes
+from coremlscope.forecast.assumptions import shape_notes, system_findings, system_notes
 from coremlscope.forecast.columns import tabulate
 from coremlscope.forecast.memory import MemoryModel
 from coremlscope.forecast.model_findings import Estimating, Kernels, Tally, describe_remark, weigh_remarks
@@ -220,7 +220,7 @@ def _about_estimates(
 ) -> Iterator[Finding]:
     """Yields why there are no estimates, and on which systems the model does not load."""
     yield from _unknown_loops(kernels, estimates)
-    yield from load_findings(model, [device.os for device in devices])
+    yield from system_findings(model, [device.os for device in devices])
 
 
 def _with_faster_setting(

@@ -47,7 +47,7 @@ def _row(chip: Chip, room: int) -> tuple[str, ...]:
     fast, slow = (chip.value(CPU, f"{kind}_cores") for kind in ("performance", "efficiency"))
     peak = chip.value(NEURAL_ENGINE, "peak_OPps")
     memory = chip.memory.get("bandwidth_Bps")
-    systems = ", ".join(f"{platform} {first}+" for platform, first in chip.releases.items())
+    systems = ", ".join(f"{name} {first}+" for name, first in chip.releases.items() if name != "visionOS")
     return (
         chip.id,
         chip.name,
