@@ -84,7 +84,7 @@ def test_a_project_has_common_limits_and_those_of_each_model(tmp_path: Path) -> 
     ("text", "message"),
     [
         ("[tool.other]", "has no table"),
-        ("[tool", "cannot be read"),
+        ("[tool", "is not valid TOML"),
         ("[tool.coremlscope]\nmodels = 3", "array of tables"),
         ("[[tool.coremlscope.models]]\nmax-size = 3", "needs a path"),
         ("[[tool.coremlscope.models]]\npath = 'a'\nmax-sise = 3", "unknown limit 'max-sise'"),

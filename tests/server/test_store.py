@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from coremlscope.errors import EngineError, UsageError
+from coremlscope.errors import EngineError, OutputError, UsageError
 from coremlscope.findings import Finding
 from coremlscope.measure.settings import not_measured
 from coremlscope.results.measurement import EarlyEnd, StageTiming
@@ -62,6 +62,13 @@ def test_only_files_of_the_folder_itself_are_listed(
     for id_ in ("other", "other.mlperf"):
         with pytest.raises(UsageError, match="unknown profile"):
             store.content(id_)
+
+
+def test_a_file_is_no_folder(tmp_path: Path) -> None:
+    (tmp_path / "profile.json").write_text("{}")
+    with pytest.raises(OutputError, match="is a file, and profiles are in a folder") as caught:
+        ProfileStore(tmp_path / "profile.json")
+    assert caught.value.hint == f"name its folder, {tmp_path}, or another one"
 
 
 def test_a_report_of_xcode_is_listed(store: ProfileStore) -> None:

@@ -116,7 +116,7 @@ def _table(path: Path) -> Mapping[str, Any] | None:
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror}", "check the path") from error
     except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
-        raise UsageError(f"{path} cannot be read: {error}", "correct the file") from error
+        raise UsageError(f"{path} is not valid TOML: {error}", "correct the file") from error
     tool = content.get("tool", {})
     table = tool.get(_TOOL) if isinstance(tool, dict) else None
     return table if isinstance(table, dict) else None

@@ -75,13 +75,16 @@ class ProfileStore:
         folder: The folder; it is created if it does not exist.
 
     Raises:
-        OutputError: It cannot be created.
+        OutputError: It is a file, or cannot be created.
     """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         try:
             folder.mkdir(parents=True, exist_ok=True)
+        except FileExistsError:
+            hint = f"name its folder, {folder.parent}, or another one"
+            raise OutputError(f"{folder} is a file, and profiles are in a folder", hint) from None
         except OSError as error:
             raise OutputError(
                 f"the folder {folder} cannot be created: {error.strerror or error}", "choose another one"

@@ -245,7 +245,7 @@ def _loading_dominates(view: _View) -> Iterator[Mistake]:
         yield Mistake(
             id="load-above-predict",
             severity="warning" if len(group) > 1 else "info",
-            title=f"loading {model.name} takes longer than predicting with it",
+            title=f"{model.name} takes longer to load than to predict",
             evidence=f"Loading takes {_ms(loading)}, {len(calls)} predictions {_ms(predicting)}.",
             fix="Keep one process or object for many predictions, or load a compiled model.",
             site=view.load_of[group[0]][0],
