@@ -2,7 +2,6 @@ import { useEffect, useState } from "preact/hooks";
 import type { TraceForm } from "../data/schema";
 import { type Recorded, readTrace } from "../data/trace";
 import { duration, moment, plural } from "../format";
-import { OriginTag } from "../ui/origin";
 import { TopBar } from "../ui/topbar";
 import { Lanes } from "../views/program/lanes";
 import { Mistakes } from "../views/program/mistakes";
@@ -81,7 +80,7 @@ function Head(props: { form: TraceForm; events: number | null }) {
     <header class="report-head" id="top">
       <h1>{form.command.join(" ") || "Recorded program"}</h1>
       <p class="lead">
-        <OriginTag origin="measured" on={form.host || undefined} />
+        <span class="origin origin-measured">measured{form.host && ` on ${form.host}`}</span>
       </p>
       <dl class="facts">
         {facts

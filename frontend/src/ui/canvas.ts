@@ -1,9 +1,16 @@
 /** What drawings on a canvas share: its size, the page's colours and font, and an axis of time. */
 export interface Pen {
   context: CanvasRenderingContext2D;
-  /** A colour of the page by its name: `surface`. */
-  colour: (name: string) => string;
+  /** A colour of the page by its name. */
+  colour: (name: Colour) => string;
 }
+
+/** The colours of `styles/base.css` that drawings use. A canvas ignores a name without a colour. */
+export const COLOURS = [
+  ...(["ground", "surface", "raised", "line", "line-strong", "text", "dim", "faint"] as const),
+  ...(["accent", "accent-soft", "warning", "cpu", "cpu-soft", "gpu", "gpu-soft", "ne", "ne-soft", "measured"] as const),
+] as const;
+export type Colour = (typeof COLOURS)[number];
 
 /** Prepares a canvas of a size in CSS pixels for a new drawing; null if it cannot be drawn on. */
 export function prepare(canvas: HTMLCanvasElement, width: number, height: number): Pen | null {

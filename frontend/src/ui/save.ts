@@ -1,5 +1,7 @@
 /** Saves what a section shows: its charts as a PNG, its tables as CSV. */
+
 import type { Cell } from "../data/csv";
+import type { Pen } from "./canvas";
 
 /** Pixels of the picture for each of the page. */
 const SCALE = 2;
@@ -71,7 +73,7 @@ export async function drawCharts(section: HTMLElement): Promise<Blob | null> {
   return new Promise((done) => canvas.toBlob(done));
 }
 
-function writeHead(context: CanvasRenderingContext2D, section: HTMLElement, colour: (name: string) => string): void {
+function writeHead(context: CanvasRenderingContext2D, section: HTMLElement, colour: Pen["colour"]): void {
   const sans = getComputedStyle(document.body).fontFamily;
   const title = `${section.querySelector("h2")?.textContent ?? ""} – ${document.title.replace(/ – coremlscope$/, "")}`;
   context.textBaseline = "middle";

@@ -3,9 +3,9 @@ import { useLayoutEffect } from "preact/hooks";
 import { useWidth } from "./width";
 
 /** Tables in narrower regions, in CSS pixels, have their rows on several lines where their columns need more. */
-const NARROW = 560;
+const NARROW = 720;
 
-/** A region that scrolls sideways where its content is wider than the page; on phones, rows of tables wrap instead. */
+/** A region that scrolls sideways where its content is wider than the page; on phones and at 200 % zoom, rows of tables wrap instead. */
 export function ScrollRegion(props: { label: string; children: ComponentChildren }) {
   const [ref, width] = useWidth<HTMLElement>(NARROW);
   useLayoutEffect(() => {

@@ -2,7 +2,7 @@ import { useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { eventAt, firstAfter, type Recorded, type TraceLane } from "../../data/trace";
 import { bytes, duration } from "../../format";
 import { useTheme } from "../../theme";
-import { drawTimeAxis, prepare } from "../../ui/canvas";
+import { type Colour, drawTimeAxis, type Pen, prepare } from "../../ui/canvas";
 import { Choice } from "../../ui/choice";
 import { Section } from "../../ui/section";
 import { useWidth } from "../../ui/width";
@@ -249,18 +249,18 @@ function fitted(context: CanvasRenderingContext2D, text: string, most: number): 
 }
 
 /** Colours by kind: loads and compilations stand out from predictions. */
-const FILLS: Record<string, string> = {
+const FILLS: Record<string, Colour> = {
   load: "ne",
   compile: "ne",
   "prepare engine": "ne",
   "CPU busy": "cpu",
   "GPU busy": "gpu",
   "Neural Engine busy": "ne",
-  operation: "planned",
+  operation: "faint",
   "resize image": "warning",
   "convert image": "warning",
 };
-const LANE_FILLS: Record<string, string> = { activity: "cpu", data: "planned", compute: "gpu" };
+const LANE_FILLS: Record<string, Colour> = { activity: "cpu", data: "faint", compute: "gpu" };
 
 function drawEvents(
   context: CanvasRenderingContext2D,
@@ -269,7 +269,7 @@ function drawEvents(
   view: Span,
   x: (time: number) => number,
   top: number,
-  colour: (name: string) => string,
+  colour: Pen["colour"],
 ) {
   const { start, seconds, kind } = recorded.events;
   const fills = recorded.form.kinds.map((one) => colour(FILLS[one.name] ?? LANE_FILLS[one.lane] ?? "cpu"));

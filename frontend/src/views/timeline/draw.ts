@@ -105,7 +105,7 @@ function drawMarked({ context, colour }: Pen, left: number, right: number, botto
   for (const at of [left, right]) context.fillRect(at - 0.5, 0, 1.5, bottom);
 }
 
-const fillOf = (lane: Lane): string => (lane.unit === "neural_engine" ? "ne" : lane.unit);
+const fillOf = (lane: Lane) => (lane.unit === "neural_engine" ? "ne" : lane.unit);
 
 /** Work is filled; what a runtime does between it is hatched. Thin spans beside each other are one. */
 function drawSpans(pen: Pen, lane: Lane, { view, selected, labels }: Scene, x: (time: number) => number, top: number): void {
