@@ -24,13 +24,15 @@ gc.disable()
 
 
 def pytest_collection_finish() -> None:
-    """Exempts all imported modules from garbage collection.
+    """Exempts all imported modules from garbage collection, and collects less often.
 
     coremltools collects garbage after each conversion, and a walk over all imported modules would take longer
-    than the conversion itself.
+    than the conversion itself. A model is tens of thousands of small objects without cycles: with Python's own
+    thresholds, a seventh of the time of tests went into walks over them.
     """
     gc.collect()
     gc.freeze()
+    gc.set_threshold(20_000, 50, 50)
     gc.enable()
 
 
