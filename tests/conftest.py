@@ -27,8 +27,8 @@ def pytest_collection_finish() -> None:
     """Exempts all imported modules from garbage collection, and collects less often.
 
     coremltools collects garbage after each conversion, and a walk over all imported modules would take longer
-    than the conversion itself. A model is tens of thousands of small objects without cycles: with Python's own
-    thresholds, a seventh of the time of tests went into walks over them.
+    than the conversion itself. A model is tens of thousands of small objects without cycles: with Python's
+    own thresholds, a seventh of the time of tests went into walks over them.
     """
     gc.collect()
     gc.freeze()
@@ -69,6 +69,15 @@ def _forked_children(_own_temporary_folder: None) -> Iterator[None]:
     from tests.support.preloaded import forked_children
 
     with forked_children():
+        yield
+
+
+@pytest.fixture(scope="session")
+def _preloading() -> Iterator[None]:
+    """Lets `preloaded_child` fork from a process that has imported coremltools."""
+    from tests.support.preloaded import preloading
+
+    with preloading():
         yield
 
 

@@ -12,6 +12,7 @@ import pytest
 
 from coremlscope.formats.compiled.writing import write_compiled
 from tests.support import converted_models
+from tests.support.preloaded import preloaded_child
 
 _ROOT = Path(__file__).parents[1]
 
@@ -47,12 +48,19 @@ def test_everything_is_recorded(tool: ModuleType, tmp_path: Path, monkeypatch: p
     assert (summary["system"], summary["log"]) == (127, 127)
 
 
-def test_the_probe_asks_core_ml(tool: ModuleType, tmp_path: Path) -> None:
+@pytest.mark.usefixtures("_preloading")
+def test_the_probe_asks_core_ml(tool: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     package, compiled = tmp_path / "mlp.mlpackage", tmp_path / "mlp.mlmodelc"
     converted_models.mlp().save(str(package))
     install = "import coremlscope; coremlscope.install()\n"
     write_compiled(package, compiled)
-    tool._PROBE = install + tool._PROBE
+    record = tool.record
+
+    def record_forked(command: list[str], *rest: object) -> object:
+        _, _, probe, *arguments = command
+        return record([*preloaded_child(install + probe), *arguments], *rest)
+
+    monkeypatch.setattr(tool, "record", record_forked)
     tool.record_caches(compiled, tmp_path)
     for step in ("first", "again", "copied"):
         status, _, output = (

@@ -1,4 +1,7 @@
-"""`install` and `uninstall`, each test in a separate process."""
+"""`install` and `uninstall`, each test in a process of its own.
+
+Where coremltools is imported before `install`, the process is forked from one that has imported it.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,8 @@ import sys
 import textwrap
 
 import pytest
+
+from tests.support.preloaded import preloaded_child
 
 pytest.importorskip("coremltools")
 pytestmark = pytest.mark.skipif(sys.platform == "darwin", reason="coremltools calls Core ML on a Mac")
@@ -53,28 +58,54 @@ _STATE = """
 """
 
 
+_REMOVED = """
+    from coremltools.libmodelpackage import ModelPackage
+    assert utils._ModelPackage is not ModelPackage and issubclass(utils._ModelPackage, ModelPackage)
+    uninstall()
+    assert not is_installed() and not reports_macos() and not is_bound()
+    assert utils._ModelPackage is ModelPackage
+    uninstall()
+    install()
+    assert is_installed() and reports_macos() and is_bound()
+"""
+
+
 def _run(*parts: str, interpreter: tuple[str, ...] = ()) -> str:
-    script = "".join(map(textwrap.dedent, parts))
-    done = subprocess.run(
-        [sys.executable, *interpreter, "-c", script], capture_output=True, text=True, timeout=120
-    )
+    return _output((sys.executable, *interpreter, "-c", _script(parts)))
+
+
+def _run_after_the_import(*parts: str) -> None:
+    _output(preloaded_child(_script(parts)))
+
+
+def _script(parts: tuple[str, ...]) -> str:
+    return "".join(map(textwrap.dedent, parts))
+
+
+def _output(command: tuple[str, ...]) -> str:
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     return done.stderr
 
 
-def test_install_before_the_import_is_silent() -> None:
+def test_install_before_the_import_is_silent_and_can_be_undone() -> None:
     noise = _run(
         _HEAD,
         "install()\nassert 'coremltools' not in sys.modules\n",
         _STATE,
         "assert is_installed() and reports_macos() and is_bound()\n",
+        "assert len(compute_device.MLComputeDevice.get_all_compute_devices()) == 3\n",
+        _REMOVED,
+        interpreter=("-W", "error"),
     )
     assert "Failed to load" not in noise
 
 
+@pytest.mark.usefixtures("_preloading")
 def test_install_after_the_import_binds_all_proxies() -> None:
-    _run(
+    _run_after_the_import(
         _HEAD,
+        "assert 'coremltools' in sys.modules\n",
         _STATE,
         """
         from coremltools.models.utils import _macos_version as mine
@@ -89,31 +120,14 @@ def test_install_after_the_import_binds_all_proxies() -> None:
     )
 
 
-@pytest.mark.parametrize("first", ["install()\n", ""], ids=["before", "after"])
-def test_uninstall_restores_coremltools(first: str) -> None:
-    _run(
-        _HEAD,
-        first,
-        _STATE,
-        """
-        install()
-        install()
-        assert reports_macos() and is_bound()
-        from coremltools.models import utils
-        from coremltools.libmodelpackage import ModelPackage
-        assert utils._ModelPackage is not ModelPackage and issubclass(utils._ModelPackage, ModelPackage)
-        uninstall()
-        assert not is_installed() and not reports_macos() and not is_bound()
-        assert utils._ModelPackage is ModelPackage
-        uninstall()
-        install()
-        assert is_installed() and reports_macos() and is_bound()
-        """,
-    )
+@pytest.mark.usefixtures("_preloading")
+def test_uninstall_restores_coremltools() -> None:
+    _run_after_the_import(_HEAD, _STATE, "install()\ninstall()\n", _REMOVED)
 
 
+@pytest.mark.usefixtures("_preloading")
 def test_nothing_outside_coremltools_changes() -> None:
-    _run(
+    _run_after_the_import(
         _HEAD,
         """
         import platform
@@ -128,20 +142,6 @@ def test_nothing_outside_coremltools_changes() -> None:
         uninstall()
         assert finders == sys.meta_path
         """,
-    )
-
-
-def test_no_warnings_are_raised() -> None:
-    _run(
-        _HEAD,
-        """
-        install()
-        import coremltools
-        from coremltools.models.compute_device import MLComputeDevice
-        assert len(MLComputeDevice.get_all_compute_devices()) == 3
-        uninstall()
-        """,
-        interpreter=("-W", "error"),
     )
 
 

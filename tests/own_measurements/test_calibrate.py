@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import math
 import re
@@ -203,7 +204,12 @@ def profile_of(path: Path, **changes: object) -> Profile:
         predict=Phase.of([0.0012, 0.001, 0.0011], native_s=[0.0009, 0.0010, 0.0008]),
     )
     measured = replace(measured, **changes)
-    return replace(api.estimate(path, _CHIP), estimates=(), plans=(), kernels=(), measurements=(measured,))
+    return replace(_estimated(path), estimates=(), plans=(), kernels=(), measurements=(measured,))
+
+
+@functools.cache
+def _estimated(path: Path) -> Profile:
+    return api.estimate(path, _CHIP, calibrated=False)
 
 
 def test_a_profile_from_a_mac(models: list[Path], tmp_path: Path) -> None:

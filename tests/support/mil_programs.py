@@ -126,7 +126,7 @@ def _graphs(draw: st.DrawFn, path: str, name: str, scope: tuple[ir.Value, ...], 
     inputs = tuple(draw(st.lists(st.builds(ir.Value, NAMES, TYPES), max_size=2, unique_by=lambda v: v.name)))
     known = {value.name: value for value in (*scope, *inputs)}
     ops = []
-    for index in range(draw(st.integers(0, 3))):
+    for index in range(draw(st.integers(0, 3 - depth))):
         op_id = f"{path}/{index}"
         arguments = CONSTANTS if not known else CONSTANTS | st.sampled_from(list(known.values()))
         kind = draw(NAMES | st.sampled_from(["cond", "while_loop", "conv"]))

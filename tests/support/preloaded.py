@@ -75,12 +75,12 @@ _folder = tempfile.TemporaryDirectory(prefix="coremlscope-tests-")
 _addresses = Path(_folder.name)
 
 
-def preloaded_child(before: str, module: str, server: str = "coremltools") -> tuple[str, ...]:
+def preloaded_child(before: str, module: str = "", server: str = "coremltools") -> tuple[str, ...]:
     """A command that executes some statements, then a module as a program; it works within `preloading`.
 
     Args:
         before: The statements.
-        module: The module.
+        module: The module; empty for the statements alone.
         server: What is imported: `engine`, or `coremltools` besides.
     """
     return (sys.executable, "-I", "-S", "-c", _CLIENT, str(_addresses / server), before, module)
@@ -212,7 +212,8 @@ def _run(
     code = 0
     try:
         exec(before, {})
-        runpy.run_module(argv[0], run_name="__main__", alter_sys=True)
+        if argv[0]:
+            runpy.run_module(argv[0], run_name="__main__", alter_sys=True)
     except SystemExit as ending:
         code = ending.code if isinstance(ending.code, int) else int(ending.code is not None)
         if isinstance(ending.code, str):
