@@ -27,10 +27,18 @@ from typing import Any
 
 from coremlscope.children import python_child
 from coremlscope.measure.child import Child
+from coremlscope.schema import message_class
 
 __all__ = ["forked_children", "preloaded_child", "preloading", "real_children", "start_children"]
 
-_ENGINE = ("coremlscope.api", "coremlscope.cli", "coremlscope.measure.embedded.isolated", "onnxruntime")
+_ENGINE = (
+    "coremlscope.api",
+    "coremlscope.cli",
+    "coremlscope.engines.onnxruntime",
+    "coremlscope.measure.embedded.isolated",
+    "google.protobuf.descriptor_pb2",
+    "onnxruntime",
+)
 #: What the processes that children are forked from import.
 _IMPORTED = {
     "engine": _ENGINE,
@@ -39,6 +47,8 @@ _IMPORTED = {
         "coremltools",
         "coremltools.models.compute_plan",
         "coremlscope.dropin.proxies",
+        "coremlscope.measure.coreml.plan_child",
+        "coremlscope.measure.coreml.timing_child",
         "coremlscope.variants.evaluation",
     ),
 }
@@ -149,6 +159,7 @@ def serve(address: str) -> None:
     _addresses = Path(address).parent
     for module in _IMPORTED[Path(address).name]:
         importlib.import_module(module)
+    message_class("Model")  # It is cached, and reads the whole specification.
     sys.path.remove("")
     gc.collect()
     gc.freeze()  # a child that collected garbage would copy all modules

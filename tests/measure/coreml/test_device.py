@@ -33,8 +33,9 @@ from coremlscope.measure.coreml.device.measurer import DeviceMeasurer, device_me
 from coremlscope.results.measurement import Measurement, Settings
 from tests.support import converted_models
 from tests.support.ir_models import perceptron
+from tests.support.preloaded import preloaded_child
 
-CHILD = (sys.executable, str(Path(__file__).parents[2] / "support" / "simulated_device_child.py"))
+CHILD = preloaded_child("pass", "tests.support.simulated_device_child")
 TEAM = "A1B2C3D4E5"
 
 

@@ -43,6 +43,7 @@ from tests.support.coreml_children import TIMING_CHILD, scripted_timing_child
 from tests.support.decoders import ROOM, save_flexible_decoder
 from tests.support.ir_models import perceptron
 from tests.support.later import minutes_later
+from tests.support.preloaded import preloaded_child
 
 SHORT = Settings(iterations=2, compile_iterations=1, load_iterations=1, warmups=1)
 
@@ -179,8 +180,8 @@ def test_compiled_models_are_not_compiled_again(package: Path, tmp_path: Path) -
         "import coremlscope, sys; coremlscope.install(); from coremltools.models.utils import compile_model"
     )
     folder = tmp_path / "classifier.mlmodelc"
-    command = [sys.executable, "-c", f"{code}; compile_model(*sys.argv[1:])", str(package), str(folder)]
-    subprocess.run(command, check=True)
+    command = preloaded_child(f"{code}; compile_model(*sys.argv[1:])")
+    subprocess.run([*command, str(package), str(folder)], check=True)
     measured = CoreMLMeasurer(command=TIMING_CHILD).measure(subject_of(container.read(folder)), SHORT)
     assert sorted(measured.phases) == ["load", "predict"]
     (finding,) = measured.findings

@@ -6,7 +6,6 @@ The tables that it plays back are built to published columns; none is a capture.
 from __future__ import annotations
 
 import os
-import sys
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -34,6 +33,7 @@ from coremlscope.results.measurement import Measurement, Settings
 from coremlscope.results.profile import Profile
 from tests.support import converted_models, recorded_files
 from tests.support.coreml_children import PLAN_CHILD, TIMING_CHILD, child_over_dropin
+from tests.support.preloaded import preloaded_child
 from tests.support.scripted_xcrun import ScriptedXcrun
 
 SHORT = Settings(iterations=4, compile_iterations=1, load_iterations=1, warmups=1, compute_units="cpu_and_ne")
@@ -207,7 +207,7 @@ def test_the_death_of_the_child_ends_the_recording(
         "child.main(sys.argv[1:])\n"
     )
     with pytest.raises(EngineError, match="SIGABRT"):
-        measure(package, command=(sys.executable, "-c", code))
+        measure(package, command=preloaded_child(code))
 
 
 @pytest.mark.parametrize(
