@@ -7,7 +7,7 @@ import dataclasses
 import pytest
 
 from coremlscope.figures import Figure
-from coremlscope.forecast.what_if import _join_fixes, describe_what_ifs, estimate_saving
+from coremlscope.forecast.what_if import describe_what_ifs, estimate_saving
 from coremlscope.placement.hypotheses import Replanned
 from coremlscope.placement.verdict import Reason
 from coremlscope.results.estimate import Estimate
@@ -132,15 +132,15 @@ def test_operations_kept_by_launches_name_the_rule_that_takes_them_along() -> No
     kept = replanned(
         hypothesis="moved", reasons={}, ops=("main/1", "main/3"), gain_ms=0.5, saved_ms=-0.25, total_ms=3.25
     )
-    long = dataclasses.replace(REASON, text="wider than 15 (square ones: 16): it is 20")
+    long = dataclasses.replace(REASON, text="kernels wider than 15 (square ones: 16) do not run: it is 20")
     moved, _ = described(kept, replanned(reasons={"main/0": long}))
     assert moved.reason == (
         "the Neural Engine can run these, planned at 500 µs less by themselves, but launches and changes of"
         " unit cost more than that"
     )
     assert moved.effect == (
-        "moving them: planned 250 µs more (3.00 ms → 3.25 ms); 1 of them moves as well if this did not"
-        " hold: wider than 15 (square ones: 16)"
+        "moving them: planned 250 µs more (3.00 ms → 3.25 ms); without the rule that kernels wider"
+        " than 15 (square ones: 16) do not run, 1 of them moves as well"
     )
     assert moved.rule == "plan-cost"
 
@@ -172,8 +172,6 @@ def test_savings(saved_ms: float, saved_s: Figure | None, text: str) -> None:
     assert describe_saving(saved_ms, 10.0, saved_s) == text
 
 
-def test_advice_that_differs_is_counted() -> None:
-    assert _join_fixes(["a", "", "a"]) == "a"
-    assert _join_fixes(["b", "a", "a"]) == "for 2 of them, a; for 1 of them, b"
-    assert _join_fixes("abcdd").endswith("; --explain shows the others")
-    assert not _join_fixes([""])
+def test_the_verb_agrees_with_the_first_number() -> None:
+    moved, _ = described(replanned(moved={"main/0": "cpu", "main/1": "neural_engine"}), replanned(reasons={}))
+    assert moved.effect.startswith("without it 1 operation moves to the CPU and 1 to the Neural Engine: ")

@@ -119,7 +119,12 @@ def test_integers_at_the_edges() -> None:
 @pytest.mark.parametrize(
     ("shape", "kernel", "strides", "advice"),
     [
-        ((1, 3, 224, 224), (32, 32), [32, 32], "this convolution embeds patches"),
+        (
+            (1, 3, 224, 224),
+            (32, 32),
+            [32, 32],
+            "the windows of this convolution do not overlap",
+        ),
         ((1, 1, 16000), (400,), [160], "a filter this long, as of an STFT"),
         ((1, 8, 20, 20), (20, 20), [1, 1], "this convolution covers its whole input"),
         ((1, 8, 64, 64), (17, 17), [1, 1], "replace it by two smaller kernels"),
@@ -135,4 +140,30 @@ def test_integers_at_the_edges() -> None:
 def test_kernels(shape: tuple[int, ...], kernel: tuple[int, ...], strides: list[int], advice: str) -> None:
     conv = Example("conv", {"x": fp16(*shape), "weight": weight(8, shape[1], *kernel), "strides": strides})
     (fix,) = fixes(example_view(conv), rule="ne-conv-width", chip="m4", os="26")
+    assert fix.startswith(advice)
+
+
+def test_the_largest_score_is_taken_in_the_app() -> None:
+    found = example_view(Example("reduce_argmax", {"x": fp16(1, 64, 32), "axis": 1, "keep_dims": False}))
+    (fix,) = fixes(found, rule="ne-int32") or [""]
+    assert fix in ("", "return the scores, and take the arg-max in the app")
+    cast = example_view(Example("cast", {"x": Result(0), "dtype": "fp16"}), "main/1", [found])
+    assert fixes(found, cast, rule="ne-int32")[-1] == "return the scores, and take the arg-max in the app"
+
+
+@pytest.mark.parametrize(
+    ("example", "advice"),
+    [
+        (Example("softmax", {"x": fp16(1, 6, 1500, 1500), "axis": -1}), "split attention by heads"),
+        (
+            Example("max_pool", {"x": fp16(1, 64, 512, 512), "kernel_sizes": [3, 3], "pad_type": "same"}),
+            "reduce the",
+        ),
+        (Example("relu", {"x": fp16(1, 64, 256, 256)}), "work in chunks"),
+    ],
+)
+def test_large_operands(example: Example, advice: str) -> None:
+    graph = CoreMLGraph("main", (Node(view := example_view(example)),))
+    advised = judge(graph, find_device("m4"), ProgramFacts())[view.op.id]["neural_engine"].advice
+    (fix,) = [one.fix for one in advised if one.rule == "ne-slow-large-operand"]
     assert fix.startswith(advice)

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 
-from coremlscope.results.plan import COST_RULE, Plan, PlanView, segments, unit_costs_ms, unit_counts
+from coremlscope.results.plan import (
+    COST_RULE,
+    Plan,
+    PlanView,
+    join_fixes,
+    segments,
+    unit_costs_ms,
+    unit_counts,
+)
 from tests.support.planned_profiles import planned_profile
 
 PROFILE = planned_profile()
@@ -95,3 +103,10 @@ def test_costs_are_reasons_where_another_unit_could_run_it() -> None:
     (same,) = view(equal).reasons(next(op for op in view(equal).ops if op.type == "conv"))
     assert same.text == "the CPU can run it, at the same planned cost: the whole plan would cost the same"
     assert same.fix == ""
+
+
+def test_advice_that_differs_is_counted() -> None:
+    assert join_fixes(["a", "", "a"]) == "a"
+    assert join_fixes(["b", "a", "a"]) == "for 2 of them, a; for 1 of them, b"
+    assert join_fixes("abcdd").endswith("; --explain shows the others")
+    assert not join_fixes([""])

@@ -5,23 +5,20 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from coremlscope.devices import UNITS, ComputeUnit
 from coremlscope.devices.unit import UNIT_WORDS
 from coremlscope.figures import Figure
 from coremlscope.placement.hypotheses import Replanned
 from coremlscope.results.estimate import Bound, Estimate
-from coremlscope.results.plan import COST_RULE, COST_SOURCE, WhatIf, describe_saving
+from coremlscope.results.plan import COST_RULE, COST_SOURCE, WhatIf, describe_saving, join_fixes
 from coremlscope.units import format_duration
 
 __all__ = ["Estimator", "describe_what_ifs", "estimate_saving"]
 
 #: Estimates a prediction with operations moved to other units.
 Estimator = Callable[[Mapping[str, ComputeUnit]], Estimate]
-
-#: Texts of advice up to which each is listed.
-_LISTED_FIXES = 3
 
 #: Parts of an estimate that do not belong to a kernel.
 _TRANSITIONS: tuple[Bound, ...] = ("dispatch", "switches")
@@ -56,7 +53,7 @@ def describe_what_ifs(
                 function=function,
                 rule=reason.rule if reason else COST_RULE if one.hypothesis == "moved" else "",
                 reason=reason.text if reason else _reason(one),
-                fix=_join_fixes(reason.fix for reason in shown),
+                fix=join_fixes(reason.fix for reason in shown),
                 confidence=reason.confidence if reason else "measured",
                 source=reason.source if reason else COST_SOURCE,
                 varies=len({reason.text for reason in shown}) > 1,
@@ -70,16 +67,6 @@ def describe_what_ifs(
             )
         )
     return found
-
-
-def _join_fixes(fixes: Iterable[str]) -> str:
-    """Joins the advice on operations: that on most of them first, with their numbers where it differs."""
-    counts = Counter(filter(None, fixes)).most_common()
-    if len(counts) == 1:
-        return counts[0][0]
-    listed = [f"for {number} of them, {fix}" for fix, number in counts[:_LISTED_FIXES]]
-    more = len(counts) - len(listed)
-    return "; ".join([*listed, "--explain shows the others"] if more else listed)
 
 
 def estimate_saving(before: Estimate, after: Estimate, kept: Sequence[int] | None = None) -> Figure:
@@ -130,12 +117,12 @@ def _effect(one: Replanned, others: Sequence[Replanned], saved: Figure | None) -
     """Describes the effect of the hypothesis in a sentence."""
     saving = describe_saving(one.saved_ms, one.total_ms, saved)
     without = "without them" if one.hypothesis == "without all" else "without it"
-    moves = _describe_moves(one.moved, " moves" if len(one.moved) == 1 else " move")
+    moves = _describe_moves(one.moved, is_sentence=True)
     match one.hypothesis:
         case "doubt":
             rejects = all(reason.effect in ("rejects", "fails") for reason in one.reasons.values())
             holds = "if it holds (anecdotal)" if rejects else "if that does not hold (anecdotal)"
-            moves = _describe_moves(one.moved, "")
+            moves = _describe_moves(one.moved)
             return f"would move {moves} {holds}: {saving}" if moves else f"would move nothing {holds}"
         case "moved":
             return f"moving {'it' if len(one.ops) == 1 else 'them'}: {saving}{_carried(one, others)}"
@@ -147,11 +134,12 @@ def _effect(one: Replanned, others: Sequence[Replanned], saved: Figure | None) -
             return f"{without} nothing moves: other rules keep the same operations from this unit"
 
 
-def _describe_moves(moved: Mapping[str, ComputeUnit], verb: str) -> str:
-    """`71 operations move to the Neural Engine and 3 to the CPU`."""
+def _describe_moves(moved: Mapping[str, ComputeUnit], *, is_sentence: bool = False) -> str:
+    """`71 operations to the Neural Engine and 3 to the CPU`; in a sentence `71 operations move to …`."""
     counts = Counter(moved.values())
     found: list[str] = []
     for unit in sorted(counts, key=lambda unit: (-counts[unit], UNITS.index(unit))):
+        verb = "" if not is_sentence else " move" if counts[unit] > 1 else " moves"
         noun = "" if found else f" operation{'s' if counts[unit] > 1 else ''}{verb}"
         found.append(f"{counts[unit]}{noun} to {UNIT_WORDS[unit]}")
     return " and ".join(found)
@@ -168,7 +156,7 @@ def _carried(one: Replanned, others: Sequence[Replanned]) -> str:
     if not best:
         return ""
     which = "it moves" if len(one.ops) == 1 else f"{best} of them {'moves' if best == 1 else 'move'}"
-    return f"; {which} as well if this did not hold: {why}"
+    return f"; without the rule that {why}, {which} as well"
 
 
 def _first_clause(text: str) -> str:

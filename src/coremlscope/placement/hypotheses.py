@@ -16,7 +16,7 @@ from coremlscope.placement.replan import Costs, replan
 from coremlscope.placement.rules.rule import ProgramFacts
 from coremlscope.placement.search import TIE_MS, TransitionCosts
 from coremlscope.placement.verdict import Reason
-from coremlscope.results.plan import Hypothesis
+from coremlscope.results.plan import EQUAL_COST_MS, Hypothesis
 
 __all__ = ["Planning", "Replanned", "force", "plan_with_costs", "weigh_reasons"]
 
@@ -198,7 +198,7 @@ def _groups(planning: Planning, setting: ComputeUnits) -> list[_Group]:
                     _add(group("doubt", unit, reason.rule), node.id, reason, without or _nowhere())
             if unit != CPU and verdict.supported == "yes" and not node.inserted:
                 gain = 0.0 if planned.backend is None else prices[planned.backend] - min(there.values())
-                if gain > TIE_MS and planned.unit != unit:
+                if gain > EQUAL_COST_MS and planned.unit != unit:
                     moved = group("moved", unit, "")
                     _add(moved, node.id, None, there)
                     moved.gain_ms += gain

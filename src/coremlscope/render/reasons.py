@@ -3,10 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from coremlscope.devices.unit import CPU, GPU, NEURAL_ENGINE, SETTINGS, UNIT_WORDS, ComputeUnit
-from coremlscope.results.plan import COST_RULE, COST_SOURCE, Hypothesis, PlannedOp, PlanView, Reason, WhatIf
+from coremlscope.results.plan import (
+    COST_RULE,
+    COST_SOURCE,
+    EQUAL_COST_MS,
+    Hypothesis,
+    PlannedOp,
+    PlanView,
+    Reason,
+    WhatIf,
+    join_fixes,
+)
 from coremlscope.units import format_duration
 
 __all__ = [
@@ -22,8 +32,6 @@ __all__ = [
 
 #: The units that an operation runs on although this one is usually faster.
 _SLOWER: dict[ComputeUnit, tuple[ComputeUnit, ...]] = {NEURAL_ENGINE: (GPU, CPU), GPU: (CPU,), CPU: ()}
-#: Planned costs in milliseconds that differ by less are equal.
-_EQUAL_MS = 1e-9
 
 _Members = list[tuple[PlannedOp, Reason]]
 
@@ -88,7 +96,7 @@ def find_dearer(view: PlanView, unit: ComputeUnit, ops: Sequence[PlannedOp]) -> 
         there = min((op.cost_ms[one] for one in backends if one in op.cost_ms), default=None)
         if op.inserted or op.unit not in _SLOWER[unit] or op.planned_ms is None or there is None:
             continue
-        if op.supported.get(unit) == "yes" and there - op.planned_ms > -_EQUAL_MS:
+        if op.supported.get(unit) == "yes" and there - op.planned_ms > -EQUAL_COST_MS:
             found.append(op)
             more_ms += there - op.planned_ms
     if not found:
@@ -96,7 +104,7 @@ def find_dearer(view: PlanView, unit: ComputeUnit, ops: Sequence[PlannedOp]) -> 
     these, themselves = ("it", "itself") if len(found) == 1 else ("these", "themselves")
     costs = (
         f"planned at {format_duration(more_ms / 1e3)} more"
-        if more_ms > _EQUAL_MS
+        if more_ms > EQUAL_COST_MS
         else "at the same planned cost"
     )
     text = f"{UNIT_WORDS[unit]} can run {these}, {costs} by {themselves}"
@@ -183,7 +191,7 @@ def _groups(found: dict[tuple[ComputeUnit, str], _Members]) -> list[ReasonGroup]
     groups = [
         ReasonGroup(
             unit=unit,
-            reason=members[0][1],
+            reason=replace(members[0][1], fix=join_fixes(reason.fix for _, reason in members)),
             ops=tuple(op for op, _ in members),
             varies=len({reason.text for _, reason in members}) > 1,
             planned_ms=sum(op.planned_ms or 0.0 for op, _ in members),

@@ -19,6 +19,7 @@ __all__ = [
     "CORE_ML_RULE",
     "COST_RULE",
     "COST_SOURCE",
+    "EQUAL_COST_MS",
     "Effect",
     "FunctionCost",
     "Hypothesis",
@@ -57,6 +58,10 @@ Undecided = Literal["tie", "rates", "unpublished"]
 
 #: The rule id of reasons due to costs: another unit could run it, but the plan would cost more.
 COST_RULE = "plan-cost"
+#: Planned costs in milliseconds that differ by at most a nanosecond are taken to be equal.
+EQUAL_COST_MS = 1e-6
+#: Texts of advice up to which each is listed.
+_LISTED_FIXES = 3
 #: The rule id of messages that Core ML itself wrote.
 CORE_ML_RULE = "core-ml"
 COST_SOURCE = "Core ML's cost model, as published plans show it"
@@ -566,6 +571,16 @@ class WhatIf:
     switches: int
     saved_s: Figure | None = None
     effect: str = ""
+
+
+def join_fixes(fixes: Iterable[str]) -> str:
+    """Joins the advice on operations: that on most of them first, with their numbers where it differs."""
+    counts = Counter(filter(None, fixes)).most_common()
+    if len(counts) == 1:
+        return counts[0][0]
+    listed = [f"for {number} of them, {fix}" for fix, number in counts[:_LISTED_FIXES]]
+    more = len(counts) - len(listed)
+    return "; ".join([*listed, "--explain shows the others"] if more else listed)
 
 
 def describe_saving(saved_ms: float, planned_ms: float, saved_s: Figure | None) -> str:

@@ -38,7 +38,7 @@ class _Absent:
 _RANDOM_FIX = "draw the numbers in the app and pass them in as an input"
 _RECURRENT_FIX = (
     "unroll a short sequence into linear, sigmoid and tanh, use convolutions or attention, or keep the"
-    " recurrent part in a model of its own on the CPU"
+    " recurrent part in a model of its own"
 )
 _SCATTER_FIX = "write with a one-hot mask (x * (1 - mask) + update * mask), with concat, or into a state"
 #: Published for `scatter`. `scatter_along_axis` is an unsupported operation like others.

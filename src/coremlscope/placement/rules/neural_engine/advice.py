@@ -23,6 +23,7 @@ from coremlscope.placement.publications import (
     GUIDE_PITFALLS,
     M4_PLANS,
 )
+from coremlscope.placement.rules.neural_engine.fixes import LARGE_OPERAND_FIX, large_operand_fix
 from coremlscope.placement.rules.rule import (
     EVERY_OP,
     Example,
@@ -230,7 +231,7 @@ RULES: tuple[Rule, ...] = (
         ops=("conv",),
         when=_slow_width,
         message="kernels 9 to 15 wide are computed in several passes: {detail}",
-        fix="use two smaller kernels (k1 + k2 - 1 = the old size)",
+        fix="use two smaller kernels (k1 + k2 - 1 = the old size) and train again",
         source=f"{M4_PLANS}; {APPLE_MODELS}",
         confidence="measured",
         applies_to=(Example("conv", _conv(64, 64, 9, 9)),),
@@ -245,7 +246,7 @@ RULES: tuple[Rule, ...] = (
         when=_slow_to_compile,
         message="square kernels of 13 to 16 take seconds to minutes to compile (16x16: 212 s and 11.7 GB):"
         " {detail}",
-        fix="use two smaller kernels (k1 + k2 - 1 = the old size)",
+        fix="use two smaller kernels (k1 + k2 - 1 = the old size) and train again",
         source=M4_PLANS,
         confidence="measured",
         applies_to=(Example("conv", _conv(64, 64, 16, 16)),),
@@ -348,7 +349,8 @@ RULES: tuple[Rule, ...] = (
         unless=_is_fused,
         message="operands above 2 MiB do not fit the Neural Engine's memory, and moving them takes longer"
         " than computing: {detail}",
-        fix="work in chunks, split attention by heads, or reduce resolution earlier",
+        fix=LARGE_OPERAND_FIX,
+        fix_for=large_operand_fix,
         source=GUIDE_LIMITS,
         confidence="measured",
         applies_to=(

@@ -14,10 +14,12 @@ __all__ = [
     "FP32_FIX",
     "INTEGER_FIX",
     "KERNEL_FIX",
+    "LARGE_OPERAND_FIX",
     "fp32_buffer_fix",
     "fp32_fix",
     "integer_fix",
     "kernel_fix",
+    "large_operand_fix",
 ]
 
 _TARGET = "(minimum_deployment_target iOS16 or later)"
@@ -30,6 +32,7 @@ _INNER_CAST = (
 )
 #: The ends of the names of what coremltools computes from the scale and the bias of an image input.
 _OF_IMAGES = ("__scaled__", "__biased__")
+LARGE_OPERAND_FIX = "work in chunks, or reduce the operand earlier"
 INTEGER_FIX = (
     "keep masks and positions in float16, compute index arithmetic in the app and pass the result in"
 )
@@ -37,8 +40,8 @@ _SCALE = "fold the scale and bias of ct.ImageType into the weights of the first 
 
 _PARTS = "replace it by two smaller kernels (k1 + k2 - 1 = the old size) and train again"
 _PATCHES = (
-    "this convolution embeds patches (its stride is its kernel): cut the patches with reshape and transpose,"
-    " and use linear with the same weights"
+    "the windows of this convolution do not overlap, as in an embedding of patches: cut the input with"
+    " reshape and transpose, and use linear with the same weights"
 )
 _FILTER = (
     "a filter this long, as of an STFT, can be cut: split the input with reshape or slices, and use linear"
@@ -112,8 +115,11 @@ def fp32_buffer_fix(view: OpView, context: RuleContext) -> str:
 
 def integer_fix(view: OpView, context: RuleContext) -> str:
     """Returns how to do without the 32-bit integers of an operation."""
+    given = next((one for one in view.op.inputs.get("x", ()) if isinstance(one, Value)), None)
+    maker = context.producers.get(given.name) if given is not None else None
+    if any(Trait.ARG_REDUCTION in traits_of(one.op.type) for one in (view, maker) if one is not None):
+        return "return the scores, and take the arg-max in the app"
     if view.op.type == "cast":
-        given = next((one for one in view.op.inputs.get("x", ()) if isinstance(one, Value)), None)
         result = view.op.outputs[0].name if view.op.outputs else ""
         is_half = view.output_type().dtype in (DType.FP16, DType.FP32)
         if is_half and given is not None and _is_input(given.name, view, context):
@@ -121,6 +127,16 @@ def integer_fix(view: OpView, context: RuleContext) -> str:
         if result in context.facts.outputs:
             return f"return it as np.float16, which is exact up to 2048 {_TARGET}"
     return INTEGER_FIX
+
+
+def large_operand_fix(view: OpView, context: RuleContext) -> str:
+    """Returns how to do with smaller operands, by the kind of operation."""
+    traits = traits_of(view.op.type)
+    if traits & (Trait.MATRIX_PRODUCT | Trait.ATTENTION | Trait.SOFTMAX):
+        return "split attention by heads, or work on part of the queries at a time"
+    if traits & (Trait.CONVOLUTION | Trait.POOLING | Trait.RESIZING):
+        return "reduce the resolution or the channels earlier, or work in tiles"
+    return LARGE_OPERAND_FIX
 
 
 def kernel_fix(view: OpView, context: RuleContext) -> str:
