@@ -134,6 +134,7 @@ def test_integers_at_the_edges() -> None:
             [1],
             "replace it by two smaller kernels (k1 + k2 - 1 = the old size) and train again, or",
         ),
+        ((1, 8, 64, 64), (3, 39), [1, 1], "cut the kernel along its long side"),
         ((1, 8, 64, 64), (1, 31), [1, 1], "lay the long axis along the height"),
     ],
 )

@@ -50,6 +50,12 @@ _FILTER = (
 _WHOLE = (
     "this convolution covers its whole input: flatten that with reshape, and use linear with the same weights"
 )
+_CUT = (
+    "cut the kernel along its long side, convolve shifted slices of the input with the parts, and add the"
+    " results"
+)
+#: Longer kernels would be cut into too many parts.
+_CUT_UP_TO = 64
 _TURNED = "lay the long axis along the height, so that the kernel is Kx1 instead of 1xK"
 KERNEL_FIX = (
     f"up to twice that size, {_PARTS}, or turn a 1xK kernel up to 31 into Kx1; for patches (stride = kernel)"
@@ -153,4 +159,4 @@ def kernel_fix(view: OpView, context: RuleContext) -> str:
         fixes.append(_PARTS)
     if height == 1 and width <= highest:
         fixes.append(_TURNED)
-    return ", or ".join(fixes) or _FILTER
+    return ", or ".join(fixes) or (_CUT if max(width, height) <= _CUT_UP_TO else _FILTER)
