@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from coremlscope import api, ir
 from coremlscope.devices.release import OSRelease, ios, macos
 from coremlscope.forecast.assumptions import shape_notes, system_notes
+from coremlscope.forecast.explain import explain
+from coremlscope.formats.packaging import write_mlpackage
+from coremlscope.formats.sample import sample_model
 from tests.forecast.test_planner import opaque, program
 
 
@@ -96,3 +100,38 @@ def test_what_is_not_published_of_visionos_is_stated() -> None:
     )
     findings = [one for one in api.estimate(model, "vision-pro-m2").findings if one.id == "system-evidence"]
     assert len(findings) == 1
+
+
+def write_package(path: Path, weight_bytes: int | None) -> Path:
+    """Writes a package with weights in a file that is then cut; None removes it."""
+    write_mlpackage(sample_model(size=32, width=0.5, classes=10), path)
+    weights = path / "Data/com.apple.CoreML/weights/weight.bin"
+    if weight_bytes is None:
+        weights.unlink()
+    else:
+        weights.write_bytes(weights.read_bytes()[:weight_bytes])
+    return path
+
+
+@pytest.mark.parametrize(
+    ("size", "text"),
+    [(None, "weights are absent (weights/weight.bin)"), (1000, "as its weights are damaged")],
+)
+def test_absent_and_damaged_weights_are_stated(tmp_path: Path, size: int | None, text: str) -> None:
+    path = write_package(tmp_path / "m.mlpackage", size)
+    assert text in api.plan(path, "m1").plans[0].notes[0]
+    assert text in explain(path, "conv", "m1").notes[0]
+    (finding,) = [one for one in api.estimate(path, "m1").findings if one.id == "weights"]
+    assert text.removeprefix("weights") in finding.text
+
+
+def test_whole_weights_need_no_note(tmp_path: Path) -> None:
+    path = write_package(tmp_path / "m.mlpackage", 10**9)
+    assert not api.plan(path, "m1").plans[0].notes
+    assert not explain(path, "conv", "m1").notes
+
+
+def test_explanations_state_what_plans_do() -> None:
+    first, second = explain(flexible(RANGE), "relu", "m1", os="14").notes
+    assert first.startswith("this model does not load on macOS 14")
+    assert second.startswith("the default shapes of flexible inputs")

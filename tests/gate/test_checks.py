@@ -295,3 +295,13 @@ def test_a_model_that_does_not_load_on_a_device_keeps_no_limit_there(model: Path
     assert [one.verdict for one in others if "M1" in one.subject] == ["pass", "pass"]
     assert report.exit_code == 9
     assert "does not load" in render_sarif(report)
+
+
+def test_damaged_weights_are_a_failure(model: Path, tmp_path: Path) -> None:
+    cut = tmp_path / "cut.mlpackage"
+    shutil.copytree(model, cut)
+    weights = next(cut.rglob("weight.bin"))
+    weights.write_bytes(weights.read_bytes()[:1000])
+    report = check(cut, max_latency={"m1": "9s"})
+    assert "outside" in report.models[0].failure
+    assert report.exit_code == 3

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from coremlscope.describe.stages import programs_of
+from coremlscope.describe.weights import blobs_of
 from coremlscope.devices.release import OSRelease
 from coremlscope.formats.platforms import first_release, oldest_version, opset_of
 from coremlscope.ir import Model, Pipeline, Program
 from coremlscope.units import shown
 
-__all__ = ["LoadProblem", "find_load_problem"]
+__all__ = ["LoadProblem", "check_weights", "find_load_problem"]
 
 #: Types of operations up to which each is listed.
 _LISTED = 3
@@ -71,3 +73,15 @@ def _opset_requirements(program: Program, where: str) -> Iterator[tuple[int, str
     for version, types in newer.items():
         listed = ", ".join(sorted(types)[:_LISTED])
         yield version, f"operations{where} of a newer opset ({listed}) need"
+
+
+def check_weights(model: Model) -> None:
+    """Checks that weight files hold every constant that programs refer to; nothing else of them is read.
+
+    Raises:
+        ModelError: A file is too short, damaged, or belongs to another model. Absent files are not errors.
+    """
+    for program in programs_of(model):
+        for blob in blobs_of(program):
+            if blob.is_available:
+                blob.location()

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from coremlscope.describe.loading import find_load_problem
+from coremlscope.describe.loading import check_weights, find_load_problem
 from coremlscope.describe.stages import why_absent
-from coremlscope.describe.weights import blobs_of
 from coremlscope.devices.release import OSRelease, parse_release, platform_named
 from coremlscope.errors import (
     CoremlscopeError,
@@ -166,21 +165,9 @@ def _check_weights(model: Model) -> Iterator[Problem]:
             " `coremlscope profile --random-weights` times the structure",
         )
     try:
-        for stage in wire(model).stages:
-            _check_blobs(program_of(stage.model))
+        check_weights(model)
     except ModelError as error:
         yield Problem(id="damaged-weights", effect="nothing works", text=error.message, fix=error.hint)
-
-
-def _check_blobs(program: Program | None) -> None:
-    """Checks that weight files hold every constant that the program refers to; nothing else is read.
-
-    Raises:
-        ModelError: A file is too short, damaged, or belongs to another model.
-    """
-    for blob in blobs_of(program) if program else ():
-        if blob.is_available:
-            blob.location()
 
 
 def _check_stages(model: Model) -> Iterator[Problem]:

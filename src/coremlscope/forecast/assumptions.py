@@ -4,15 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from coremlscope.describe.loading import find_load_problem
+from coremlscope.describe.loading import check_weights, find_load_problem
 from coremlscope.devices.release import OSRelease
+from coremlscope.errors import ModelError
 from coremlscope.features import bind_shapes
 from coremlscope.features.description import describe_flexibility, describe_shape
 from coremlscope.findings import Finding
 from coremlscope.ir import ArrayFeature, Feature, FunctionDescription, ImageFeature, Model, Program
 from coremlscope.units import shown
 
-__all__ = ["conversion_hint", "shape_findings", "shape_notes", "system_findings", "system_notes"]
+__all__ = [
+    "conversion_hint",
+    "shape_findings",
+    "shape_notes",
+    "system_findings",
+    "system_notes",
+    "weight_notes",
+]
 
 #: Inputs up to which each is listed.
 _LISTED = 4
@@ -98,7 +106,12 @@ def system_notes(model: Model, system: OSRelease, *, is_planned: bool = True) ->
 
 
 def system_findings(model: Model, systems: Iterable[OSRelease]) -> Iterator[Finding]:
-    """Yields a finding for each system, once, that does not load the model or of which little is known."""
+    """Yields findings on absent and damaged weights, and on each system that does not load the model.
+
+    A system of which little is known has one as well.
+    """
+    for note in weight_notes(model):
+        yield Finding(id="weights", severity="info", text=f"{note[0].upper()}{note[1:]}.")
     for system in dict.fromkeys(systems):
         for note in _evidence_notes(system):
             yield Finding(id="system-evidence", severity="info", text=f"{note[0].upper()}{note[1:]}.")
@@ -125,6 +138,23 @@ def _evidence_notes(system: OSRelease) -> Iterator[str]:
         yield (
             f"on visionOS {_FIRST_ENTITLED} to {_LAST_ENTITLED}, an app needs the entitlement {_ENTITLEMENT}"
             " for the Neural Engine"
+        )
+
+
+def weight_notes(model: Model) -> Iterator[str]:
+    """Yields that weights are absent or damaged: the model does not load, and its figures are as declared."""
+    absent = [shown(file.name) for file in model.weight_files if file.size is None]
+    if absent:
+        more = f" and {len(absent) - _LISTED} more" if len(absent) > _LISTED else ""
+        listed = f"{', '.join(absent[:_LISTED])}{more}"
+        yield f"weights are absent ({listed}): sizes are those that the program declares"
+        return
+    try:
+        check_weights(model)
+    except ModelError as error:
+        yield (
+            f"this model does not load, as its weights are damaged: {error.message}; sizes are those that the"
+            " program declares"
         )
 
 

@@ -14,6 +14,7 @@ from coremlscope.devices.unit import SETTINGS
 from coremlscope.errors import UnsupportedModelError, UsageError
 from coremlscope.execution.sequence_lengths import choose_lengths
 from coremlscope.figures import Figure
+from coremlscope.forecast.assumptions import shape_notes, system_notes, weight_notes
 from coremlscope.forecast.planner import plan_functions
 from coremlscope.forecast.what_if import Estimator, estimate_saving
 from coremlscope.formats.container import read
@@ -88,6 +89,7 @@ def explain(
             for name, planning, one in found[:_MOST]
         ),
         left_out=max(len(found) - _MOST, 0),
+        notes=(*system_notes(model, chosen.os), *weight_notes(model), *shape_notes(model, None, lengths)),
     )
 
 

@@ -27,7 +27,7 @@ from coremlscope.errors import UnsupportedModelError
 from coremlscope.execution.binding import bind_model, choose_function
 from coremlscope.execution.wiring import shaped_stages, stage_key
 from coremlscope.findings import Finding
-from coremlscope.forecast.assumptions import shape_notes, system_findings, system_notes
+from coremlscope.forecast.assumptions import shape_notes, system_findings, system_notes, weight_notes
 from coremlscope.forecast.columns import tabulate
 from coremlscope.forecast.memory import MemoryModel
 from coremlscope.forecast.model_findings import Estimating, Kernels, Tally, describe_remark, weigh_remarks
@@ -169,7 +169,7 @@ def forecast(
         raise nothing_known(model)
     unplanned = unplanned_notes(model, shapes)
     shaped = () if with_estimates or not functions else shape_notes(model, function, shapes)
-    about = (*shaped, *_remarks(functions))
+    about = (*weight_notes(model), *shaped, *_remarks(functions))
     placed: dict[object, dict[str, _Placed]] = {}
     plans: list[Plan] = []
     estimates: list[Estimate] = []

@@ -8,7 +8,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
-from coremlscope.describe.loading import find_load_problem
+from coremlscope.describe.loading import check_weights, find_load_problem
 from coremlscope.describe.model import describe_model
 from coremlscope.describe.stages import programs_of
 from coremlscope.devices import NEURAL_ENGINE, Device, OSRelease, find_device
@@ -113,6 +113,7 @@ def _require(limits: GateLimits) -> None:
 
 def _learn(path: Path, limits: GateLimits) -> _Facts:
     model = container.read(path)
+    check_weights(model)
     shapes = choose_lengths(model, None, limits.shapes)
     summary = describe_model(model, shapes, list_ops=True)
     own, _ = use_own()

@@ -156,6 +156,7 @@ class Explanations:
         ops: The explanations, costliest first.
         left_out: How many more operations the name selects.
         origin: `planned`.
+        notes: What the plan assumes: shapes of flexible inputs, a system that loads the model, weights.
     """
 
     path: str
@@ -167,6 +168,7 @@ class Explanations:
     ops: tuple[Explanation, ...]
     left_out: int = 0
     origin: Origin = "planned"
+    notes: tuple[str, ...] = ()
 
     __repr__ = short_repr
 

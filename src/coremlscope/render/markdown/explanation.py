@@ -31,6 +31,7 @@ def render_markdown_explanations(found: Explanations) -> str:
         f"On {cell(found.device)}, {cell(found.os)}, under {found.compute_units}:"
         f" {cell(found.cost_model or NO_COSTS)};"
         " planned, nothing was measured.",
+        "\n".join(f"- {cell(note)}" for note in found.notes),
         *(block for explained in found.ops for block in _explanation(explained, told)),
         cell(left_out_line(found)),
     ]

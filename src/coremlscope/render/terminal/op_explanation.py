@@ -35,6 +35,8 @@ def render_explanations(found: Explanations, *, width: int = 100, color: bool = 
             ("figures", f"{found.cost_model or NO_COSTS}; planned, nothing was measured"),
         ]
     )
+    for note in found.notes:
+        screen.bullet("•", note)
     told: set[str] = set()
     for explained in found.ops:
         _show(screen, explained, told)
