@@ -13,6 +13,7 @@ from coremltools.converters.mil.mil import types
 from onnx import TensorProto, helper
 
 from coremlscope import verify
+from coremlscope.errors import InputError
 from coremlscope.execution.binding import choose_function
 from coremlscope.formats import container
 from coremlscope.ir import Model
@@ -54,6 +55,10 @@ def test_recorded_outputs_of_other_inputs_blame_no_operation(difference: Model) 
         assert _ids(found) == ["recorded-for-other-inputs"]
         assert names in found.findings[0].text
         assert "--input" in found.findings[0].hint
+        assert "says little" not in found.findings[0].text
+        alike = verify(difference, {"y": 2 * x - y, **recorded}, atol=100)
+        assert alike.passed
+        assert alike.findings[0].text.endswith("That the outputs agree says little.")
     assert not verify(difference, {"y": 2 * x - y, "first": x, "second": y}).findings
 
 
@@ -182,3 +187,26 @@ def test_a_mask_of_one_number_is_noted(tmp_path: Path) -> None:
     never = verify(model, model, inputs={"mask": np.linspace(1, 2, 8, dtype=np.float32).reshape(1, 8)})
     assert _ids(never) == ["constant-mask"]
     assert "false for all" in never.findings[0].text
+
+
+def test_indices_that_may_be_negative_are_no_mask(tmp_path: Path) -> None:
+    table = np.random.default_rng(0).standard_normal((10, 4)).astype(np.float32)
+
+    @mb.program(  # type: ignore[untyped-decorator]
+        input_specs=[mb.TensorSpec((1, 6), dtype=types.int32)], opset_version=ct.target.iOS17
+    )
+    def program(words: Any) -> Any:
+        places = mb.select(cond=mb.greater_equal(x=words, y=0), a=words, b=mb.add(x=words, y=10))
+        return mb.gather(x=table, indices=places, axis=0, name="y")
+
+    model = _read(program, tmp_path)
+    assert not verify(model, model).findings
+
+
+def test_the_same_input_of_another_shape_is_refused_by_name(difference: Model, tmp_path: Path) -> None:
+    @mb.program(input_specs=[mb.TensorSpec((1, 4))], opset_version=ct.target.iOS17)  # type: ignore[untyped-decorator]
+    def program(first: Any) -> Any:
+        return mb.relu(x=first, name="y")
+
+    with pytest.raises(InputError, match="has an input 'first' of shape 1×4, which is 1×8 in the model"):
+        verify(difference, _read(program, tmp_path))

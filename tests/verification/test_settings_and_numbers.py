@@ -93,6 +93,18 @@ def _gained(*, is_gained: bool) -> Callable[[Any], Any]:
     return body
 
 
+def _half_read(*, is_right: bool) -> Callable[[Any], Any]:
+    """A sum that reads a value, or half of it with a number for each channel."""
+
+    def body(x: Any) -> Any:
+        whole = mb.tanh(x=x, name="whole")
+        half = mb.add(x=mb.mul(x=whole, y=0.5), y=_TABLES[0][0], name="half")
+        made = mb.add(x=half if is_right else whole, y=mb.sin(x=x), name="read")
+        return mb.mul(x=mb.relu(x=made), y=half, name="made")
+
+    return body
+
+
 _CASES: dict[str, tuple[tuple[int, ...], Callable[[Any], Any], Callable[[Any], Any], str, str]] = {
     "exchanged strides": ((1, 3, 16, 16), _strides(1, 2), _strides(2, 1), "first", "setting"),
     "a stride": ((1, 3, 16, 16), _strides(4, 1), _strides(2, 1), "first", "setting"),
@@ -106,6 +118,13 @@ _CASES: dict[str, tuple[tuple[int, ...], Callable[[Any], Any], Callable[[Any], A
     "a missing bias": ((1, 3, 16, 16), _layer(), _layer(bias=_BIAS), "layer", "weights"),
     "another constant of a join": ((2, 8), _joined(0), _joined(1), "joined", "weights"),
     "the bias of another layer": ((4, 8), _layers(1), _layers(0), "first", "swapped weights"),
+    "half of a value": (
+        (8, 8),
+        _half_read(is_right=False),
+        _half_read(is_right=True),
+        "read",
+        "wrong argument",
+    ),
     "a divisor": ((4, 16), _divided(12), _divided(16), "rows", "constant"),
     "rounding": ((4, 16), _rounded("round"), _rounded("floor"), "whole", "other operation"),
 }
@@ -185,3 +204,37 @@ def test_a_number_too_small_for_fp16_is_a_fault_of_precision(number: float, tmp_
     right = save_program(_program((4, 16), body(fp16=False)), tmp_path / "right.mlpackage", fp16=False)
     fault = coremlscope.verify(model, right).faults[0]
     assert (fault.kind, fault.cause, fault.type) == ("precision", "epsilon", "add")
+
+
+def test_a_number_that_the_reference_does_not_name_is_solved(tmp_path: Path) -> None:
+    def body(_: Any, x: Any) -> Any:
+        return mb.tanh(x=mb.leaky_relu(x=mb.sin(x=x, name="wave"), alpha=0.05, name="bent"), name="made")
+
+    model = save_program(_program((4, 16), body), tmp_path / "model.mlpackage", fp16=False)
+    x = _random(4, 16, seed=3)
+    wave = np.sin(x)
+    found = coremlscope.verify(
+        model, {"x": x, "wave": wave, "made": np.tanh(np.where(wave > 0, wave, 0.37 * wave))}
+    )
+    [fault] = found.faults
+    assert (fault.name, fault.cause) == ("bent", "constant")
+    assert "with 0.37 its result" in fault.text
+    assert found.fixes[-1].works
+    other = coremlscope.verify(model, {"x": x, "wave": wave, "made": np.tanh(wave**3)})
+    assert all(fault.cause != "constant" for fault in other.faults)
+
+
+def test_a_cancellation_beside_a_mask_is_named(tmp_path: Path) -> None:
+    mask = np.triu(np.full((16, 16), -1e4, np.float32), 1)
+
+    def body(_: Any, x: Any) -> Any:
+        scores = mb.add(x=mb.matmul(x=x, y=x, transpose_y=True), y=mask, name="scores")
+        back = mb.sub(x=mb.add(x=scores, y=1500.0, name="far"), y=1500.0, name="back")
+        return mb.matmul(x=mb.softmax(x=back, axis=-1, name="shares"), y=x, name="made")
+
+    model, right = (
+        save_program(_program((16, 8), body), tmp_path / f"{fp16}.mlpackage", fp16=fp16)
+        for fp16 in (True, False)
+    )
+    fault = coremlscope.verify(model, right).faults[0]
+    assert (fault.kind, fault.cause, fault.type) == ("precision", "cancellation", "sub")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -18,6 +19,7 @@ __all__ = [
     "cosine",
     "find_layout",
     "find_relation",
+    "find_unmasked",
     "finite",
     "largest_difference",
     "relative_error",
@@ -30,6 +32,8 @@ __all__ = [
 SAME = 4e-3
 #: Elements that a number masks are as near to it, and others smaller by this factor.
 _LEVEL = 1e-2
+#: The share of a sample of the elements that may lie between a mask and the others.
+_MOST_BETWEEN = 0.05
 #: Arrays of higher rank are not transposed: 6! orders of axes.
 _MOST_AXES = 5
 #: Elements of which transposed arrays are compared first.
@@ -103,12 +107,36 @@ def unmasked_error(ours: Array, theirs: Array) -> float:
     if np.asarray(ours).size != np.asarray(theirs).size or not math.isfinite(whole) or whole == 0:
         return whole
     a, b = _numbers(ours), _numbers(theirs)
-    for level in (float(b.min()), float(b.max())):
-        rest = np.abs(b - level) > _LEVEL * abs(level)
-        size = float(np.sqrt(np.mean(b[rest] ** 2))) if rest.any() else math.inf
+    return max([whole, *(relative_error(a[rest], b[rest]) for rest in _unmasked(b))])
+
+
+def _unmasked(numbers: npt.NDArray[np.float64]) -> Iterator[npt.NDArray[np.bool_]]:
+    """Yields the places beside which a number at one end is large, and held by many elements."""
+    sample = numbers[:: max(1, numbers.size // _SAMPLE)]
+    for level in (float(numbers.min()), float(numbers.max())):
+        # Beside a mask, few elements are neither near it nor much smaller.
+        between = (np.abs(sample) > abs(level) / 10) & (np.abs(sample - level) > _LEVEL * abs(level))
+        if level == 0 or between.mean() > _MOST_BETWEEN:
+            continue
+        rest = np.abs(numbers - level) > _LEVEL * abs(level)
+        size = float(np.sqrt(np.mean(numbers[rest] ** 2))) if rest.any() else math.inf
         if rest.mean() <= 1 - _LEVEL and abs(level) >= size / _LEVEL:
-            whole = max(whole, relative_error(a[rest], b[rest]))
-    return whole
+            yield rest
+
+
+def find_unmasked(array: Array) -> npt.NDArray[np.bool_]:
+    """Returns where an array holds no large number that masks the others; see `unmasked_error`.
+
+    Args:
+        array: Finite numbers of any shape, at least one.
+
+    Returns:
+        True where it does not, in the shape of the array.
+    """
+    found = np.ones(array.size, bool)
+    for rest in _unmasked(_numbers(array)):
+        found &= rest
+    return found.reshape(array.shape)
 
 
 def largest_difference(ours: Array, theirs: Array) -> tuple[float, float]:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from coremlscope.ir import Array
-from coremlscope.verification.distance import relative_error, unmasked_error
+from coremlscope.verification.distance import unmasked_error
 from coremlscope.verification.intermediates import Run
 from coremlscope.verification.own_run import FunctionCall, run_from
 from coremlscope.verification.pairing import Pair
@@ -200,7 +200,7 @@ def locate_precision(
         The value; None if the outputs do not differ.
     """
     total = {
-        name: relative_error(rounded.values[name].array, value.array)
+        name: unmasked_error(rounded.values[name].array, value.array)
         for name, value in exact.values.items()
         if name in rounded.values
     }

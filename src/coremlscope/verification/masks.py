@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
+from coremlscope.features.limits import index_limits
 from coremlscope.ir import Constant, Function, Op, TensorType, Value
 from coremlscope.ir.rewriting import constants_of
 from coremlscope.verification.intermediates import Intermediate, Run
@@ -108,6 +109,8 @@ def constant_inputs(run: Run) -> Iterator[tuple[str, float]]:
 def constant_masks(function: Function, run: Run) -> Iterator[tuple[Op, str, bool]]:
     """Yields the choices between two values that are made by an input, and the same for all elements.
 
+    Converters write such a choice for indices, which may be negative: these are left out.
+
     Args:
         function: The function that ran.
         run: Its run, with all values.
@@ -115,13 +118,14 @@ def constant_masks(function: Function, run: Run) -> Iterator[tuple[Op, str, bool
     Yields:
         The operation `select`, the input, and whether the condition is true.
     """
+    indices = index_limits(function)
     for op in function.graph.ops:
         for argument in op.inputs.get("cond", ()) if op.type == "select" else ():
             value = run.values.get(argument.name) if isinstance(argument, Value) else None
             if value is None or value.array.size < 2 or np.ptp(value.array.astype(np.int8)):
                 continue
             source = _source(value, run)
-            if source is not None and source.array.size > 1:
+            if source is not None and source.array.size > 1 and source.name not in indices:
                 yield op, source.name, bool(value.array.reshape(-1)[0])
 
 

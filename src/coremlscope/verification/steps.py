@@ -12,6 +12,7 @@ from coremlscope.classical.suppression import NonMaximumSuppression
 from coremlscope.errors import UnsupportedModelError, UsageError
 from coremlscope.escaping import path_text
 from coremlscope.execution.binding import choose_function
+from coremlscope.execution.wiring import stage_names
 from coremlscope.findings import Finding
 from coremlscope.forecast.model_findings import describe_remark
 from coremlscope.ir import Model, Pipeline, Program, Shape
@@ -22,6 +23,7 @@ from coremlscope.results.verification import (
     Verification,
     VerifiedFault,
 )
+from coremlscope.units import shown
 from coremlscope.verification.check import Check, Progress, UnitRunner
 from coremlscope.verification.conversion_faults import find_conversion_faults
 from coremlscope.verification.distance import finite, relative_error
@@ -139,10 +141,24 @@ def check_kind(model: Model) -> None:
     if not isinstance(model.content, (Program, NonMaximumSuppression)):
         raise UnsupportedModelError(
             f"models of type {model.kind} have no operations to compare",
-            "verify each stage by itself: --stage NAME, or its number"
-            if isinstance(model.content, Pipeline)
-            else "verify supports ML Programs, neural networks, and the suppression of boxes",
+            _supported(model.content),
         )
+
+
+def _supported(content: object) -> str:
+    """Returns what can be verified instead of a model without operations, as a hint."""
+    kinds = "ML Programs, neural networks, and the suppression of boxes"
+    if not isinstance(content, Pipeline):
+        return f"verify supports {kinds}"
+    names = stage_names(content)
+    known = [
+        name
+        for name, stage in zip(names, content.models, strict=True)
+        if isinstance(stage.content, (Program, NonMaximumSuppression))
+    ]
+    if not known:
+        return f"verify supports {kinds}, and none of its stages is one"
+    return f"verify a stage by itself: {', '.join(f'--stage {shown(name)}' for name in known)}"
 
 
 def _note_training(check: Check, reference: ModuleReference, drawn: Inputs) -> None:

@@ -86,7 +86,7 @@ def verify_suppression(
     findings: list[Finding] = []
     faults: list[VerifiedFault] = []
     if not passed and isinstance(reference, SavedReference) and synthetic:
-        findings.append(describe_recorded(reference, synthetic))
+        findings.append(describe_recorded(reference, synthetic, passes=False))
     elif not passed:
         faults.append(_fault(model, given, (names, others, right), tolerance, outputs))
     return Verification(

@@ -32,9 +32,11 @@ from coremlscope.verification.causes.regions import (
     check_missing_operation,
     check_wrong_argument,
     check_wrong_value,
+    equal_value,
     graft_argument,
 )
 from coremlscope.verification.causes.rewriting import check_recomputed, check_sizes
+from coremlscope.verification.causes.solved_numbers import check_solved_number
 from coremlscope.verification.causes.strides import check_resized, check_strides
 from coremlscope.verification.causes.weights import (
     check_crossing,
@@ -216,10 +218,13 @@ def _check_arguments(case: Case) -> Diagnosis | None:
     straight = {
         name: other.array.reshape(case.ours.values[name].array.shape) for name, (_, other) in found.items()
     }
+    for name, (relation, _) in list(found.items()):
+        if relation.axis is not None and equal_value(case, straight[name], case.site.value) is not None:
+            del found[name]  # The model has the right value, and reads another one.
     for names in ([name] for name in found):
         if case.explains(given={name: straight[name] for name in names}):
             return _missing(case, {name: found[name] for name in names})
-    if len(found) > 1 and case.explains(given=straight):
+    if len(found) > 1 and case.explains(given={name: straight[name] for name in found}):
         return _missing(case, found)
     return None
 
@@ -444,6 +449,7 @@ _CHECKS: tuple[Callable[[Case], Diagnosis | None], ...] = (
     _check_other_forms,
     _check_other_arguments,
     check_resized,
+    check_solved_number,
     check_wrong_value,
     check_sizes,
     check_recomputed,

@@ -35,6 +35,7 @@ __all__ = [
     "check_wrapped",
     "describe_tie",
     "find_epsilon",
+    "scalars",
 ]
 
 #: The smallest positive fp16 number, which is subnormal (IEEE 754 binary16: 2⁻²⁴).
@@ -206,7 +207,7 @@ def check_numbers(case: Case) -> Diagnosis | None:
     theirs = [p.read() for value in case.reference_region() for p in value.parameters if p.size == 1]
     numbers = {float(array.reshape(-1)[0]) for array in theirs if array.dtype.kind == "f"}
     for value in case.region:
-        for name, mine in _scalars(value):
+        for name, mine in scalars(value):
             is_added = name == "epsilon" or value.type in _ADDING
             for number in sorted(numbers - {mine}, key=lambda n: abs(n - mine)) + [0.0] * is_added:
                 right = np.array(number, np.float32)
@@ -262,7 +263,7 @@ _INTEGER_ARITHMETIC = frozenset(
 )
 
 
-def _scalars(value: Intermediate) -> Iterator[tuple[str, float]]:
+def scalars(value: Intermediate) -> Iterator[tuple[str, float]]:
     """Yields the single numbers that an operation reads, by parameter."""
     for parameter in value.parameters:
         array = np.asarray(parameter.read())
@@ -315,7 +316,7 @@ def check_rounded_number(case: Case) -> Diagnosis | None:
     theirs = [p.read() for value in case.reference_region() for p in value.parameters if p.size == 1]
     numbers = {float(array.reshape(-1)[0]) for array in theirs if array.dtype.kind == "f"}
     for value in case.region:
-        for name, mine in _scalars(value):
+        for name, mine in scalars(value):
             if mine != SMALLEST_FP16:
                 continue
             for number in sorted(n for n in numbers | {0.0} if 0 <= n < SMALLEST_FP16)[::-1]:

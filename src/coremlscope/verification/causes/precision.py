@@ -17,6 +17,7 @@ from coremlscope.verification.causes.numbers import (
     find_epsilon,
 )
 from coremlscope.verification.diagnosis import FAR, Diagnosis
+from coremlscope.verification.distance import find_unmasked
 from coremlscope.verification.intermediates import Intermediate, Run
 from coremlscope.verification.locate import PrecisionSite, lost_elements, producers
 
@@ -313,11 +314,18 @@ def _check_accumulation(case: RoundedCase) -> Diagnosis | None:
 def _check_cancellation(case: RoundedCase) -> Diagnosis | None:
     """Large numbers that nearly cancel each other, or hide a small one."""
     value = case.value
-    sizes = [_largest(a.array) for a, _ in case.arguments() if a.array.dtype.kind == "f"]
-    sizes += [_largest(p.read()) for p in value.parameters if p.size and p.read().dtype.kind == "f"]
-    if value.type not in _ADDING or not sizes or not np.isfinite(value.array).all():
+    if not value.array.size or not np.isfinite(value.array).all():
         return None
-    typical = float(np.sqrt(np.mean(value.array.astype(np.float64) ** 2)))
+    seen = find_unmasked(value.array)
+    sizes = [
+        _largest(a.array[seen] if a.array.shape == seen.shape else a.array)
+        for a, _ in case.arguments()
+        if a.array.dtype.kind == "f"
+    ]
+    sizes += [_largest(p.read()) for p in value.parameters if p.size and p.read().dtype.kind == "f"]
+    if value.type not in _ADDING or not sizes:
+        return None
+    typical = float(np.sqrt(np.mean(value.array[seen].astype(np.float64) ** 2)))
     if max(sizes) < 8 * typical:
         return None
     saturated = next((n for n in producers(case.exact, value.name, 1) if _saturates(case, n)), None)

@@ -34,6 +34,7 @@ __all__ = [
     "check_missing_operation",
     "check_wrong_argument",
     "check_wrong_value",
+    "equal_value",
     "graft_argument",
 ]
 
@@ -320,7 +321,7 @@ def check_wrong_argument(case: Case) -> Diagnosis | None:
             reader = _reader(case, pair.ours)
             if _leaves(case, reader, pair.ours, right):
                 continue
-            own = _equal_value(case, right, reader.name)
+            own = equal_value(case, right, reader.name)
             if own is not None:
                 change = partial(read_instead, instead={pair.ours: own}, readers={reader.op})
                 text = f"it reads {shown(pair.ours)}: with {shown(own)} the result is right"
@@ -350,9 +351,14 @@ def _leaves(case: Case, reader: Intermediate, name: str, right: Array) -> bool:
 _KEEPING = frozenset({"abs", "ceil", "clip", "floor", "relu", "relu6", "round", "sign"})
 
 
-def _equal_value(case: Case, right: Array, before: str) -> str | None:
-    """Returns the name of a value that equals a right one, shape included, and is computed before another
-    one."""
+def equal_value(case: Case, right: Array, before: str) -> str | None:
+    """Returns the name of a value of the model that equals a right one, shape included.
+
+    Args:
+        case: The difference.
+        right: The right value.
+        before: The value before which it is computed.
+    """
     for value in case.ours.values.values():
         if value.name == before:
             break

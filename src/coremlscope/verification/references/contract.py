@@ -82,18 +82,32 @@ def match_inputs(given: Mapping[str, Array], wanted: Sequence[Wanted]) -> Assign
         if name not in chosen:
             fitting = [key for key, array in left.items() if _fits(array, shape)]
             if not fitting:
-                sizes = describe_shape(shape) if shape else "any"
-                raise InputError(
-                    f"the reference has an input {name!r} of shape {sizes}, and the model has none for it",
-                    f"inputs of the model: {', '.join(given)}; give it the same names, or a value with"
-                    " --input",
-                )
+                raise _no_counterpart(name, shape, given)
             unlike = {key: _unlike(left[key], shape, dtype) for key in fitting}
             assigned[name] = min(fitting, key=unlike.__getitem__)
             chosen[name] = left.pop(assigned[name])
     return Assigned(
         {name: _shaped(chosen[name], shape, dtype) for name, shape, dtype in wanted},
         _exchangeable(given, wanted, assigned, left),
+    )
+
+
+def _no_counterpart(
+    name: str, shape: tuple[int | None, ...] | None, given: Mapping[str, Array]
+) -> InputError:
+    """Returns the error of an input of a reference that no input of the model suits."""
+    sizes = describe_shape(shape) if shape else "any"
+    own = next((key for key in given if plain_name(key) == plain_name(name)), None)
+    if own is None:
+        listed = ", ".join(f"{key} ({describe_shape(array.shape)})" for key, array in given.items())
+        return InputError(
+            f"the reference has an input {name!r} of shape {sizes}, and the model has none for it",
+            f"inputs of the model: {listed}; the reference must be the network that it was converted from",
+        )
+    return InputError(
+        f"the reference has an input {name!r} of shape {sizes}, which is {describe_shape(given[own].shape)}"
+        " in the model",
+        "give a reference for the same shape, or set that of a flexible input with --shape",
     )
 
 
