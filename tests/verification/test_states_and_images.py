@@ -143,6 +143,37 @@ def test_later_calls_have_the_given_inputs() -> None:
     assert not found.passed
 
 
+def _chain(first: float = 0.5, second: float = 0.5) -> Model:
+    """Builds a model with two states, the second of which follows the first one call later."""
+    half = ct.converters.mil.mil.types.fp16
+
+    @mb.program(  # type: ignore[untyped-decorator]
+        input_specs=[mb.TensorSpec((1, 8)), *[mb.StateTensorSpec((1, 8), half) for _ in range(2)]],
+        opset_version=ct.target.iOS18,
+    )
+    def program(x: Any, one: Any, two: Any) -> Any:
+        before = mb.cast(x=mb.read_state(input=one), dtype="fp32")
+        next_one = mb.add(x=mb.mul(x=before, y=first, name="first"), y=x)
+        mb.coreml_update_state(state=one, value=mb.cast(x=next_one, dtype="fp16"))
+        far = mb.cast(x=mb.read_state(input=two), dtype="fp32")
+        next_two = mb.add(x=mb.mul(x=far, y=second, name="second"), y=before)
+        mb.coreml_update_state(state=two, value=mb.cast(x=next_two, dtype="fp16"))
+        return mb.tanh(x=mb.add(x=before, y=far), name="y")
+
+    converted = ct.convert(program, minimum_deployment_target=ct.target.iOS18, skip_model_load=True)
+    return container.read(converted.get_spec().SerializeToString())
+
+
+def test_changes_must_work_in_all_calls() -> None:
+    right = _chain()
+    third = verify(_chain(second=0.9), right)
+    assert [fault.run for fault in third.faults] == ["fp32-call-3"]
+    assert third.fixes[0].works
+    both = verify(_chain(first=0.9, second=0.9), right)
+    assert both.faults[0].run == "fp32-call-2"
+    assert not both.fixes[0].works  # The third call shows another fault.
+
+
 def _one_operation(activation: Any) -> Any:
     @mb.program(input_specs=[mb.TensorSpec((1, 8))])  # type: ignore[untyped-decorator]
     def program(x: Any) -> Any:

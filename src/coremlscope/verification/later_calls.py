@@ -12,7 +12,7 @@ from coremlscope.verification.inputs import Inputs
 from coremlscope.verification.own_run import next_states
 from coremlscope.verification.references.contract import Reference
 
-__all__ = ["first_differing_call"]
+__all__ = ["check_changes", "first_differing_call"]
 
 #: Calls that are compared: the second one reads what the first wrote, the third what both did.
 _CALLS = 3
@@ -44,6 +44,33 @@ def first_differing_call(check: Check, reference: Reference, draw: Callable[[int
         if not current.passes:
             break
     return current
+
+
+def check_changes(
+    check: Check, later: Check, reference: Reference, drawn: Inputs, draw: Callable[[int], Inputs]
+) -> None:
+    """Runs all calls with the changes that mend a later one, and takes back that they work if one differs.
+
+    Args:
+        check: The verification of the first call.
+        later: That of the call with the changes.
+        reference: The reference.
+        drawn: The inputs of the first call.
+        draw: Returns the inputs of the others; see `first_differing_call`.
+    """
+    if not later.works:
+        return
+    changed = Check(
+        call=replace(check.call, function=later.working),
+        name=check.name,
+        tolerance=check.tolerance,
+        progress=check.progress,
+    )
+    changed.run_both(reference, drawn)
+    last = first_differing_call(changed, reference, draw)
+    if not changed.passes or (last is not None and not last.passes):
+        later.works = False
+        later.fixes = [replace(fix, works=False) for fix in later.fixes]
 
 
 def _keep_states(check: Check) -> bool:

@@ -29,7 +29,7 @@ from coremlscope.verification.conversion_faults import find_conversion_faults
 from coremlscope.verification.distance import finite, relative_error
 from coremlscope.verification.edits import with_function
 from coremlscope.verification.inputs import Inputs, choose_inputs
-from coremlscope.verification.later_calls import first_differing_call
+from coremlscope.verification.later_calls import check_changes, first_differing_call
 from coremlscope.verification.outputs import Tolerance
 from coremlscope.verification.own_run import FunctionCall
 from coremlscope.verification.pairing import Pair
@@ -111,12 +111,16 @@ def verify_model(
     if check.failing("fp32") and isinstance(reference, ModuleReference) and reference.is_training:
         _note_training(check, reference, drawn)
     remarks = note_inputs(check, reference, drawn)
-    later = first_differing_call(
-        check, reference, lambda number: choose_inputs(chosen, inputs or {}, shapes, seed + number - 1)
-    )
+
+    def draw(number: int) -> Inputs:
+        return choose_inputs(chosen, inputs or {}, shapes, seed + number - 1)
+
+    later = first_differing_call(check, reference, draw)
     for name, measure in units:
         check.run_unit(name, measure)
     _find_faults(check if later is None or later.passes else later)
+    if later is not None:
+        check_changes(check, later, reference, drawn, draw)
     find_unit_faults(check)
     check.findings += remarks
     _note_units(check)
