@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from coremlscope.errors import UsageError
-from coremlscope.render.explanation import chosen_line, path_text, rule_line
+from coremlscope.render.explanation import chosen_line, path_text, rule_details, rule_line
 from coremlscope.render.json import render_json
 from coremlscope.render.renderers import EXPLANATION_RENDERERS, write_report
 from coremlscope.render.terminal.op_explanation import render_explanations
@@ -99,3 +99,20 @@ def test_json_keeps_the_numbers() -> None:
 def test_there_is_no_page(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no report format has the suffix"):
         write_report(EXPLANATIONS, tmp_path / "why.html")
+
+
+def test_units_without_rules_are_named() -> None:
+    one = replace(
+        EXPLANATIONS.ops[0], supported={"cpu": "yes", "gpu": "unknown", "neural_engine": "unknown"}, rules=()
+    )
+    text = render_explanations(replace(EXPLANATIONS, ops=(one,)), width=140)
+    assert "? GPU and Neural Engine: no rule covers this operation, so it is not placed there" in text
+
+
+def test_advice_that_differs_is_shown_with_each_operation() -> None:
+    first = EXPLANATIONS.ops[0].rules[0]
+    other = replace(first, reason=replace(first.reason, fix="take none"))
+    told: set[str] = set()
+    assert len(rule_details(first, told)) == 2
+    assert rule_details(first, told) == ["ne-odd, as above"]
+    assert rule_details(other, told) == ["fix: take none", "ne-odd, as above"]

@@ -20,6 +20,7 @@ __all__ = [
     "path_text",
     "rule_details",
     "rule_line",
+    "unknown_line",
 ]
 
 COST_TITLES = ("backend", "unit", "planned>", "interval>", "known", "rate")
@@ -117,20 +118,28 @@ def rule_line(applied: AppliedRule) -> str:
     return f"{UNIT_NAMES[reason.unit]}, {effect}: {reason.text}"
 
 
+def unknown_line(explained: Explanation) -> str:
+    """The units that no rule covers for the operation; empty if there are none."""
+    units = [UNIT_NAMES[unit] for unit, support in explained.supported.items() if support == "unknown"]
+    return f"{' and '.join(units)}: no rule covers this operation, so it is not placed there" if units else ""
+
+
 def rule_details(applied: AppliedRule, told: set[str]) -> list[str]:
     """What to do about a rule; its id, how it is known, its source and what Core ML says.
 
     Args:
         applied: The rule.
-        told: The ids of the rules whose details were shown before, to which it is added. Of those only the
-            id is shown.
+        told: The ids of the rules and the advice that were shown before, to which those of this one are
+            added. Of such a rule only the id is shown, and advice that is new.
     """
     reason = applied.reason
-    if reason.rule in told:
-        return [f"{reason.rule}, as above"]
-    told.add(reason.rule)
+    advice = f"fix: {reason.fix}" if reason.fix and applied.counts else ""
+    fix = [advice] if advice and f"{reason.rule} {advice}" not in told else []
+    is_told = reason.rule in told
+    told |= {reason.rule, f"{reason.rule} {advice}"}
+    if is_told:
+        return [*fix, f"{reason.rule}, as above"]
     message = f'; Core ML says "{reason.core_ml}"' if reason.core_ml else ""
-    fix = [f"fix: {reason.fix}"] if reason.fix and applied.counts else []
     return [*fix, f"{reason.rule}, {reason.confidence}; {reason.source}{message}"]
 
 

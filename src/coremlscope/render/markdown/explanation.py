@@ -15,6 +15,7 @@ from coremlscope.render.explanation import (
     path_text,
     rule_details,
     rule_line,
+    unknown_line,
 )
 from coremlscope.render.markdown.report import table
 from coremlscope.render.words import NO_COSTS, compact_type, model_name
@@ -48,9 +49,12 @@ def _explanation(explained: Explanation, told: set[str]) -> Iterator[str]:
     if others:
         yield "### If it had to run elsewhere (planned and estimated)"
         yield "\n".join(others)
-    if explained.rules:
+    lines = [
+        "\n  - ".join([f"- {cell(rule_line(rule))}", *map(cell, rule_details(rule, told))])
+        for rule in explained.rules
+    ]
+    unknown = unknown_line(explained)
+    lines += [f"- {cell(unknown)}"] if unknown else []
+    if lines:
         yield "### Rules that apply"
-        yield "\n".join(
-            "\n  - ".join([f"- {cell(rule_line(rule))}", *map(cell, rule_details(rule, told))])
-            for rule in explained.rules
-        )
+        yield "\n".join(lines)

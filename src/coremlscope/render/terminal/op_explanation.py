@@ -10,6 +10,7 @@ from coremlscope.render.explanation import (
     path_text,
     rule_details,
     rule_line,
+    unknown_line,
 )
 from coremlscope.render.terminal.screen import Column, Screen
 from coremlscope.render.words import NO_COSTS, compact_type, model_name
@@ -59,15 +60,18 @@ def _show(screen: Screen, explained: Explanation, told: set[str]) -> None:
         screen.heading("If it had to run elsewhere", "planned and estimated")
         for outcome, path in others:
             screen.bullet("•", outcome, path)
-    if explained.rules:
+    unknown = unknown_line(explained)
+    if explained.rules or unknown:
         screen.heading("Rules that apply", "with their sources")
-        for rule in explained.rules:
-            details = "\n".join(rule_details(rule, told))
-            screen.bullet("•" if rule.counts else "◦", rule_line(rule), details)
+    for rule in explained.rules:
+        details = "\n".join(rule_details(rule, told))
+        screen.bullet("•" if rule.counts else "◦", rule_line(rule), details)
+    if unknown:
+        screen.bullet("?", unknown)
 
 
 def _show_costs(screen: Screen, explained: Explanation) -> None:
-    screen.heading("Planned cost", "(in parentheses: the unit does not run it)")
+    screen.heading("Planned cost", "(in parentheses: the unit is not known to run it)")
     rows = cost_rows(explained)
     has_intervals = any(row[3] for row in rows)
     columns = [
