@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from coremlscope.devices import all_chips
 from coremlscope.devices.unit import GPU, NEURAL_ENGINE, SETTINGS, UNITS, ComputeUnit
@@ -84,8 +84,18 @@ def render_plan(profile: Profile, *, width: int = 100, color: bool = False, list
         show_plan(screen, profile, plan, list_ops=list_ops)
     show_findings(screen, profile.findings)
     screen.line()
-    screen.line("more: --ops, --compute-units every, --json -; `coremlscope rules RULE`", "dim")
+    screen.line(f"more: {', '.join(_options(profile, list_ops))}; `coremlscope rules RULE`", "dim")
     return screen.text
+
+
+def _options(profile: Profile, list_ops: bool) -> Iterator[str]:
+    """Yields the options that show more than was shown."""
+    if any(plan.view(profile.ops).ops for plan in profile.plans):
+        yield from () if list_ops else ("--ops",)
+        yield from ("--explain OP",) if all(plan.planner == "rules" for plan in profile.plans) else ()
+        if all(len(plan.settings) < len(SETTINGS) for plan in profile.plans):
+            yield "--compute-units every"
+    yield "--json -"
 
 
 def show_plan(screen: Screen, profile: Profile, plan: Plan, *, list_ops: bool = False) -> None:
