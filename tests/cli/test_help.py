@@ -28,6 +28,17 @@ def test_help_of_verbs(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
     golden.check(f"help_{verb}.txt", capsys.readouterr().out)
 
 
+@pytest.mark.parametrize("columns", [60, 80, 100])
+@pytest.mark.parametrize("verb", [command.name for command in COMMANDS])
+def test_help_fits_the_terminal_except_for_examples(
+    verb: str, columns: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    assert main([verb, "--help"]) == 0
+    text = capsys.readouterr().out.partition("\nexamples:\n")[0]
+    assert [line for line in text.splitlines() if len(line) > columns] == []
+
+
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--version"]) == 0
     assert capsys.readouterr().out == "coremlscope 0.1.0\n"

@@ -45,6 +45,8 @@ __all__ = [
 #: The value of `--compute-units` for all settings.
 EVERY = "every"
 _WIDEST_HELP = 100
+#: Characters that the second column of a table in a help text has at least.
+_LEAST_COLUMN = 20
 #: The default description of what `--json` writes.
 _WHOLE_RESULT = "the whole result"
 
@@ -76,11 +78,9 @@ class _Formatter(argparse.RawDescriptionHelpFormatter):
         super().__init__(prog, max_help_position=28, width=max(width, 40))
 
     def _fill_text(self, text: str, width: int, indent: str) -> str:
-        """Wraps paragraphs; indented lines, such as examples, stay as they are."""
-        parts = re.split(r"(\n\s*\n|\n(?= )|(?<=:)\n)", text)
-        return "".join(
-            part if not part.strip() or part.startswith(" ") else textwrap.fill(part, width) for part in parts
-        )
+        """Wraps paragraphs and the second column of tables; other indented lines, as examples, stay."""
+        parts = re.split(r"(\n\s*\n|\n(?=  \S)|(?<=:)\n)", text)
+        return "".join(part and _wrapped(part, width) for part in parts)
 
     def _format_action_invocation(self, action: argparse.Action) -> str:
         if not action.option_strings:
@@ -89,6 +89,18 @@ class _Formatter(argparse.RawDescriptionHelpFormatter):
         if action.nargs == 0:
             return names
         return f"{names} {self._format_args(action, str(action.metavar or action.dest.upper()))}"
+
+
+def _wrapped(part: str, width: int) -> str:
+    if not part.strip():
+        return part
+    if not part.startswith(" "):
+        return textwrap.fill(part, width)
+    row = re.match(r"( +\S+(?: \S+)*  +)(?=\S)", part)
+    if row is None or width < row.end() + _LEAST_COLUMN:
+        return part
+    words = " ".join(part[row.end() :].split())
+    return row[0] + textwrap.fill(words, width - row.end()).replace("\n", "\n" + " " * row.end())
 
 
 class Parser(argparse.ArgumentParser):
