@@ -9,7 +9,7 @@ import pytest
 
 from coremlscope import api, ir
 from coremlscope.devices.release import OSRelease, ios, macos
-from coremlscope.forecast.assumptions import shape_notes, system_notes
+from coremlscope.forecast.assumptions import conversion_hint, shape_notes, system_notes
 from coremlscope.forecast.explain import explain
 from coremlscope.formats.packaging import write_mlpackage
 from coremlscope.formats.sample import sample_model
@@ -135,3 +135,16 @@ def test_explanations_state_what_plans_do() -> None:
     first, second = explain(flexible(RANGE), "relu", "m1", os="14").notes
     assert first.startswith("this model does not load on macOS 14")
     assert second.startswith("the default shapes of flexible inputs")
+
+
+def test_the_hint_suits_what_needs_the_newer_system() -> None:
+    one, two = program("main"), program("encode", "decode")
+    state = ir.Feature("s", ir.StateFeature(ir.ArrayFeature(dtype=ir.DType.FP16, shape=(1, 8))))
+    kept = replace(one.description.main, states=(state,))
+    stateful = replace(one, description=ir.Description({"main": kept}, "main"))
+    assert conversion_hint(one, ios(17)).startswith(
+        "convert again with minimum_deployment_target=ct.target.iOS17,"
+    )
+    assert conversion_hint(two, macos(14)).startswith("several functions need a newer system: save each")
+    assert conversion_hint(stateful, ios(17)).startswith("states need a newer system: pass them as inputs")
+    assert conversion_hint(one, ios(12)) == "name a newer system (--os) or device"

@@ -27,6 +27,8 @@ _LISTED = 4
 #: Apple's documentation of entitlements: the versions of visionOS on which apps need one.
 _ENTITLEMENT = "com.apple.developer.coreml.neural-engine-access"
 _FIRST_ENTITLED, _LAST_ENTITLED = 2, 26
+#: The first iOS with states and with several functions.
+_FIRST_WITH_STATES = 18
 #: The oldest iOS for which coremltools converts.
 _FIRST_TARGET = 13
 _HINT = "--shape NAME=1x128 sets another shape"
@@ -172,6 +174,11 @@ def conversion_hint(model: Model, system: OSRelease) -> str:
         return f"convert the network to Core ML, or {newer}"
     if major < _FIRST_TARGET:
         return newer
+    functions = model.description.functions
+    if major < _FIRST_WITH_STATES and any(one.states for one in functions.values()):
+        return f"states need a newer system: pass them as inputs and outputs, or {newer}"
+    if major < _FIRST_WITH_STATES and len(functions) > 1:
+        return f"several functions need a newer system: save each as a model of its own, or {newer}"
     return f"convert again with minimum_deployment_target=ct.target.iOS{major}, or {newer}"
 
 
