@@ -43,6 +43,14 @@ def test_screens(width: int) -> None:
     assert "and 2 cheaper operations that 'cumsum' selects" in joined
 
 
+def test_parentheses_are_explained_only_where_there_are_some() -> None:
+    one = EXPLANATIONS.ops[0]
+    costs = tuple(replace(cost, is_supported=True) for cost in one.costs)
+    supported = render_explanations(replace(EXPLANATIONS, ops=(replace(one, costs=costs),)), width=80)
+    assert "in parentheses" not in supported
+    assert "in parentheses" in render_explanations(EXPLANATIONS, width=80)
+
+
 def test_units_that_the_same_uncertainty_leaves_open_share_its_words() -> None:
     both = {"gpu": "rates", "neural_engine": "rates"}
     one = replace(EXPLANATIONS.ops[0], alternatives=both, draw_share={"gpu": 0.37, "neural_engine": 0.2})

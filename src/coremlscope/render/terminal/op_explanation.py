@@ -71,7 +71,10 @@ def _show(screen: Screen, explained: Explanation, told: set[str]) -> None:
 
 
 def _show_costs(screen: Screen, explained: Explanation) -> None:
-    screen.heading("Planned cost", "(in parentheses: the unit is not known to run it)")
+    are_supported = all(cost.is_supported for cost in explained.costs)
+    screen.heading(
+        "Planned cost", "" if are_supported else "(in parentheses: the unit is not known to run it)"
+    )
     rows = cost_rows(explained)
     has_intervals = any(row[3] for row in rows)
     columns = [
