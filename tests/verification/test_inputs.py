@@ -13,7 +13,7 @@ from coremltools.converters.mil.mil import types
 from onnx import TensorProto, helper, numpy_helper
 
 from coremlscope import verify
-from coremlscope.errors import InputError
+from coremlscope.errors import EngineError, InputError
 from coremlscope.execution.binding import choose_function
 from coremlscope.formats import container
 from coremlscope.ir import Model
@@ -237,6 +237,24 @@ def test_inputs_that_cannot_be_exchanged_stay_as_they_are(tmp_path: Path) -> Non
     path = tmp_path / "other.onnx"
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
     path.write_bytes(model.SerializeToString())
-    found = verify(_read(program, tmp_path), path)
+    read = _read(program, tmp_path)
+    found = verify(read, path)
     assert [fault.cause for fault in found.faults] == ["scale"]
     assert "exchanged" not in found.findings[0].text
+    graph.node[0].input[1], graph.node[1].input[1] = "b", "a"
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    path.write_bytes(model.SerializeToString())
+    with pytest.raises(EngineError) as caught:
+        verify(read, path)
+    assert "given first as a, second as b, in their order" in caught.value.hint
+
+
+def test_modules_that_fail_without_a_message_get_a_sentence(difference: Model) -> None:
+    torch = pytest.importorskip("torch")
+
+    class Failing(torch.nn.Module):  # type: ignore[misc, name-defined]
+        def forward(self, first: Any, second: Any) -> Any:
+            raise AssertionError
+
+    with pytest.raises(EngineError, match="PyTorch cannot run Failing: AssertionError"):
+        verify(difference, Failing().eval())

@@ -11,7 +11,7 @@ from coremltools.converters.mil import Builder as mb
 from onnx import TensorProto, helper, numpy_helper
 
 from coremlscope import verify
-from coremlscope.errors import InputError
+from coremlscope.errors import EngineError, InputError
 from coremlscope.formats import container
 from coremlscope.ir import Function, Program
 from coremlscope.verification.edits import read_instead
@@ -75,6 +75,14 @@ def test_text_alone_is_refused(long_model: Path) -> None:
     for given in ({"label": np.array("cat")}, lambda _: {"label": np.array("cat")}):
         with pytest.raises(InputError, match="no numbers"):
             verify(long_model, given)
+
+
+def test_a_function_that_fails_without_a_message_gets_a_sentence(long_model: Path) -> None:
+    def reference(_: Any) -> Any:
+        raise AssertionError
+
+    with pytest.raises(EngineError, match="the reference reference failed: AssertionError"):
+        verify(long_model, reference)
 
 
 def test_inputs_must_be_numbers(long_model: Path) -> None:

@@ -88,7 +88,8 @@ class CallReference:
         try:
             returned = self._function(dict(inputs))
         except Exception as error:  # the author's code may raise anything
-            raise EngineError(f"the reference {self.label} failed: {error}") from error
+            reason = str(error) or type(error).__name__
+            raise EngineError(f"the reference {self.label} failed: {reason}") from error
         if not isinstance(returned, Mapping):
             parts = returned if isinstance(returned, (list, tuple)) else [returned]
             returned = {f"output_{index}": part for index, part in enumerate(parts)}

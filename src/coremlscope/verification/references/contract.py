@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 
-from coremlscope.errors import InputError
+from coremlscope.errors import EngineError, InputError
 from coremlscope.features import describe_shape
 from coremlscope.ir import Array
 from coremlscope.verification.intermediates import Run
@@ -57,6 +58,19 @@ class Assigned:
 
     arrays: dict[str, Array]
     by_order: dict[str, str]
+
+    @contextmanager
+    def naming_order(self) -> Iterator[None]:
+        """Says in errors of the engine which inputs were assigned by their order: it may be another one."""
+        try:
+            yield
+        except EngineError as error:
+            if not self.by_order:
+                raise
+            pairs = ", ".join(f"{ours} as {theirs}" for theirs, ours in self.by_order.items())
+            raise EngineError(
+                error.message, f"it was given {pairs}, in their order: give the inputs of both the same names"
+            ) from error
 
 
 def match_inputs(given: Mapping[str, Array], wanted: Sequence[Wanted]) -> Assigned:

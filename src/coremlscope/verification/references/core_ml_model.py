@@ -78,7 +78,8 @@ class CoreMLReference:
             states = next_states(replace(call, states={"fp32": states}), "fp32")
         given = self._assigned(inputs)
         call = FunctionCall.of(self._model, self._function, given.arrays)
-        run = record(replace(call, states={"fp32": states}))
+        with given.naming_order():
+            run = record(replace(call, states={"fp32": states}))
         return replace(run, label=f"coremlscope, {self.label}", by_order=given.by_order)
 
     def _assigned(self, inputs: Mapping[str, Array]) -> Assigned:

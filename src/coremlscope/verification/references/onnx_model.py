@@ -63,7 +63,8 @@ class OnnxReference:
         given = match_inputs(inputs, wanted)
         feeds = given.arrays
         names = [name for node in graph.node if node.op_type != _CONSTANT for name in node.output if name]
-        results = self._compute(feeds, names)
+        with given.naming_order():
+            results = self._compute(feeds, names)
         values = {name: Intermediate(name=name, array=array) for name, array in feeds.items()}
         for node in graph.node:
             for name in node.output:

@@ -66,9 +66,9 @@ class ExportedReference:
                 warnings.simplefilter("ignore")
                 self._program = torch.export.load(str(source))
         except Exception as error:  # torch raises many types for damaged files
-            reason = str(error).splitlines()[0] if str(error) else type(error).__name__
             raise UsageError(
-                f"{source} is not a program of torch.export: {reason}", "save it with torch.export.save"
+                f"{source} is not a program of torch.export: {_reason(error)}",
+                "save it with torch.export.save",
             ) from None
 
     def run(self, inputs: Mapping[str, Array], before: Sequence[Mapping[str, Array]] = ()) -> Run:
@@ -80,14 +80,15 @@ class ExportedReference:
         earlier = [_to_tensors(torch, match_inputs(one, wanted).arrays) for one in before]
         given = match_inputs(inputs, wanted)
         recorder = _recorder(torch, module)
-        try:
-            with torch.no_grad(), _kept_buffers(module), warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                for tensors in earlier:
-                    torch.fx.Interpreter(module).run(*tensors.values())
-                recorder.run(*_to_tensors(torch, given.arrays).values())
-        except Exception as error:  # the author's code may raise anything
-            raise EngineError(f"PyTorch cannot run {self.label}: {str(error).splitlines()[0]}") from error
+        with given.naming_order():
+            try:
+                with torch.no_grad(), _kept_buffers(module), warnings.catch_warnings():
+                    warnings.simplefilter("ignore")
+                    for tensors in earlier:
+                        torch.fx.Interpreter(module).run(*tensors.values())
+                    recorder.run(*_to_tensors(torch, given.arrays).values())
+            except Exception as error:  # the author's code may raise anything
+                raise EngineError(f"PyTorch cannot run {self.label}: {_reason(error)}") from error
         return replace(_run_of(module, recorder, f"PyTorch, {self.label}"), by_order=given.by_order)
 
 
@@ -128,7 +129,9 @@ class ModuleReference:
             if is_evaluated:
                 self._module.eval()
             assigned = [self._assigned(one) for one in (*before, inputs)]
-            found = replace(self._run([one.arrays for one in assigned]), by_order=assigned[-1].by_order)
+            with assigned[-1].naming_order():
+                found = self._run([one.arrays for one in assigned])
+            found = replace(found, by_order=assigned[-1].by_order)
             # In training mode normalizations update their statistics, which are no states.
             return _without_states(found) if self._module.training else found
         finally:
@@ -189,7 +192,7 @@ class ModuleReference:
                     if buffer._version != versions.get(name)
                 }
         except Exception as error:  # the author's code may raise anything
-            raise EngineError(f"PyTorch cannot run {self.label}: {str(error).splitlines()[0]}") from error
+            raise EngineError(f"PyTorch cannot run {self.label}: {_reason(error)}") from error
         values = {name: Intermediate(name=name, array=array) for name, array in inputs.items()}
         outputs = {f"output_{i}": f"output_{i}" for i, _ in enumerate(_tensors(torch, returned))}
         for name, tensor in zip(outputs, _tensors(torch, returned), strict=True):
@@ -204,6 +207,11 @@ class ModuleReference:
             has_intermediates=False,
             states=frozenset(written),
         )
+
+
+def _reason(error: Exception) -> str:
+    """Returns the first line of a message, or the type of an error without one."""
+    return next(iter(str(error).splitlines()), type(error).__name__)
 
 
 def _parameters_of(forward: Any) -> dict[str, bool]:
