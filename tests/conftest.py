@@ -91,54 +91,46 @@ def _real_children() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _few_repetitions() -> Iterator[None]:
+def _environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Makes results independent of the user's folders, the terminal and the system.
+
+    One fixture: pytest visits each before every test.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        _repeat_less(patch)
+        _use_own_folders(patch, tmp_path_factory)
+        _measure_alike_on_a_mac(patch)
+        _print_plainly(patch)
+        yield
+
+
+def _repeat_less(patch: pytest.MonkeyPatch) -> None:
     """Compiles and loads twice where a test leaves the number open, instead of ten times."""
     from coremlscope.measure import repetitions
 
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(repetitions._MOST, "compile", 2)
-        patch.setitem(repetitions._MOST, "load", 2)
-        yield
+    patch.setitem(repetitions._MOST, "compile", 2)
+    patch.setitem(repetitions._MOST, "load", 2)
 
 
-@pytest.fixture(scope="session", autouse=True)
-def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Keeps the tests out of the user's cache of compiled functions."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("COREMLSCOPE_CACHE", str(tmp_path_factory.mktemp("cache")))
-        patch.delenv("COREMLSCOPE_CACHE_LIMIT", raising=False)
-        yield
+def _use_own_folders(patch: pytest.MonkeyPatch, folders: pytest.TempPathFactory) -> None:
+    """Keeps tests away from the user's cache of compiled functions and own measurements."""
+    patch.setenv("COREMLSCOPE_CACHE", str(folders.mktemp("cache")))
+    patch.delenv("COREMLSCOPE_CACHE_LIMIT", raising=False)
+    patch.setenv("COREMLSCOPE_DATA", str(folders.mktemp("data")))
 
 
-@pytest.fixture(scope="session", autouse=True)
-def _own_data(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Keeps the user's own measurements out of the tests."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("COREMLSCOPE_DATA", str(tmp_path_factory.mktemp("data")))
-        yield
-
-
-@pytest.fixture(scope="session", autouse=True)
-def _same_runtime_on_a_mac() -> Iterator[None]:
+def _measure_alike_on_a_mac(patch: pytest.MonkeyPatch) -> None:
     """On a Mac, measures with the embedded engine where a test names none, and holds Core ML to the CPU.
 
     Virtual Macs hang or crash with other compute units. Set either variable to test something else.
     """
-    with pytest.MonkeyPatch.context() as patch:
-        if sys.platform == "darwin":
-            for name, value in (
-                ("COREMLSCOPE_ENGINE", "onnxruntime"),
-                ("COREMLSCOPE_CORE_ML_UNITS", "cpu_only"),
-            ):
-                patch.setenv(name, os.environ.get(name, value))
-        yield
+    if sys.platform == "darwin":
+        for name, value in (("COREMLSCOPE_ENGINE", "onnxruntime"), ("COREMLSCOPE_CORE_ML_UNITS", "cpu_only")):
+            patch.setenv(name, os.environ.get(name, value))
 
 
-@pytest.fixture(scope="session", autouse=True)
-def _plain_output() -> Iterator[None]:
-    """Makes output 100 columns wide and plain, independently of the terminal and the environment."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("COLUMNS", "100")
-        for name in ("FORCE_COLOR", "NO_COLOR"):
-            patch.delenv(name, raising=False)
-        yield
+def _print_plainly(patch: pytest.MonkeyPatch) -> None:
+    """Makes output 100 columns wide and plain."""
+    patch.setenv("COLUMNS", "100")
+    for name in ("FORCE_COLOR", "NO_COLOR"):
+        patch.delenv(name, raising=False)

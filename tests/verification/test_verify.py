@@ -41,18 +41,29 @@ def _planted(name: str) -> Planted:
     return next(planted for planted in PROGRAMS if planted.name == name)
 
 
-@pytest.fixture(scope="module")
-def built(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Path, Any]]:
-    return {name: _planted(name).build(tmp_path_factory.mktemp(name)) for name in _SAMPLE}
+class _Built(dict[str, tuple[Path, Any]]):
+    """Models with planted faults and their references by name, each built on demand."""
+
+    def __init__(self, folders: pytest.TempPathFactory) -> None:
+        self._folders = folders
+
+    def __missing__(self, name: str) -> tuple[Path, Any]:
+        self[name] = found = _planted(name).build(self._folders.mktemp(name))
+        return found
 
 
 @pytest.fixture(scope="module")
-def overflowing(built: dict[str, tuple[Path, Any]]) -> Verification:
+def built(tmp_path_factory: pytest.TempPathFactory) -> _Built:
+    return _Built(tmp_path_factory)
+
+
+@pytest.fixture(scope="module")
+def overflowing(built: _Built) -> Verification:
     return verify(*built["overflow-attention"])
 
 
 @pytest.mark.parametrize("name", [name for name in _SAMPLE if name != "overflow-attention"])
-def test_a_planted_fault_is_named_and_mended(name: str, built: dict[str, tuple[Path, Any]]) -> None:
+def test_a_planted_fault_is_named_and_mended(name: str, built: _Built) -> None:
     planted = _planted(name)
     found = verify(*built[name], inputs=planted.inputs)
     assert not found.passed
@@ -73,7 +84,7 @@ def test_an_overflow_is_told_from_a_fault_of_the_conversion(overflowing: Verific
     assert fix.after < 1e-3
 
 
-def test_errors_are_told_from_inherited_ones(built: dict[str, tuple[Path, Any]]) -> None:
+def test_errors_are_told_from_inherited_ones(built: _Built) -> None:
     found = verify(*built["dropped-scale"])
     pairs = {pair.name: pair for pair in found.pairs}
     assert pairs["shifted"].made == pytest.approx(pairs["shifted"].fp32)
@@ -83,7 +94,7 @@ def test_errors_are_told_from_inherited_ones(built: dict[str, tuple[Path, Any]])
 
 
 def test_the_mended_model_is_written_and_passes(
-    built: dict[str, tuple[Path, Any]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    built: _Built, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     model, reference = built["overflow-attention"]
     fixed = tmp_path / "fixed.mlpackage"
@@ -104,7 +115,7 @@ def _specification(path: Path) -> tuple[Any, int, str]:
     return spec, spec.specificationVersion, str(path / "Data" / "com.apple.CoreML" / "weights")
 
 
-def test_outputs_alone_are_compared_with_a_function(built: dict[str, tuple[Path, Any]]) -> None:
+def test_outputs_alone_are_compared_with_a_function(built: _Built) -> None:
     model, _ = built["dropped-scale"]
     good = verify(model, lambda values: _predict(model, values))
     assert good.passed
@@ -121,7 +132,7 @@ def _predict(model: Path, values: dict[str, np.ndarray]) -> np.ndarray:
     return result
 
 
-def test_saved_values_bring_their_inputs(built: dict[str, tuple[Path, Any]], tmp_path: Path) -> None:
+def test_saved_values_bring_their_inputs(built: _Built, tmp_path: Path) -> None:
     model, _ = built["dropped-scale"]
     x = np.full((1, 3, 16, 16), 0.25, np.float32)
     np.savez(tmp_path / "saved.npz", x=x, y=_predict(model, {"x": x}))
@@ -130,7 +141,7 @@ def test_saved_values_bring_their_inputs(built: dict[str, tuple[Path, Any]], tmp
     assert found.inputs == ("x: given",)
 
 
-def test_tolerances_decide(built: dict[str, tuple[Path, Any]]) -> None:
+def test_tolerances_decide(built: _Built) -> None:
     model, _ = built["dropped-scale"]
     moved = {"y": _predict(model, {"x": np.ones((1, 3, 16, 16), np.float32)}) + 0.01}
     inputs = {"x": np.ones((1, 3, 16, 16), np.float32)}
@@ -150,7 +161,7 @@ def test_reports_have_every_part(overflowing: Verification) -> None:
     assert values["fixes"][0]["before"] is None
 
 
-def test_core_ml_is_verified_over_the_drop_in(built: dict[str, tuple[Path, Any]]) -> None:
+def test_core_ml_is_verified_over_the_drop_in(built: _Built) -> None:
     model, _ = built["overflow-attention"]
     install()
     try:
@@ -173,7 +184,7 @@ def test_core_ml_is_verified_over_the_drop_in(built: dict[str, tuple[Path, Any]]
     ],
 )
 def test_damaged_references_get_a_sentence(
-    name: str, content: bytes | None, message: str, built: dict[str, tuple[Path, Any]], tmp_path: Path
+    name: str, content: bytes | None, message: str, built: _Built, tmp_path: Path
 ) -> None:
     if content is not None:
         (tmp_path / name).write_bytes(content)
@@ -181,7 +192,7 @@ def test_damaged_references_get_a_sentence(
         verify(built["cast"][0], tmp_path / name)
 
 
-def test_references_of_another_network_get_a_sentence(built: dict[str, tuple[Path, Any]]) -> None:
+def test_references_of_another_network_get_a_sentence(built: _Built) -> None:
     model, _ = built["cast"]
     with pytest.raises(InputError, match="no output of the reference has the size"):
         verify(model, {"other": np.zeros(7)})
@@ -191,7 +202,7 @@ def test_references_of_another_network_get_a_sentence(built: dict[str, tuple[Pat
         verify(model, lambda values: np.zeros((2, 4)), apply="fixed.mlpackage")
 
 
-def test_models_are_not_changed_by_what_is_tried(built: dict[str, tuple[Path, Any]]) -> None:
+def test_models_are_not_changed_by_what_is_tried(built: _Built) -> None:
     model = container.read(built["cast"][0])
     verify(model, built["cast"][1])
     assert model == container.read(built["cast"][0])
