@@ -1,12 +1,13 @@
-"""The user's folders: for files that can be made again, and for files that cannot."""
+"""The user's folders: for files that can be made again, and for files that cannot; names in any folder."""
 
 from __future__ import annotations
 
+import difflib
 import os
 import sys
 from pathlib import Path
 
-__all__ = ["cache_folder", "data_folder"]
+__all__ = ["cache_folder", "data_folder", "similar_path"]
 
 _NAME = "coremlscope"
 _DATA_VARIABLE = "COREMLSCOPE_DATA"
@@ -27,6 +28,22 @@ def data_folder() -> Path:
     if sys.platform == "darwin":
         return Path.home() / "Library" / "Application Support" / _NAME
     return _base("XDG_DATA_HOME", ".local/share") / _NAME
+
+
+def similar_path(path: Path) -> Path | None:
+    """Returns the path in the same folder with the most similar name; equal suffixes alone are not similar.
+
+    Returns:
+        None if no name is similar, or the folder cannot be read.
+    """
+    try:
+        names = sorted(entry.name for entry in path.parent.iterdir())
+    except OSError:
+        return None
+    stem = path.stem.casefold()
+    near = [name for name in names if difflib.get_close_matches(stem, [Path(name).stem.casefold()])]
+    close = difflib.get_close_matches(path.name, near, n=1, cutoff=0)
+    return path.parent / close[0] if close else None
 
 
 def _base(variable: str, usual: str) -> Path:

@@ -82,6 +82,7 @@ def test_predict(scenes: Path, whole: Path, capsys: pytest.CaptureFixture[str]) 
     assert main(["predict", str(scenes), "--input", "image=1"]) == 5
     error = capsys.readouterr().err
     assert "stage 'model0' of the pipeline, a Vision feature print cannot be run here: its network" in error
+    assert "`coremlscope profile` runs the other stages" in error
 
 
 def test_inspect_plan_and_export(

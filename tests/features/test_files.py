@@ -139,6 +139,7 @@ def test_invalid_files(tmp_path: Path, striped: Path) -> None:
         f"the file {tmp_path / 'stripped.png'} for the input 'x' does not exist",
         f"did you mean {striped}?",
     )
+    assert error_of(image, tmp_path / "photo.png")[1] == "check the path"
     assert error_of(image, striped, "center-corp")[1] == "did you mean 'center-crop'?"
     (tmp_path / "many.txt").write_text("1 2")
     assert "contains 2 numbers" in error_of(Int64Feature(), tmp_path / "many.txt")[0]

@@ -178,6 +178,8 @@ def test_external_models_cannot_be_run(kind: str) -> None:
         choose_function(_read(kind, {}))
     assert "\n" not in caught.value.message
     assert "inspect" in caught.value.hint
+    assert "pipeline" not in caught.value.hint
+    assert "profile" not in caught.value.hint
 
 
 def test_deeply_nested_pipelines_are_rejected() -> None:

@@ -103,10 +103,10 @@ def choose_function(model: Model, name: str | None = None) -> Chosen:
 
 def _cannot_run(model: Model) -> UnsupportedModelError:
     if isinstance(model.content, External):
+        others = ", and `coremlscope profile` runs the other stages" if model.stage else ""
         return UnsupportedModelError(
             f"{kind_with_article(model.kind)} cannot be run here: {model.content.absent}",
-            f"{how_to_run(model.content)}; `coremlscope inspect` shows what the file contains, and "
-            "`coremlscope profile` runs the other stages of a pipeline",
+            f"{how_to_run(model.content)}; `coremlscope inspect` shows what the file contains{others}",
         )
     return UnsupportedModelError(
         f"{kind_with_article(model.kind)} cannot be run here",

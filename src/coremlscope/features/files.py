@@ -14,6 +14,7 @@ from coremlscope.features.description import describe_feature
 from coremlscope.features.images import RESIZES, Resize, image_from_array, open_image, resize_image
 from coremlscope.features.names import nearest
 from coremlscope.features.shapes import check_shape, default_shape
+from coremlscope.folders import similar_path
 from coremlscope.ir import (
     Array,
     ArrayFeature,
@@ -138,13 +139,8 @@ def _is_file(path: Path) -> bool:
 
 
 def _no_file(feature: Feature, path: Path) -> InputError:
-    folder = path.parent
-    try:
-        names = [entry.name for entry in folder.iterdir()]
-    except OSError:
-        names = []
-    near = nearest(path.name, names)
-    hint = f"did you mean {folder / near}?" if near else "check the path"
+    near = similar_path(path)
+    hint = f"did you mean {near}?" if near else "check the path"
     return InputError(f"the file {shown(str(path))} for the input {feature.name!r} does not exist", hint)
 
 

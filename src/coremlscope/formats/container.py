@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import difflib
 import os
 import shlex
 from collections.abc import Callable, Iterator
@@ -13,6 +12,7 @@ from pathlib import Path
 
 from coremlscope import ir
 from coremlscope.errors import CorruptModelError, ModelError, NotAModelError, UsageError
+from coremlscope.folders import similar_path
 from coremlscope.formats.aimodel.bundle import is_bundle, is_language_bundle
 from coremlscope.formats.archives import read_gzip
 from coremlscope.formats.bundles import Bundle, FoundModel, open_bundle, split_name
@@ -316,13 +316,11 @@ def _missing(path: Path) -> NotAModelError:
 
 
 def _suggest(path: Path) -> str:
-    """Returns a hint with the most similar existing name; equal suffixes alone are not similar."""
+    """Returns a hint with the most similar existing name."""
     if not path.parent.is_dir():
         return f"the folder {path.parent} does not exist either; check the path"
-    stem, names = path.stem.casefold(), sorted(entry.name for entry in path.parent.iterdir())
-    near = [name for name in names if difflib.get_close_matches(stem, [Path(name).stem.casefold()])]
-    close = difflib.get_close_matches(path.name, near, n=1, cutoff=0)
-    return f"did you mean {path.parent / close[0]}?" if close else "check the path"
+    near = similar_path(path)
+    return f"did you mean {near}?" if near else "check the path"
 
 
 def _suggest_inside(path: Path) -> str:
