@@ -158,7 +158,7 @@ def _judge_kind(view: OpView, context: RuleContext, rules: Iterable[Rule]) -> _J
     """Returns what the rules that may apply to an operation say of all of its kind."""
     details = ((rule, _detail(rule, view, context)) for rule in rules)
     holding = [(rule, detail) for rule, detail in details if detail is not False]
-    if all(rule.is_same_for_kinds for rule, _ in holding):
+    if all(rule.is_same_for_kinds(view.op.type) for rule, _ in holding):
         return _Judged(_verdicts(holding, view, context))
     return _Judged(None, holding)
 

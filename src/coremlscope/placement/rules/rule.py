@@ -241,6 +241,7 @@ class Rule:
         effect: What it does where it applies.
         fix: What to do about it; empty where nothing helps or nothing is wrong.
         fix_for: What to do about one operation, instead of `fix`, where that depends on its form.
+        fix_by_name: The operations for which that depends on names: of values, or of what makes them.
         core_ml: Core ML's own message, where that was published. `{operation}` stands for the name of the
             operation's first result, `{operand}` for that of the first value in `operands` only known at run
             time.
@@ -265,6 +266,7 @@ class Rule:
     effect: Effect = "rejects"
     fix: str = ""
     fix_for: Callable[[OpView, RuleContext], str] | None = None
+    fix_by_name: tuple[str, ...] = ()
     core_ml: str = ""
     operands: tuple[str, ...] = ()
     scope: Scope = Scope()
@@ -274,10 +276,9 @@ class Rule:
     unless: Callable[[OpView, RuleContext], bool] | None = None
     runtime: Runtime = "Core ML"
 
-    @property
-    def is_same_for_kinds(self) -> bool:
-        """True where it says the same of all operations that `Kinds` gives one number."""
-        return self.unless is None and self.fix_for is None and not self.operands
+    def is_same_for_kinds(self, op: str) -> bool:
+        """True where it says the same of all operations of this name that `Kinds` gives one number."""
+        return self.unless is None and not self.operands and op not in self.fix_by_name
 
     def concerns(self, op: str) -> bool:
         """True where the rule may apply to operations of this name."""

@@ -12,6 +12,7 @@ from coremlscope.placement.rules.rule import RuleContext
 __all__ = [
     "FP32_BUFFER_FIX",
     "FP32_FIX",
+    "FP32_FIX_BY_NAME",
     "INTEGER_FIX",
     "KERNEL_FIX",
     "LARGE_OPERAND_FIX",
@@ -30,8 +31,11 @@ _INNER_CAST = (
     "let the operations around this cast compute in float16 too (coremltools keeps recurrent layers, control"
     " flow and classify in float32)"
 )
+#: Casts at the edges, and the scale and bias of images.
+FP32_FIX_BY_NAME = ("cast", "mul", "add")
 #: The ends of the names of what coremltools computes from the scale and the bias of an image input.
 _OF_IMAGES = ("__scaled__", "__biased__")
+_ARG_MAX = "return the scores, and take the arg-max in the app"
 LARGE_OPERAND_FIX = "work in chunks, or reduce the operand earlier"
 INTEGER_FIX = (
     "keep masks and positions in float16, compute index arithmetic in the app and pass the result in"
@@ -71,7 +75,7 @@ def fp32_fix(view: OpView, context: RuleContext) -> str:
         return "convert without classifier_config, and look up the labels in the app"
     if traits_of(view.op.type) & (Trait.RECURRENCE | Trait.CONTROL_FLOW | Trait.LIST):
         return ""  # coremltools keeps it in float32, and rules of its own advise on it.
-    if view.op.outputs and view.op.outputs[0].name.endswith(_OF_IMAGES):
+    if view.op.type in FP32_FIX_BY_NAME and view.op.outputs[0].name.endswith(_OF_IMAGES):
         return _SCALE
     return _HALF
 
@@ -121,17 +125,19 @@ def fp32_buffer_fix(view: OpView, context: RuleContext) -> str:
 
 def integer_fix(view: OpView, context: RuleContext) -> str:
     """Returns how to do without the 32-bit integers of an operation."""
+    if Trait.ARG_REDUCTION in traits_of(view.op.type):
+        return _ARG_MAX
+    if view.op.type != "cast":
+        return INTEGER_FIX
     given = next((one for one in view.op.inputs.get("x", ()) if isinstance(one, Value)), None)
     maker = context.producers.get(given.name) if given is not None else None
-    if any(Trait.ARG_REDUCTION in traits_of(one.op.type) for one in (view, maker) if one is not None):
-        return "return the scores, and take the arg-max in the app"
-    if view.op.type == "cast":
-        result = view.op.outputs[0].name if view.op.outputs else ""
-        is_half = view.output_type().dtype in (DType.FP16, DType.FP32)
-        if is_half and given is not None and _is_input(given.name, view, context):
-            return f"declare the input as np.float16, which is exact up to 2048 {_TARGET}"
-        if result in context.facts.outputs:
-            return f"return it as np.float16, which is exact up to 2048 {_TARGET}"
+    if maker is not None and Trait.ARG_REDUCTION in traits_of(maker.op.type):
+        return _ARG_MAX
+    is_half = view.output_type().dtype in (DType.FP16, DType.FP32)
+    if is_half and given is not None and _is_input(given.name, view, context):
+        return f"declare the input as np.float16, which is exact up to 2048 {_TARGET}"
+    if any(value.name in context.facts.outputs for value in view.op.outputs):
+        return f"return it as np.float16, which is exact up to 2048 {_TARGET}"
     return INTEGER_FIX
 
 
