@@ -125,8 +125,6 @@ def fp32_buffer_fix(view: OpView, context: RuleContext) -> str:
 
 def integer_fix(view: OpView, context: RuleContext) -> str:
     """Returns how to do without the 32-bit integers of an operation."""
-    if Trait.ARG_REDUCTION in traits_of(view.op.type):
-        return _ARG_MAX
     if view.op.type != "cast":
         return INTEGER_FIX
     given = next((one for one in view.op.inputs.get("x", ()) if isinstance(one, Value)), None)
