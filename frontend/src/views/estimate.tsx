@@ -73,7 +73,7 @@ function Terms(props: { estimate: Estimate }) {
               <th scope="row">{term.name}</th>
               <td class="number">{duration(term.seconds)}</td>
               <td class="number">{shareOf(term, props.estimate)}</td>
-              <td class="dim sentence">{term.meaning}</td>
+              <td class="dim meaning">{term.meaning}</td>
             </tr>
           ))}
         </tbody>

@@ -49,7 +49,7 @@ export function Settings() {
       </ScrollRegion>
       <UnitLegend units={["neural_engine", "gpu", "cpu", "overhead"]} />
       {notes(targets).map((note) => (
-        <p class="dim caption" key={note}>
+        <p class="dim caption sentence" key={note}>
           {note}
         </p>
       ))}

@@ -29,8 +29,13 @@ export function Graph() {
     () => rows.functions.filter((name) => rows.all.some((row) => row.function === name && row.kind === "op")),
     [rows],
   );
-  const [chosen, chooseFunction] = useState(functions[0] ?? "");
-  const name = functions.includes(chosen) ? chosen : (functions[0] ?? "");
+  // A stage of a pipeline that is a single operation has no graph to show.
+  const first = useMemo(
+    () => functions.find((name) => rows.all.filter((row) => row.function === name && row.kind === "op").length > 1) ?? functions[0] ?? "",
+    [functions, rows],
+  );
+  const [chosen, chooseFunction] = useState(first);
+  const name = functions.includes(chosen) ? chosen : first;
   const top = useMemo(() => rows.all.filter((row) => row.kind === "op" && row.depth === 0 && row.function === name), [rows, name]);
   const [ref, width] = useWidth<HTMLDivElement>();
   const size = useMemo(() => ({ width, height: Math.round(Math.min(Math.max(innerHeight * 0.74, 420), 820)) }), [width]);
