@@ -19,7 +19,9 @@ from coremlscope.errors import UsageError
 from coremlscope.figures import Figure
 from coremlscope.formats.sample import sample_model
 from coremlscope.measure.embedded.measurer import EngineMeasurer
+from coremlscope.render.markdown.comparison import render_markdown_comparison
 from coremlscope.render.markdown.report import render_markdown
+from coremlscope.render.terminal.comparison import render_comparison
 from coremlscope.render.terminal.plan import render_plan
 from coremlscope.render.terminal.report import render_console
 from coremlscope.results.measurement import Phase, Settings
@@ -451,3 +453,26 @@ def test_types_whose_number_changed_are_counted() -> None:
         first: (kinds.count(first), kinds.count(first) - 1),
     }
     assert compare_profiles([before, after]).differences[0].types == {}
+
+
+def test_a_type_that_is_missing_on_one_side_has_no_planned_cost_there() -> None:
+    before, after = planned_profile(), planned_profile()
+    renamed = dataclasses.replace(
+        after.ops, type=tuple("gelu" if type_ == "clip" else type_ for type_ in after.ops.type)
+    )
+    compared = compare_profiles([before, dataclasses.replace(after, ops=renamed)], settings=["all"])
+    types = {row.type: row for row in compared.differences[0].plans[0].types}
+    for name, given, missing in (("clip", "before", "after"), ("gelu", "after", "before")):
+        change = types[name].planned
+        assert getattr(change, given) > 0
+        assert (getattr(change, missing), change.ratio, change.verdict) == (None, None, "unclear")
+    assert types["conv"].planned.verdict == "no change"
+    console = render_comparison(compared, width=140)
+    for text in (console, render_markdown_comparison(compared)):
+        assert not re.search(r"\b0 ns|−100|faster|slower", text)
+    cells = {words[0]: words[1:] for words in map(str.split, console.splitlines()) if len(words) == 5}
+    assert (cells["clip"][2:], cells["gelu"][:1]) == (["–", "–"], ["–"])
+    values = {
+        row["type"]: row["planned"] for row in compared.to_json()["differences"][0]["plans"][0]["types"]
+    }
+    assert (values["clip"]["after"], values["gelu"]["before"], values["gelu"]["ratio"]) == (None, None, None)

@@ -42,7 +42,14 @@ class PlannedOpChange:
 
 @dataclass(frozen=True, slots=True)
 class TypeCost:
-    """The planned cost of all operations of one type, in seconds."""
+    """The planned cost of all operations of one type.
+
+    Attributes:
+        type: Apple's name.
+        before: Number of operations in the base.
+        after: Number of operations in the other plan.
+        planned: Their cost, in seconds; None on a side without such operations.
+    """
 
     type: str
     before: int
@@ -193,8 +200,14 @@ def _change(before: PlannedOp | None, after: PlannedOp | None) -> PlannedOpChang
 def _types(before: Sequence[PlannedOp], after: Sequence[PlannedOp]) -> Iterator[TypeCost]:
     for name in dict.fromkeys(op.type for op in (*before, *after)):
         sides = [[op for op in ops if op.type == name] for ops in (before, after)]
-        sums = [_planned(sum(op.planned_ms or 0.0 for op in ops)) for ops in sides]
-        yield TypeCost(name, len(sides[0]), len(sides[1]), change_of_figures(*sums))
+        sums = [_sum_ms(ops) for ops in sides]
+        yield TypeCost(name, len(sides[0]), len(sides[1]), _change_of_costs(*sums))
+
+
+def _sum_ms(ops: Sequence[PlannedOp]) -> float | None:
+    """Returns the planned cost of operations; None if none of them has one."""
+    known = [op.planned_ms for op in ops if op.planned_ms is not None]
+    return sum(known) if known else None
 
 
 def _size(change: Change) -> float:
