@@ -16,12 +16,15 @@ from collections.abc import Iterator
 from functools import partial
 from http import HTTPStatus
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
+import numpy as np
 import pytest
 from PIL import Image
 
 import coremlscope
+from coremlscope.cli.main import main
 from coremlscope.errors import UsageError
 from coremlscope.figures import Figure
 from coremlscope.formats.packaging import write_mlpackage
@@ -476,6 +479,31 @@ def test_an_input_is_previewed_on_a_model_that_is_here(app: App, tmp_path: Path)
     assert "cannot be read as an image" in damaged.json()["error"]
     with app.previews.place():
         assert _preview(app, "p", parts, picture.getvalue()).status == HTTPStatus.SERVICE_UNAVAILABLE
+
+
+def test_a_photo_gives_the_prediction_of_predict(
+    app: App, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = app.uploads.new_folder()
+    write_mlpackage(sample_model(size=32, width=0.5, classes=10), tmp_path / "m.mlpackage")
+    shutil.make_archive(str(folder / "m.mlpackage"), "zip", tmp_path, "m.mlpackage")
+    app.models.keep("p", folder / "m.mlpackage.zip")
+    photo = tmp_path / "photo.png"
+    pixels = np.random.default_rng(0).integers(0, 256, (3, 12, 3), np.uint8)
+    Image.fromarray(pixels).resize((240, 60), Image.Resampling.NEAREST).save(photo)
+    parts = json.dumps([{"input": "image", "name": "photo.png", "size": photo.stat().st_size}])
+    found = _preview(app, "p", parts, photo.read_bytes()).json()
+    stretched = _preview(app, "p", parts, photo.read_bytes(), "&resize=scale-fill").json()
+    assert main(["predict", str(tmp_path / "m.mlpackage"), "--input", f"image={photo}", "--json", "-"]) == 0
+    (wanted,) = (v for v in json.loads(capsys.readouterr().out).values() if isinstance(v, dict))
+    assert found["inputs"][0]["note"] == "cropped to 32×32"
+    assert _scores(found) == wanted
+    assert _scores(stretched) != wanted
+
+
+def _scores(preview: dict[str, Any]) -> dict[str, float]:
+    """The scores of the classes of the first output."""
+    return {one["label"]: one["score"] for one in preview["outputs"][0]["classes"]}
 
 
 @pytest.mark.parametrize(

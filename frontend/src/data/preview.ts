@@ -3,6 +3,13 @@ import type { FeatureSummary, Preview } from "./schema";
 /** The value of an input: a file, or what a person typed. */
 export type Given = { file: File } | { text: string };
 
+/** Ways to resize pictures; the first one is the default, as of `coremlscope predict`. */
+export const RESIZES = [
+  ["center-crop", "crop the longer side"],
+  ["scale-fit", "fit, with black edges"],
+  ["scale-fill", "stretch"],
+] as const;
+
 /** What an input takes, by its readable type. */
 export type InputKind = "picture" | "text" | "dictionary" | "numbers";
 

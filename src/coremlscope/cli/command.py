@@ -293,7 +293,7 @@ def add_shape(parser: argparse.ArgumentParser) -> None:
 
 def add_inputs(parser: argparse.ArgumentParser) -> None:
     """Adds `--input` and `--resize`."""
-    from coremlscope.features.images import RESIZES
+    from coremlscope.features.images import DEFAULT_RESIZE, RESIZES
 
     parser.add_argument(
         "--input",
@@ -308,8 +308,8 @@ def add_inputs(parser: argparse.ArgumentParser) -> None:
         "--resize",
         metavar="HOW",
         type=one_of("resize method", *RESIZES),
-        default="center-crop",
-        help=f"how images of another size are resized: {', '.join(RESIZES)} (default: center-crop)",
+        default=DEFAULT_RESIZE,
+        help=f"how images of another size are resized: {', '.join(RESIZES)} (default: {DEFAULT_RESIZE})",
     )
 
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 __all__ = [
+    "DEFAULT_RESIZE",
     "RESIZES",
     "Resize",
     "from_image",
@@ -31,6 +32,8 @@ __all__ = [
 
 Resize = Literal["scale-fill", "scale-fit", "center-crop"]
 RESIZES: tuple[Resize, ...] = get_args(Resize)
+#: How files of images are resized, if nothing else is asked for.
+DEFAULT_RESIZE: Resize = "center-crop"
 
 _MODES = {"RGB": "RGB", "BGR": "RGB", "GRAYSCALE": "L", "GRAYSCALE_FLOAT16": "F"}
 

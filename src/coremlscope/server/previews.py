@@ -14,7 +14,7 @@ from pathlib import Path, PurePath
 import msgspec
 
 from coremlscope.errors import CoremlscopeError, UsageError
-from coremlscope.features.images import RESIZES, Resize
+from coremlscope.features.images import DEFAULT_RESIZE, RESIZES, Resize
 from coremlscope.measure.child import ChildLimits
 from coremlscope.measure.embedded.process import call_isolated
 from coremlscope.preview.predict import GivenFile, preview_files
@@ -75,7 +75,7 @@ def parse_request(parts: str, resize: str, rate: str, size: int) -> PreviewReque
 
     Args:
         parts: The files in the body, as JSON: a list of `UploadedInput`.
-        resize: A way to resize pictures; empty for the usual one.
+        resize: A way to resize pictures; empty for that of `predict`.
         rate: A sample rate in Hz; empty for the usual one.
         size: The size of the body in bytes.
 
@@ -101,7 +101,7 @@ def parse_request(parts: str, resize: str, rate: str, size: int) -> PreviewReque
                 f"{safe_name(part.name)!r} is no file of a picture, a sound, numbers or a text",
                 f"use one of {', '.join(_SUFFIXES)}",
             )
-    how = next((known for known in RESIZES if known == (resize or RESIZES[0])), None)
+    how = next((known for known in RESIZES if known == (resize or DEFAULT_RESIZE)), None)
     if how is None:
         raise UsageError(f"invalid resize mode {resize[:20]!r}", f"use one of {', '.join(RESIZES)}")
     if not (rate or "16000").isdecimal() or int((rate or "16000")[:9]) not in _RATES:

@@ -1,5 +1,5 @@
 import { useRef, useState } from "preact/hooks";
-import { type Given, inputFor, inputKind, predictionTime, previewRequest, takesSound } from "../../data/preview";
+import { type Given, inputFor, inputKind, predictionTime, previewRequest, RESIZES, takesSound } from "../../data/preview";
 import type { FeatureSummary, Preview } from "../../data/schema";
 import { duration, plural } from "../../format";
 import { useReport } from "../../report";
@@ -7,11 +7,6 @@ import { OriginTag } from "../../ui/origin";
 import { Section } from "../../ui/section";
 import { Outputs } from "./outputs";
 
-const RESIZES = [
-  ["scale-fill", "stretch"],
-  ["scale-fit", "fit, with black edges"],
-  ["center-crop", "crop the longer side"],
-] as const;
 /** Inputs with synthetic values that are named; of more, the number. */
 const NAMED = 4;
 const RATES = ["8000", "16000", "22050", "32000", "44100", "48000"];
@@ -21,7 +16,7 @@ export function InputPreview() {
   const { model } = useReport();
   const inputs = model.functions[0]?.inputs ?? [];
   const [given, setGiven] = useState<ReadonlyMap<string, Given>>(new Map());
-  const [resize, setResize] = useState("scale-fill");
+  const [resize, setResize] = useState<string>(RESIZES[0][0]);
   const [rate, setRate] = useState("16000");
   const [isOver, setOver] = useState(false);
   const { preview, problem, isRunning, run, refuse } = usePreview();
