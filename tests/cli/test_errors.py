@@ -153,6 +153,33 @@ def test_reports_of_a_model_that_cannot_be_run(
     assert "The model was not measured" in page.read_text(encoding="utf-8")
 
 
+@pytest.mark.parametrize(
+    ("terminals", "options", "is_in_tables", "is_error"),
+    [
+        (("stdout", "stderr"), [], True, False),
+        (("stdout", "stderr"), ["--quiet"], False, True),
+        (("stderr",), [], True, True),
+        (("stdout",), [], True, True),
+    ],
+)
+def test_a_terminal_shows_once_that_a_model_cannot_be_run(
+    terminals: tuple[str, ...],
+    options: list[str],
+    is_in_tables: bool,
+    is_error: bool,
+    hollow: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name in terminals:
+        monkeypatch.setattr(f"sys.{name}.isatty", lambda: True)
+    assert main(["profile", str(hollow), "-o", str(tmp_path / "report.html"), *options]) == 3
+    printed = capsys.readouterr()
+    assert ("The model was not measured" in printed.out) == is_in_tables
+    assert ("The model was not measured" in printed.err) == is_error
+
+
 def test_results_that_cannot_be_written(
     sample: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import re
 import shutil
+import sys
 import textwrap
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -38,6 +39,7 @@ __all__ = [
     "at_least",
     "one_of",
     "read_path",
+    "shows_tables",
     "write_output",
     "write_result",
 ]
@@ -422,6 +424,12 @@ def write_output(arguments: argparse.Namespace, text: str, note: str = "") -> No
     write_file(arguments.output, text)
     if not arguments.quiet:
         print_note(f"wrote {arguments.output}{note}")
+
+
+def shows_tables(arguments: argparse.Namespace) -> bool:
+    """True if `write_result` prints tables on the terminal that also shows standard error."""
+    is_printed = arguments.json != "-" and not getattr(arguments, "quiet", False)
+    return is_printed and all(stream is not None and stream.isatty() for stream in (sys.stdout, sys.stderr))
 
 
 def write_result(

@@ -16,6 +16,7 @@ from coremlscope.cli.command import (
     add_shape,
     at_least,
     one_of,
+    shows_tables,
 )
 from coremlscope.cli.connected import add_on_device, check_power_mode, chosen_power_mode, is_on_device
 from coremlscope.cli.inputs import read_inputs
@@ -130,7 +131,7 @@ def _run(arguments: argparse.Namespace) -> int:
 
     write_reports(profile, arguments, tables)
     failed = next((finding for finding in profile.all_findings if finding.exit_code), None)
-    if failed is not None and not profile.measurements:
+    if failed is not None and not profile.measurements and not shows_tables(arguments):
         print_error(CoremlscopeError(failed.text, failed.hint))
     return failed.exit_code if failed is not None else 0
 
