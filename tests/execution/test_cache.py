@@ -14,7 +14,23 @@ from pathlib import Path
 import pytest
 
 from coremlscope.errors import OutputError, UsageError
-from coremlscope.execution.cache import ArtefactCache, default_cache, key_of_content
+from coremlscope.execution.cache import ArtefactCache, default_cache, digest_of_code, key_of_content
+
+
+def test_the_digest_of_code_is_that_of_its_files(tmp_path: Path) -> None:
+    before, after, moved = (tmp_path / name for name in ("before", "after", "moved"))
+    for root in (before, after, moved):
+        (root / "part").mkdir(parents=True)
+        (root / "part" / "a.py").write_text("x = 1\n")
+        (root / "rates.json").write_text("[1]")
+    (moved / "part" / "__pycache__").mkdir()
+    (moved / "part" / "__pycache__" / "a.cpython-311.pyc").write_bytes(b"\0")
+    (after / "rates.json").write_text("[2]")
+    assert digest_of_code(before) == digest_of_code(moved)
+    assert digest_of_code(before) != digest_of_code(after)
+    (moved / "part" / "a.py").rename(moved / "part" / "b.py")
+    digest_of_code.cache_clear()
+    assert digest_of_code(before) != digest_of_code(moved)
 
 
 def _write(content: bytes) -> object:

@@ -174,6 +174,23 @@ def test_results_are_found_again(
     assert again.variants == report.variants
 
 
+def test_variants_are_made_again_by_other_code(
+    report: VariantReport, model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[str] = []
+
+    def make(_: object, jobs: Sequence[VariantJob], done: Callable[[int, Variant], None]) -> None:
+        for index, job in enumerate(jobs):
+            made.append(job.transform.name if job.transform else ORIGINAL)
+            done(index, variant(report, made[-1]))
+
+    monkeypatch.setattr(study.VariantPool, "make", make)
+    for code in ("before a mend", "before a mend", "after it"):
+        monkeypatch.setattr(study, "digest_of_code", lambda code=code: code)
+        what_if(model, transforms=["int8"], devices=["m1"], seed=8)
+    assert made == [ORIGINAL, "int8"] * 2
+
+
 def test_files_that_come_and_go_in_a_package_change_no_key(
     report: VariantReport, model: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import functools
 import hashlib
 import json
 import os
@@ -22,7 +23,7 @@ from coremlscope.folders import cache_folder
 from coremlscope.units import parse_bytes
 from coremlscope.writing import place_folder, write_draft, write_file
 
-__all__ = ["ArtefactCache", "CacheEntry", "default_cache", "key_of_content"]
+__all__ = ["ArtefactCache", "CacheEntry", "default_cache", "digest_of_code", "key_of_content"]
 
 _LIMIT_BYTES = 4 << 30
 _ROOT_VARIABLE, _LIMIT_VARIABLE = "COREMLSCOPE_CACHE", "COREMLSCOPE_CACHE_LIMIT"
@@ -38,6 +39,8 @@ _MAX_DIGESTS = 1000
 _SETTLED_S = 2.0
 #: Older unfinished folders are leftovers of a process that died.
 _STALE_S = 24 * 3600.0
+#: The folder of this package.
+_PACKAGE = Path(__file__).resolve().parents[1]
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 
@@ -71,6 +74,25 @@ def key_of_content(
     for part in parts:
         digest.update(f"\0{part}".encode())
     return digest.hexdigest()[:32]
+
+
+@functools.cache
+def digest_of_code(root: Path = _PACKAGE) -> str:
+    """Returns a digest of the package's modules and data, which compiled bytecode does not change.
+
+    Results of one version may differ where it was installed from several states of its repository.
+
+    Args:
+        root: The folder of the package.
+
+    Raises:
+        OSError: A file cannot be read.
+    """
+    digest = hashlib.sha256()
+    for path in sorted(root.rglob("*")):
+        if path.suffix != ".pyc" and path.is_file():
+            digest.update(f"\0{path.relative_to(root).as_posix()}\0{digest_of_file(path)}".encode())
+    return digest.hexdigest()
 
 
 def default_cache() -> ArtefactCache:

@@ -29,7 +29,7 @@ from coremlscope.errors import (
     UnsupportedModelError,
     UsageError,
 )
-from coremlscope.execution.cache import ArtefactCache, default_cache
+from coremlscope.execution.cache import ArtefactCache, default_cache, digest_of_code
 from coremlscope.execution.sequence_lengths import choose_lengths
 from coremlscope.execution.wiring import bodies_of, interface_of
 from coremlscope.features.dummy import dummy_values
@@ -55,7 +55,6 @@ from coremlscope.variants.evaluation import Question, write_samples
 from coremlscope.variants.pool import VariantPool, worker_count
 from coremlscope.variants.transforms import Transform, default_transforms, parse_transform, why_not
 from coremlscope.variants.worker import VariantJob
-from coremlscope.version import __version__
 from coremlscope.writing import check_apart, check_file, check_new_folder, new_folder, write_draft, write_file
 
 __all__ = ["apply_variant", "what_if"]
@@ -459,7 +458,7 @@ class _Study:
         own = hashlib.sha256(pickle.dumps(asked.own)).hexdigest()
         shown = repr(dataclasses.replace(asked, own=NOTHING_OWN))
         versions = [f"{package} {_version(package)}" for package in _PACKAGES]
-        parts = ["variant", name, __version__, *versions, shown, samples, own]
+        parts = ["variant", name, digest_of_code(), *versions, shown, samples, own]
         self.keys[name] = self.cache.key(self.path, parts)
         return self.keys[name]
 
