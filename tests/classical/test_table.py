@@ -83,6 +83,19 @@ def test_the_work_of_a_model_is_known(kind: str) -> None:
 
 
 @every_kind
+def test_operations_have_the_weights_of_the_summary(kind: str) -> None:
+    summary = describe_model(read_spec(EXAMPLES[kind]), list_ops=True)
+    (op,) = summary.ops
+    assert op.weight_bytes is not None
+    assert op.read_bytes is not None
+    assert op.weight_bytes <= op.read_bytes
+    if kind.startswith("treeEnsemble"):  # A prediction reads a path of each tree.
+        assert 0 < op.weight_bytes <= summary.weights_bytes
+    else:
+        assert op.weight_bytes == summary.weights_bytes
+
+
+@every_kind
 def test_the_parameters_are_described_in_words(kind: str) -> None:
     content = read_spec(EXAMPLES[kind]).content
     facts = list(CLASSICAL_TYPES[kind].describe(content))

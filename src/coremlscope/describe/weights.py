@@ -13,7 +13,6 @@ from coremlscope.ir import (
     EncodedSource,
     Function,
     Graph,
-    Immediate,
     Op,
     Program,
     TensorType,
@@ -29,8 +28,8 @@ __all__ = ["blobs_of", "find_short_files", "group_weights", "identify", "storage
 def group_weights(*programs: Program) -> tuple[WeightGroup, ...]:
     """Groups the weights of all functions of programs by how they are stored; most bytes first.
 
-    A weight is a constant in a weight file, an inline one of floating-point numbers with more than
-    one element, or the result of a decompressing operation. Weights that functions share count once.
+    A weight is a constant for which `Constant.is_weight` holds, or the result of a decompressing operation.
+    Weights that functions share count once.
     """
     tally = _Tally()
     for program in programs:
@@ -130,7 +129,7 @@ def _find_makers(graph: Graph) -> _Makers:
         for op in ops_of_type(graph, lambda type_: type_ == "const")
         if op.constant is not None
         for output in op.outputs
-        if output.name in read or _is_weight(op.constant)
+        if output.name in read or op.constant.is_weight
     }
     return _Makers(constants, unpacking)
 
@@ -153,18 +152,9 @@ def _count(argument: Argument, makers: _Makers, tally: _Tally) -> None:
             tally.add(_describe(unpacking, makers), type_, key, leaves)
         return
     constant = argument if isinstance(argument, Constant) else makers.constants.get(argument.name)
-    if constant is None or not isinstance(constant.type, TensorType) or not _is_weight(constant):
+    if constant is None or not isinstance(constant.type, TensorType) or not constant.is_weight:
         return
     tally.add(storage_of(constant), constant.type, identify(constant), [constant])
-
-
-def _is_weight(constant: Constant) -> bool:
-    """True for constants in files, and for several floating-point numbers in the program."""
-    type_ = constant.type
-    if not isinstance(type_, TensorType):
-        return False
-    is_inline = isinstance(constant.data, Immediate)
-    return not is_inline or (type_.dtype.is_float and (type_.elements or 0) >= 2)
 
 
 def _is_constant(type_: str) -> bool:

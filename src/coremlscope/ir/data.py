@@ -161,6 +161,17 @@ class Constant:
         """False if the content is in a weight file that is missing."""
         return self.data.is_available
 
+    @property
+    def is_weight(self) -> bool:
+        """True for tensors in weight files, and for several floating-point numbers in the model file.
+
+        Single numbers, and integers in the model file such as axes and indices, are settings of an operation.
+        """
+        if not isinstance(self.type, TensorType):
+            return False
+        is_inline = isinstance(self.data, Immediate)
+        return not is_inline or (self.type.dtype.is_float and (self.type.elements or 0) >= 2)
+
     def numpy(self) -> Array:
         """Returns the content in the type's shape; see `DataSource.numpy`."""
         return self.data.numpy()

@@ -281,11 +281,11 @@ def _gather_work(view: OpView) -> Work:
     """The gathered elements are read and written, not the whole source."""
     size, known = bytes_of(view.output_type())
     indices, indices_known = bytes_of(view.type("indices"))
-    is_weight = view.bound("x").constant is not None
+    source = view.bound("x").constant
     return Work(
         flops=0,
         read_bytes=size + indices,
-        weight_bytes=size if is_weight else 0,
+        weight_bytes=size if source is not None and source.is_weight else 0,
         written_bytes=size,
         is_complete=known and indices_known,
     )

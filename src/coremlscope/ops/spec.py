@@ -20,7 +20,7 @@ class Work:
     Attributes:
         flops: Floating-point or integer operations; a multiply-add counts as two.
         read_bytes: Bytes read at the program's own precision, weights included.
-        weight_bytes: Bytes of `read_bytes` that are constants.
+        weight_bytes: Bytes of `read_bytes` that are weights; see `Constant.is_weight`.
         written_bytes: Bytes written.
         is_complete: False where a shape is not known, so that the figures are lower bounds.
     """
@@ -109,7 +109,7 @@ def moved(view: OpView, flops: int = 0) -> Work:
         for argument in arguments:
             size, known = bytes_of(argument.type)
             read += size
-            weight += size if argument.constant is not None else 0
+            weight += size if argument.constant is not None and argument.constant.is_weight else 0
             complete &= known
     for result in view.outputs:
         size, known = bytes_of(result.type)

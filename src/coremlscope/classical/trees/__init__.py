@@ -19,7 +19,7 @@ from coremlscope.classical.trees.model import (
 from coremlscope.classical.trees.read import read_tree_ensemble_classifier, read_tree_ensemble_regressor
 from coremlscope.classical.words import count_of
 from coremlscope.ir import ArrayFeature, DoubleFeature, Feature
-from coremlscope.ops.spec import Work, moved
+from coremlscope.ops.spec import Work, bytes_of, moved
 from coremlscope.ops.view import OpView
 
 __all__ = ["TYPES", "TreeEnsembleClassifier", "TreeEnsembleRegressor"]
@@ -30,8 +30,10 @@ _TRANSFORM_NAMES: Mapping[TreeTransform, str] = {
     "Regression_Logistic": "logistic",
     "Classification_SoftMaxWithZeroClassReference": "softmax with the first class as the reference",
 }
+#: Bytes of a threshold or a leaf's value.
+_VALUE_BYTES = 8
 #: Bytes that one branch reads: the behaviour, feature, threshold and one child.
-_STEP_BYTES = 1 + 4 + 8 + 4
+_STEP_BYTES = 1 + 4 + _VALUE_BYTES + 4
 
 
 def _work(view: OpView) -> Work:
@@ -41,9 +43,11 @@ def _work(view: OpView) -> Work:
     evaluations, leaves = view.static_shape("evaluations")[0], 1 + view.static_shape("behaviors")[0] // 2
     added = trees * -(-evaluations // leaves)
     whole = moved(view)
-    touched = min(steps * _STEP_BYTES + 8 * (added + sums), whole.weight_bytes)
-    inputs = whole.read_bytes - whole.weight_bytes
-    return replace(whole, flops=steps + added + sums, read_bytes=inputs + touched, weight_bytes=touched)
+    stored = whole.read_bytes - sum(bytes_of(type_)[0] for type_ in view.types("features"))
+    touched = min(steps * _STEP_BYTES + _VALUE_BYTES * (added + sums), stored)
+    weights = min(_VALUE_BYTES * (steps + added + sums), whole.weight_bytes)
+    read = whole.read_bytes - stored + touched
+    return replace(whole, flops=steps + added + sums, read_bytes=read, weight_bytes=weights)
 
 
 def _describe(content: TreeEnsembleRegressor | TreeEnsembleClassifier) -> Iterator[Fact]:
