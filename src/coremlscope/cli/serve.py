@@ -89,7 +89,10 @@ def _run(arguments: argparse.Namespace) -> int:
         silence_s=arguments.timeout, time_s=arguments.timeout, memory_bytes=arguments.memory
     )
     sweeps = [*arguments.sweep, Path(RESULTS)]
+    is_new = not arguments.folder.exists()
     with serve(arguments.folder, address, limits, job_limits, sweeps) as (url, answer):
+        if is_new:
+            print_note(f"created the folder {arguments.folder}, which did not exist")
         print_result(f"{url}\n")
         print_note("press Ctrl-C to stop the server")
         if arguments.open:
