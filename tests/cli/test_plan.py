@@ -108,6 +108,7 @@ def test_reports(sample: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str
     ("arguments", "message", "hint"),
     [
         (["--device", "iphone-15-pr"], "unknown device 'iphone-15-pr'", "did you mean iPhone 15 Pro"),
+        (["--device", "all"], "unknown device 'all'", "every for all chips, or all-current"),
         (["--device", "m1", "--os", "99"], "unknown macOS version 99", "did you mean macOS 27"),
         (["--device", "m1", "--compute-units", "ane"], "invalid compute units 'ane'", "all, cpu_and_ne"),
         ([], "--device is missing", "--device m1"),

@@ -152,3 +152,16 @@ def test_names_of_groups_stand_for_their_chips() -> None:
     families = {all_chips()[name].family for name in current[1:]}
     assert families == {f"{line.lower()}{last - older}" for line, last in newest.items() for older in (0, 1)}
     assert expand_names(["m1", "iPhone 15"]) == ("m1", "iPhone 15")
+
+
+@pytest.mark.parametrize("name", ["all", "ALL", "Every", "all_current", "current"])
+def test_names_similar_to_groups_name_the_groups(name: str) -> None:
+    with pytest.raises(UsageError, match=f"unknown device '{name}'") as caught:
+        expand_names(["m1", name])
+    assert "every for all chips, or all-current for the newest ones" in caught.value.hint
+
+
+def test_no_device_is_taken_for_a_group() -> None:
+    names = [p.name for chip in all_chips().values() for p in chip.products]
+    names += [name for chip in all_chips().values() for name in (chip.id, chip.name)]
+    assert expand_names(names) == tuple(dict.fromkeys(names))

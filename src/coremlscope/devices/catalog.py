@@ -23,6 +23,7 @@ _GENERATIONS = 2
 _SUGGESTIONS = 3
 #: Names with a lower similarity are not suggested.
 _SIMILARITY = 0.5
+_GROUP_SIMILARITY = 0.7
 #: Longer names are cut in messages.
 _LONGEST_NAME = 100
 
@@ -40,7 +41,11 @@ def all_chips() -> Mapping[str, Chip]:
 
 
 def expand_names(names: Iterable[str]) -> tuple[str, ...]:
-    """Replaces `every` and `all-current` by the ids of their chips; a name is kept once."""
+    """Replaces `every` and `all-current` by the ids of their chips; a name is kept once.
+
+    Raises:
+        UsageError: A name is no device but similar to one of these, such as `all`.
+    """
     chips = all_chips().values()
     generations: dict[str, list[str]] = {}
     for chip in chips:
@@ -52,7 +57,23 @@ def expand_names(names: Iterable[str]) -> tuple[str, ...]:
         _EVERY: [chip.id for chip in chips],
         _CURRENT: [chip.id for chip in chips if chip.family in newest],
     }
-    return tuple(dict.fromkeys(name for one in names for name in groups.get(one, [one])))
+    found: dict[str, None] = {}
+    for name in names:
+        if name not in groups:
+            _check_similarity(name)
+        found.update(dict.fromkeys(groups.get(name, [name])))
+    return tuple(found)
+
+
+def _check_similarity(name: str) -> None:
+    wanted = _normalized(name)
+    words = ("all", *map(_normalized, (_EVERY, _CURRENT)))
+    if wanted not in _by_name() and difflib.get_close_matches(wanted, words, cutoff=_GROUP_SIMILARITY):
+        raise UsageError(
+            f"unknown device {name[:_LONGEST_NAME]!r}",
+            f"use {_EVERY} for all chips, or {_CURRENT} for the newest ones;"
+            " `coremlscope devices` lists them",
+        )
 
 
 def product_name(identifier: str) -> str:
