@@ -1713,11 +1713,15 @@ export interface Transitions {
   finish_ms: Record<string, number>;
 }
 
-/** The planned cost of all operations of one type, in seconds. */
+/** The planned cost of all operations of one type. */
 export interface TypeCost {
+  /** Apple's name. */
   type: string;
+  /** Number of operations in the base. */
   before: number;
+  /** Number of operations in the other plan. */
   after: number;
+  /** Their cost, in seconds; null on a side without such operations. */
   planned: Change;
 }
 
