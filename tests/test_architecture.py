@@ -42,7 +42,7 @@ _OTHER_WRITERS: Mapping[str, int] = {
     "src/coremlscope/measure/process_limits.py": 1,  # a setting of the kernel
     "src/coremlscope/runner/request.py": 2,  # copies into a draft
     "src/coremlscope/server/kept_models.py": 2,  # names of uploads in a temporary folder
-    "src/coremlscope/variants/study.py": 1,  # copies into a draft
+    "src/coremlscope/variants/study.py": 4,  # copies into a draft, and into a temporary folder
     # A ring is a memory mapping, and its log must survive the process at every moment.
     "src/coremlscope/tracing/ring.py": 2,
 }

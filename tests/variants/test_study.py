@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import json
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
@@ -20,6 +21,9 @@ from coremlscope.errors import (
     UsageError,
 )
 from coremlscope.formats import container
+from coremlscope.formats.mlpackage import MANIFEST
+from coremlscope.formats.packaging import write_mlpackage
+from coremlscope.formats.sample import sample_model
 from coremlscope.results.variants import ORIGINAL, Variant, VariantReport
 from coremlscope.variants import coremltools_steps, study
 from coremlscope.variants.study import apply_variant, what_if
@@ -209,6 +213,20 @@ def test_files_that_come_and_go_in_a_package_change_no_key(
     for _ in range(2):
         what_if(model, transforms=["int8"], devices=["m1"], seed=7)
     assert made == [ORIGINAL, "int8"]
+
+
+@pytest.mark.usefixtures("_real_children")
+def test_the_package_stays_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """coremltools replaces the manifest of a package that it opens."""
+    path = tmp_path / "sample.mlpackage"
+    write_mlpackage(sample_model(size=32, width=0.5, classes=10), path)
+    manifest = json.dumps({**json.loads((path / MANIFEST).read_text()), "mine": 1})
+    (path / MANIFEST).write_text(manifest)
+    made = what_if(path, transforms=["int8"], samples=1)
+    assert [one.failure for one in made.variants] == ["", ""]
+    assert (path / MANIFEST).read_text() == manifest
+    monkeypatch.setattr(study.VariantPool, "make", lambda *_: pytest.fail("something was made again"))
+    assert what_if(path, transforms=["int8"], samples=1).variants == made.variants
 
 
 @pytest.mark.usefixtures("_real_children")

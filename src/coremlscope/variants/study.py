@@ -35,6 +35,7 @@ from coremlscope.execution.wiring import bodies_of, interface_of
 from coremlscope.features.dummy import dummy_values
 from coremlscope.features.shapes import bind_shapes, check_shape
 from coremlscope.formats import container
+from coremlscope.formats.mlpackage import MANIFEST
 from coremlscope.ir import (
     ArrayFeature,
     EnumeratedShapes,
@@ -286,7 +287,7 @@ def _asked(
         values = _samples(model, inputs, samples, {name: each[0] for name, each in known.items()}, seed)
         write_samples(folder / "samples", values)
         yield (
-            readable_by_core_ml(source, folder),
+            _with_own_manifest(readable_by_core_ml(source, folder), folder),
             Question(
                 shapes=known,
                 samples=folder / "samples",
@@ -297,6 +298,24 @@ def _asked(
             ),
             folder,
         )
+
+
+def _with_own_manifest(path: Path, folder: Path) -> Path:
+    """Returns a package below a private folder: a copy of the manifest, and links to the other files.
+
+    coremltools replaces the manifest of a package that it opens.
+    """
+    if not path.is_dir():
+        return path
+
+    def link(source: str, target: str) -> None:
+        if Path(source).name != MANIFEST:
+            with contextlib.suppress(OSError):  # Windows links only for those who may
+                Path(target).symlink_to(Path(source).resolve())
+                return
+        shutil.copyfile(source, target)
+
+    return Path(shutil.copytree(path, folder / "original" / path.name, copy_function=link))
 
 
 def _shapes(
