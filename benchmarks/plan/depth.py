@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import csv
 import math
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -404,15 +405,20 @@ def compare_depth(rates: RateTable | None = None, remark: str = "") -> list[Agre
     units = {
         setting: Agreement(f"M1 Max · unit of each operation, {setting}{remark}") for setting in _SETTINGS
     }
+    possible = Counter[ComputeUnits]()
     for plan in _PLANS:
         placed = place_functions(plan.build(), _DEVICE, _SETTINGS, with_advice=False, rates=used)
         (function,) = placed.values()
         ops = [op for op in function.ops if not op.inserted]
         for setting, found in units.items():
             for place, unit in enumerate(_units(plan, setting, len(ops))):
-                ours = ops[place].choices[setting].unit
-                found.count(ours == unit, f"{plan.name}: {ops[place].type} {place}: {unit}, ours {ours}")
+                choice = ops[place].choices[setting]
+                text = f"{plan.name}: {ops[place].type} {place}: {unit}, ours {choice.unit}"
+                found.count(choice.unit == unit, text)
+                possible[setting] += unit in (choice.unit, *choice.alternatives)
         _compare_costs(costs, plan, ops)
+    for setting, found in units.items():
+        found.notes.append(f"with open operations on either unit: {possible[setting]} of {found.total}")
     for example, backend, theirs_us in _SINGLE:
         ours_us = price(example_view(example), used)[backend].ms * 1e3
         _count(costs, f"Depth Anything 3: {example.type} on {backend}", ours_us, theirs_us)

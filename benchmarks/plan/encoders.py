@@ -12,15 +12,16 @@ import csv
 import functools
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.plan.agreement import Agreement
 from benchmarks.plan.builder import Builder, shape_of
+from benchmarks.plan.counting import CountedNetworks
 from benchmarks.plan.transformers import BASE, LARGE, Shape, transformer
 from coremlscope.cost.planned.rates import RateTable, rate_table
-from coremlscope.devices import CPU, GPU, NEURAL_ENGINE, UNITS, ComputeUnit, ComputeUnits, find_device
+from coremlscope.devices import CPU, GPU, NEURAL_ENGINE, ComputeUnit, ComputeUnits, find_device
 from coremlscope.forecast.planner import place_functions
 from coremlscope.ir import DType, Model, Value, constant
 from coremlscope.placement.place import Choice, PlacedOp
@@ -29,7 +30,7 @@ from coremlscope.placement.rules.rule import fp16, weight
 __all__ = ["choices_on_one_unit", "compare_encoders", "encoder"]
 
 _DEVICE = find_device("m4-max", "26")
-_CLOSE, _CLOSE_SHARES = 0.05, 1e-3
+_CLOSE_SHARES = 1e-3
 #: The share of a network's operations that makes its plan one of a single unit.
 _NEARLY_ALL = 0.985
 _SHARES = Path(__file__).with_name("encoder_shares.csv")
@@ -174,20 +175,12 @@ def compare_encoders(rates: RateTable | None = None, remark: str = "") -> list[A
 
 
 def _compare_units(setting: ComputeUnits, rates: RateTable, remark: str) -> Agreement:
-    networks = Agreement(f"M4 Max · encoders within 5 % of their operations, {setting}{remark}")
-    same = total = open_ = 0
+    networks = CountedNetworks(f"M4 Max · encoders within 5 % of their operations, {setting}{remark}")
     for plan in (plan for plan in _PUBLISHED if plan.setting == setting):
         ops = _placed(plan.form, plan.name, plan.length, setting, rates)
-        counts = _counts(ops, setting)
-        wanted = sum(plan.counts.values())
-        missing = sum(max(plan.counts.get(unit, 0) - counts.get(unit, 0), 0) for unit in UNITS)
-        same, total = same + wanted - missing, total + wanted
-        open_ += sum(bool(op.choices[setting].alternatives) for op in ops)
-        text = f"{plan.form.__name__} {plan.name}, length {plan.length}"
-        networks.count(missing <= _CLOSE * wanted, f"{text}: {dict(plan.counts)}, ours {counts}")
-    networks.notes.append(f"operations on the same unit by counts: {same} of {total} ({same / total:.2%})")
-    networks.notes.append(f"open operations: {open_ / total:.1%}")
-    return networks
+        name = f"{plan.form.__name__} {plan.name}, length {plan.length}"
+        networks.compare(name, plan.counts, [op.choices[setting] for op in ops])
+    return networks.finished()
 
 
 def choices_on_one_unit(rates: RateTable) -> Iterator[tuple[Choice, ComputeUnit]]:
@@ -210,15 +203,6 @@ def _placed(
 @functools.lru_cache(maxsize=32)
 def _built(form: Callable[[Shape, int], Model], name: str, length: int) -> Model:
     return form(_ENCODERS[name], length)
-
-
-def _counts(ops: Sequence[PlacedOp], setting: ComputeUnits) -> dict[ComputeUnit, int]:
-    counts: dict[ComputeUnit, int] = {}
-    for op in ops:
-        unit = op.choices[setting].unit
-        if unit is not None:
-            counts[unit] = counts.get(unit, 0) + 1
-    return counts
 
 
 def _compare_shares(rates: RateTable) -> Agreement:

@@ -10,15 +10,15 @@ from __future__ import annotations
 import functools
 import math
 import re
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from benchmarks.latency.planned import MODELS as TIMED
 from benchmarks.plan.agreement import Agreement, compare_network
+from benchmarks.plan.counting import CountedNetworks
 from benchmarks.plan.depth import compare_depth
 from benchmarks.plan.encoders import compare_encoders
-from benchmarks.plan.published import FOLDER, Share, read_mobilenet, read_shapes, read_shares
+from benchmarks.plan.published import FOLDER, read_mobilenet, read_shapes, read_shares
 from coremlscope.cost.planned.prices import price
 from coremlscope.cost.planned.publications import publications
 from coremlscope.cost.planned.rates import RateTable, rate_table
@@ -26,7 +26,6 @@ from coremlscope.devices import (
     CPU,
     GPU,
     NEURAL_ENGINE,
-    UNITS,
     ComputeUnit,
     ComputeUnits,
     Device,
@@ -51,8 +50,8 @@ __all__ = [
 
 MODELS = FOLDER.parent / "models"
 _SETTINGS: tuple[ComputeUnits, ...] = ("all", "cpu_and_ne", "cpu_and_gpu")
-#: Largest difference of a unit's operations, and largest relative error of a cost.
-_CLOSE_COUNTS, _CLOSE_COSTS = 0.05, 0.01
+#: The largest relative error of a cost.
+_CLOSE_COSTS = 0.01
 #: A system on which the boundary casts run on the Neural Engine, as on the published 26.5.1.
 _M4_PRO = find_device("m4-pro", "27")
 
@@ -103,46 +102,20 @@ def _on_one_unit() -> Iterator[tuple[str, ComputeUnits, ComputeUnit, list[Choice
 
 def _compare_units() -> Agreement:
     """Compares networks that an M5 Max plans on one unit; PoseNet's structure is partly guessed."""
-    found = Agreement("M5 Max · networks within 5 % of their operations on the published unit")
-    undecided = 0
+    found = CountedNetworks("M5 Max · networks within 5 % of their operations on the published unit")
     for name, setting, unit, choices in _on_one_unit():
-        counts = Counter(choice.unit for choice in choices)
-        undecided += sum(bool(choice.alternatives) for choice in choices)
-        is_close = counts[unit] >= (1 - _CLOSE_COUNTS) * len(choices)
-        found.count(is_close, f"{name}, {setting}: {unit}, ours {dict(counts)}")
-    found.notes.append(f"open operations: {undecided}")
-    return found
+        found.compare(f"{name}, {setting}", {unit: len(choices)}, choices)
+    return found.finished()
 
 
 def _compare_shares(rates: RateTable, remark: str) -> Iterator[Agreement]:
     shares = read_shares()
     for setting in _SETTINGS:
-        found = Agreement(f"M4 Pro · networks within 5 % of their operations, {setting}{remark}")
-        operations = agreeing = possible = within = 0
+        found = CountedNetworks(f"M4 Pro · networks within 5 % of their operations, {setting}{remark}")
         for share in (one for one in shares if one.setting == setting):
             ops = _placed(share.model, _M4_PRO, rates)
-            certain, open_ = _counts(ops, setting), _open(ops, setting)
-            total, same, reachable = _agreeing(share, certain, open_)
-            operations, agreeing, possible = operations + total, agreeing + same, possible + reachable
-            within += total - reachable <= _CLOSE_COUNTS * total
-            text = f"{share.model}: {_words(share.counts)}, ours {_words(certain)}"
-            found.count(total - same <= _CLOSE_COUNTS * total, text)
-        found.notes.append(f"with open operations on either unit: {within} of {found.total} networks")
-        found.notes.append(
-            f"operations on the same unit by counts: {agreeing} of {operations}"
-            f" ({agreeing / operations:.1%}), {possible / operations:.1%} with open ones on either"
-        )
-        yield found
-
-
-def _agreeing(
-    share: Share, ours: Mapping[ComputeUnit, int], open_: Mapping[ComputeUnit, int]
-) -> tuple[int, int, int]:
-    """Operations published, those on the same unit by counts, and those that open ones can make so."""
-    total = sum(share.counts.values())
-    missing = {unit: max(share.counts.get(unit, 0) - ours.get(unit, 0), 0) for unit in UNITS}
-    same = total - sum(missing.values())
-    return total, same, same + sum(min(count, open_.get(unit, 0)) for unit, count in missing.items())
+            found.compare(share.model, share.counts, [op.choices[setting] for op in ops])
+        yield found.finished()
 
 
 def _compare_mobilenet(rates: RateTable) -> list[Agreement]:
@@ -174,19 +147,6 @@ def _placed(name: str, device: Device, rates: RateTable) -> list[PlacedOp]:
     placed = place_functions(read_network(name), device, _SETTINGS, with_advice=False, rates=rates)
     (function,) = placed.values()
     return [op for op in function.ops if not op.type.endswith(("_to_tensor", "_to_tensor_buffer"))]
-
-
-def _counts(ops: Sequence[PlacedOp], setting: ComputeUnits) -> dict[ComputeUnit, int]:
-    return dict(Counter(unit for op in ops if (unit := op.choices[setting].unit) is not None))
-
-
-def _open(ops: Sequence[PlacedOp], setting: ComputeUnits) -> dict[ComputeUnit, int]:
-    """The number of operations that may run on each unit although another one was chosen."""
-    return dict(Counter(unit for op in ops for unit in op.choices[setting].alternatives))
-
-
-def _words(counts: Mapping[ComputeUnit, int]) -> str:
-    return " ".join(f"{unit} {counts[unit]}" for unit in UNITS if unit in counts)
 
 
 # Operations with known shapes
