@@ -18,8 +18,8 @@ from coremlscope.placement.eligibility import judge, judge_others
 from coremlscope.placement.hypotheses import Planning, Replanned, plan_with_costs
 from coremlscope.placement.replan import Costs
 from coremlscope.placement.rules import GRAPH_RULES
-from coremlscope.placement.search import TIE_MS
 from coremlscope.results.estimate import Estimate
+from coremlscope.results.plan import TIE_MS
 
 __all__ = ["TOGETHER", "Estimating", "Tally", "change_kernels", "describe_remark", "weigh_remarks"]
 

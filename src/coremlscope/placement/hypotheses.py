@@ -14,9 +14,9 @@ from coremlscope.placement.eligibility import Verdicts
 from coremlscope.placement.place import PlacedFunction, PlacedOp, graphs_of, path_costs
 from coremlscope.placement.replan import Costs, replan
 from coremlscope.placement.rules.rule import ProgramFacts
-from coremlscope.placement.search import TIE_MS, TransitionCosts
+from coremlscope.placement.search import TransitionCosts
 from coremlscope.placement.verdict import Reason
-from coremlscope.results.plan import EQUAL_COST_MS, Hypothesis
+from coremlscope.results.plan import EQUAL_COST_MS, TIE_MS, Hypothesis
 
 __all__ = ["Planning", "Replanned", "force", "plan_with_costs", "weigh_reasons"]
 

@@ -14,10 +14,10 @@ from coremlscope.placement.backend import BACKENDS_OF, UNIT_OF, Backend, Planned
 from coremlscope.placement.coreml_view import CoreMLGraph, Node
 from coremlscope.placement.drawn import UNDECIDED_SHARE, Cell, draw_shares, is_exact
 from coremlscope.placement.eligibility import Verdicts, only_fails
-from coremlscope.placement.search import TIE_MS, Route, TransitionCosts, search
+from coremlscope.placement.search import Route, TransitionCosts, search
 from coremlscope.placement.ties import settle
 from coremlscope.placement.verdict import Support, Verdict
-from coremlscope.results.plan import Undecided
+from coremlscope.results.plan import TIE_MS, Undecided
 
 __all__ = [
     "Choice",

@@ -22,11 +22,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from coremlscope.placement.backend import BACKENDS, Backend
+from coremlscope.results.plan import TIE_MS
 
-__all__ = ["TIE_MS", "Bounds", "Route", "TransitionCosts", "search"]
+__all__ = ["Bounds", "Route", "TransitionCosts", "search"]
 
-#: Costs of paths that differ by less, in milliseconds, are equal up to rounding.
-TIE_MS = 1e-9
 #: Far more than what rounding makes of equal costs.
 _SOME_MS = 1e-6
 

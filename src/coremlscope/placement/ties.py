@@ -15,7 +15,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from coremlscope.placement.backend import BACKENDS, Backend
-from coremlscope.placement.search import TIE_MS, Route, TransitionCosts
+from coremlscope.placement.search import Route, TransitionCosts
+from coremlscope.results.plan import TIE_MS
 
 __all__ = ["settle"]
 

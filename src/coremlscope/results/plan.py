@@ -20,6 +20,7 @@ __all__ = [
     "COST_RULE",
     "COST_SOURCE",
     "EQUAL_COST_MS",
+    "TIE_MS",
     "Effect",
     "FunctionCost",
     "Hypothesis",
@@ -58,7 +59,9 @@ Undecided = Literal["tie", "rates", "unpublished"]
 
 #: The rule id of reasons due to costs: another unit could run it, but the plan would cost more.
 COST_RULE = "plan-cost"
-#: Planned costs in milliseconds that differ by at most a nanosecond are taken to be equal.
+#: Costs of paths that differ by less, in milliseconds, are equal up to rounding: sums in another order.
+TIE_MS = 1e-9
+#: Planned costs of operations that differ by at most a nanosecond are shown as equal.
 EQUAL_COST_MS = 1e-6
 #: Texts of advice up to which each is listed.
 _LISTED_FIXES = 3
@@ -69,8 +72,6 @@ COST_SOURCE = "Core ML's cost model, as published plans show it"
 #: Of several reasons why a unit is undecided, the first one counts.
 _DECIDING: tuple[Undecided, ...] = ("unpublished", "rates", "tie")
 _SUPPORT: Mapping[int, Support] = {1: "yes", 0: "no", -1: "unknown"}
-#: Costs in milliseconds that differ by less are equal up to rounding.
-_TIE_MS = 1e-9
 
 #: Under what hypothesis the plan was made again:
 #: `without`      the rule does not keep operations from the unit;
@@ -79,9 +80,6 @@ _TIE_MS = 1e-9
 #: `doubt`        a rule known by anecdote only, which plans do not apply, holds; or a unit does not run
 #:                operations that only an anecdote puts there.
 Hypothesis = Literal["without", "without all", "moved", "doubt"]
-
-#: Planned costs in milliseconds that differ by less are equal: sums in another order differ by as much.
-_EQUAL_MS = 1e-9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -519,12 +517,12 @@ def segments(ops: tuple[PlannedOp, ...]) -> list[tuple[str | None, tuple[Planned
 def _cost_reason(unit: ComputeUnit, there_ms: float, here_ms: float, more_ms: float) -> Reason:
     there, here = format_duration(there_ms / 1e3), format_duration(here_ms / 1e3)
     costs = f"planned at {there} against {here} where it is"
-    if abs(there_ms - here_ms) < _TIE_MS:
+    if abs(there_ms - here_ms) < TIE_MS:
         costs = "at the same planned cost"
     more = f"the whole plan would cost {format_duration(more_ms / 1e3)} more, changes of unit included"
-    if more_ms < _TIE_MS:
+    if more_ms < TIE_MS:
         text = f"{UNIT_WORDS[unit]} can run it, {costs}: the whole plan would cost the same"
-    elif there_ms > here_ms + _TIE_MS:
+    elif there_ms > here_ms + TIE_MS:
         text = f"{UNIT_WORDS[unit]} can run it, but costs more: {costs}"
     else:
         text = f"{UNIT_WORDS[unit]} can run it, {costs}, but {more}"
@@ -591,7 +589,7 @@ def describe_saving(saved_ms: float, planned_ms: float, saved_s: Figure | None) 
         planned_ms: Planned milliseconds of the whole after that.
         saved_s: Estimated seconds saved.
     """
-    if abs(saved_ms) < _EQUAL_MS:
+    if abs(saved_ms) < TIE_MS:
         planned = "planned cost unchanged"
     else:
         before, after = format_duration((planned_ms + saved_ms) / 1e3), format_duration(planned_ms / 1e3)

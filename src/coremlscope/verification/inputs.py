@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -16,10 +16,13 @@ from coremlscope.features.limits import index_limits
 from coremlscope.ir import Array, ArrayFeature, Feature, ImageFeature, Shape
 from coremlscope.verification.masks import mask_inputs
 
-__all__ = ["Inputs", "check_numbers", "choose_inputs"]
+__all__ = ["Inputs", "Origin", "check_numbers", "choose_inputs"]
 
 #: A factor on the input below which its elements are pixels of 0 … 255.
 _PIXEL_FACTOR = 1 / 32
+
+#: Where an input comes from: `given`, its `default`, or drawn, as `indices` of a table or as other `numbers`.
+Origin = Literal["given", "default", "indices", "numbers"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,13 +34,18 @@ class Inputs:
         prepared: Images by name after the preprocessing that the model holds: `scale × p + bias`. A reference
             that was converted to a model with image inputs usually takes these. Empty if there is none.
         notes: What each input is, as clauses.
-        synthetic: The names of the inputs that were drawn: neither given nor filled with a default.
+        origins: Where each input comes from, by name.
     """
 
     tensors: Mapping[str, Array]
     prepared: Mapping[str, Array]
     notes: tuple[str, ...]
-    synthetic: tuple[str, ...]
+    origins: Mapping[str, Origin]
+
+    @property
+    def synthetic(self) -> tuple[str, ...]:
+        """The names of the inputs that were drawn: neither given nor filled with a default."""
+        return tuple(name for name, origin in self.origins.items() if origin in ("indices", "numbers"))
 
 
 def choose_inputs(
@@ -67,35 +75,37 @@ def choose_inputs(
     steps = _preprocessing(chosen)
     limits = index_limits(chosen.function)
     masks = mask_inputs(chosen.function)
-    notes, synthetic = [], []
+    notes: list[str] = []
+    origins: dict[str, Origin] = {}
     for feature in description.inputs:
         if feature.name in given:
             check_numbers(feature.name, given[feature.name])
             values[feature.name] = given[feature.name]
             notes.append(f"{feature.name}: given")
+            origins[feature.name] = "given"
             continue
         note = _describe(feature, steps.get(feature.name))
         type_ = feature.type
         has_default = isinstance(type_, ArrayFeature) and type_.default is not None
-        if isinstance(type_, ArrayFeature) and not has_default and feature.name not in limits:
+        is_index = feature.name in limits and not has_default
+        origins[feature.name] = "default" if has_default else "indices" if is_index else "numbers"
+        if isinstance(type_, ArrayFeature) and not has_default and not is_index:
             shape = tuple(values[feature.name].shape) or tuple(bound.get(feature.name) or ())
             if not type_.dtype.is_float or feature.name in masks:
                 values[feature.name] = _zeros_and_ones(shape, feature.name, seed).astype(type_.dtype.numpy)
                 note = "synthetic: 0 and 1"
             else:
                 values[feature.name] = _floats(shape, feature.name, seed, steps.get(feature.name))
-        elif feature.name in limits and not has_default:
+        elif is_index:
             note = f"synthetic: indices below {limits[feature.name]}"
         notes.append(f"{feature.name}: {note}")
-        if not has_default:
-            synthetic.append(feature.name)
     tensors = to_tensors(description.inputs, values)
     prepared = {
         name: _prepare(tensors[name], step)
         for name, step in steps.items()
         if step.ops and isinstance(_type(description.inputs, name), ImageFeature)
     }
-    return Inputs(tensors=tensors, prepared=prepared, notes=tuple(notes), synthetic=tuple(synthetic))
+    return Inputs(tensors=tensors, prepared=prepared, notes=tuple(notes), origins=origins)
 
 
 def check_numbers(name: str, value: Any) -> None:

@@ -139,19 +139,17 @@ def _agreeing_exchange(check: Check, reference: Reference, drawn: Inputs) -> tup
 
 def _constants(check: Check, drawn: Inputs) -> Iterator[Finding]:
     """Yields remarks on inputs that are one number, and on masks of them that choose the same everywhere."""
-    notes = dict(note.partition(": ")[::2] for note in drawn.notes)
     masks = mask_inputs(check.call.function)
     seen = set()
     for name, number in constant_inputs(check.exact):
-        note = notes.get(name, "synthetic: indices")
+        origin = drawn.origins.get(name, "indices")
         is_number = check.exact.values[name].array.dtype.kind == "f"
-        if note.startswith("synthetic: indices") or (note == "given" and is_number and name not in masks):
+        if origin == "indices" or (origin == "given" and is_number and name not in masks):
             continue
         seen.add(name)
-        is_default = note.startswith("its default")
         yield Finding(
             id="constant-input",
-            severity="info" if is_default else "warning",
+            severity="info" if origin == "default" else "warning",
             text=f"All elements of the input {name} are {number:g}, so that what the model does with others"
             " is not compared.",
             hint=f"give others with --input {name}=FILE, such as a mask that hides some elements",

@@ -46,6 +46,32 @@ class _Setting:
     text: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Case:
+    """A suppression with its inputs, and the boxes that the reference keeps.
+
+    Attributes:
+        model: The model.
+        names: Its outputs that hold scores and coordinates.
+        others: Those of the reference.
+        right: The boxes of the reference.
+        tolerance: How far scores and coordinates may be off.
+    """
+
+    model: Model
+    names: tuple[str, str]
+    others: tuple[str, str]
+    right: Boxes
+    tolerance: Tolerance
+
+    def compare(self, content: NonMaximumSuppression, given: Mapping[str, Any]) -> list[ComparedOutput]:
+        """Compares the boxes that a suppression keeps of given ones."""
+        run = run_suppression(replace(self.model, content=content), given, "")
+        found = boxes_of(*(run.output(name) for name in self.names))
+        assert found is not None
+        return compare_boxes(self.names, self.others, (found, self.right), self.tolerance)
+
+
 def verify_suppression(
     model: Model,
     reference: Reference,
@@ -80,7 +106,8 @@ def verify_suppression(
             "the reference returns no boxes",
             f"give scores and [boxes, 4] coordinates under the names {names[0]} and {names[1]}",
         )
-    outputs = compare_boxes(names, others, (_boxes(model, given), right), tolerance)
+    case = _Case(model=model, names=names, others=others, right=right, tolerance=tolerance)
+    outputs = case.compare(content, given)
     passed = all(output.passed for output in outputs)
     synthetic = [name for name in given if name not in inputs]
     findings: list[Finding] = []
@@ -88,7 +115,7 @@ def verify_suppression(
     if not passed and isinstance(reference, SavedReference) and synthetic:
         findings.append(describe_recorded(reference, synthetic, passes=False))
     elif not passed:
-        faults.append(_fault(model, given, (names, others, right), tolerance, outputs))
+        faults.append(_fault(case, content, given, outputs))
     return Verification(
         model="" if model.source is None else path_text(model.source),
         function=choose_function(model).name,
@@ -102,15 +129,6 @@ def verify_suppression(
         findings=(*findings, *unused_limits(outputs, tolerance)),
         version=__version__,
     )
-
-
-def _boxes(model: Model, given: Mapping[str, Any]) -> Boxes:
-    content = model.content
-    assert isinstance(content, NonMaximumSuppression)
-    run = run_suppression(model, given, "")
-    found = boxes_of(run.output(content.confidence_output), run.output(content.coordinates_output))
-    assert found is not None
-    return found
 
 
 def _inputs(
@@ -157,20 +175,13 @@ def _shape(feature: Feature, asked: Shape | None, columns: int) -> tuple[int, in
 
 
 def _fault(
-    model: Model,
-    given: Mapping[str, Any],
-    reference: tuple[tuple[str, str], tuple[str, str], Boxes],
-    tolerance: Tolerance,
-    outputs: list[ComparedOutput],
+    case: _Case, content: NonMaximumSuppression, given: Mapping[str, Any], outputs: list[ComparedOutput]
 ) -> VerifiedFault:
     """Returns the setting with which the boxes are those of the reference, if one of those tried is."""
-    content = model.content
-    assert isinstance(content, NonMaximumSuppression)
-    names, others, right = reference
     fault = VerifiedFault(
         kind="conversion",
         run="fp32",
-        op=f"{choose_function(model).name}/0",
+        op=f"{choose_function(case.model).name}/0",
         type=content.kind,
         name=content.kind,
         cause="unknown",
@@ -179,10 +190,9 @@ def _fault(
     )
     thresholds = (content.iou_input, content.confidence_threshold_input)
     own = {name: value for name, value in given.items() if name not in thresholds}
-    least = float(right.best.min(initial=np.inf))
+    least = float(case.right.best.min(initial=np.inf))
     for setting in _settings(content, least):
-        found = _boxes(replace(model, content=setting.content), own)
-        if all(one.passed for one in compare_boxes(names, others, (found, right), tolerance)):
+        if all(output.passed for output in case.compare(setting.content, own)):
             text = f"{setting.text}, it keeps the boxes of the reference"
             return replace(fault, cause="setting", text=text)
     return fault
