@@ -1,7 +1,8 @@
-"""Sequence lengths for neural networks with legacy shape mapping that cannot run on a single step.
+"""Shapes of inputs that follow from requested ones, and lengths of sequences that neural networks need.
 
-The file states no length: `[channels]` is one step. A convolution over time needs as many steps as its
-window, and a dense layer after it an exact number.
+In programs, inputs that share a dimension follow each other (`linked_inputs`). Neural networks with legacy
+shape mapping may not run on a single step, and the file states no length: `[channels]` is one step. A
+convolution over time needs as many steps as its window, and a dense layer after it an exact number.
 """
 
 from __future__ import annotations

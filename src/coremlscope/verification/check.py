@@ -170,7 +170,6 @@ class Check:
                     hint="give outputs the same names",
                 )
             )
-
         lost = self.theirs.states - set(self.matched.values())
         if lost and not self.exact.states:
             self.findings.append(
