@@ -51,8 +51,8 @@ def lower_function(
         model: The model.
         function: The function's name; None selects the default function.
         shapes: Shapes of flexible inputs by name. The others get their default shapes.
-        random_weights: The seed of the random weights that replace missing weights; None makes missing
-            weights an error.
+        random_weights: The seed of the random weights that replace missing weights and those that cannot be
+            read; None makes them an error.
         precision: `fp16` rounds every result that the program declares as fp16, and every floating-point
             result of a neural network, whose layers declare no type.
 
@@ -70,7 +70,8 @@ def lower_function(
     missing = missing_weights(chosen.function)
     if missing and random_weights is None:
         raise _missing_weights_error(model, missing)
-    if missing and random_weights is not None:
+    is_random = random_weights is not None and missing_weights(chosen.function, with_doubted=True) > 0
+    if is_random and random_weights is not None:
         model = with_random_weights(model, random_weights)
         Budget.of_model().check_value(model.size_bytes, "the model with random weights")
     bound = bind_model(model, chosen.name, shapes)
@@ -81,7 +82,7 @@ def lower_function(
             f"the function {chosen.name!r} cannot be lowered: {error}",
             "an operation's arguments contradict its definition",
         ) from error
-    return Lowered(chosen.name, bound, program, random_weights if missing else None)
+    return Lowered(chosen.name, bound, program, random_weights if is_random else None)
 
 
 def _missing_weights_error(model: Model, count: int) -> MissingWeightsError:

@@ -98,13 +98,26 @@ def _constants(op: Op) -> list[Constant]:
     return [*op.attributes.values(), *inline]
 
 
-def missing_weights(function: Function) -> int:
-    """The number of constants of a function whose data is missing from the weight files."""
-    return sum(not c.is_available for op in function.graph.walk() for c in _constants(op))
+def missing_weights(function: Function, *, with_doubted: bool = False) -> int:
+    """The number of constants of a function whose data is missing from the weight files.
+
+    Args:
+        function: The function.
+        with_doubted: Also counts weights that are there, but cannot be read.
+    """
+    return sum(
+        not constant.is_available or (with_doubted and _is_doubted(op) and constant.is_weight)
+        for op in function.graph.walk()
+        for constant in _constants(op)
+    )
+
+
+def _is_doubted(op: Op) -> bool:
+    return op.layer is not None and op.layer.is_timeable
 
 
 def with_random_weights(model: Model, seed: int) -> Model:
-    """Replaces every missing constant of a model by random data.
+    """Replaces every missing constant of a model by random data, and weights that are in doubt.
 
     Args:
         model: The model. Only programs have constants to replace.
@@ -157,7 +170,8 @@ class _Replacer:
         return given.type.elements if given is not None and isinstance(given.type, TensorType) else None
 
     def op(self, op: Op, masks: Mapping[str, int]) -> Op:
-        if not op.blocks and all(constant.is_available for constant in _constants(op)):
+        is_doubted = _is_doubted(op)
+        if not op.blocks and not is_doubted and all(constant.is_available for constant in _constants(op)):
             return op
         own = masks.get(op.outputs[0].name) if op.type == "const" and op.outputs else None
         attributes = {
@@ -166,7 +180,7 @@ class _Replacer:
         }
         inputs = {
             name: tuple(
-                self.constant(a, f"{op.id}.{name}.{index}", self.ones(op, name))
+                self.constant(a, f"{op.id}.{name}.{index}", self.ones(op, name), is_doubted=is_doubted)
                 if isinstance(a, Constant)
                 else a
                 for index, a in enumerate(arguments)
@@ -174,14 +188,17 @@ class _Replacer:
             for name, arguments in op.inputs.items()
         }
         blocks = tuple(self.graph(block) for block in op.blocks)
-        return replace(op, attributes=attributes, inputs=inputs, blocks=blocks)
+        layer = replace(op.layer, doubt="") if op.layer is not None and is_doubted else op.layer
+        return replace(op, attributes=attributes, inputs=inputs, blocks=blocks, layer=layer)
 
     def ones(self, op: Op, parameter: str) -> int | None:
         data = _MASKS.get(parameter)
         return None if data is None else self.elements(op, data)
 
-    def constant(self, constant: Constant, place: str, ones: int | None) -> Constant:
-        if constant.is_available:
+    def constant(
+        self, constant: Constant, place: str, ones: int | None, *, is_doubted: bool = False
+    ) -> Constant:
+        if constant.is_available and not (is_doubted and constant.is_weight):
             return constant
         if isinstance(constant.data, Nested):
             items = constant.data.items

@@ -37,6 +37,7 @@ class Layer:
         problem: The reason why the layer could not be translated into operations; empty if it was.
         doubt: What is not known of the layer, so that its operations can be planned but not run; empty if
             everything is known.
+        is_timeable: True if only the weights are in doubt, so that it can be run with random ones.
         inputs: Names of its inputs in the file.
         outputs: Names of its outputs in the file.
     """
@@ -45,6 +46,7 @@ class Layer:
     type: str
     problem: str = ""
     doubt: str = ""
+    is_timeable: bool = field(default=False, compare=False)
     inputs: tuple[str, ...] = field(default=(), compare=False)
     outputs: tuple[str, ...] = field(default=(), compare=False)
 

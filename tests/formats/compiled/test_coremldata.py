@@ -91,6 +91,19 @@ def test_complete_specification(tmp_path: Path) -> None:
         parse_compiled_data(program, "m")
 
 
+@pytest.mark.parametrize("layout", [b"spec", b"generic"])
+def test_layout_of_the_first_betas(layout: bytes) -> None:
+    head = struct.pack("<I3Q", 300, 1, 0, 0) + _text(b"") + struct.pack("<3Q", 1, 0, 0) + _text(layout)
+    spec = schema.message_class("Model")(specificationVersion=1)
+    spec.description.ParseFromString(_description())
+    spec.glmRegressor.offset.append(2)
+    content = spec.SerializeToString() if layout == b"spec" else _text(_description()) + b"rest"
+    data = parse_compiled_data(head + content, "m")
+    assert (data.kind, data.version, data.spec_version) == ("glmRegressor", (1, 0, 0), 1)
+    assert data.description.metadata.author == "somebody"
+    assert (data.spec, data.rest) == ((content, b"") if layout == b"spec" else (None, b"rest"))
+
+
 class TestOtherTypes:
     def test_are_described(self, tmp_path: Path) -> None:
         (tmp_path / COREMLDATA).write_bytes(_generic(300, b"unknown"))

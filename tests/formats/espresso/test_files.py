@@ -15,6 +15,7 @@ import pytest
 
 import coremlscope
 from coremlscope import ir
+from coremlscope.describe.model import describe_model
 from coremlscope.errors import (
     CoremlscopeError,
     CorruptModelError,
@@ -299,10 +300,6 @@ def test_damaged_weight_table(tmp_path: Path, change: Any, message: str) -> None
 @pytest.mark.parametrize(
     ("change", "problem"),
     [
-        ({"C": 3}, "bytes instead of"),
-        ({"blob_weights_f16": 2}, "bytes instead of"),
-        ({"blob_weights_f16": 99}, "blob 99 is not in the weight file"),
-        ({"blob_weights_f16": "one"}, "the number of one of its blobs is 'one'"),
         ({"Nx": None}, "Nx is missing"),
         ({"Nx": float("nan")}, "not a valid number"),
         ({"Nx": 10**400}, "not a valid number"),
@@ -330,6 +327,34 @@ def test_inconsistent_layer_is_kept_with_the_reason(
     assert problem in function.layers[0].problem
     assert not any(layer.problem for layer in function.layers[1:])
     assert function.graph.ops[0].type in ("convolution", "reshape")
+
+
+@pytest.mark.parametrize(
+    ("change", "doubt"),
+    [
+        ({"blob_weights_f16": 2}, "bytes instead of"),
+        ({"blob_weights_f16": 99}, "blob 99 is not in the weight file"),
+        ({"blob_weights_f16": "one"}, "the number of one of its blobs is 'one'"),
+    ],
+    ids=str,
+)
+def test_layer_whose_weights_cannot_be_read_is_counted_and_planned(
+    tmp_path: Path, change: dict[str, Any], doubt: str
+) -> None:
+    folder = _network(tmp_path)
+    known = describe_model(container.read(folder))
+    net = json.loads((folder / _NET).read_text())
+    net["layers"][0] |= change
+    (folder / _NET).write_text(json.dumps(net))
+    model = container.read(folder)
+    assert isinstance(model.content, ir.Program)
+    (function,) = model.content.functions.values()
+    assert (function.layers[0].problem, doubt in function.layers[0].doubt) == ("", True)
+    described = describe_model(model)
+    assert described.parameters == known.parameters > 0
+    assert described.main.work is not None
+    assert known.main.work is not None
+    assert described.main.work.flops == known.main.work.flops > 0
 
 
 def test_weights_of_unknown_encoding_are_planned_but_not_run(tmp_path: Path) -> None:

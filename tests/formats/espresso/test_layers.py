@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 
 from coremlscope import ir
+from coremlscope.errors import UnsupportedOpError
+from coremlscope.execution.lowering import lower_function
 from coremlscope.formats import container
 from coremlscope.formats.espresso.layers import LAYERS
 from tests.support.compiled_networks import WeightTable, exact, run_layers, shape, write_network
@@ -79,13 +81,15 @@ def test_strides_groups_and_fp16(tmp_path: Path) -> None:
     np.testing.assert_array_equal(result, [[[[2, 6]], [[80, 120]]]])
 
 
-@pytest.mark.parametrize(("mode", "width"), [(1, 3), (2, 2)], ids=["same", "valid"])
-def test_padding_of_a_convolution(tmp_path: Path, mode: int, width: int) -> None:
+@pytest.mark.parametrize(
+    ("mode", "expected"), [(1, [4, 5, 2]), (2, [4, 5]), (4, [1, 4, 5])], ids=["same", "valid", "same_lower"]
+)
+def test_padding_of_a_convolution(tmp_path: Path, mode: int, expected: list[float]) -> None:
     weights = WeightTable()
     ones = weights.add([1, 1])
     layer = {"type": "convolution", "C": 1, "K": 1, "Nx": 2, "Ny": 1, "pad_mode": mode, "blob_weights": ones}
-    result = _run(tmp_path, layer, [[[[1, 3, 2]]]], (1, 1, 1, width), weights)
-    np.testing.assert_array_equal(result, np.array([4, 5, 2], np.float32)[None, None, None, :width])
+    result = _run(tmp_path, layer, [[[[1, 3, 2]]]], (1, 1, 1, len(expected)), weights)
+    np.testing.assert_array_equal(result, [[[expected]]])
 
 
 def test_quantised_weights(tmp_path: Path) -> None:
@@ -119,19 +123,25 @@ def test_depthwise_deconvolution(tmp_path: Path) -> None:
     np.testing.assert_array_equal(result, [[[[2, 20, 3, 30]]]])
 
 
-def test_deconvolution_between_channels_is_planned_but_not_run(tmp_path: Path) -> None:
+def test_deconvolution_between_channels(tmp_path: Path) -> None:
     weights = WeightTable()
+    # The first input channel adds 1 and 2 to the outputs, the second one 3 and 4.
     four = weights.add([1, 2, 3, 4])
     layer = {"type": "deconvolution", "C": 2, "K": 2, "Nx": 1, "Ny": 1, "blob_weights": four}
-    shapes = {"x": exact(1, 2, 1, 1), "y": exact(1, 2, 1, 1)}
-    model = container.read(write_network(tmp_path, [layer], shapes, weights))
-    assert isinstance(model.content, ir.Program)
-    (op,) = model.content.functions["main"].graph.ops
-    assert op.type == "conv_transpose"
-    assert op.layer is not None
-    assert "order of the weights" in op.layer.doubt
-    with pytest.raises(Exception, match="order of the weights"):
-        run_layers(tmp_path, x=np.ones((1, 2, 1, 1)))
+    result = _run(tmp_path, layer, [[[[10]], [[100]]]], (1, 2, 1, 1), weights)
+    np.testing.assert_array_equal(result, [[[[310]], [[420]]]])
+
+
+def test_zeros_after_the_biases_of_the_oldest_compilers(tmp_path: Path) -> None:
+    weights = WeightTable()
+    layer = {"type": "convolution", "C": 2, "K": 1, "Nx": 1, "Ny": 1, "has_biases": 1}
+    layer |= {"blob_weights": weights.add([1, 2])}
+    layer |= {"blob_biases": weights.add([10, 20, *[0] * 6])}
+    result = _run(tmp_path, layer, [[[[3]]]], (1, 2, 1, 1), weights)
+    np.testing.assert_array_equal(result, [[[[13]], [[26]]]])
+    layer["blob_biases"] = weights.add([10, 20, *[0] * 5, 1])
+    shapes = {"x": exact(1, 1, 1, 1), "y": exact(1, 2, 1, 1)}
+    assert "bytes instead of" in _layer(write_network(tmp_path / "other", [layer], shapes, weights)).doubt
 
 
 @pytest.mark.parametrize(
@@ -666,6 +676,18 @@ def test_lstm_in_both_directions_is_planned_but_not_run(tmp_path: Path) -> None:
     assert "order of its gates" in _layer(tmp_path).doubt
     with pytest.raises(Exception, match="order of its gates"):
         run_layers(tmp_path, x=np.zeros((5, 1, 2, 1, 1)))
+
+
+def test_recurrent_layer_without_its_blobs_runs_with_random_weights(tmp_path: Path) -> None:
+    layer = {"type": "rnn_arch", "arch": 1, "input_size": 2, "hidden_size": 3, "encoder_output_sequence": 1}
+    layer |= {"top": "y,h,c", "weights": {}}
+    state = exact(1, 1, 3, 1, 1)
+    shapes = {"x": exact(5, 1, 2, 1, 1), "y": exact(5, 1, 3, 1, 1), "h": state, "c": state}
+    path = write_network(tmp_path, [layer], shapes)
+    lowered = lower_function(container.read(path), random_weights=0)
+    assert lowered.random_weights == 0
+    with pytest.raises(UnsupportedOpError, match="order of its gates"):
+        lower_function(container.read(path))
 
 
 def test_unknown_layer_stays_visible(tmp_path: Path) -> None:

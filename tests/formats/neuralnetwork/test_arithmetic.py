@@ -170,12 +170,18 @@ def test_softmax_along_the_channels(exact: bool) -> None:
     np.testing.assert_allclose(predict(builder, x=X), _softmax(X, 0), rtol=1e-5)
 
 
-def test_softmax_of_a_tensor_without_channels() -> None:
+def test_softmax_of_a_matrix_runs_over_the_classes() -> None:
     builder = network({"x": (4, 5)}, exact=True)
+    builder.add_softmax("softmax", "x", "y")
+    np.testing.assert_allclose(predict(builder, x=X[0, :4, :5]), _softmax(X[0, :4, :5], 1), rtol=1e-5)
+
+
+def test_softmax_of_a_tensor_without_channels() -> None:
+    builder = network({"x": (4,)}, exact=True)
     builder.add_softmax("softmax", "x", "y")
     layer = layers_of(read(builder))[0].layer
     assert layer is not None
-    assert layer.problem == "its input has 2 dimensions, but at least 3 are required"
+    assert layer.problem == "its input has 1 dimensions, but at least 2 are required"
 
 
 @pytest.mark.parametrize("axis", [0, 1, -1])

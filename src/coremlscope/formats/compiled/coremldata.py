@@ -10,6 +10,9 @@ inferred from published compiled models:
     uint64      specification version
     uint64 x 3  0
 
+Files of Xcode 9's first betas, with version 1.0.0, have three numbers between an empty string and this one:
+the specification version, and 0 twice.
+
 A `spec` file, which text classifiers have, ends with the whole `Model` message. A `generic` file continues:
 
     string      the `ModelDescription` message
@@ -49,7 +52,7 @@ __all__ = [
 COREMLDATA = "coremldata.bin"
 
 _GENERIC, _SPEC = "generic", "spec"
-_RESERVED = 24
+_RESERVED, _RESERVED_EARLY = 24, 16
 #: The version of the layout that is written.
 _VERSION = (5, 0, 0)
 _STRING_LABELS, _INT64_LABELS = 100, 101
@@ -176,10 +179,16 @@ def _parse(cursor: _Cursor) -> CompiledData:
         raise _DamageError(f"the model type {type_number} is unknown")
     major, minor, patch = cursor.number(), cursor.number(), cursor.number()
     layout = cursor.blob()
+    is_first = not layout
+    if is_first:
+        spec_version = cursor.number()
+        cursor.take(_RESERVED_EARLY)
+        layout = cursor.blob()
     if layout != _SPEC.encode() and not layout.startswith(_GENERIC.encode()):
         raise _DamageError("its layout is unknown")
-    spec_version = cursor.number()
-    cursor.take(_RESERVED)
+    if not is_first:
+        spec_version = cursor.number()
+        cursor.take(_RESERVED)
     common = functools.partial(
         CompiledData, kind=kind, version=(major, minor, patch), spec_version=spec_version
     )

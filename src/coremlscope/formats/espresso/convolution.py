@@ -13,8 +13,9 @@ from coremlscope.ir import Constant
 
 __all__ = ["LAYERS", "window_padding"]
 
-#: `pad_mode`: explicit amounts, as much as keeps the size, or none.
-_PADDING = {0: "custom", 1: "same", 2: "valid"}
+#: `pad_mode`: explicit amounts, as much as keeps the size, none, or as much as keeps the size with more of it
+#: at the top left. (Source: pairs of networks and their compiled forms; Turi Create writes the last one.)
+_PADDING = {0: "custom", 1: "same", 2: "valid", 4: "same_lower"}
 
 
 def window_padding(layer: CompiledLayer) -> dict[str, Any]:
@@ -75,8 +76,6 @@ def _deconvolution(t: Translation) -> Blob:
     b, x = t.builder, t.x
     taken, given, groups = _channels(t.layer)
     weight = read_weights(t, (taken, given // groups, *_kernel(t.layer)))
-    if given // groups > 1 and taken // groups > 1:
-        t.doubt("the order of the weights of a deconvolution between several channels is not established")
     images = b.images(x)
     spatial = [t.layer.integer(f"deconv_out_{side}", 0) for side in ("height", "width")]
     shape = [images.shape[0], given, *spatial] if all(size > 0 for size in spatial) else None

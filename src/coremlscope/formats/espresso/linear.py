@@ -28,7 +28,7 @@ def _inner_product(t: Translation) -> Blob:
 def _look_up(t: Translation, words: int, size: int) -> Blob:
     """Takes the row of a matrix for each number."""
     b, x = t.builder, t.x
-    t.doubt("the order of the weights of a table is not established")
+    t.doubt_weights("the order of the weights of a table is not established")
     places = b.op("squeeze", x=x, axes=[-1] if t.layer.flag("nd_mode") else [-3, -2, -1])
     rows = b.op(
         "gather",

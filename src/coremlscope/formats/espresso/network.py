@@ -191,15 +191,16 @@ class _Network(Boundary):
         mark = b.mark
         b.layer = Layer(name=layer.name, type=layer.type, inputs=layer.inputs, outputs=layer.outputs)
         try:
-            results, doubts = self.translated(layer, inputs)
+            results, translation = self.translated(layer, inputs)
         except CannotTranslate as error:
             problem = str(error)
         except CONTRADICTIONS as error:
             # A damaged file may contain arbitrary attributes, which translations do not check completely.
             problem = f"its attributes do not match its type ({type(error).__name__}: {error})"
         else:
+            doubts = [*translation.doubts, *translation.weight_doubts]
             if doubts:
-                b.layer = replace(b.layer, doubt="; ".join(doubts))
+                b.layer = replace(b.layer, doubt="; ".join(doubts), is_timeable=not translation.doubts)
                 b.assign_layer(mark, b.layer)
             self.known.append(b.layer)
             return results
@@ -210,8 +211,8 @@ class _Network(Boundary):
 
     def translated(
         self, layer: CompiledLayer, inputs: tuple[Blob, ...]
-    ) -> tuple[Sequence[Blob], Sequence[str]]:
-        """Returns the results of a layer, and what is not known of it."""
+    ) -> tuple[Sequence[Blob], Translation]:
+        """Returns the results of a layer, and its translation, which holds what is not known of it."""
         spec = LAYERS.get(layer.type)
         if spec is None:
             raise CannotTranslate("this layer type is not supported")
@@ -231,7 +232,7 @@ class _Network(Boundary):
         if len(results) < len(layer.outputs):
             raise CannotTranslate(f"it has {len(layer.outputs)} outputs instead of {len(results)}")
         pairs = zip(layer.outputs, results, strict=False)
-        return [self.checked(name, blob) for name, blob in pairs], translation.doubts
+        return [self.checked(name, blob) for name, blob in pairs], translation
 
     def checked(self, name: str, blob: Blob) -> Blob:
         """Compares a result with its shape in the shapes file, and adds or removes axes of one element.

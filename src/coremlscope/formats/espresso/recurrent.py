@@ -44,7 +44,7 @@ def _recurrent(t: Translation) -> Sequence[Blob]:
     is_both = layer.flag("encoder_bidirectional_mode") and "W_t_h_reverse" in layer.weights
     if is_both and gates != 4:
         raise CannotTranslate("it runs in both directions, but is not an LSTM")
-    t.doubt("the order of its gates is not established")
+    t.doubt_weights("the order of its gates is not established")
     sequence = SequenceOfVectors.of(t.builder, t.x, taken, width)
     constants: dict[str, Any] = {}
     for suffix, role in (("", ""), ("_back", "_reverse"))[: 2 if is_both else 1]:

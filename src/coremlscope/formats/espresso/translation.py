@@ -25,6 +25,7 @@ class Translation:
         shapes: The shapes of blobs by name in the shapes file, which apply to the default shapes of inputs.
         is_exact: True if blobs have exact shapes; False if all have five dimensions.
         doubts: What is not known of the layer, as clauses. Its operations are planned, but cannot be run.
+        weight_doubts: What is not known of its weights alone. With random weights it can be run.
     """
 
     builder: Builder
@@ -34,10 +35,15 @@ class Translation:
     shapes: Mapping[str, BlobShape]
     is_exact: bool
     doubts: list[str] = field(default_factory=list)
+    weight_doubts: list[str] = field(default_factory=list)
 
     def doubt(self, text: str) -> None:
         """Records that a part of the layer's meaning is not established."""
         self.doubts.append(text)
+
+    def doubt_weights(self, text: str) -> None:
+        """Records that weights cannot be read, although their shapes are known."""
+        self.weight_doubts.append(text)
 
     @property
     def expected(self) -> tuple[BlobShape | None, ...]:

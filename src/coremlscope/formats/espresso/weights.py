@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -155,10 +155,9 @@ def read_weights(t: Translation, shape: Sequence[int]) -> Constant:
     if not given and not roles and _CODES not in attributes:
         raise CannotTranslate("it has no weights")
     numbers = {**t.layer.weights, **{k: attributes[k] for k in (*given, _CODES, _RANGES) if k in attributes}}
-    t.doubt(f"the encoding of its weights ({', '.join(sorted(numbers))}) is unknown")
+    t.doubt_weights(f"the encoding of its weights ({', '.join(sorted(numbers))}) is unknown")
     blobs = [t.blobs.find(number) for number in numbers.values() if isinstance(number, int)]
-    data = UnknownWeights(tuple(shape), sum(blob.size or 0 for blob in blobs if blob is not None))
-    return Constant(TensorType(DType.FP32, data.shape), data)
+    return _unknown(shape, sum(blob.size or 0 for blob in blobs if blob is not None))
 
 
 def read_bias(t: Translation, channels: int) -> Constant | None:
@@ -178,27 +177,27 @@ def read_bias(t: Translation, channels: int) -> Constant | None:
 
 
 def read_floats(t: Translation, number: object, shape: Sequence[int]) -> Constant:
-    """Reads a blob of fp32 numbers.
-
-    Raises:
-        CannotTranslate: The blob is missing, or its size is wrong.
-    """
+    """Reads a blob of fp32 numbers. If it is missing, or its size is wrong, the layer is doubted."""
     return _plain(t, number, shape, _FP32)
 
 
 def read_columns(t: Translation, number: object, rows: int, count: int) -> list[Constant]:
-    """Reads a blob of fp32 numbers whose rows have `count` numbers, and returns one constant per column.
-
-    Raises:
-        CannotTranslate: The blob is missing, or its size is wrong.
-    """
+    """Reads a blob of fp32 numbers whose rows have `count` numbers, and returns one constant per column."""
     table = read_floats(t, number, (rows, count))
     return [_column(table, index) for index in range(count)]
 
 
 def _plain(t: Translation, number: object, shape: Sequence[int], stored: np.dtype[Any]) -> Constant:
-    data = CompiledWeights(blob=_blob(t, number, shape, stored), stored=stored, shape=tuple(shape))
+    blob = _blob(t, number, shape, stored)
+    if blob is None:
+        return _unknown(shape, math.prod(shape) * stored.itemsize)
+    data = CompiledWeights(blob=blob, stored=stored, shape=tuple(shape))
     return Constant(TensorType(data.dtype, data.shape), data)
+
+
+def _unknown(shape: Sequence[int], stored_bytes: int) -> Constant:
+    data = UnknownWeights(tuple(shape), stored_bytes)
+    return Constant(TensorType(DType.FP32, data.shape), data)
 
 
 def _quantised(
@@ -209,8 +208,11 @@ def _quantised(
     *,
     are_ranges: bool,
 ) -> Constant:
+    blob = _blob(t, number, shape, _BYTES)
+    if blob is None:
+        return _unknown(shape, math.prod(shape))
     data = CompiledWeights(
-        blob=_blob(t, number, shape, _BYTES),
+        blob=blob,
         stored=_BYTES,
         shape=tuple(shape),
         parameters=parameters,
@@ -219,20 +221,30 @@ def _quantised(
     return Constant(TensorType(data.dtype, data.shape), data)
 
 
-def _blob(t: Translation, number: object, shape: Sequence[int], stored: np.dtype[Any]) -> BlobRange:
+def _blob(t: Translation, number: object, shape: Sequence[int], stored: np.dtype[Any]) -> BlobRange | None:
+    """Returns the bytes of weights; None, with a doubt about the layer, if they are not those that it needs.
+
+    The layer can then not be run, but its type and shape are known, so that it can be planned. Weights that
+    are in no blob are missing like those of an absent file.
+    """
     if not isinstance(number, int):
-        raise CannotTranslate(f"the number of one of its blobs is {number!r:.40}")
+        t.doubt_weights(f"the number of one of its blobs is {number!r:.40}")
+        return None
     blob = t.blobs.find(number)
     if blob is None:
-        raise CannotTranslate(f"its blob {number} is not in the weight file")
+        t.doubt_weights(f"its blob {number} is not in the weight file")
+        return None
     wanted = math.prod(shape) * stored.itemsize
-    if blob.size is not None and blob.size != wanted:
-        listed = " x ".join(map(str, shape)) or "one"
-        raise CannotTranslate(
-            f"its blob {number} has {blob.size} bytes instead of {wanted} ({listed} elements of "
-            f"{stored.itemsize} bytes)"
-        )
-    return blob
+    if blob.size is None or blob.size == wanted:
+        return blob
+    if blob.size > wanted and not any(blob.read()[wanted:]):  # The oldest compilers wrote zeros after biases.
+        return replace(blob, size=wanted)
+    listed = " x ".join(map(str, shape)) or "one"
+    t.doubt_weights(
+        f"its blob {number} has {blob.size} bytes instead of {wanted} ({listed} elements of "
+        f"{stored.itemsize} bytes)"
+    )
+    return None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -269,6 +281,10 @@ def _column(table: Constant, index: int) -> Constant:
 
 
 def _part(table: Constant, index: int, axis: int) -> Constant:
+    if isinstance(table.data, UnknownWeights):
+        return _unknown(
+            (table.data.shape[1 - axis],), table.data.stored_bytes // max(table.data.shape[axis], 1)
+        )
     assert isinstance(table.data, CompiledWeights)
     length = table.data.shape[1 - axis]
     return Constant(TensorType(DType.FP32, (length,)), _Part(table, index, axis))

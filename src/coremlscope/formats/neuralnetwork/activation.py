@@ -103,10 +103,15 @@ def _gelu(t: Translation) -> Blob:
 
 
 def _softmax(t: Translation) -> Blob:
-    """Softmax along the channels, which are the third axis from the end for tensors of any rank."""
-    if t.x.rank < 3:
-        raise CannotTranslate(f"its input has {t.x.rank} dimensions, but at least 3 are required")
-    return replace(t.builder.op("softmax", x=t.x, axis=-3), sequence=t.x.sequence)
+    """Softmax along the channels: the third axis from the end, or the last one of a matrix.
+
+    Create ML's action classifiers have matrices of `[batch, classes]`, which Core ML runs, although the
+    format asks for three dimensions.
+    """
+    if t.x.rank < 2:
+        raise CannotTranslate(f"its input has {t.x.rank} dimensions, but at least 2 are required")
+    axis = -1 if t.x.rank == 2 else -3
+    return replace(t.builder.op("softmax", x=t.x, axis=axis), sequence=t.x.sequence)
 
 
 def _softmax_nd(t: Translation) -> Blob:
