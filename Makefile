@@ -14,6 +14,8 @@ PYTHONS := $(or $(PYTHON),python3 python3.13 python3.12 python3.11)
 PARALLEL := -n auto --dist worksteal
 # Tests that belong to `make check`: the documentation and the architecture.
 CHECKED := tests/docs tests/test_architecture.py
+# On a Mac Core ML itself is measured, through coremltools.
+RUNTIME := requirements/build.txt requirements/runtime.txt $(if $(filter Darwin,$(shell uname -s)),requirements/coreml.txt)
 LOCK    := --quiet --generate-hashes --strip-extras --allow-unsafe --no-emit-index-url --no-emit-find-links --no-header
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
@@ -97,7 +99,7 @@ docs: $(VENV)/.dev ## write the generated pages of docs/
 	$(VENV)/bin/python tools/make_docs.py
 
 lock: $(VENV)/.dev ## pin the requirements anew from requirements/*.in
-	cd requirements && for purpose in build runtime dev fuzz ray references conformance release; do \
+	cd requirements && for purpose in build runtime dev coreml fuzz ray references conformance release; do \
 	  ../$(VENV)/bin/pip-compile $(LOCK) --output-file $$purpose.txt $$purpose.in || exit 1; done
 
 release: $(RELEASE)/.ready ## build the packages into dist/, with lists of what is in them (CycloneDX; needs Node) and checksums
@@ -120,8 +122,8 @@ $(EXAMPLE): | $(VENV)/.runtime
 $(VENV)/bin/python:
 	@$(call make_venv,$(VENV))
 
-$(VENV)/.runtime: requirements/build.txt requirements/runtime.txt pyproject.toml | $(VENV)/bin/python
-	@$(call install,$(VENV),--require-hashes -r requirements/build.txt -r requirements/runtime.txt)
+$(VENV)/.runtime: $(RUNTIME) pyproject.toml | $(VENV)/bin/python
+	@$(call install,$(VENV),--require-hashes $(addprefix -r ,$(RUNTIME)))
 	@$(call install,$(VENV),--no-deps --no-build-isolation -e .)
 	@touch $@
 
@@ -166,15 +168,16 @@ define install
 echo "installing into $(1): $(2)" >&2; $(1)/bin/python -m pip install --quiet $(2)
 endef
 
-# $(call make_venv,environment): by the first Python that suits.
+# $(call make_venv,environment): by the first Python that suits; without one, why each does not.
 define make_venv
-for python in $(PYTHONS); do \
-  if "$$python" -c 'import ensurepip, sys, venv; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' \
-      >/dev/null 2>&1; then \
+reasons=; for python in $(PYTHONS); do \
+  command -v "$$python" >/dev/null || continue; \
+  if reason=$$("$$python" tools/suitable_python.py 2>/dev/null); then \
     echo "creating $(1) with $$("$$python" --version)" >&2; \
     "$$python" -m venv $(1) && exit 0 || exit 1; \
   fi; \
+  reasons="$$reasons$$python does not suit: $${reason:-it cannot be run}. "; \
 done; \
-echo "No Python 3.11, 3.12 or 3.13 with venv among $(PYTHONS): install one, or name it: make PYTHON=/path/to/python." >&2; \
+echo "$${reasons}No Python 3.11, 3.12 or 3.13 suits among $(PYTHONS): install one, or name it: make PYTHON=/path/to/python." >&2; \
 exit 1
 endef

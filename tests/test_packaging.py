@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import re
+import runpy
 import tomllib
 from importlib.resources import files
 from pathlib import Path
@@ -37,7 +38,7 @@ def test_type_marker_and_schema_lie_beside_the_code() -> None:
     assert package.joinpath("runner", "sources", "App.swift").is_file()
 
 
-@pytest.mark.parametrize("purpose", ["build", "runtime", "dev"])
+@pytest.mark.parametrize("purpose", ["build", "runtime", "dev", "coreml"])
 def test_every_pin_is_hashed(purpose: str) -> None:
     text = (_REQUIREMENTS / f"{purpose}.txt").read_text(encoding="utf-8")
     blocks = re.split(r"^(?=[A-Za-z])", text, flags=re.M)[1:]
@@ -46,11 +47,12 @@ def test_every_pin_is_hashed(purpose: str) -> None:
 
 
 def test_the_pins_agree_and_satisfy_the_project() -> None:
-    runtime, dev, build = _pins("runtime"), _pins("dev"), _pins("build")
+    runtime, dev, build, coreml = _pins("runtime"), _pins("dev"), _pins("build"), _pins("coreml")
     assert runtime.items() <= dev.items()
+    assert coreml.items() <= dev.items()
     assert {name: dev[name] for name in dev.keys() & build.keys()}.items() <= build.items()
     project = tomllib.loads((_ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    needed = {"runtime": project["dependencies"], "dev": project["optional-dependencies"]["coreml"]}
+    needed = {"runtime": project["dependencies"], "coreml": project["optional-dependencies"]["coreml"]}
     for purpose, requirements in needed.items():
         pins = _pins(purpose)
         for requirement in map(Requirement, requirements):
@@ -59,3 +61,32 @@ def test_the_pins_agree_and_satisfy_the_project() -> None:
 
 def test_the_command_needs_neither_coremltools_nor_torch() -> None:
     assert not _pins("runtime").keys() & {"coremltools", "torch"}
+
+
+@pytest.mark.parametrize(
+    ("platform", "machine", "sysctls", "macos", "why"),
+    [
+        ("linux", "x86_64", {}, "", ""),
+        ("darwin", "arm64", {}, "15.1", ""),
+        ("darwin", "arm64", {}, "10.16", ""),
+        ("darwin", "arm64", {}, "13.6", "macOS 14"),
+        ("darwin", "x86_64", {}, "14.5", "Intel Mac"),
+        ("darwin", "x86_64", {"sysctl.proc_translated": "1"}, "15.1", "Rosetta"),
+    ],
+)
+def test_make_says_why_a_python_does_not_suit(
+    monkeypatch: pytest.MonkeyPatch,
+    platform: str,
+    machine: str,
+    sysctls: dict[str, str],
+    macos: str,
+    why: str,
+) -> None:
+    tool = runpy.run_path(str(_ROOT / "tools" / "suitable_python.py"))
+    objection = tool["objection"]
+    monkeypatch.setitem(objection.__globals__, "sysctl", lambda name: sysctls.get(name, ""))
+    monkeypatch.setattr("sys.platform", platform)
+    monkeypatch.setattr("platform.machine", lambda: machine)
+    monkeypatch.setattr("platform.mac_ver", lambda: (macos, ("", "", ""), machine))
+    assert why in objection()
+    assert bool(objection()) == bool(why)

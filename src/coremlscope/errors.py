@@ -19,7 +19,9 @@ Exceptions of other libraries are wrapped at the boundaries only: reader, engine
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import ClassVar
 
 __all__ = [
@@ -36,6 +38,7 @@ __all__ = [
     "UnsupportedModelError",
     "UnsupportedOpError",
     "UsageError",
+    "how_to_install",
 ]
 
 
@@ -141,3 +144,21 @@ class OutputError(CoremlscopeError):
     """The result cannot be written to the requested location."""
 
     exit_code = 8
+
+
+def how_to_install(extra: str) -> str:
+    """Returns the command that installs an optional part of this package for the Python that runs.
+
+    The `pip` on the path may be another one's, and no index has this package: a checkout names itself, and an
+    installed package needs no index for its own extras.
+
+    Args:
+        extra: The name of the extra.
+    """
+    root, here = Path(__file__).parents[2], Path.cwd()
+    package = "coremlscope"
+    if (root / "pyproject.toml").is_file():
+        package = "." if root == here else str(root)
+    python = Path(sys.executable)
+    shown = python.relative_to(here) if python.is_relative_to(here) else python
+    return f"{shown} -m pip install '{package}[{extra}]'"

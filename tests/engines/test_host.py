@@ -12,16 +12,22 @@ import pytest
 from coremlscope.engines import host
 from coremlscope.results.measurement import Conditions
 
+_CACHED = (
+    host.physical_cores,
+    host.processor_name,
+    host.macos_version,
+    host.is_translated,
+    host.is_virtual_machine,
+)
+
 
 @pytest.fixture(autouse=True)
 def fresh() -> Iterator[None]:
-    host.physical_cores.cache_clear()
-    host.processor_name.cache_clear()
-    host.macos_version.cache_clear()
+    for cached in _CACHED:
+        cached.cache_clear()
     yield
-    host.physical_cores.cache_clear()
-    host.processor_name.cache_clear()
-    host.macos_version.cache_clear()
+    for cached in _CACHED:
+        cached.cache_clear()
 
 
 def _linux(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, text: str, logical: int) -> None:
@@ -144,3 +150,46 @@ def test_the_version_of_macos(
     monkeypatch.setattr(subprocess, "run", run)
     monkeypatch.setattr("platform.mac_ver", lambda: (python, ("", "", ""), ""))
     assert host.macos_version() == version
+
+
+@pytest.mark.parametrize(
+    ("sysctls", "native", "name", "is_virtual", "is_translated"),
+    [
+        ({"machdep.cpu.brand_string": "Apple M2"}, "", "Apple M2", False, False),
+        ({"machdep.cpu.brand_string": "Apple M1 (Virtual)"}, "", "Apple M1 (Virtual)", True, False),
+        (
+            {"machdep.cpu.brand_string": "Apple M4", "kern.hv_vmm_present": "1"},
+            "",
+            "Apple M4 (Virtual)",
+            True,
+            False,
+        ),
+        (
+            {"machdep.cpu.brand_string": "VirtualApple @ 2.50GHz", "sysctl.proc_translated": "1"},
+            "Apple M2 Pro",
+            "Apple M2 Pro",
+            False,
+            True,
+        ),
+        ({"machdep.cpu.brand_string": "VirtualApple @ 2.50GHz"}, "", "Apple silicon", False, True),
+    ],
+)
+def test_rosetta_is_no_virtual_machine(
+    monkeypatch: pytest.MonkeyPatch,
+    sysctls: dict[str, str],
+    native: str,
+    name: str,
+    is_virtual: bool,
+    is_translated: bool,
+) -> None:
+    def output_of(*command: str) -> str:
+        return native if command[0] == "/usr/bin/arch" else sysctls.get(command[-1], "")
+
+    monkeypatch.setattr(sys, "platform", "darwin")
+    monkeypatch.setattr("platform.system", lambda: "Darwin")
+    monkeypatch.setattr(host, "_output_of", output_of)
+    monkeypatch.setattr(host, "macos_version", lambda: "15.1")
+    machine = host.this_machine()
+    assert machine.processor == name
+    assert (machine.is_virtual, machine.is_translated) == (is_virtual, is_translated)
+    assert host.is_virtual_machine() == is_virtual

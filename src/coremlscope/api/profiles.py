@@ -111,7 +111,7 @@ def profile(
         LimitError: A limit was reached before anything was measured.
         MissingDependencyError: Core ML is to be measured, and coremltools is not installed.
     """
-    from coremlscope.measure.choice import choose_engine, choose_measurer
+    from coremlscope.measure.choice import choose_engine, choose_measurer, default_engine_findings
     from coremlscope.measure.coreml.tracing import trace_measurer
     from coremlscope.measure.generation import check_decoder
     from coremlscope.measure.repetitions import choose_repetitions
@@ -142,6 +142,7 @@ def profile(
         measurer=runs,
         recorder=recorder,
         is_core_ml=is_core_ml,
+        remarks=() if measurer else default_engine_findings(engine, only_embedded=only_embedded),
         steps=check_decoder(model, given) if tokens else (),
         tokens=tokens or 1,
         progress=progress,
@@ -162,6 +163,7 @@ class _Request:
         measurer: The measurer.
         recorder: Records Core ML with Instruments; None to record nothing.
         is_core_ml: Whether Core ML itself is measured.
+        remarks: Findings on the choice of the engine.
         steps: Predictions of a decoder that are timed; empty for none.
         tokens: Number of predictions of one token.
         progress: Called with the phase, the repetitions done, and how many there will be.
@@ -175,6 +177,7 @@ class _Request:
     measurer: Measurer
     recorder: TraceMeasurer | None
     is_core_ml: bool
+    remarks: Sequence[Finding]
     steps: Sequence[DecoderStep]
     tokens: int
     progress: Progress | None
@@ -192,13 +195,14 @@ def _profile(request: _Request, keeps_failed: bool) -> Profile:
 
     model, inputs, runs, progress = request.model, request.inputs, request.measurer, request.progress
     subject: MeasuredModel | None = None
-    forecast, findings = None, list[Finding]()
+    forecast, findings = None, list(request.remarks)
     with runs if isinstance(runs, AbstractContextManager) else nullcontext():
         try:
             first = resolve_settings(model, request.asked, inputs)
             settings = [dataclasses.replace(first, compute_units=units) for units in request.compute_units]
             subject = MeasuredModel.of(model, first)
-            forecast, findings = forecast_profiled(subject, first, request.devices)
+            forecast, remarks = forecast_profiled(subject, first, request.devices)
+            findings += remarks
             measurements, failures = measure_settings(
                 runs, subject, settings, inputs=inputs, progress=progress, recorder=request.recorder
             )
@@ -318,7 +322,7 @@ def matrix(
         MissingDependencyError: Core ML is to be measured, and coremltools is not installed.
     """
     from coremlscope.matrices import fill_matrix
-    from coremlscope.measure.choice import choose_engine, choose_measurer
+    from coremlscope.measure.choice import choose_engine, choose_measurer, default_engine_findings
     from coremlscope.own_measurements.using import forecast_subject
     from coremlscope.results.measurement import Settings
 
@@ -326,7 +330,7 @@ def matrix(
     has_core_ml = choose_engine() == "coreml"
     name = "coreml" if has_core_ml else "onnxruntime"
     measurer = choose_measurer(name, threads, isolate, (timeout_s, memory_bytes))
-    return fill_matrix(
+    profiles = fill_matrix(
         [(name_of(source), partial(read, source)) for source in sources],
         [
             Settings(
@@ -343,6 +347,8 @@ def matrix(
         progress=progress,
         changed=changed,
     )
+    remarks = default_engine_findings()
+    return tuple(dataclasses.replace(one, findings=(*remarks, *one.findings)) for one in profiles)
 
 
 def import_files(

@@ -14,6 +14,8 @@ from coremlscope.results.measurement import Conditions, Machine
 
 __all__ = [
     "conditions",
+    "is_translated",
+    "is_virtual_machine",
     "logical_processors",
     "macos_version",
     "physical_cores",
@@ -30,6 +32,10 @@ _POWER_MODES = {"0": "normal", "1": "low power", "2": "high power"}
 #: macOS's levels of thermal pressure (libkern/OSThermalNotification.h), as `powermetrics` names them.
 _THERMAL_KEY = "com.apple.system.thermalpressurelevel"
 _THERMAL_LEVELS = {"0": "nominal", "1": "moderate", "2": "heavy", "3": "trapping", "4": "sleeping"}
+
+#: How Rosetta's brand string of a processor begins: `VirtualApple @ 2.50GHz`.
+_ROSETTA_BRAND = "VirtualApple"
+_BRAND = "machdep.cpu.brand_string"
 
 _CPUINFO = Path("/proc/cpuinfo")
 
@@ -78,11 +84,36 @@ def _registry_name() -> str:
 
 
 @functools.cache
+def is_translated() -> bool:
+    """Returns whether Rosetta translates this process, a program for Intel Macs on Apple silicon."""
+    if sys.platform != "darwin":
+        return False
+    return _sysctl("sysctl.proc_translated") == "1" or _sysctl(_BRAND).startswith(_ROSETTA_BRAND)
+
+
+@functools.cache
+def is_virtual_machine() -> bool:
+    """Returns whether this Mac is a virtual machine; False on other systems."""
+    if sys.platform != "darwin":
+        return False
+    return _sysctl("kern.hv_vmm_present") == "1" or "(Virtual)" in _sysctl(_BRAND)
+
+
+def _mac_processor() -> str:
+    """Returns the chip of a Mac: of a virtual one with `(Virtual)`, and under Rosetta the true one."""
+    name = _sysctl(_BRAND)
+    if is_translated():
+        native = _output_of("/usr/bin/arch", "-arm64", "/usr/sbin/sysctl", "-n", _BRAND)
+        name = native if native and not native.startswith(_ROSETTA_BRAND) else "Apple silicon"
+    return f"{name} (Virtual)" if name and is_virtual_machine() and "(Virtual)" not in name else name
+
+
+@functools.cache
 def processor_name() -> str:
     """Returns the processor's name, such as `AMD EPYC 9654` or `Apple M2`; if unknown, the architecture."""
     name = ""
     if sys.platform == "darwin":
-        name = _sysctl("machdep.cpu.brand_string")
+        name = _mac_processor()
     elif sys.platform == "win32":
         name = _registry_name()
     else:
@@ -189,7 +220,7 @@ def this_machine() -> Machine:
 
 
 def _os_name() -> str:
-    """`Ubuntu 24.04 LTS (x86_64)`, `macOS 15.1 (arm64)`, `Windows 11 (AMD64)`."""
+    """`Ubuntu 24.04 LTS (x86_64)`, `macOS 15.1 (arm64)`, `macOS 15.1 (x86_64 under Rosetta)`."""
     system = platform.system()
     name = f"{system} {platform.release()}"
     if system == "Darwin":
@@ -197,4 +228,5 @@ def _os_name() -> str:
     elif system == "Linux":
         with suppress(OSError):
             name = platform.freedesktop_os_release().get("PRETTY_NAME", name)
-    return f"{name} ({platform.machine()})"
+    rosetta = " under Rosetta" if is_translated() else ""
+    return f"{name} ({platform.machine()}{rosetta})"

@@ -8,17 +8,18 @@ import sys
 from typing import TYPE_CHECKING
 
 from coremlscope.engines import engine as engine_of
-from coremlscope.errors import UsageError
+from coremlscope.errors import UsageError, how_to_install
+from coremlscope.findings import Finding
 from coremlscope.measure.child import ChildLimits
 from coremlscope.measure.contract import Measurer
-from coremlscope.measure.coreml.files import require_coremltools
+from coremlscope.measure.coreml.files import has_coremltools, require_coremltools
 from coremlscope.measure.coreml.limits import CORE_ML_LIMITS
 
 if TYPE_CHECKING:
     from coremlscope.measure.embedded.isolated import IsolatedMeasurer
     from coremlscope.measure.embedded.measurer import EngineMeasurer
 
-__all__ = ["choose_embedded", "choose_engine", "choose_measurer"]
+__all__ = ["choose_embedded", "choose_engine", "choose_measurer", "default_engine_findings"]
 
 #: Names the engine that measures where none is named.
 _ENGINE_VARIABLE = "COREMLSCOPE_ENGINE"
@@ -33,11 +34,28 @@ def choose_engine(asked: str | None = None, *, only_embedded: bool = False) -> s
 
     Returns:
         The engine that was named, else `onnxruntime` for what only embedded engines have, else that of the
-        environment variable COREMLSCOPE_ENGINE, else `coreml` on a Mac and `onnxruntime` elsewhere.
+        environment variable COREMLSCOPE_ENGINE, else `coreml` on a Mac with coremltools, and `onnxruntime`
+        elsewhere.
     """
     if asked or only_embedded:
         return asked or "onnxruntime"
-    return os.environ.get(_ENGINE_VARIABLE) or ("coreml" if sys.platform == "darwin" else "onnxruntime")
+    has_core_ml = sys.platform == "darwin" and has_coremltools()
+    return os.environ.get(_ENGINE_VARIABLE) or ("coreml" if has_core_ml else "onnxruntime")
+
+
+def default_engine_findings(asked: str | None = None, *, only_embedded: bool = False) -> tuple[Finding, ...]:
+    """Returns a finding where a Mac's own runtime is left out only because coremltools is not installed.
+
+    Args:
+        asked: The engine that the user named; None if there is none.
+        only_embedded: Whether something is asked for that only embedded engines have.
+    """
+    is_default = not (asked or only_embedded or os.environ.get(_ENGINE_VARIABLE))
+    if not is_default or sys.platform != "darwin" or has_coremltools():
+        return ()
+    text = "ONNX Runtime was measured instead of Core ML, which is reached through coremltools: it is absent."
+    hint = f"measure Core ML itself: {how_to_install('coreml')}"
+    return (Finding(id="core-ml-not-measured", severity="warning", text=text, hint=hint),)
 
 
 def choose_measurer(

@@ -150,8 +150,10 @@ def _unusable(measured: Measurement) -> str:
         return f"is of {measured.label}, not of Core ML"
     if measured.predict is None:
         return "has no times of predictions"
-    if "Virtual" in measured.machine.processor:
+    if measured.machine.is_virtual:
         return "was measured in a virtual machine, whose times are not those of its chip"
+    if measured.machine.is_translated:
+        return "was measured under Rosetta, whose times are not those of the chip"
     if measured.machine.power_mode == _LOW_POWER:
         return "was measured in low power mode"
     if measured.compute_units not in SETTINGS:

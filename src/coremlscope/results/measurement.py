@@ -62,6 +62,16 @@ class Machine:
     python: str = ""
     power_mode: str = ""
 
+    @property
+    def is_virtual(self) -> bool:
+        """Whether it is a virtual machine."""
+        return "(virtual)" in self.processor.casefold()
+
+    @property
+    def is_translated(self) -> bool:
+        """Whether Python ran under Rosetta, which translates programs of Intel Macs."""
+        return "under Rosetta" in self.os
+
 
 @dataclass(frozen=True, slots=True)
 class Conditions:
@@ -398,6 +408,10 @@ def condition_findings(before: Conditions | None, after: Conditions | None) -> t
         if start != end:
             text = f"The {name} changed from {start or 'unknown'} to {end or 'unknown'} while this was timed."
             found.append(_warning(f"{name.replace(' ', '-')}-changed", text, hint))
+    if first.power_mode == last.power_mode == "low power":
+        text = "The machine was in low power mode, in which the system slows processors down."
+        hint = "switch it off in System Settings > Battery for times in normal mode"
+        found.append(Finding(id="low-power-mode", severity="info", text=text, hint=hint))
     if first.thermal_state != last.thermal_state:
         states = " to ".join(state or "unknown" for state in (first.thermal_state, last.thermal_state))
         text = f"The thermal state changed from {states} while this was timed."

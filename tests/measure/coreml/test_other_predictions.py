@@ -15,7 +15,7 @@ import pytest
 
 from coremlscope import api
 from coremlscope.cli import main
-from coremlscope.errors import UsageError
+from coremlscope.errors import UsageError, how_to_install
 from coremlscope.execution.wiring import interface_of
 from coremlscope.formats import container
 from coremlscope.ir import FunctionDescription
@@ -153,7 +153,7 @@ def test_without_pyobjc_nothing_is_harmed(package: Path) -> None:
     assert measured.other_predictions == {}
     (finding,) = measured.findings
     assert finding.text == "Other ways to predict were not timed: pyobjc is not installed."
-    assert (finding.severity, finding.hint) == ("warning", "pip install 'coremlscope[mac]'")
+    assert (finding.severity, finding.hint) == ("warning", how_to_install("mac"))
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import pytest
 
 from coremlscope import api
 from coremlscope.cli import main
-from coremlscope.errors import MissingDependencyError, UsageError
+from coremlscope.errors import MissingDependencyError, UsageError, how_to_install
 from coremlscope.measure.coreml.timing import CoreMLMeasurer
 from coremlscope.results.profile import Profile
 from tests.support import converted_models
@@ -102,8 +102,25 @@ def test_the_embedded_engine_on_request(package: Path) -> None:
 @pytest.mark.usefixtures("mac")
 def test_without_coremltools(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("coremlscope.measure.coreml.files.importlib.util.find_spec", lambda _: None)
+    quick = {"iterations": 1, "compile_iterations": 1, "load_iterations": 1, "warmups": 0}
+    profile = api.profile(package, **quick)
+    assert profile.measurement.runtime.id == "onnxruntime"
+    (finding,) = [found for found in profile.findings if found.id == "core-ml-not-measured"]
+    assert how_to_install("coreml") in finding.hint
     with pytest.raises(MissingDependencyError, match="not installed"):
-        api.profile(package)
+        api.profile(package, engine="coreml")
+
+
+@pytest.mark.usefixtures("mac")
+def test_a_virtual_machine_is_held_to_the_cpu(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("coremlscope.measure.coreml.units.is_virtual_machine", lambda: True)
+    monkeypatch.delenv("COREMLSCOPE_CORE_ML_UNITS", raising=False)
+    quick = {"iterations": 1, "compile_iterations": 1, "load_iterations": 1, "warmups": 0}
+    measured = api.profile(package, **quick, compute_units="all").measurement
+    assert measured.compute_units == "cpu_only"
+    assert [finding.id for finding in measured.findings] == ["compute-units-held"]
+    monkeypatch.setenv("COREMLSCOPE_CORE_ML_UNITS", "all")
+    assert api.profile(package, **quick, compute_units="all").measurement.compute_units == "all"
 
 
 def test_elsewhere_core_ml_is_refused(package: Path, capsys: pytest.CaptureFixture[str]) -> None:

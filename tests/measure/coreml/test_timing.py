@@ -15,7 +15,7 @@ import pytest
 from PIL import Image
 
 from coremlscope import api
-from coremlscope.errors import EngineError, InputError, MissingDependencyError, UnsupportedModelError
+from coremlscope.errors import EngineError, InputError, UnsupportedModelError
 from coremlscope.formats import container
 from coremlscope.ir import (
     ArrayFeature,
@@ -275,13 +275,15 @@ def test_ends_are_explained(code: int, said: str, message: str) -> None:
     assert message in explain(code, said, FAILURES)[0]
 
 
-def test_without_coremltools_a_matrix_fails_once(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_coremltools_a_matrix_is_of_the_embedded_runtime(
+    package: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delenv("COREMLSCOPE_ENGINE", raising=False)
     monkeypatch.setattr("sys.platform", "darwin")
     monkeypatch.setattr("coremlscope.measure.coreml.files.importlib.util.find_spec", lambda _: None)
-    with pytest.raises(MissingDependencyError) as caught:
-        api.matrix(package)
-    assert "pip install 'coremlscope[coreml]'" in caught.value.hint
+    (profile,) = api.matrix(package, iterations=1)
+    assert [measured.runtime.id for measured in profile.measurements] == ["onnxruntime"]
+    assert [finding.id for finding in profile.findings] == ["core-ml-not-measured"]
 
 
 def test_the_label_and_findings_of_a_mac(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:

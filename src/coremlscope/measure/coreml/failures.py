@@ -6,6 +6,7 @@ pytorch/executorch #11541, microsoft/onnxruntime #22275, soniqo/speech-swift #31
 
 from __future__ import annotations
 
+from coremlscope.errors import how_to_install
 from coremlscope.measure.endings import Failures, KnownFailure
 
 __all__ = ["FAILURES"]
@@ -21,7 +22,7 @@ _KNOWN = (
     KnownFailure(
         r"No module named 'coremltools'",
         "coremltools is not installed",
-        "pip install 'coremlscope[coreml]'",
+        how_to_install("coreml"),
     ),
     KnownFailure(
         r"Failed to create a working directory|No space left on device",

@@ -5,25 +5,30 @@ from __future__ import annotations
 import importlib.util
 from pathlib import Path
 
-from coremlscope.errors import EngineError, MissingDependencyError
+from coremlscope.errors import EngineError, MissingDependencyError, how_to_install
 from coremlscope.formats import container
 from coremlscope.formats.archives import read_gzip
 from coremlscope.formats.mlmodel import MAX_SPEC_BYTES
 from coremlscope.writing import write_draft
 
-__all__ = ["readable_by_core_ml", "require_coremltools"]
+__all__ = ["has_coremltools", "readable_by_core_ml", "require_coremltools"]
+
+
+def has_coremltools() -> bool:
+    """Returns whether coremltools is installed; it is not imported."""
+    return importlib.util.find_spec("coremltools") is not None
 
 
 def require_coremltools() -> None:
-    """Checks that coremltools is installed; it is not imported.
+    """Checks that coremltools is installed.
 
     Raises:
         MissingDependencyError: It is not.
     """
-    if importlib.util.find_spec("coremltools") is None:
+    if not has_coremltools():
         raise MissingDependencyError(
             "Core ML is reached through coremltools, which is not installed",
-            "pip install 'coremlscope[coreml]'; `--engine onnxruntime` needs no coremltools",
+            f"{how_to_install('coreml')}; `--engine onnxruntime` needs no coremltools",
         )
 
 

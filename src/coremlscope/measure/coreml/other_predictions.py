@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from coremlscope.errors import EngineError
+from coremlscope.errors import EngineError, how_to_install
 from coremlscope.findings import Finding
 from coremlscope.ir import ArrayFeature, FunctionDescription
 from coremlscope.measure.child import ChildLimits, Task, python_child, run_child
@@ -88,7 +88,7 @@ class OtherPredictions:
             except EngineError as error:
                 timed.findings.append(_failed(name, error))
             if any(message.get("absent") for message in messages):
-                reason, hint = "pyobjc is not installed", "pip install 'coremlscope[mac]'"
+                reason, hint = "pyobjc is not installed", how_to_install("mac")
                 timed.findings.append(_not_timed("Other ways to predict were", reason, hint, "warning"))
                 break
             _collect(timed, [message for message in messages if "phase" in message])

@@ -17,13 +17,13 @@ from typing import Any
 
 from coremlscope.devices import UNITS, ComputeUnit, ComputeUnits, Device, find_device
 from coremlscope.engines.host import macos_version, processor_name
-from coremlscope.errors import EngineError
+from coremlscope.errors import EngineError, how_to_install
 from coremlscope.findings import Finding
 from coremlscope.measure.child import ChildLimits, Task, python_child, run_child
 from coremlscope.measure.coreml.failures import FAILURES
 from coremlscope.measure.coreml.files import readable_by_core_ml
 from coremlscope.measure.coreml.limits import CORE_ML_LIMITS
-from coremlscope.measure.coreml.units import UNITS_VARIABLE, effective_units
+from coremlscope.measure.coreml.units import effective_units, unit_findings
 from coremlscope.placement.analytics import AnalysedOp, parse_analytics
 from coremlscope.placement.backend import BACKENDS_OF, UNIT_OF, Backend
 from coremlscope.results.operations import OpTable
@@ -52,7 +52,7 @@ class PlansOfModel:
         layers: The same for the layers of neural networks, by stage of a pipeline, else under an empty name.
         asked: Of how many operations and layers, other than constants, MLComputePlan was asked.
         failed: Why functions have no plan.
-        held_to: The setting that Core ML was asked for instead of the requested one; empty for that one.
+        requested: The setting that was requested, of which Core ML may have been given another one.
     """
 
     functions: Mapping[str, Sequence[Mapping[str, Any]]]
@@ -60,7 +60,7 @@ class PlansOfModel:
     layers: Mapping[str, Sequence[Mapping[str, Any]]] = dataclasses.field(default_factory=dict)
     asked: int = 0
     failed: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    held_to: str = ""
+    requested: ComputeUnits = "all"
 
     @property
     def placed(self) -> int:
@@ -111,7 +111,7 @@ def ask_core_ml(
         layers=reported.get("layers", {}),
         asked=int(reported.get("asked", 0)),
         failed=reported.get("failed", {}),
-        held_to=units if units != compute_units else "",
+        requested=compute_units,
     )
 
 
@@ -148,14 +148,11 @@ def plan_findings(answer: PlansOfModel) -> tuple[Finding, ...]:
             id="no-core-ml-plan",
             severity="info",
             text=f"Core ML gave no plan of the function {name}: {why.rstrip('.')}.",
-            hint="pip install 'coremlscope[mac]', through which Core ML is asked for functions by name",
+            hint=f"{how_to_install('mac')}, through which Core ML is asked for functions by name",
         )
         for name, why in answer.failed.items()
     )
-    if answer.held_to:
-        text = f"Core ML's plan is that under {answer.held_to}, as {UNITS_VARIABLE} demands."
-        hint = f"unset {UNITS_VARIABLE}"
-        failed += (Finding(id="compute-units-held", severity="warning", text=text, hint=hint),)
+    failed += tuple(unit_findings("Core ML's plan is that", answer.requested))
     if answer.placed or answer.analysed:
         return failed
     text = "Core ML gave a plan without a place for any operation"

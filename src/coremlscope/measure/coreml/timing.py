@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,7 @@ from coremlscope.measure.coreml.files import readable_by_core_ml
 from coremlscope.measure.coreml.limits import CORE_ML_LIMITS
 from coremlscope.measure.coreml.other_predictions import OtherPredictions, Timed
 from coremlscope.measure.coreml.timing_child import CoreMLTimingRequest
-from coremlscope.measure.coreml.units import UNITS_VARIABLE, effective_units
+from coremlscope.measure.coreml.units import effective_units, unit_findings
 from coremlscope.measure.coreml.values import save_values
 from coremlscope.measure.partial import explain_partial
 from coremlscope.measure.repetitions import repetition_findings
@@ -114,11 +114,11 @@ class CoreMLMeasurer:
             measured_at=now(),
         )
         findings = (
-            *_unit_findings(settings.compute_units),
+            *unit_findings("Measured", settings.compute_units),
             *reported.findings,
             *(() if reported.partial else _compilation_findings(reported)),
             *others.findings,
-            *_virtual_machine_findings(machine),
+            *_machine_findings(machine),
             *repetition_findings(settings, {} if reported.partial else bare.phases),
             *condition_findings(before, after),
         )
@@ -286,14 +286,6 @@ def place_of(machine: Machine) -> str:
     return f"{machine.processor.removeprefix('Apple ')}, {system}"
 
 
-def _unit_findings(requested: str) -> list[Finding]:
-    effective = effective_units(requested)
-    if requested == effective:
-        return []
-    text = f"Measured under {effective} instead of {requested}, as {UNITS_VARIABLE} demands."
-    return [Finding(id="compute-units-held", severity="warning", text=text, hint=f"unset {UNITS_VARIABLE}")]
-
-
 def _compilation_findings(reported: Reported) -> list[Finding]:
     if reported.seconds.get("compile"):
         return []
@@ -304,11 +296,17 @@ def _compilation_findings(reported: Reported) -> list[Finding]:
     return [Finding(id="already-compiled", severity="info", text=text)]
 
 
-def _virtual_machine_findings(machine: Machine) -> list[Finding]:
-    if "virtual" not in machine.processor.casefold():
-        return []
-    text = (
-        f"{machine.processor} is a virtual machine without a Neural Engine; its times do not compare with"
-        " those of a Mac."
-    )
-    return [Finding(id="virtual-machine", severity="warning", text=text)]
+def _machine_findings(machine: Machine) -> Iterator[Finding]:
+    if machine.is_virtual:
+        text = (
+            f"{machine.processor} is a virtual machine without a Neural Engine; its times do not compare with"
+            " those of a Mac."
+        )
+        yield Finding(id="virtual-machine", severity="warning", text=text)
+    if machine.is_translated:
+        text = (
+            "Python is a program for Intel Macs, which Rosetta translates on this Mac; its times, above all"
+            " those through Python, do not compare with those of a program for Apple silicon."
+        )
+        hint = "use a Python for Apple silicon: its platform.machine() is arm64"
+        yield Finding(id="rosetta", severity="warning", text=text, hint=hint)
