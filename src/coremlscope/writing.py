@@ -46,6 +46,7 @@ __all__ = [
     "open_draft",
     "open_journal",
     "place_folder",
+    "temporary_error",
     "write_draft",
     "write_file",
 ]
@@ -319,6 +320,15 @@ def check_apart(target: str | os.PathLike[str], source: str | os.PathLike[str]) 
     written, read = (Path(os.path.realpath(path)) for path in (target, source))
     if written == read or written in read.parents:
         raise OutputError(f"{target} is read, and writing it would replace it", "choose another name")
+
+
+def temporary_error(error: OSError) -> OutputError:
+    """Returns the error for a temporary file or folder that cannot be written."""
+    variable = "TEMP" if _IS_WINDOWS else "TMPDIR"
+    return OutputError(
+        f"a temporary file cannot be written: {error.strerror or error}",
+        f"free space in the folder for temporary files, or name another one in {variable}",
+    )
 
 
 def _exists(target: Path) -> OutputError:

@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 
 from coremlscope.__main__ import main
+from coremlscope.children import LIFELINE
+from tests.support.processes import children_of, is_running, wait_for
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="Windows ends a process without telling it")
 
@@ -57,3 +59,45 @@ def test_an_ignored_signal_stays_ignored(monkeypatch: pytest.MonkeyPatch) -> Non
         assert main() == 7
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+#: Verbs whose work is done by child processes, in the middle of which they are killed.
+_WORKING = {
+    "profile": ("--iterations", "1000000"),
+    "sweep": ("--measure", "--iterations", "1000000", "--workers", "1"),
+    "what-if": ("--no-cache", "--workers", "2"),
+    "verify": ("--reference",),
+}
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the test finds children by Linux's list of processes")
+@pytest.mark.parametrize("verb", _WORKING)
+def test_children_end_with_a_parent_that_is_killed(verb: str, sample: Path, tmp_path: Path) -> None:
+    models = [str(sample)] * (2 if verb == "verify" else 1)
+    command = [sys.executable, "-m", "coremlscope", verb, *_WORKING[verb], *models]
+    environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path / "cache")}
+    quiet = subprocess.DEVNULL
+    with subprocess.Popen(command, env=environment, cwd=tmp_path, stdout=quiet, stderr=quiet) as process:
+        assert wait_for(lambda: children_of(process.pid))
+        time.sleep(0.5)  # They are in the middle of their work.
+        children = children_of(process.pid)
+        process.kill()
+    assert children
+    assert wait_for(lambda: not any(map(is_running, children)), 10)
+
+
+def test_a_child_ends_when_its_lifeline_closes() -> None:
+    code = (
+        "from coremlscope.children import follow_parent; follow_parent()\nprint(flush=True)\nwhile True: pass"
+    )
+    lifeline, held = os.pipe()
+    environment = {**os.environ, LIFELINE: str(lifeline)}
+    with subprocess.Popen(
+        [sys.executable, "-c", code], env=environment, stdout=subprocess.PIPE, pass_fds=(lifeline,)
+    ) as process:
+        os.close(lifeline)
+        assert process.stdout is not None
+        process.stdout.readline()
+        assert process.poll() is None
+        os.close(held)
+        assert process.wait(30) == 1

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
 import shutil
 import sys
+import threading
 from pathlib import Path
 
 import pytest
 
 from coremlscope import read
-from coremlscope.errors import CoremlscopeError, EngineError, UsageError
+from coremlscope.errors import CoremlscopeError, EngineError, OutputError, UsageError
 from coremlscope.results.sweep import SweepProgress, SweepSummary
 from coremlscope.sweep import run
-from coremlscope.sweep.jobs import SweepJob, SweptModel, WantedResult
+from coremlscope.sweep.jobs import Measuring, SweepJob, SweptModel, WantedResult
 from coremlscope.sweep.local import LocalRunner
 from coremlscope.sweep.query import query_results
 from coremlscope.sweep.run import run_sweep
@@ -155,6 +158,25 @@ def test_jobs_whose_process_is_killed_are_tried_again(tmp_path: Path) -> None:
     assert found["a"] == [{"key": "a", "model": "a", "failure": "", "tries": 1}]
     assert isinstance(found["always"], EngineError)
     assert (tmp_path / "always").read_text() == "xxx"
+
+
+@pytest.mark.parametrize("raised", [KeyboardInterrupt, OutputError("the disk is full", "")])
+def test_more_measuring_jobs_than_may_wait_end_with_the_sweep(tmp_path: Path, raised: BaseException) -> None:
+    runner = LocalRunner(2, measures=True, command=(sys.executable, "-c", _CHILD))
+    measured = (dataclasses.replace(job("m", tmp_path), measuring=Measuring()) for _ in range(1000))
+
+    def done(*_: object) -> None:
+        raise raised
+
+    ended = threading.Event()
+
+    def sweep() -> None:
+        with contextlib.suppress(KeyboardInterrupt, OutputError):
+            runner.run(measured, done)
+        ended.set()
+
+    threading.Thread(target=sweep, daemon=True).start()
+    assert ended.wait(60)
 
 
 @pytest.mark.usefixtures("_real_children")

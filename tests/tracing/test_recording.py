@@ -35,6 +35,7 @@ from coremlscope.tracing.profiled import MOST_RUNS
 from coremlscope.tracing.recorder import Recorder, is_recording
 from coremlscope.tracing.session import RecordedProgram
 from coremlscope.tracing.units import add_unused_units
+from tests.support.processes import wait_for
 
 _PREDICT = KIND_CODES["predict"]
 _MODEL = """
@@ -290,6 +291,54 @@ def test_a_killed_program_keeps_what_it_recorded(tmp_path: Path, models: Path) -
     trace = program.trace
     assert len(trace.events.of("predict")) >= made > 2
     assert not trace.processes[0].ended
+
+
+@pytest.mark.parametrize("verb", ["trace", "top"])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.skipif(os.name == "nt", reason="Windows sends no such signals")
+def test_signals_are_passed_on_and_the_recording_is_kept(
+    verb: str, number: signal.Signals, tmp_path: Path, models: Path
+) -> None:
+    marker, output = tmp_path / "predicted", tmp_path / "kept.json"
+    body = f"""
+    import time
+    model.predict({{'x': x}})
+    open({str(marker)!r}, "w").close()
+    time.sleep(600)
+    """
+    options = ["-o", str(output)] if verb == "trace" else []
+    command = [sys.executable, "-m", "coremlscope", verb, *options, str(_script(tmp_path, models, body))]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, start_new_session=True, stdout=pipe, stderr=pipe, text=True) as process:
+        assert wait_for(marker.exists)
+        process.send_signal(number)
+        process.send_signal(number)
+        printed, _ = process.communicate(timeout=60)
+    assert process.returncode == 128 + number
+    assert "net" in printed
+    if verb == "trace":
+        assert len(Trace.load(output).events.of("predict")) == 1
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows sends no such signals")
+def test_a_program_that_ignores_sigterm_is_killed_before_the_recording_is_lost(
+    tmp_path: Path, models: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("coremlscope.tracing.session._GRACE_S", 0.2)
+    marker = tmp_path / "predicted"
+    body = f"""
+    import signal, time
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    model.predict({{'x': x}})
+    open({str(marker)!r}, "w").close()
+    time.sleep(600)
+    """
+    with RecordedProgram([str(_script(tmp_path, models, body))]) as program:
+        assert wait_for(marker.exists)
+        signal.raise_signal(signal.SIGTERM)
+        assert program.wait(60) == 128 + signal.SIGKILL
+        assert len(program.trace.events.of("predict")) == 1
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
 
 
 def test_the_verb_reports_mistakes_and_returns_the_programs_code(

@@ -1,13 +1,17 @@
 from __future__ import annotations
 
+import errno
+import os
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from coremlscope.errors import CoremlscopeError, EngineError, LimitError, UnsupportedModelError
-from coremlscope.measure.child import ChildLimits
+from coremlscope.errors import CoremlscopeError, EngineError, LimitError, OutputError, UnsupportedModelError
+from coremlscope.measure.child import Child, ChildLimits, Task
+from coremlscope.measure.endings import Failures
 from coremlscope.results.variants import Variant
 from coremlscope.variants.evaluation import Question
 from coremlscope.variants.pool import VariantPool, worker_count
@@ -78,3 +82,43 @@ def test_the_number_of_processes_fits_the_memory() -> None:
     assert worker_count(1 << 30, 8 << 30) == 1
     assert worker_count(1 << 30, 8 << 30, 5) == 5
     assert worker_count(0, 1 << 45) >= 1
+
+
+def test_threads_may_end_the_same_child_at_once() -> None:
+    failures: list[BaseException] = []
+
+    def close(child: Child, barrier: threading.Barrier) -> None:
+        barrier.wait()
+        try:
+            child.close()
+        except BaseException as error:
+            failures.append(error)
+
+    for _ in range(20):
+        child = Child(("/bin/sh", "-c", "echo last words >&2; cat"), is_attached=True)
+        barrier = threading.Barrier(3)
+        threads = [threading.Thread(target=close, args=(child, barrier)) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert not failures
+
+
+def test_a_process_that_left_another_one_behind_has_ended() -> None:
+    child = Child(("/bin/sh", "-c", "echo '{\"found\": 1}'; sleep 60 & exit 0"))
+    try:
+        assert list(child.messages(ChildLimits(silence_s=30), Task("it", "", Failures("it")))) == [
+            {"found": 1}
+        ]
+    finally:
+        child.close()
+
+
+def test_a_full_temporary_folder_fails_each_job(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("tempfile.mkdtemp", full)
+    found = made("int8", "int8", "int8", workers=2)
+    assert [type(found[index]) for index in range(3)] == [OutputError] * 3

@@ -7,7 +7,6 @@ import contextlib
 import sys
 import tempfile
 import threading
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -56,22 +55,30 @@ def _configure(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    from coremlscope.render.program.terminal import render_program
     from coremlscope.tracing.session import RecordedProgram
 
     command = [arguments.program, *arguments.arguments]
     if arguments.page:
         return _show_page(RecordedProgram(command))
-    if not sys.stdout.isatty():  # There is no screen to update.
-        program = RecordedProgram(command, capacity=_CAPACITY)
-        code = program.wait()
-    else:
-        with tempfile.NamedTemporaryFile("w+", prefix="coremlscope-top-", encoding="utf-8") as printed:
-            program = RecordedProgram(command, capacity=_CAPACITY, output=printed.file)
-            _show(program, Path(printed.name), arguments)
-            code = program.wait()
-            printed.seek(0)
-            sys.stdout.writelines(printed)
+    if sys.stdout is None or not sys.stdout.isatty():  # There is no screen to update.
+        with RecordedProgram(command, capacity=_CAPACITY) as program:
+            return _summarize(program)
+    with (
+        tempfile.NamedTemporaryFile("w+", prefix="coremlscope-top-", encoding="utf-8") as printed,
+        RecordedProgram(command, capacity=_CAPACITY, output=printed.file) as program,
+    ):
+        _show(program, Path(printed.name), arguments)
+        program.wait()
+        printed.seek(0)
+        sys.stdout.writelines(printed)
+        return _summarize(program)
+
+
+def _summarize(program: RecordedProgram) -> int:
+    """Prints the totals when the program has ended, and returns its exit code."""
+    from coremlscope.render.program.terminal import render_program
+
+    code = program.wait()
     assert code is not None
     try:
         trace = program.trace
@@ -93,8 +100,9 @@ def _show_page(program: RecordedProgram) -> int:
         print_result(f"{url}\n")
         thread = threading.Thread(target=answer, name="coremlscope page", daemon=True)
         thread.start()
-        code = program.wait()
-        if sys.stdout.isatty():
+        with program:
+            code = program.wait()
+        if sys.stdout is not None and sys.stdout.isatty():
             print_note("the program has ended; press Ctrl-C to stop the page")
             with contextlib.suppress(KeyboardInterrupt):
                 thread.join()
@@ -122,8 +130,7 @@ def _show(program: RecordedProgram, printed: Path, arguments: argparse.Namespace
                     color=has_color(),
                 )
                 live.update(Text.from_ansi("\n".join(text.splitlines()[: console.height - 1])), refresh=True)
-            with contextlib.suppress(KeyboardInterrupt):
-                time.sleep(arguments.interval / 1000)
+            program.wait(arguments.interval / 1000)
 
 
 def _last_lines(path: Path) -> list[str]:

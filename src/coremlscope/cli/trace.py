@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -113,23 +112,22 @@ def _run(arguments: argparse.Namespace) -> int:
         return _report(arguments, record_process(arguments.pid, arguments.seconds, fps=arguments.fps), 0)
     if not arguments.program:
         raise UsageError("PROGRAM is missing", "name a script or a command, or a process with --pid")
-    program = RecordedProgram(
+    with RecordedProgram(
         [arguments.program, *arguments.arguments],
         fps=arguments.fps,
         capacity=arguments.events,
         operations=arguments.operations,
-    )
-    code = program.wait()
-    assert code is not None
-    sys.stdout.flush()
-    try:
-        trace = program.trace
-    except UsageError as error:
-        if code == 0:
-            raise
-        print_note(f"nothing was recorded: {error.message}")
-        return code
-    return _report(arguments, trace, code)
+    ) as program:
+        code = program.wait()
+        assert code is not None
+        try:
+            trace = program.trace
+        except UsageError as error:
+            if code == 0:
+                raise
+            print_note(f"nothing was recorded: {error.message}")
+            return code
+        return _report(arguments, trace, code)
 
 
 def _report(arguments: argparse.Namespace, trace: Trace, code: int) -> int:

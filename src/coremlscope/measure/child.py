@@ -21,10 +21,11 @@ from typing import Any
 
 import msgspec
 
-from coremlscope.children import python_child
+from coremlscope.children import LIFELINE, python_child
 from coremlscope.errors import EngineError, LimitError
 from coremlscope.measure.channel import VARIABLE
 from coremlscope.measure.endings import Failures, explain
+from coremlscope.writing import temporary_error
 
 __all__ = ["Child", "ChildLimits", "Task", "python_child", "run_child"]
 
@@ -90,7 +91,13 @@ class Child:
         folder: Path | None = None,
     ) -> None:
         passed = {n: value for n, value in os.environ.items() if inherited is None or n in inherited}
-        self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed by `close`
+        self._closing = threading.Lock()
+        try:
+            self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed by `close`
+        except OSError as error:
+            raise temporary_error(error) from error
+        ends = os.pipe() if os.name == "posix" else ()
+        variables = {VARIABLE: "1", **({LIFELINE: str(ends[0])} if ends else {})}
         try:
             self._process = subprocess.Popen(
                 command,
@@ -99,11 +106,18 @@ class Child:
                 stdout=subprocess.PIPE,
                 stderr=self._errors,
                 cwd=folder,
-                env={**passed, **(environment or {}), VARIABLE: "1"},
+                env={**passed, **(environment or {}), **variables},
+                pass_fds=ends[:1],
             )
         except BaseException:
             self._errors.close()
+            for end in ends[1:]:
+                os.close(end)
             raise
+        finally:
+            for end in ends[:1]:
+                os.close(end)
+        self._lifeline = ends[1:]
         self._lines: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
         self._reader = threading.Thread(target=self._read, name="messages", daemon=True)
         self._reader.start()
@@ -122,8 +136,12 @@ class Child:
         """
         watch = _Watch(self._process, limits, task)
         while True:
-            with suppress(queue.Empty):
+            try:
                 line = self._lines.get(timeout=_POLL_S)
+            except queue.Empty:
+                if watch.has_ended(_GRACE_S):
+                    break
+            else:
                 if line is None:
                     break
                 watch.note_message()
@@ -161,11 +179,15 @@ class Child:
             self._process.kill()
 
     def close(self) -> None:
-        """Ends the process."""
-        self._end(0.0)
-        assert self._process.stdout is not None
-        self._process.stdout.close()
-        self._errors.close()
+        """Ends the process. Several threads may do it; each returns when it has ended."""
+        with self._closing:
+            self._end(0.0)
+            assert self._process.stdout is not None
+            self._process.stdout.close()
+            self._errors.close()
+            for end in self._lifeline:
+                os.close(end)
+            self._lifeline = ()
 
     def _end(self, grace_s: float) -> None:
         if self._process.stdin is not None:
@@ -197,9 +219,12 @@ class Child:
 
     def _last_words(self) -> str:
         """Returns the last part of what the process wrote to its standard error."""
-        size = self._errors.seek(0, os.SEEK_END)
-        self._errors.seek(max(0, size - _LAST_BYTES))
-        return self._errors.read().decode("utf-8", "replace")
+        with self._closing:
+            if self._errors.closed:
+                return ""
+            size = self._errors.seek(0, os.SEEK_END)
+            self._errors.seek(max(0, size - _LAST_BYTES))
+            return self._errors.read().decode("utf-8", "replace")
 
 
 @contextmanager
@@ -244,6 +269,10 @@ class _Watch:
     def note_message(self) -> None:
         """Notes that a message arrived."""
         self._last_message = time.monotonic()
+
+    def has_ended(self, grace_s: float) -> bool:
+        """True if the process ended, and sent nothing for some seconds: another one may hold its pipe."""
+        return self._process.poll() is not None and time.monotonic() - self._last_message > grace_s
 
     def check(self) -> None:
         """Raises LimitError if the process is past a limit."""

@@ -17,7 +17,7 @@ from typing import Any, Generic, TypeVar
 from coremlscope.errors import CoremlscopeError, EngineError, LimitError
 from coremlscope.measure.child import Child, ChildLimits, Task
 from coremlscope.measure.embedded.process import rebuild_error
-from coremlscope.writing import write_draft
+from coremlscope.writing import temporary_error, write_draft
 
 __all__ = ["ChildPool", "Lane"]
 
@@ -92,9 +92,11 @@ class ChildPool(Generic[JobT, AnswerT]):
             for jobs in [_Shared(lane.jobs)]
             for _ in range(lane.workers)
         ]
-        for thread in threads:
-            thread.start()
+        started: list[threading.Thread] = []
         try:
+            for thread in threads:
+                thread.start()
+                started.append(thread)
             working = len(threads)
             while working:
                 one = finished.get()
@@ -108,16 +110,21 @@ class ChildPool(Generic[JobT, AnswerT]):
             self.close()
             raise
         finally:
-            for thread in threads:
+            for thread in started:
                 thread.join()
 
+    @property
+    def is_closed(self) -> bool:
+        """True after `close`: jobs are no longer taken."""
+        return self._is_closed
+
     def close(self) -> None:
-        """Ends all processes."""
+        """Ends all processes. The thread that started one waits for its end, and removes what it leaves."""
         with self._lock:
             self._is_closed = True
             children = list(self._children)
         for child in children:
-            child.close()
+            child.stop()
 
     def _work(
         self,
@@ -144,31 +151,33 @@ class ChildPool(Generic[JobT, AnswerT]):
         worker: _Worker | None = None
         while not self._is_closed and (job := jobs.next()) is not None:
             for attempt in range(1, self._attempts + 1):
-                if worker is None:
-                    worker = stack.enter_context(self._worker())
+                has_failed, is_tried_again = False, False
                 try:
+                    if worker is None:
+                        worker = stack.enter_context(self._worker())
                     finished.put((job, worker.ask(job, self._read)))
-                    has_failed = False
                 except CoremlscopeError as error:
-                    # A process that reached a limit still works on the job.
-                    has_failed = worker.has_ended or isinstance(error, LimitError)
                     if self._is_closed:
                         return
-                    is_tried_again = worker.has_ended and attempt < self._attempts
+                    has_ended = worker is not None and worker.has_ended
+                    # A process that reached a limit still works on the job.
+                    has_failed = worker is None or has_ended or isinstance(error, LimitError)
+                    is_tried_again = has_ended and attempt < self._attempts
                     if not is_tried_again:
                         finished.put((job, error))
-                except (OSError, ValueError):  # its pipes were closed meanwhile
-                    finished.put((job, EngineError("it was interrupted", "start it again")))
-                    return
-                if has_failed or worker.asked >= self._renewed_after:
+                if has_failed or worker is None or worker.asked >= self._renewed_after:
                     worker = None
                     stack.close()
-                if not has_failed or not is_tried_again:
+                if not is_tried_again:
                     break
 
     @contextmanager
     def _worker(self) -> Iterator[_Worker]:
-        with tempfile.TemporaryDirectory(prefix="coremlscope-", ignore_cleanup_errors=True) as folder:
+        try:
+            scratch = tempfile.TemporaryDirectory(prefix="coremlscope-", ignore_cleanup_errors=True)
+        except OSError as error:
+            raise temporary_error(error) from error
+        with scratch as folder:
             names = ("TMPDIR",) if os.name == "posix" else ("TEMP", "TMP")
             environment = {**dict.fromkeys(names, folder), "OMP_NUM_THREADS": "1"}
             child = Child(self._command, environment=environment, is_attached=True)
@@ -177,7 +186,7 @@ class ChildPool(Generic[JobT, AnswerT]):
                 is_late = self._is_closed
             try:
                 if is_late:
-                    child.close()
+                    child.stop()
                 yield _Worker(child=child, folder=Path(folder), limits=self._limits, task=self._task)
             finally:
                 child.close()
@@ -229,7 +238,10 @@ class _Worker:
         """
         self.asked += 1
         file = self.folder / "job"
-        write_draft(file, pickle.dumps(job))
+        try:
+            write_draft(file, pickle.dumps(job))
+        except OSError as error:
+            raise temporary_error(error) from error
         self.child.send(str(file))
         for message in self.child.messages(self.limits, self.task):
             answer = read(message)

@@ -76,7 +76,7 @@ class LocalRunner:
         count = logical_processors()
         rest = self._all - self._reserved
         if self.measures and rest:
-            split = _Split(jobs, bound=_MOST_WAITING)
+            split = _Split(jobs, bound=_MOST_WAITING, is_closed=lambda: pool.is_closed)
             lanes = [
                 Lane(split.take(measures=True), 1, self._reserved),
                 Lane(split.take(measures=False), self._workers or len(rest), rest),
@@ -94,11 +94,17 @@ class _Split:
 
     Args:
         jobs: The jobs.
-        bound: The most measuring jobs that wait; None for any number.
+        bound: The most jobs of one kind that wait; None for any number.
+        is_closed: Whether nobody takes jobs any more.
     """
 
-    def __init__(self, jobs: Iterable[SweepJob], bound: int | None = None) -> None:
-        self._jobs, self._bound = iter(jobs), bound
+    def __init__(
+        self,
+        jobs: Iterable[SweepJob],
+        bound: int | None = None,
+        is_closed: Callable[[], bool] = lambda: False,
+    ) -> None:
+        self._jobs, self._bound, self._is_closed = iter(jobs), bound, is_closed
         self._waiting: dict[bool, collections.deque[SweepJob]] = {
             True: collections.deque(),
             False: collections.deque(),
@@ -117,7 +123,7 @@ class _Split:
                 if self._waiting[measures]:
                     self._changed.notify_all()
                     return self._waiting[measures].popleft()
-                if self._is_over:
+                if self._is_over or self._is_closed():
                     return None
                 if self._bound is not None and len(self._waiting[not measures]) >= self._bound:
                     self._changed.wait(0.1)

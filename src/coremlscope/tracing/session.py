@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import weakref
 from collections.abc import Sequence
 from os import PathLike
 from pathlib import Path
+from types import FrameType
 from typing import IO, Any, Self
 
 from coremlscope.errors import UsageError
@@ -28,6 +31,8 @@ from coremlscope.writing import write_file
 
 __all__ = ["ProcessRecording", "RecordedProgram", "record", "record_process"]
 
+#: Signals that a recorded program gets, and seconds after SIGTERM before it is killed: Docker waits for 10.
+_PASSED_ON, _GRACE_S = (signal.SIGINT, signal.SIGTERM), 8.0
 #: A process that was attached to runs what it was given between two of its own instructions.
 _SETTLING_S = 0.5
 
@@ -151,6 +156,9 @@ def record(
 class RecordedProgram:
     """A program that runs and is recorded.
 
+    SIGINT and SIGTERM, sent to this process, are passed on to the program, which decides what to do. In a
+    `with` statement neither interrupts the work on the recording then.
+
     Args:
         command: Its command line: a Python script with its arguments, or another program.
         fps: Frames per second that it should reach.
@@ -182,18 +190,71 @@ class RecordedProgram:
             program.insert(0, sys.executable)
         variables = child_environment(self._folder, capacity, operations=operations)
         environment = {**os.environ, **variables, DROPIN_VARIABLE: "1"}
+        self._signals: list[int] = []
+        self._process: subprocess.Popen[bytes] | None = None
+        self._before: dict[int, Any] = {}
+        self._killing: threading.Timer | None = None
+        self._is_entered = False
+        if threading.current_thread() is threading.main_thread():
+            for number in _PASSED_ON:
+                # A shell's background job ignores the keys of its terminal.
+                if signal.getsignal(number) is not signal.SIG_IGN or not _is_in_foreground():
+                    self._before[number] = signal.signal(number, self._pass_on)
         try:
             self._process = subprocess.Popen(program, env=environment, stdout=output, stderr=output)
         except OSError as error:
+            self.close()
             raise UsageError(
                 f"{program[0]} cannot be started: {error.strerror or error}",
                 "name a Python script, or a program on the PATH",
             ) from error
+        for arrived in self._signals:  # those that arrived before there was a program
+            self._send(arrived)
+
+    def __enter__(self) -> Self:
+        self._is_entered = True
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Stops passing signals on to the program."""
+        while self._before:
+            passed_on, handler = self._before.popitem()
+            signal.signal(passed_on, handler or signal.SIG_DFL)
+
+    def _pass_on(self, number: int, frame: FrameType | None) -> None:
+        """Handles a signal to this process."""
+        process = self._process
+        if process is not None and process.poll() is not None and not self._signals:
+            # The program ended by itself: the signal is meant for this process.
+            self.close()
+            signal.raise_signal(number)
+            return
+        self._signals.append(number)
+        if process is None:
+            return
+        # Ctrl-C on a terminal reaches the program, too.
+        if number == signal.SIGTERM or self._signals.count(number) > 1 or not _is_in_foreground():
+            self._send(number)
+
+    def _send(self, number: int) -> None:
+        assert self._process is not None
+        # The program inherits that a signal is ignored.
+        is_ignored = self._before.get(number) is signal.SIG_IGN
+        with contextlib.suppress(ValueError):  # Windows sends no SIGINT.
+            self._process.send_signal(signal.SIGTERM if is_ignored else number)
+        if number == signal.SIGTERM and self._killing is None:
+            # Supervisors kill this process soon after, and the recording with it.
+            self._killing = threading.Timer(_GRACE_S, self._process.kill)
+            self._killing.daemon = True
+            self._killing.start()
 
     @property
     def is_running(self) -> bool:
         """True if the program still runs."""
-        return self._process.poll() is None
+        return self._process is not None and self._process.poll() is None
 
     @property
     def elapsed_s(self) -> float:
@@ -205,23 +266,23 @@ class RecordedProgram:
         return (time.perf_counter_ns() - read_origin_ns(self._folder)) / 1e9
 
     def wait(self, timeout_s: float | None = None) -> int | None:
-        """Waits until the program ends; Ctrl-C reaches it too, and it decides what to do.
+        """Waits until the program ends.
 
         Returns:
             Its exit code, 128 plus the signal that ended it, or None if it still runs after `timeout_s`.
         """
-        while True:
-            try:
-                code = self._process.wait(timeout_s)
-            except subprocess.TimeoutExpired:
-                return None
-            except KeyboardInterrupt:
-                continue
-            return code if code >= 0 else 128 - code
+        assert self._process is not None
+        try:
+            code = self._process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            return None
+        if not self._is_entered:
+            self.close()
+        return code if code >= 0 else 128 - code
 
     def stop(self) -> None:
         """Ends the program as Ctrl-C would."""
-        if self.is_running:
+        if self._process is not None and self.is_running:
             self._process.send_signal(signal.SIGINT)
 
     @property
@@ -260,7 +321,8 @@ def record_process(pid: int, seconds: float, *, fps: float | None = None, capaci
             write_file(folder / script, f"from coremlscope.tracing import child\nchild.{call}\n")
         try:
             attach(pid, str(folder / "begin.py"))
-            time.sleep(seconds)
+            with contextlib.suppress(KeyboardInterrupt):  # What was recorded so far is kept.
+                time.sleep(seconds)
             attach(pid, str(folder / "finish.py"))
         except (OSError, RuntimeError) as error:
             raise UsageError(
@@ -272,3 +334,19 @@ def record_process(pid: int, seconds: float, *, fps: float | None = None, capaci
 
 def _temporary_folder() -> Path:
     return Path(tempfile.mkdtemp(prefix="coremlscope-trace-"))
+
+
+def _is_in_foreground() -> bool:
+    """True if this process belongs to the group that gets the keys of its terminal."""
+    if sys.platform == "win32":
+        return True
+    try:
+        terminal = os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY)
+    except OSError:
+        return False
+    try:
+        return os.tcgetpgrp(terminal) == os.getpgrp()
+    except OSError:
+        return False
+    finally:
+        os.close(terminal)

@@ -14,7 +14,7 @@ from coremlscope.errors import CoremlscopeError, EngineError, UnsupportedOpError
 from coremlscope.measure.child import Child, ChildLimits, Task, python_child
 from coremlscope.measure.embedded import child as engine_child
 from coremlscope.measure.endings import Failures, KnownFailure
-from coremlscope.writing import write_draft
+from coremlscope.writing import temporary_error, write_draft
 
 if TYPE_CHECKING:
     from coremlscope.ir import Model
@@ -137,7 +137,10 @@ class EngineProcess:
     """The child process, and its private folder."""
 
     def __init__(self, command: Sequence[str]) -> None:
-        self._folder = tempfile.TemporaryDirectory(prefix="coremlscope-", ignore_cleanup_errors=True)
+        try:
+            self._folder = tempfile.TemporaryDirectory(prefix="coremlscope-", ignore_cleanup_errors=True)
+        except OSError as error:
+            raise temporary_error(error) from error
         names = ("TMPDIR",) if os.name == "posix" else ("TEMP", "TMP")
         environment = dict.fromkeys(names, self._folder.name)
         try:
@@ -157,7 +160,10 @@ class EngineProcess:
         request = engine_child.ProcessRequest(
             work=work, arguments=arguments, time_s=limits.time_s, memory_bytes=limits.memory_bytes
         )
-        write_draft(file, pickle.dumps(request))
+        try:
+            write_draft(file, pickle.dumps(request))
+        except OSError as error:
+            raise temporary_error(error) from error
         self._child.send(str(file))
 
     def follow(self, reply: ProcessReply, limits: ChildLimits) -> CoremlscopeError | KeyboardInterrupt | None:
