@@ -41,7 +41,9 @@ its own error is distinguished from inherited ones. If float32 differs as well, 
 is at fault, else the precision. Changes that may fix the fault are tried on the model, which runs
 again; --apply writes it with those that work.
 
-Classes are compared by the best ones, images by PSNR, masks by IoU, other outputs by their numbers.
+Synthetic inputs have several kinds: noise, a picture, faint noise, zeros, ends of the range. Classes are
+compared by the best ones, and by their scores before a softmax, images by PSNR, masks by IoU, other
+outputs by their numbers; of two Core ML models also the names of classes and the preprocessing.
 References in PyTorch need torch; reading a .pt2 file can run code of its author. On a Mac,
 --compute-units runs Core ML as well, with all values as outputs; not yet confirmed on a device.
 
@@ -111,8 +113,7 @@ def _add_tolerances(parser: argparse.ArgumentParser) -> None:
         metavar="SHARE",
         type=_positive,
         help="largest difference relative to the largest magnitude of the reference (default: 0.02"
-        " for models with"
-        " fp16 values, 0.001 for others)",
+        " for runs with values or weights in fp16, 0.001 for others)",
     )
     parser.add_argument(
         "--atol",

@@ -54,7 +54,7 @@ CAUSES: dict[Cause, str] = {
     "swapped arguments": "arguments in another order",
     "wrong argument": "a wrong argument",
     "undefined": "an undefined result",
-    "unknown": "another result from the same values",
+    "unknown": "cause not known",
 }
 
 OUTPUT_TITLES = ("output", "run", "as", "", "largest", "relative", "SNR", "cosine", "")

@@ -29,7 +29,7 @@ VERIFICATION: Final = "coremlscope.verification/1"
 FaultKind = Literal["conversion", "precision", "unit"]
 
 #: Meaning of an output, which decides how it is compared.
-Meaning = Literal["classes", "image", "mask", "boxes", "array"]
+Meaning = Literal["classes", "labels", "logits", "image", "mask", "boxes", "array"]
 
 #: Why an operation's results differ.
 Cause = Literal[
@@ -64,14 +64,16 @@ Cause = Literal[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComparedOutput:
-    """One output of the model beside that of the reference.
+    """One output of the model next to that of the reference, or what it is made of: scores before a softmax,
+    intermediate values, the names of classes.
 
     Attributes:
         name: The output.
         reference: Its name in the reference.
         run: How the model ran: `fp32`, `fp16`, `fp16-inside` with parts of operations rounded as well,
             `fp16-sums` with sums of products rounded on their way, or a compute unit; `fp32-call-2` and the
-            like for a later call, which begins with the states of the one before.
+            like for a later call, which begins with the states of the one before; `fp32-zeros` and the like
+            for another kind of inputs.
         meaning: What it means.
         passed: Whether it is within the tolerance.
         largest: The largest absolute difference; None if elements are infinite or NaN in one only.

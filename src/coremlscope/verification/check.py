@@ -11,7 +11,7 @@ import numpy as np
 from coremlscope.errors import InputError
 from coremlscope.execution.binding import choose_function
 from coremlscope.findings import Finding
-from coremlscope.ir import Array, DType, Function, Model, Op, Program, TensorType
+from coremlscope.ir import Array, Constant, DType, Function, Model, Op, Program, TensorType
 from coremlscope.ops.program import Precision
 from coremlscope.results.verification import ComparedOutput, ProposedFix, VerifiedFault
 from coremlscope.verification.diagnosis import Diagnosis
@@ -20,7 +20,15 @@ from coremlscope.verification.edits import with_half_results
 from coremlscope.verification.inner_arithmetic import with_inner_results
 from coremlscope.verification.inputs import Inputs
 from coremlscope.verification.intermediates import Run
-from coremlscope.verification.outputs import Tolerance, compare_output, match_outputs, meaning_of
+from coremlscope.verification.outputs import (
+    Tolerance,
+    ahead_of,
+    compare_logits,
+    compare_output,
+    compare_values,
+    match_outputs,
+    meaning_of,
+)
 from coremlscope.verification.own_run import FunctionCall, record
 from coremlscope.verification.pairing import Pair, pair_runs
 from coremlscope.verification.references.contract import Reference, other_layout
@@ -79,6 +87,9 @@ class Check:
         before: The inputs of earlier calls, whose states this one begins with.
         is_explained: Whether a remark explains all differences: no operation is searched for.
         is_half: Whether the model has fp16 values.
+        has_rounded_weights: Whether its weights were rounded to fp16, or compressed.
+        kind: The kind of its inputs, if others were compared before.
+        is_prepared: Whether the reference takes images after the preprocessing; None to try both.
         working: The function with the changes so far.
         works: Whether all outputs pass with these changes.
     """
@@ -102,10 +113,13 @@ class Check:
     units: dict[str, Run] = field(default_factory=dict)
     before: tuple[Mapping[str, Array], ...] = ()
     is_explained: bool = False
+    kind: str = ""
+    is_prepared: bool | None = None
     _current: dict[Precision, tuple[Function, Run]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.is_half = _has_half(self.as_half(self.call.function))
+        self.has_rounded_weights = _has_rounded_weights(self.call.function)
         self.working = self.call.function
         self.works = False
 
@@ -118,6 +132,12 @@ class Check:
     def passes(self) -> bool:
         """Whether all outputs of all runs so far are within the tolerance."""
         return all(output.passed for output in self.outputs)
+
+    @property
+    def judged(self) -> set[str]:
+        """The names of the values that decide: outputs, and what saturates into them."""
+        found = set(self.exact.outputs.values())
+        return found.union(*(ahead_of(self.exact, name) for name in found))
 
     def ops(self) -> dict[str, Op]:
         """The operations by id, and those that compute a value by its name."""
@@ -137,8 +157,14 @@ class Check:
         """Returns the call of the function with the changes so far."""
         return replace(self.call, function=self.working)
 
-    def run_both(self, reference: Reference, drawn: Inputs) -> None:
-        """Runs the model, in float32 and rounded, and the reference on the inputs that suit it best."""
+    def run_both(self, reference: Reference, drawn: Inputs, *, is_rounded: bool = True) -> None:
+        """Runs the model, in float32 and rounded, and the reference on the inputs that suit it best.
+
+        Args:
+            reference: The reference.
+            drawn: The inputs.
+            is_rounded: Whether to run the model with rounded results as well.
+        """
         self.progress("running the model in float32")
         self.exact = self.working_run("fp32")
         self.progress(f"running the reference {reference.label}")
@@ -151,12 +177,14 @@ class Check:
             )
         self._note_unmatched()
         self.outputs += self.compare(self.exact, "fp32")
-        if self.is_half:
+        if self.is_half and is_rounded:
             self.progress("running the model with results rounded to fp16")
             self.rounded = self.working_run("fp16")
             self.outputs += self.compare(self.rounded, "fp16")
         self.progress("pairing intermediate values")
         self.pairs = pair_runs(self.exact, self.theirs, self.matched)
+        inner = compare_values(self.exact, self.pairs, "fp32") if self.passes else None
+        self.outputs += [inner] if inner is not None else []
 
     def _note_unmatched(self) -> None:
         missing = [name for name in self.exact.outputs if name not in self.matched]
@@ -186,9 +214,11 @@ class Check:
     def _reference_run(self, reference: Reference, drawn: Inputs) -> Run:
         """Runs the reference on pixels, and on pixels after the preprocessing; keeps what is nearer."""
         plain = dict(drawn.tensors)
-        runs = [(self._in_our_layout(reference.run(plain, self.before)), "")]
+        runs = []
         has_own = isinstance(reference, CoreMLReference) and reference.takes_images
-        if drawn.prepared and not has_own:
+        if not self.is_prepared:
+            runs.append((self._in_our_layout(reference.run(plain, self.before)), ""))
+        if drawn.prepared and not has_own and self.is_prepared is not False:
             names = ", ".join(drawn.prepared)
             note = f"the reference takes {names} after the preprocessing that the model holds"
             prepared = reference.run({**plain, **drawn.prepared}, self.before)
@@ -204,7 +234,7 @@ class Check:
                 )
             )
         best, note = min(runs, key=lambda item: self._distance(item[0]))
-        self.notes = (note,) if note else ()
+        self.notes, self.is_prepared = (note,) if note else (), bool(note)
         if note:
             self._note_preprocessing(tuple(drawn.prepared))
         return best
@@ -265,12 +295,15 @@ class Check:
         return with_half_results(function) if content.is_network else function
 
     def compare(self, run: Run, label: str) -> list[ComparedOutput]:
-        """Compares the outputs of a run with those of the reference."""
-        return [
-            self._compared(run, label, name, other)
-            for name, other in self.matched.items()
-            if name in run.outputs
-        ]
+        """Compares the outputs of a run with those of the reference; in float32, also what saturates into
+        them, which is returned if it differs."""
+        pairs = [(name, other) for name, other in self.matched.items() if name in run.outputs]
+        found = [self._compared(run, label, name, other) for name, other in pairs]
+        for name, other in pairs if label == "fp32" else ():
+            runs, is_half = (run, self.theirs), self.has_rounded_weights
+            logits = compare_logits(name, other, label, runs, self.tolerance, is_half)
+            found += [] if logits is None or logits.passed else [logits]
+        return found
 
     def holds(self, name: str, other: str) -> bool:
         """Returns whether an output in float32 has the size and the elements of one of the reference."""
@@ -286,7 +319,7 @@ class Check:
             (run.output(name), self.theirs.output(other)),
             meaning_of(choose_function(self.call.model, self.name), name, run.output(name)),
             self.tolerance,
-            self.is_half,
+            self.has_rounded_weights if label == "fp32" else self.is_half,
         )
 
     def agrees_with(self, theirs: Run) -> bool:
@@ -303,7 +336,8 @@ class Check:
 
     def differing(self, outputs: Iterable[ComparedOutput]) -> list[str]:
         """Returns the names of the values of outputs that differ."""
-        return [self.exact.outputs[output.name] for output in outputs if not output.passed]
+        failed = (output.name.split(" before ")[0] for output in outputs if not output.passed)
+        return list(dict.fromkeys(self.exact.outputs[name] for name in failed if name in self.exact.outputs))
 
     def run_unit(self, name: str, measure: UnitRunner) -> None:
         """Runs the model on a compute unit."""
@@ -351,6 +385,18 @@ class Check:
                 others=others[:_MOST_OTHERS],
             )
         )
+
+
+def _has_rounded_weights(function: Function) -> bool:
+    """Returns whether constants with several elements are stored in fp16, or in fewer bits."""
+    for op in function.graph.walk():
+        if op.type.startswith("constexpr_"):
+            return True
+        for known in (op.constant, *(a for given in op.inputs.values() for a in given)):
+            type_ = known.type if isinstance(known, Constant) else None
+            if isinstance(type_, TensorType) and type_.dtype is DType.FP16 and (type_.elements or 0) > 1:
+                return True
+    return False
 
 
 def _has_half(function: Function) -> bool:

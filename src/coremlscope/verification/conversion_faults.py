@@ -44,7 +44,20 @@ _MOST_SECONDS = 60.0
 
 
 def find_conversion_faults(check: Check) -> None:
-    """Finds faults in float32, one after the other, and tries to fix each."""
+    """Finds faults in float32, one after the other, and tries to fix each.
+
+    If several together leave outputs that differ, none of them explains the difference: the first operation
+    is named, without a cause.
+    """
+    _search(check)
+    if len(check.faults) > 1 and not check.works:
+        tried = f", also not with the changes that were tried: {check.fixes[-1].text}" if check.fixes else ""
+        text = f"no cause explains all elements{tried}"
+        check.faults = [replace(check.faults[0], kind="conversion", cause="unknown", text=text)]
+        check.fixes = []
+
+
+def _search(check: Check) -> None:
     failing = None if check.is_explained else find_exchanged_outputs(check)
     if not check.works and not _has_intermediates(check):
         _note_no_intermediates(check)

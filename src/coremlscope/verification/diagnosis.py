@@ -14,6 +14,7 @@ from coremlscope.ir import Array, Function, Op
 from coremlscope.results.verification import Cause
 from coremlscope.verification.distance import (
     Relation,
+    explains_all,
     unmasked_error,
 )
 from coremlscope.verification.edits import set_constant
@@ -201,11 +202,14 @@ class Case:
     ) -> bool:
         local = self.result(self.site.value, given, changes, form)
         limit = self.site.made if math.isfinite(self.site.made) else 1.0
-        return unmasked_error(local, self.site.expected) <= min(most, limit / _EXPLAINED)
+        is_near = unmasked_error(local, self.site.expected) <= min(most, limit / _EXPLAINED)
+        return is_near and explains_all(local, self.site.expected, _EACH)
 
 
 #: A change explains an error that it makes smaller by this factor.
 _EXPLAINED = 10
+#: With it each element is right, up to this share of the largest one.
+_EACH = 0.05
 
 
 def describe_axes(axes: tuple[int, ...]) -> str:

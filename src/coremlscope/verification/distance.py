@@ -17,6 +17,7 @@ __all__ = [
     "SAME",
     "Relation",
     "cosine",
+    "explains_all",
     "find_layout",
     "find_relation",
     "find_unmasked",
@@ -69,6 +70,32 @@ class Relation:
 
 def _numbers(array: Array) -> npt.NDArray[np.float64]:
     return np.asarray(array).astype(np.float64).reshape(-1)
+
+
+def explains_all(predicted: Array, observed: Array, tolerance: float = SAME) -> bool:
+    """Returns whether a prediction holds for each element: integers are equal, and other numbers off by at
+    most a share of the largest one, or of the largest one that is not masked.
+
+    Args:
+        predicted: What a cause says that a value should be.
+        observed: What it is.
+        tolerance: The share.
+    """
+    if np.asarray(predicted).size != np.asarray(observed).size:
+        return False
+    a, b = _numbers(predicted), _numbers(observed)
+    if np.asarray(observed).dtype.kind in "iub":
+        return bool(np.array_equal(np.rint(a), b))
+    odd = ~(np.isfinite(a) & np.isfinite(b))
+    if not np.array_equal(a[odd], b[odd], equal_nan=True):
+        return False
+    a, b = a[~odd], b[~odd]
+    parts = [np.ones(b.shape, bool), *(_unmasked(b) if b.size else ())]
+    return all(
+        float(np.abs(a[part] - b[part]).max(initial=0.0))
+        <= tolerance * max(1e-30, float(np.abs(b[part]).max(initial=0.0)))
+        for part in parts
+    )
 
 
 def _length(numbers: npt.NDArray[np.float64]) -> float:
@@ -224,18 +251,26 @@ def find_relation(ours: Array, theirs: Array, tolerance: float = SAME) -> Relati
     if b.std() > 0 and np.array_equal(a, np.trunc(b)) and not np.array_equal(a, b):
         return Relation(kind="truncated")
     factor = float(a @ b / (b @ b))
-    if factor and relative_error(a, factor * b) <= tolerance:
+    is_whole = ours.dtype.kind in "iub"
+    if (
+        factor
+        and relative_error(a, factor * b) <= tolerance
+        and (not is_whole or explains_all(factor * b, ours))
+    ):
         return (
             Relation(kind="negated")
             if abs(factor + 1) <= tolerance
             else Relation(kind="scaled", number=factor)
         )
     shift = float(np.mean(a - b))
-    if relative_error(a - shift, b) <= tolerance / 4 and b.std() > tolerance * abs(shift):
+    is_shifted = not is_whole or explains_all(b + shift, ours)
+    if relative_error(a - shift, b) <= tolerance / 4 and b.std() > tolerance * abs(shift) and is_shifted:
         return Relation(kind="shifted", number=shift)
     by_channel = _scaled_channels(ours, theirs, tolerance)
     if by_channel is not None:
         return by_channel
+    if is_whole and not np.array_equal(np.sort(a), np.sort(b)):
+        return None
     if np.abs(np.sort(a) - np.sort(b)).max() <= 1e-3 * np.abs(b).max() and np.unique(b).size > b.size // 4:
         return Relation(kind="reordered")
     return None

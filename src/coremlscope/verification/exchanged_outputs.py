@@ -44,7 +44,10 @@ def _exchanges(check: Check) -> dict[str, str]:
     failing = [
         output.name
         for output in check.outputs
-        if output.run == "fp32" and not output.passed and output.name not in check.exact.states
+        if output.run == "fp32"
+        and not output.passed
+        and output.name in check.matched
+        and output.name not in check.exact.states
     ]
     found: dict[str, str] = {}
     for name in failing:

@@ -2,24 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import numpy as np
+import numpy.typing as npt
 
 from coremlscope.describe.preprocessing import Preprocessing, find_preprocessing
 from coremlscope.errors import InputError
 from coremlscope.execution.binding import Chosen
 from coremlscope.features import bind_shapes, dummy_values, to_tensors
 from coremlscope.features.limits import index_limits
-from coremlscope.ir import Array, ArrayFeature, Feature, ImageFeature, Shape
+from coremlscope.ir import Array, ArrayFeature, DType, Feature, ImageFeature, Shape
 from coremlscope.verification.masks import mask_inputs
 
-__all__ = ["Inputs", "Origin", "check_numbers", "choose_inputs"]
+__all__ = ["KINDS", "Inputs", "Kind", "Origin", "check_numbers", "choose_inputs", "other_kinds"]
 
 #: A factor on the input below which its elements are pixels of 0 … 255.
 _PIXEL_FACTOR = 1 / 32
+
+#: Kinds of synthetic inputs beside noise, which show faults that noise hides, as it saturates a network:
+#: `picture` smooth areas with edges, increasing indices, masks that hide nothing;
+#: `faint`   noise of a sixteenth of the size;
+#: `zeros`   zeros, and the first row of tables;
+#: `edges`   the ends of the range, and the last row of tables.
+Kind = Literal["picture", "faint", "zeros", "edges"]
+KINDS: Final[tuple[Kind, ...]] = ("picture", "faint", "zeros", "edges")
+#: The factor on faint noise, and the end of the range of normal numbers.
+_FAINT, _END = 1 / 16, 3.0
 
 #: Where an input comes from: `given`, its `default`, or drawn, as `indices` of a table or as other `numbers`.
 Origin = Literal["given", "default", "indices", "numbers"]
@@ -35,12 +46,18 @@ class Inputs:
             that was converted to a model with image inputs usually takes these. Empty if there is none.
         notes: What each input is, as clauses.
         origins: Where each input comes from, by name.
+        steps: The preprocessing that the model holds, by input.
+        rows: The number of rows of the table that an input indexes, by input.
+        masks: The inputs that are masks of 0 and 1.
     """
 
     tensors: Mapping[str, Array]
     prepared: Mapping[str, Array]
     notes: tuple[str, ...]
     origins: Mapping[str, Origin]
+    steps: Mapping[str, Preprocessing]
+    rows: Mapping[str, int]
+    masks: frozenset[str]
 
     @property
     def synthetic(self) -> tuple[str, ...]:
@@ -100,12 +117,82 @@ def choose_inputs(
             note = f"synthetic: indices below {limits[feature.name]}"
         notes.append(f"{feature.name}: {note}")
     tensors = to_tensors(description.inputs, values)
-    prepared = {
-        name: _prepare(tensors[name], step)
-        for name, step in steps.items()
-        if step.ops and isinstance(_type(description.inputs, name), ImageFeature)
+    wider = _unrounded(description.inputs, values)
+    tensors.update((name, one) for name, one in wider.items() if one.shape == tensors[name].shape)
+    images = {feature.name for feature in description.inputs if isinstance(feature.type, ImageFeature)}
+    held = {name: step for name, step in steps.items() if step.ops and name in images}
+    return Inputs(
+        tensors=tensors,
+        prepared={name: _prepare(tensors[name], step) for name, step in held.items()},
+        notes=tuple(notes),
+        origins=origins,
+        steps=steps,
+        rows=limits,
+        masks=masks,
+    )
+
+
+def _unrounded(features: Sequence[Feature], values: Mapping[str, Any]) -> dict[str, Array]:
+    """Returns inputs that are declared as fp16 as they were before: the reference, and the run in float32,
+    take them so, and only the rounded run shows what rounding them does."""
+    return {
+        feature.name: np.asarray(values[feature.name], np.float32)
+        for feature in features
+        if isinstance(feature.type, ArrayFeature)
+        and feature.type.dtype is DType.FP16
+        and isinstance(values[feature.name], np.ndarray)
     }
-    return Inputs(tensors=tensors, prepared=prepared, notes=tuple(notes), origins=origins)
+
+
+def other_kinds(chosen: Chosen, drawn: Inputs, seed: int = 0) -> Iterator[tuple[Kind, Inputs]]:
+    """Yields inputs of the other kinds, of the shapes of those that were drawn. Given inputs stay.
+
+    Args:
+        chosen: The function.
+        drawn: Its inputs.
+        seed: The seed of the generator.
+    """
+    images = {f.name for f in chosen.description.inputs if isinstance(f.type, ImageFeature)}
+    free = [name for name in drawn.synthetic if drawn.tensors[name].dtype.kind in "biuf"]
+    for kind in KINDS if free else ():
+        tensors = dict(drawn.tensors)
+        for name in free:
+            given: Any = tensors[name]
+            step = drawn.steps.get(name)
+            generator = np.random.default_rng([seed, *name.encode(), KINDS.index(kind)])
+            if name in drawn.rows:
+                made = _indices(kind, given, drawn.rows[name])
+            elif name in drawn.masks or given.dtype.kind != "f":
+                made = np.ones_like(given) if kind == "picture" else given
+            elif name in images or _are_pixels(step):
+                made = np.floor(255.0 * _unit(kind, given, generator))
+            else:
+                made = _END * (2 * _unit(kind, given, generator) - 1)
+                made = {"faint": given * _FAINT, "zeros": np.zeros_like(given)}.get(kind, made)
+            tensors[name] = np.ascontiguousarray(made, given.dtype)
+        prepared = {name: _prepare(tensors[name], drawn.steps[name]) for name in drawn.prepared}
+        yield kind, replace(drawn, tensors=tensors, prepared=prepared)
+
+
+def _indices(kind: Kind, given: Array, rows: int) -> Array:
+    places = {"picture": np.arange(given.size).reshape(given.shape) % rows, "zeros": np.zeros_like(given)}
+    return np.full_like(given, rows - 1) if kind == "edges" else places.get(kind, given)
+
+
+def _unit(kind: Kind, given: Array, generator: np.random.Generator) -> npt.NDArray[np.float64]:
+    """Draws numbers from 0 to 1 of a kind: a picture has waves, and one edge, along its last two axes."""
+    if kind == "picture":
+        drawn = np.full(given.shape, 0.5)
+        for axis in range(max(0, given.ndim - 2), given.ndim):
+            line = np.linspace(0, 1, given.shape[axis]).reshape(-1, *(1,) * (given.ndim - 1 - axis))
+            others = tuple(1 if place >= given.ndim - 2 else size for place, size in enumerate(given.shape))
+            turns, phase = generator.uniform(0.5, 3, others), generator.uniform(0, 1, others)
+            edge = 0.1 * np.sign(line - generator.uniform(0.2, 0.8, others))
+            drawn = drawn + 0.15 * np.sin(2 * np.pi * (turns * line + phase)) + edge
+        return np.clip(drawn, 0, 1)
+    if kind == "edges":
+        return generator.integers(0, 2, given.shape).astype(np.float64)
+    return generator.random(given.shape) * (_FAINT if kind == "faint" else 0.0)
 
 
 def check_numbers(name: str, value: Any) -> None:
@@ -118,10 +205,6 @@ def check_numbers(name: str, value: Any) -> None:
             f"{count:,} of the {value.size:,} elements given for the input {name!r} are NaN",
             "give numbers: whatever is computed from NaN is NaN in the model and in the reference",
         )
-
-
-def _type(features: Sequence[Feature], name: str) -> object:
-    return next(feature.type for feature in features if feature.name == name)
 
 
 def _preprocessing(chosen: Chosen) -> dict[str, Preprocessing]:

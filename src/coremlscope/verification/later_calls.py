@@ -1,21 +1,67 @@
-"""Calls after the first one, which begin with the states that the call before left."""
+"""Calls after the first one: with other kinds of inputs, or with the states that the call before left."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 
+from coremlscope.errors import CoremlscopeError
+from coremlscope.findings import Finding
 from coremlscope.ir import Array
 from coremlscope.ops.program import Precision
 from coremlscope.verification.check import Check
-from coremlscope.verification.inputs import Inputs
+from coremlscope.verification.inputs import Inputs, Kind
 from coremlscope.verification.own_run import next_states
+from coremlscope.verification.references.arrays import SavedReference
 from coremlscope.verification.references.contract import Reference
 
-__all__ = ["check_changes", "first_differing_call"]
+__all__ = ["check_changes", "first_differing_call", "first_differing_kind"]
 
 #: Calls that are compared: the second one reads what the first wrote, the third what both did.
 _CALLS = 3
+#: How long other kinds of inputs are compared, in seconds.
+_MOST_SECONDS = 15.0
+
+
+def first_differing_kind(
+    check: Check, reference: Reference, kinds: Iterable[tuple[Kind, Inputs]]
+) -> Check | None:
+    """Compares other kinds of inputs in float32, until one differs.
+
+    Args:
+        check: The verification of the first inputs, of which both have run.
+        reference: The reference.
+        kinds: The inputs of each kind.
+
+    Returns:
+        The verification of the kind that differs, else of the last one; None if there is no other kind, or
+        if the values of the reference are known for the first inputs only.
+    """
+    if isinstance(reference, SavedReference):
+        return None
+    until, current = time.monotonic() + _MOST_SECONDS, None
+    for kind, drawn in kinds:
+        if time.monotonic() > until:
+            text = f"Inputs of the kind {kind}, and those after it, were left out, as they take too long."
+            check.findings.append(Finding(id="kinds-left-out", severity="info", text=text))
+            break
+        one = Check(
+            call=replace(check.call, inputs=drawn.tensors),
+            name=check.name,
+            tolerance=check.tolerance,
+            progress=check.progress,
+            kind=kind,
+            is_prepared=check.is_prepared,
+        )
+        try:
+            one.run_both(reference, drawn, is_rounded=False)
+        except CoremlscopeError:
+            continue  # The reference does not take such numbers.
+        current = one
+        if not one.passes:
+            break
+    return current
 
 
 def first_differing_call(check: Check, reference: Reference, draw: Callable[[int], Inputs]) -> Check | None:
@@ -58,7 +104,7 @@ def check_changes(
         drawn: The inputs of the first call.
         draw: Returns the inputs of the others; see `first_differing_call`.
     """
-    if not later.works:
+    if not later.works or later.kind:
         return
     changed = Check(
         call=replace(check.call, function=later.working),

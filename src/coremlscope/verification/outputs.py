@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -19,10 +19,19 @@ from coremlscope.verification.distance import (
     relative_error,
     signal_to_noise_db,
 )
-from coremlscope.verification.intermediates import Run
-from coremlscope.verification.pairing import plain_name
+from coremlscope.verification.intermediates import Intermediate, Run
+from coremlscope.verification.pairing import Pair, general_type, plain_name
 
-__all__ = ["Tolerance", "compare_output", "match_outputs", "meaning_of", "worst_error"]
+__all__ = [
+    "Tolerance",
+    "ahead_of",
+    "compare_logits",
+    "compare_output",
+    "compare_values",
+    "match_outputs",
+    "meaning_of",
+    "worst_error",
+]
 
 #: The largest relative error of outputs by default: that of some ten roundings to fp16, and of float32.
 _RELATIVE = {"fp16": 2e-2, "fp32": 1e-3}
@@ -32,6 +41,11 @@ _PEAK = 255.0
 _TOP = 5
 #: Outputs without a name in common whose relative error is smaller are the same.
 _NEAR = 0.05
+#: Functions that hide how far their arguments are apart, and operations that keep elements.
+_SATURATING = frozenset({"softmax", "logsoftmax", "sigmoid", "tanh", "reduce_argmax"})
+_KEEPING = frozenset({"cast", "reshape", "squeeze", "expand_dims", "identity"})
+#: Intermediate values that differ by more are not the same, and as many pairs say what the model computes.
+_APART, _FEWEST = 0.1, 4
 #: A channel axis of at most this size holds the classes of a mask.
 _MOST_CLASSES = 256
 
@@ -42,7 +56,7 @@ class Tolerance:
 
     Attributes:
         rtol: The largest difference relative to the largest magnitude of the reference; None for 0.02 for
-            models with fp16 values, 0.001 for others.
+            runs with values or weights in fp16, 0.001 for others.
         atol: The largest difference that is always allowed, in the unit of the output.
         min_psnr: For images, the least PSNR in decibels; None to use `rtol`.
         top_k: For classes, how many of the best must be the same; None to compare the numbers as well.
@@ -54,7 +68,7 @@ class Tolerance:
     top_k: int | None = None
 
     def relative(self, is_half: bool) -> float:
-        """Returns the largest relative difference for a model with or without fp16 values."""
+        """Returns the largest relative difference for a run with or without numbers rounded to fp16."""
         return _RELATIVE["fp16" if is_half else "fp32"] if self.rtol is None else self.rtol
 
 
@@ -152,7 +166,7 @@ def compare_output(
         arrays: The value of the model, and that of the reference.
         meaning: What it means.
         tolerance: How far it may be off.
-        is_half: Whether the model has fp16 values.
+        is_half: Whether values or weights are rounded to fp16.
     """
     ours, theirs = arrays[0], arrays[1].reshape(arrays[0].shape)
     largest, size = largest_difference(ours, theirs)
@@ -160,6 +174,8 @@ def compare_output(
     odd = int((~np.isfinite(ours) & np.isfinite(theirs)).sum()) if ours.dtype.kind == "f" else 0
     figures = _figures(meaning, ours, theirs, tolerance.top_k or _TOP)
     limit = tolerance.relative(is_half)
+    if meaning == "classes" and figures.get("top_1", 1.0) < 1 and ours.dtype.kind == "f":
+        figures["top_1"] = _top_1(ours, theirs, tolerance.atol + limit * size)
     why = _judge(meaning, figures, (largest, size), tolerance, limit)
     if odd:
         noun = "element is" if odd == 1 else "elements are"
@@ -222,6 +238,101 @@ def _tops(ours: Array, theirs: Array, top: int) -> dict[str, float]:
     best = [np.argsort(np.negative(rows), axis=-1, kind="stable")[:, :count] for rows in (ours, theirs)]
     kept = [len(set(a.tolist()) & set(b.tolist())) / count for a, b in zip(*best, strict=True)]
     return {"top_1": first, "top_k": float(np.mean(kept))}
+
+
+def _top_1(ours: Array, theirs: Array, allowed: float) -> float:
+    """Returns the share of rows whose best class is best in the reference too, within the tolerance."""
+    rows = [np.nan_to_num(one.reshape(-1, one.shape[-1] if one.ndim else 1)) for one in (ours, theirs)]
+    chosen = np.take_along_axis(rows[1], rows[0].argmax(-1)[:, None], -1)[:, 0]
+    return float(np.mean(rows[1].max(-1) - chosen <= allowed))
+
+
+def compare_logits(
+    name: str, other: str, label: str, runs: tuple[Run, Run], tolerance: Tolerance, is_half: bool
+) -> ComparedOutput | None:
+    """Compares what a softmax, or another function that saturates, makes an output of.
+
+    What it adds to all classes alike has no effect, and is left out.
+
+    Args:
+        name: The output of the model.
+        other: That of the reference.
+        label: How the model ran.
+        runs: The run of the model, and that of the reference.
+        tolerance: How far it may be off.
+        is_half: Whether values or weights are rounded to fp16.
+
+    Returns:
+        The comparison; None if there is no such function on both sides, or its arguments differ in size.
+    """
+    found = [_ahead(run, run.outputs[key]) for run, key in zip(runs, (name, other), strict=True)]
+    if found[0] is None or found[1] is None:
+        return None
+    (maker, logits), (_, theirs) = found[0], found[1]
+    if logits.array.size != theirs.array.size or logits.array.dtype.kind != "f":
+        return None
+    pair = [logits.array.astype(np.float64), theirs.array.reshape(logits.array.shape).astype(np.float64)]
+    if "softmax" in maker.type and np.isfinite(pair).all():
+        axis = next((int(p.read()) for p in maker.parameters if p.name == "axis" and p.size == 1), -1)
+        pair = [one - one.mean(axis, keepdims=True) for one in pair]
+    return compare_output(
+        f"{name} before {maker.type}",
+        theirs.name,
+        label,
+        (pair[0], pair[1]),
+        "logits",
+        replace(tolerance, top_k=None, min_psnr=None),
+        is_half,
+    )
+
+
+def _ahead(run: Run, name: str) -> tuple[Intermediate, Intermediate] | None:
+    """Returns the function that saturates ahead of an output, and its argument."""
+    way = [run.values[one] for one in (name, *ahead_of(run, name))]
+    return (way[-2], way[-1]) if len(way) > 1 else None
+
+
+def ahead_of(run: Run, name: str) -> list[str]:
+    """Returns the values ahead of an output up to the argument of the function that saturates; none without
+    such a function."""
+    found: list[str] = []
+    value = run.values[name]
+    while value.inputs and value.inputs[0] in run.values:
+        found.append(value.inputs[0])
+        if general_type(value.type) in _SATURATING:
+            return found
+        if general_type(value.type) not in _KEEPING:
+            return []
+        value = run.values[value.inputs[0]]
+    return []
+
+
+def compare_values(ours: Run, pairs: Iterable[Pair], label: str) -> ComparedOutput | None:
+    """Compares the intermediate values: if most differ, the model computes something else, though its
+    outputs happen to agree.
+
+    Args:
+        ours: The run of the model.
+        pairs: The pairs of its values. Those by order alone may be wrong.
+        label: How it ran.
+
+    Returns:
+        A comparison that did not pass; None if most values agree.
+    """
+    known = [pair for pair in pairs if pair.how not in ("output", "order") and ours.values[pair.ours].op]
+    apart = [pair for pair in known if pair.error > _APART]
+    if len(known) < _FEWEST or len(apart) <= len(known) // 2:
+        return None
+    worst = max(pair.error for pair in apart)
+    return ComparedOutput(
+        name="intermediate values",
+        reference="",
+        run=label,
+        meaning="array",
+        passed=False,
+        relative=finite(worst),
+        why=f"{len(apart)} of {len(known)} paired values are off by more than {_APART:.0%}",
+    )
 
 
 def _judge(

@@ -5,11 +5,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from coremlscope.advice import bind_default_function, find_remarks
 from coremlscope.classical.suppression import NonMaximumSuppression
-from coremlscope.errors import UnsupportedModelError, UsageError
+from coremlscope.errors import CoremlscopeError, UnsupportedModelError, UsageError
 from coremlscope.escaping import path_text
 from coremlscope.execution.binding import choose_function
 from coremlscope.execution.wiring import stage_names
@@ -28,8 +28,9 @@ from coremlscope.verification.check import Check, Progress, UnitRunner
 from coremlscope.verification.conversion_faults import find_conversion_faults
 from coremlscope.verification.distance import finite, relative_error
 from coremlscope.verification.edits import with_function
-from coremlscope.verification.inputs import Inputs, choose_inputs
-from coremlscope.verification.later_calls import check_changes, first_differing_call
+from coremlscope.verification.inputs import KINDS, Inputs, Kind, choose_inputs, other_kinds
+from coremlscope.verification.interface import compare_interfaces, compare_labels
+from coremlscope.verification.later_calls import check_changes, first_differing_call, first_differing_kind
 from coremlscope.verification.outputs import Tolerance
 from coremlscope.verification.own_run import FunctionCall
 from coremlscope.verification.pairing import Pair
@@ -40,6 +41,7 @@ from coremlscope.verification.precision_faults import (
     find_unit_faults,
 )
 from coremlscope.verification.references.contract import Reference
+from coremlscope.verification.references.core_ml_model import CoreMLReference
 from coremlscope.verification.references.torch_program import ModuleReference
 from coremlscope.verification.remarks import note_inputs, unused_limits
 from coremlscope.verification.suppression import verify_suppression
@@ -108,6 +110,10 @@ def verify_model(
     call = FunctionCall.of(model, chosen.name, drawn.tensors)
     check = Check(call=call, name=chosen.name, tolerance=tolerance or Tolerance(), progress=progress)
     check.run_both(reference, drawn)
+    if isinstance(reference, CoreMLReference) and reference.chosen is not None:
+        check.findings += compare_interfaces(chosen, reference.chosen)
+        labels = compare_labels(chosen, reference.chosen)
+        check.outputs += [] if labels is None else [labels]
     if check.failing("fp32") and isinstance(reference, ModuleReference) and reference.is_training:
         _note_training(check, reference, drawn)
     remarks = note_inputs(check, reference, drawn)
@@ -116,11 +122,20 @@ def verify_model(
         return choose_inputs(chosen, inputs or {}, shapes, seed + number - 1)
 
     later = first_differing_call(check, reference, draw)
+    if later is None and check.passes:
+        later = first_differing_kind(check, reference, other_kinds(chosen, drawn, seed))
     for name, measure in units:
         check.run_unit(name, measure)
-    _find_faults(check if later is None or later.passes else later)
-    if later is not None:
-        check_changes(check, later, reference, drawn, draw)
+    searched = check if later is None or later.passes else later
+    try:
+        _find_faults(searched)
+        if later is not None:
+            check_changes(check, later, reference, drawn, draw)
+    except CoremlscopeError as error:
+        text = f"The search for the fault ended early: {error.message}."
+        check.findings.append(
+            Finding(id="search-ended", severity="warning", text=text, hint=error.hint or "")
+        )
     find_unit_faults(check)
     check.findings += remarks
     _note_units(check)
@@ -198,13 +213,16 @@ def _outcome(check: Check, drawn: Inputs, later: Check | None) -> Outcome:
     outputs, faults, fixes = [*check.outputs], [*check.faults], [*check.fixes]
     notes, findings = [*drawn.notes, *check.notes], [*check.findings]
     if later is not None:
-        outputs += _of_call(later, later.outputs)
+        outputs += [] if later.kind and later.passes else _of_call(later, later.outputs)
         faults += _of_call(later, later.faults)
         fixes += _of_call(later, later.fixes)
         findings += [finding for finding in later.findings if finding not in findings]
-        what = "other synthetic inputs" if drawn.synthetic else "the same inputs"
-        calls = ["call 2", "calls 2 and 3"][later.number - 2]
-        notes.append(f"{calls}: {what}, with the states of the call before")
+        if later.kind:
+            notes.append(f"in float32 also {', '.join(_kinds_until(later))}")
+        else:
+            what = "other synthetic inputs" if drawn.synthetic else "the same inputs"
+            calls = ["call 2", "calls 2 and 3"][later.number - 2]
+            notes.append(f"{calls}: {what}, with the states of the call before")
     result = Verification(
         model="" if model.source is None else path_text(model.source),
         function=check.name,
@@ -223,10 +241,16 @@ def _outcome(check: Check, drawn: Inputs, later: Check | None) -> Outcome:
     return Outcome(result=result, fixed=fixed)
 
 
+def _kinds_until(check: Check) -> tuple[str, ...]:
+    """Returns the kinds of inputs that were compared up to a verification."""
+    return KINDS[: KINDS.index(cast("Kind", check.kind)) + 1]
+
+
 def _of_call(check: Check, items: Iterable[_Item]) -> Iterator[_Item]:
-    """Yields outputs, faults or fixes with the number of the call in the name of their run."""
+    """Yields outputs, faults or fixes with the number of the call, or the kind of the inputs, in the name of
+    their run."""
     for item in items:
-        yield replace(item, run=f"{item.run}-call-{check.number}")
+        yield replace(item, run=f"{item.run}-{check.kind or f'call-{check.number}'}")
 
 
 def _paired(check: Check, pair: Pair) -> PairedValue:

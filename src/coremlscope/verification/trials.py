@@ -38,13 +38,12 @@ def try_changes(
         The values of outputs that still differ; None if no change can be run.
     """
     best: tuple[float, Candidate, list[ComparedOutput]] | None = None
-    last = best
     for count, trial in enumerate(trials):
         if count == _MOST_TRIALS:
             break
         check.progress(f"trying to {trial.text}")
         outputs = _outputs_with(check, trial, run)
-        if outputs is None:
+        if outputs is None or not _can_run(check, trial):
             continue
         last = (worst_error(outputs), trial, outputs)
         fails = sum(not o.passed for o in outputs)
@@ -82,13 +81,22 @@ def _as_read(check: Check, op_ids: Sequence[str]) -> tuple[str, ...]:
     return tuple(value.op for value in found if value is not None)
 
 
+def _can_run(check: Check, trial: Candidate) -> bool:
+    """Returns whether all values of a changed function can be recorded, which its outputs do not need."""
+    try:
+        record(replace(check.call, function=trial.function))
+    except CoremlscopeError:
+        return False
+    return True
+
+
 def _outputs_with(check: Check, trial: Candidate, run: str) -> list[ComparedOutput] | None:
     """Compares the outputs of a changed function; None if it cannot be run."""
     call = replace(check.call, function=trial.function)
-    if call.bind().problems:
-        return None
-    returned = set(check.exact.outputs.values())
+    returned = check.judged
     try:
+        if call.bind().problems:
+            return None
         if run == "fp32":
             return check.compare(record(call, names=returned), run)
         if run == SUMS:

@@ -62,7 +62,7 @@ def verify(
         shapes: Shapes of flexible inputs, instead of the defaults.
         seed: The seed of synthetic inputs.
         rtol: The largest difference of an output relative to the largest magnitude of the reference; None for
-            0.02 for models with fp16 values, and 0.001 for others.
+            0.02 for runs with values or weights in fp16, and 0.001 for others.
         atol: The largest difference that is always allowed.
         min_psnr: For images, the least PSNR in decibels, instead of `rtol`.
         top_k: For classes, how many of the best ones must be the same, instead of `rtol`.

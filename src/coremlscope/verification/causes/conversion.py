@@ -57,6 +57,7 @@ from coremlscope.verification.diagnosis import (
 from coremlscope.verification.distance import (
     SAME,
     Relation,
+    explains_all,
     find_layout,
     find_relation,
     relative_error,
@@ -81,7 +82,10 @@ def diagnose_conversion(case: Case) -> Diagnosis:
     is_late = time.monotonic() > case.until
     value, site = case.value, case.site
     what = "infinite or NaN" if not math.isfinite(site.made) else f"off by {site.made:.2g}"
-    text = f"on the reference's own values its result is {what}, relative to {shown(site.pair.theirs)}"
+    text = (
+        f"on the reference's own values its result is {what}, relative to {shown(site.pair.theirs)}, and no"
+        " cause explains all elements"
+    )
     if is_late:
         text += "; the search for its cause was stopped, as it took too long"
     return Diagnosis(cause="unknown", value=value.name, text=text)
@@ -339,7 +343,7 @@ def _check_order_of_elements(case: Case) -> Diagnosis | None:
         for other in case.reference_region():
             if other.array.size != mine.size or other.array.dtype.kind != value.array.dtype.kind:
                 continue
-            if relative_error(mine, np.sort(other.array, axis=None)) > SAME:
+            if not explains_all(np.sort(other.array, axis=None), mine):
                 continue
             straight = other.array.reshape(value.array.shape)
             if relative_error(value.array, straight) > SAME and case.explains(given={value.name: straight}):

@@ -10,9 +10,9 @@ import numpy as np
 
 from coremlscope.classical.suppression import NonMaximumSuppression
 from coremlscope.errors import UsageError
-from coremlscope.execution.binding import choose_function
+from coremlscope.execution.binding import Chosen, choose_function
 from coremlscope.formats import container
-from coremlscope.ir import Array, Feature, ImageFeature, Model, Pipeline, TensorType
+from coremlscope.ir import Array, Feature, ImageFeature, Model, Pipeline, Program, TensorType
 from coremlscope.verification.intermediates import Run
 from coremlscope.verification.own_run import FunctionCall, next_states, record, run_suppression
 from coremlscope.verification.references.contract import Assigned, Wanted, match_inputs
@@ -44,6 +44,12 @@ class CoreMLReference:
         #: The inputs of the verified model by name: images come in its order of channels.
         self.given: Mapping[str, Feature] = {}
         self.label = str(self._model.source.name if self._model.source else "model")
+
+    @property
+    def chosen(self) -> Chosen | None:
+        """The function that runs; None for the suppression of boxes, which has no operations."""
+        is_program = isinstance(self._model.content, Program)
+        return choose_function(self._model, self._function) if is_program else None
 
     @property
     def takes_images(self) -> bool:
