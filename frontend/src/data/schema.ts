@@ -5,7 +5,15 @@ export type Bound = "activations" | "compute" | "dispatch" | "switches" | "weigh
 
 export type ChangeVerdict = "faster" | "no change" | "slower" | "unclear";
 
-export type CheckKind = "baseline" | "loads" | "max-latency" | "max-memory" | "max-size" | "min-neural-engine" | "min-psnr";
+export type CheckKind =
+  | "baseline"
+  | "loads"
+  | "max-latency"
+  | "max-memory"
+  | "max-size"
+  | "min-neural-engine"
+  | "min-psnr"
+  | "no-known-crash";
 
 export type ColumnQuantity = "bytes" | "count" | "milliseconds" | "number" | "seconds" | "share" | "text";
 
@@ -15,7 +23,7 @@ export type ComputeUnits = "all" | "cpu_and_gpu" | "cpu_and_ne" | "cpu_only";
 
 export type Confidence = "anecdotal" | "documented" | "measured" | "static analysis";
 
-export type Effect = "advises" | "confirms" | "fails" | "rejects" | "runs";
+export type Effect = "advises" | "confirms" | "corrupts" | "crashes" | "fails" | "rejects" | "runs";
 
 export type EstimateBasis = "calibrated" | "extrapolated";
 
@@ -33,7 +41,7 @@ export type Precision = "fp16" | "fp32";
 
 export type Presence = "added" | "both" | "removed";
 
-export type Quantity = "bytes" | "decibels" | "seconds" | "share" | "version";
+export type Quantity = "bytes" | "decibels" | "operations" | "seconds" | "share" | "version";
 
 export type Scope = "device" | "processes";
 

@@ -65,10 +65,16 @@ def _configure(parser: argparse.ArgumentParser) -> None:
     )
     for name, metavar, doc in _LIMITS:
         limits.add_argument(f"--{name}", metavar=metavar, help=doc)
+    limits.add_argument(
+        "--no-known-crash",
+        action="store_true",
+        default=None,
+        help="no operation runs where it is known to end the app or to return wrong values (on --device)",
+    )
     parser.add_argument(
         "--strict", action="store_true", help="also fail where an end of an interval exceeds the limit"
     )
-    add_devices(parser, "further devices, for the Neural Engine and the baseline")
+    add_devices(parser, "further devices, for the Neural Engine, known crashes and the baseline")
     parser.add_argument(
         "--compute-units",
         metavar="UNITS",
@@ -103,7 +109,13 @@ _LIMITS = (
     ("tolerance", "SHARE", "how much worse than the baseline is allowed (default: 5%%)"),
 )
 #: Arguments that are no limits, and have a value in `GateLimits`.
-_OPTIONS = ("max_latency", *(name.replace("-", "_") for name, *_ in _LIMITS), "os", "compute_units")
+_OPTIONS = (
+    "max_latency",
+    *(name.replace("-", "_") for name, *_ in _LIMITS),
+    "os",
+    "compute_units",
+    "no_known_crash",
+)
 
 
 def _run(arguments: argparse.Namespace) -> int:

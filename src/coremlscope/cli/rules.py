@@ -11,7 +11,7 @@ __all__ = ["COMMAND"]
 
 _SCHEMA = "coremlscope.rules/1"
 _UNITS = ("neural_engine", "gpu", "cpu")
-_EFFECTS = ("rejects", "fails", "advises", "runs", "note")
+_EFFECTS = ("rejects", "fails", "corrupts", "crashes", "advises", "runs", "note")
 _EPILOG = """\
 Rules come from published measurements of Core ML, Apple's documentation, analyses of its
 compiler and reports of developers; each has a source and a confidence. A rule that rejects an

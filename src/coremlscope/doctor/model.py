@@ -23,6 +23,7 @@ from coremlscope.execution.binding import program_of
 from coremlscope.execution.custom_layers import CustomLayer, custom_layers, replace_custom_layers
 from coremlscope.execution.lowering import lower_function
 from coremlscope.execution.wiring import shaped_stages, wire
+from coremlscope.forecast.planner import find_known_failures
 from coremlscope.formats import container
 from coremlscope.formats.platforms import describe_platforms
 from coremlscope.ir import Model, Pipeline, Program, kind_name, kind_with_article
@@ -129,6 +130,10 @@ def find_problems(model: Model, systems: Sequence[OSRelease] = ()) -> list[Probl
     problems = [*_check_version(model, systems)]
     try:
         problems += [*_check_weights(model), *_check_stages(model), *_check_operations(model)]
+        problems += [
+            Problem(id=one.id, effect="needs care", text=one.text, fix=one.hint, ops=one.ops)
+            for one in find_known_failures(model, systems)
+        ]
     except CoremlscopeError as error:
         problems.append(Problem(id="damaged", effect="nothing works", text=error.message, fix=error.hint))
     return problems

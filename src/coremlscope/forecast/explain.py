@@ -32,6 +32,7 @@ from coremlscope.results.explanation import (
     Forced,
     PathStep,
 )
+from coremlscope.results.plan import DEFECTS
 from coremlscope.units import shown
 
 __all__ = ["explain"]
@@ -234,7 +235,7 @@ def _rules(planning: Planning, op: PlacedOp) -> Iterator[AppliedRule]:
     for reason in list_reasons(planning.graph, planning.device, planning.facts, _node(planning, op)):
         listed.add((reason.unit, reason.rule))
         runs = reason.effect in ("runs", "confirms") and op.supported(reason.unit) == "yes"
-        counts = runs or reason.effect == "advises" or (reason.unit, reason.rule) in decided
+        counts = runs or reason.effect in ("advises", *DEFECTS) or (reason.unit, reason.rule) in decided
         yield AppliedRule(reason=reason, counts=counts)
     for unit, verdict in op.verdicts.items():
         for reason in (*verdict.reasons, *verdict.advice, *verdict.doubts):

@@ -22,13 +22,15 @@ from coremlscope.cost.latency.structure import structure_of
 from coremlscope.cost.latency.table import KernelTable
 from coremlscope.cost.planned.prices import PlannedCosts, price
 from coremlscope.cost.planned.rates import RateTable, rate_table
-from coremlscope.devices import CPU, NEURAL_ENGINE, ComputeUnit, ComputeUnits, Device, all_chips
+from coremlscope.devices import CPU, NEURAL_ENGINE, ComputeUnit, ComputeUnits, Device, OSRelease, all_chips
+from coremlscope.devices.release import NEWEST, macos
 from coremlscope.errors import UnsupportedModelError
 from coremlscope.execution.binding import bind_model, choose_function
 from coremlscope.execution.wiring import shaped_stages, stage_key
 from coremlscope.findings import Finding
 from coremlscope.forecast.assumptions import shape_notes, system_findings, system_notes, weight_notes
 from coremlscope.forecast.columns import tabulate
+from coremlscope.forecast.defects import describe_found_rules, find_placed_defects
 from coremlscope.forecast.memory import MemoryModel
 from coremlscope.forecast.model_findings import Estimating, Kernels, Tally, describe_remark, weigh_remarks
 from coremlscope.forecast.unplanned import is_unplanned, nothing_known, unplanned_notes, unplanned_stages
@@ -54,7 +56,7 @@ from coremlscope.placement.coreml_view import (
     view_function,
     view_operations,
 )
-from coremlscope.placement.eligibility import Verdicts, judge
+from coremlscope.placement.eligibility import Verdicts, find_failures, judge
 from coremlscope.placement.half_precision import in_half_precision
 from coremlscope.placement.hypotheses import Planning, Replanned, weigh_reasons
 from coremlscope.placement.place import PlacedFunction, place, reached
@@ -66,9 +68,18 @@ from coremlscope.results.operations import OpTable
 from coremlscope.results.plan import Plan, WhatIf
 from coremlscope.units import format_duration
 
-__all__ = ["Forecast", "forecast", "place_functions", "plan_functions", "record_prediction"]
+__all__ = [
+    "Forecast",
+    "find_known_failures",
+    "forecast",
+    "place_functions",
+    "plan_functions",
+    "record_prediction",
+]
 
 _PIXEL_BYTES = 4
+#: The system whose plans list most.
+_NEWEST = macos(NEWEST)
 #: Devices and settings for which the step of a loop is listed.
 _LISTED = 3
 #: Settings that all units are compared with, and how much faster they have to be for a note.
@@ -207,7 +218,7 @@ def forecast(
             elif kernels and not kernels.loops:
                 planned = _with_faster_setting(planned, kernels, device, [placed[key][name] for name in main])
             estimates += map(kernels.with_evidence, planned) if kernels and with_evidence else planned
-    findings = (*tally.findings(), *_warn(remarks, settings))
+    findings = (*find_placed_defects(plans, ops), *tally.findings(), *_warn(remarks, settings))
     if kernels is None or not with_estimates:
         return Forecast(plans=tuple(plans), findings=findings)
     findings = (*_about_estimates(model, devices, kernels, estimates), *findings)
@@ -269,6 +280,20 @@ def place_functions(
     """
     functions = _functions(model, None, True, shapes)
     return {f.key: _place(f, device, settings, with_advice, rates).function for f in functions}
+
+
+def find_known_failures(model: Model, systems: Sequence[OSRelease] = ()) -> Iterator[Finding]:
+    """Yields what is known to fail, end the app or return wrong values in a model on some chip and system.
+
+    Args:
+        model: The model.
+        systems: Only what is known of one of these; empty for all.
+    """
+    for one in _functions(model, None, True, None):
+        if not _is_core_ai(one.model):
+            graph = view_function(one.bound, _NEWEST)
+            facts = program_facts(one.model, one.bound, one.description)
+            yield from describe_found_rules(find_failures(graph, facts, systems))
 
 
 def record_prediction(

@@ -20,6 +20,7 @@ from coremlscope.execution.wiring import bodies_of
 from coremlscope.features.dummy import dummy_values
 from coremlscope.figures import Figure
 from coremlscope.forecast.assumptions import conversion_hint
+from coremlscope.forecast.defects import PlacedDefect, list_placed_defects
 from coremlscope.forecast.memory import MemoryModel
 from coremlscope.forecast.planner import forecast
 from coremlscope.forecast.unplanned import unplanned_stages
@@ -52,11 +53,13 @@ class _Placed:
         subject: The device, its system and the setting.
         estimate: The estimate; None if there is none.
         on_engine: The share of operations on the Neural Engine.
+        defects: The defects that operations meet.
     """
 
     subject: str
     estimate: Estimate | None
     on_engine: Figure
+    defects: Sequence[PlacedDefect]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,6 +112,8 @@ def _require(limits: GateLimits) -> None:
         raise UsageError("there is no limit to check", "add for instance --max-size 20MB; see --help")
     if limits.neural_engine is not None and not limits.all_devices:
         raise UsageError("a share on the Neural Engine is one on a device", "add --device iphone-13")
+    if limits.no_known_crash and not limits.all_devices:
+        raise UsageError("crashes are known of chips and systems", "add --device iphone-13")
 
 
 def _learn(path: Path, limits: GateLimits) -> _Facts:
@@ -136,11 +141,16 @@ def _learn(path: Path, limits: GateLimits) -> _Facts:
         except CoremlscopeError as error:
             why_not = error.message
         else:
-            why_not = next((finding.text for finding in found.findings), "")
+            why_not = "" if found.estimates else next((one.text for one in found.findings), "")
             for name, plan, one in zip_longest(devices, found.plans, found.estimates):
                 view = plan.view(summary.ops, plan.setting(limits.compute_units))
                 subject = f"{plan.device}, {plan.os}, {limits.compute_units}"
-                placed[name] = _Placed(subject=subject, estimate=one, on_engine=_on_engine(view))
+                placed[name] = _Placed(
+                    subject=subject,
+                    estimate=one,
+                    on_engine=_on_engine(view),
+                    defects=list_placed_defects(view),
+                )
     return _Facts(
         model=model,
         size_bytes=model.size_bytes,
@@ -190,6 +200,9 @@ def _checks(facts: _Facts, limits: GateLimits, baseline: Baseline | None) -> Ite
     if limits.neural_engine is not None:
         for device in limits.all_devices:
             yield _share(facts, device, limits.neural_engine)
+    if limits.no_known_crash:
+        for device in limits.all_devices:
+            yield _known_crash(facts, device)
     if limits.size_bytes is not None:
         yield _size(facts, limits.size_bytes)
     if limits.memory_bytes is not None:
@@ -248,6 +261,37 @@ def _share(facts: _Facts, device: str, limit: float) -> CheckResult:
     return _at_least("min-neural-engine", one.subject, "share", limit, one.on_engine)
 
 
+def _known_crash(facts: _Facts, device: str) -> CheckResult:
+    if device in facts.not_loaded:
+        return _not_loaded(facts, device, "no-known-crash", "operations", 0.0)
+    one = facts.placed.get(device)
+    others = unplanned_stages(facts.model)
+    if one is None or others:
+        why = f"there are no operations to plan in: {', '.join(others)}" if others else facts.why_not
+        return _unknown("no-known-crash", device if one is None else one.subject, "operations", 0.0, why)
+    certain = {id_ for defect in one.defects if defect.is_certain for id_ in defect.ops}
+    possible = {id_ for defect in one.defects for id_ in defect.ops}
+    first = min(one.defects, key=lambda defect: not defect.is_certain, default=None)
+    names = "" if first is None else f": {first.reason.text} ({shown(next(iter(first.ops.values())))})"
+    verdict: Verdict = "fail" if certain else "uncertain" if possible else "pass"
+    how = "may run" if verdict == "uncertain" else "runs" if len(possible) == 1 else "run"
+    count = "no operation runs" if not possible else f"{_operations(len(possible))} {how}"
+    return CheckResult(
+        kind="no-known-crash",
+        subject=one.subject,
+        quantity="operations",
+        limit=0.0,
+        value=Figure(float(len(certain)), float(len(certain)), float(len(possible)), "planned"),
+        verdict=verdict,
+        text=f"{count} on {one.subject} where it is known to end the app or to return wrong values{names}",
+        hint="" if first is None else first.reason.fix,
+    )
+
+
+def _operations(count: int) -> str:
+    return f"{count} operation{'' if count == 1 else 's'}"
+
+
 def _not_loaded(facts: _Facts, device: str, kind: CheckKind, quantity: Quantity, limit: float) -> CheckResult:
     subject = facts.not_loaded[device].subject
     return replace(_unknown(kind, subject, quantity, limit, "the model does not load there"), hint="")
@@ -270,6 +314,7 @@ def _at_least(kind: CheckKind, subject: str, quantity: Quantity, limit: float, f
 _NAMES: Mapping[CheckKind, str] = {
     "max-latency": "latency",
     "min-neural-engine": "share on the Neural Engine",
+    "no-known-crash": "known crashes",
     "max-size": "size",
     "max-memory": "peak memory",
     "min-psnr": "PSNR",
@@ -478,3 +523,5 @@ def format_quantity(value: float, quantity: Quantity) -> str:
             return f"{value:g}"
         case "decibels":
             return f"{value:.1f} dB"
+        case "operations":
+            return _operations(int(value))

@@ -180,6 +180,12 @@ def _text(value: object) -> str:
     return value
 
 
+def _truth(value: object) -> bool:
+    if not isinstance(value, bool):
+        raise UsageError(f"{shown(str(value))} is not true or false", "write it without quotation marks")
+    return value
+
+
 def _names(value: object) -> tuple[str, ...]:
     names = [value] if isinstance(value, str) else value
     if not isinstance(names, (list, tuple)) or not all(isinstance(name, str) for name in names):
@@ -207,6 +213,7 @@ def _compute_units(value: object) -> ComputeUnits:
 _READERS: Mapping[str, tuple[str, Callable[[Any], Any]]] = {
     "max-latency": ("latency_s", _latencies),
     "min-neural-engine": ("neural_engine", parse_share),
+    "no-known-crash": ("no_known_crash", _truth),
     "max-size": ("size_bytes", parse_bytes_limit),
     "max-memory": ("memory_bytes", parse_bytes_limit),
     "min-psnr": ("psnr_db", parse_decibels),

@@ -29,6 +29,8 @@ class GateLimits:
         neural_engine: The least share of operations that run on the Neural Engine.
         size_bytes: Bytes of the package or file.
         memory_bytes: Bytes of the estimated peak memory.
+        no_known_crash: Whether no operation may run where it is known to end the app or to return wrong
+            values.
         psnr_db: The least PSNR of the outputs.
         reference: The model that the outputs are compared with; empty to compare the model with itself,
             rounded to fp16 at each operation.
@@ -44,6 +46,7 @@ class GateLimits:
     neural_engine: float | None = None
     size_bytes: float | None = None
     memory_bytes: float | None = None
+    no_known_crash: bool = False
     psnr_db: float | None = None
     reference: str = ""
     baseline: str = ""
@@ -62,6 +65,8 @@ class GateLimits:
     def is_empty(self) -> bool:
         """True if there is no limit."""
         known = (self.neural_engine, self.size_bytes, self.memory_bytes, self.psnr_db)
+        if self.no_known_crash:
+            return False
         return not self.latency_s and not self.baseline and all(limit is None for limit in known)
 
 

@@ -51,7 +51,7 @@ class CatalogEntry:
     Attributes:
         id: The rule's id.
         unit: The compute unit.
-        effect: `rejects`, `fails`, `advises`, `runs`, `confirms`; `note` for notes.
+        effect: `rejects`, `fails`, `advises`, `corrupts`, `crashes`, `runs`, `confirms`; `note` for notes.
         ops: Operations to which it may apply; `*` for any; empty for whole models.
         text: The fact, without an operation's numbers.
         fix: What to do about it.

@@ -29,6 +29,7 @@ from coremlscope.ir import (
     TensorType,
     Value,
     constant,
+    default_shape,
 )
 from coremlscope.ops import traits_of
 from coremlscope.ops.bind import BoundFunction
@@ -249,6 +250,7 @@ def program_facts(model: Model, bound: BoundFunction, description: FunctionDescr
         opset=_opset(bound),
         spec_version=model.spec_version,
         flexible_inputs=flexible,
+        resized_inputs=_resized(bound, description),
         weights_bytes=sum(file.size or 0 for file in model.weight_files),
         states=states,
         decodes=states > 0 or _has_cache(description),
@@ -256,6 +258,26 @@ def program_facts(model: Model, bound: BoundFunction, description: FunctionDescr
         inputs={feature.name: feature.type for feature in description.inputs},
         outputs={feature.name: feature.type for feature in description.outputs},
     )
+
+
+def _resized(bound: BoundFunction, description: FunctionDescription) -> dict[str, tuple[int, ...]]:
+    """The shapes of flexible inputs that differ from their defaults, whatever axes of 1 precede them."""
+    given = {
+        value.name: tuple(size or 0 for size in known.type.shape or ())
+        for value, known in zip(bound.function.graph.inputs, bound.graph.inputs, strict=True)
+        if isinstance(known.type, TensorType)
+    }
+    flexible = (one for one in description.inputs if getattr(one.type, "flexibility", None) is not None)
+    defaults = {feature.name: default_shape(feature.type) for feature in flexible}
+    return {
+        name: given[name]
+        for name, shape in defaults.items()
+        if shape and name in given and _without_ones(given[name]) != _without_ones(shape)
+    }
+
+
+def _without_ones(shape: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(size for size in shape if size != 1)
 
 
 def _has_cache(description: FunctionDescription) -> bool:

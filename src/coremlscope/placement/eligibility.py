@@ -8,7 +8,11 @@ import functools
 import itertools
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 
+import msgspec
+
+from coremlscope.devices.catalog import find_device
 from coremlscope.devices.chip import Device
+from coremlscope.devices.release import OSRelease
 from coremlscope.devices.unit import UNITS, ComputeUnit
 from coremlscope.errors import MissingWeightsError
 from coremlscope.ops.view import CONTRADICTIONS, CannotInfer, CannotLower, OpView
@@ -22,9 +26,20 @@ from coremlscope.placement.rules.rule import (
     Rule,
     RuleContext,
 )
-from coremlscope.placement.verdict import CONFIDENCES, Reason, Verdict
+from coremlscope.placement.verdict import CONFIDENCES, DEFECTS, Effect, Reason, Verdict
 
-__all__ = ["Reach", "Verdicts", "apply", "judge", "judge_op", "judge_others", "list_reasons", "only_fails"]
+__all__ = [
+    "FoundRule",
+    "Reach",
+    "Verdicts",
+    "apply",
+    "find_failures",
+    "judge",
+    "judge_op",
+    "judge_others",
+    "list_reasons",
+    "only_fails",
+]
 
 #: By operation: the verdict of each unit.
 Verdicts = Mapping[str, Mapping[ComputeUnit, Verdict]]
@@ -33,6 +48,8 @@ Verdicts = Mapping[str, Mapping[ComputeUnit, Verdict]]
 #: in the compiler count as accepted.
 Reach = Callable[[ComputeUnit, Verdicts], Container[str]]
 
+#: Effects of rules that do not decide the placement.
+_ADVICE: frozenset[Effect] = DEFECTS | {"advises"}
 #: Raised where an argument is absent, only known at run time, in a missing file, or not valid for the
 #: operation.
 _UNKNOWN = (
@@ -55,7 +72,7 @@ def judge(
         graph: The function as Core ML plans it.
         device: Chip and system.
         facts: The program.
-        with_advice: False omits rules without effect on the placement.
+        with_advice: False omits advice on speed and accuracy; defects are never omitted.
         reach: Which operations the compiler of a unit would receive; None for all that the unit accepts.
     """
     nodes = list(graph.walk())
@@ -99,7 +116,7 @@ def judge_others(
         views: The other forms, by id.
     """
     plain, _, _ = _contexts(graph, device, facts)
-    held = [r for r in RULES if r.effect != "advises" and r.scope.holds(device.chip, device.os)]
+    held = [r for r in RULES if r.effect not in _ADVICE and r.scope.holds(device.chip, device.os)]
     table = {name: _rules_for(name, held) for name in {view.op.type for view in views.values()}}
     return {id_: judge_op(view, plain, table[view.op.type]) for id_, view in views.items()}
 
@@ -121,6 +138,62 @@ def list_reasons(graph: CoreMLGraph, device: Device, facts: ProgramFacts, node: 
         detail = apply(rule, node.view, context)
         if detail is not False:
             found.append(_reason(rule, detail, node.view, context))
+    return found
+
+
+class FoundRule(msgspec.Struct, frozen=True, kw_only=True):
+    """A rule, and the operations of a function to which it applies.
+
+    Attributes:
+        rule: The rule.
+        detail: The text for its message, of the first of them.
+        ops: Their ids.
+    """
+
+    rule: Rule | GraphRule
+    detail: str
+    ops: tuple[str, ...]
+
+
+def find_failures(graph: CoreMLGraph, facts: ProgramFacts, systems: Sequence[OSRelease]) -> list[FoundRule]:
+    """Returns the rules that a function meets on some chip and system, and that make it fail there.
+
+    These are defects, and forms on which a compiler fails. Each is examined on the chip and system of its
+    first example, whatever unit a plan would choose.
+
+    Args:
+        graph: The function as Core ML plans it.
+        facts: The program.
+        systems: Only rules that hold on one of these; empty for all.
+    """
+    if facts.runtime != "Core ML":
+        return []
+    nodes = [node for node in graph.walk() if not node.inserted]
+    found = []
+    every: tuple[Rule | GraphRule, ...] = (*RULES, *GRAPH_RULES)
+    for rule in every:
+        if rule.effect not in (*DEFECTS, "fails"):
+            continue
+        if systems and not any(rule.scope.holds_on(system) for system in systems):
+            continue
+        example = rule.applies_to[0] if isinstance(rule, Rule) else rule.examples[0]
+        device = find_device(example.chip, example.os)
+        plain, _, producers = _contexts(graph, device, facts)
+        if isinstance(rule, Rule):
+            concerned = (node for node in nodes if rule.concerns(node.view.op.type))
+            details = {node.id: apply(rule, node.view, plain) for node in concerned}
+            hits = {id_: detail for id_, detail in details.items() if detail is not False}
+        else:
+            ops = [(node.id, node.view) for node in nodes]
+            context = GraphContext(device=device, facts=facts, ops=ops, verdicts={}, producers=producers)
+            try:
+                hits = dict(rule.find(context))
+            except _UNKNOWN:
+                continue
+        if hits:
+            detail = next(iter(hits.values()))
+            text = detail if isinstance(detail, str) else ""
+            found.append(FoundRule(rule=rule, detail=text, ops=tuple(hits)))
     return found
 
 
@@ -216,7 +289,7 @@ def _holds(rule: Rule, view: OpView, context: RuleContext) -> bool:
 @functools.lru_cache(maxsize=4096)
 def _verdict(unit: ComputeUnit, reasons: tuple[Reason, ...]) -> Verdict:
     """The verdict by the reasons: an anecdote alone never takes an operation from a unit known to run it."""
-    advice = tuple(reason for reason in reasons if reason.effect == "advises")
+    advice = tuple(reason for reason in reasons if reason.effect in _ADVICE)
     seen = [_rank(reason) for reason in reasons if reason.effect == "confirms"]
     best = min(seen, default=len(CONFIDENCES))
     against = [
@@ -255,7 +328,7 @@ def _apply_graph_rule(
     for id_, detail in found.items():
         old = verdicts[id_][rule.unit]
         reason = rule.reason(detail)
-        if rule.effect == "advises":
+        if rule.effect in _ADVICE:
             new = dataclasses.replace(old, advice=(*old.advice, reason))
         elif not _is_anecdote(reason):
             new = Verdict(rule.unit, "no", (*old.reasons, reason), old.advice)

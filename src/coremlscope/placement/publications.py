@@ -25,6 +25,7 @@ __all__ = [
     "COREML_LLM",
     "DEPTH_PLANS",
     "FLUID_AUDIO",
+    "GEMMA_CHAT",
     "GUIDE_GATES",
     "GUIDE_LIMITS",
     "GUIDE_OPS",
@@ -36,6 +37,7 @@ __all__ = [
     "M4_PRO_PLANS",
     "MOBIUS",
     "POSE_TIMES",
+    "RESAMPLE",
     "ULTRALYTICS_COREAI",
 ]
 
@@ -59,6 +61,8 @@ COMPILER_TEXTS = "published lists of the compiler's own messages"
 ANEFORGE = "sbryngelson/ANEForge: catalogue of operations"
 MOBIUS = "FluidInference/mobius: conversion reports"
 FLUID_AUDIO = "FluidInference/FluidAudio: notes on models"
+#: Reports on fused attention, with programs that show each defect.
+GEMMA_CHAT = "kasper0406/gemma-coreml-chat and kasper0406/stablehlo-coreml pull request 89"
 ANEMLL = "Anemll: profiler and conversion notes"
 ANE_BOOK = "videlalvaro/ane-book: journal of conversions"
 COREML_LLM = "john-rocky/CoreML-LLM: conversion notes"
@@ -79,6 +83,9 @@ COREAI_ZOO = "john-rocky/coreai-model-zoo: compute units and authoring"
 COREAI_ZOO_PARTITIONS = "john-rocky/coreai-model-zoo: cost of partitions"
 COREAI_ZOO_REGIONS = "john-rocky/coreai-model-zoo: regions and fp32 operations"
 ULTRALYTICS_COREAI = "ultralytics/ultralytics pull request 25926"
+RESAMPLE = (
+    "apple/coremltools issues 1875 (macOS 13.4: neither GPU nor Neural Engine) and 2299 (macOS 14: it runs)"
+)
 POSE_TIMES = (
     "tucan9389/PoseEstimation-CoreML: an hourglass network with 105 thresholds takes 29 ms on an A11, whose"
     " Neural Engine Core ML does not use, 6 ms on an A12 and 3 ms on an A13"

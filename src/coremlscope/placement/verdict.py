@@ -6,9 +6,9 @@ from dataclasses import KW_ONLY, dataclass
 
 from coremlscope.devices.unit import ComputeUnit
 from coremlscope.findings import Confidence
-from coremlscope.results.plan import Effect, Reason, Support
+from coremlscope.results.plan import DEFECTS, Effect, Reason, Support
 
-__all__ = ["CONFIDENCES", "Effect", "Reason", "Support", "Verdict"]
+__all__ = ["CONFIDENCES", "DEFECTS", "Effect", "Reason", "Support", "Verdict"]
 
 #: Best first. Where rules contradict each other the better known one counts.
 CONFIDENCES: tuple[Confidence, ...] = ("measured", "documented", "static analysis", "anecdotal")
@@ -23,7 +23,7 @@ class Verdict:
         supported: `unknown` where no rule covers the operation: such an operation is never placed on the
             unit, and is counted apart.
         reasons: Every rule that rejects it, in the table's order; empty where it is supported or unknown.
-        advice: Rules that apply without an effect on the placement.
+        advice: Rules that apply without an effect on the placement: advice and defects.
         doubts: Rules known by anecdote only that would change `supported`: rejections that are not applied,
             and rules that the operation runs, where no better-known rule says so.
     """

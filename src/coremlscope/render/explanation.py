@@ -33,6 +33,8 @@ _EFFECTS = {
     "rejects": "rejects it",
     "fails": "fails in the compiler",
     "advises": "advice",
+    "corrupts": "returns wrong values",
+    "crashes": "ends the app",
 }
 
 

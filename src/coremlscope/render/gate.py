@@ -21,6 +21,7 @@ MARKS: Mapping[Verdict, str] = {"pass": "✓", "uncertain": "~", "fail": "✗", 
 RULES: Mapping[str, str] = {
     "max-latency": "The estimated latency of a prediction is at most the limit.",
     "min-neural-engine": "At least this share of the operations is planned on the Neural Engine.",
+    "no-known-crash": "No operation runs where it is known to end the app or to return wrong values.",
     "max-size": "The package or file has at most this size.",
     "max-memory": "The estimated peak memory of a prediction is at most the limit.",
     "min-psnr": "The outputs are at least this close to the reference.",

@@ -9,6 +9,7 @@ from coremlscope.devices.unit import CPU, GPU, NEURAL_ENGINE, SETTINGS, UNIT_WOR
 from coremlscope.results.plan import (
     COST_RULE,
     COST_SOURCE,
+    DEFECTS,
     EQUAL_COST_MS,
     Hypothesis,
     PlannedOp,
@@ -178,11 +179,11 @@ def _counts(reason: Reason, op: PlannedOp) -> bool:
 
 
 def group_advice(ops: Sequence[PlannedOp]) -> list[ReasonGroup]:
-    """Groups the advice of rules on operations, for the units they run on."""
+    """Groups the advice of rules on operations, for the units they run on. Defects are findings."""
     found: dict[tuple[ComputeUnit, str], _Members] = {}
     for op in ops:
         for reason in op.advice:
-            if reason.unit == op.unit:
+            if reason.unit == op.unit and reason.effect not in DEFECTS:
                 found.setdefault((reason.unit, reason.rule), []).append((op, reason))
     return _groups(found)
 

@@ -27,11 +27,19 @@ GATE_FAILED = 9
 
 #: Subject of a limit; the name of its option. `loads` is checked without one: that a system loads the model.
 CheckKind = Literal[
-    "max-latency", "min-neural-engine", "max-size", "max-memory", "min-psnr", "baseline", "loads"
+    "max-latency",
+    "min-neural-engine",
+    "no-known-crash",
+    "max-size",
+    "max-memory",
+    "min-psnr",
+    "baseline",
+    "loads",
 ]
 
-#: Quantity of a number: seconds, bytes, a share between 0 and 1, decibels, or the version of a system.
-Quantity = Literal["seconds", "bytes", "share", "decibels", "version"]
+#: Quantity of a number: seconds, bytes, a share between 0 and 1, decibels, the version of a system, or how
+#: many operations.
+Quantity = Literal["seconds", "bytes", "share", "decibels", "version", "operations"]
 
 #: `pass`       the limit is kept, by both ends of the interval;
 #: `uncertain`  the figure keeps the limit, and an end of its interval does not;

@@ -19,6 +19,7 @@ __all__ = [
     "CORE_ML_RULE",
     "COST_RULE",
     "COST_SOURCE",
+    "DEFECTS",
     "EQUAL_COST_MS",
     "TIE_MS",
     "Effect",
@@ -49,8 +50,13 @@ Support = Literal["yes", "no", "unknown"]
 #: `confirms`  this form was observed to run, which overrides rejections of lower confidence;
 #: `rejects`   the unit does not run it;
 #: `fails`     accepted alone, but rejected by the compiler, so that the whole function leaves the unit;
-#: `advises`   it runs, but slowly, inaccurately or with a risk; no effect on the placement.
-Effect = Literal["runs", "confirms", "rejects", "fails", "advises"]
+#: `advises`   it runs, but slowly, inaccurately or with a risk; no effect on the placement;
+#: `corrupts`  it runs, with wrong values and no error; no effect on the placement;
+#: `crashes`   it ends the app there; no effect on the placement.
+Effect = Literal["runs", "confirms", "rejects", "fails", "advises", "corrupts", "crashes"]
+
+#: The effects of defects: Core ML plans the operation there, and what comes of it is wrong, or nothing.
+DEFECTS: frozenset[Effect] = frozenset({"corrupts", "crashes"})
 
 #: Why the evidence does not decide between two units: the plan costs the same with both (`tie`), many plans
 #: with rates drawn within their intervals go to the other one (`rates`), or both run it and how the framework

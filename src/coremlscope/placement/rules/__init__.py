@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from coremlscope.placement.rules import cpu, gpu
+from coremlscope.placement.rules import cpu, defects, gpu
 from coremlscope.placement.rules.model import program as model_rules
 from coremlscope.placement.rules.model import weights as weight_rules
 from coremlscope.placement.rules.neural_engine import absent as neural_engine_absent
@@ -46,6 +46,8 @@ _ALL = join_rules(
     neural_engine_advice.RULES,
     gpu.RULES,
     cpu.RULES,
+    defects.RULES,
+    defects.GRAPH_RULES,
     weight_rules.GRAPH_RULES,
     model_rules.GRAPH_RULES,
 )

@@ -6,7 +6,7 @@ from coremlscope.devices.unit import GPU
 from coremlscope.ops.traits import Trait
 from coremlscope.ops.view import OpView
 from coremlscope.placement.forms import BUFFERS, always
-from coremlscope.placement.publications import APPLE_LLAMA, FLUID_AUDIO, GUIDE_OPS, M1_PLAN, M4_PLANS
+from coremlscope.placement.publications import APPLE_LLAMA, GUIDE_OPS, M1_PLAN, M4_PLANS, RESAMPLE
 from coremlscope.placement.rules.neural_engine.runs import LAYERS, MOVEMENTS, NATIVE, OTHER_LAYERS
 from coremlscope.placement.rules.rule import Example, Rule, RuleContext, Scope, boolean, fp16, int32, weight
 
@@ -171,6 +171,26 @@ RULES: tuple[Rule, ...] = (
         )
     ),
     Rule(
+        id="gpu-resample-before-ios-17",
+        unit=GPU,
+        ops=("resample",),
+        when=always,
+        message="before iOS 17 and macOS 14 only the CPU runs resample",
+        fix="resize by whole factors with resize_nearest_neighbor or resize_bilinear, or warp in the app",
+        source=RESAMPLE,
+        confidence="measured",
+        scope=Scope(before=(17, 0)),
+        applies_to=(
+            Example(
+                "resample",
+                {"x": fp16(1, 3, 8, 8), "coordinates": fp16(1, 4, 4, 2)},
+                outputs=(fp16(1, 3, 4, 4),),
+                chip="m2",
+                os="13.4",
+            ),
+        ),
+    ),
+    Rule(
         id="gpu-resize-down",
         unit=GPU,
         ops=("resize",),
@@ -181,26 +201,5 @@ RULES: tuple[Rule, ...] = (
         confidence="measured",
         applies_to=(Example("resize", {"x": fp16(1, 64, 32, 32)}, outputs=(fp16(1, 64, 16, 16),)),),
         negative_examples=(Example("resize", {"x": fp16(1, 64, 32, 32)}, outputs=(fp16(1, 64, 64, 64),)),),
-    ),
-    Rule(
-        id="gpu-recurrent-on-m5",
-        unit=GPU,
-        ops=(Trait.RECURRENCE,),
-        when=always,
-        effect="advises",
-        message='recurrent layers ended the app on the GPU of M5 with macOS 26.5 ("JIT not supported")',
-        fix="load the model with compute units CPU_AND_NE or CPU_ONLY there",
-        source=f"{FLUID_AUDIO} (667)",
-        confidence="measured",
-        scope=Scope(chips=("m5",), since=(26, 5)),
-        applies_to=(
-            Example(
-                "lstm",
-                {"x": fp16(16, 1, 64)},
-                outputs=(fp16(16, 1, 64), fp16(1, 64), fp16(1, 64)),
-                chip="m5",
-                os="26.5",
-            ),
-        ),
     ),
 )

@@ -139,8 +139,13 @@ class Scope:
             (not self.chips or chip.id in self.chips or chip.family in self.chips)
             and (first is None or generation >= first)
             and (last is None or generation <= last)
-            and (self.since is None or os.core_ml >= self.since)
-            and (self.before is None or os.core_ml < self.before)
+            and self.holds_on(os)
+        )
+
+    def holds_on(self, os: OSRelease) -> bool:
+        """True where the rule holds on this system, on some chip."""
+        return (self.since is None or os.core_ml >= self.since) and (
+            self.before is None or os.core_ml < self.before
         )
 
 
@@ -152,6 +157,7 @@ class ProgramFacts:
         opset: The number of the function's opset: 5 for `CoreML5` (iOS 15) … 9 for `CoreML9`.
         spec_version: Core ML's specification version of the file.
         flexible_inputs: How each flexible input is declared: `enumerated`, `range` or `unbounded`.
+        resized_inputs: The shapes of flexible inputs that are planned with another one than their default.
         weights_bytes: Bytes of the weights in the file.
         states: How many states the function has.
         decodes: True for a step of a decoder: it has a state, or takes and returns a cache.
@@ -163,6 +169,7 @@ class ProgramFacts:
     opset: int = 8
     spec_version: int = 9
     flexible_inputs: Mapping[str, str] = field(default_factory=dict)
+    resized_inputs: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     weights_bytes: int = 0
     states: int = 0
     decodes: bool = False

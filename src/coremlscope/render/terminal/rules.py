@@ -16,6 +16,8 @@ _EFFECTS = {
     "rejects": "does not run",
     "fails": "fails to compile, for the whole function",
     "advises": "runs, but",
+    "corrupts": "returns wrong values",
+    "crashes": "ends the app",
     "runs": "runs",
     "confirms": "was seen to run",
     "note": "notes",

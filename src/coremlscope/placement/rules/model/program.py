@@ -8,7 +8,14 @@ from coremlscope.devices.unit import NEURAL_ENGINE
 from coremlscope.ir import DType, TensorType, Value
 from coremlscope.ops import traits_of
 from coremlscope.ops.traits import Trait
-from coremlscope.placement.publications import ANE_BOOK, ANEMLL, APPLE_FAQ, APPLE_SIZES, COREML_LLM, MOBIUS
+from coremlscope.placement.publications import (
+    ANE_BOOK,
+    ANEMLL,
+    APPLE_FAQ,
+    APPLE_SIZES,
+    COREML_LLM,
+    MOBIUS,
+)
 from coremlscope.placement.rules.rule import (
     EVERY_OP,
     Example,
@@ -102,6 +109,35 @@ def _ranges(context: GraphContext) -> Mapping[str, str]:
     return _everywhere(context, ", ".join(names)) if names else {}
 
 
+def _resized_ranges(context: GraphContext) -> Mapping[str, str]:
+    kinds, resized = context.facts.flexible_inputs, context.facts.resized_inputs
+    found = [
+        f"{name} is {'x'.join(map(str, shape))}"
+        for name, shape in resized.items()
+        if kinds.get(name) != "enumerated"
+    ]
+    return _everywhere(context, ", ".join(found)) if found else {}
+
+
+def _used_positions(context: GraphContext) -> Mapping[str, str]:
+    """Operations that pass 32-bit positions on; those of which only the values are read run."""
+    read = {
+        argument.name
+        for _, view in context.ops
+        for given in view.op.inputs.values()
+        for argument in given
+        if isinstance(argument, Value)
+    }
+    used = read | set(context.facts.outputs)
+    found = {}
+    for id_, view in context.ops:
+        if view.op.type == "topk" and len(view.outputs) > 1:
+            value, type_ = view.op.outputs[1], view.outputs[1].type
+            if isinstance(type_, TensorType) and type_.dtype is DType.INT32 and value.name in used:
+                found[id_] = value.name
+    return found
+
+
 _RELU = Example("relu", {"x": fp16(1, 8)})
 _READ = Example("read_state", {"input": fp16(1, 8, 64)}, outputs=(fp16(1, 8, 64),))
 _UPDATE = Example(
@@ -145,6 +181,33 @@ GRAPH_RULES: tuple[GraphRule, ...] = (
                     Example("cast", {"x": Result(1), "dtype": "fp16"}),
                 ),
                 hits=(1, 2),
+            ),
+        ),
+    ),
+    GraphRule(
+        id="ne-used-positions",
+        unit=NEURAL_ENGINE,
+        find=_used_positions,
+        message="the Neural Engine does not run an operation whose 32-bit positions are used: {detail}",
+        core_ml="Output type int32 is not supported.",
+        fix="take the positions in the app: return the scores; or convert for iOS 17 and ask for uint16"
+        " (output_indices_dtype)",
+        source=f"roboflow/rf-detr pull request 1495 (M3 Pro, macOS 27.0); {ANE_BOOK} (M4 Max)",
+        confidence="measured",
+        ops=("topk",),
+        examples=(
+            GraphExample(
+                ops=(
+                    Example("topk", {"x": fp16(1, 64, 8), "k": 5, "axis": 1}),
+                    Example("cast", {"x": Result(0, 1), "dtype": "fp16"}),
+                ),
+                hits=(0,),
+            ),
+            GraphExample(
+                ops=(
+                    Example("topk", {"x": fp16(1, 64, 8), "k": 5, "axis": 1}),
+                    Example("relu", {"x": Result(0)}),
+                ),
             ),
         ),
     ),
@@ -218,12 +281,41 @@ GRAPH_RULES: tuple[GraphRule, ...] = (
         ),
     ),
     GraphRule(
+        id="ne-range-shapes-before-26",
+        unit=NEURAL_ENGINE,
+        find=_resized_ranges,
+        message="before iOS 26 and macOS 26 inputs with a range of shapes run on the Neural Engine with their"
+        " default shape only: {detail}",
+        fix="use fixed shapes or ct.EnumeratedShapes (128 at most), or make this shape the default",
+        source=f"{APPLE_FAQ}; apple/coremltools issue 2370; Apple's forum, thread 724930",
+        confidence="documented",
+        scope=Scope(before=(26, 0)),
+        examples=(
+            GraphExample(
+                ops=(Example("tan", {"x": fp16(1, 8)}), _RELU, _RELU),
+                hits=(1, 2),
+                facts=ProgramFacts(flexible_inputs={"x": "range"}, resized_inputs={"x": (1, 8)}),
+                chip="a13",
+                os="16",
+            ),
+            GraphExample(
+                ops=(_RELU,), facts=ProgramFacts(flexible_inputs={"x": "range"}), chip="a13", os="16"
+            ),
+            GraphExample(
+                ops=(_RELU,),
+                facts=ProgramFacts(flexible_inputs={"x": "enumerated"}, resized_inputs={"x": (1, 8)}),
+                chip="a13",
+                os="16",
+            ),
+        ),
+    ),
+    GraphRule(
         id="ne-range-shapes",
         unit=NEURAL_ENGINE,
         find=_ranges,
         effect="advises",
-        message="before iOS 26 and macOS 26 inputs with a range of shapes ran on the Neural Engine with their"
-        " default shape only, and some still do: {detail}",
+        message="inputs with a range of shapes may run on the Neural Engine with their default shape only, on"
+        " iOS 26 and macOS 26 too: {detail}",
         core_ml="not supported for range shape",
         fix="use fixed shapes or ct.EnumeratedShapes (128 at most)",
         source=f"{APPLE_FAQ}; apple/coremltools issues 1764 and 2370; {MOBIUS}",

@@ -16,6 +16,7 @@ from coremlscope.placement.publications import (
     HOLLANCE,
     M4_PLANS,
     MOBIUS,
+    RESAMPLE,
 )
 from coremlscope.placement.rules.rule import (
     Example,
@@ -71,6 +72,7 @@ def _broadcasts_depth(view: OpView, context: RuleContext) -> bool:
     return len(x) == len(y) == 5 and x[2] != y[2] and not single
 
 
+_SAMPLED = {"x": fp16(1, 3, 8, 8), "coordinates": fp16(1, 4, 4, 2)}
 _RESIZED = {"x": fp16(1, 64, 16, 16), "scale_factor_height": 3.0, "scale_factor_width": 3.0}
 
 RULES: tuple[Rule, ...] = (
@@ -104,6 +106,18 @@ RULES: tuple[Rule, ...] = (
         applies_to=(_on_m1("topk", {"x": fp16(1, 64, 8), "k": 5, "axis": 1}),),
     ),
     Rule(
+        id="ne-resample-before-ios-17",
+        unit=NEURAL_ENGINE,
+        ops=("resample",),
+        when=always,
+        message="before iOS 17 and macOS 14 only the CPU runs resample",
+        fix="resize by whole factors with resize_nearest_neighbor or resize_bilinear, or warp in the app",
+        source=RESAMPLE,
+        confidence="measured",
+        scope=Scope(before=(17, 0)),
+        applies_to=(Example("resample", _SAMPLED, outputs=(fp16(1, 3, 4, 4),), chip="m2", os="13.4"),),
+    ),
+    Rule(
         id="ne-texture-before-m2",
         unit=NEURAL_ENGINE,
         ops=("resample", "affine"),
@@ -116,7 +130,7 @@ RULES: tuple[Rule, ...] = (
         applies_to=(
             _on_m1(
                 "resample",
-                {"x": fp16(1, 3, 8, 8), "coordinates": fp16(1, 4, 4, 2)},
+                _SAMPLED,
                 outputs=(fp16(1, 3, 4, 4),),
             ),
         ),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from coremlscope.devices.unit import NEURAL_ENGINE
+from coremlscope.ops.traits import Trait
 from coremlscope.ops.view import OpView
 from coremlscope.placement.forms import extents, is_fixed, lanes, run_time_tensors
 from coremlscope.placement.publications import (
@@ -24,6 +25,8 @@ _WIDEST = 65536
 #: Of depth, height and width up to the generation of M3.
 _WIDEST_BEFORE = 16384
 _LARGEST_BATCH_BEFORE = 4096
+#: The last axis of a state: 270 fails and 256 runs. That it is rows of 64 bytes of float16 is inferred.
+_ROW = 32
 #: From this version on, flexible programs were observed to run on the Neural Engine.
 _FLEXIBLE = (26, 0)
 
@@ -74,6 +77,16 @@ def _unknown_extent(view: OpView, context: RuleContext) -> str:
 
 def _computed_shape(view: OpView, context: RuleContext) -> bool:
     return not is_fixed(view, "shape")
+
+
+def _uneven_state(view: OpView, context: RuleContext) -> str:
+    shape = view.shape("input")
+    width = shape[-1] if shape else None
+    return (
+        f"{extents(view.type('input'))}, so pad to {-(-width // _ROW) * _ROW}"
+        if width and width % _ROW
+        else ""
+    )
 
 
 RULES: tuple[Rule, ...] = (
@@ -195,5 +208,28 @@ RULES: tuple[Rule, ...] = (
             ),
         ),
         negative_examples=(Example("reshape", {"x": fp16(1, 64, 8, 8), "shape": [1, 64, 64]}),),
+    ),
+    Rule(
+        id="ne-state-width",
+        unit=NEURAL_ENGINE,
+        ops=(Trait.STATE_READ | Trait.STATE_WRITE,),
+        when=_uneven_state,
+        effect="fails",
+        message="a model with a state whose last axis is no multiple of 32 does not load for the Neural"
+        " Engine: {detail}",
+        fix="pad the last axis of the state to the next multiple of 32, and cut it behind the read",
+        source="apple/coremltools issue 2631 (M4, macOS 15.2): 270 fails, 256 runs; the multiple is the"
+        " reporter's",
+        confidence="measured",
+        applies_to=(
+            Example(
+                "read_state", {"input": fp16(1, 8, 480, 270)}, outputs=(fp16(1, 8, 480, 270),), os="15.2"
+            ),
+        ),
+        negative_examples=(
+            Example(
+                "read_state", {"input": fp16(1, 8, 480, 256)}, outputs=(fp16(1, 8, 480, 256),), os="15.2"
+            ),
+        ),
     ),
 )
