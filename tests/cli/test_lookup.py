@@ -56,11 +56,12 @@ def test_filters(capsys: pytest.CaptureFixture[str]) -> None:
 
     assert ids("--effect", "fails") == {
         *("ne-tile-of-booleans", "ne-conv-dilated-row", "ne-three-states", "ne-model-size-ios"),
-        "ne-core-ai-four-bits",
+        *("ne-core-ai-four-bits", "ne-state-width", "ne-large-attentions"),
     }
     assert "ne-sine" in ids("--device", "m2")
     assert "ne-sine" not in ids("--device", "m3")
-    assert ids("--unit", "cpu") == {"cpu-runs", "cpu-core-ai-runs"}
+    assert ids("--unit", "cpu", "--effect", "runs") == {"cpu-runs", "cpu-core-ai-runs"}
+    assert "cpu-fused-attention" in ids("--unit", "cpu", "--effect", "crashes")
     assert ids("--op", "crop_resize", "--effect", "rejects") >= {"ne-crop-resize", "gpu-crop-resize"}
     assert "ne-fp32-result" in ids("--device", "m4", "--os", "26")
     assert not {"ne-fp32-result", "ne-fp32-on-m1"} & set(ids("--device", "m4", "--os", "27"))
