@@ -106,6 +106,66 @@ def test_trouble_that_no_row_explains() -> None:
     assert len(report.samples) == 5
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "3   CoreML  0x1d0589b58 -[MLNeuralNetworkEngine predictionFromFeatures:options:error:] + 412",
+        "  8601 -[MLNeuralNetworkEngine predictionFromFeatures:options:error:]  (in CoreML) + 123",
+        "frame 3: CoreML -[MLNeuralNetworkEngine predictionFromFeatures:options:error:]",
+        "* thread #1, queue = 'com.apple.main-thread', stop reason = breakpoint 1.1\n"
+        "    frame #0: 0x1 CoreML`-[MLModel predictionFromFeatures:error:] + 4",
+        "Thread 1:\n0  CoreML  0x1 -[MLModel x] + 4\n" + "[coreml] predicted\n" * 60,
+    ],
+)
+def test_a_sound_stack_is_no_trouble(text: str) -> None:
+    report = _examine(text)
+    assert report.found == ()
+    assert not [line for _, line in report.samples if "error" in line and report.lines > 3]
+
+
+@pytest.mark.parametrize(
+    ("text", "ids"),
+    [
+        (
+            "* thread #1, queue = 'com.apple.main-thread', stop reason = EXC_BAD_ACCESS (code=1)\n"
+            "    frame #0: 0x1bb52711c libsystem_platform.dylib`_platform_memmove + 76\n"
+            "    frame #1: 0x1d0589b58 Espresso`EspressoLight::espresso_plan::__copy_inputs(x) + 1436\n"
+            "  thread #2\n    frame #0: 0x1 AppleNeuralEngine`-[_ANEClient x] + 4\n",
+            ["crash-in-core-ml"],
+        ),
+        (
+            "Thread 8 Crashed:\n4   Metal   \t 0x1922ad870 MTLReportFailure.cold.1 + 48\n"
+            "6   MetalPerformanceShadersGraph  \t 0x221244c80 -[MPSGraphExecutable init] + 300\n",
+            ["mpsgraph-abort", "crash-on-gpu"],
+        ),
+        ("    frame #5: 0x2423f4414 libBNNS.dylib`BNNSGraphContextExecute_v2 + 480", ["bnns-execute"]),
+        ("SIGSEGV in libBNNS vadd_fp16_sme_internal", ["bnns-matrix-unit"]),
+    ],
+)
+def test_stacks_of_crashes_in_texts(text: str, ids: list[str]) -> None:
+    assert _ids(_examine(text)) == ids
+
+
+def test_the_kernel_of_a_crash_is_named() -> None:
+    (found,) = _examine(
+        "Crashed: queue\n6  Espresso  0x20fa0 E::inner_product_kernel::__launch(x) + 5744"
+    ).found
+    assert found.details == {"kernel": "inner_product_kernel"}
+
+
+def test_a_text_that_is_not_known_is_said_to_be_unknown() -> None:
+    report = _examine('[Espresso::handle_ex_plan] exception=Espresso exception: "Odd": a new complaint 42')
+    (found,) = report.found
+    assert (found.failure.is_general, found.reason) == (True, "a new complaint 42")
+    report = _examine("Odd new limit exceeded (5 > 3)")
+    assert (report.found, report.samples) == ((), ((1, "Odd new limit exceeded (5 > 3)"),))
+
+
+def test_known_causes_come_before_texts_that_pass_them_on() -> None:
+    text = "[coreml] Error plan build: -1.\n[espresso] [Espresso::overflow_error] a.mlmodelc:3\n"
+    assert _ids(_examine(text)) == ["fp16-overflow", "neural-network-plan"]
+
+
 def test_binary_content() -> None:
     report = _examine(bytes(range(256)) * 64 + b"\n\x1b[2J\x9b\xff ANECCompile() FAILED \x00\x07\n")
     (found,) = report.found

@@ -12,11 +12,14 @@ from typing import BinaryIO
 
 from coremlscope.doctor.costs import Costs, CostTable, parse_cost
 from coremlscope.doctor.crash import LARGEST_REPORT, Crash, is_header, read_crash
-from coremlscope.doctor.failures import FAILURES, Failure
+from coremlscope.doctor.explain import Hit, explain_line
+from coremlscope.doctor.failures import Failure
+from coremlscope.doctor.layers import find_reason
+from coremlscope.doctor.stacks import Stacks
 from coremlscope.ops import OPS
 from coremlscope.units import escape_controls
 
-__all__ = ["LogReport", "LoggedFailure", "examine_log", "explain_line", "known_operations"]
+__all__ = ["LogReport", "LoggedFailure", "examine_log", "known_operations"]
 
 #: Longer lines are read in pieces of this many bytes.
 _LONGEST_LINE = 1 << 16
@@ -24,25 +27,26 @@ _LONGEST_LINE = 1 << 16
 _KEPT = 240
 #: The most operations kept for one failure, and the most lines kept that no row explains.
 _MOST_OPS, _MOST_UNEXPLAINED = 20, 5
+#: Of a text of at most so many lines, those that no row explains are shown, whoever wrote them.
+_EXCERPT = 3
 
 #: A line of Core ML or of what it calls, and the words that make it worth a look.
 _CORE_ML = re.compile(r"E5RT|\bANE|coreml|CoreML|Core ML|MPSGraph|Espresso|espresso|mlmodelc|aned\b")
-_TROUBLE = ("error", "fail", "abort", "exception", "crash", "unsupported")
-#: Every text with the index of its row. Lines are searched for texts first: most contain none.
-_TEXTS = tuple((text, index) for index, failure in enumerate(FAILURES) for text in failure.texts)
+_TROUBLE = (
+    "error",
+    "fail",
+    "abort",
+    "exception",
+    "crash",
+    "unsupported",
+    "invalid",
+    "timed out",
+    "not supported",
+)
+#: An Objective-C method, whose name is no trouble: `-[MLModel predictionFromFeatures:options:error:]`.
+_METHOD = re.compile(r"[-+]\[\w{1,100} [\w:]{1,300}\]")
 #: The process in a line of `log stream --style compact` or of NSLog: `python[1656:43980]`.
 _PROCESS = re.compile(r"(?:^|\s)([\w.()-]{1,60})\[(\d{1,8})(?::[0-9a-fx]{1,16})?\]")
-#: An operation with its operation set: `ios17.conv`.
-_OPERATION = re.compile(r"\bios\d\d\.([a-z]\w{1,60})")
-
-
-@dataclass(frozen=True, slots=True)
-class _Hit:
-    """One row that matches a line: the operation's type and name, if the line names them."""
-
-    failure: Failure
-    op: str
-    name: str
 
 
 @dataclass(slots=True, kw_only=True)
@@ -55,6 +59,9 @@ class LoggedFailure:
         text: That line, shortened, with control characters escaped.
         process: The process that wrote it; empty if the line does not say.
         lines: How many lines match.
+        reason: The innermost reason that the first line gives: that text without what surrounds it.
+        details: Numbers, shapes and names in the first line, by what they are.
+        rules: The placement rules that the lines are about.
         ops: The operations that the lines name, at most 20: types, or names where no type is given.
     """
 
@@ -63,6 +70,9 @@ class LoggedFailure:
     text: str
     process: str = ""
     lines: int = 0
+    reason: str = ""
+    details: dict[str, str] = field(default_factory=dict)
+    rules: dict[str, None] = field(default_factory=dict)
     ops: dict[str, None] = field(default_factory=dict)
 
 
@@ -73,9 +83,9 @@ class LogReport:
     Attributes:
         path: The log's path; `-` for standard input.
         lines: How many lines were read.
-        found: Known failures in the order of their first lines.
+        found: Known failures in the order of their first lines; texts that only pass a reason on come last.
         unexplained: How many further lines of Core ML report trouble.
-        samples: The number and text of the first of these lines.
+        samples: The number of the first of these lines, and the innermost reason that each gives.
         crash: The crash, if the file is a crash report.
         costs: What lines of Core ML's cost model say; None if there are none.
     """
@@ -124,46 +134,6 @@ def _split(body: bytes) -> Iterator[bytes]:
         yield from (line[start : start + _LONGEST_LINE] for start in range(0, len(line), _LONGEST_LINE))
 
 
-def explain_line(text: str) -> list[Failure]:
-    """The rows that match one line; general rows only where no other one does."""
-    return [hit.failure for hit in _hits(text)]
-
-
-def _hits(text: str) -> list[_Hit]:
-    rows = sorted({index for part, index in _TEXTS if part in text})
-    hits = [hit for index in rows if (hit := _match(FAILURES[index], text)) is not None]
-    special = [hit for hit in hits if not hit.failure.is_general]
-    return special or hits[:1]
-
-
-def _match(failure: Failure, text: str) -> _Hit | None:
-    groups: dict[str, str | None] = {}
-    if failure.pattern:
-        match = _compiled(failure.pattern).search(text)
-        if match is None:
-            return None
-        groups = match.groupdict()
-    if not _lasts(failure, groups):
-        return None
-    op = failure.op or (groups.get("op") or "").lower()
-    if not op and (named := _OPERATION.search(text)):
-        op = named[1]
-    return _Hit(failure, op, groups.get("where") or "")
-
-
-def _lasts(failure: Failure, groups: dict[str, str | None]) -> bool:
-    """False if the line states a duration that is too short for the row."""
-    seconds, minutes = groups.get("seconds"), groups.get("minutes")
-    if seconds is None and minutes is None:
-        return True
-    return float(seconds or 0) + 60 * float(minutes or 0) >= failure.least_seconds
-
-
-@functools.cache
-def _compiled(pattern: str) -> re.Pattern[str]:
-    return re.compile(pattern)
-
-
 class _Scan:
     """Collects what the lines of one log say."""
 
@@ -171,7 +141,9 @@ class _Scan:
         self._found: dict[str, LoggedFailure] = {}
         self._unexplained = 0
         self._samples: list[tuple[int, str]] = []
+        self._others: list[tuple[int, str]] = []
         self._costs = CostTable()
+        self._stacks = Stacks()
 
     def add(self, number: int, line: str) -> None:
         """Adds a line."""
@@ -181,30 +153,48 @@ class _Scan:
         if cost is not None:
             self._costs.add(cost)
             return
-        hits = _hits(text)
+        if number and self._stacks.add(number, text):
+            return
+        hits = explain_line(text)
+        if 0 < number <= _EXCERPT and not hits and text.strip():
+            self._others.append((number, _shown(find_reason(text) or text)))
+        process = _process(line) if event is None else event[1]
         for hit in hits:
-            found = self._found.get(hit.failure.id)
-            if found is None:
-                process = escape_controls(_process(line) if event is None else event[1])
-                found = LoggedFailure(
-                    failure=hit.failure, first_line=number, text=_shown(text), process=process
-                )
-                self._found[hit.failure.id] = found
-            found.lines += 1
-            named = escape_controls(hit.op or hit.name)
-            if named and len(found.ops) < _MOST_OPS:
-                found.ops[named] = None
+            self._note(number, text, hit, process)
         if not hits and _is_trouble(text) and _CORE_ML.search(line):
             self._unexplained += 1
             if len(self._samples) < _MOST_UNEXPLAINED:
-                self._samples.append((number, _shown(text)))
+                self._samples.append((number, _shown(find_reason(text))))
+
+    def _note(self, number: int, text: str, hit: Hit, process: str) -> None:
+        found = self._found.get(hit.failure.id)
+        if found is None:
+            found = self._found[hit.failure.id] = LoggedFailure(
+                failure=hit.failure,
+                first_line=number,
+                text=_shown(text),
+                process=escape_controls(process),
+                reason=_shown(find_reason(text)),
+                details={name: escape_controls(value) for name, value in hit.details.items()},
+            )
+        found.lines += 1
+        found.rules.update(dict.fromkeys(hit.rules))
+        named = escape_controls(hit.op or hit.name)
+        if named and len(found.ops) < _MOST_OPS:
+            found.ops[named] = None
 
     def report(self, path: str, lines: int, crash: Crash | None = None) -> LogReport:
         """Returns the findings so far."""
+        for number, text, is_crash in self._stacks.lines(lines):
+            for hit in explain_line(text):
+                if is_crash or not hit.failure.is_general:
+                    self._note(number, text, hit, "")
+        if not self._found and not self._unexplained and crash is None and lines <= _EXCERPT:
+            self._unexplained, self._samples = len(self._others), self._others
         return LogReport(
             path=path,
             lines=lines,
-            found=tuple(self._found.values()),
+            found=tuple(sorted(self._found.values(), key=lambda found: found.failure.is_general)),
             unexplained=self._unexplained,
             samples=tuple(self._samples),
             crash=crash,
@@ -232,7 +222,7 @@ def _process(line: str) -> str:
 
 
 def _is_trouble(text: str) -> bool:
-    lowered = text.lower()
+    lowered = _METHOD.sub("", text).lower()
     return any(word in lowered for word in _TROUBLE)
 
 

@@ -6,10 +6,12 @@ from coremlscope.doctor.failures.crashes import CRASHES
 from coremlscope.doctor.failures.failure import Failure
 from coremlscope.doctor.failures.gpu import GPU
 from coremlscope.doctor.failures.loading import LOADING
+from coremlscope.doctor.failures.memory import MEMORY
 from coremlscope.doctor.failures.neural_engine import NEURAL_ENGINE
 from coremlscope.doctor.failures.running import RUNNING
+from coremlscope.doctor.failures.shapes import SHAPES
 
 __all__ = ["FAILURES", "Failure"]
 
 #: All rows. Several rows may match one line.
-FAILURES: tuple[Failure, ...] = (*LOADING, *NEURAL_ENGINE, *GPU, *RUNNING, *CRASHES)
+FAILURES: tuple[Failure, ...] = (*LOADING, *SHAPES, *NEURAL_ENGINE, *GPU, *MEMORY, *RUNNING, *CRASHES)

@@ -7,43 +7,55 @@ from coremlscope.placement.publications import FLUID_AUDIO
 
 __all__ = ["GPU"]
 
+_OTHER_UNITS = "load with CPU_AND_NE or CPU_ONLY"
+
 GPU: tuple[Failure, ...] = (
     Failure(
         id="mpsgraph-abort",
-        texts=("MTLReportFailure", "MLIR pass manager failed", "failed assertion `shape.count"),
-        cause="MPSGraph, which runs programs on the GPU, aborted the process; this happens only where the"
-        " GPU is"
-        " allowed, and mostly after an update of the system.",
-        fix="load with CPU_AND_NE or CPU_ONLY; convert with an older deployment target; report it to Apple"
-        " with"
-        " the model",
-        source="pytorch/executorch #11541; ultralytics/ultralytics PR 25860, PR 24885",
+        texts=("mtlreportfailure", "mlir pass manager failed", "failed assertion", "llvm error", "mps"),
+        pattern=r"MTLReportFailure|MLIR pass manager failed|failed assertion `shape\.count"
+        r"|MPS\w{1,60}\.mm:\d+.{0,40}failed assertion `(?P<assertion>[^`'\n]{1,200})"
+        r"|MPSGraph\w{0,40}\.mm.{0,120}error: (?P<problem>.{1,160})|LLVM ERROR: Failed to infer result type",
+        cause="MPSGraph, which runs programs on the GPU, aborted the process over a shape, a type or a"
+        " buffer that it does not take. This happens only where the GPU is allowed, and often after an"
+        " update of the system; a matmul by a transposed attention in deep networks, updates of a cache at a"
+        " computed position and empty shapes were reported.",
+        fix=f"{_OTHER_UNITS}; convert with an older deployment target, or attention as"
+        " scaled_dot_product_attention; report it to Apple with the model",
+        source="pytorch/executorch #11541; ultralytics/ultralytics PR 25860, PR 24885;"
+        " argmaxinc/argmax-oss-swift #264; apple/coreai-models #5, #27",
         confidence="measured",
-        example="failed assertion `shape.count = 0 != strides.count = 2'",
-        negative_examples=("the pass manager finished",),
+        examples=(
+            "failed assertion `shape.count = 0 != strides.count = 2'",
+            "Error: MLIR pass manager failed",
+            "/Sources/MetalPerformanceShadersGraph/MPSGraphConvolutionOps.mm:346: failed assertion"
+            " `sourceTensor rank must be 4'",
+        ),
+        negative_examples=("the pass manager finished", "test.c:3: failed assertion `x > 0'"),
     ),
     Failure(
         id="mpsgraph-target",
         texts=(
-            "unhandled platform for MPSGraph serialization",
-            "the minimum deployment target for macOS is 14.0.0",
+            "unhandled platform for mpsgraph serialization",
+            "the minimum deployment target for macos is 14.0.0",
         ),
         cause="MPSGraph cannot store the compiled program for this system.",
-        fix="update macOS, or load with CPU_AND_NE or CPU_ONLY",
+        fix=f"update macOS, or {_OTHER_UNITS}",
         source=f"mallman/CoreMLaMa #6; {COREMLTOOLS} #2273",
         confidence="anecdotal",
-        example="unhandled platform for MPSGraph serialization",
+        examples=("unhandled platform for MPSGraph serialization",),
         negative_examples=("the minimum deployment target for macOS is 13",),
     ),
     Failure(
         id="mpsgraph-recurrent",
-        texts=("JIT not supported",),
+        texts=("jit not supported",),
         cause="On M5 with macOS 26.5 and later the GPU does not run recurrent layers and aborts.",
-        fix="load that model with CPU_AND_NE or CPU_ONLY",
+        fix=f"{_OTHER_UNITS} for that model",
         source=FLUID_AUDIO,
         confidence="measured",
         op="lstm",
-        example="MPSGraph RNN: JIT not supported",
+        rules=("gpu-recurrent-on-m5",),
+        examples=("MPSGraph RNN: JIT not supported",),
         negative_examples=("JIT supported",),
     ),
     Failure(
@@ -54,30 +66,47 @@ GPU: tuple[Failure, ...] = (
         source=f"{COREMLTOOLS} #2688",
         confidence="anecdotal",
         op="constexpr_lut_to_dense",
-        example="error: 'mps.dequantize' op operand #0 must be tensor",
+        examples=("error: 'mps.dequantize' op operand #0 must be tensor",),
         negative_examples=("dequantize took 2 ms",),
     ),
     Failure(
         id="gpu-timeout",
-        texts=("GPU Timeout Error",),
-        cause="One piece of GPU work took longer than the system allows, mostly on an old or throttled"
-        " device.",
-        fix="use smaller inputs, or load with CPU_AND_NE or CPU_ONLY",
+        texts=("gpu timeout error", "gpu hang error", "callbackerrortimeout", "callbackerrorhang"),
+        cause="One piece of GPU work took longer than the system allows or did not end, mostly on an old or"
+        " throttled device.",
+        fix=f"use smaller inputs, or {_OTHER_UNITS}",
         source="s1ddok/HED-CoreML #1",
         confidence="anecdotal",
-        example="Execution of the command buffer was aborted due to an error during execution. Caused GPU"
-        " Timeout"
-        " Error (IOAF code 2)",
+        examples=(
+            "Execution of the command buffer was aborted due to an error during execution. Caused GPU Timeout"
+            " Error (IOAF code 2)",
+        ),
         negative_examples=("GPU time: 3 ms",),
     ),
     Failure(
-        id="mps-out-of-memory",
-        texts=("MPS backend out of memory",),
-        cause="The GPU's memory limit is reached; virtual Macs allow about 1 GB.",
-        fix="load with CPU_ONLY on virtual machines; use a smaller model or batch",
-        source="actions/runner-images #9918, #11899",
+        id="gpu-in-background",
+        texts=("to submit gpu work from background", "backgroundexecutionnotpermitted"),
+        cause="iOS does not let an app use the GPU while it is in the background; the prediction fails, and"
+        " some frameworks end the app.",
+        fix=f"{_OTHER_UNITS} for work in the background, or wait until the app is active; from iOS 26 on a"
+        " BGContinuedProcessingTask may ask for the GPU",
+        source="argmaxinc/argmax-oss-swift #194; mlalma/kokoro-ios #18",
+        confidence="documented",
+        examples=("Insufficient Permission (to submit GPU work from background) (IOAF code 6)",),
+        negative_examples=("the window moved to the background",),
+    ),
+    Failure(
+        id="metal-limit",
+        texts=("greater than the maximum allowed", "maximum supported size"),
+        pattern=r"MTL\w{1,60} has (?P<what>\w{1,40}) \((?P<extent>\d+)\) greater than the maximum allowed"
+        r" size of (?P<limit>\d+)",
+        cause="A tensor is larger along an axis than a texture of the GPU.",
+        fix=f"use smaller inputs or shorter sequences, or {_OTHER_UNITS}",
+        source=f"{COREMLTOOLS} #142",
         confidence="anecdotal",
-        example="RuntimeError: MPS backend out of memory (MPS allocated: 1.02 GB)",
-        negative_examples=("MPS backend is available",),
+        examples=(
+            "MTLTextureDescriptor has arrayLength (2400) greater than the maximum allowed size of 2048.",
+        ),
+        negative_examples=("the file is greater than the maximum allowed size of 10 MB",),
     ),
 )

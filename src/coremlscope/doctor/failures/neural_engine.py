@@ -1,4 +1,4 @@
-"""Failures of the Neural Engine and its compiler."""
+"""Failures of the Neural Engine and its compiler, but those that a placement rule quotes."""
 
 from __future__ import annotations
 
@@ -10,254 +10,255 @@ from coremlscope.doctor.failures.failure import (
     TRY_UNITS,
     Failure,
 )
-from coremlscope.placement.publications import ANE_BOOK, ANEMLL, COMPILER_TEXTS, M1_PLAN, MOBIUS
+from coremlscope.placement.publications import ANEMLL, COMPILER_TEXTS, HOLLANCE, MOBIUS
 
 __all__ = ["NEURAL_ENGINE"]
 
 NEURAL_ENGINE: tuple[Failure, ...] = (
     Failure(
+        id="attention-on-neural-engine",
+        texts=("live input tensor not used in network",),
+        cause="The Neural Engine's compiler fails on a function with two or more fused attentions of a large"
+        " head and a long key (macOS 26.5 and 26.6); the whole model then runs on the CPU without an error.",
+        fix="convert for iOS 17, or so that these attentions stay matmul, softmax and matmul; one such"
+        " attention a function",
+        source="kasper0406/stablehlo-coreml PR 89",
+        confidence="measured",
+        op="scaled_dot_product_attention",
+        examples=("ANECCompile() FAILED: live input tensor not used in network",),
+        negative_examples=("the input tensor is not used",),
+    ),
+    Failure(
         id="ane-compile-failed",
-        texts=("ANECCompile", "failed to compile ANE model"),
-        pattern=r"(?i)ANECCompile(?:\(\))? ?(?:FAILED|produces|.{0,10}fail)|failed to compile ANE model",
+        texts=("aneccompile", "failed to compile ane model", "compiler internal error"),
+        pattern=r"ANECCompile(?:Offline)?(?:\([^)]{0,600}\))? ?(?:FAILED|produces|.{0,10}fail)"
+        r"|failed to compile ANE model|Compiler internal error: (?P<problem>.{1,120})",
         cause="The Neural Engine's compiler rejected a part of the program. The load may still succeed and"
-        " run"
-        " that part on the CPU, often slower than CPU_ONLY, or the first prediction fails.",
+        " run that part on the CPU, often slower than CPU_ONLY, or the first prediction fails.",
         fix=f"use CPU_AND_GPU until the operation is found; {SEE_PLAN};"
         " bisect the model where no rule applies",
-        source=f"{COREMLTOOLS} #2247, #2503; pytorch/executorch #19635; soniqo/speech-swift PR 466",
+        source=f"{COREMLTOOLS} #2247, #2503; pytorch/executorch #19635; soniqo/speech-swift PR 466;"
+        " apple/coreai-models #138",
         confidence="measured",
-        example="E5RT encountered an STL exception. msg = MILCompilerForANE error: failed to compile ANE"
-        " model using"
-        " ANEF. Error=_ANECompiler : ANECCompile() FAILED.",
-        negative_examples=("ANECCompile() finished in 3 s",),
+        examples=(
+            "E5RT encountered an STL exception. msg = MILCompilerForANE error: failed to compile ANE model"
+            " using ANEF. Error=_ANECompiler : ANECCompile() FAILED.",
+            '"Compiler internal error: failed create split by input channel, graph is changed',
+        ),
+        negative_examples=("ANECCompile() finished in 3 s", "gcc: internal compiler error: Killed"),
     ),
     Failure(
         id="ane-reload-failed",
-        texts=("Must re-compile the E5 bundle", "Program load failure (0x20004)"),
-        cause="A compiled program in the cache no longer fits the Neural Engine's driver, mostly after an"
-        " update"
-        " or an interrupted compilation; the load can hang.",
-        fix=CLEAR_CACHE,
-        source=PUBLIC_NOTES,
+        texts=("must re-compile the e5 bundle", "program load failure"),
+        pattern=r"Must re-compile the E5 bundle|Program load failure \((?P<code>0x[0-9a-f]+)\)",
+        cause="The Neural Engine does not load a compiled program: it is too large for the unit or the"
+        " device's memory, or a cached one no longer fits after an update or an interrupted compilation. The"
+        " load can hang, or go on with other units.",
+        fix=f"split or compress the model; {CLEAR_CACHE}; {TRY_UNITS}",
+        source=f"apple/ml-stable-diffusion #26; jundot/omlx #2968; {PUBLIC_NOTES}",
         confidence="anecdotal",
-        example="ANE model load has failed for on-device compiled macho. Must re-compile the E5 bundle."
-        " @ GetANEFModel",
+        examples=(
+            "ANE model load has failed for on-device compiled macho. Must re-compile the E5 bundle."
+            " @ GetANEFModel",
+            "exception=ANECF error: failed to load ANE model. Error=create: Program load failure (0x20004)",
+        ),
         negative_examples=("compiled the E5 bundle",),
     ),
     Failure(
+        id="ane-failed",
+        texts=("anecf error",),
+        cause="Core ML could not use the Neural Engine for a part of the model, which then runs elsewhere;"
+        " results stay right, but predictions are slower.",
+        fix=f"look at the other lines; {SEE_PLAN}; CPU_AND_GPU avoids the attempt",
+        source=f"{COREMLTOOLS} #1106, #1548",
+        confidence="anecdotal",
+        is_general=True,
+        examples=("[espresso] ANECF error:",),
+        negative_examples=("the ANECF folder",),
+    ),
+    Failure(
+        id="ane-unload",
+        texts=("nil _anemodel",),
+        cause="Core ML unloads a model that the Neural Engine never loaded: it follows a failed compilation"
+        " and is harmless by itself.",
+        fix="look at the lines before it for why the Neural Engine was not used",
+        source=f"{COREMLTOOLS} #1106; apple/ml-stable-diffusion #26",
+        confidence="anecdotal",
+        examples=("[client] doUnloadModel:options:qos:error:: nil _ANEModel",),
+        negative_examples=("doUnloadModel finished",),
+    ),
+    Failure(
         id="ane-compiler-busy",
-        texts=("ANECompilerService",),
+        texts=("anecompilerservice",),
         cause="The system's compiler for the Neural Engine is at work or hangs; convolutions with strides of"
-        " 5"
-        " or 7 and very large graphs took minutes to hours.",
+        " 5 or 7 and very large graphs took minutes to hours.",
         fix="load with CPU_AND_GPU to see whether the compiler is the cause; split the model",
         source=f"{COREMLTOOLS} #2367, #2473; ggml-org/whisper.cpp #937",
         confidence="anecdotal",
+        rules=("ne-slow-stride", "ne-slow-compile-kernel"),
         is_general=True,
-        example="ANECompilerService 100.0 % CPU, 11.7 GB",
+        examples=("ANECompilerService 100.0 % CPU, 11.7 GB",),
         negative_examples=("the ANE compiler",),
     ),
     Failure(
+        id="fp16-overflow",
+        texts=("inference overflow", "overflow_error"),
+        pattern=r"Program Inference overflow|Espresso::overflow_error",
+        cause="A value exceeds the range of float16 (65504) on the Neural Engine; results are zeros,"
+        " infinite or NaN. It was also reported with batches above 1.",
+        fix="find the operation: `coremlscope profile MODEL --precision fp16`, or `coremlscope verify`;"
+        " scale its inputs, normalize earlier, or keep it in float32 on the GPU or CPU",
+        source=f"{COREMLTOOLS} #1380, #1229, #1149",
+        confidence="anecdotal",
+        examples=(
+            'Code=5 "processRequest:model:qos:qIndex:modelStringID:options:error:: 0x2: Program Inference'
+            ' overflow"',
+            "[espresso] [Espresso::overflow_error] /a.mlmodelc/model.espresso.net:3",
+        ),
+        negative_examples=("stack overflow",),
+    ),
+    Failure(
+        id="ane-inference",
+        texts=(
+            "program inference error",
+            "ane inference operation failed",
+            "evaluateanerequest",
+            "evaluation failed",
+        ),
+        pattern=r"(?:status=(?P<status>0x[0-9a-f]+) : statusType=(?P<type>0x[0-9a-f]+): )?Program Inference"
+        r" error|ANE inference operation failed|EvaluateANERequest|ANE evaluation failed",
+        cause="The Neural Engine broke off a prediction; the meaning of its codes is not published. It was"
+        " reported after a failed compilation, for large programs, and on single systems (macOS 14.0, 26.4"
+        " beta).",
+        fix="load with CPU_AND_GPU to confirm it; update the system; split the model; look for ANECCompile"
+        " before it",
+        source="ggml-org/whisper.cpp #3702; invoke-ai/InvokeAI #4356; jundot/omlx #2940; 0seba/VoxCPMANE #10",
+        confidence="anecdotal",
+        examples=(
+            "ANE inference operation failed due to unknown error. @ EvaluateANERequest",
+            "ANEProgramProcessRequestDirect() Failed with status=0x16 : statusType=0x9: Program Inference"
+            " error",
+        ),
+        negative_examples=("evaluation failed for 3 samples",),
+    ),
+    Failure(
         id="e5rt-timeout",
-        texts=("Submit Async failed", "Timeout occurred while computing the asynchronous prediction"),
-        cause="A prediction did not finish in time, mostly because the Neural Engine or the GPU was busy.",
-        fix="repeat the prediction; run fewer models at once; use CPU_AND_GPU where it stays",
-        source=PUBLIC_NOTES,
+        texts=(
+            "submit async failed",
+            "timed out",
+            "timedout",
+            "timeout occurred while computing",
+            "inference timeout",
+        ),
+        pattern=r"Submit Async failed|Async task: .{1,200}has timed out|CancelTimedOutAsyncTask"
+        r"|Timeout occurred while computing the asynchronous prediction|Program Inference timeout"
+        r"|(?:E5RT|ANE|coreml|espresso).{0,200}(?:timed out|timeout)",
+        cause="A prediction or one of its operations did not finish in time and was cancelled: the unit was"
+        " busy or the device too slow, as on virtual machines. The model and its inputs need not be at"
+        " fault.",
+        fix="repeat the prediction; run fewer models at once; use CPU_AND_GPU or CPU_ONLY where it stays",
+        source=f"drakulavich/kesha-voice-kit PR 661; {PUBLIC_NOTES}",
         confidence="anecdotal",
-        example='"E5RT: Submit Async failed for the program: it has timed out"',
-        negative_examples=("submitted 3 requests",),
+        examples=(
+            '"E5RT: Submit Async failed for the program: it has timed out"',
+            "Async task: Encoder_main__Op3_Cast has timed out. @ CancelTimedOutAsyncTask_block_invoke",
+        ),
+        negative_examples=("submitted 3 requests", "the request timed out after 30 s: https://example.org"),
     ),
     Failure(
-        id="unbounded-dimension",
-        texts=("has unbounded dimension",),
-        cause="An input has a dimension without an upper bound, so that the program cannot be compiled for"
-        " the"
-        " Neural Engine and mostly runs on the CPU.",
-        fix="declare enumerated shapes, or a range with an upper bound",
-        source=PUBLIC_NOTES,
+        id="dimension-limit",
+        texts=("beyond limit supported", "not within supported range", "input dim >"),
+        pattern=r"Tensor (?P<axis>\w{1,20}) goes beyond limit supported \((?P<extent>[\d/]{1,60}) >"
+        r" (?P<limit>\d+)\)|Tensor dimensions (?P<shape>\w{1,80}) are not within supported range|does not"
+        r" support input dim > (?P<most>\d+)(?:.{0,400}?shape: ?(?P<dims>\{[\d,-]{1,80}\}))?",
+        cause="A tensor is longer along an axis than the Neural Engine takes (16384, from A17 Pro and M4 on"
+        " 65536), often because a dilated convolution doubles the width. The operation leaves the unit, or"
+        " the whole program fails to compile; ONNX Runtime keeps it on the CPU.",
+        fix="split the tensor along its longest axis before conversion, or fold the axis into two",
+        source=f"{MOBIUS}; FluidInference/mobius #61; microsoft/onnxruntime #19543",
         confidence="measured",
-        example="E5RT encountered an STL exception. msg = Input: input has unbounded dimension which is not"
-        " supported",
-        negative_examples=("all dimensions are bounded",),
+        rules=("ne-extent-16384", "ne-extent"),
+        examples=(
+            "Tensor dimensions N1D1C27H1W16386 are not within supported range",
+            "Tensor width goes beyond limit supported (16414/16390 > 16384)",
+            "CoreML does not support input dim > 16384. Input:/Reshape_output_0, shape: {1,32,65536}",
+        ),
+        negative_examples=("values are not within supported range",),
     ),
     Failure(
-        id="shape-probe",
-        texts=("PropagateInputTensorShapes", "zero shape error"),
-        pattern=r"(?:(?P<op>[a-z]\w{1,60}): )?zero shape error|PropagateInputTensorShapes",
-        cause="Core ML tried a shape for which a slice would be empty; results were right in all reports.",
-        fix="nothing, if predictions succeed; else give the flexible input a larger lower bound",
-        source=PUBLIC_NOTES,
+        id="kernel-limit",
+        texts=("kernel validation warning", "unsupported: ", "large kernel", "must be ["),
+        pattern=r"Kernel validation warning (?P<where>[^@\n]{1,200}) @ \d+: (?P<problem>.{1,120})"
+        r"|Unsupported: (?P<parameter>[^\n=]{1,60}) = (?P<value>\d+) > (?P<limit>\d+)",
+        cause="A layer's window, stride, dilation or scale is larger than the Neural Engine takes; the layer"
+        " runs on another unit.",
+        fix=f"use several smaller windows or strides; {SEE_PLAN}",
+        source=f"{HOLLANCE}; hollance/neural-engine #2",
         confidence="anecdotal",
-        example="Failed to PropagateInputTensorShapes: std::runtime_error during type inference for"
-        " ios16.slice_by_index: zero shape error.",
-        negative_examples=("shapes are inferred",),
-    ),
-    Failure(
-        id="e5rt-exception",
-        texts=("E5RT encountered an STL exception", "E5RT:"),
-        cause="Core ML's runtime of ML Programs reports an error; the rest of the line is the reason.",
-        fix=f"{TRY_UNITS}; predictions may still be right, so compare their values",
-        source=f"{COREMLTOOLS} #2247; {PUBLIC_NOTES}",
-        confidence="anecdotal",
-        is_general=True,
-        example="E5RT encountered an STL exception. msg = unordered_map::at: key not found.",
-        negative_examples=("E5RT is a runtime",),
+        rules=("ne-pool-before-2021", "ne-max-pool-width", "ne-conv-width", "ne-conv-height"),
+        examples=(
+            "Kernel validation warning PoolingLayerBuilder (AVERAGE)_41 (pool) @ 33: Unsupported:"
+            " (dilated)kernel width = 28 > 13",
+            "Unsupported: stride_x = 4 > 2",
+        ),
+        negative_examples=("Unsupported: option --fast",),
     ),
     Failure(
         id="unsupported-op",
-        texts=("Unsupported op ", "Unsupported MIL operation"),
+        texts=("unsupported op ", "unsupported mil operation"),
         pattern=r"""Unsupported (?:op \d+ \(|MIL operation ["']?)(?P<op>[\w.]{1,80})""",
         cause="The Neural Engine does not run this operation, so that it and often its neighbours run on the"
         " CPU or GPU.",
         fix="replace the operation before conversion: `coremlscope ops NAME` shows the rules and fixes",
         source=f"{ANEMLL}; {MOBIUS}",
         confidence="measured",
-        example="Unsupported op 12 (logical_or): no engine path",
+        examples=("Unsupported op 12 (logical_or): no engine path",),
         negative_examples=("Unsupported option --fast",),
     ),
     Failure(
-        id="fp32-on-ane",
-        texts=("tensor format: fp32",),
-        pattern=r"(?:Invalid (?:in|out)put|Unsupported) tensor format: fp32",
-        cause="The Neural Engine computes in fp16; an fp32 operation is kept off it.",
-        fix="convert with compute_precision=FLOAT16 and, for inputs and outputs, fp16 types (iOS 16 and"
-        " later)",
-        source=M1_PLAN,
-        confidence="measured",
-        example="Invalid output tensor format: fp32",
-        negative_examples=("tensor format: fp16",),
-    ),
-    Failure(
-        id="int32-on-ane",
-        texts=("Unsupported tensor data type: int32",),
-        cause="The Neural Engine does not run int32 operations; index and mask arithmetic stays on the CPU.",
-        fix="keep masks and positions in fp16, or compute them in the app",
-        source=f"{ANEMLL}; {MOBIUS}",
-        confidence="measured",
-        example="Unsupported tensor data type: int32",
-        negative_examples=("tensor data type: int32",),
-    ),
-    Failure(
         id="unsupported-producer",
-        texts=("Unable to resolve operation input",),
+        texts=("unable to resolve operation input",),
         cause="The operation reads the result of another one that the Neural Engine rejected.",
         fix="fix the operation before it first",
         source=MOBIUS,
         confidence="measured",
-        example="Unable to resolve operation input x",
+        examples=("Unable to resolve operation input x",),
         negative_examples=("operation input x",),
     ),
     Failure(
-        id="tile-of-booleans",
-        texts=("In tile operations, tensors x[0] and output must have the same data type",),
-        cause="A tile of a boolean mask makes the Neural Engine's compiler reject the whole program.",
-        fix="replace the boolean mask by an additive or multiplicative mask in fp16",
-        source=MOBIUS,
-        confidence="measured",
-        op="tile",
-        example="In tile operations, tensors x[0] and output must have the same data type",
-        negative_examples=("tile operations",),
-    ),
-    Failure(
         id="unsupported-neuron",
-        texts=("doesn't support Neuron",),
+        texts=("doesn't support neuron",),
         pattern=r"doesn't support Neuron (?:ZinIrNeuronType::k(?P<op>\w{1,40}))?",
-        cause="This generation of the Neural Engine lacks an activation; sine needs an A15, an M3 or later.",
-        fix="compute it in advance (position tables) or replace it by a polynomial; `coremlscope rules --op"
-        " sin`",
+        cause="This generation of the Neural Engine lacks an activation; sine needs an A16, an M3 or later.",
+        fix="compute it in advance (position tables) or replace it by a polynomial",
         source=MOBIUS,
         confidence="measured",
-        example="This platform doesn't support Neuron ZinIrNeuronType::kSin (aka ZinIrNonLinearSin)",
+        examples=("This platform doesn't support Neuron ZinIrNeuronType::kSin (aka ZinIrNonLinearSin)",),
         negative_examples=("AWS Neuron",),
     ),
     Failure(
-        id="dimension-limit",
-        texts=("are not within supported range",),
-        pattern=r"Tensor dimensions \w+ are not within supported range",
-        cause="A tensor exceeds the largest dimension of the Neural Engine (16384 up to M3), often because a"
-        " dilated convolution doubles the width; the whole program then fails to compile.",
-        fix="split the tensor along its longest axis before conversion",
-        source=MOBIUS,
-        confidence="measured",
-        example="Tensor dimensions N1D1C27H1W16386 are not within supported range",
-        negative_examples=("values are not within supported range",),
-    ),
-    Failure(
         id="argmax-axis",
-        texts=("Only Channelwise or Spatial ArgMax/Min is supported on ANE",),
+        texts=("only channelwise or spatial argmax/min is supported on ane",),
         cause="The Neural Engine reduces to an index only along channels or over the spatial axes.",
         fix="transpose so that the axis is the channel, or compute the index in the app",
         source=COMPILER_TEXTS,
         confidence="static analysis",
         op="reduce_argmax",
-        example="Only Channelwise or Spatial ArgMax/Min is supported on ANE",
+        examples=("Only Channelwise or Spatial ArgMax/Min is supported on ANE",),
         negative_examples=("ArgMax is supported",),
     ),
     Failure(
-        id="rank-limit",
-        texts=("ANE cannot support Linear with input rank", "Cannot reshape a tensor of rank > 5"),
-        pattern=r"(?P<op>Linear|reshape)",
-        cause="The Neural Engine handles tensors of up to four or five dimensions.",
-        fix="merge dimensions so that tensors have rank 4",
-        source="sbryngelson/ane-guide, chapter 17; apple/coreai-models: rules for the Neural Engine",
-        confidence="measured",
-        example="ANE cannot support Linear with input rank >= 5",
-        negative_examples=("ANE supports Linear",),
-    ),
-    Failure(
-        id="slice-update",
-        texts=("Cannot support standalone slice_update",),
-        cause="Writing a slice at a position that is known at run time is not supported on the Neural"
-        " Engine.",
-        fix="write with a one-hot mask, or update the cache outside the model",
-        source=ANEMLL,
-        confidence="measured",
-        op="slice_update",
-        example="Cannot support standalone slice_update",
-        negative_examples=("slice_update",),
-    ),
-    Failure(
-        id="range-shape",
-        texts=("not supported for range shape",),
-        cause="The Neural Engine runs enumerated and fixed shapes, but few operations with a range of"
-        " shapes.",
-        fix="use EnumeratedShapes or fixed shapes instead of RangeDim",
-        source=f"{COREMLTOOLS} #2370, #1764; {COREMLTOOLS}: guide to flexible inputs",
-        confidence="documented",
-        example="Reshape is not supported for range shape",
-        negative_examples=("range shape",),
-    ),
-    Failure(
-        id="known-strides",
-        texts=("tensor_buffer has known strides while model has FlexibleShapeInfo",),
-        cause="A model with flexible shapes was loaded for the Neural Engine, where this fails on some"
-        " systems.",
-        fix="use fixed or enumerated shapes, or CPU_AND_GPU",
-        source=f"{COREMLTOOLS} #2730",
-        confidence="anecdotal",
-        example="E5RT: tensor_buffer has known strides while model has FlexibleShapeInfo",
-        negative_examples=("strides are known",),
-    ),
-    Failure(
-        id="quantisation-axis",
-        texts=("ANE only support per-cout/per-tensor quantization",),
-        cause="Weights are quantised by block, which the Neural Engine does not run.",
-        fix="quantise per channel or per tensor, or use palettization",
-        source=f"{ANE_BOOK}; {COREMLTOOLS} #2510",
-        confidence="measured",
-        example="ANE only support per-cout/per-tensor quantization",
-        negative_examples=("per-tensor quantization",),
-    ),
-    Failure(
         id="not-resident",
-        texts=("Marking all operations as non ANE-resident", "bounces between the ANE and"),
+        texts=("marking all operations as non ane-resident", "bounces between the ane and"),
         cause="Too few operations can stay on the Neural Engine, so that the planner keeps all of them off"
         " it.",
         fix=f"{SEE_PLAN}; replace those that interrupt the graph",
         source=COMPILER_TEXTS,
         confidence="static analysis",
-        example="One or more network operations are not ANE-resident - Marking all operations as non"
-        " ANE-resident",
+        examples=(
+            "One or more network operations are not ANE-resident - Marking all operations as non"
+            " ANE-resident",
+        ),
         negative_examples=("all operations are ANE-resident",),
     ),
 )

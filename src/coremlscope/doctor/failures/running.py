@@ -1,134 +1,206 @@
-"""Failures of predictions, of memory and of caches."""
+"""Failures of predictions, and of those who pass them on: Vision, pipelines, ONNX Runtime."""
 
 from __future__ import annotations
 
-from coremlscope.doctor.failures.failure import CLEAR_CACHE, COREMLTOOLS, PUBLIC_NOTES, TRY_UNITS, Failure
+from coremlscope.doctor.failures.failure import COREMLTOOLS, PUBLIC_NOTES, TRY_UNITS, Failure
 
 __all__ = ["RUNNING"]
+
+_ONNX_RUNTIME = "microsoft/onnxruntime"
+_STATIC = "give the graph fixed shapes (onnxruntime.tools.make_dynamic_shape_fixed)"
 
 RUNNING: tuple[Failure, ...] = (
     Failure(
         id="neural-network-run",
-        texts=("Error computing NN outputs", "Failure in -executePlan"),
-        cause="A neural network failed while it ran: an input of the wrong shape, too little memory, or a"
-        " layer"
-        " that the chosen unit runs wrongly.",
-        fix="repeat it with CPU_ONLY; check input shapes with `coremlscope inspect MODEL`",
-        source=f"{COREMLTOOLS}: FAQ; apple/ml-stable-diffusion #96",
+        texts=("error computing nn outputs", "failure in -executeplan"),
+        cause="A neural network failed while it ran: an input of the wrong shape, a tensor of rank 6 or"
+        " more, too little memory, work in the background, or a layer that the chosen unit runs wrongly.",
+        fix="look at the line before it; repeat it with CPU_ONLY; check input shapes with `coremlscope"
+        " inspect MODEL`",
+        source=f"{COREMLTOOLS}: FAQ, #1461; apple/ml-stable-diffusion #96",
         confidence="documented",
-        example="[coreml] Error computing NN outputs -1",
+        is_general=True,
+        examples=("[coreml] Error computing NN outputs -1",),
         negative_examples=("computing NN outputs took 3 ms",),
     ),
     Failure(
         id="espresso-exception",
-        texts=("Espresso::handle_ex",),
-        pattern=r"\[?Espresso::handle_ex\w*\]? exception=",
-        cause="Core ML's engine of neural networks reports an error; the text after `exception=` is the"
-        " reason.",
+        texts=("espresso::handle_ex", "espresso exception:"),
+        pattern=r"\[?Espresso::handle_ex\w*\]? exception=|Espresso exception:",
+        cause="Core ML's engine of neural networks reports an error; the text after it is the reason.",
         fix=f"{TRY_UNITS}; convert the model to an ML Program",
         source=f"{COREMLTOOLS} #1106, #1548",
         confidence="anecdotal",
-        example="[Espresso::handle_ex_plan] exception=ANECF error: failed to load ANE model",
+        is_general=True,
+        examples=(
+            "[Espresso::handle_ex_plan] exception=something new",
+            'Espresso exception: "Network translation error": something new',
+        ),
         negative_examples=("Espresso::net",),
     ),
     Failure(
-        id="input-shape",
-        texts=("does not match the shape", "not compatible with the model", "must be of rank"),
-        pattern=r"MultiArray shape .{0,80} does not match the shape|not compatible with the model's feature"
-        r"|feature '.{0,80}' must be of rank \d+",
-        cause="An input has another shape or rank than the model declares.",
-        fix="`coremlscope inspect MODEL` lists the inputs with their shapes and ranges",
-        source=PUBLIC_NOTES,
-        confidence="measured",
-        example="MultiArray shape (1 x 236) does not match the shape (1 x 256) specified in the model"
-        " description",
-        negative_examples=("the key does not match the shape of a key",),
+        id="e5rt-exception",
+        texts=("e5rt encountered an stl exception", "e5rt:"),
+        pattern=r"E5RT encountered an STL exception|\bE5RT: ",
+        cause="Core ML's runtime of ML Programs reports an error; the rest of the line is the reason.",
+        fix=f"{TRY_UNITS}; predictions may still be right, so compare their values",
+        source=f"{COREMLTOOLS} #2247; {PUBLIC_NOTES}",
+        confidence="anecdotal",
+        is_general=True,
+        examples=("E5RT encountered an STL exception. msg = unordered_map::at: key not found.",),
+        negative_examples=("E5RT is a runtime", "E5RT::Ops::Compute()"),
     ),
     Failure(
         id="prediction-failed",
-        texts=("prediction using ML Program",),
-        pattern=r"Unable to compute the (?:asynchronous )?prediction using ML Program",
-        cause="An ML Program failed while it ran; the underlying error follows or stands in the system log.",
-        fix=f"{TRY_UNITS}; compare input shapes with `coremlscope inspect MODEL`",
-        source=PUBLIC_NOTES,
+        texts=("unable to compute the",),
+        pattern=r"Unable to compute the (?:asynchronous )?prediction using (?:an? )?(?P<kind>ML"
+        r" Program|neural network)(?:.{0,160}\(error code: (?P<code>-?\d+)\))?",
+        cause="A model failed while it ran. The text is the same for all causes: inputs that do not fit, a"
+        " time-out, and partitions with flexible shapes, as ONNX Runtime makes them, were reported. The"
+        " underlying error follows or stands in the system log.",
+        fix=f"{TRY_UNITS}; compare input shapes with `coremlscope inspect MODEL`; with ONNX Runtime set"
+        f" ModelFormat"
+        " to MLProgram and RequireStaticInputShapes to 1",
+        source=f"{_ONNX_RUNTIME} #26355; docling-project/docling.rs #324; ekhodzitsky/gigastt PR 43;"
+        f" {PUBLIC_NOTES}",
         confidence="anecdotal",
         is_general=True,
-        example='"Unable to compute the asynchronous prediction using ML Program. It can be an invalid input'
-        " data or"
-        ' broken/unsupported model."',
+        examples=(
+            '"Unable to compute the asynchronous prediction using ML Program. It can be an invalid input'
+            ' data or broken/unsupported model."',
+            "Unable to compute the prediction using a neural network model. It can be an invalid input data"
+            " or broken/unsupported model (error code: -1).",
+        ),
         negative_examples=("a prediction using ML Program took 3 ms",),
     ),
     Failure(
-        id="killed",
-        texts=("Killed: 9", "SIGKILL", "137"),
-        pattern=r"Killed: 9|\bSIGKILL\b"
-        r"|exit(?:ed)?(?: with)?(?: code| status)?:? 137\b|returncode=?:? ?137\b",
-        cause="The system ended the process, mostly because memory ran out. It was also seen at the first"
-        " prediction after the Neural Engine's compiler had failed.",
-        fix="look for ANECCompile above it; load with CPU_AND_GPU; use a smaller or more compressed model",
-        source=f"{COREMLTOOLS} #2758",
+        id="onnxruntime-run",
+        texts=("error executing model", "error creating mlmodel", "coremlexecutionprovider_"),
+        pattern=r"Non-zero status code returned while running \S*CoreML.{0,400}Error executing model"
+        r"|Error (?:executing|creating) (?:ML)?model:? ?(?:Error |Unable |Failed |For input |MultiArray )",
+        cause="A part of an ONNX graph that ONNX Runtime gave to Core ML fails there. Parts with dynamic"
+        " shapes and those in the default NeuralNetwork format fail most; ONNX Runtime does not go back to"
+        " the CPU once the session was made.",
+        fix=f"set ModelFormat to MLProgram and RequireStaticInputShapes to 1; {_STATIC}; or leave"
+        " CoreMLExecutionProvider out",
+        source=f"{_ONNX_RUNTIME} #26355, #14212; docling-project/docling.rs #324; ekhodzitsky/gigastt PR 43",
         confidence="anecdotal",
-        example="python: exited with code 137",
-        negative_examples=("row 137 of 200", "1.137 s"),
+        is_general=True,
+        examples=(
+            "Non-zero status code returned while running 1_CoreML_3 node. Name:'CoreMLExecutionProvider_1'"
+            " Status Message: Error executing model: something new",
+        ),
+        negative_examples=("Error executing model: HTTP 400",),
     ),
     Failure(
-        id="memory-limit",
-        texts=("RESOURCE_TYPE_MEMORY", "EXC_RESOURCE", "per-process-limit"),
-        pattern=r"RESOURCE_TYPE_MEMORY|EXC_RESOURCE.{0,80}(?i:memory)|per-process-limit",
-        cause="The app exceeded the memory that the system allows it.",
-        fix="compress the weights, load stages one after another, or request the entitlement for more memory",
-        source="Apple: Understanding the exception types in a crash report",
+        id="onnxruntime-shape",
+        texts=(
+            "has zero elements",
+            "dimension values of 0",
+            "dynamic shape is not supported",
+            "unable to get shape for output",
+            "unable to get shape of input",
+            "coreml static output shape",
+        ),
+        pattern=r"Input \((?P<name>[^)]{1,200})\) has a dynamic shape \((?P<declared>\{[^)]{1,80}\})\) but"
+        r" the runtime shape \((?P<given>\{[^)]{1,80}\}) ?\) has zero elements|CoreML does not support"
+        r" shapes with dimension values of 0|Dynamic shape is not supported for now|Unable to get shape"
+        r" (?:for output|of input)|CoreML static output shape \((?P<output>\{[^)]{1,80}\})\) and inferred"
+        r" shape \((?P<inferred>\{[^)]{1,80}\})\)",
+        cause="ONNX Runtime's Core ML provider needs shapes that are known and not empty. It leaves"
+        " operations with others to the CPU, and fails where a dimension turns out to be 0 at run time, as"
+        " the number of boxes after a suppression or an empty memory.",
+        fix=f"{_STATIC}; move the operations that may be empty out of the model; set"
+        f" RequireStaticInputShapes to 1",
+        source=f"{_ONNX_RUNTIME} #14212, #20372, #23262, PR 16915; pagarcia/sam2-onnx-cpp #3",
         confidence="documented",
-        example="EXC_RESOURCE -> App[1234] RESOURCE_TYPE_MEMORY (high watermark memory limit exceeded)",
-        negative_examples=("EXC_RESOURCE (wakeups)",),
+        examples=(
+            "Input (memory_0) has a dynamic shape ({-1,256}) but the runtime shape ({0,256}) has zero"
+            " elements. This is not supported by the CoreML EP.",
+            "CoreML does not support shapes with dimension values of 0. Input:/Slice_1_output_0, shape: {0}",
+        ),
+        negative_examples=("the list has zero elements",),
     ),
     Failure(
-        id="memory-of-the-device",
-        texts=("vm-pageshortage", "vm-compressor", "highwater"),
-        pattern=r"JetsamEvent .{0,200}(?:vm-pageshortage|vm-compressor|highwater)"
-        r"|ended .{1,200}: (?:vm-pageshortage|vm-compressor|highwater)",
-        cause="The device ran out of memory, and the system ended processes that it could do without.",
-        fix="compress the weights, load stages one after another, and release models in the background",
-        source="Apple: Identifying high-memory use with jetsam event reports",
+        id="onnxruntime-partitions",
+        texts=("number of partitions supported by coreml",),
+        pattern=r"partitions supported by CoreML: (?P<partitions>\d+),? number of nodes in the graph:"
+        r" (?P<nodes>\d+),? number of nodes supported by CoreML: (?P<supported>\d+)",
+        cause="Not an error: ONNX Runtime says which share of the graph Core ML gets. Each partition is a"
+        " model of its own, and values are copied between them and the CPU, so that many of them are slower"
+        " than the CPU alone.",
+        fix="convert the network with coremltools from PyTorch or TensorFlow instead, or replace the"
+        " operations that the provider does not take; verbose logging names them",
+        source=f"{_ONNX_RUNTIME} #16934, #23262; ONNX Runtime: CoreML execution provider",
         confidence="documented",
-        example="JetsamEvent vm-pageshortage",
-        negative_examples=("vm-pageshortage statistics", "the highwater mark is 3"),
+        examples=(
+            "CoreMLExecutionProvider::GetCapability, number of partitions supported by CoreML: 123 number of"
+            " nodes in the graph: 2361 number of nodes supported by CoreML: 949",
+        ),
+        negative_examples=("number of partitions: 3",),
     ),
     Failure(
-        id="fork",
-        texts=("when fork() was called",),
-        pattern=r"may have been in progress in another thread when fork\(\) was called",
-        cause="Core ML was used in a child that was started by fork, which Apple's runtime does not allow.",
-        fix='use multiprocessing with the start method "spawn", or a subprocess',
-        source=f"{COREMLTOOLS} #963, #1819",
+        id="pipeline-stage",
+        texts=("failed to evaluate model",),
+        pattern=r"Failed to evaluate model (?P<stage>\d+) in pipeline",
+        cause="A stage of a pipeline failed; the underlying error, if there is one, says why. Sound and"
+        " feature extractors of Create ML take inputs of one type and length only.",
+        fix="`coremlscope inspect MODEL` shows the stages and the inputs, with types and lengths",
+        source=f"{COREMLTOOLS} #1862",
         confidence="anecdotal",
-        example="objc[88]: +[NSNumber initialize] may have been in progress in another thread when fork()"
-        " was called.",
-        negative_examples=("fork() was called",),
+        is_general=True,
+        examples=('NSLocalizedDescription = "Failed to evaluate model 0 in pipeline";',),
+        negative_examples=("the pipeline was evaluated",),
     ),
     Failure(
-        id="disk-full",
-        texts=("Failed to create a working directory appropriate for URL", "No space left on device"),
-        cause="The disk is full, sometimes by the Neural Engine's cache in /Library/Caches/com.apple.aned,"
-        " which"
-        " ordinary programs cannot see.",
-        fix="free disk space and restart the Mac; leave several times the model's size free",
-        source=f"{COREMLTOOLS} #2549",
+        id="vision-failed",
+        texts=("vncoremltransform",),
+        pattern=r"VNCoreMLTransform\w* request failed|Failed to initialize VNCoreMLTransform",
+        cause="Vision could not run the model; the underlying error, if there is one, says why. Vision"
+        " passes one image, scaled to the size that the model declares.",
+        fix="run the model with MLModel directly to see Core ML's own error; check its inputs with"
+        " `coremlscope inspect MODEL`",
+        source=f"{COREMLTOOLS} #697, #1211; eelretep/mlmodelzoo #2",
         confidence="anecdotal",
-        example="Failed to create a working directory appropriate for URL: file:///tmp/a.mlmodelc",
-        negative_examples=("created a working directory",),
+        is_general=True,
+        examples=('Error Domain=com.apple.vis Code=3 "The VNCoreMLTransform request failed"',),
+        negative_examples=("VNCoreMLTransform started",),
     ),
     Failure(
-        id="half-written-cache",
-        texts=("resources.bin missing at", "manifest.plist"),
-        pattern=r"resources\.bin missing at|manifest\.plist.{0,3} couldn.t be opened",
-        cause="An entry of Core ML's cache is incomplete, because the disk was full or the process was killed"
-        " while it was written.",
-        fix=f"free disk space; {CLEAR_CACHE}",
-        source=f"{COREMLTOOLS} #2507; saurabhav88/EnviousWispr #2585",
+        id="inference-context",
+        texts=("could not create inference context",),
+        cause="Core ML got no device to run the model on; reported in the Simulator, which has neither the"
+        " GPU nor the Neural Engine of a device.",
+        fix="run it on a device, or with CPU_ONLY",
+        source="artemnovichkov/StickerViewExample #1",
         confidence="anecdotal",
-        example="Error: resources.bin missing at"
-        " file:///Users/a/Library/Caches/python/main.mpsgraphpackage/resources.bin",
-        negative_examples=("wrote manifest.plist",),
+        examples=('Error Domain=com.apple.Vision Code=9 "Could not create inference context"',),
+        negative_examples=("created the inference context",),
+    ),
+    Failure(
+        id="bnns-operation",
+        texts=("executing a bnns op",),
+        cause="An operation on the CPU refuses its inputs for the reason that follows; it names an operation"
+        " by its number.",
+        fix=f"{TRY_UNITS}; convert again with a newer coremltools",
+        source="Anemll/Anemll #39",
+        confidence="anecdotal",
+        is_general=True,
+        examples=("E5RT: Error(s) occurred executing a BNNS Op: something new",),
+        negative_examples=("executed a BNNS Op",),
+    ),
+    Failure(
+        id="bnns-input-is-output",
+        texts=("as both an input and output",),
+        pattern=r"Function (?P<function>\w{1,80}) has tensor (?P<where>[\w.]{1,200}) as both an input and"
+        r" output",
+        cause="A function returns an input unchanged, which the CPU's graph compiler rejects; the model"
+        " loads and runs with another backend.",
+        fix="add an identity operation to that output before conversion, or leave the output out",
+        source="FluidInference/FluidAudio #294",
+        confidence="anecdotal",
+        op="identity",
+        examples=("BNNS Graph Compile: Function main has tensor conv0_first as both an input and output.",),
+        negative_examples=("the tensor is both an input and an output",),
     ),
 )

@@ -22,6 +22,8 @@ _MARKS = {"ok": "✓", "missing": "–", "warning": "!", "broken": "✗"}
 _STYLES = {"ok": "green", "missing": "dim", "warning": "yellow", "broken": "red"}
 #: Frames of a crash that are shown.
 _SHOWN_FRAMES = 8
+#: Placement rules that are shown for a failure.
+_SHOWN_RULES = 3
 #: Operations with the longest planned times that are shown.
 _SHOWN_COSTS = 5
 
@@ -62,9 +64,7 @@ def _show_log(screen: Screen, report: LogReport) -> None:
     if report.costs is not None:
         _show_costs(screen, report.costs)
     if report.samples:
-        screen.heading(
-            "Not explained", plural(report.unexplained, "further line") + " of Core ML with trouble"
-        )
+        screen.heading("Not explained", plural(report.unexplained, "further line"))
         for number, text in report.samples:
             screen.bullet("•", f"line {number}: {text}" if number else text)
     if not report.found:
@@ -129,12 +129,18 @@ def _show_found(screen: Screen, found: LoggedFailure) -> None:
     more = f"{found.lines} lines" if found.lines > 1 else ""
     process = f"by {found.process}" if found.process else ""
     screen.heading(failure.id, ", ".join(filter(None, (place, more, process))))
+    by_id = [f"`coremlscope rules {rule}`" for rule in [*found.rules][:_SHOWN_RULES]]
+    by_op = [f"`coremlscope rules --op {op}`" for op in known_operations(found.ops)[:_SHOWN_RULES]]
+    is_wrapped = found.reason and found.reason != found.text
+    unknown = " (its cause is not known)" if failure.is_general else ""
     screen.pairs(
         [
             ("text", found.text),
+            ("reason", found.reason + unknown if is_wrapped else ""),
             ("cause", failure.cause),
+            ("details", "; ".join(f"{name} {value}" for name, value in found.details.items())),
             ("operations", ", ".join(found.ops)),
-            ("rules", "; ".join(f"`coremlscope rules --op {op}`" for op in known_operations(found.ops)[:3])),
+            ("rules", "; ".join(by_op or by_id)),
             ("try", failure.fix),
             ("source", f"{failure.source} ({failure.confidence})"),
         ],
@@ -214,8 +220,11 @@ def _found_to_json(found: LoggedFailure) -> dict[str, Any]:
         "line": found.first_line,
         "lines": found.lines,
         "text": found.text,
+        "reason": found.reason,
+        "details": found.details,
         "process": found.process,
         "ops": list(found.ops),
+        "rules": list(found.rules),
         **{name: getattr(failure, name) for name in ("cause", "fix", "source", "confidence")},
     }
 
