@@ -122,23 +122,22 @@ def profile_schema() -> str:
 
 _EVIDENCE = f"""\
 Where our [plan](plan.md) and Core ML's own put an operation on different units, a rule is wrong or missing.
-`coremlscope evidence` writes such operations to a file that you can send with an issue:
+`--share` writes such operations to a file that you can send with an issue:
 
 ```console
-coremlscope evidence profile.json -o evidence.json
-coremlscope evidence analytics.mil --model model.mlpackage --device m1 --os 14.5 -o evidence.json
-coremlscope evidence model.mlpackage --compute-units every -o evidence.json
+coremlscope import profile.json --share evidence.json
+coremlscope import analytics.mil --model model.mlpackage --device m1 --os 14.5 --share evidence.json
+coremlscope plan model.mlpackage --share evidence.json
 ```
 
-Sources are saved profiles that contain both plans (`profile` and `plan` on a Mac), [files that can be
-imported](import.md), for which the model, the device and its system must be known, and on a Mac models, for
-which Core ML is asked (not yet confirmed on a device). With `--model`, rows have the types of all arguments
-and the values of small parameters; without it, the types of the results that an operation reads.
+`import` reads a saved profile that contains both plans (of `profile` or `plan` on a Mac), or [files that can
+be imported](import.md), for which the model, the device and its system must be known. `plan` asks Core ML on
+a Mac, which is not yet confirmed on a device. With a model, rows have the types of all arguments and the
+values of small parameters; without it, the types of the results that an operation reads.
 
 A file contains no weights, paths, descriptions or metadata. Names that you gave to operations, inputs,
-outputs and functions are left out, and replaced by `‹name›` in Core ML's messages; `--names` includes them.
-`--all` adds the operations on which both plans agree, which confirm rules. Read the file before you send
-it.
+outputs and functions are left out, and replaced by `‹name›` in Core ML's messages. Read the file before you
+send it.
 
 It is one object with `"schema": "{EVIDENCE}"` and the fields of [Evidence](#evidence)."""
 

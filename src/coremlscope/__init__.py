@@ -13,11 +13,9 @@ from coremlscope.version import __version__
 
 if TYPE_CHECKING:
     from coremlscope.api import (
-        calibrate,
         compare,
         compile,
         estimate,
-        evidence,
         export,
         import_files,
         inspect,
@@ -31,13 +29,18 @@ if TYPE_CHECKING:
         read,
     )
     from coremlscope.api.connected_devices import measure_on_device
+    from coremlscope.comparison.evidence import gather_evidence
     from coremlscope.comparison.profiles import Comparison
     from coremlscope.dropin import install, uninstall
     from coremlscope.errors import CoremlscopeError
     from coremlscope.forecast.explain import explain
     from coremlscope.gate.run import check
-    from coremlscope.isolation.bisect import bisect
     from coremlscope.isolation.isolate import isolate
+    from coremlscope.own_measurements.report import (
+        add_measurements,
+        list_measurements,
+        remove_measurements,
+    )
     from coremlscope.probing.probe import probe
     from coremlscope.results.model import ModelSummary
     from coremlscope.results.profile import Profile
@@ -55,20 +58,20 @@ __all__ = [
     "Profile",
     "Trace",
     "__version__",
+    "add_measurements",
     "apply_variant",
-    "bisect",
-    "calibrate",
     "check",
     "compare",
     "compile",
     "estimate",
-    "evidence",
     "explain",
     "export",
+    "gather_evidence",
     "import_files",
     "inspect",
     "install",
     "isolate",
+    "list_measurements",
     "list_models",
     "matrix",
     "measure_on_device",
@@ -81,6 +84,7 @@ __all__ = [
     "query_results",
     "read",
     "record",
+    "remove_measurements",
     "run_sweep",
     "uninstall",
     "verify",
@@ -93,20 +97,20 @@ _MODULES = {
     "ModelSummary": "results.model",
     "Profile": "results.profile",
     "Trace": "results.trace",
+    "add_measurements": "own_measurements.report",
     "apply_variant": "variants.study",
-    "bisect": "isolation.bisect",
-    "calibrate": "api",
     "check": "gate.run",
     "compare": "api",
     "compile": "api",
     "estimate": "api",
-    "evidence": "api",
     "explain": "forecast.explain",
     "export": "api",
+    "gather_evidence": "comparison.evidence",
     "import_files": "api",
     "inspect": "api",
     "install": "dropin",
     "isolate": "isolation.isolate",
+    "list_measurements": "own_measurements.report",
     "list_models": "api",
     "matrix": "api",
     "measure_on_device": "api.connected_devices",
@@ -118,6 +122,7 @@ _MODULES = {
     "profile_power_modes": "api",
     "read": "api",
     "query_results": "sweep.query",
+    "remove_measurements": "own_measurements.report",
     "record": "tracing.session",
     "run_sweep": "sweep.run",
     "uninstall": "dropin",

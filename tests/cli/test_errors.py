@@ -9,20 +9,22 @@ import pytest
 
 from coremlscope.__main__ import main as start
 from coremlscope.cli import COMMANDS, main, terminal
+from coremlscope.cli.main import _REPLACED
 from coremlscope.results.profile import read_profiles
 from tests.support.aicode import write_numbered
 
 #: A Core AI model; only its name and that it is a folder matter.
 _CORE_AI = {
     "verify": ("--reference is missing", "--reference coreai runs this model by Core AI's interpreter"),
-    "evidence": ("is a Core AI model, and Core AI has no plan", "`coremlscope import` shows the units"),
-    "calibrate": ("is a folder without anything that is imported", "give a saved profile, or what a Mac"),
+    "measurements add": (
+        "is a folder without anything that is imported",
+        "give a saved profile, or what a Mac",
+    ),
     "import": ("is a folder without anything that is imported", "give a saved profile, or what a Mac"),
     "probe": ("is a model, not a layer", "`coremlscope plan` shows the layers of a model"),
     "convert": ("is a model, and only programs of PyTorch are converted", "give the .pt2 file"),
     "compile": ("is a Core AI model, which has no .mlmodelc form", "`xcrun coreai-build compile`"),
     "what-if": ("this is a Core AI model", "give the Core ML model, which `coremlscope convert"),
-    "bisect": ("what to look for is not clear", "give one of --unit UNIT, --fp16-overflow"),
     "isolate": ("-o/--output is missing", "see `coremlscope isolate --help`"),
     "check": ("there is no limit to check", "give limits such as --max-size 20MB"),
 }
@@ -42,6 +44,8 @@ def fail(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[int,
     [
         ("inspekt x", "coremlscope has no verb 'inspekt'", "did you mean `coremlscope inspect`?"),
         ("qqq", "coremlscope has no verb 'qqq'", f"the verbs are {', '.join(c.name for c in COMMANDS)}"),
+        ("bisect m --unit gpu", "coremlscope has no verb 'bisect' any more", f"`{_REPLACED['bisect']}`"),
+        ("evidence --help", "coremlscope has no verb 'evidence' any more", f"`{_REPLACED['evidence']}`"),
         ("inspect", "MODEL is missing", "see `coremlscope inspect --help`"),
         ("export", "MODEL, OUT.onnx are missing", "see `coremlscope export --help`"),
         ("profile m --iterations 0", "--iterations: 0 is too small", "give 1 or more"),
@@ -338,8 +342,8 @@ def test_verbs_that_are_not_for_core_ai_models(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     model = write_numbered(tmp_path / "net.aimodel")
-    device = ["--device", "m4"] if verb in ("evidence", "calibrate", "probe", "what-if") else []
-    code, error, hint = fail([verb, str(model), *device], capsys)
+    device = ["--device", "m4"] if verb in ("measurements add", "probe", "what-if") else []
+    code, error, hint = fail([*verb.split(), str(model), *device], capsys)
     expected, expected_hint = _CORE_AI[verb]
     assert code in (2, 5)
     assert expected in error

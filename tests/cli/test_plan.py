@@ -112,7 +112,8 @@ def test_reports(sample: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str
         (["--device", "m1", "--os", "99"], "unknown macOS version 99", "did you mean macOS 27"),
         (["--device", "m1", "--compute-units", "ane"], "invalid compute units 'ane'", "all, cpu_and_ne"),
         ([], "--device is missing", "--device m1"),
-        (["--device", "m1", "--against-rules"], "--against-rules compares", "on a Mac"),
+        (["--device", "m1", "--against-rules"], "--against-rules and --share compare", "on a Mac"),
+        (["--share", "evidence.json"], "--against-rules and --share compare", "`coremlscope import`"),
     ],
 )
 def test_refusals(
@@ -135,7 +136,9 @@ def test_on_a_mac_core_ml_is_asked(
     }
     answer = PlansOfModel(functions=functions)
     monkeypatch.setattr("coremlscope.measure.coreml.plan.ask_core_ml", lambda *_, **__: answer)
-    assert main(["plan", str(sample), "--against-rules"]) == 0
+    shared = tmp_path / "evidence.json"
+    assert main(["plan", str(sample), "--against-rules", "--share", str(shared)]) == 0
+    assert json.loads(shared.read_text())["plans"][0]["compared"] == 0
     out = capsys.readouterr().out
     assert "planned by Apple's Core ML on this Mac" in out
     assert "Agreement with Core ML" in out

@@ -37,7 +37,7 @@ def model() -> Model:
 
 
 def test_rows_are_the_operations_on_different_units() -> None:
-    found = gather_evidence([BOTH()])
+    found = gather_evidence(BOTH())
     (plan,) = found.plans
     assert (plan.chip, plan.os, plan.compute_units) == ("m1", "macOS 15", "all")
     assert (plan.compared, plan.agreed, plan.weighted_by) == (5, 4, "Core ML")
@@ -46,14 +46,6 @@ def test_rows_are_the_operations_on_different_units() -> None:
     assert row.ours.reasons == {"neural_engine": ("ne-odd",)}
     assert row.theirs.cost_ms == {"ane": 0.125, "bnns": 1.0}
     assert row.share == pytest.approx(0.125)
-    every = gather_evidence([BOTH()], has_all=True).plans[0].rows
-    assert [one.type for one in every] == ["mul", "cast", "conv", "clip", "linear"]
-
-
-def test_names_are_there_only_if_asked_for() -> None:
-    assert {row.name for row in gather_evidence([BOTH()], has_all=True).plans[0].rows} == {""}
-    (row,) = gather_evidence([BOTH()], has_names=True).plans[0].rows
-    assert row.name == "classifier"
 
 
 def with_message(profile: Profile, text: str) -> Profile:
@@ -75,14 +67,8 @@ def with_message(profile: Profile, text: str) -> Profile:
     ],
 )
 def test_messages_do_not_name_what_the_author_named(said: str, shown: str) -> None:
-    (row,) = gather_evidence([with_message(BOTH(), said)]).plans[0].rows
+    (row,) = gather_evidence(with_message(BOTH(), said)).plans[0].rows
     assert row.theirs.reasons == {"cpu": (shown,)}
-
-
-def test_paths_are_hidden_even_where_names_are_not() -> None:
-    profile = with_message(BOTH(), "classifier in /Users/ann/x.mil")
-    (row,) = gather_evidence([profile], has_names=True).plans[0].rows
-    assert row.theirs.reasons == {"cpu": ("classifier in ‹name›",)}
 
 
 def test_forms_have_types_and_small_parameters(model: Model) -> None:
@@ -108,46 +94,39 @@ def test_forms_hold_no_weights() -> None:
 
 def test_a_file_of_core_ml_becomes_evidence(tmp_path: Path, model: Model) -> None:
     path = foreign_files.write(tmp_path, "small.analytics.mil")
-    found = api.evidence(path, model=model, device="m1", os="14.5", has_all=True)
-    (plan,) = found.plans
-    assert (plan.compute_units, plan.kind, len(plan.rows)) == ("cpu_and_ne", "mlProgram", plan.compared)
-    relu, tanh = plan.rows
+    profile = api.import_files(path, model=model, device="m1", os="14.5")
+    (plan,) = gather_evidence(profile, model).plans
+    assert (plan.compute_units, plan.kind) == ("cpu_and_ne", "mlProgram")
+    (relu,) = plan.rows
     assert relu.form.inputs == {"x": ("tensor<fp16, [1, 8]>",)}
-    assert tanh.theirs.reasons == {"neural_engine": ('Unsupported "tanh".',)}
-    assert tanh.before == ("relu",)
+    assert (relu.ours.unit, relu.theirs.unit) == ("cpu", "neural_engine")
 
 
 def test_what_lacks_a_plan_is_refused(tmp_path: Path, model: Model) -> None:
     path = foreign_files.write(tmp_path, "small.analytics.mil")
-    with pytest.raises(UsageError, match="does not contain a plan of Core ML beside one by rules") as caught:
-        api.evidence(path, model=model)
+    with pytest.raises(UsageError, match="no plan of Core ML beside one by rules") as caught:
+        gather_evidence(api.import_files(path, model=model), model)
     assert "--device" in caught.value.hint
     saved = tmp_path / "other.json"
     BOTH().save(saved)
     with pytest.raises(UsageError, match="not a profile of that model"):
-        api.evidence(saved, model=model)
+        api.import_files(saved, model=model)
 
 
-def test_the_verb(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_option(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     saved, target = tmp_path / "profile.json", tmp_path / "evidence.json"
     BOTH().save(saved)
-    assert main(["evidence", str(saved), "-o", str(target)]) == 0
-    assert "1 row, out of 5 operations" in capsys.readouterr().err
-    assert main(["evidence", str(saved)]) == 0
-    printed = json.loads(capsys.readouterr().out)
-    assert printed == json.loads(target.read_text())
-    assert printed["schema"] == SCHEMA
+    assert main(["import", str(saved), "--share", str(target), "--json", "-"]) == 0
+    printed = capsys.readouterr()
+    assert "1 row, out of 5 operations" in printed.err
+    assert json.loads(printed.out)["agreements"][0]["compared"] == 5
     text = target.read_text()
+    assert json.loads(text)["schema"] == SCHEMA
     assert "classifier" not in text
     assert "sample" not in text
     for damaged in ("[1, 2]", "{"):
         saved.write_text(damaged)
-        assert main(["evidence", str(saved)]) == 2
+        assert main(["import", str(saved), "--share", str(target)]) == 2
         assert "Traceback" not in capsys.readouterr().err
-    assert main(["evidence", str(tmp_path / "absent.json")]) == 2
-
-
-def test_a_model_needs_a_mac(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sys.platform", "linux")
-    with pytest.raises(UsageError, match="only on a Mac"):
-        api.evidence(tmp_path / "model.mlpackage")
+    assert main(["import", str(tmp_path / "absent.json"), "--share", str(target)]) == 2
+    assert target.read_text() == text

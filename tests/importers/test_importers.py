@@ -390,7 +390,8 @@ def test_the_verb(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         capsys.readouterr().out.split()
     )
     assert len(Profile.load(target).plans) == 2
-    assert main(["import", str(target)]) == 2
+    assert main(["import", str(target)]) == 0
+    assert main(["import", str(target), str(mil)]) == 2
 
 
 def test_compare_takes_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -19,7 +19,6 @@ from coremlscope.errors import OutputError, UnsupportedModelError, UsageError
 from coremlscope.formats import container
 from coremlscope.formats.packaging import write_mlpackage
 from coremlscope.formats.sample import sample_model
-from coremlscope.isolation.bisect import bisect
 from coremlscope.isolation.comparing import differences, run_here, run_on_core_ml
 from coremlscope.isolation.files import write_part
 from coremlscope.isolation.isolate import isolate, open_cutter
@@ -383,7 +382,7 @@ def test_the_whole_model_is_not_replaced(sample: Path) -> None:
     for way in (
         lambda: isolate(sample, sample, type="conv", overwrite=True),
         lambda: isolate(container.read(sample), sample, type="conv", overwrite=True),
-        lambda: bisect(sample, unit="neural_engine", device="m1", output=sample, overwrite=True),
+        lambda: isolate(sample, sample, smallest="off-neural-engine", devices="m1", overwrite=True),
     ):
         with pytest.raises(OutputError, match="is read, and writing it would replace it"):
             way()

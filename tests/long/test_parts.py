@@ -10,10 +10,9 @@ from pathlib import Path
 import pytest
 
 from coremlscope.formats import container
-from coremlscope.isolation.bisect import bisect
 from coremlscope.isolation.comparing import differences, run_here
 from coremlscope.isolation.files import write_part
-from coremlscope.isolation.isolate import open_cutter
+from coremlscope.isolation.isolate import isolate, open_cutter
 
 #: One model of each family of the corpus.
 _MODELS = (
@@ -73,7 +72,7 @@ def test_planted_faults_are_found(corpus: Path, name: str) -> None:
             names = {layer.name for layer in function.layers} or {op.name for op in function.graph.ops}
             return wanted <= names
 
-        found = bisect(path, predicate=is_wrong)
-        assert len(found.tests) <= 2 * math.log2(len(units))
+        found = isolate(path, smallest=is_wrong)
+        assert len(found.search.tests) <= 2 * math.log2(len(units))
         assert wanted <= {unit.name for unit in found.units}
         assert len(found.units) <= length + 2

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from coremlscope.api.comparisons import compare, evidence
-from coremlscope.api.forecasts import calibrate, estimate, plan, plan_by_core_ml
+from coremlscope.api.comparisons import compare
+from coremlscope.api.forecasts import estimate, plan, plan_by_core_ml
 from coremlscope.api.models import Source, compile, export, inspect, list_models, read
 from coremlscope.api.predictions import open, predict
 from coremlscope.api.profiles import import_files, matrix, profile, profile_power_modes
 
 __all__ = [
     "Source",
-    "calibrate",
     "compare",
     "compile",
     "estimate",
-    "evidence",
     "export",
     "import_files",
     "inspect",

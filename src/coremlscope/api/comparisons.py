@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, TypeGuard
 
-from coremlscope.api.forecasts import plan_by_core_ml
-from coremlscope.api.models import Source, open_sources, read
-from coremlscope.api.profiles import import_files, profile
+from coremlscope.api.models import Source, open_sources
+from coremlscope.api.profiles import profile
 from coremlscope.devices import find_devices
 from coremlscope.devices.unit import choose_settings
-from coremlscope.errors import UsageError
 from coremlscope.ir import Model
 
 if TYPE_CHECKING:
     from coremlscope.comparison.profiles import Comparison
     from coremlscope.devices import ComputeUnits
     from coremlscope.measure.contract import Progress
-    from coremlscope.results.evidence import Evidence, OpForm
     from coremlscope.results.profile import Profile
 
-__all__ = ["compare", "evidence"]
+__all__ = ["compare"]
 
 
 def compare(
@@ -136,52 +131,6 @@ def compare(
     )
 
 
-def evidence(
-    *sources: str | os.PathLike[str],
-    model: Source | None = None,
-    device: str | None = None,
-    os: str | None = None,
-    compute_units: ComputeUnits | Literal["every"] | Sequence[ComputeUnits] = "all",
-    has_names: bool = False,
-    has_all: bool = False,
-) -> Evidence:
-    """Gathers the operations on which our plans and Core ML's differ, to correct the rules.
-
-    Args:
-        *sources: Saved profiles, files that `import_files` reads, and on a Mac models, for which Core ML is
-            asked (not yet confirmed on a device).
-        model: The model of saved profiles and imported files: forms of operations are read from it.
-        device: The device or chip that imported files are from, where they do not say.
-        os: Its system: `macOS 14.5`.
-        compute_units: The settings under which Core ML is asked for a plan of a model.
-        has_names: Includes the author's names of operations.
-        has_all: Includes operations on which both plans agree.
-
-    Raises:
-        UsageError: A source does not contain both plans, or is not of the model.
-        ModelError: A model cannot be read.
-    """
-    from coremlscope.comparison.evidence import gather_evidence
-    from coremlscope.describe.forms import list_forms
-
-    known = None if model is None else read(model)
-    found: list[tuple[Profile, Mapping[str, OpForm]]] = []
-    for source in sources:
-        own = _evident(source, known, device, os, choose_settings(compute_units))
-        if not any(profile.agreements for profile, _ in own):
-            raise UsageError(
-                f"{source} does not contain a plan of Core ML beside one by rules",
-                "for a file that was imported, name its --model, --device and --os",
-            )
-        found += ((profile, {} if of is None else list_forms(of)) for profile, of in own)
-    return gather_evidence(
-        [profile for profile, _ in found],
-        [forms for _, forms in found],
-        has_names=has_names,
-        has_all=has_all,
-    )
-
-
 def _is_for_core_ml(one: Model | Profile, engine: str | None, only_embedded: bool) -> TypeGuard[Model]:
     """True for a model that is measured with Core ML; others that are compared are measured together."""
     if not isinstance(one, Model):
@@ -189,42 +138,3 @@ def _is_for_core_ml(one: Model | Profile, engine: str | None, only_embedded: boo
     from coremlscope.measure.choice import choose_engine
 
     return choose_engine(engine, only_embedded=only_embedded or one.source is None) == "coreml"
-
-
-def _evident(
-    source: str | os.PathLike[str],
-    model: Model | None,
-    device: str | None,
-    system: str | None,
-    settings: Sequence[ComputeUnits],
-) -> list[tuple[Profile, Model | None]]:
-    """The profiles of a source, each with its model where that is known."""
-    from coremlscope.importers.profiles import is_readable, is_saved, read_any
-
-    if not is_readable(source):
-        if os.fspath(source).rstrip("/").endswith(".aimodel"):
-            raise UsageError(
-                f"{source} is a Core AI model, and Core AI has no plan that could be asked for",
-                "`coremlscope import` shows the units in a Mac's debug information of the model",
-            )
-        if sys.platform != "darwin":
-            raise UsageError(
-                f"{source} is a model, and Core ML can be asked for its plan only on a Mac",
-                "give a saved profile, or a file that `coremlscope import` reads, with --model",
-            )
-        asked = read(source)
-        return [(plan_by_core_ml(source, compute_units=unit), asked) for unit in settings]
-    if not is_saved(source):
-        return [(import_files(source, model=model, device=device, os=system), model)]
-    profiles = read_any(source)
-    for saved in profiles if model is not None else ():
-        _check_is_of(saved, model, source)
-    return [(saved, model) for saved in profiles]
-
-
-def _check_is_of(profile: Profile, model: Model | None, source: str | os.PathLike[str]) -> None:
-    from coremlscope.describe.forms import list_forms
-
-    known = {} if model is None else list_forms(model)
-    if not set(profile.ops.id) <= set(known):
-        raise UsageError(f"{source} is not a profile of that model", "name the model that was profiled")

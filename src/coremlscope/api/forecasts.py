@@ -14,10 +14,9 @@ from coremlscope.devices.unit import choose_settings
 
 if TYPE_CHECKING:
     from coremlscope.devices import ComputeUnits
-    from coremlscope.results.calibration import CalibrationReport
     from coremlscope.results.profile import Profile
 
-__all__ = ["calibrate", "estimate", "plan", "plan_by_core_ml"]
+__all__ = ["estimate", "plan", "plan_by_core_ml"]
 
 
 def plan(
@@ -87,7 +86,7 @@ def estimate(
         function: The function; None for the default one.
         shapes: Shapes of flexible inputs, instead of the defaults.
         explain: Adds the published latencies that are nearest to each estimate.
-        calibrated: Uses your own measurements of the devices, see `calibrate`.
+        calibrated: Uses your own measurements of the devices, see `add_measurements`.
 
     Returns:
         A profile with an estimate for every device and setting, in that order, and the plans on which they
@@ -172,34 +171,3 @@ def plan_by_core_ml(
         forecast=Forecast(plans=plans),
         findings=[*plan_findings(answer), *findings],
     )
-
-
-def calibrate(
-    *files: str | os.PathLike[str],
-    model: Source | None = None,
-    device: str | None = None,
-    os: str | None = None,
-) -> CalibrationReport:
-    """Adds your own measurements of devices, which refine all later estimates for their chips.
-
-    They are kept in the user's data folder. Without files nothing is added.
-
-    Args:
-        *files: Saved profiles with measurements of Core ML, files that `import_files` reads, tables (.csv)
-            with the columns model, chip, unit and milliseconds, and exported measurements.
-        model: The model of the files that do not name theirs.
-        device: The device or chip of files that do not say.
-        os: Its system: `macOS 14.5`.
-
-    Returns:
-        All measurements, the factor of each unit of a chip, and what was skipped.
-
-    Raises:
-        UsageError: A file cannot be read or is damaged, or nothing in the files can be used.
-        ModelError: The model cannot be read, or a file is damaged.
-        OutputError: The measurements cannot be kept.
-    """
-    from coremlscope.own_measurements.report import add_files, show
-
-    known = None if model is None else read(model)
-    return add_files([Path(file) for file in files], known, device, os) if files else show()

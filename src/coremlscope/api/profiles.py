@@ -362,7 +362,7 @@ def import_files(
 
     Args:
         *files: Files of one model: `analytics.mil`, reports of Xcode (`.mlperf`), JSON of CoreMLProfiler and
-            around coremltools, exports of Instruments, readings of power.
+            around coremltools, exports of Instruments, readings of power; or one saved profile.
         model: The model, whose operations those of the files are joined to.
         device: The device or chip that the files are from, where they do not say.
         os: Its system: `macOS 14.5`.
@@ -381,7 +381,7 @@ def import_files(
 
     known = None if model is None else read(model)
     profile = import_paths(files, known, device=device, system=os, progress=progress)
-    return profile if known is None else with_plans_by_rules(profile, known)
+    return profile if known is None or profile.agreements else with_plans_by_rules(profile, known)
 
 
 def _on_lengths(

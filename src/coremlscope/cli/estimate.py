@@ -19,7 +19,7 @@ _EPILOG = """\
 Estimates come from a model of the chips that was fitted to published latencies; see
 docs/accuracy.md for their errors. The interval contains 80 % of the cases. `*` marks chips that
 fewer than three publications measured, `†` those that your own measurements refine
-(`coremlscope calibrate`).
+(`coremlscope measurements`).
 
 A report (-o) contains the profile: the model, its operations, the estimates and the plans on
 which they are based. For several models it contains a list of profiles, which .trace.json does
@@ -57,7 +57,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--no-calibration",
         action="store_true",
-        help="use published latencies alone, not your own measurements (see `coremlscope calibrate`)",
+        help="use published latencies alone, not your own measurements (see `coremlscope measurements`)",
     )
     add_reports(
         parser,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from coremlscope.cli.command import Command, add_reports, read_path
 from coremlscope.cli.progress import progress_bars
-from coremlscope.cli.reports import write_reports
+from coremlscope.cli.reports import add_share, share_evidence, write_reports
 
 __all__ = ["COMMAND"]
 
@@ -21,19 +21,26 @@ Several files of one model become one profile. With --model the operations are t
 model, and the files' are joined to them; without it they are those of the file that lists the
 most.
 
-Nothing is measured or planned here: every figure is labelled with the file that contains it. Saved
-profiles need no import; `compare` and `serve` read all of these files as they are.
+Nothing is measured here: every figure is labelled with the file that contains it. A saved profile is
+read as it is; `compare` and `serve` read all of these files as they are.
+
+--share writes a row for each operation that Core ML runs on another unit than our rules say: its type,
+shapes, small parameters (with --model), what either side says, and planned costs. The file contains no
+weights, paths or descriptions, and none of the author's names. Read it before you send it.
 
 examples:
   coremlscope import analytics.mil --model model.mlpackage -o profile.json
   coremlscope import report.mlperf compute_plan.json --model model.mlpackage -o report.html
   coremlscope import analytics.mil --device m1 --os "macOS 14.5"
+  coremlscope import profile.json --share evidence.json
   coremlscope import toc.xml ane.xml coreml.xml power.plist -o profile.json
 """
 
 
 def _configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("files", metavar="FILE", type=read_path, nargs="+", help="files of one model")
+    parser.add_argument(
+        "files", metavar="FILE", type=read_path, nargs="+", help="files of one model, or a saved profile"
+    )
     parser.add_argument(
         "--model",
         metavar="MODEL",
@@ -44,6 +51,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
         "--device", metavar="NAME", help="the device or chip that the files are from, where they do not say"
     )
     parser.add_argument("--os", metavar="VERSION", help="its system: 'macOS 14.5'")
+    add_share(parser)
     add_reports(parser, ".html, .json, .md, .csv, .txt or .trace.json", "RENDERERS")
 
 
@@ -59,6 +67,8 @@ def _run(arguments: argparse.Namespace) -> int:
             os=arguments.os,
             progress=progress,
         )
+
+    share_evidence(profile, arguments)
 
     def tables(width: int, color: bool) -> str:
         return render_console(profile, width=width, color=color)

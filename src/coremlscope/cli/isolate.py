@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
+from math import inf
 from pathlib import Path
 
 from coremlscope.cli.command import (
@@ -14,6 +16,7 @@ from coremlscope.cli.command import (
     add_shape,
     at_least,
     one_of,
+    write_result,
 )
 from coremlscope.cli.limited import call_on_model, limits_of
 from coremlscope.cli.lookup import add_devices
@@ -28,6 +31,7 @@ from coremlscope.cli.repetitions import (
 )
 from coremlscope.cli.reports import write_reports
 from coremlscope.devices.unit import SETTINGS
+from coremlscope.errors import UsageError
 
 __all__ = ["COMMAND"]
 
@@ -42,35 +46,39 @@ Constants and compressed weights belong to the operations that read them. Operat
 are its layers, which are copied as they are; of a compiled network or a stage of a pipeline the part is
 written as an ML Program. Classical models have no parts.
 
+--smallest searches for the smallest part with a property instead, in at most 2*log2(n) tests of n
+operations, then leaves out operations inside it that do not matter, with the tests that remain; -o
+writes, runs and times it as any other part:
+
+  off-neural-engine  an operation is kept off the unit (off-gpu, off-cpu): by our rules for --device;
+                     on a Mac without --device by Core ML's own plan, not yet confirmed on a device
+  fp16-overflow      finite numbers become infinite when they are rounded to fp16
+  SCRIPT             the script rejects the part: it is called with the part's path; OUT.npz beside it
+                     holds the inputs. As for `git bisect run`, exit code 0 accepts, 1 to 127 reject,
+                     125 says that the part cannot be tested; others end the search.
+                     --timeout is the time for one part
+
 examples:
   coremlscope isolate model.mlpackage --op conv_3 -o conv.mlpackage
   coremlscope isolate model.mlpackage --range main/40..main/75 -o block.mlpackage --device iphone-15-pro
   coremlscope isolate model.mlpackage --range softmax_1.. -o tail.mlpackage --input image=photo.jpg
   coremlscope isolate network.mlmodel --type convolution -o convolutions.mlmodel
+  coremlscope isolate model.mlpackage --smallest off-neural-engine --device iphone-15-pro
+  coremlscope isolate model.mlpackage --smallest fp16-overflow --input image=photo.jpg -o culprit.mlpackage
+  coremlscope isolate model.mlpackage --smallest is_wrong.py
 """
 
 
 def _configure(parser: argparse.ArgumentParser) -> None:
     add_model(parser)
-    parser.add_argument(
-        "--op",
-        metavar="ID",
-        action="append",
-        default=[],
-        help="an operation, by its id or name (repeatable)",
-    )
-    parser.add_argument(
-        "--range", metavar="A..B", help="all operations from A to B, by ids or names; A.. and ..B as well"
-    )
-    parser.add_argument("--type", metavar="TYPE", help="all operations of a type: conv")
+    _add_selection(parser)
     parser.add_argument(
         "-o",
         "--output",
         dest="part",
         metavar="OUT.mlpackage",
         type=Path,
-        required=True,
-        help="the model to write; for a neural network also a .mlmodel file",
+        help="the model to write; for a neural network also a .mlmodel file (required but for --smallest)",
     )
     parser.add_argument("--overwrite", action="store_true", help="replace existing files of the part")
     add_function(parser, "to cut from")
@@ -100,21 +108,58 @@ def _configure(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def _add_selection(parser: argparse.ArgumentParser) -> None:
+    """Adds the options of which one chooses the part."""
+    parser.add_argument(
+        "--op",
+        metavar="ID",
+        action="append",
+        default=[],
+        help="an operation, by its id or name (repeatable)",
+    )
+    parser.add_argument(
+        "--range", metavar="A..B", help="all operations from A to B, by ids or names; A.. and ..B as well"
+    )
+    parser.add_argument("--type", metavar="TYPE", help="all operations of a type: conv")
+    parser.add_argument(
+        "--smallest",
+        metavar="WHAT",
+        help="the smallest part with a property: off-neural-engine, off-gpu, off-cpu, fp16-overflow, or"
+        " what a script rejects, a Python file or any other program",
+    )
+    parser.add_argument(
+        "--most-tests",
+        metavar="N",
+        type=at_least(1),
+        help="for --smallest: the largest number of tests (default: 2*log2 of the number of operations)",
+    )
+
+
 def _run(arguments: argparse.Namespace) -> int:
     from coremlscope.isolation.isolate import isolate
+    from coremlscope.isolation.predicates import PROPERTIES
     from coremlscope.render.json import render_values
     from coremlscope.render.terminal.isolation import render_isolation
 
+    if arguments.part is None and (arguments.smallest is None or arguments.output):
+        raise UsageError("-o/--output is missing", "see `coremlscope isolate --help`")
+    limits = limits_of(arguments)
+    if arguments.smallest is not None and arguments.smallest not in PROPERTIES:
+        # A script may be silent for as long as it is allowed to run.
+        limits = replace(limits, silence_s=inf, time_s=None)
     with progress_bars(not arguments.quiet) as progress:
         found = call_on_model(
             isolate,
             arguments,
-            limits_of(arguments),
+            limits,
             progress,
             output=arguments.part,
             op=arguments.op,
             span=arguments.range,
             type=arguments.type,
+            smallest=arguments.smallest,
+            most_tests=arguments.most_tests,
+            timeout_s=arguments.timeout,
             seed=arguments.seed,
             random_weights=arguments.random_weights,
             devices=arguments.device,
@@ -128,13 +173,19 @@ def _run(arguments: argparse.Namespace) -> int:
     def tables(width: int, color: bool) -> str:
         return render_isolation(found, width=width, color=color)
 
-    write_reports(found.profile, arguments, tables, lambda: render_values(found.to_json()))
+    def as_json() -> str:
+        return render_values(found.to_json())
+
+    if found.profile is None:
+        write_result(arguments, as_json, tables)
+    else:
+        write_reports(found.profile, arguments, tables, as_json)
     return 0
 
 
 COMMAND = Command(
     name="isolate",
-    doc="Cut a part out of a model as a model of its own, with real inputs.",
+    doc="Cut a part, or the smallest one with a problem, out of a model as a model of its own.",
     epilog=_EPILOG,
     configure=_configure,
     run=_run,

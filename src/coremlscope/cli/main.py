@@ -10,9 +10,7 @@ from pathlib import Path
 
 import coremlscope
 from coremlscope.cli import (
-    bisect,
     cache,
-    calibrate,
     check,
     compare,
     compile,
@@ -21,12 +19,12 @@ from coremlscope.cli import (
     devices,
     doctor,
     estimate,
-    evidence,
     export,
     importing,
     inspect,
     isolate,
     matrix,
+    measurements,
     ops,
     plan,
     predict,
@@ -66,7 +64,6 @@ COMMANDS: tuple[Command, ...] = (
     compile.COMMAND,
     convert.COMMAND,
     isolate.COMMAND,
-    bisect.COMMAND,
     probe.COMMAND,
     rules.COMMAND,
     ops.COMMAND,
@@ -77,10 +74,9 @@ COMMANDS: tuple[Command, ...] = (
     estimate.COMMAND,
     what_if.COMMAND,
     check.COMMAND,
-    calibrate.COMMAND,
+    measurements.COMMAND,
     devices.COMMAND,
     doctor.COMMAND,
-    evidence.COMMAND,
     cache.COMMAND,
     serve.COMMAND,
     schema.COMMAND,
@@ -91,7 +87,13 @@ _DESCRIPTION = "Profile, inspect and run Core ML models on any machine."
 _EPILOG = "`coremlscope VERB --help` describes each in full."
 #: Arguments that are paths, by what a verb does with them. A baseline may be replaced by a newer one.
 _READ = ("model", "models", "sources", "files", "reference", "program", "script", "config")
-_WRITTEN = ("output", "json", "fixed", "part", "export")
+_WRITTEN = ("output", "json", "fixed", "part", "share")
+#: What replaces a verb that is gone.
+_REPLACED = {
+    "bisect": "coremlscope isolate MODEL --smallest WHAT",
+    "calibrate": "coremlscope measurements add FILE",
+    "evidence": "coremlscope import FILE --share OUT.json",
+}
 _INTERRUPTED, _BROKEN_PIPE = 130, 141
 #: Created beforehand: there may be no memory left for it.
 _NO_MEMORY = CoremlscopeError("there is not enough memory", "free memory, or use a larger machine")
@@ -134,6 +136,8 @@ def _run(given: list[str]) -> int:
     if given[0].startswith("-") and given[0] not in ("-h", "--help", "--version"):
         parser.refuse(given[0])
     if not given[0].startswith("-") and given[0] not in verbs:
+        if given[0] in _REPLACED:
+            raise UsageError(f"coremlscope has no verb {given[0]!r} any more", f"`{_REPLACED[given[0]]}`")
         from coremlscope.features.names import nearest
 
         near = nearest(given[0], verbs)

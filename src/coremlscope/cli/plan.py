@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from coremlscope.cli.command import Command, add_compute_units, add_model, add_reports, add_shape
 from coremlscope.cli.lookup import add_devices, require_devices
-from coremlscope.cli.reports import write_reports
+from coremlscope.cli.reports import add_share, share_evidence, write_reports
 from coremlscope.cli.terminal import has_color, print_result, terminal_width
 from coremlscope.errors import UsageError
 
@@ -58,6 +58,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--ops", action="store_true", help="list every operation, in order")
     add_shape(parser)
+    add_share(parser)
     add_reports(
         parser,
         ".html, .json, .md, .csv, .txt or .trace.json",
@@ -71,10 +72,14 @@ def _run(arguments: argparse.Namespace) -> int:
 
     if arguments.explain is not None:
         return _explain(arguments)
+    is_compared = arguments.against_rules or arguments.share is not None
+    if is_compared and (arguments.device or sys.platform != "darwin"):
+        raise UsageError(
+            "--against-rules and --share compare with Core ML's own plan, which only a Mac has",
+            "leave --device out, on a Mac; elsewhere `coremlscope import` reads files of a Mac",
+        )
     if not arguments.device:
         return _ask_core_ml(arguments)
-    if arguments.against_rules:
-        raise UsageError("--against-rules compares with Core ML's plan", "leave --device out, on a Mac")
     profile = api.plan(
         arguments.model,
         arguments.device,
@@ -127,6 +132,7 @@ def _ask_core_ml(arguments: argparse.Namespace) -> int:
     both = api.plan_by_core_ml(
         arguments.model, compute_units=arguments.compute_units[0], shapes=dict(arguments.shape)
     )
+    share_evidence(both, arguments)
     _write(both, with_plans(both, both.plans[:1]), arguments)
     if arguments.against_rules and arguments.json != "-" and not arguments.quiet:
         print_result(render_agreements(both, width=terminal_width(), color=has_color(), list_all=True))

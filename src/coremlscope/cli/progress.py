@@ -23,7 +23,7 @@ _WORDS = {
     "energy": "reading energy",
     "record": "starting to record",
     "export": "exporting tables",
-    "bisect": "testing parts",
+    "search": "testing parts",
     "probe": "probing layers",
 }
 

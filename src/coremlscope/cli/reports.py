@@ -9,15 +9,17 @@ from typing import TYPE_CHECKING, Any
 
 from coremlscope.cli.command import write_result
 from coremlscope.cli.terminal import print_note
+from coremlscope.writing import write_file
 
 if TYPE_CHECKING:
     from coremlscope.render.json import Result
     from coremlscope.render.renderers import Renderer
     from coremlscope.results.explanation import Explanations
     from coremlscope.results.gate import GateReport
+    from coremlscope.results.profile import Profile
     from coremlscope.results.verification import Verification
 
-__all__ = ["write_reports"]
+__all__ = ["add_share", "share_evidence", "write_reports"]
 
 
 def write_reports(
@@ -50,3 +52,39 @@ def write_reports(
         if not arguments.quiet:
             print_note(f"wrote {path}")
     write_result(arguments, as_json or (lambda: render_json(result)), as_text)
+
+
+def add_share(parser: argparse.ArgumentParser) -> None:
+    """Adds `--share`; see `share_evidence`."""
+    parser.add_argument(
+        "--share",
+        metavar="FILE",
+        type=Path,
+        help="also write where our plan differs from Core ML's, as JSON without weights and names, to correct"
+        " the rules",
+    )
+
+
+def share_evidence(profile: Profile, arguments: argparse.Namespace) -> None:
+    """Writes the file of `--share`, if it is asked for.
+
+    Args:
+        profile: The profile that contains both plans.
+        arguments: The parsed arguments, with those of `add_share` and `model`, which may be None.
+
+    Raises:
+        UsageError: The profile does not contain both plans.
+        OutputError: The file cannot be written.
+    """
+    if arguments.share is None:
+        return
+    from coremlscope.comparison.evidence import gather_evidence
+    from coremlscope.render.json import render_values
+    from coremlscope.render.words import plural
+
+    found = gather_evidence(profile, arguments.model)
+    write_file(arguments.share, render_values(found.to_json()))
+    if not arguments.quiet:
+        rows = plural(sum(len(plan.rows) for plan in found.plans), "row")
+        compared = plural(sum(plan.compared for plan in found.plans), "operation")
+        print_note(f"wrote {arguments.share}: {rows}, out of {compared} that were compared")

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from os import PathLike
 
+from coremlscope.describe.forms import list_forms
 from coremlscope.devices import ComputeUnit
+from coremlscope.errors import UsageError
+from coremlscope.formats import container
+from coremlscope.ir import Model
 from coremlscope.results.agreement import Agreement
 from coremlscope.results.evidence import Evidence, EvidencePlan, EvidenceRow, OpForm, UnitVerdict
 from coremlscope.results.operations import OpTable
@@ -23,38 +28,31 @@ _PATH = re.compile(r"(?:file://|~|\.{0,2})/[^\s'\",;)]+")
 _SHORTEST_NAME = 3
 
 
-def gather_evidence(
-    profiles: Sequence[Profile],
-    forms: Sequence[Mapping[str, OpForm]] = (),
-    *,
-    has_names: bool = False,
-    has_all: bool = False,
-) -> Evidence:
-    """Returns the operations on which plans by rules and by Core ML differ.
+def gather_evidence(profile: Profile, model: str | PathLike[str] | bytes | Model | None = None) -> Evidence:
+    """Returns the operations on which plans by rules and by Core ML differ, to correct the rules.
 
     Args:
-        profiles: The profiles; those without an agreement add nothing.
-        forms: For each profile the forms of operations by id, from its model; if empty, types of inputs are
-            those of the operations that make them.
-        has_names: Includes the author's names of operations.
-        has_all: Includes operations on which both plans agree.
+        profile: A profile with both plans, as of `plan_by_core_ml`, `profile` on a Mac, or `import_files`.
+        model: The model, from which forms of operations are read; without it, types of inputs are those of
+            the operations that make them.
+
+    Raises:
+        UsageError: The profile does not contain both plans.
+        ModelError: The model cannot be read.
     """
-    known = list(forms) or [{}] * len(profiles)
+    if not profile.agreements:
+        raise UsageError(
+            "there is no plan of Core ML beside one by rules",
+            "for a file that was imported, name its --model, --device and --os",
+        )
+    known = model if model is None or isinstance(model, Model) else container.read(model)
+    forms = {} if known is None else list_forms(known)
     return Evidence(
-        version=__version__,
-        has_names=has_names,
-        has_all=has_all,
-        plans=tuple(
-            _plan(profile, found, of_model, has_names, has_all)
-            for profile, of_model in zip(profiles, known, strict=True)
-            for found in profile.agreements
-        ),
+        version=__version__, plans=tuple(_plan(profile, found, forms) for found in profile.agreements)
     )
 
 
-def _plan(
-    profile: Profile, found: Agreement, forms: Mapping[str, OpForm], has_names: bool, has_all: bool
-) -> EvidencePlan:
+def _plan(profile: Profile, found: Agreement, forms: Mapping[str, OpForm]) -> EvidencePlan:
     plan, model = profile.plans[found.theirs], profile.model
     return EvidencePlan(
         chip=plan.chip,
@@ -68,22 +66,18 @@ def _plan(
         unknown=found.unknown,
         cost_share=found.cost_share,
         weighted_by=found.weighted_by,
-        rows=tuple(_rows(profile, found, forms, has_names, has_all)),
+        rows=tuple(_rows(profile, found, forms)),
     )
 
 
-def _rows(
-    profile: Profile, found: Agreement, forms: Mapping[str, OpForm], has_names: bool, has_all: bool
-) -> Iterator[EvidenceRow]:
+def _rows(profile: Profile, found: Agreement, forms: Mapping[str, OpForm]) -> Iterator[EvidenceRow]:
     theirs, ours = (_view(profile, found, index) for index in (found.theirs, found.ours))
     partners = {op.id: op for op in ours.ops if not op.inserted}
     differing = {one.op: one for one in found.disagreements}
     places = {id_: row for row, id_ in enumerate(profile.ops.id)}
-    names = frozenset() if has_names else _names(profile)
+    names = _names(profile)
     for op in theirs.ops:
-        if op.inserted or op.unit is None or op.id not in partners:
-            continue
-        if not has_all and op.id not in differing:
+        if op.inserted or op.unit is None or op.id not in partners or op.id not in differing:
             continue
         row = places[op.id]
         yield EvidenceRow(
@@ -94,8 +88,7 @@ def _rows(
             before=tuple(profile.ops.type[maker] for maker in profile.ops.inputs[row] or ()),
             ours=_verdict(partners[op.id], [(r.unit, r.rule) for r in ours.reasons(partners[op.id])]),
             theirs=_verdict(op, [(r.unit, _without(r.core_ml or r.text, names)) for r in op.why]),
-            share=differing[op.id].share if op.id in differing else None,
-            name=op.name if has_names else "",
+            share=differing[op.id].share,
         )
 
 

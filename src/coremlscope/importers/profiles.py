@@ -114,7 +114,7 @@ def import_files(
     """One profile out of files of one model.
 
     Args:
-        paths: The files.
+        paths: The files, or one saved profile.
         model: The model, whose operations theirs are joined to; without it they are joined to those of the
             file that lists the most.
         device: The device or chip that the files are from, where they do not say.
@@ -129,8 +129,28 @@ def import_files(
     if not paths:
         raise UsageError("no file is named", f"files that can be read: {_KNOWN}")
     sources = [SourceFile(Path(path), progress) for path in paths]
+    if len(sources) == 1 and _has_own_schema(sources[0]):
+        return _saved(sources[0], model)
     found = _import(sources, device, system, partial(_of_one_model, name, model))
     return _profile(found, model, Path(paths[0]))
+
+
+def _saved(source: SourceFile, model: Model | None) -> Profile:
+    """Returns the saved profile of a file.
+
+    Raises:
+        UsageError: The file holds several or none, or the profile is not of the model.
+    """
+    profile, *others = read_profiles(source.file)
+    if others:
+        raise UsageError(
+            f"{source.path} holds profiles of {1 + len(others)} models",
+            "`compare` and `serve` show all of them",
+        )
+    functions = [] if model is None else list(model.description.functions)
+    if model is not None and not set(profile.ops.id) <= set(list_operations(model, functions=functions).id):
+        raise UsageError(f"{source.path} is not a profile of that model", "name the model that was profiled")
+    return profile
 
 
 def _of_one_model(
@@ -296,7 +316,7 @@ def _import(
 def _required_importer(source: SourceFile) -> Importer:
     if _has_own_schema(source):
         raise UsageError(
-            f"{source.path} was written by coremlscope", "`coremlscope compare` and `serve` read it as it is"
+            f"{source.path} was written by coremlscope", "import it alone; `compare` and `serve` read several"
         )
     importer = _importer(source)
     if importer is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
@@ -14,7 +14,7 @@ import numpy as np
 from coremlscope import api
 from coremlscope.devices import find_devices
 from coremlscope.devices.unit import SETTINGS, ComputeUnits
-from coremlscope.errors import UnsupportedModelError
+from coremlscope.errors import UnsupportedModelError, UsageError
 from coremlscope.execution.random_weights import with_random_weights
 from coremlscope.execution.wiring import stage_names
 from coremlscope.features import describe_feature
@@ -33,13 +33,15 @@ from coremlscope.isolation.comparing import differences, run_here, run_on_core_m
 from coremlscope.isolation.files import check_target, write_part
 from coremlscope.isolation.network import NetworkCutter, has_layers
 from coremlscope.isolation.parts import Cutter, Part
+from coremlscope.isolation.predicates import find_predicate
 from coremlscope.isolation.program import ProgramCutter
 from coremlscope.isolation.selection import select_units
+from coremlscope.isolation.smallest import find_smallest
 from coremlscope.measure.choice import choose_engine, choose_measurer
 from coremlscope.measure.contract import Progress
 from coremlscope.results.isolation import Isolation, PartTensor
 
-__all__ = ["isolate", "name_of", "open_cutter"]
+__all__ = ["isolate", "open_cutter"]
 
 #: The name of the embedded engine's column of differences.
 _HERE = "here"
@@ -47,11 +49,14 @@ _HERE = "here"
 
 def isolate(
     source: api.Source,
-    output: str | os.PathLike[str],
+    output: str | os.PathLike[str] | None = None,
     *,
     op: str | Sequence[str] = (),
     span: str | None = None,
     type: str | None = None,
+    smallest: str | os.PathLike[str] | Callable[[Path], bool | None] | None = None,
+    most_tests: int | None = None,
+    timeout_s: float | None = None,
     function: str | None = None,
     shapes: Mapping[str, Sequence[int]] | None = None,
     inputs: Mapping[str, Any] | None = None,
@@ -67,16 +72,24 @@ def isolate(
 ) -> Isolation:
     """Cuts a part out of a model as a model of its own, with the values that it reads in a prediction.
 
-    The whole model is run up to the end of the part, and every fp16 result is rounded to fp16, as on a
-    device. The values of the part's inputs and outputs are written beside it. The part is run with them and
-    compared with the whole model, then timed, planned and estimated.
+    The part is chosen, or is the smallest one with a property: that is searched for in at most 2·log2(n)
+    tests of n operations. The whole model is run up to the end of the part, and every fp16 result is rounded
+    to fp16, as on a device. The values of the part's inputs and outputs are written beside it. The part is
+    run with them and compared with the whole model, then timed, planned and estimated.
 
     Args:
         source: An ML Program, or a neural network in a `.mlmodel` file or a `.mlpackage` folder.
-        output: The package to write; for a neural network a `.mlmodel` file or a package.
+        output: The package to write; for a neural network a `.mlmodel` file or a package. None writes and
+            runs no part, which is for `smallest` alone.
         op: Ids or names of operations.
         span: The first and the last operation: `main/3..main/9`, also `..main/9` and `main/3..`.
         type: All operations of a type.
+        smallest: Searches for the smallest part that is kept off a compute unit of the one device
+            (`off-neural-engine`, `off-gpu`, `off-cpu`; on a Mac without a device by Core ML's own plan),
+            overflows in fp16 (`fp16-overflow`), or is rejected by a script, see `Script`; or for which a
+            function that takes the path of a part returns True, or None if it cannot be tested.
+        most_tests: The largest number of tests of parts; None for 2·log2 of the number of operations.
+        timeout_s: Seconds that a script may take for one part.
         function: The function of an ML Program; None for the default one.
         shapes: Shapes of flexible inputs, instead of the defaults.
         inputs: Values of the whole model's inputs by name; absent ones are synthetic.
@@ -88,26 +101,39 @@ def isolate(
         engine: `coreml` or `onnxruntime`, as for `profile`.
         iterations: Timed predictions; None as for `profile`.
         overwrite: Replaces an existing package.
-        progress: Called with the phase, the repetitions done, and how many there will be.
+        progress: Called with the phase, the repetitions or tests done, and how many there will be.
 
     Raises:
         ModelError: The model cannot be read or run, or is of a kind that has no parts.
         InputError: A value or a shape is not allowed.
-        UsageError: Nothing has that id, name or type, or an argument is wrong.
+        UsageError: Nothing has that id, name or type, an argument is wrong, or the whole model does not have
+            the property, or every part has it.
         OutputError: The part cannot be written.
-        EngineError: The engine failed.
+        EngineError: The engine failed, or a script ended the search.
     """
-    path = Path(output)
+    names = [op] if isinstance(op, str) else list(op)
+    if sum((bool(names), span is not None, type is not None, smallest is not None)) != 1:
+        hint = "give one of --op ID, --range A..B, --type TYPE and --smallest WHAT"
+        raise UsageError("what to isolate is not clear", hint)
+    if output is None and smallest is None:
+        raise UsageError("-o/--output is missing", "name the model to write")
     # What is wrong with the profile's arguments is known before anything is written.
     find_devices(devices, os)
     choose_measurer(choose_engine(engine), None, False, (None, None))
     cutter, has_random = open_cutter(
         source, function, shapes=shapes, inputs=inputs, seed=seed, random_weights=random_weights
     )
-    names = [op] if isinstance(op, str) else list(op)
-    chosen = select_units(cutter.units, ops=names, span=span, type_=type)
-    check_target(cutter, path, name_of(source), overwrite=overwrite)
-    part = cutter.cut(chosen)
+    if output is not None:
+        check_target(cutter, Path(output), _name_of(source), overwrite=overwrite)
+    if smallest is None:
+        chosen, search = select_units(cutter.units, ops=names, span=span, type_=type), None
+    else:
+        asked = find_predicate(smallest, devices, os, timeout_s)
+        chosen, search = find_smallest(cutter, asked, most_tests, progress)
+    if output is None:
+        units = tuple(cutter.units[index] for index in chosen)
+        return Isolation(source=_name_of(source), units=units, random_weights=has_random, search=search)
+    path, part = Path(output), cutter.cut(chosen)
     files = write_part(cutter, part, path, overwrite=overwrite)
     profile = api.profile(
         path,
@@ -123,7 +149,7 @@ def isolate(
     compared = (_compared(runtime, found) for runtime, found in runs.items() if found)
     model = part.model.description.main
     return Isolation(
-        source=name_of(source),
+        source=_name_of(source),
         path=str(path),
         files=tuple(map(str, files)),
         units=part.units,
@@ -132,6 +158,7 @@ def isolate(
         states=tuple(_tensor(feature, part.states.get(feature.name), {}) for feature in model.states),
         precision=part.precision,
         random_weights=has_random,
+        search=search,
         profile=replace(profile, findings=(*profile.findings, *compared)),
     )
 
@@ -235,7 +262,7 @@ def _tensor(feature: Feature, array: Array | None, difference: Mapping[str, floa
     )
 
 
-def name_of(source: api.Source) -> str:
+def _name_of(source: api.Source) -> str:
     """Returns the path of a model; empty for models in memory."""
     if isinstance(source, Model):
         return str(source.source or "")

@@ -6,14 +6,14 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
 from coremlscope import api
-from coremlscope.devices import find_device
-from coremlscope.devices.unit import UNIT_WORDS, ComputeUnit
+from coremlscope.devices import expand_names, find_device
+from coremlscope.devices.unit import UNIT_WORDS, UNITS, ComputeUnit
 from coremlscope.engines import engine as default_engine
 from coremlscope.engines.base import EngineOptions
 from coremlscope.errors import EngineError, LimitError, UsageError
@@ -28,7 +28,12 @@ from coremlscope.placement.half_precision import in_half_precision
 from coremlscope.results.profile import Profile
 from coremlscope.units import shown
 
-__all__ = ["FunctionPredicate", "OffUnit", "Overflow", "Predicate", "Script", "TestResult"]
+__all__ = ["PROPERTIES", "Predicate", "TestResult", "find_predicate"]
+
+_OVERFLOW = "fp16-overflow"
+_OFF_UNIT: Mapping[str, ComputeUnit] = {f"off-{unit.replace('_', '-')}": unit for unit in UNITS}
+#: The properties that have a name.
+PROPERTIES = (*_OFF_UNIT, _OVERFLOW)
 
 #: Exit codes of scripts, as for `git bisect run`: a part that cannot be tested, and the first that ends all.
 _SKIP, _FATAL = 125, 128
@@ -64,6 +69,37 @@ class Predicate(Protocol):
 
     def test(self, part: Part, path: Path) -> TestResult:
         """Tests a part, which is at the path if a file is needed."""
+
+
+def find_predicate(
+    smallest: str | os.PathLike[str] | Callable[[Path], bool | None],
+    devices: str | Sequence[str],
+    system: str | None,
+    timeout_s: float | None,
+) -> Predicate:
+    """Returns a property by its name, or that of a script or a function.
+
+    Args:
+        smallest: One of `PROPERTIES`, the path of a script, or a function; see `Script`, `FunctionPredicate`.
+        devices: The chip or device of the units that parts are kept off; on a Mac none for this one.
+        system: The version of its system.
+        timeout_s: Seconds that a script may take for one part.
+
+    Raises:
+        UsageError: There is no such property or script, or not exactly one device is named.
+    """
+    if callable(smallest):
+        return FunctionPredicate(smallest)
+    if smallest == _OVERFLOW:
+        return Overflow()
+    if smallest not in _OFF_UNIT:
+        return Script(smallest, timeout_s)
+    names = expand_names([devices] if isinstance(devices, str) else devices)
+    if not names and sys.platform != "darwin":
+        raise UsageError("--device is missing", "name a chip or a device: --device m1")
+    if len(names) > 1:
+        raise UsageError("several devices are named", "name one: each may need another part")
+    return OffUnit(_OFF_UNIT[str(smallest)], names[0] if names else None, system)
 
 
 class OffUnit:
@@ -163,7 +199,9 @@ class Script:
     def __init__(self, path: str | os.PathLike[str], timeout_s: float | None = None) -> None:
         self._path, self._timeout_s = Path(path), timeout_s
         if not self._path.is_file():
-            raise UsageError(f"the script {self._path} does not exist", "check the path")
+            raise UsageError(
+                f"{path} is neither a script nor a known property", f"use one of {', '.join(PROPERTIES)}"
+            )
         self.question = f"is rejected by {self._path.name}"
 
     def test(self, part: Part, path: Path) -> TestResult:

@@ -22,7 +22,7 @@ def select_units(
     span: str | None = None,
     type_: str | None = None,
 ) -> list[int]:
-    """Returns the indices of the selected units, in order.
+    """Returns the indices of the units that one of `ops`, `span` and `type_` selects, in order.
 
     Args:
         units: The units of a model.
@@ -32,10 +32,8 @@ def select_units(
         type_: Apple's name of a type.
 
     Raises:
-        UsageError: Not exactly one of the three is given, or nothing has that id, name or type.
+        UsageError: Nothing has that id, name or type.
     """
-    if sum((bool(ops), span is not None, type_ is not None)) != 1:
-        raise UsageError("what to isolate is not clear", "give one of --op ID, --range A..B and --type TYPE")
     if span is not None:
         return _select_span(units, span)
     if type_ is not None:

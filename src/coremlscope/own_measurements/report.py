@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
 from dataclasses import replace
 from pathlib import Path
 
 from coremlscope.cost.latency.own import NOTHING_OWN, Own, calibrate, is_usable
 from coremlscope.errors import CoremlscopeError, UsageError
 from coremlscope.findings import Finding
+from coremlscope.formats import container
 from coremlscope.ir import Model
 from coremlscope.own_measurements.adding import Gathered, gather
 from coremlscope.own_measurements.measured import read_measured
@@ -16,7 +17,14 @@ from coremlscope.own_measurements.store import CalibrationStore, default_store, 
 from coremlscope.results.calibration import CALIBRATION, CalibrationReport, Calibrations, Skipped
 from coremlscope.version import __version__
 
-__all__ = ["add_files", "choose_own", "export", "remove", "show", "use_own"]
+__all__ = [
+    "add_measurements",
+    "choose_own",
+    "list_measurements",
+    "remove_measurements",
+    "share_measurements",
+    "use_own",
+]
 
 _ALL = "all"
 _OTHER_VERSION = "was recorded by another version, or is damaged"
@@ -42,31 +50,41 @@ def choose_own(*, is_used: bool) -> tuple[Own, tuple[Finding, ...]]:
     return use_own() if is_used else (NOTHING_OWN, ())
 
 
-def add_files(
-    paths: Sequence[Path], model: Model | None, device: str | None, system: str | None
+def add_measurements(
+    *files: str | os.PathLike[str],
+    model: str | os.PathLike[str] | bytes | Model | None = None,
+    device: str | None = None,
+    os: str | None = None,
 ) -> CalibrationReport:
-    """Adds the measured predictions of files.
+    """Adds your own measurements of devices, which refine all later estimates for their chips.
+
+    They are kept in the user's data folder.
 
     Args:
-        paths: Saved profiles, files that are imported, tables, and exported measurements.
-        model: The model of all files that do not name theirs.
-        device: The device of files that do not say.
-        system: Its system.
+        *files: Saved profiles with measurements of Core ML, files that are imported, tables (.csv) with the
+            columns model, chip, unit and milliseconds, and measurements that others shared.
+        model: The model of the files that do not name theirs.
+        device: The device or chip of files that do not say.
+        os: Its system: `macOS 14.5`.
+
+    Returns:
+        All measurements, the factor of each unit of a chip, and what was skipped.
 
     Raises:
         UsageError: A file cannot be read or is damaged, or nothing in the files can be used.
-        CorruptModelError: A file is damaged.
+        ModelError: The model cannot be read, or a file is damaged.
         OutputError: The measurements cannot be kept.
     """
-    found = [_gather(path, model, device, system) for path in paths]
+    known = model if model is None or isinstance(model, Model) else container.read(model)
+    found = [_gather(Path(file), known, device, os) for file in files]
     measurements = [one for gathered in found for one in gathered.measurements]
     skipped = tuple(one for gathered in found for one in gathered.skipped)
     if not measurements:
         if not skipped:
-            raise UsageError("the files hold no measurements", "see `coremlscope calibrate --help`")
+            raise UsageError("the files hold no measurements", "see `coremlscope measurements --help`")
         first = skipped[0]
         more = f"; {len(skipped) - 1} more cannot be used either" if len(skipped) > 1 else ""
-        raise UsageError(f"{first.where} {first.reason}{more}", "see `coremlscope calibrate --help`")
+        raise UsageError(f"{first.where} {first.reason}{more}", "see `coremlscope measurements --help`")
     store = default_store()
     added = store.add(measurements)
     return replace(
@@ -85,7 +103,7 @@ def _gather(path: Path, model: Model | None, device: str | None, system: str | N
 
 
 def _is_exported(path: Path) -> bool:
-    """Returns True if a file was written by `export`, by its first bytes."""
+    """Returns True if a file was written by `share_measurements`, by its first bytes."""
     if path.suffix.lower() != ".json":
         return False
     try:
@@ -95,7 +113,7 @@ def _is_exported(path: Path) -> bool:
         raise UsageError(f"{path}: {error.strerror or error}", "check the path") from None
 
 
-def show() -> CalibrationReport:
+def list_measurements() -> CalibrationReport:
     """Returns all measurements and what they say.
 
     Raises:
@@ -104,11 +122,11 @@ def show() -> CalibrationReport:
     return _report(default_store())
 
 
-def remove(names: Sequence[str]) -> CalibrationReport:
+def remove_measurements(*names: str) -> CalibrationReport:
     """Removes measurements.
 
     Args:
-        names: Their ids, or ids of chips, or `all`, which also removes a damaged file.
+        *names: Their ids, or ids of chips, or `all`, which also removes a damaged file.
 
     Raises:
         UsageError: There is no such measurement.
@@ -125,26 +143,26 @@ def remove(names: Sequence[str]) -> CalibrationReport:
     kept = store.read()
     for name in names:
         if not any(name in (one.id, one.chip) for one in kept):
-            raise UsageError(f"there is no measurement {name!r}", "`coremlscope calibrate` lists them")
+            raise UsageError(
+                f"there is no measurement {name!r}", "`coremlscope measurements list` shows them"
+            )
     count = store.remove(one.id for one in kept if {one.id, one.chip} & set(names))
     return replace(_report(store), removed=count)
 
 
-def export(*, has_names: bool = False) -> Calibrations:
-    """Returns all measurements in the form in which others can add them.
-
-    Args:
-        has_names: Includes the names of models and files.
+def share_measurements() -> Calibrations:
+    """Returns all measurements in the form in which others can add them, without names of models and files.
 
     Raises:
         UsageError: There are none, or the file that holds them is damaged.
     """
     measurements = default_store().read()
     if not measurements:
-        raise UsageError("there are no measurements to export", "add some: `coremlscope calibrate FILE`")
-    if not has_names:
-        measurements = tuple(replace(one, model="", source="", tool="") for one in measurements)
-    return Calibrations(version=__version__, measurements=measurements)
+        raise UsageError(
+            "there are no measurements to share", "add some: `coremlscope measurements add FILE`"
+        )
+    shared = tuple(replace(one, model="", source="", tool="") for one in measurements)
+    return Calibrations(version=__version__, measurements=shared)
 
 
 def _report(store: CalibrationStore) -> CalibrationReport:

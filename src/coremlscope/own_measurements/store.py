@@ -100,7 +100,7 @@ def read_calibrations(path: Path) -> Calibrations:
     Raises:
         UsageError: It cannot be read or is damaged.
     """
-    hint = "`coremlscope calibrate --remove all` removes it"
+    hint = "`coremlscope measurements remove all` removes it"
     try:
         if path.stat().st_size > _LARGEST_BYTES:
             raise UsageError(f"{path} is too large for measurements", hint)

@@ -64,7 +64,6 @@ class EvidenceRow:
         ours: What the rules say.
         theirs: Core ML's verdict.
         share: Its share of the planned cost of all compared operations; None if costs are unknown.
-        name: The author's name of it; empty unless names were asked for.
     """
 
     type: str
@@ -75,7 +74,6 @@ class EvidenceRow:
     ours: UnitVerdict
     theirs: UnitVerdict
     share: float | None = None
-    name: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,7 +92,7 @@ class EvidencePlan:
         unknown: Number of operations that Core ML places and no rule covers.
         cost_share: The agreement weighted by planned cost; None if costs are unknown.
         weighted_by: Whose costs are the weights; see `Agreement`.
-        rows: The operations: those on different units and those that no rule covers, or all.
+        rows: The operations on different units, and those that no rule covers.
     """
 
     chip: str
@@ -113,18 +111,14 @@ class EvidencePlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
-    """Rows that can correct rules. They contain no weights, paths or descriptions of models.
+    """Rows that can correct rules. They contain no weights, names, paths or descriptions.
 
     Attributes:
         version: The version of coremlscope, whose rules made our plans.
-        has_names: Whether the author's names of operations are included.
-        has_all: Whether operations on which both plans agree are included.
         plans: The plans.
     """
 
     version: str
-    has_names: bool = False
-    has_all: bool = False
     plans: tuple[EvidencePlan, ...] = ()
 
     def to_json(self) -> dict[str, Any]:

@@ -10,21 +10,17 @@ from coremlscope.results.encoding import plain
 from coremlscope.results.profile import Profile, to_json
 
 __all__ = [
-    "BISECTION",
     "ISOLATION",
-    "Bisection",
-    "BisectionTest",
     "IsolatedUnit",
     "Isolation",
+    "PartSearch",
     "PartTensor",
+    "PartTest",
     "Verdict",
 ]
 
 #: Name and version of the schema.
 ISOLATION = "coremlscope.isolation/1"
-
-#: Name and version of the schema.
-BISECTION = "coremlscope.bisection/1"
 
 #: The result of a test: the part has the property, does not have it, or cannot be tested.
 Verdict = Literal["yes", "no", "untestable"]
@@ -69,41 +65,7 @@ class PartTensor:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Isolation:
-    """A part of a model as a model of its own.
-
-    Attributes:
-        source: The whole model.
-        path: The file or folder of the part.
-        files: Files with values, beside it.
-        units: The operations or layers of the part.
-        inputs: Its inputs.
-        outputs: Its outputs.
-        states: Its states.
-        precision: The precision in which values of the whole model were computed: `fp16` rounds every fp16
-            result, as a device does.
-        random_weights: True if absent weights were replaced by synthetic ones.
-        profile: The part's own profile: measurements, plans and estimates.
-    """
-
-    source: str
-    path: str
-    files: tuple[str, ...]
-    units: tuple[IsolatedUnit, ...]
-    inputs: tuple[PartTensor, ...]
-    outputs: tuple[PartTensor, ...]
-    states: tuple[PartTensor, ...] = ()
-    precision: str
-    random_weights: bool = False
-    profile: Profile
-
-    def to_json(self) -> dict[str, Any]:
-        """Returns plain JSON values, with the schema's name."""
-        return {"schema": ISOLATION, **plain(self), "profile": to_json(self.profile)}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BisectionTest:
+class PartTest:
     """One test of a part.
 
     Attributes:
@@ -124,31 +86,58 @@ class BisectionTest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Bisection:
-    """The smallest part of a model with a property.
+class PartSearch:
+    """The search for the smallest part with a property.
 
     Attributes:
-        source: The model.
         question: The property, as a clause: `overflows in fp16`.
         count: The number of operations or layers of the model that parts consist of.
         limit: The largest number of tests: 2·log2 of the number of operations, unless another was asked for.
         tests: The tests, in order.
-        units: The smallest part that was found.
-        is_smallest: True if no range inside it has the property; False if the limit ended the search.
+        is_smallest: True if no range inside the part has the property; False if the limit ended the search.
         note: Why the part has the property, or what a script printed last.
-        files: The files of the part, if it was written.
     """
 
-    source: str
     question: str
     count: int
     limit: int
-    tests: tuple[BisectionTest, ...]
-    units: tuple[IsolatedUnit, ...]
+    tests: tuple[PartTest, ...]
     is_smallest: bool
     note: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Isolation:
+    """A part of a model as a model of its own.
+
+    Attributes:
+        source: The whole model.
+        path: The file or folder of the part; empty if it was searched for and not written.
+        files: Files with values, beside it.
+        units: The operations or layers of the part.
+        inputs: Its inputs.
+        outputs: Its outputs.
+        states: Its states.
+        precision: The precision in which values of the whole model were computed: `fp16` rounds every fp16
+            result, as a device does.
+        random_weights: True if absent weights were replaced by synthetic ones.
+        search: How the smallest part with a property was found; None if the part was chosen.
+        profile: The part's own profile: measurements, plans and estimates; None if it was not written.
+    """
+
+    source: str
+    path: str = ""
     files: tuple[str, ...] = ()
+    units: tuple[IsolatedUnit, ...]
+    inputs: tuple[PartTensor, ...] = ()
+    outputs: tuple[PartTensor, ...] = ()
+    states: tuple[PartTensor, ...] = ()
+    precision: str = ""
+    random_weights: bool = False
+    search: PartSearch | None = None
+    profile: Profile | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Returns plain JSON values, with the schema's name."""
-        return {"schema": BISECTION, **plain(self)}
+        profile = None if self.profile is None else to_json(self.profile)
+        return {"schema": ISOLATION, **plain(self), "profile": profile}

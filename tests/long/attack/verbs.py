@@ -166,20 +166,26 @@ def _compile(make: _Maker) -> list[str]:
 
 def _import(make: _Maker) -> list[str]:
     files = [make.file("import") for _ in [*make.some("another"), "one"]]
+    if make.some("profile"):
+        files = [make.file("profile")]
     model = ["--model", make.file("model")] if make.some("model") else []
-    return [*files, *model, *make.some(("--device", "m1"), _OS), *make.report(*_REPORTS)]
+    return [
+        *files,
+        *model,
+        *make.some(("--device", "m1"), _OS, ("--share", "x.json")),
+        *make.report(*_REPORTS),
+    ]
 
 
-def _evidence(make: _Maker) -> list[str]:
-    source = make.file("profile") if make.some("profile", "profile") else make.file("import")
-    model = ["--model", make.file("model")] if make.some("model") else []
-    return [source, *model, *make.some("--all", "--names", ("-o", "x.json"), ("--device", "m1"), _OS)]
-
-
-def _calibrate(make: _Maker) -> list[str]:
+def _measurements(make: _Maker) -> list[str]:
     source = make.file("table") if make.some("table", "table") else make.file("profile")
     model = ["--model", make.file("model")] if make.some("model") else []
-    return [source, *model, *make.some(("--device", "m1"), _OS, ("--export", "x.json"), ("--json", "-"))]
+    return [
+        "add",
+        source,
+        *model,
+        *make.some(("--device", "m1"), _OS, ("--share", "x.json"), ("--json", "-")),
+    ]
 
 
 def _trace(make: _Maker) -> list[str]:
@@ -198,9 +204,8 @@ _VERBS: dict[str, tuple[Callable[[_Maker], list[str]], int]] = {
     "profile": (_profile, 4),
     "matrix": (_matrix, 3),
     "compile": (_compile, 8),
-    "import": (_import, 8),
-    "evidence": (_evidence, 6),
-    "calibrate": (_calibrate, 6),
+    "import": (_import, 14),
+    "measurements": (_measurements, 6),
     "trace": (_trace, 2),
 }
 

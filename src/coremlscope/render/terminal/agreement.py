@@ -53,4 +53,4 @@ def show_agreements(screen: Screen, profile: Profile, *, list_all: bool = False)
             screen.table(columns, [row[:-1] for row in rows])
         if len(rows) < len(found.disagreements):
             more = len(found.disagreements) - len(rows)
-            screen.line(f"and {more} more: `coremlscope evidence` writes all of them", "dim", indent=2)
+            screen.line(f"and {more} more: --share FILE writes all of them", "dim", indent=2)

@@ -51,9 +51,11 @@ def render_calibration(report: CalibrationReport, *, width: int = 100, color: bo
     screen.line()
     if report.corrections:
         screen.line("estimates for these chips use them, and say so; chips without them do not change", "dim")
-        screen.line("more: --remove ID, --export FILE; `coremlscope estimate --no-calibration`", "dim")
+        screen.line(
+            "more: `measurements remove ID`, --share FILE; `coremlscope estimate --no-calibration`", "dim"
+        )
     else:
-        screen.line("no measurements: `coremlscope calibrate FILE` adds some", "dim")
+        screen.line("no measurements: `coremlscope measurements add FILE` adds some", "dim")
     return screen.text
 
 

@@ -8,13 +8,14 @@ from collections.abc import Sequence
 from coremlscope.render.terminal.report import render_console
 from coremlscope.render.terminal.screen import Column, Screen
 from coremlscope.render.words import histogram, model_name, plural
-from coremlscope.results.isolation import Isolation, PartTensor
+from coremlscope.results.isolation import Isolation, PartSearch, PartTensor
+from coremlscope.units import format_duration
 
-__all__ = ["render_isolation", "render_part"]
+__all__ = ["render_isolation"]
 
 #: The name of the embedded engine in differences.
 _HERE = "here"
-_MOST_TENSORS = 12
+_MOST_TENSORS, _MOST_UNITS = 12, 20
 
 
 def render_isolation(isolation: Isolation, *, width: int = 100, color: bool = False) -> str:
@@ -25,13 +26,56 @@ def render_isolation(isolation: Isolation, *, width: int = 100, color: bool = Fa
         width: Columns.
         color: Whether to use ANSI colours.
     """
-    whole = render_console(isolation.profile, width=width, color=color)
-    return f"{render_part(isolation, width=width, color=color)}\n{whole}"
-
-
-def render_part(isolation: Isolation, *, width: int = 100, color: bool = False) -> str:
-    """A part without its profile as text; see `render_isolation`."""
     screen = Screen(width, color)
+    if isolation.search is not None:
+        _show_search(screen, isolation, isolation.search)
+    if isolation.profile is None:
+        return screen.text
+    if isolation.search is not None:
+        screen.line()
+    _show_part(screen, isolation)
+    return f"{screen.text}\n{render_console(isolation.profile, width=width, color=color)}"
+
+
+def _show_search(screen: Screen, isolation: Isolation, search: PartSearch) -> None:
+    screen.title(model_name(isolation.source), f"  the smallest part that {search.question}")
+    tests = plural(len(search.tests), "test")
+    screen.heading("Tests", f"{tests} of at most {search.limit} for {search.count} operations")
+    columns = [
+        Column("", is_number=True),
+        Column("from"),
+        Column("to"),
+        Column("operations", is_number=True),
+        Column("", style="cyan"),
+        Column("took", is_number=True),
+        Column("because"),
+    ]
+    rows = [
+        (
+            str(index),
+            test.first,
+            test.last,
+            str(test.units),
+            test.verdict,
+            format_duration(test.seconds),
+            test.note,
+        )
+        for index, test in enumerate(search.tests, 1)
+    ]
+    screen.table(columns, rows)
+    screen.heading("Found", plural(len(isolation.units), "operation"))
+    units = [(unit.id, unit.type, unit.name) for unit in isolation.units]
+    screen.table([Column("id"), Column("type"), Column("name", style="cyan", most=60)], units[:_MOST_UNITS])
+    if len(units) > _MOST_UNITS:
+        screen.line(f"and {len(units) - _MOST_UNITS} more: --json lists all", "dim", indent=2)
+    if search.note:
+        screen.line(search.note, indent=2)
+    if not search.is_smallest:
+        text = "the limit on tests was reached: a smaller part may do; allow more with --most-tests"
+        screen.line(text, "yellow", indent=2)
+
+
+def _show_part(screen: Screen, isolation: Isolation) -> None:
     first, last = isolation.units[0], isolation.units[-1]
     count = plural(len(isolation.units), "operation")
     screen.title(model_name(isolation.path), f"  {count} of {model_name(isolation.source)}")
@@ -53,7 +97,6 @@ def render_part(isolation: Isolation, *, width: int = 100, color: bool = False) 
     ):
         if tensors:
             _show(screen, title, tensors)
-    return screen.text
 
 
 def _rounded(isolation: Isolation) -> str:

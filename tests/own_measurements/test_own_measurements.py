@@ -34,6 +34,7 @@ from coremlscope.formats import container
 from coremlscope.formats.packaging import write_mlpackage
 from coremlscope.formats.sample import sample_model
 from coremlscope.measure.contract import MeasuredModel, resolve_settings
+from coremlscope.own_measurements.report import add_measurements
 from coremlscope.own_measurements.store import default_store
 from coremlscope.own_measurements.using import forecast_subject
 from coremlscope.render.markdown.comparison import render_markdown_comparison
@@ -90,7 +91,7 @@ def recorded(
     ]
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("COREMLSCOPE_DATA", str(folder))
-        report = api.calibrate(sheet(folder / "measured.csv", rows))
+        report = add_measurements(sheet(folder / "measured.csv", rows))
     assert not report.skipped
     return {(int(one.model[3]), one.compute_units): one for one in report.added}
 
@@ -187,8 +188,8 @@ def test_a_model_that_cannot_be_estimated_is_named_by_its_kind() -> None:
 
 def test_adding_twice_changes_nothing(models: list[Path], tmp_path: Path) -> None:
     path = sheet(tmp_path / "m.csv", [(models[0], _CHIP, "cpu", 3.0)])
-    assert len(api.calibrate(path).added) == 1
-    again = api.calibrate(path)
+    assert len(add_measurements(path).added) == 1
+    again = add_measurements(path)
     assert (again.added, again.known) == ((), 1)
     assert len(default_store().read()) == 1
 
@@ -215,7 +216,7 @@ def _estimated(path: Path) -> Profile:
 def test_a_profile_from_a_mac(models: list[Path], tmp_path: Path) -> None:
     saved = tmp_path / "profile.json"
     profile_of(models[4]).save(saved)
-    (added,) = api.calibrate(saved).added
+    (added,) = add_measurements(saved).added
     assert (added.chip, added.unit, added.compute_units) == ("m2", "neural_engine", "cpu_and_ne")
     assert added.measured_s == 0.0009  # by Core ML's own clock
     assert (added.samples, added.os, added.model) == (3, "macOS 15.1 (24B83)", "net4.mlpackage")
@@ -238,7 +239,7 @@ def test_measurements_that_say_nothing_about_a_chip(
     saved = tmp_path / "profile.json"
     profile_of(models[0], **changes).save(saved)
     with pytest.raises(UsageError, match=reason):
-        api.calibrate(saved)
+        add_measurements(saved)
     assert default_store().read() == ()
 
 
@@ -248,12 +249,12 @@ def test_a_profile_of_another_model_is_not_used(models: list[Path], tmp_path: Pa
     ops = replace(found.ops, id=tuple(f"other/{n}" for n in range(len(found.ops.id))))
     replace(found, ops=ops).save(saved)
     with pytest.raises(UsageError, match="another model"):
-        api.calibrate(saved, model=models[0])
+        add_measurements(saved, model=models[0])
 
 
 def test_chips_are_not_mixed_up(models: list[Path], tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="is of M2, not of M1"):
-        api.calibrate(sheet(tmp_path / "m.csv", [(models[0], _CHIP, "cpu", 3.0)]), device="m1")
+        add_measurements(sheet(tmp_path / "m.csv", [(models[0], _CHIP, "cpu", 3.0)]), device="m1")
 
 
 def test_a_report_of_xcode(tmp_path: Path) -> None:
@@ -262,11 +263,11 @@ def test_a_report_of_xcode(tmp_path: Path) -> None:
     write_mlpackage(sample_model(size=256, width=4.0, classes=10), wide)
     report = write(tmp_path, "small.mlperf/report.json")
     with pytest.raises(UsageError, match="none of the 2 operations"):
-        api.calibrate(report, model=wide)
+        add_measurements(report, model=wide)
     written = json.loads((report / "report.json").read_text())
     del written["deviceResults"]["modelStructure"]
     (report / "report.json").write_text(json.dumps(written))
-    (correction,) = api.calibrate(report, model=wide).corrections
+    (correction,) = add_measurements(report, model=wide).corrections
     assert (correction.chip, correction.unit) == ("a17-pro", "neural_engine")
     assert correction.checked[0].measurement.measured_s == 0.002
 
@@ -276,7 +277,7 @@ def test_mixed_units_are_not_used(tmp_path: Path) -> None:
     tiny = tmp_path / "tiny.mlpackage"
     write_mlpackage(sample_model(size=16, width=0.25, classes=10), tiny)
     with pytest.raises(UsageError, match=r"our plan runs .* on the CPU"):
-        api.calibrate(sheet(tmp_path / "m.csv", [(tiny, _CHIP, "neural_engine", 1.0)]))
+        add_measurements(sheet(tmp_path / "m.csv", [(tiny, _CHIP, "neural_engine", 1.0)]))
 
 
 @pytest.mark.parametrize(
@@ -304,7 +305,7 @@ def test_damaged_tables_get_one_sentence(
 ) -> None:
     path = tmp_path / "m.csv"
     path.write_bytes(content)
-    assert main(["calibrate", str(path)]) == 2
+    assert main(["measurements", "add", str(path)]) == 2
     error = capsys.readouterr().err
     assert message in error
     assert error.count("error:") == 1
@@ -315,7 +316,7 @@ def test_separators_and_names_of_columns(models: list[Path], tmp_path: Path) -> 
     text = f"Latency ms;Device;Compute Units;Network\n3.5;MacBook Air (M2);CPU_AND_NE;{models[0]}\n# note\n"
     path = tmp_path / "m.tsv"
     path.write_text("\ufeff" + text.replace(";", "\t").replace("MacBook Air (M2)", "M2"))
-    (added,) = api.calibrate(path).added
+    (added,) = add_measurements(path).added
     assert (added.chip, added.measured_s) == ("m2", pytest.approx(3.5e-3))
 
 
@@ -327,27 +328,25 @@ def test_export_names_nothing_and_can_be_added(
 ) -> None:
     measure(recorded, 1.3, 2, ["cpu_and_ne"])
     exported = tmp_path / "exported.json"
-    assert main(["calibrate", "--export", str(exported)]) == 0
+    assert main(["measurements", "list", "--share", str(exported)]) == 0
     assert "2 measurements" in capsys.readouterr().err
     assert "net0" not in exported.read_text()
     assert "measured.csv" not in exported.read_text()
     monkeypatch.setenv("COREMLSCOPE_DATA", str(tmp_path / "elsewhere"))
-    report = api.calibrate(exported)
+    report = add_measurements(exported)
     assert (len(report.added), report.corrections[0].models) == (2, 2)
-    assert main(["calibrate", "--export", str(exported), "--names"]) == 0
-    capsys.readouterr()
 
 
 def test_list_and_remove(
     recorded: dict[tuple[int, str], OwnMeasurement], capsys: pytest.CaptureFixture[str]
 ) -> None:
     measure(recorded, 1.3, 3, ["cpu_and_ne"])
-    assert main(["calibrate", "--remove", default_store().read()[0].id, "--json", "-"]) == 0
+    assert main(["measurements", "remove", default_store().read()[0].id, "--json", "-"]) == 0
     written = json.loads(capsys.readouterr().out)
     assert (written["removed"], written["corrections"][0]["models"]) == (1, 2)
-    assert main(["calibrate", "--remove", "m2"]) == 0
+    assert main(["measurements", "remove", "m2"]) == 0
     assert "removed 2 measurements" in capsys.readouterr().out
-    assert main(["calibrate", "--remove", "m2"]) == 2
+    assert main(["measurements", "remove", "m2"]) == 2
     assert "there is no measurement 'm2'" in capsys.readouterr().err
 
 
@@ -359,9 +358,9 @@ def test_a_damaged_store_does_not_stop_estimates(
     found = api.estimate(models[0], _CHIP)
     assert found.estimates[0].own is None
     assert [finding.id for finding in found.findings] == ["own-measurements-not-used"]
-    assert main(["calibrate"]) == 2
+    assert main(["measurements", "list"]) == 2
     assert "is damaged" in capsys.readouterr().err
-    assert main(["calibrate", "--remove", "all"]) == 0
+    assert main(["measurements", "remove", "all"]) == 0
     assert not (data / "calibration.json").exists()
 
 
@@ -403,7 +402,7 @@ def test_damaged_exports_are_not_used(
     path = tmp_path / "exported.json"
     path.write_text(json.dumps(Calibrations(measurements=(one,)).to_json()))
     with pytest.raises(UsageError, match=r"recorded by another version|is damaged"):
-        api.calibrate(path)
+        add_measurements(path)
     assert default_store().read() == ()
 
 
@@ -411,7 +410,7 @@ def test_an_export_without_measurements(tmp_path: Path) -> None:
     path = tmp_path / "exported.json"
     path.write_text(json.dumps(Calibrations().to_json()))
     with pytest.raises(UsageError, match="no measurements"):
-        api.calibrate(path)
+        add_measurements(path)
 
 
 @pytest.mark.parametrize("width", ["60", "80", "140"])
@@ -426,7 +425,7 @@ def test_tables(
     monkeypatch.setenv("COLUMNS", width)
     measure(recorded, 1.3, 4, ["cpu_and_ne"])
     rows = [(models[4], _CHIP, "ane", 900), (f"{tmp_path}/absent.mlpackage", _CHIP, "cpu", 3)]
-    assert main(["calibrate", str(sheet(tmp_path / "measured.csv", rows))]) == 0
+    assert main(["measurements", "add", str(sheet(tmp_path / "measured.csv", rows))]) == 0
     out = capsys.readouterr().out
     words = " ".join(out.split())
     assert "M2, Neural Engine takes 1." in words

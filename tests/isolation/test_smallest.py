@@ -19,7 +19,6 @@ from coremlscope.cli import main
 from coremlscope.errors import EngineError, LimitError, UnsupportedModelError, UsageError
 from coremlscope.formats import container
 from coremlscope.formats.packaging import write_mlpackage
-from coremlscope.isolation.bisect import bisect
 from coremlscope.isolation.isolate import isolate
 from coremlscope.isolation.search import RangeSearch, limit_of
 from coremlscope.runner.request import RunnerSettings, write_payload
@@ -103,13 +102,15 @@ _ONES = {"x": np.ones((1, 4), np.float16)}
 
 def test_overflow_of_one_operation() -> None:
     model = _chain(100, scale={10: 60000, 50: 1 / 4, 70: 8, 90: 0.25})
-    found = bisect(model, fp16_overflow=True, inputs=_ONES)
+    found = isolate(model, smallest="fp16-overflow", inputs=_ONES)
     assert [unit.name for unit in found.units] == ["op_70"]
-    assert found.is_smallest
-    assert found.note.endswith("reaches 1.2e+05: 4 elements overflow to infinity")
-    (one,) = bisect(_chain(1, scale={0: 60000}), fp16_overflow=True, inputs={"x": 2 * np.eye(1, 4)}).tests
+    assert found.search.is_smallest
+    assert found.search.note.endswith("reaches 1.2e+05: 4 elements overflow to infinity")
+    (one,) = isolate(
+        _chain(1, scale={0: 60000}), smallest="fp16-overflow", inputs={"x": 2 * np.eye(1, 4)}
+    ).search.tests
     assert one.note.endswith(": 1 element overflows to infinity")
-    assert len(found.tests) <= found.limit <= 2 * math.log2(100)
+    assert len(found.search.tests) <= found.search.limit <= 2 * math.log2(100)
 
 
 def test_overflow_of_a_neural_network_is_that_of_half_precision(tmp_path: Path) -> None:
@@ -120,7 +121,7 @@ def test_overflow_of_a_neural_network_is_that_of_half_precision(tmp_path: Path) 
     path = tmp_path / "network.mlmodel"
     path.write_bytes(builder.spec.SerializeToString())
     given = {"x": np.full(4, 1e2)}
-    found = bisect(path, fp16_overflow=True, inputs=given, output=tmp_path / "part.mlmodel")
+    found = isolate(path, smallest="fp16-overflow", inputs=given, output=tmp_path / "part.mlmodel")
     assert [unit.name for unit in found.units] == ["large"]
     assert container.read(tmp_path / "part.mlmodel").kind == "neuralNetwork"
 
@@ -135,11 +136,11 @@ def test_operations_that_a_unit_does_not_run() -> None:
         return x
 
     model = build(body, {"x": np.zeros((1, 8, 4, 4), np.float16)})
-    found = bisect(model, unit="neural_engine", device="m1")
+    found = isolate(model, smallest="off-neural-engine", devices="m1")
     assert [unit.name for unit in found.units] == ["sums"]
-    assert "cumsum" in found.note
+    assert "cumsum" in found.search.note
     with pytest.raises(UsageError, match="the whole model included"):
-        bisect(model, unit="cpu", device="m1")
+        isolate(model, smallest="off-cpu", devices="m1")
 
 
 @dataclass
@@ -166,10 +167,10 @@ def test_functions_find_two_operations_and_leave_out_what_is_between() -> None:
         return mb.add(x=left, y=right, name="end")
 
     model = build(body, {"x": np.zeros((1, 4), np.float32)})
-    found = bisect(model, predicate=_Both({"left_2", "left_5"}), most_tests=20)
+    found = isolate(model, smallest=_Both({"left_2", "left_5"}), most_tests=20)
     assert [unit.name for unit in found.units] == ["left_2", "left_5"]
-    assert found.is_smallest
-    assert len(found.tests) <= 20
+    assert found.search.is_smallest
+    assert len(found.search.tests) <= 20
 
 
 def test_scripts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -185,15 +186,16 @@ def test_scripts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         "sys.exit(bad)\n"
     )
     target = tmp_path / "part.mlpackage"
-    arguments = ["bisect", str(path), "--predicate", str(script), "-o", str(target), "--json"]
+    arguments = ["isolate", str(path), "--smallest", str(script), "-o", str(target), "--json"]
     assert main([*arguments, str(tmp_path / "found.json")]) == 0
     shown = capsys.readouterr().out
     assert "op_7" in shown
     assert "is rejected by is_wrong.py" in shown
     saved = json.loads((tmp_path / "found.json").read_text())
     assert [unit["name"] for unit in saved["units"]] == ["op_7"]
-    assert saved["tests"][0]["note"].startswith("looked at part-1")
-    assert len(saved["tests"]) <= saved["limit"] == 7
+    assert saved["search"]["tests"][0]["note"].startswith("looked at part-1")
+    assert len(saved["search"]["tests"]) <= saved["search"]["limit"] == 7
+    assert saved["profile"]["measurements"]
     assert target.is_dir()
 
 
@@ -212,27 +214,26 @@ def test_scripts_that_tell_nothing(tmp_path: Path, code: str, error: type[Except
     script = tmp_path / "script.py"
     script.write_text(f"import sys; {code}")
     with pytest.raises(error, match=message):
-        bisect(_chain(4, scale={}), predicate=script, timeout_s=1 if "sleep" in code else None)
+        isolate(_chain(4, scale={}), smallest=script, timeout_s=1 if "sleep" in code else None)
 
 
 def test_wrong_arguments(tmp_path: Path) -> None:
     model = _chain(2, scale={})
     with pytest.raises(UsageError, match="not clear"):
-        bisect(model)
-    with pytest.raises(UsageError, match="does not exist"):
-        bisect(model, predicate=tmp_path / "absent.py")
-    with pytest.raises(UsageError, match="invalid compute unit"):
-        bisect(model, unit="ane", device="m1")  # type: ignore[arg-type]
+        isolate(model, smallest="off-gpu", type="conv")
+    for unknown in (tmp_path / "absent.py", "off-ane"):
+        with pytest.raises(UsageError, match="neither a script nor a known property"):
+            isolate(model, smallest=unknown, devices="m1")
     with pytest.raises(UsageError, match="unknown"):
-        bisect(model, unit="gpu", device="m99")
+        isolate(model, smallest="off-gpu", devices="m99")
     with pytest.raises(UsageError, match="several devices"):
-        bisect(model, unit="gpu", device="m1,m2")
+        isolate(model, smallest="off-gpu", devices=["m1", "m2"])
 
 
 def test_core_ai_models_are_planned_as_such(tmp_path: Path) -> None:
     source, part = sample("tiny_conv"), tmp_path / "part.mlpackage"
     with pytest.raises(UsageError, match=r"off the Neural Engine of iPhone 17 Pro, iOS \d+"):
-        bisect(source, unit="neural_engine", device="iphone-17-pro")
+        isolate(source, smallest="off-neural-engine", devices="iphone-17-pro")
     isolate(source, part, type="conv", iterations=1)
     written = container.read(part)
     assert (written.kind, written.spec_version) == ("mlProgram", 9)
