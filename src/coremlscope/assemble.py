@@ -51,7 +51,7 @@ def assemble(
     table = model.ops if ops is None else ops
     known = forecast or Forecast()
     return Profile(
-        model=dataclasses.replace(model, ops=OpTable()),
+        model=dataclasses.replace(model, ops=OpTable(), findings=()),
         ops=table,
         made=made or made_here(),
         measurements=tuple(measurements),
@@ -61,7 +61,7 @@ def assemble(
         rates=known.rates,
         token_timings=tuple(timings),
         agreements=find_agreements(known.plans, table),
-        findings=(*findings, *known.findings),
+        findings=(*findings, *model.findings, *known.findings),
     )
 
 

@@ -136,7 +136,10 @@ def test_unsupported_operations() -> None:
 
 def test_stages_of_the_system() -> None:
     given = pipeline(
-        [image_feature("image")], [array_feature("print", (2048,))], scene_print(), names=["features"]
+        [image_feature("image")],
+        [array_feature("print", (2048,), ir.DType.FP64)],
+        scene_print(),
+        names=["features"],
     )
     (problem,) = find_problems(given)
     assert (problem.id, problem.effect) == ("outside-the-file", "not here")

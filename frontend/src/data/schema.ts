@@ -809,6 +809,8 @@ export interface ModelSummary {
   facts: [string, string][];
   /** Why such a model cannot be run here, as the end of a sentence; empty for others. */
   absent: string;
+  /** Why Core ML refuses the model, and image outputs that are black. Empty in profiles, which have their own findings. */
+  findings: Finding[];
   /**
    * All operations of the default function except constants, if requested; for a pipeline those of all stages. A stage that cannot be run
    * is one row. Empty in profiles, which have their own op table.

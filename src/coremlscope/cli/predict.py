@@ -111,9 +111,10 @@ def predict_files(
         precision: `fp16` also rounds every fp16 result.
 
     Returns:
-        The outputs by name, and what rounding to fp16 does to the model.
+        The outputs by name, and remarks on the model, also on what rounding to fp16 does to it.
     """
     from coremlscope import api
+    from coremlscope.describe.model import find_on_model
     from coremlscope.execution.pipeline import open_predictor
     from coremlscope.execution.wiring import bodies_of
     from coremlscope.measure.embedded.overflow import note_ranges
@@ -122,13 +123,15 @@ def predict_files(
     with open_predictor(model, function, precision=precision) as predictor:
         values = read_inputs(predictor.description, inputs, shapes, resize)
         results, ranges = predictor.predict_with_ranges(values)
+    findings = find_on_model(model)
     if precision != "fp16":
-        return results, ()
-    return results, tuple(note_ranges([body.graph for body in bodies_of(model, function)], ranges))
+        return results, findings
+    ranged = note_ranges([body.graph for body in bodies_of(model, function)], ranges)
+    return results, (*findings, *ranged)
 
 
 def _warn(findings: Iterable[Finding]) -> None:
-    """Prints on standard error what rounding to fp16 does to the model."""
+    """Prints warnings on standard error."""
     for finding in findings:
         if finding.severity == "warning":
             print_note(f"warning: {finding.text}")

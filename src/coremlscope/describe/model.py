@@ -12,7 +12,9 @@ from coremlscope.describe.arguments import ArgumentLister, Scope
 from coremlscope.describe.dataflow import Flow, trace_dataflow
 from coremlscope.describe.labels import find_labels
 from coremlscope.describe.layers import describe_assumptions
+from coremlscope.describe.pictures import find_dark_pictures
 from coremlscope.describe.preprocessing import find_preprocessing
+from coremlscope.describe.refusals import find_refusals
 from coremlscope.describe.stages import (
     describe_external,
     programs_of,
@@ -28,6 +30,7 @@ from coremlscope.execution.binding import bind_model, choose_function, program_o
 from coremlscope.execution.wiring import BoundStage, bind_stages, stage_key
 from coremlscope.features import bind_shapes, default_shape, describe_feature
 from coremlscope.features.description import describe_flexibility
+from coremlscope.findings import Finding
 from coremlscope.formats.platforms import describe_opset, describe_platforms
 from coremlscope.ir import (
     ArrayFeature,
@@ -55,7 +58,7 @@ from coremlscope.ops.view import BoundGraph, OpView
 from coremlscope.results.model import FeatureSummary, FunctionSummary, ModelSummary, WorkSummary
 from coremlscope.results.operations import OpRow, OpTable
 
-__all__ = ["describe_model", "list_operations"]
+__all__ = ["describe_model", "find_on_model", "list_operations"]
 
 
 def describe_model(
@@ -112,10 +115,16 @@ def describe_model(
         short_weights=find_short_files(*programs_of(model)),
         facts=(*describe_external(model), *describe_assumptions(model)),
         absent=why_absent(model),
+        findings=find_on_model(model),
         ops=list_operations(model, shapes, functions=[first], reads_weights=reads_weights)
         if list_ops
         else OpTable(),
     )
+
+
+def find_on_model(model: Model) -> tuple[Finding, ...]:
+    """Returns why Core ML refuses a model, and image outputs that are black on a device."""
+    return (*find_refusals(model), *find_dark_pictures(model))
 
 
 def list_operations(

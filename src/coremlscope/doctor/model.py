@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Literal
 
 from coremlscope.describe.loading import check_weights, find_load_problem
+from coremlscope.describe.pictures import find_dark_pictures
+from coremlscope.describe.refusals import find_refusals
 from coremlscope.describe.stages import why_absent
 from coremlscope.devices.release import OSRelease, parse_release, platform_named
 from coremlscope.errors import (
@@ -127,7 +129,7 @@ def find_problems(model: Model, systems: Sequence[OSRelease] = ()) -> list[Probl
         model: The model. Weights may be absent.
         systems: Systems that it has to load on.
     """
-    problems = [*_check_version(model, systems)]
+    problems = [*_check_version(model, systems), *_check_interface(model)]
     try:
         problems += [*_check_weights(model), *_check_stages(model), *_check_operations(model)]
         problems += [
@@ -157,6 +159,14 @@ def _check_version(model: Model, systems: Sequence[OSRelease]) -> Iterator[Probl
                 text=f"{found.text[0].upper()}{found.text[1:]}; {system} is older.",
                 fix=f"convert again with minimum_deployment_target for {system}",
             )
+
+
+def _check_interface(model: Model) -> Iterator[Problem]:
+    """What Core ML refuses, and outputs that do not look as intended."""
+    refused = find_refusals(model)
+    for finding in (*refused, *find_dark_pictures(model)):
+        effect: Effect = "not in Core ML" if finding in refused else "needs care"
+        yield Problem(id=finding.id, effect=effect, text=finding.text, fix=finding.hint, ops=finding.ops)
 
 
 def _check_weights(model: Model) -> Iterator[Problem]:

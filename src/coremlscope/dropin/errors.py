@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 
 from coremlscope import ir
-from coremlscope.errors import CoremlscopeError, EngineError, InputError
+from coremlscope.describe.refusals import find_refusals
+from coremlscope.errors import CoremlscopeError, EngineError, InputError, UnsupportedModelError
 from coremlscope.features.shapes import as_sequence
 
-__all__ = ["as_runtime_error", "prediction_errors"]
+__all__ = ["as_runtime_error", "check_accepted", "prediction_errors"]
 
 
 @contextlib.contextmanager
@@ -24,6 +25,12 @@ def as_runtime_error(prefix: str = "") -> Iterator[None]:
         raise RuntimeError(prefix + _sentence(error)) from error
     except OSError as error:
         raise RuntimeError(f"{prefix}{error.filename or 'a file'}: {error.strerror or error}") from error
+
+
+def check_accepted(model: ir.Model) -> None:
+    """Raises UnsupportedModelError for a model that Core ML does not compile or load."""
+    for finding in find_refusals(model):
+        raise UnsupportedModelError(finding.text, f"{finding.hint}; see {finding.source}")
 
 
 @contextlib.contextmanager

@@ -14,7 +14,7 @@ from typing import Any
 
 from coremlscope.dropin import compiled
 from coremlscope.dropin.compute_devices import compute_devices
-from coremlscope.dropin.errors import as_runtime_error, prediction_errors
+from coremlscope.dropin.errors import as_runtime_error, check_accepted, prediction_errors
 from coremlscope.dropin.plan import ComputePlanProxy, chosen_device, load_plan, read_compiled
 from coremlscope.dropin.states import StateProxy
 from coremlscope.dropin.structure import model_structure
@@ -73,6 +73,7 @@ class ModelProxy:
             self._folder = self._locate(source)
             start = time.perf_counter_ns()
             self._model = container.read(self._folder)
+            check_accepted(self._model)
             cache = default_cache() if self._folder == source else None
             self._predictor = open_predictor(self._model, function_name or None, cache)
             weakref.finalize(self, self._predictor.close)
@@ -147,7 +148,9 @@ class ModelProxy:
             RuntimeError: The model cannot be read.
         """
         with as_runtime_error("Error compiling model: "):
-            return str(compiled.compile_path(Path(path).expanduser()))
+            source = Path(path).expanduser()
+            check_accepted(container.read(source))
+            return str(compiled.compile_path(source))
 
     @staticmethod
     def create_model_asset_from_path(path: str) -> Any:

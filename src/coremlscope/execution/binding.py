@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from coremlscope.budget import Budget
 from coremlscope.classical.function import as_function
 from coremlscope.errors import CorruptModelError, UnsupportedModelError, UsageError
-from coremlscope.features import bind_shapes, nearest
+from coremlscope.features import bind_shapes, check_combination, nearest
 from coremlscope.ir import (
     Classical,
     External,
@@ -183,6 +183,8 @@ def sharing_bindings() -> Iterator[None]:
 def _prepare(chosen: Chosen, shapes: Mapping[str, Sequence[int]] | None) -> tuple[Function, dict[str, Shape]]:
     """Returns a function, specialised for shapes, and the shapes that are to be bound."""
     wanted = bind_shapes(chosen.description, shapes)
+    if chosen.function.specialise is None and wanted != bind_shapes(chosen.description):
+        check_combination(chosen.description, wanted)
     body = _specialised(chosen.function, wanted)
     types = ((value.name, value.type) for value in body.graph.inputs)
     return body, {

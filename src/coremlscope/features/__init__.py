@@ -7,7 +7,7 @@ from coremlscope.features.description import describe_feature, describe_shape
 from coremlscope.features.dummy import dummy_value, dummy_values
 from coremlscope.features.files import parse_input, read_input
 from coremlscope.features.names import nearest
-from coremlscope.features.shapes import bind_shapes, check_shape, default_shape
+from coremlscope.features.shapes import bind_shapes, check_combination, check_shape, default_shape
 from coremlscope.features.tensors import (
     ConversionObserver,
     from_tensors,
@@ -20,6 +20,7 @@ __all__ = [
     "ConversionObserver",
     "FeatureValue",
     "bind_shapes",
+    "check_combination",
     "check_shape",
     "default_shape",
     "describe_feature",

@@ -21,7 +21,7 @@ from coremlscope.ir import (
     default_shape,
 )
 
-__all__ = ["as_sequence", "bind_shapes", "check_shape", "default_shape"]
+__all__ = ["as_sequence", "bind_shapes", "check_combination", "check_shape", "default_shape"]
 
 
 def check_shape(feature: Feature, shape: Sequence[int]) -> tuple[int, ...]:
@@ -49,6 +49,36 @@ def check_shape(feature: Feature, shape: Sequence[int]) -> tuple[int, ...]:
             feature.name, given, type_.shape, type_.flexibility, sequences=type_.takes_sequences
         )
     return sequence
+
+
+def check_combination(description: FunctionDescription, shapes: Mapping[str, Sequence[int]]) -> None:
+    """Checks that several inputs with enumerated shapes have those of the same index, as Core ML requires.
+
+    A shape that is listed twice counts with its first index. Source:
+    https://github.com/apple/coremltools/issues/2271, for ML Programs.
+
+    Args:
+        description: The interface of an ML Program's function.
+        shapes: Tensor shapes by name; inputs that are not listed are not checked.
+
+    Raises:
+        InputError: They are of different indices.
+    """
+    places: dict[str, int] = {}
+    for feature in description.inputs:
+        shape, type_ = tuple(shapes.get(feature.name, ())), feature.type
+        if shape and isinstance(type_, (ArrayFeature, ImageFeature)):
+            match type_.flexibility:
+                case EnumeratedShapes(allowed) if len(allowed) > 1:
+                    size = shape[-2:] if isinstance(type_, ImageFeature) else shape
+                    if size in allowed:
+                        places[feature.name] = allowed.index(size)
+    if len(set(places.values())) > 1:
+        given = ", ".join(f"{name} {describe_shape(shapes[name])}" for name in places)
+        raise InputError(
+            f"Core ML refuses this combination of enumerated shapes: {given}",
+            "inputs must have the shapes of one index: all the first ones, all the second ones, …",
+        )
 
 
 def as_sequence(type_: ArrayFeature, shape: tuple[int, ...]) -> tuple[int, ...]:

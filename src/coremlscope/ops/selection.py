@@ -210,6 +210,9 @@ def _infer_classify(view: OpView) -> Sequence[ValueType]:
 
 def _lower_classify(op: Lowering) -> Sequence[Tensor]:
     labels = _labels(op.view)
+    count = op.view.type("probabilities").elements
+    if count is not None and count != len(labels):
+        raise CannotLower(f"it takes one sample, but gets {count} probabilities for {len(labels)} classes")
     probabilities = op.reshape(op["probabilities"], [-1])
     best = op.emit("ArgMax", probabilities, dtype=I64, axis=0, keepdims=0)
     return [op.with_labels(op.cast(best, I32), labels), op.with_labels(probabilities, labels)]

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from coremlscope.findings import Finding
 from coremlscope.results.encoding import MODEL, plain
 from coremlscope.results.operations import OpTable
 from coremlscope.results.presentation import Presented
@@ -195,6 +196,8 @@ class ModelSummary(Presented):
         facts: Pairs of label and value: other contents of the file, for classical models and models whose
             content is not in the file; what was assumed; and why layers cannot be run.
         absent: Why such a model cannot be run here, as the end of a sentence; empty for others.
+        findings: Why Core ML refuses the model, and image outputs that are black. Empty in profiles, which
+            have their own findings.
         ops: All operations of the default function except constants, if requested; for a pipeline those of
             all stages. A stage that cannot be run is one row. Empty in profiles, which have their own op
             table.
@@ -222,6 +225,7 @@ class ModelSummary(Presented):
     short_weights: tuple[str, ...] = ()
     facts: _Pairs = ()
     absent: str = ""
+    findings: tuple[Finding, ...] = ()
     ops: OpTable = field(default_factory=OpTable)
 
     __repr__ = short_repr

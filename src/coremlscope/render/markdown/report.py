@@ -127,6 +127,8 @@ def _summary(model: ModelSummary) -> list[str]:
     blocks += [f"{cell(what)}: {cell(how)}" for what, how in model.facts]
     if model.absent:
         blocks.append(f"⚠ cannot run here: {cell(model.absent)}")
+    if model.findings:
+        blocks += ["### Findings", _finding_list(model.findings)]
     if model.missing_weights:
         listed, more = elide(model.missing_weights, "file", 8)
         blocks.append(f"⚠ weights absent: {', '.join([*map(code, listed), *_rest(more)])}")

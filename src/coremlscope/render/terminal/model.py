@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from itertools import islice
 
 from coremlscope.ir import kind_name
+from coremlscope.render.terminal.findings import show_findings
 from coremlscope.render.terminal.screen import Column, Screen
 from coremlscope.render.terminal.stages import show_stages
 from coremlscope.render.words import (
@@ -70,6 +71,7 @@ def show_summary(screen: Screen, model: ModelSummary) -> None:
         pairs, more = elide(list(model.user_defined.items()), "entry")
         screen.pairs([(name, truncate(value, _LONGEST_VALUE)) for name, value in pairs], indent=2)
         _show_rest(screen, more, 2)
+    show_findings(screen, model.findings)
     if model.ops:
         _show_ops(screen, model)
     screen.line()

@@ -1,0 +1,350 @@
+"""Models that Core ML refuses: rules about interfaces, by Apple's published validators and public reports."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
+
+import msgspec
+
+from coremlscope import schema
+from coremlscope.classical.suppression import NonMaximumSuppression
+from coremlscope.describe.stages import programs_of
+from coremlscope.features import describe_feature, describe_shape
+from coremlscope.findings import Confidence, Finding
+from coremlscope.ir import (
+    Argument,
+    ArrayFeature,
+    DictionaryFeature,
+    DoubleFeature,
+    DType,
+    EnumeratedShapes,
+    Feature,
+    FeatureType,
+    FunctionDescription,
+    ImageFeature,
+    Int64Feature,
+    ListType,
+    Model,
+    Pipeline,
+    Program,
+    RangeShapes,
+    SequenceFeature,
+    StateFeature,
+    StringFeature,
+    TensorType,
+)
+
+__all__ = ["RULES", "InterfaceRule", "find_refusals"]
+
+_VALIDATORS = "https://github.com/apple/coremltools/blob/main/mlmodel/src/Validation"
+_INTERFACE = f"{_VALIDATORS}/InterfaceValidators.cpp"
+_NETWORK = f"{_VALIDATORS}/NeuralNetwork/NeuralNetworkValidator.cpp"
+#: Specification versions: iOS 12, 14, 16 and 18.
+_IOS_12, _IOS_14, _IOS_16, _IOS_18 = 3, 5, 7, 9
+#: The number of the first layer type of iOS 13 in the format.
+_FIRST_OF_IOS_13 = 600
+_NETWORKS = ("neuralNetwork", "neuralNetworkClassifier", "neuralNetworkRegressor")
+
+
+class InterfaceRule(msgspec.Struct, frozen=True, kw_only=True):
+    """What Core ML requires of a model before it loads it.
+
+    Attributes:
+        id: A stable identifier in kebab case.
+        find: Yields how a model that is not a pipeline, or a pipeline without its stages, breaks the rule.
+        fix: What to do.
+        source: Where the rule was published.
+        confidence: How it is known.
+    """
+
+    id: str
+    find: Callable[[Model], Iterator[str]]
+    fix: str
+    source: str
+    confidence: Confidence = "documented"
+
+
+def find_refusals(model: Model) -> tuple[Finding, ...]:
+    """Returns why Core ML does not load a model, for the model and for every stage of a pipeline."""
+    return tuple(_find(model, ""))
+
+
+def _find(model: Model, where: str) -> Iterator[Finding]:
+    if isinstance(model.content, Program) and model.content.is_core_ai:
+        return
+    for rule in RULES:
+        for text in rule.find(model):
+            yield Finding(
+                id=rule.id,
+                severity="warning",
+                text=f"Core ML refuses this model: {where}{text}.",
+                hint=rule.fix,
+                confidence=rule.confidence,
+                source=rule.source,
+            )
+    if isinstance(model.content, Pipeline):
+        for number, stage in enumerate(model.content.models):
+            yield from _find(stage, f"in {where.removeprefix('in ')}stage {number}, ")
+
+
+def _features(model: Model) -> Iterator[Feature]:
+    for interface in model.description.functions.values():
+        yield from chain(interface.inputs, interface.outputs, interface.states)
+
+
+# Shapes and element types
+
+
+def _flexible_shapes(model: Model) -> Iterator[str]:
+    if model.spec_version < _IOS_12:
+        return
+    for feature in _features(model):
+        type_ = feature.type.array if isinstance(feature.type, StateFeature) else feature.type
+        if isinstance(type_, ArrayFeature):
+            shape = type_.shape
+        elif isinstance(type_, ImageFeature) and type_.width > 0 and type_.height > 0:
+            shape = (type_.height, type_.width)
+        else:
+            continue
+        match type_.flexibility:
+            case EnumeratedShapes(shapes) if not shapes:
+                yield f"{feature.name!r} enumerates no shape"
+            case EnumeratedShapes(shapes) if shape and shape not in shapes:
+                yield f"the default shape {describe_shape(shape)} of {feature.name!r} is not an allowed one"
+            case RangeShapes(bounds):
+                yield from _ranges(feature.name, shape, bounds)
+
+
+def _ranges(name: str, shape: Sequence[int], bounds: Sequence[tuple[int, int]]) -> Iterator[str]:
+    empty = next(((low, high) for low, high in bounds if 0 < high < low), None)
+    if empty is not None:
+        yield f"{name!r} has a range from {empty[0]} to {empty[1]}"
+    elif shape and len(shape) != len(bounds):
+        yield f"{name!r} has a default shape of {len(shape)} dimensions, but ranges of {len(bounds)}"
+    elif any(size < low or 0 <= high < size for size, (low, high) in zip(shape, bounds, strict=False)):
+        yield f"the default shape {describe_shape(shape)} of {name!r} is outside of its ranges"
+
+
+def _newer_types(model: Model) -> Iterator[str]:
+    version = max(model.spec_version, 1)
+    for feature in _features(model):
+        type_ = feature.type.array if isinstance(feature.type, StateFeature) else feature.type
+        needed, what = 1, ""
+        match type_:
+            case ArrayFeature(dtype=DType.FP16):
+                needed, what = _IOS_16, "elements of float16"
+            case ImageFeature(color_space="GRAYSCALE_FLOAT16"):
+                needed, what = _IOS_16, "the color space GRAYSCALE_FLOAT16"
+            case SequenceFeature():
+                needed, what = _IOS_12, "the type sequence"
+        if isinstance(feature.type, StateFeature) and needed < _IOS_18:
+            needed, what = _IOS_18, "the type state"
+        if version < needed:
+            yield f"{feature.name!r} has {what}, for which version {needed} of the specification is needed"
+
+
+# Classifiers and regressors
+
+
+def _classified_batches(model: Model) -> Iterator[str]:
+    for program in programs_of(model) if isinstance(model.content, Program) else ():
+        if program.is_network:
+            continue
+        for op in (op for function in program.functions.values() for op in function.graph.walk()):
+            if op.type != "classify":
+                continue
+            given = next(iter(op.inputs.get("probabilities", ())), None)
+            type_ = None if given is None else given.type
+            if not isinstance(type_, TensorType):
+                continue
+            count = _classes(next(iter(op.inputs.get("classes", ())), None))
+            if not type_.is_static:
+                yield "the shape of a classifier's probabilities is not fixed"
+            elif count is not None and type_.elements != count:
+                yield f"a classifier has {type_.elements} probabilities for {count} classes"
+
+
+def _classes(argument: Argument | None) -> int | None:
+    match None if argument is None else argument.type:
+        case ListType(length=length):
+            return length
+        case TensorType() as tensor:
+            return tensor.elements
+    return None
+
+
+def _predicted_features(model: Model) -> Iterator[str]:
+    kind, interface = model.kind, model.description.main
+    is_classifier = kind.endswith("Classifier") and kind not in ("pipelineClassifier", "textClassifier")
+    if not is_classifier and not (kind.endswith("Regressor") and kind != "pipelineRegressor"):
+        return
+    what = "classifier" if is_classifier else "regressor"
+    allowed = (Int64Feature, StringFeature) if is_classifier else (DoubleFeature, ArrayFeature)
+    yield from _predicted(interface, what, interface.predicted_feature, allowed)
+    if is_classifier and interface.predicted_probabilities:
+        types = (ArrayFeature, DictionaryFeature)
+        yield from _predicted(interface, what, interface.predicted_probabilities, types)
+
+
+def _predicted(
+    interface: FunctionDescription, what: str, name: str, allowed: tuple[type, ...]
+) -> Iterator[str]:
+    found = next((feature.type for feature in interface.outputs if feature.name == name), None)
+    if not name:
+        yield f"the {what} does not name its predicted feature"
+    elif found is None:
+        yield f"the {what} predicts {name!r}, which is not one of its outputs"
+    elif not isinstance(found, allowed):
+        yield f"the {what} predicts {name!r}, which is of the type {describe_feature(found)}"
+
+
+# Neural networks
+
+
+def _network_inputs(model: Model) -> Iterator[str]:
+    if model.kind not in _NETWORKS or not isinstance(model.content, Program):
+        return
+    inputs = model.description.main.inputs
+    if inputs and all(feature.is_optional for feature in inputs):
+        yield "every input of the neural network is optional"
+    arrays = [(feature.name, feature.type) for feature in inputs if isinstance(feature.type, ArrayFeature)]
+    legacy = [(name, type_) for name, type_ in arrays if type_.takes_sequences]
+    newer = _newer_layers(model.content)
+    if legacy and newer:
+        yield (
+            f"the layer type {newer[0]!r} is of iOS 13, but arrays are mapped to five dimensions"
+            " (arrayInputShapeMapping)"
+        )
+        return
+    for name, type_ in legacy:
+        ranks = {len(shape) for shape in _shapes(type_)}
+        if ranks and not ranks & {1, 3}:
+            yield f"the array {name!r} has {min(ranks)} dimensions, not 1 or 3"
+
+
+def _shapes(type_: ArrayFeature) -> Iterator[Sequence[object]]:
+    if type_.shape:
+        yield type_.shape
+    match type_.flexibility:
+        case EnumeratedShapes(shapes):
+            yield from shapes
+        case RangeShapes(bounds):
+            yield bounds
+
+
+def _newer_layers(program: Program) -> list[str]:
+    fields = schema.message_class("NeuralNetworkLayer").DESCRIPTOR.fields_by_name
+    types = dict.fromkeys(layer.type for one in program.functions.values() for layer in one.layers)
+    return [name for name in types if name in fields and fields[name].number >= _FIRST_OF_IOS_13]
+
+
+# Non-maximum suppression
+
+
+def _suppression(model: Model) -> Iterator[str]:
+    content = model.content
+    if not isinstance(content, NonMaximumSuppression):
+        return
+    interface = model.description.main
+    given = {feature.name: feature.type for feature in chain(interface.inputs, interface.outputs)}
+    names = (
+        content.confidence,
+        content.coordinates,
+        content.confidence_output,
+        content.coordinates_output,
+    )
+    types = [given[name] for name in names if name in given]
+    found = {type_.dtype for type_ in types if isinstance(type_, ArrayFeature)}
+    allowed = [DType.FP64, *([DType.FP32] if model.spec_version >= _IOS_14 else [])]
+    listed = " and ".join(dtype.numpy.name for dtype in sorted(found, key=lambda dtype: dtype.value))
+    if found - set(allowed):
+        only = " or ".join(dtype.numpy.name for dtype in allowed)
+        yield f"non-maximum suppression takes and gives {only}, not {listed}"
+    elif len(found) > 1:
+        yield f"non-maximum suppression has values of {listed}, which must be of one type"
+
+
+# Pipelines
+
+
+def _passed_values(model: Model) -> Iterator[str]:
+    if not isinstance(model.content, Pipeline):
+        return
+    interface = model.description.main
+    known = {feature.name: feature.type for feature in interface.inputs}
+    for number, stage in enumerate(model.content.models):
+        inner = stage.description.main
+        for feature in inner.inputs:
+            yield from _passed(f"the input {feature.name!r} of stage {number}", feature, known)
+        known |= {feature.name: feature.type for feature in inner.outputs}
+    for feature in interface.outputs:
+        yield from _passed(f"the output {feature.name!r}", feature, known)
+
+
+def _passed(what: str, feature: Feature, known: dict[str, FeatureType]) -> Iterator[str]:
+    source = known.get(feature.name)
+    if source is not None and not _is_equivalent(source, feature.type):
+        yield f"{what} is of the type {describe_feature(feature.type)}, but gets {describe_feature(source)}"
+
+
+def _is_equivalent(a: FeatureType, b: FeatureType) -> bool:
+    """Compares types as `Comparison.cpp` next to the validators does; an array without a shape fits any."""
+    match a, b:
+        case ArrayFeature(), ArrayFeature():
+            is_fixed = a.flexibility is None and b.flexibility is None
+            return a.dtype == b.dtype and (not is_fixed or not a.shape or not b.shape or a.shape == b.shape)
+        case ImageFeature(), ImageFeature():
+            return (a.width, a.height, a.color_space) == (b.width, b.height, b.color_space)
+        case DictionaryFeature(), DictionaryFeature():
+            return a.key == b.key
+        case SequenceFeature(), SequenceFeature():
+            return a.element == b.element
+    return type(a) is type(b)
+
+
+RULES: tuple[InterfaceRule, ...] = (
+    InterfaceRule(
+        id="refused-flexible-shape",
+        find=_flexible_shapes,
+        fix="make the default shape one of the allowed shapes",
+        source=_INTERFACE,
+    ),
+    InterfaceRule(
+        id="refused-newer-type",
+        find=_newer_types,
+        fix="convert for the system that the type needs (minimum_deployment_target), or use float32",
+        source=_INTERFACE,
+    ),
+    InterfaceRule(
+        id="refused-classifier-batch",
+        find=_classified_batches,
+        fix="convert the classifier for one sample, with a fixed batch of 1, or without classifier_config",
+        source="https://github.com/apple/coremltools/pull/2793",
+        confidence="measured",
+    ),
+    InterfaceRule(
+        id="refused-predicted-feature",
+        find=_predicted_features,
+        fix="name an output of the right type as predictedFeatureName",
+        source=_INTERFACE,
+    ),
+    InterfaceRule(
+        id="refused-network-input",
+        find=_network_inputs,
+        fix="convert with coremltools 4 or newer, which writes exact shapes",
+        source=_NETWORK,
+    ),
+    InterfaceRule(
+        id="refused-suppression",
+        find=_suppression,
+        fix="let the detector and the suppression exchange float32: ct.TensorType(dtype=np.float32)",
+        source=f"{_VALIDATORS}/NonMaximumSuppressionValidator.cpp",
+    ),
+    InterfaceRule(
+        id="refused-pipeline-value",
+        find=_passed_values,
+        fix="give the value one type and shape in both descriptions",
+        source=f"{_VALIDATORS}/PipelineValidator.cpp",
+    ),
+)
