@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tracemalloc
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -14,9 +15,11 @@ from coremlscope import ir
 from coremlscope.budget import Budget
 from coremlscope.errors import EngineError, InputError, UnsupportedModelError
 from coremlscope.execution.lowering import lower_function
+from coremlscope.formats import container
 from coremlscope.ops import OPS
 from coremlscope.ops.bind import bind
 from tests.support.graphs import const, function, op, tensor, value
+from tests.support.large_models import converted_program, deep_network
 
 _MB = 2**20
 _SMALL = Budget(memory_bytes=1024 * _MB, model_bytes=4096)
@@ -239,3 +242,11 @@ def test_memory_of_this_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
     budgets.machine_memory_bytes.cache_clear()
     assert budgets.machine_memory_bytes() == 123_000_000
     budgets.machine_memory_bytes.cache_clear()
+
+
+@pytest.mark.parametrize("build", [converted_program, deep_network])
+def test_operations_beyond_memory(build: Callable[[int], bytes], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(budgets, "machine_memory_bytes", lambda: _MB)
+    container.read(build(100))
+    with pytest.raises(UnsupportedModelError, match="200 operations take"):
+        container.read(build(200))

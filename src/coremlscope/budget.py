@@ -22,6 +22,8 @@ _FREE_BYTES = 256 << 20
 _RATIO = 256
 #: The part of the machine's memory that one array of constants may take: it is computed from copies.
 _ARRAY_PART = 4
+#: The memory that an operation takes until it is planned and estimated.
+_OPERATION_BYTES = 8 << 10
 #: Assumed if the machine does not report its memory.
 _UNKNOWN_BYTES = 8 << 30
 #: The limits of memory of a container, in version 2 and version 1 of Linux's control groups.
@@ -57,6 +59,19 @@ class Budget:
     def array_bytes(self) -> int:
         """The size of the largest array of constants."""
         return min(self.computed_bytes, self.memory_bytes // _ARRAY_PART)
+
+    def check_operations(self, count: int) -> None:
+        """Checks that the operations of a graph fit in memory.
+
+        Raises:
+            UnsupportedModelError: They take more than the memory of this machine.
+        """
+        if count * _OPERATION_BYTES > self.memory_bytes:
+            raise UnsupportedModelError(
+                f"{count:,} operations take {format_bytes(count * _OPERATION_BYTES)}, but this machine has "
+                f"{format_bytes(self.memory_bytes)} of memory",
+                "use a machine with more memory",
+            )
 
     def check_value(self, nbytes: int, what: str, *, copies: int = 1) -> None:
         """Checks that a value of a running model fits in memory.

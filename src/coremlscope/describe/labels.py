@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from coremlscope.execution.binding import choose_function
-from coremlscope.ir import Constant, External, Graph, Model, Nested, Pipeline, Program, Value, ops_of_type
+from coremlscope.ir import Constant, External, Graph, Model, Nested, Pipeline, Program, Value
 from coremlscope.results.model import ClassLabels
 
 __all__ = ["find_labels"]
@@ -29,7 +29,7 @@ def find_labels(model: Model, function: str) -> ClassLabels | None:
 
 
 def _labels_of_graph(graph: Graph) -> ClassLabels | None:
-    for op in ops_of_type(graph, lambda type_: type_ == "classify"):
+    for op in (op for op in graph.walk() if op.type == "classify"):
         argument = next(iter(op.inputs.get("classes", ())), None)
         classes = _content(graph, argument.name) if isinstance(argument, Value) else argument
         if isinstance(classes, Constant) and classes.is_available:
@@ -40,8 +40,10 @@ def _labels_of_graph(graph: Graph) -> ClassLabels | None:
 
 def _content(graph: Graph, name: str) -> Constant | None:
     """Returns the value of a `const` operation of a graph by the name of its result."""
-    constants = ops_of_type(graph, lambda type_: type_ == "const")
-    return next((op.constant for op in constants if any(out.name == name for out in op.outputs)), None)
+    return next(
+        (op.constant for op in graph.walk() if op.constant and any(out.name == name for out in op.outputs)),
+        None,
+    )
 
 
 def _items(classes: Constant) -> list[str | int]:

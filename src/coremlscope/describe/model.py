@@ -41,15 +41,12 @@ from coremlscope.ir import (
     FunctionDescription,
     Graph,
     ImageFeature,
-    LongSequence,
     Model,
     Opaque,
     Pipeline,
     StateFeature,
     TensorType,
-    count_types,
     describe_type,
-    result_types,
 )
 from coremlscope.ops import OPS
 from coremlscope.ops.bind import BoundFunction
@@ -222,7 +219,7 @@ def _function(model: Model, name: str, shapes: Mapping[str, Sequence[int]] | Non
     preprocessing: dict[str, str] = {}
     bound: BoundFunction | None = None
     if not isinstance(model.content, (Pipeline, Opaque, External)):
-        bound = bind_model(model, name, shapes, keeps_columns=True)
+        bound = bind_model(model, name, shapes)
         body = bound.function
         preprocessing = {found.input: found.text for found in find_preprocessing(body, interface)}
     summary = FunctionSummary(
@@ -298,13 +295,14 @@ def _allowed(type_: FeatureType) -> str:
 
 def _count(graph: Graph) -> tuple[Counter[str], Counter[str]]:
     """Counts operations by type, and their results by element type, without constants and decompression."""
-    types = count_types(graph)
+    types = Counter(op.type for op in graph.walk())
     results: Counter[DType] = Counter()
-    for op_type, type_ in result_types(graph):
-        if op_type == "const" or op_type.startswith("constexpr_"):
+    for op in graph.walk():
+        if op.type == "const" or op.type.startswith("constexpr_"):
             continue
-        if isinstance(type_, TensorType) and type_.dtype is not DType.STRING:
-            results[type_.dtype] += 1
+        for value in op.outputs:
+            if isinstance(value.type, TensorType) and value.type.dtype is not DType.STRING:
+                results[value.type.dtype] += 1
     return types, Counter({dtype.value: number for dtype, number in results.items()})
 
 
@@ -327,12 +325,7 @@ def _work(bound: BoundFunction, types: Mapping[str, int]) -> WorkSummary:
 
 
 def _live_bytes(graph: BoundGraph) -> int | None:
-    """Returns the most bytes that are alive at an operation; None where a size is not known.
-
-    Operations or inputs in columns are not traced: that takes several times the memory of the description.
-    """
-    if isinstance(graph.ops, LongSequence) or isinstance(graph.graph.inputs, LongSequence):
-        return None
+    """Returns the most bytes that are alive at an operation; None where a size is not known."""
     sizes = [flow.live_bytes for flow in trace_dataflow(graph).values()]
     return None if None in sizes else max((size for size in sizes if size is not None), default=0)
 

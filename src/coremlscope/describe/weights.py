@@ -17,8 +17,6 @@ from coremlscope.ir import (
     Program,
     TensorType,
     Value,
-    arguments_of,
-    ops_of_type,
 )
 from coremlscope.results.model import WeightGroup
 
@@ -122,11 +120,13 @@ class _Makers:
 
 
 def _find_makers(graph: Graph) -> _Makers:
-    unpacking = {output.name: op for op in ops_of_type(graph, _is_decompression) for output in op.outputs}
+    unpacking = {
+        output.name: op for op in graph.walk() if _is_decompression(op.type) for output in op.outputs
+    }
     read = {a.name for op in unpacking.values() for _, a in _sources(op) if isinstance(a, Value)}
     constants = {
         output.name: op.constant
-        for op in ops_of_type(graph, lambda type_: type_ == "const")
+        for op in graph.walk()
         if op.constant is not None
         for output in op.outputs
         if output.name in read or op.constant.is_weight
@@ -136,8 +136,11 @@ def _find_makers(graph: Graph) -> _Makers:
 
 def _collect(function: Function, tally: _Tally) -> None:
     makers = _find_makers(function.graph)
-    for argument in arguments_of(function.graph, _is_constant):
-        _count(argument, makers, tally)
+    for op in function.graph.walk():
+        if not _is_constant(op.type):
+            for arguments in op.inputs.values():
+                for argument in arguments:
+                    _count(argument, makers, tally)
     for result in function.graph.outputs:
         _count(result, makers, tally)
 

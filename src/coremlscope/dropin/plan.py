@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -69,7 +68,6 @@ class PlannedModel(ComputePlanProxy):
     """
 
     def __init__(self, model: ir.Model, device: Device, setting: ComputeUnits) -> None:
-        model = _with_objects(model)
         self.model_structure = model_structure(model)
         self._device = device
         self._setting: ComputeUnits = setting
@@ -115,18 +113,6 @@ class PlannedModel(ComputePlanProxy):
 
     def _as_device(self, unit: ComputeUnit) -> Any:
         return device_of_unit(unit, self._device)
-
-
-def _with_objects(model: ir.Model) -> ir.Model:
-    """Returns a model whose operations stay the same objects, those of long programs included."""
-    content = model.content
-    if isinstance(content, ir.Pipeline):
-        stages = tuple(map(_with_objects, content.models))
-        return replace(model, content=replace(content, models=stages))
-    if isinstance(content, ir.Program):
-        functions = {name: ir.with_objects(function) for name, function in content.functions.items()}
-        return replace(model, content=replace(content, functions=functions))
-    return model
 
 
 def _by_operation(

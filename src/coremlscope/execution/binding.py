@@ -17,7 +17,6 @@ from coremlscope.ir import (
     Function,
     FunctionDescription,
     Graph,
-    LongOps,
     Model,
     Op,
     Program,
@@ -27,7 +26,6 @@ from coremlscope.ir import (
     ValueType,
     how_to_run,
     kind_with_article,
-    with_objects,
 )
 from coremlscope.ops import OPS
 from coremlscope.ops.bind import BoundFunction, bind
@@ -136,8 +134,6 @@ def bind_model(
     model: Model,
     function: str | None = None,
     shapes: Mapping[str, Sequence[int]] | None = None,
-    *,
-    keeps_columns: bool = False,
 ) -> BoundFunction:
     """Binds a function of a model to input shapes.
 
@@ -145,8 +141,6 @@ def bind_model(
         model: The model.
         function: The function's name; None selects the default function.
         shapes: Shapes of inputs and states by name. The others get the defaults of the description.
-        keeps_columns: True if the operations of long programs stay in columns, which takes least memory. They
-            are then made again whenever they are read.
 
     Raises:
         InputError: A name is unknown, or a shape is not allowed.
@@ -154,10 +148,8 @@ def bind_model(
         UnsupportedModelError: Models of this kind cannot be run.
     """
     body, fitting = _prepare(choose_function(model, function), shapes)
-    if not keeps_columns:
-        body = with_objects(body)
     shared = _SHARED.get()
-    if shared is None or isinstance(body.graph.ops, LongOps):
+    if shared is None:
         return bind(body, OPS, fitting, Budget.of_model(model.size_bytes))
     key = id(model), body.name, tuple(sorted(fitting.items())), id(body.graph)
     if key not in shared:

@@ -8,7 +8,6 @@ import numpy as np
 
 from coremlscope import ir, schema
 from coremlscope.errors import CorruptModelError
-from coremlscope.formats.wire import LazyMessage
 from coremlscope.schema import Message
 from coremlscope.units import shown
 
@@ -42,25 +41,22 @@ def read_metadata(message: Message) -> ir.Metadata:
     )
 
 
-def read_description(part: LazyMessage, functions: tuple[str, ...] = ()) -> ir.Description:
+def read_description(message: Message, functions: tuple[str, ...] = ()) -> ir.Description:
     """Reads a `ModelDescription` message.
 
     Args:
-        part: The message.
+        message: The message.
         functions: Names of the program's functions; empty if the model is not a program.
 
     Raises:
         CorruptModelError: A feature has no known type, or the default function has no description.
     """
-    message, training = part.message, _read_features(part.list("trainingInput"))
+    training = _read_features(message.trainingInput)
     if not message.functions:
         default = functions[0] if functions and "main" not in functions else "main"
-        return ir.Description({default: _read_function(part, training)}, default)
+        return ir.Description({default: _read_function(message, training)}, default)
     default = message.defaultFunctionName or message.functions[0].name
-    described = {
-        f.message.name: _read_function(f, training if f.message.name == default else ())
-        for f in part.parts("functions")
-    }
+    described = {f.name: _read_function(f, training if f.name == default else ()) for f in message.functions}
     if default not in described:
         raise CorruptModelError(
             f"the model's default function '{shown(default)}' has no description", _DAMAGED
@@ -68,23 +64,22 @@ def read_description(part: LazyMessage, functions: tuple[str, ...] = ()) -> ir.D
     return ir.Description(described, default)
 
 
-def _read_function(part: LazyMessage, training: Sequence[ir.Feature]) -> ir.FunctionDescription:
+def _read_function(message: Message, training: Sequence[ir.Feature]) -> ir.FunctionDescription:
     return ir.FunctionDescription(
-        inputs=_read_features(part.list("input")),
-        outputs=_read_features(part.list("output")),
-        states=_read_features(part.list("state")),
-        predicted_feature=part.message.predictedFeatureName,
-        predicted_probabilities=part.message.predictedProbabilitiesName,
+        inputs=_read_features(message.input),
+        outputs=_read_features(message.output),
+        states=_read_features(message.state),
+        predicted_feature=message.predictedFeatureName,
+        predicted_probabilities=message.predictedProbabilitiesName,
         training_inputs=training,
     )
 
 
-def _read_features(messages: Sequence[Message]) -> Sequence[ir.Feature]:
-    features = (
+def _read_features(messages: Iterable[Message]) -> tuple[ir.Feature, ...]:
+    return tuple(
         ir.Feature(m.name, _read_feature_type(m.name, m.type), m.type.isOptional, m.shortDescription)
         for m in messages
     )
-    return ir.as_list(features, len(messages))
 
 
 def _read_feature_type(name: str, message: Message) -> ir.FeatureType:

@@ -13,7 +13,6 @@ from coremlscope.formats.description import read_description, read_metadata, wri
 from coremlscope.formats.external import EXTERNAL_READERS, read_external
 from coremlscope.formats.program import ValueWriter, read_program, write_program
 from coremlscope.formats.weights import BlobData, WeightStorage
-from coremlscope.formats.wire import LazyMessage, parse_model
 from coremlscope.schema import Message
 from coremlscope.units import shown
 
@@ -124,15 +123,14 @@ def read_spec(
 
 
 def _read_bytes(data: bytes, open_storage: StorageOpener, source: Path | None) -> ir.Model:
-    spec = parse_model(data)
-    if spec.message.WhichOneof("Type") is None:
-        raise _no_content(spec.message, data, source)
+    spec = schema.message_class("Model").FromString(data)
+    if spec.WhichOneof("Type") is None:
+        raise _no_content(spec, data, source)
     return _read_model(spec, open_storage)
 
 
-def _read_model(part: LazyMessage, open_storage: StorageOpener) -> ir.Model:
+def _read_model(spec: Message, open_storage: StorageOpener) -> ir.Model:
     """Reads a model, or a stage of a pipeline."""
-    spec = part.message
     storages: dict[str, WeightStorage] = {}
 
     def open_blob(name: str, offset: int, type_: ir.TensorType) -> BlobData:
@@ -144,18 +142,18 @@ def _read_model(part: LazyMessage, open_storage: StorageOpener) -> ir.Model:
     functions: tuple[str, ...] = ()
     content: ir.Program | ir.Pipeline | ir.Classical | ir.External | ir.Opaque
     if kind == "mlProgram":
-        content = read_program(part.part("mlProgram"), open_blob)
+        content = read_program(spec.mlProgram, open_blob)
         functions = tuple(content.functions)
     elif kind in _PIPELINES:
-        content = _read_pipeline(part, kind, open_storage)
+        content = _read_pipeline(spec, kind, open_storage)
     elif kind in EXTERNAL_READERS:
         content = read_external(kind, getattr(spec, kind))
     elif kind in _NETWORKS:
         # Imports the operations, which take long to load.
         from coremlscope.formats.neuralnetwork import read_network, with_sequences
 
-        description = with_sequences(read_description(part.part("description")), getattr(spec, kind))
-        content = read_network(kind, part.part(kind), description.default, description.main)
+        description = with_sequences(read_description(spec.description), getattr(spec, kind))
+        content = read_network(kind, getattr(spec, kind), description.default, description.main)
     else:
         # Imports the operations, which take long to load.
         from coremlscope.classical import CLASSICAL_TYPES
@@ -163,7 +161,7 @@ def _read_model(part: LazyMessage, open_storage: StorageOpener) -> ir.Model:
         row = CLASSICAL_TYPES.get(kind)
         content = ir.Opaque(kind) if row is None else row.read(getattr(spec, kind))
     if kind not in _NETWORKS:
-        description = read_description(part.part("description"), functions)
+        description = read_description(spec.description, functions)
     files = {str(resolve_weight_name(s.name)): s.size for s in storages.values()}
     if isinstance(content, ir.Pipeline):
         files = {file.name: file.size for stage in content.models for file in stage.weight_files}
@@ -280,9 +278,9 @@ def _display_name(source: Path | None) -> str:
     return "the data" if source is None else str(source)
 
 
-def _read_pipeline(part: LazyMessage, kind: str, open_storage: StorageOpener) -> ir.Pipeline:
+def _read_pipeline(spec: Message, kind: str, open_storage: StorageOpener) -> ir.Pipeline:
     inner = _PIPELINES[kind]
-    pipeline = part.part(kind) if inner is None else part.part(kind).part(inner)
-    models = tuple(_read_model(stage, open_storage) for stage in pipeline.parts("models"))
-    names = [*pipeline.message.names, *[""] * len(models)][: len(models)]
+    pipeline = getattr(spec, kind) if inner is None else getattr(getattr(spec, kind), inner)
+    models = tuple(_read_model(stage, open_storage) for stage in pipeline.models)
+    names = [*pipeline.names, *[""] * len(models)][: len(models)]
     return ir.Pipeline(kind, tuple(names), models)

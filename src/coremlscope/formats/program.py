@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import ChainMap
-from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Iterable, Mapping, MutableMapping
 from sys import intern
 from typing import Protocol
 
 from coremlscope import ir
+from coremlscope.budget import Budget
 from coremlscope.errors import CorruptModelError
 from coremlscope.formats.values import BlobOpener, read_type, read_value, write_type
-from coremlscope.formats.wire import Elements, LazyMessage
 from coremlscope.schema import Message
 from coremlscope.units import shown
 
@@ -24,7 +24,7 @@ BLOCK_NAMES = {"cond": ("true", "false"), "while_loop": ("cond", "body")}
 _Scope = Mapping[str, ir.Value]
 
 
-def read_program(part: LazyMessage, open_blob: BlobOpener) -> ir.Program:
+def read_program(message: Message, open_blob: BlobOpener) -> ir.Program:
     """Reads a `Program` message.
 
     For each function, the block of its operation set is read. protobuf limits nesting to 100 levels, so
@@ -32,12 +32,10 @@ def read_program(part: LazyMessage, open_blob: BlobOpener) -> ir.Program:
 
     Raises:
         CorruptModelError: The program uses an undefined value, or a value does not match its type.
+        UnsupportedModelError: A graph has more operations than this machine's memory holds.
     """
-    reader, message = _Reader(open_blob), part.message
-    functions = {
-        entry.message.key: reader.read_function(entry.message.key, entry.part("value"))
-        for entry in part.parts("functions")
-    }
+    reader = _Reader(open_blob)
+    functions = {entry.key: reader.read_function(entry.key, entry.value) for entry in message.functions}
     if not functions:
         raise CorruptModelError("the program has no functions", _DAMAGED)
     return ir.Program(
@@ -52,41 +50,24 @@ def read_program(part: LazyMessage, open_blob: BlobOpener) -> ir.Program:
 _NO_ATTRIBUTES: Mapping[str, ir.Constant] = {}
 
 
-class _LongScope(Mapping[str, ir.Value]):
-    """The values of a long graph by name, and those of the graphs around it."""
-
-    def __init__(self, ops: ir.LongOps, outer: _Scope) -> None:
-        self._ops, self._outer = ops, outer
-
-    def __getitem__(self, name: str) -> ir.Value:
-        found = self._ops.find(name)
-        return self._outer[name] if found is None else found
-
-    def __iter__(self) -> Iterator[str]:
-        yield from dict.fromkeys(value.name for op in self._ops for value in op.outputs) | dict(self._outer)
-
-    def __len__(self) -> int:
-        return sum(1 for _ in self)
-
-
 class _Reader:
     """Reads functions. Equal names of parameters and attributes are one object."""
 
     def __init__(self, open_blob: BlobOpener) -> None:
         self._open_blob = open_blob
+        self._budget = Budget.of_model()
 
-    def read_function(self, name: str, part: LazyMessage) -> ir.Function:
-        message = part.message
-        blocks = {entry.message.key: entry for entry in part.parts("block_specializations")}
+    def read_function(self, name: str, message: Message) -> ir.Function:
+        blocks = {entry.key: entry for entry in message.block_specializations}
         block = blocks.get(message.opset)
         if block is None:
             raise CorruptModelError(
                 f"the function {shown(name)} has no block for its operation set '{shown(message.opset)}'",
                 _DAMAGED,
             )
-        inputs = self._read_values(part.list("inputs"))
+        inputs = self._read_values(message.inputs)
         scope = {value.name: value for value in inputs}
-        graph = self._read_block(name, block.part("value"), name, scope)
+        graph = self._read_block(name, block.value, name, scope)
         graph = ir.Graph(
             name=name, inputs=inputs, ops=graph.ops, outputs=graph.outputs, attributes=graph.attributes
         )
@@ -98,48 +79,28 @@ class _Reader:
         found = {intern(entry.key): read_value(entry.value, self._open_blob) for entry in entries}
         return found or _NO_ATTRIBUTES
 
-    def _read_values(self, messages: Sequence[Message]) -> Sequence[ir.Value]:
-        values = (ir.Value(message.name, read_type(message.type)) for message in messages)
-        return ir.as_list(values, len(messages))
+    def _read_values(self, messages: Iterable[Message]) -> tuple[ir.Value, ...]:
+        return tuple([ir.Value(message.name, read_type(message.type)) for message in messages])
 
     def _read_block(
-        self, name: str, part: LazyMessage, path: str, scope: MutableMapping[str, ir.Value]
+        self, name: str, message: Message, path: str, scope: MutableMapping[str, ir.Value]
     ) -> ir.Graph:
-        message = part.message
+        """Reads a block, and adds its inputs and results to the values by name."""
+        self._budget.check_operations(len(message.operations))
         inputs = self._read_values(message.inputs)
         scope.update((value.name, value) for value in inputs)
-        operations = part.list("operations")
-        is_long = isinstance(operations, Elements)
-        ops, inner = (self._read_many if is_long else self._read_few)(operations, path, scope)
-        outputs = tuple(_lookup(output, inner, f"the result of {path}") for output in message.outputs)
+        ops = []
+        for index, operation in enumerate(message.operations):
+            op = self._read_operation(operation, f"{path}/{index}", scope)
+            scope.update((value.name, value) for value in op.outputs)
+            ops.append(op)
         return ir.Graph(
             name=name,
             inputs=inputs,
-            ops=ops.finish() if isinstance(ops, ir.LongOps) else ops,
-            outputs=outputs,
+            ops=tuple(ops),
+            outputs=tuple(_lookup(output, scope, f"the result of {path}") for output in message.outputs),
             attributes=self.read_attributes(message.attributes),
         )
-
-    def _read_few(
-        self, messages: Iterable[Message], path: str, scope: MutableMapping[str, ir.Value]
-    ) -> tuple[Sequence[ir.Op], _Scope]:
-        """Reads operations, and adds their results to the values by name."""
-        ops = []
-        for index, message in enumerate(messages):
-            op = self._read_operation(message, f"{path}/{index}", scope)
-            scope.update((value.name, value) for value in op.outputs)
-            ops.append(op)
-        return tuple(ops), scope
-
-    def _read_many(
-        self, messages: Iterable[Message], path: str, outer: _Scope
-    ) -> tuple[Sequence[ir.Op], _Scope]:
-        """Reads a long list of operations, one after the other."""
-        ops = ir.LongOps(path)
-        scope = _LongScope(ops, outer)
-        for index, message in enumerate(messages):
-            ops.append(self._read_operation(message, f"{path}/{index}", scope))
-        return ops, scope
 
     def _read_operation(self, message: Message, op_id: str, scope: _Scope) -> ir.Op:
         inputs = {
@@ -154,10 +115,10 @@ class _Reader:
             name = names[index] if index < len(names) else str(index)
             # Only the first of the maps is changed.
             inner: ChainMap[str, ir.Value] = ChainMap({}, scope)  # type: ignore[arg-type]
-            blocks.append(self._read_block(name, LazyMessage(block), f"{op_id}/{name}", inner))
+            blocks.append(self._read_block(name, block, f"{op_id}/{name}", inner))
         try:
             attributes = self.read_attributes(message.attributes)
-            outputs = tuple(self._read_values(message.outputs))
+            outputs = self._read_values(message.outputs)
         except CorruptModelError as error:
             where = f"{shown(message.type)} at {shown(op_id)}"
             raise CorruptModelError(f"{error.message} (in {where})", error.hint) from None

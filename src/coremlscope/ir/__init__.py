@@ -29,17 +29,6 @@ from coremlscope.ir.external import (
 )
 from coremlscope.ir.graph import CORE_AI, Argument, Function, Graph, Layer, Op, Program, Value
 from coremlscope.ir.kinds import KIND_NAMES, kind_name, kind_with_article
-from coremlscope.ir.long import (
-    MANY,
-    LongOps,
-    LongSequence,
-    arguments_of,
-    as_list,
-    count_types,
-    ops_of_type,
-    result_types,
-    with_objects,
-)
 from coremlscope.ir.model import (
     ArrayFeature,
     Description,
@@ -78,7 +67,6 @@ from coremlscope.ir.types import (
 __all__ = [
     "CORE_AI",
     "KIND_NAMES",
-    "MANY",
     "Argument",
     "Array",
     "ArrayFeature",
@@ -110,8 +98,6 @@ __all__ = [
     "Layer",
     "LinkedModel",
     "ListType",
-    "LongOps",
-    "LongSequence",
     "Metadata",
     "Model",
     "Nested",
@@ -137,17 +123,11 @@ __all__ = [
     "WeightFile",
     "WordEmbedding",
     "WordTagger",
-    "arguments_of",
-    "as_list",
     "channels",
     "constant",
-    "count_types",
     "default_shape",
     "describe_type",
     "how_to_run",
     "kind_name",
     "kind_with_article",
-    "ops_of_type",
-    "result_types",
-    "with_objects",
 ]

@@ -91,7 +91,7 @@ class Op:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Graph:
-    """A list of operations in execution order. Very long lists are kept in columns; see `ir.long`.
+    """A list of operations in execution order.
 
     Attributes:
         name: The name of the function, or the role of a block: `body`, `cond`, `true`, `false`.

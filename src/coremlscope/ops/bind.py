@@ -12,7 +12,6 @@ from coremlscope.ir import (
     Function,
     Graph,
     ListType,
-    LongOps,
     Op,
     Shape,
     StateType,
@@ -21,7 +20,6 @@ from coremlscope.ir import (
     ValueType,
 )
 from coremlscope.ops.folding import effort_of
-from coremlscope.ops.long_views import LongViews
 from coremlscope.ops.scope import nested
 from coremlscope.ops.spec import OpSpec
 from coremlscope.ops.view import CONTRADICTIONS, BoundGraph, BoundValue, CannotInfer, CannotLower, OpView
@@ -143,8 +141,6 @@ class Binder:
         return found
 
     def graph(self, graph: Graph, inputs: tuple[BoundValue, ...], scope: Scope) -> BoundGraph:
-        if isinstance(graph.ops, LongOps):
-            return self._long_graph(graph, graph.ops, inputs, scope)
         views = []
         with nested(scope) as define:
             define(graph.inputs, inputs)
@@ -153,28 +149,6 @@ class Binder:
                 define(op.outputs, views[-1].outputs)
             outputs = tuple(_look_up(value, scope) for value in graph.outputs)
         return BoundGraph(graph, inputs, tuple(views), outputs)
-
-    def _long_graph(
-        self, graph: Graph, ops: LongOps, inputs: tuple[BoundValue, ...], scope: Scope
-    ) -> BoundGraph:
-        """Binds a graph with so many operations that only one of them is in memory at a time."""
-        views = LongViews(ops, self.opset, scope)
-        wanted = {value.name for value in graph.outputs}
-        with nested(scope) as define:
-            define(graph.inputs, inputs)
-            for index in range(len(ops)):
-                view = views.begin(index)
-                self._complete(view, scope)
-                views.finish(index, view)
-                for value, bound in zip(view.op.outputs, view.outputs, strict=True):
-                    # What is not in the scope has its declared type.
-                    is_declared = bound.constant is None and bound.type == value.type
-                    is_read = ops.has_blocks or value.name in wanted
-                    if value.name in scope or (is_read and not is_declared):
-                        define((value,), (bound,))
-            outputs = tuple(_look_up(value, scope) for value in graph.outputs)
-        views.release()
-        return BoundGraph(graph, inputs, views, outputs)
 
     def op(self, op: Op, scope: Scope) -> OpView:
         """Binds an operation, given what is known of its arguments."""

@@ -22,7 +22,6 @@ from coremlscope.formats.compiled.metadata import METADATA
 from coremlscope.formats.description import read_description
 from coremlscope.formats.mlmodel import write_spec
 from coremlscope.formats.values import write_immediate
-from coremlscope.formats.wire import LazyMessage
 from tests.support.constant_programs import linear_model
 
 _NETWORK, _CLASSIFIER, _PROGRAM, _TEXT_CLASSIFIER = 500, 403, 502, 2000
@@ -55,7 +54,7 @@ def test_network(version: tuple[int, int, int]) -> None:
     data = parse_compiled_data(_generic(_NETWORK, content, version), "m")
     assert (data.kind, data.spec_version, data.version) == ("neuralNetwork", 7, version)
     assert (data.output_names, data.class_labels, data.rest) == (("probs", "boxes"), (), b"")
-    described = read_description(LazyMessage(data.description)).main
+    described = read_description(data.description).main
     assert [f.name for f in described.inputs + described.outputs] == ["x", "y"]
     assert data.description.metadata.author == "somebody"
 
@@ -191,7 +190,7 @@ def test_bit_flips(flips: list[tuple[int, int]]) -> None:
     for position, mask in flips:
         data[position] ^= mask
     with contextlib.suppress(CorruptModelError):
-        read_description(LazyMessage(parse_compiled_data(bytes(data), "m").description))
+        read_description(parse_compiled_data(bytes(data), "m").description)
 
 
 @pytest.mark.corpus

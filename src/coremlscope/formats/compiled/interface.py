@@ -10,7 +10,6 @@ from coremlscope.errors import NotAModelError
 from coremlscope.formats.compiled.coremldata import COREMLDATA, CompiledData, read_compiled_data
 from coremlscope.formats.compiled.metadata import METADATA, CompiledMetadata, read_metadata_file
 from coremlscope.formats.description import read_description, read_metadata
-from coremlscope.formats.wire import LazyMessage
 
 __all__ = ["CompiledInterface", "find_interface"]
 
@@ -69,7 +68,7 @@ def find_interface(folder: Path, functions: tuple[str, ...] = ()) -> CompiledInt
 
 
 def _from_data(data: CompiledData, functions: tuple[str, ...]) -> CompiledInterface:
-    description = read_description(LazyMessage(data.description), functions)
+    description = read_description(data.description, functions)
     return CompiledInterface(
         kind=data.kind,
         spec_version=data.spec_version,

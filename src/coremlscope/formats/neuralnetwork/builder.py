@@ -11,18 +11,15 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from coremlscope.ir import (
-    MANY,
     Array,
     Constant,
     DType,
     Graph,
     Layer,
-    LongOps,
     Op,
     StateType,
     TensorType,
     Value,
-    as_list,
     constant,
 )
 from coremlscope.ops import OPS
@@ -127,9 +124,8 @@ class Builder:
         self.scope: dict[str, Blob] = {}
         self.layers_left = 0
         self._path = function
-        #: The operations of the current graph; those of many earlier layers are kept in columns.
+        #: The operations of the current graph.
         self._ops: list[Op] = []
-        self._earlier: LongOps | None = None
         self._names: set[str] = set(reserved)
         #: The last number of each stem. Layers may all have one name.
         self._numbers: Counter[str] = Counter()
@@ -248,7 +244,7 @@ class Builder:
             since: A previous value of `mark`.
             is_reserved: True to use a reserved name.
         """
-        old, since = blob.value.name, since - self._settled
+        old = blob.value.name
         is_made_here = any(old == value.name for op in self._ops[since:] for value in op.outputs)
         if not is_made_here or (name in self._names and not is_reserved) or name in self._known:
             return blob
@@ -262,7 +258,7 @@ class Builder:
 
     def origin(self, blob: Blob) -> str:
         """Returns the name of the value that a blob equals, skipping identity operations."""
-        makers = {value.name: op for op in (*(self._earlier or ()), *self._ops) for value in op.outputs}
+        makers = {value.name: op for op in self._ops for value in op.outputs}
         name = blob.value.name
         while name in makers and makers[name].type == "identity":
             source = makers[name].inputs["x"][0]
@@ -273,40 +269,25 @@ class Builder:
 
     def graph(self, name: str, inputs: Sequence[Blob], outputs: Sequence[Blob]) -> Graph:
         """Returns all operations so far as a graph."""
-        if self._earlier is not None:
-            self._settle(self._earlier)
         return Graph(
             name=name,
-            inputs=as_list((b.value for b in inputs), len(inputs)),
-            ops=tuple(self._ops) if self._earlier is None else self._earlier.finish(),
+            inputs=tuple(b.value for b in inputs),
+            ops=tuple(self._ops),
             outputs=tuple(b.value for b in outputs),
         )
 
-    def settle(self) -> None:
-        """Keeps the operations so far in columns if there are many. They cannot be changed any more."""
-        if len(self._ops) > MANY:
-            self._earlier = self._earlier or LongOps(self._path)
-            self._settle(self._earlier)
-
-    def _settle(self, earlier: LongOps) -> None:
-        for op in self._ops:
-            earlier.append(op)
-        self._ops.clear()
-
     def assign_layer(self, mark: int, layer: Layer) -> None:
         """Sets the layer of the operations that were emitted since `mark`."""
-        first = mark - self._settled
-        self._ops[first:] = [replace(op, layer=layer) for op in self._ops[first:]]
+        self._ops[mark:] = [replace(op, layer=layer) for op in self._ops[mark:]]
 
     def add_attribute(self, mark: int, name: str) -> None:
         """Adds an attribute that is true to the operations that were emitted since `mark`."""
-        first = mark - self._settled
         given = {name: constant(True)}
-        self._ops[first:] = [replace(op, attributes={**op.attributes, **given}) for op in self._ops[first:]]
+        self._ops[mark:] = [replace(op, attributes={**op.attributes, **given}) for op in self._ops[mark:]]
 
     def undo_from(self, mark: int) -> None:
         """Removes the operations that were emitted since `mark`."""
-        del self._ops[mark - self._settled :]
+        del self._ops[mark:]
 
     @property
     def path(self) -> str:
@@ -316,11 +297,7 @@ class Builder:
     @property
     def mark(self) -> int:
         """The number of operations in the current graph."""
-        return self._settled + len(self._ops)
-
-    @property
-    def _settled(self) -> int:
-        return 0 if self._earlier is None else len(self._earlier)
+        return len(self._ops)
 
     # The two layouts
 
@@ -429,13 +406,13 @@ class Builder:
 
     @contextmanager
     def _nested(self, name: str) -> Iterator[list[Op]]:
-        path, ops, earlier, scope = self._path, self._ops, self._earlier, self.scope
+        path, ops, scope = self._path, self._ops, self.scope
         self._path, self.scope = f"{path}/{self.mark}/{name}", dict(scope)
-        self._ops, self._earlier = [], None
+        self._ops = []
         try:
             yield self._ops
         finally:
-            self._path, self._ops, self._earlier, self.scope = path, ops, earlier, scope
+            self._path, self._ops, self.scope = path, ops, scope
 
 
 def _with_value(op: Op, old: str, new: Value) -> Op:

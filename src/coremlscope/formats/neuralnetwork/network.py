@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from sys import intern
 
+from coremlscope.budget import Budget
 from coremlscope.errors import CorruptModelError
 from coremlscope.formats.neuralnetwork.boundary import DAMAGED, Boundary
 from coremlscope.formats.neuralnetwork.builder import OPSET, Blob, CannotTranslate
@@ -14,7 +15,6 @@ from coremlscope.formats.neuralnetwork.custom import custom_layer, why_not_run
 from coremlscope.formats.neuralnetwork.layers import LAYERS
 from coremlscope.formats.neuralnetwork.preprocessing import preprocess
 from coremlscope.formats.neuralnetwork.translation import Translation
-from coremlscope.formats.wire import LazyMessage
 from coremlscope.ir import Function, FunctionDescription, Layer, Program, Shape
 from coremlscope.ops.view import CONTRADICTIONS
 from coremlscope.schema import Message
@@ -26,7 +26,7 @@ __all__ = ["read_network"]
 _FREE_LAYERS, _REPEATS = 4_000, 16
 
 
-def read_network(kind: str, part: LazyMessage, name: str, interface: FunctionDescription) -> Program:
+def read_network(kind: str, message: Message, name: str, interface: FunctionDescription) -> Program:
     """Translates a neural network into a program of one function.
 
     An inconsistent layer, or one without a translation, becomes an operation without a definition and with
@@ -34,16 +34,18 @@ def read_network(kind: str, part: LazyMessage, name: str, interface: FunctionDes
 
     Args:
         kind: `neuralNetwork`, `neuralNetworkClassifier` or `neuralNetworkRegressor`.
-        part: The message of the same name.
+        message: The message of the same name.
         name: The name of the function.
         interface: The inputs and outputs of the model.
 
     Raises:
         CorruptModelError: An input of a layer or an output of the model is undefined.
+        UnsupportedModelError: There are more layers than this machine's memory holds.
     """
+    Budget.of_model().check_operations(len(message.layers))
 
     def translate(shapes: Mapping[str, Shape]) -> Function:
-        function = _Network(kind, part, name, interface, shapes).translate()
+        function = _Network(kind, message, name, interface, shapes).translate()
         return replace(function, specialise=translate)
 
     return Program(functions={name: translate({})}, kind=kind)
@@ -53,7 +55,7 @@ class _Network(Boundary):
     def __init__(
         self,
         kind: str,
-        part: LazyMessage,
+        message: Message,
         name: str,
         interface: FunctionDescription,
         shapes: Mapping[str, Shape],
@@ -63,11 +65,11 @@ class _Network(Boundary):
             name=name,
             interface=interface,
             shapes=shapes,
-            is_exact=part.message.arrayInputShapeMapping == 1,
-            is_rank_4=part.message.imageInputShapeMapping == 1,
-            written=written(part.list("layers")),
+            is_exact=message.arrayInputShapeMapping == 1,
+            is_rank_4=message.imageInputShapeMapping == 1,
+            written=written(message.layers),
         )
-        self.message, self.messages = part.message, part.list("layers")
+        self.message, self.messages = message, message.layers
         self.builder.layers_left = _FREE_LAYERS + _REPEATS * sum(1 for _ in walk(self.messages))
         #: The layer that is translated, and those in it, by the identities of their messages: loops are
         #: translated more than once.
@@ -113,7 +115,6 @@ class _Network(Boundary):
         self.known = {id(layer): self.untranslated(layer) for layer in inside}
         self.layers([message], is_nested=False)
         self.listed += (self.known[id(layer)] for layer in inside)
-        self.builder.settle()
 
     def untranslated(self, message: Message) -> Layer:
         """Describes a layer."""
