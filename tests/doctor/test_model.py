@@ -67,6 +67,27 @@ def test_missing_weights_hide_nothing_else(tmp_path: Path) -> None:
     assert "git lfs pull" in problem.fix
 
 
+def test_a_specification_without_its_package(tmp_path: Path) -> None:
+    path = tmp_path / "a.mlpackage"
+    write_mlpackage(perceptron(), path)
+    bare = tmp_path / "a.mlmodel"
+    bare.write_bytes(next(path.rglob("*.mlmodel")).read_bytes())
+    (problem,) = examine_model(bare).problems
+    assert (problem.id, problem.effect) == ("missing-weights", "nothing works")
+    assert "package" in problem.text
+
+
+def test_a_manifest_that_was_not_fetched(tmp_path: Path) -> None:
+    path = tmp_path / "a.mlpackage"
+    write_mlpackage(perceptron(), path)
+    (path / "Manifest.json").write_bytes(
+        b"version https://git-lfs.github.com/spec/v1\noid sha256:1\nsize 9\n"
+    )
+    (problem,) = examine_model(path).problems
+    assert problem.id == "not-readable"
+    assert "git lfs pull" in problem.fix
+
+
 @pytest.mark.parametrize(
     ("content", "id_"),
     [(b"version https://git-lfs.github.com/spec/v1\n", "missing-weights"), (None, "damaged-weights")],

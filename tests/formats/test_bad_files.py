@@ -77,9 +77,9 @@ class TestNotAModel:
             ("m.mlmodel", b'{"a": 1}', "is JSON", "mlpackage"),
             ("m.mlmodel", b"version https://git-lfs.github.com/spec/v1\n", "Git LFS pointer", "git lfs pull"),
             ("m.mlmodel", b"<html>404</html>", "HTML", "download"),
-            ("m.onnx", b"\x08\x08\x12\x07pytorch", "is an ONNX model", "convert it"),
+            ("m.onnx", b"\x08\x08\x12\x07pytorch", "is an ONNX model", "convert the network"),
             ("m.tar.gz", b"\x1f\x8b\x08\x00", "gzip", "unpack"),
-            ("m.pt", b"\x80\x02}q\x00.", "PyTorch", "convert it"),
+            ("m.pt", b"\x80\x02}q\x00.", "PyTorch", "convert the network"),
             ("m.txt", b"hello", "is not a Core ML model", "mlpackage"),
         ],
     )

@@ -373,6 +373,21 @@ def test_a_file_that_is_hardly_of_the_model_is_questioned(tmp_path: Path) -> Non
     assert "check that small.analytics.mil is of this model" in (finding.hint or "")
 
 
+def test_core_ml_s_own_operations_on_buffers_raise_no_question(tmp_path: Path, model: Model) -> None:
+    path = tmp_path / "small.analytics.mil"
+    own = [("tensor_buffer_to_tensor", number) for number in range(4)]
+    own += [("tensor_to_tensor_buffer", number) for number in range(4)]
+    lines = [
+        foreign_files.op_line(f"{type_}_{number}", type_, "bnns", {"bnns": 0.0}) for type_, number in own
+    ]
+    lines += [foreign_files.op_line("a", "relu", "ane", {"ane": 0.5})]
+    lines += [foreign_files.op_line("b", "tanh", "bnns", {"bnns": 0.25})]
+    path.write_text(foreign_files.analytics({"main": "".join(lines)}))
+    (finding,) = [finding for finding in import_files([path], model).findings if finding.id == "joined"]
+    assert finding.text.startswith("2 of the 10 operations")
+    assert (finding.severity, finding.hint) == ("info", "")
+
+
 def test_missing_and_large_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(UsageError, match="No such file"):
         import_files([tmp_path / "analytics.mil"])

@@ -14,8 +14,9 @@ import openstep_plist
 import pytest
 
 from coremlscope.cli import main
-from coremlscope.errors import EngineError
+from coremlscope.errors import EngineError, MissingWeightsError, ModelError
 from coremlscope.formats import container
+from coremlscope.formats.packaging import write_mlpackage
 from coremlscope.runner.project import write_runner
 from coremlscope.runner.request import RunnerSettings
 from tests.support import converted_models
@@ -213,6 +214,20 @@ def test_a_folder_of_something_else_is_left_alone(
     assert main(["runner", str(tmp_path / "thesis.txt"), str(package)]) == 2
     assert "is not empty" in capsys.readouterr().err
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
+
+
+def test_models_without_weights_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "a.mlpackage"
+    write_mlpackage(perceptron(), path)
+    file = next(path.rglob("weight.bin"))
+    whole = file.read_bytes()
+    file.write_bytes(whole[:-1])
+    with pytest.raises(ModelError):
+        write_runner(tmp_path / "runner", [container.read(path)], RunnerSettings())
+    file.write_bytes(b"version https://git-lfs.github.com/spec/v1\noid sha256:1\nsize 3\n")
+    with pytest.raises(MissingWeightsError, match=r"weight\.bin is missing"):
+        write_runner(tmp_path / "runner", [container.read(path)], RunnerSettings())
+    assert not (tmp_path / "runner").exists()
 
 
 def test_models_in_memory_are_refused(tmp_path: Path) -> None:

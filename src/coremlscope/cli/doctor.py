@@ -99,8 +99,10 @@ def _examine(arguments: argparse.Namespace) -> int:
 def _report(name: str, systems: Sequence[OSRelease]) -> LogReport | ModelReport:
     from coremlscope.doctor.log import examine_log
     from coremlscope.doctor.model import examine_model
+    from coremlscope.doctor.onnx_graph import examine_onnx
     from coremlscope.formats import container
     from coremlscope.formats.bundles import split_name
+    from coremlscope.formats.mlmodel import is_other_model
 
     if name == _STDIN:
         if sys.stdin is None:
@@ -108,7 +110,11 @@ def _report(name: str, systems: Sequence[OSRelease]) -> LogReport | ModelReport:
         return examine_log(sys.stdin.buffer, name)
     path = Path(name)
     try:
+        if path.suffix.lower() == ".onnx" and path.is_file():
+            return examine_onnx(path)
         if path.is_dir() or container.sniff(path) is not None or split_name(path) is not None:
+            return examine_model(path, systems)
+        if is_other_model(path) and path.is_file():
             return examine_model(path, systems)
         with path.open("rb") as stream:
             return examine_log(stream, name)

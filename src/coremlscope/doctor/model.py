@@ -175,8 +175,11 @@ def _check_weights(model: Model) -> Iterator[Problem]:
         yield Problem(
             id="missing-weights",
             effect="nothing works",
-            text=f"Weight files are missing: {_listed(missing)}.",
-            fix="copy the whole package; with Git LFS run `git lfs pull`;"
+            text=f"Its package is missing: this is the specification of an ML Program alone, and its weights"
+            f" ({_listed(missing)}) are files of the .mlpackage."
+            if model.container == "mlmodel"
+            else f"Weight files are missing: {_listed(missing)}.",
+            fix="copy the whole .mlpackage; with Git LFS run `git lfs pull`;"
             " `coremlscope profile --random-weights` times the structure",
         )
     try:

@@ -90,9 +90,14 @@ def _missing_weights_error(model: Model, count: int) -> MissingWeightsError:
         ", ".join(shown(file.name) for file in model.weight_files if file.size is None) or "its weight file"
     )
     noun = "constant" if count == 1 else "constants"
+    where = (
+        "give the .mlpackage, of which the weights are files"
+        if model.container == "mlmodel"
+        else "fetch the weights (with Git LFS: `git lfs pull`)"
+    )
     return MissingWeightsError(
         f"weights are missing: {count} {noun} cannot be read, because {files} is absent or truncated",
-        "fetch the weights (with Git LFS: `git lfs pull`), or time the structure with --random-weights",
+        f"{where}, or time the structure with --random-weights",
     )
 
 

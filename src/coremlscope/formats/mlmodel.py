@@ -19,6 +19,8 @@ from coremlscope.units import shown
 __all__ = [
     "MAX_SPEC_BYTES",
     "MODEL_PATH",
+    "is_other_model",
+    "is_pointer",
     "looks_like_spec",
     "read_mlmodel",
     "read_spec",
@@ -54,13 +56,21 @@ _OTHER_CONTENT = (
     (b"\x1f\x8b", "a gzip archive", "unpack it first"),
     (b"PK", "a zip archive", "unpack it and use the model in it"),
 )
+#: What coremltools converts: networks of PyTorch and TensorFlow. Version 5.2 was the last to convert ONNX
+#: (apple/coremltools #1864).
+_NETWORK = "convert the network that it was made from with coremltools, which reads PyTorch and TensorFlow, "
+_TRACE = "convert the network with coremltools, from torch.export or torch.jit.trace"
+_WEIGHTS = (
+    "it contains weights alone: load them into the network in PyTorch, and convert that with coremltools"
+)
 _OTHER_SUFFIXES = {
-    ".onnx": "an ONNX model",
-    ".pt": "a PyTorch model",
-    ".pth": "a PyTorch model",
-    ".tflite": "a TensorFlow Lite model",
-    ".safetensors": "a safetensors file",
-    ".gguf": "a GGUF model",
+    ".onnx": ("an ONNX model", f"{_NETWORK}but not ONNX since version 6; `coremlscope doctor` says more"),
+    ".pt": ("a PyTorch model", _TRACE),
+    ".pt2": ("a PyTorch model", _TRACE),
+    ".pth": ("a PyTorch model", _TRACE),
+    ".tflite": ("a TensorFlow Lite model", f"{_NETWORK}but not TensorFlow Lite"),
+    ".safetensors": ("a safetensors file", _WEIGHTS),
+    ".gguf": ("a GGUF model", _WEIGHTS),
 }
 
 
@@ -226,6 +236,16 @@ def looks_like_spec(head: bytes) -> bool:
     return start + 1 >= len(head) or head[start] == 0 or head[start + 1] in _DESCRIPTION_FIELD_TAGS
 
 
+def is_other_model(path: Path) -> bool:
+    """True if the name is that of a model of another framework."""
+    return path.suffix.lower() in _OTHER_SUFFIXES
+
+
+def is_pointer(data: bytes) -> bool:
+    """True for the content of a Git LFS pointer, which stands for a file that was not fetched."""
+    return data.startswith(_OTHER_CONTENT[0][0])
+
+
 def _cannot_parse(data: bytes, source: Path | None) -> CorruptModelError | NotAModelError:
     """Returns the error for bytes that cannot be parsed."""
     what, hint = _other_content(data, source)
@@ -268,9 +288,8 @@ def _other_content(data: bytes, source: Path | None) -> tuple[str, str]:
 
 
 def _other_hint(source: Path | None) -> tuple[str, str]:
-    what = _OTHER_SUFFIXES.get(source.suffix.lower(), "") if source else ""
-    if what:
-        return what, "convert it with coremltools first"
+    if source is not None and is_other_model(source):
+        return _OTHER_SUFFIXES[source.suffix.lower()]
     return "", "use a .mlpackage folder, a zip archive of one, or a .mlmodel file"
 
 

@@ -17,7 +17,7 @@ from typing import IO, Protocol
 from coremlscope import ir
 from coremlscope.errors import CorruptModelError, NotAModelError
 from coremlscope.formats.archives import check_budget, copy_member, open_zip, read_member
-from coremlscope.formats.mlmodel import MAX_SPEC_BYTES, is_inside, read_spec, resolve_weight_name
+from coremlscope.formats.mlmodel import MAX_SPEC_BYTES, is_inside, is_pointer, read_spec, resolve_weight_name
 from coremlscope.formats.weights import WeightStorage
 from coremlscope.units import shown
 
@@ -27,6 +27,7 @@ MANIFEST = "Manifest.json"
 DATA = "Data"
 
 _INCOMPLETE = "the package is incomplete; copy or download the whole folder again"
+_FETCH = "run `git lfs pull` in its repository to fetch the files of the package"
 _MALICIOUS = "do not use this package unless you trust its author; export or download the model again"
 #: A folder that macOS adds to archives.
 _FINDER_NOISE = "__MACOSX/"
@@ -120,6 +121,8 @@ def _root_item(manifest: bytes, source: Path) -> PurePosixPath:
         if not isinstance(path, str):
             raise TypeError("path")
     except (ValueError, RecursionError):
+        if is_pointer(manifest):
+            raise CorruptModelError(f"the manifest of {source} is a Git LFS pointer", _FETCH) from None
         raise CorruptModelError(f"the manifest of {source} is not JSON", _INCOMPLETE) from None
     except (KeyError, TypeError):
         raise CorruptModelError(

@@ -12,6 +12,7 @@ from coremlscope.comparison.alignment import align
 from coremlscope.errors import UsageError
 from coremlscope.findings import Finding
 from coremlscope.importers.listing import UNKNOWN_TYPE, Imported
+from coremlscope.placement.forms import BUFFERS
 from coremlscope.results.measurement import Measurement, Status
 from coremlscope.results.operations import OpTable
 from coremlscope.results.plan import InsertedOp, Plan
@@ -64,7 +65,9 @@ def join(imported: Imported, ops: OpTable, model: str) -> Imported:
         )
     how = f"{rows.by_name} by name, {rows.by_order} by type and order"
     rest = "; the others are shown as inserted" if joined < total and imported.plans else ""
-    few = 2 * joined < total or (rows.by_order > rows.by_name and 2 * len(rows.of) < len(ops))
+    # Core ML's own operations on buffers are in no model.
+    own = sum(type_ in BUFFERS for type_ in imported.ops.type)
+    few = 2 * joined < total - own or (rows.by_order > rows.by_name and 2 * len(rows.of) < len(ops))
     finding = Finding(
         id="joined",
         severity="warning" if few else "info",

@@ -39,6 +39,7 @@ def write_runner(
         UsageError: The folder holds something else, or a name is malformed.
         EngineError: A model is only in memory.
         InputError: A shape is not allowed.
+        ModelError: Weights are missing, truncated or of another model.
         OutputError: The folder cannot be written.
     """
     if team:

@@ -17,14 +17,22 @@ from typing import Any, Literal
 
 import numpy as np
 
+from coremlscope.describe.loading import check_weights
 from coremlscope.devices.unit import SETTINGS, ComputeUnits
-from coremlscope.errors import EngineError, OutputError, UnsupportedModelError, UsageError
+from coremlscope.errors import (
+    EngineError,
+    MissingWeightsError,
+    OutputError,
+    UnsupportedModelError,
+    UsageError,
+)
 from coremlscope.execution.wiring import input_functions, interface_of
 from coremlscope.features import dummy_values
 from coremlscope.features.limits import index_limits
 from coremlscope.ir import ArrayFeature, Feature, Function, FunctionDescription, ImageFeature, Model, Program
 from coremlscope.measure.coreml.files import readable_by_core_ml
 from coremlscope.runner.record import model_name
+from coremlscope.units import shown
 from coremlscope.version import __version__
 from coremlscope.writing import write_draft
 
@@ -95,6 +103,7 @@ def write_payload(folder: Path, models: Sequence[Model], settings: RunnerSetting
         EngineError: A model is only in memory.
         InputError: A shape is not allowed.
         UnsupportedModelError: A model is one of Core AI.
+        ModelError: Weights are missing, truncated or of another model.
         UsageError: A model has no such function, or no model is given.
         OutputError: The folder cannot be written.
     """
@@ -106,6 +115,7 @@ def write_payload(folder: Path, models: Sequence[Model], settings: RunnerSetting
                 f"the runner measures Core ML, and {model.source or 'a model'} is a Core AI model",
                 "give the Core ML model of the same program",
             )
+        _check_weights(model)
     named = list(zip(names_of(models), models, strict=True))
     entries = [_entry(number, name, model, settings) for number, (name, model) in enumerate(named)]
     try:
@@ -118,6 +128,16 @@ def write_payload(folder: Path, models: Sequence[Model], settings: RunnerSetting
     id_ = secrets.token_hex(8)
     write_draft(folder / "request.json", json.dumps(_request(id_, entries, settings), indent=1))
     return id_
+
+
+def _check_weights(model: Model) -> None:
+    absent = [shown(file.name) for file in model.weight_files if file.size is None]
+    if absent:
+        raise MissingWeightsError(
+            f"no device can load {model.source or 'a model'}: {', '.join(absent)} is missing",
+            "copy the whole package; with Git LFS run `git lfs pull`",
+        )
+    check_weights(model)
 
 
 def names_of(models: Sequence[Model]) -> list[str]:
