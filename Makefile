@@ -69,7 +69,7 @@ attack-verbs: $(VENV)/.dev ## run verbs of the command on damaged files; ARGS="-
 fuzz: $(VENV)/.fuzz ## fuzz a reader, TARGET=mlmodel (default), zip, mil …; ARGS="-max_total_time=600" for libFuzzer
 	$(VENV)/bin/python -m tests.long.fuzz $(or $(TARGET),mlmodel) $(or $(ARGS),-max_total_time=60)
 
-bench-verify: $(TORCH)/.ready ## plant faults at random into converted networks, and count what verify finds; ARGS="--seed 5 --faults 3"
+bench-verify: $(TORCH)/.ready ## count verdicts on sound conversions, unlike classifiers and damaged twins; ARGS="--seeds 0 --twins"
 	$(TORCH)/bin/python -m benchmarks.faults $(ARGS)
 
 bench-speed: $(TORCH)/.ready ## time this runtime beside ONNX Runtime, OpenVINO and PyTorch

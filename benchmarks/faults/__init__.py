@@ -1,1 +1,1 @@
-"""Faults planted at random into converted networks, and how many of them `verify` finds."""
+"""How often `verify` passes what differs, fails what is sound, and names a cause that does not hold."""

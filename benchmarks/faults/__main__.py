@@ -1,148 +1,180 @@
-"""`make bench-verify`: how many of the faults that are planted into networks at random `verify` finds."""
+"""Counts the verdicts of `verify` on sound conversions, on unlike classifiers, and on damaged twins with
+one mistake each.
+
+Networks, kinds of damage and seeds are fixed: checks are not tuned on them. A verdict on a twin whose outputs
+differ by less than the tolerance does not count.
+"""
 
 from __future__ import annotations
 
 import argparse
+import collections
 import tempfile
+import time
 import warnings
-from collections import defaultdict
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
+from torch import nn
 
-from benchmarks.faults.networks import NETWORKS, Small
-from benchmarks.faults.planting import KINDS
-from benchmarks.faults.scoring import Score, score_kind, verify_or_fail
-from benchmarks.faults.written_scoring import list_false_alarms, score_written
-from coremlscope.formats import container
-from coremlscope.ir import Model
-from tests.support.faulty_networks import convert
+from benchmarks.faults.networks import NETWORKS, Network, build
+from benchmarks.faults.twins import Twin, permute_classes, twins_of, without_preprocessing
+from coremlscope import verify
+from coremlscope.errors import CoremlscopeError
+from coremlscope.results.verification import Verification
+
+#: Outputs that differ by less, relative to their range, are those of the sound network.
+_SAME = 0.05
+
+
+def convert(network: Network, module: nn.Module, path: Path, *, is_half: bool) -> Path:
+    """Converts a network by coremltools."""
+    import coremltools as ct
+
+    example = network.draw(0)
+    if network.kind == "words":
+        example = example.int()
+    types = {"dtype": np.int32 if network.kind == "words" else np.float32}
+    with warnings.catch_warnings(), torch.no_grad():
+        warnings.simplefilter("ignore")
+        model = ct.convert(
+            torch.jit.trace(module.eval(), example, check_trace=False),
+            inputs=[ct.TensorType(name="x", shape=network.shape, **types)],
+            compute_precision=ct.precision.FLOAT16 if is_half else ct.precision.FLOAT32,
+            minimum_deployment_target=ct.target.iOS17,
+            skip_model_load=True,
+        )
+        model.save(str(path))
+    return path
+
+
+@dataclass
+class Score:
+    """Counted verdicts, and what was wrong."""
+
+    counts: collections.Counter[str] = field(default_factory=collections.Counter)
+    wrong: list[str] = field(default_factory=list)
+
+    def add(self, group: str, what: str, is_right: bool, detail: str) -> None:
+        self.counts[f"{group}: all"] += 1
+        self.counts[f"{group}: right"] += is_right
+        if not is_right:
+            self.wrong.append(f"{group}: {what}: {detail}")
+            print(self.wrong[-1], flush=True)
+
+
+def _verified(model: Path, reference: Any, seed: int) -> Verification | CoremlscopeError:
+    try:
+        return verify(model, reference, seed=seed)
+    except CoremlscopeError as error:
+        return error
+
+
+def _failed(found: Verification | CoremlscopeError) -> str:
+    """Returns which outputs differ; empty if all agree."""
+    if isinstance(found, CoremlscopeError):
+        return f"error: {found}"
+    return "; ".join(f"{one.name} ({one.run}) {one.why}" for one in found.outputs if not one.passed)
+
+
+def score_verdicts(score: Score, seed: int, folder: Path, names: set[str]) -> None:
+    """Verifies forty sound conversions, and forty pairs of unrelated or damaged classifiers."""
+    modules = {one.name: build(one, seed) for one in NETWORKS if not names or one.name in names}
+    halves: dict[str, Path] = {}
+    for network in (one for one in NETWORKS if one.name in modules):
+        module = modules[network.name]
+        half = halves[network.name] = convert(
+            network, module, folder / f"{network.name}.mlpackage", is_half=True
+        )
+        whole = convert(network, module, folder / f"{network.name}-32.mlpackage", is_half=False)
+        for label, reference in (("module", module), ("fp32", whole)):
+            failed = _failed(_verified(half, reference, seed))
+            score.add("sound", f"{network.name} against {label}, seed {seed}", not failed, failed)
+    for what, model, reference in _unlike(modules, halves, seed, folder):
+        found = _verified(model, reference, seed)
+        is_right = isinstance(found, Verification) and not found.passed
+        score.add("unlike", f"{what}, seed {seed}", is_right, "passed" if not is_right else "")
+
+
+def _unlike(
+    modules: dict[str, nn.Module], halves: dict[str, Path], seed: int, folder: Path
+) -> Iterator[tuple[str, Path, Any]]:
+    """Yields pairs that must not pass: ten without preprocessing, thirteen with classes in another order, and
+    seventeen networks of equal interface in place of each other."""
+    classifiers = [one for one in NETWORKS if one.is_classifier and one.name in modules]
+    pictures = [one for one in classifiers if one.kind == "pixels"]
+    for place, network in enumerate(pictures):
+        bare = without_preprocessing(modules[network.name])
+        path = convert(network, bare, folder / f"{network.name}-bare.mlpackage", is_half=place % 2 == 0)
+        whole = folder / f"{network.name}-32.mlpackage"
+        yield f"{network.name} without preprocessing", path, whole if place % 3 else modules[network.name]
+    for network in classifiers:
+        twin = permute_classes(modules[network.name], seed)
+        yield f"{network.name} with classes in another order", halves[network.name], twin
+    swaps = [(a, b) for a in pictures for b in pictures if a is not b][seed % 5 :: 5][:17]
+    for first, second in swaps:
+        yield f"{first.name} for {second.name}", halves[first.name], modules[second.name]
+
+
+def score_twins(score: Score, seed: int, folder: Path, names: set[str]) -> None:
+    """Verifies twenty damaged twins of each network: the converted sound network against each."""
+    for network in (one for one in NETWORKS if not names or one.name in names):
+        module = build(network, seed)
+        half = convert(network, module, folder / f"{network.name}.mlpackage", is_half=True)
+        for twin in twins_of(network, module, seed):
+            if _distance(network, module, twin, seed) > _SAME:
+                started = time.perf_counter()
+                found = _verified(half, twin.module, seed)
+                _score_twin(score, f"{network.name}, {twin.kind}, seed {seed}", twin, found)
+                score.counts["twins: seconds"] += round(time.perf_counter() - started)
+
+
+def _distance(network: Network, module: nn.Module, twin: Twin, seed: int) -> float:
+    """Returns the largest difference of an output relative to its range, before a softmax."""
+    with torch.no_grad():
+        x = network.draw(seed + 7)
+        pair = [one[:-1](x) if network.is_classifier else one(x) for one in (module, twin.module)]
+    outputs = [[one] if isinstance(one, torch.Tensor) else list(one) for one in pair]
+    return max(float((a - b).abs().max() / (a.max() - a.min())) for a, b in zip(*outputs, strict=True))
+
+
+def _score_twin(score: Score, what: str, twin: Twin, found: Verification | CoremlscopeError) -> None:
+    if isinstance(found, CoremlscopeError):
+        score.add("twins", what, False, f"error: {found}")
+        return
+    score.add("twins", what, not found.passed, "passed")
+    fault = next(iter(found.faults), None)
+    if found.passed or fault is None:
+        score.counts["twins: no operation named"] += not found.passed
+        return
+    known = fault.cause != "unknown"
+    score.counts["twins: cause named"] += known
+    score.counts["twins: cause not known"] += not known
+    score.counts["twins: fixed"] += any(fix.works for fix in found.fixes)
+    if known:
+        score.add("causes", what, fault.cause in twin.causes, f"{fault.cause}: {fault.text}")
+        for one in found.faults:
+            left = one.elements - one.explained if one.cause != "unknown" else 0
+            score.add("elements", what, not left, f"{one.cause} leaves {left} of {one.elements}")
 
 
 def main() -> None:
-    """Prints each fault that was missed, and a table of the kinds."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.faults", description=__doc__)
-    parser.add_argument("--seed", type=int, default=0, help="seed of sites and inputs")
-    parser.add_argument("--faults", type=int, default=4, help="faults of each kind, in different networks")
-    parser.add_argument("--kind", action="append", help="a kind; may be given several times")
-    parser.add_argument("--written", action="store_true", help="networks whose own code has a fault instead")
-    parser.add_argument("--network", action="append", help="a written network; may be given several times")
-    parser.add_argument("--models", type=Path, help="a folder to keep conversions in")
+    """Counts, and prints what is wrong."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seeds", type=int, nargs="*", default=list(range(10)))
+    parser.add_argument("--network", action="append", default=[], help="this one only (repeatable)")
+    parser.add_argument("--twins", action="store_true", help="twenty damaged twins of each network")
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        if options.written:
-            kept = options.models or Path(folder)
-            _print_scores(score_written(kept, options.seed, options.kind, options.network))
-            if not options.kind:
-                print(list_false_alarms(kept, options.seed, options.network))
-            return
-        networks = {small.name: _Converted(small, options.models or Path(folder)) for small in NETWORKS}
-        _print_scores(_scores(networks, options))
-        print(_false_alarms(networks, options.seed))
-
-
-def _print_scores(found: Iterator[Score]) -> None:
-    """Prints the misses as they are found, and the table of all."""
-    scores: list[Score] = []
-    for score in found:
-        scores.append(score)
-        if not (score.is_named and score.is_kind and score.is_cause and score.is_fixed):
-            print(_miss(score), flush=True)
-    print(_table(scores))
-
-
-class _Converted:
-    """A network, its conversions, and the references, made when they are needed."""
-
-    def __init__(self, small: Small, folder: Path) -> None:
-        self.small, self.folder, self.module = small, folder, small.make()
-        self.models: dict[bool, Model] = {}
-        self.references: list[Any] = []
-
-    def model(self, *, fp16: bool) -> Model:
-        if fp16 not in self.models:
-            path = self.folder / f"{self.small.name}-{fp16}.mlpackage"
-            if not path.exists():
-                convert(self.module, self.small.shape, path, fp16=fp16)
-            self.models[fp16] = container.read(path)
-        return self.models[fp16]
-
-    def forms(self) -> list[Any]:
-        if not self.references:
-            path = self.folder / f"{self.small.name}.onnx"
-            if not path.exists():
-                example = (torch.zeros(self.small.shape),)
-                with warnings.catch_warnings():
-                    warnings.simplefilter("ignore")
-                    torch.onnx.export(self.module, example, str(path), input_names=["x"], verbose=False)
-            self.references = [self.module, path, self.model(fp16=False)]
-        return self.references
-
-
-def _scores(networks: dict[str, _Converted], options: argparse.Namespace) -> Iterator[Score]:
-    names = list(networks)
-    for place, kind in enumerate(KINDS):
-        if options.kind and kind.name not in options.kind:
-            continue
-        found = 0
-        start = (options.seed * 5 + place) % len(names)
-        for name in names[start:] + names[:start]:
-            network = networks[name]
-            seed = options.seed * 1000 + place * 20 + found
-            score = score_kind(name, network.model(fp16=kind.is_precision), network.forms(), kind, seed)
-            if score is not None:
-                found += 1
-                yield score
-            if found == options.faults:
-                break
-
-
-def _miss(score: Score) -> str:
-    flags = " ".join(
-        name
-        for name, is_right in (
-            ("op", score.is_named),
-            ("kind", score.is_kind),
-            ("cause", score.is_cause),
-            ("fix", score.is_fixed),
-        )
-        if not is_right
-    )
-    faults = () if score.found is None else score.found.faults
-    said = "; ".join(f"{f.kind} {f.name} ({f.type}) {f.cause}: {f.text}" for f in faults[:2])
-    reference = "" if score.found is None else f" by {score.found.reference}"
-    return (
-        f"[{flags}] {score.kind} in {score.network}{reference}: {score.text}"
-        f"\n    found: {score.failure or said or 'nothing'}"
-    )
-
-
-def _table(scores: list[Score]) -> str:
-    rows = defaultdict(list)
-    for score in scores:
-        rows[score.kind].append(score)
-    lines = ["", "| fault | planted | operation | kind | cause | fixed |", "|---|---|---|---|---|---|"]
-    for name, group in [*rows.items(), ("all", scores)]:
-        counts = [
-            sum(getattr(s, key) for s in group) for key in ("is_named", "is_kind", "is_cause", "is_fixed")
-        ]
-        lines.append(f"| {name} | {len(group)} | {' | '.join(map(str, counts))} |")
-    return "\n".join(lines)
-
-
-def _false_alarms(networks: dict[str, _Converted], seed: int) -> str:
-    wrong = []
-    for name, network in networks.items():
-        for reference in network.forms():
-            for fp16 in (False, True):
-                found = verify_or_fail(network.model(fp16=fp16), reference, seed)
-                if isinstance(found, str):
-                    wrong.append(f"{name}: {found}")
-                elif not found.passed or found.faults:
-                    wrong.append(f"{name} by {found.reference}")
-    return f"\nHealthy networks that fail: {', '.join(wrong) or 'none'} of {6 * len(networks)}."
+    score, started = Score(), time.perf_counter()
+    for seed in options.seeds:
+        with tempfile.TemporaryDirectory(prefix="coremlscope-") as folder:
+            run = score_twins if options.twins else score_verdicts
+            run(score, seed, Path(folder), set(options.network))
+        print(f"seed {seed}:", dict(score.counts), f"{time.perf_counter() - started:.0f} s", flush=True)
 
 
 if __name__ == "__main__":

@@ -149,6 +149,9 @@ class VerifiedFault:
         inherited: The largest relative error of its arguments; None if it is infinite.
         made: The relative error of its results on exact arguments; None if it is infinite or unknown.
         others: Ids of further operations that make errors of their own.
+        elements: The number of elements that the cause predicts.
+        explained: How many of them are as predicted: all, unless the cause is not known.
+        also: Further causes that explain all elements, less simple ones.
     """
 
     kind: FaultKind
@@ -162,6 +165,9 @@ class VerifiedFault:
     inherited: float | None = None
     made: float | None = None
     others: tuple[str, ...] = ()
+    elements: int = 0
+    explained: int = 0
+    also: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
