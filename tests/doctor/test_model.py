@@ -67,6 +67,19 @@ def test_missing_weights_hide_nothing_else(tmp_path: Path) -> None:
     assert "git lfs pull" in problem.fix
 
 
+@pytest.mark.parametrize(("inputs", "found"), [(1, False), (2, True)])
+def test_several_inputs_with_enumerated_shapes(inputs: int, found: bool) -> None:
+    both = ir.EnumeratedShapes(((1, 4), (2, 4)))
+    features = tuple(array_feature(f"x{k}", (1, 4), flexibility=both) for k in range(inputs))
+    one = perceptron()
+    interface = dataclasses.replace(one.description.main, inputs=features)
+    description = dataclasses.replace(
+        one.description, functions=dict.fromkeys(one.description.functions, interface)
+    )
+    problems = find_problems(dataclasses.replace(one, description=description))
+    assert ("enumerated-inputs" in [problem.id for problem in problems]) is found
+
+
 def test_a_specification_without_its_package(tmp_path: Path) -> None:
     path = tmp_path / "a.mlpackage"
     write_mlpackage(perceptron(), path)

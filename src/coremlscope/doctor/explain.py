@@ -16,6 +16,9 @@ __all__ = ["Hit", "explain_line"]
 
 #: Every text with its row. Lines are searched for texts first: most contain none.
 _TEXTS = tuple((text, row) for row in (*FAILURES, *QUOTED.values()) for text in row.texts)
+_DIGITS = re.compile(r"\d+")
+_TEXTS_WITH_DIGITS = tuple(pair for pair in _TEXTS if _DIGITS.search(pair[0]))
+_OTHER_TEXTS = tuple(pair for pair in _TEXTS if not _DIGITS.search(pair[0]))
 #: An operation with its operation set: `ios17.conv`.
 _OPERATION = re.compile(r"\bios\d\d\.([a-z]\w{1,60})")
 #: Groups of patterns that are no details.
@@ -49,7 +52,8 @@ def explain_line(text: str) -> list[Hit]:
     quotes the line explains it where no kind does.
     """
     lowered = text.lower()
-    rows = {row.id: row for part, row in _TEXTS if part in lowered}
+    rows = {row.id: row for part, row in _TEXTS_WITH_DIGITS if part in lowered}
+    rows |= _rows_without_digits(_DIGITS.sub("0", lowered))
     hits = {id_: hit for id_, row in rows.items() if (hit := _match(row, text, lowered)) is not None}
     quoted = [hit for id_, hit in hits.items() if id_ in QUOTED]
     special = [hit for id_, hit in hits.items() if id_ not in QUOTED and not hit.failure.is_general]
@@ -61,6 +65,12 @@ def explain_line(text: str) -> list[Hit]:
     if quoted:
         return [max(quoted, key=lambda hit: len(hit.failure.pattern))]
     return [max(hits.values(), key=lambda hit: hit.start)] if hits else []
+
+
+@functools.lru_cache(maxsize=1024)
+def _rows_without_digits(lowered: str) -> Mapping[str, Failure]:
+    """The rows of the texts in a line. Most lines of a log differ in their numbers alone."""
+    return {row.id: row for part, row in _OTHER_TEXTS if part in lowered}
 
 
 def _match(failure: Failure, text: str, lowered: str) -> Hit | None:

@@ -28,7 +28,16 @@ from coremlscope.execution.wiring import shaped_stages, wire
 from coremlscope.forecast.planner import find_known_failures
 from coremlscope.formats import container
 from coremlscope.formats.platforms import describe_platforms
-from coremlscope.ir import Model, Pipeline, Program, kind_name, kind_with_article
+from coremlscope.ir import (
+    ArrayFeature,
+    EnumeratedShapes,
+    ImageFeature,
+    Model,
+    Pipeline,
+    Program,
+    kind_name,
+    kind_with_article,
+)
 from coremlscope.units import shown
 
 __all__ = ["Effect", "ModelReport", "Problem", "examine_model", "find_problems", "parse_systems"]
@@ -129,16 +138,24 @@ def find_problems(model: Model, systems: Sequence[OSRelease] = ()) -> list[Probl
         model: The model. Weights may be absent.
         systems: Systems that it has to load on.
     """
-    problems = [*_check_version(model, systems), *_check_interface(model)]
+    problems = [*_check_version(model, systems)]
+    for check in (_check_interface, _check_weights, _check_stages, _check_operations):
+        try:
+            problems += check(model)
+        except CoremlscopeError as error:
+            problems.append(_damage(error))
     try:
-        problems += [*_check_weights(model), *_check_stages(model), *_check_operations(model)]
         problems += [
             Problem(id=one.id, effect="needs care", text=one.text, fix=one.hint, ops=one.ops)
             for one in find_known_failures(model, systems)
         ]
     except CoremlscopeError as error:
-        problems.append(Problem(id="damaged", effect="nothing works", text=error.message, fix=error.hint))
-    return problems
+        problems.append(_damage(error))
+    return list(dict.fromkeys(problems))
+
+
+def _damage(error: CoremlscopeError) -> Problem:
+    return Problem(id="damaged", effect="nothing works", text=error.message, fix=error.hint)
 
 
 def _check_version(model: Model, systems: Sequence[OSRelease]) -> Iterator[Problem]:
@@ -167,6 +184,24 @@ def _check_interface(model: Model) -> Iterator[Problem]:
     for finding in (*refused, *find_dark_pictures(model)):
         effect: Effect = "not in Core ML" if finding in refused else "needs care"
         yield Problem(id=finding.id, effect=effect, text=finding.text, fix=finding.hint, ops=finding.ops)
+    for function in model.description.functions.values():
+        enumerated = [
+            shown(feature.name)
+            for feature in function.inputs
+            if isinstance(feature.type, (ArrayFeature, ImageFeature))
+            and isinstance(feature.type.flexibility, EnumeratedShapes)
+            and len(feature.type.flexibility.shapes) > 1
+        ]
+        if model.kind == "mlProgram" and len(enumerated) > 1:
+            yield Problem(
+                id="enumerated-inputs",
+                effect="needs care",
+                text=f"Several inputs have enumerated shapes ({_listed(enumerated)}): Core ML takes them"
+                f" together"
+                " only where all have the shape of the same position in their lists.",
+                fix="make one model, or one function of it, for each other combination",
+            )
+            return
 
 
 def _check_weights(model: Model) -> Iterator[Problem]:

@@ -18,6 +18,8 @@ _FRAME = re.compile(
     r"|(\d{1,4})\s{1,8}([\w.+-]{1,80})\s{1,40}(?:0x[0-9a-f]{1,16}\s{1,8})+)(\S.*)$",
     re.IGNORECASE,
 )
+#: A frame in the output of `sample` and in spindumps, which show running programs.
+_SAMPLED = re.compile(r"\s\(in [\w.+-]{1,80}\)(?:\s|$)")
 _OFFSET = re.compile(r"\s\+\s\d{1,12}\b.*$")
 _CRASH = re.compile(
     r"EXC_(?!BREAKPOINT \(code=1)[A-Z]{3}|\bSIG(?:SEGV|ABRT|BUS|ILL|TRAP)\b|^Crashed:"
@@ -25,7 +27,7 @@ _CRASH = re.compile(
     r"|Segmentation fault|Abort trap|Terminating app due to uncaught exception|Fatal error:"
 )
 _THREAD = re.compile(r"^\s*(\*?)\s*[Tt]hread #?\d+\b")
-_QUEUE = re.compile(r"(?:Dispatch Queue|dispatch queue|queue)\s?[:=]\s?'?([\w.]{1,120})")
+_QUEUE = re.compile(r"(?:\b[Qq]ueue\s?[:=]\s?'?|^Crashed: (?=com\.))([\w.]{1,120})")
 #: A pasted stack of at most so many lines needs no line that tells of a crash.
 _EXCERPT = 40
 _MOST_FRAMES = 64
@@ -40,7 +42,7 @@ class Stacks:
         self._crashed = False
 
     def add(self, number: int, text: str) -> bool:
-        """Notes a line. Returns True if it is a frame, which says nothing else."""
+        """Notes a line. Returns True if it is one of a stack, which says nothing else."""
         match = _FRAME.match(text)
         if match is not None:
             if not self._is_elsewhere and len(self._frames) < _MOST_FRAMES:
@@ -53,6 +55,10 @@ class Stacks:
         thread = _THREAD.match(text)
         if thread is not None:
             self._is_elsewhere = not (thread[1] or tells)
+            if not tells:
+                return True
+        if _SAMPLED.search(text) is not None:
+            return True
         if tells:
             self._crashed = True
             queue = _QUEUE.search(text)

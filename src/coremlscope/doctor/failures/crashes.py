@@ -76,7 +76,7 @@ CRASHES: tuple[Failure, ...] = (
     Failure(
         id="structure-load-crash",
         texts=("structureloadqueue",),
-        pattern=r"queue[:=]? .{0,100}structureLoadQueue",
+        pattern=r"queue ?[:=] ?.{0,100}structureLoadQueue",
         cause="Core ML was loading a model's structure, as MLModelStructure and MLComputePlan do. It compiles"
         " for the allowed units meanwhile, and aborts for a folder that is not a compiled model, such as an"
         " .mlpackage.",
@@ -92,10 +92,26 @@ CRASHES: tuple[Failure, ...] = (
         negative_examples=("structureLoadQueue is idle", "queue: com.apple.main-thread"),
     ),
     Failure(
+        id="prediction-crash",
+        texts=("coremlbatchprocessingqueue", "e5rt", "espresso"),
+        pattern=r"queue ?[:=] ?.{0,100}(?:CoreMLBatchProcessingQueue|e5rt|espresso)",
+        cause="Core ML was predicting: CoreMLBatchProcessingQueue runs neural networks, the queues of e5rt"
+        " the operations of ML Programs. The frames name the operation and the unit.",
+        fix=f"look at the frames; check the inputs; use one instance of the model per thread; {TRY_UNITS}",
+        source=f"{COREMLTOOLS} #1319, #1576, #2000; FluidInference/FluidAudio #328",
+        confidence="anecdotal",
+        is_general=True,
+        examples=(
+            "queue: com.apple.CoreMLBatchProcessingQueue",
+            "Triggered by Thread: 3, Dispatch Queue: com.apple.e5rt.concurrentExecutionQueue",
+        ),
+        negative_examples=("the queue of e5rt", "queue: com.apple.main-thread"),
+    ),
+    Failure(
         id="crash-on-gpu",
         texts=("metalperformanceshadersgraph", "getmpsgraphexecutable", "agxmetal", "mpsgraph"),
         pattern=r"^frame \d+: (?:MetalPerformanceShaders|MPS|AGXMetal|.*(?:GetMPSGraphExecutable|MpsGraph))"
-        r"|^queue: .{0,100}(?:MPSGraph|metal gpu stream|com\.Metal\.)",
+        r"|queue ?[:=] ?.{0,100}(?:MPSGraph|metal gpu stream|com\.Metal\.)",
         cause="The faulting thread was in MPSGraph or the GPU's driver.",
         fix="load with CPU_AND_NE or CPU_ONLY to confirm it",
         source=f"{COREMLTOOLS} #2757, #2595",
@@ -108,7 +124,7 @@ CRASHES: tuple[Failure, ...] = (
         id="crash-on-neural-engine",
         texts=("appleneuralengine", "anecompiler", "aneservices", "com.apple.ane", "aneruntimeengine"),
         pattern=r"^frame \d+: (?:AppleNeuralEngine|ANECompiler|ANEServices|.*ANE(?:Compiler|Runtime)Engine)"
-        r"|^queue: .{0,100}com\.apple\.ane",
+        r"|queue ?[:=] ?.{0,100}com\.apple\.ane",
         cause="The faulting thread was in the Neural Engine's framework or compiler, or in Core ML's test of"
         " whether a layer runs there.",
         fix="load with CPU_AND_GPU to confirm it; split the model to find the operation",
@@ -123,10 +139,10 @@ CRASHES: tuple[Failure, ...] = (
     ),
     Failure(
         id="crash-in-core-ml",
-        texts=("coreml", "espresso", "mil", "mlcompilerruntime", "mlassetio", "bnns", "e5rt"),
+        texts=("frame ", "queue", "espresso::", "e5rt::", "espressolight::"),
         pattern=r"^frame \d+: (?:CoreML|Espresso|MIL|MLCompilerRuntime|MLAssetIO|libBNNS)\b"
         r"(?:.*?(?P<kernel>\w{2,60}_kernel\w{0,20})\b)?"
-        r"|^queue: .{0,100}(?:CoreML|coreml|e5rt|espresso)"
+        r"|queue ?[:=] ?.{0,100}com\.apple\.coreml\b"
         rf"|^(?=.*(?:{_CRASH})).*?\b(?:Espresso|E5RT"
         rf"|EspressoLight)::(?:.*?(?P<function>\w{{2,60}}_kernel\w{{0,20}})\b)?",
         cause="The faulting thread was in Core ML, in the kernel that is named, if one is. Predictions"

@@ -13,9 +13,12 @@ GPU: tuple[Failure, ...] = (
     Failure(
         id="mpsgraph-abort",
         texts=("mtlreportfailure", "mlir pass manager failed", "failed assertion", "llvm error", "mps"),
-        pattern=r"MTLReportFailure|MLIR pass manager failed|failed assertion `shape\.count"
-        r"|MPS\w{1,60}\.mm:\d+.{0,40}failed assertion `(?P<assertion>[^`'\n]{1,200})"
-        r"|MPSGraph\w{0,40}\.mm.{0,120}error: (?P<problem>.{1,160})|LLVM ERROR: Failed to infer result type",
+        pattern=r"(?!.{0,400}(?:minimum deployment target|unhandled platform|greater than the"
+        r" maximum))(?:MTLReportFailure|MLIR pass manager failed|failed assertion"
+        r" `shape\.count|MPS\w{1,60}\.mm:\d+.{0,40}failed assertion"
+        r" `(?P<assertion>[^`'\n]{1,200})|MPSGraph\w{0,40}\.mm.{0,120}error: (?P<problem>.{1,160})|LLVM"
+        r" ERROR: Failed to infer result type|validate\w{3,60}(?::\d+|, line \d+): (?:failed"
+        r" assertion|error)|failed assertion `original module)",
         cause="MPSGraph, which runs programs on the GPU, aborted the process over a shape, a type or a"
         " buffer that it does not take. This happens only where the GPU is allowed, and often after an"
         " update of the system; a matmul by a transposed attention in deep networks, updates of a cache at a"

@@ -306,10 +306,12 @@ LOADING: tuple[Failure, ...] = (
     ),
     Failure(
         id="state-missing",
-        texts=("mil program input", "mlstate", "make_state", "newstate", "read_state"),
-        pattern=r"MIL program input, '(?P<name>[^']{1,200})', not found in Core ML model inputs"
-        r"|feature (?:for |named )?'?(?P<state>[\w.]{1,200})'? must be an MLState"
-        r"|newState\]: unrecognized selector|object has no attribute 'newState'",
+        texts=("mil program input", "mlstate", "make_state", "newstate", "read_state", "stateful", "state"),
+        pattern=r"MIL program input, '(?P<name>[^']{1,200})', not found in Core ML model inputs|feature"
+        r" (?:for |named )?'?(?P<state>[\w.]{1,200})'? must be an MLState|newState\]: unrecognized"
+        r" selector|object has no attribute 'newState'|^(?=.*(?:MLState|MLModel|predict|iOS 18|macOS"
+        r" 15)).*\bstate(?:ful)?\b.{0,60}(?:not"
+        r" (?:found|provided|passed|supported|available)|missing|required?s?)\b",
         cause="The program has a state (a cache that predictions update) which the caller, the model's"
         " description or the system does not. Conversions with `view` and `transpose` of a cache made such"
         " files; states need iOS 18 and macOS 15, and predictions need a state of the model.",
@@ -508,11 +510,12 @@ LOADING: tuple[Failure, ...] = (
         id="custom-layer",
         texts=("custom layer", "custom neural network layer", "user-provided custom"),
         pattern=r"custom layer \"(?P<layer>[^\"]{1,200})\"|custom (?:neural network )?layer .{0,200}"
-        r"(?:requires|not found|failed)|computing user-provided custom layer",
+        r"(?:requires|not found|failed)|computing user-provided custom layer"
+        r"|missing custom layer",
         cause="A layer is implemented by a class of the app, which is absent or failed.",
         fix="add the class to every app that loads the model, and test it; `coremlscope doctor MODEL` names"
         " them",
-        source="mapbox/vision-ios-examples #60",
+        source=f"mapbox/vision-ios-examples #60; {COREMLTOOLS} #423",
         confidence="anecdotal",
         examples=('[coreml] Error evaluating Core ML custom layer "ArgmaxCustomLayer" on CPU.',),
         negative_examples=("a custom layer was drawn",),
@@ -543,7 +546,7 @@ LOADING: tuple[Failure, ...] = (
     ),
     Failure(
         id="data-dependent-shape",
-        texts=("data-dependent shapes were disabled",),
+        texts=("data-dependent shape", "target shape is static"),
         cause="A shape in the program is computed from a value at run time (the limit of a range, the bound"
         " of a slice), which the Neural Engine's compiler rejects.",
         fix="replace it by a constant or enumerated shape, or load with CPU_AND_GPU",

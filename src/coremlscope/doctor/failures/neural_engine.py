@@ -66,7 +66,8 @@ NEURAL_ENGINE: tuple[Failure, ...] = (
     ),
     Failure(
         id="ane-failed",
-        texts=("anecf error",),
+        texts=("anecf error", "ane load failed", "falling back to"),
+        pattern=r"ANECF error|ANE load failed|Issues were found in compilation, falling back to",
         cause="Core ML could not use the Neural Engine for a part of the model, which then runs elsewhere;"
         " results stay right, but predictions are slower.",
         fix=f"look at the other lines; {SEE_PLAN}; CPU_AND_GPU avoids the attempt",
@@ -102,8 +103,9 @@ NEURAL_ENGINE: tuple[Failure, ...] = (
     ),
     Failure(
         id="fp16-overflow",
-        texts=("inference overflow", "overflow_error"),
-        pattern=r"Program Inference overflow|Espresso::overflow_error",
+        texts=("overflow",),
+        pattern=r"Inference overflow|Espresso::overflow_error|overflow encountered in cast"
+        r"|\b(?:fp16|float16|half|ANE)\b.{0,60}\boverflow|\boverflow\w*.{0,60}\b(?:fp16|float16)\b",
         cause="A value exceeds the range of float16 (65504) on the Neural Engine; results are zeros,"
         " infinite or NaN. It was also reported with batches above 1.",
         fix="find the operation: `coremlscope profile MODEL --precision fp16`, or `coremlscope verify`;"
@@ -124,9 +126,13 @@ NEURAL_ENGINE: tuple[Failure, ...] = (
             "ane inference operation failed",
             "evaluateanerequest",
             "evaluation failed",
+            "aneprogramprocessrequest",
+            "ane batch",
         ),
         pattern=r"(?:status=(?P<status>0x[0-9a-f]+) : statusType=(?P<type>0x[0-9a-f]+): )?Program Inference"
-        r" error|ANE inference operation failed|EvaluateANERequest|ANE evaluation failed",
+        r" error|ANE inference operation failed|EvaluateANERequest|ANE evaluation failed"
+        r"|ANEProgramProcessRequest\w{0,40}(?:\(\))? Failed(?: with status=(?P<code>0x[0-9a-f]+))?"
+        r"|ANE Batch: .{0,80}returned error(?!.{0,300}overflow)",
         cause="The Neural Engine broke off a prediction; the meaning of its codes is not published. It was"
         " reported after a failed compilation, for large programs, and on single systems (macOS 14.0, 26.4"
         " beta).",
@@ -167,23 +173,26 @@ NEURAL_ENGINE: tuple[Failure, ...] = (
     ),
     Failure(
         id="dimension-limit",
-        texts=("beyond limit supported", "not within supported range", "input dim >"),
+        texts=("tensor", "dimension", "input dim >", "extent"),
         pattern=r"Tensor (?P<axis>\w{1,20}) goes beyond limit supported \((?P<extent>[\d/]{1,60}) >"
         r" (?P<limit>\d+)\)|Tensor dimensions (?P<shape>\w{1,80}) are not within supported range|does not"
-        r" support input dim > (?P<most>\d+)(?:.{0,400}?shape: ?(?P<dims>\{[\d,-]{1,80}\}))?",
+        r" support input dim > (?P<most>\d+)(?:.{0,400}?shape:"
+        r" ?(?P<dims>\{[\d,-]{1,80}\}))?|\b(?:tensor|dimension|extent)s?\b.{0,60}(?:greater than|larger"
+        r" than|exceeds?|above|beyond) (?:the )?(?:supported|max\w*|limit)(?:\D{0,40}(?P<number>\d+))?",
         cause="A tensor is longer along an axis than the Neural Engine takes (16384, from A17 Pro and M4 on"
         " 65536), often because a dilated convolution doubles the width. The operation leaves the unit, or"
         " the whole program fails to compile; ONNX Runtime keeps it on the CPU.",
         fix="split the tensor along its longest axis before conversion, or fold the axis into two",
-        source=f"{MOBIUS}; FluidInference/mobius #61; microsoft/onnxruntime #19543",
+        source=f"{MOBIUS}; FluidInference/mobius #61; microsoft/onnxruntime #19543; apple/coremltools #1943",
         confidence="measured",
         rules=("ne-extent-16384", "ne-extent"),
         examples=(
             "Tensor dimensions N1D1C27H1W16386 are not within supported range",
+            "ANE Error: Tensor size greater than supported",
             "Tensor width goes beyond limit supported (16414/16390 > 16384)",
             "CoreML does not support input dim > 16384. Input:/Reshape_output_0, shape: {1,32,65536}",
         ),
-        negative_examples=("values are not within supported range",),
+        negative_examples=("values are not within supported range", "the tensor is greater than zero"),
     ),
     Failure(
         id="kernel-limit",
@@ -202,6 +211,24 @@ NEURAL_ENGINE: tuple[Failure, ...] = (
             "Unsupported: stride_x = 4 > 2",
         ),
         negative_examples=("Unsupported: option --fast",),
+    ),
+    Failure(
+        id="layer-unsupported",
+        texts=("not supported", "kernel not found", "unsupported engine"),
+        pattern=r"(?:ANE|CoreML|Core ML|espresso|MPS)\b.{0,60}?\b(?P<layer>\w{2,60})"
+        r" (?:layer|op|operation)s? (?:is )?not supported|kernel not found '(?P<kernel>\w{1,80})' on"
+        r" platform|Unsupported engine type",
+        cause="A unit, or this system, has no implementation of a layer. Core ML runs it on another unit"
+        " where it can; where none has one, the model does not load.",
+        fix=f"update the system; {TRY_UNITS}; replace the layer before conversion",
+        source=f"{COREMLTOOLS} #1943; apple/turicreate #2048, #3078",
+        confidence="anecdotal",
+        examples=(
+            "CoreML Error: Transpose layer not supported",
+            "compiler error:  Encountered an error while compiling: kernel not found 'softmax_loss_grad' on"
+            " platform 0",
+        ),
+        negative_examples=("this layer is not supported by the map",),
     ),
     Failure(
         id="unsupported-op",

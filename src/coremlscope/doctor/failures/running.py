@@ -122,6 +122,22 @@ RUNNING: tuple[Failure, ...] = (
         negative_examples=("the list has zero elements",),
     ),
     Failure(
+        id="onnxruntime-left-out",
+        texts=("onnxruntime",),
+        pattern=r"\[[VWI]:onnxruntime:.{0,80}(?:helper\.cc|op_builder\.cc|coreml\w*\.cc).{0,200}"
+        r"(?:not support|unsupported|only support|must be|should be|is required)",
+        cause="ONNX Runtime's Core ML provider leaves an operation to the CPU for the reason that it gives;"
+        " the graph is cut there.",
+        fix="set ModelFormat to MLProgram, which takes more operations; change the operation, or convert the"
+        " network with coremltools instead; `coremlscope doctor MODEL.onnx` lists what the provider does not"
+        " take",
+        source=f"{_ONNX_RUNTIME}: core/providers/coreml/builders",
+        confidence="documented",
+        is_general=True,
+        examples=("[V:onnxruntime:, gemm_op_builder.cc:149 IsOpSupportedImpl] Only support transA == 0",),
+        negative_examples=("[I:onnxruntime:, session.cc:1 Load] loaded",),
+    ),
+    Failure(
         id="onnxruntime-partitions",
         texts=("number of partitions supported by coreml",),
         pattern=r"partitions supported by CoreML: (?P<partitions>\d+),? number of nodes in the graph:"

@@ -135,10 +135,11 @@ SHAPES: tuple[Failure, ...] = (
     Failure(
         id="broadcast",
         texts=("broadcast",),
-        pattern=r"cannot broadcast (?P<shapes>\[[\d, ]{1,80}\] and \[[\d, ]{1,80}\])"
-        r"|cannot broadcast (?:blobs|shapes?|tensors?|dim)|not compatible for broadcasting"
-        r"|(?:not|n't have) broadcast[- ]?(?:compatible|able)"
-        r"|could not be broadcast together",
+        pattern=r"cannot broadcast (?P<shapes>\[[\d, ]{1,80}\] and \[[\d, ]{1,80}\])|cannot broadcast"
+        r" (?:blobs|shapes?|tensors?|dim)|not compatible for broadcasting|(?:not|n't have) broadcast[-"
+        r" ]?(?:compatible|able)|could not be broadcast"
+        r" together|\bbroadcast\w*\b.{0,60}\b(?:shapes?|blobs?|tensors?|dim\w*)\b.{0,60}(?:incompatible"
+        r"|mismatch|not (?:match|supported))",
         cause="Two tensors that an operation combines have shapes that do not fit each other, mostly because"
         " an upsampling, reshape or slice before it makes another size than the original network, or because"
         " the input has another shape than the one that the network was traced with.",
@@ -174,7 +175,9 @@ SHAPES: tuple[Failure, ...] = (
         pattern=r"ANE cannot support (?P<op>Linear) with input rank|Cannot (?P<operation>reshape) a tensor"
         r" of rank > 5|only supports tensors with rank <= 5.{0,300}?outputs a rank (?P<rank>\d+)|does not"
         r" support blob (?:with )?rank:? ?(?P<blob>[<>]? ?-?\d+)|Invalid rank: ?(?P<invalid>\d+)|rank"
-        r" (?:greater|larger|higher) than (?:5|five)|at most rank 5",
+        r" (?:greater|larger|higher) than (?:5|five)|at most rank 5|\b(?:tensors?|blobs?|inputs?|ANE|Core"
+        r" ML|CoreML)\b.{0,60}\b(?P<dimensions>[6-9])-?(?:D|dimension\w*)\b.{0,40}not supported|unsupported"
+        r" rank:? ?(?P<unsupported>\d)|rank (?P<other>\d) (?:tensors? )?(?:is|are) not supported",
         cause="A tensor has more dimensions than Core ML (5) or the Neural Engine's form of an operation (4"
         " or 5) takes. Window partitions, pixel shuffles and upfirdn2d reshape to rank 6.",
         fix="merge dimensions before the operation and split them after it, so that tensors have rank 4 or"
@@ -201,17 +204,24 @@ SHAPES: tuple[Failure, ...] = (
             "axis out of bounds",
             "_kernel: ",
             "invalid blob shape",
+            "input blob dimensions",
+            "differ in rank",
+            "shape mismatch",
+            "incompatible shape",
         ),
         pattern=r"(?:(?P<layer>\w{1,60}_kernel): )?Invalid (?:bottom|dst) shape ?\(?(?P<shape>[\d"
         r" x-]{1,80}\d)|Invalid data blob: '(?P<where>[^']{1,200})' shape"
         r" \((?P<blob>[^)]{1,80})\)|(?:(?P<kernel>\w{1,60}_kernel): )axis out of bounds|\"Invalid blob"
-        r" shape\": (?!.{0,200}(?:broadcast|rank|dependent))(?P<problem>.{1,120})",
+        r" shape\": (?!.{0,200}(?:broadcast|rank|dependent))(?P<problem>.{1,120})|layer:"
+        r" '(?P<name>[^']{1,200})' : .{0,60}input blob dimensions .{0,40}\((?P<given>[\d,]{1,40})\) must"
+        r" be|Inferred shape and existing shape differ in"
+        r" rank|\b(?:blob|tensor|layer|matmul|kernel)\b.{0,60}(?:shape mismatch|incompatible shapes?)",
         cause="A shape inside the network does not work out: a reshape to another number of elements, an"
         " axis that does not exist, or a result without elements. The input is smaller than, or different"
         " from, what the network was made for, or the converter misread a dimension.",
         fix="compare shapes with `coremlscope inspect MODEL --ops --shape NAME=SHAPE`; convert with the"
         " shape that is used, and without constants taken from another one",
-        source="apple/coremltools #81, #1037, #1075; edouardlp/Mask-RCNN-CoreML #3",
+        source="apple/coremltools #81, #157, #1037, #1075; edouardlp/Mask-RCNN-CoreML #3",
         confidence="anecdotal",
         examples=(
             'Espresso exception: "Invalid argument": generic_reshape_kernel: Invalid bottom shape (64 12 1 1'
