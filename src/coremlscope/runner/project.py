@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from importlib import resources
+from importlib.resources.abc import Traversable
 from pathlib import Path
 
 from coremlscope.errors import UsageError
 from coremlscope.ir import Model
 from coremlscope.measure.coreml.device.devicectl import check_team
-from coremlscope.runner.pbxproj import PROJECT, project_file, scheme_file
 from coremlscope.runner.request import RunnerSettings, write_payload
 from coremlscope.writing import check_folder, new_content, write_draft
 
-__all__ = ["default_bundle_id", "write_runner"]
+__all__ = ["PROJECT", "default_bundle_id", "write_runner"]
 
+#: The name of the project, its target, its scheme and its product.
+PROJECT = "CoreMLScopeRunner"
 _SOURCES = "Sources"
 _BUNDLE_ID = re.compile(r"[A-Za-z][A-Za-z0-9-]*(\.[A-Za-z0-9-]+)+")
 
@@ -51,12 +53,14 @@ def write_runner(
     project = f"{PROJECT}.xcodeproj"
     with new_content(folder, last=project, create=True) as draft:
         id_ = write_payload(draft / "Payload", models, settings)
-        names = _write_sources(draft / _SOURCES)
+        _write_sources(draft / _SOURCES)
         write_draft(draft / "Package.swift", _PACKAGE)
         schemes = draft / project / "xcshareddata" / "xcschemes"
         schemes.mkdir(parents=True)
-        write_draft(schemes / f"{PROJECT}.xcscheme", scheme_file())
-        write_draft(draft / project / "project.pbxproj", project_file(names, bundle_id, team))
+        write_draft(schemes / f"{PROJECT}.xcscheme", _file("runner.xcscheme").read_bytes())
+        text = _file("project.pbxproj").read_text(encoding="utf-8")
+        text = text.replace("@BUNDLE_ID@", bundle_id).replace("@TEAM@", team)
+        write_draft(draft / project / "project.pbxproj", text)
     return id_
 
 
@@ -74,21 +78,16 @@ def _check_folder(folder: Path) -> None:
         raise UsageError(f"the folder {folder} is not empty", "give a new folder for the project")
 
 
-def _write_sources(target: Path) -> list[str]:
-    """Writes the Swift files and returns their names."""
+def _write_sources(target: Path) -> None:
+    """Writes the Swift files, which `project.pbxproj` lists."""
     target.mkdir()
-    names = []
-    for name, content in _sources():
-        write_draft(target / name, content)
-        names.append(name)
-    return names
-
-
-def _sources() -> Iterator[tuple[str, bytes]]:
-    found = resources.files("coremlscope.runner") / "sources"
-    for file in sorted(found.iterdir(), key=lambda file: file.name):
+    for file in _file("").iterdir():
         if file.name.endswith(".swift"):
-            yield file.name, file.read_bytes()
+            write_draft(target / file.name, file.read_bytes())
+
+
+def _file(name: str) -> Traversable:
+    return resources.files("coremlscope.runner") / "sources" / name
 
 
 _PACKAGE = f"""\

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from coremlscope.errors import EngineError, MissingDependencyError
 from coremlscope.measure.endings import KnownFailure, find_failure
-from coremlscope.runner.pbxproj import PROJECT
+from coremlscope.runner.project import PROJECT
 from coremlscope.writing import open_draft
 
 __all__ = ["build_app", "require_xcode"]
