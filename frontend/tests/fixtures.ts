@@ -81,7 +81,14 @@ export function times(count: number, groups: Group[] = []): OpTimes {
 /** A phase of equal samples. */
 export function phase(seconds: number, count = 3): Phase {
   const s = { count, min: seconds, median: seconds, mean: seconds, p95: seconds, p99: seconds, max: seconds, std: 0 };
-  return { samples_s: new Array<number>(count).fill(seconds), warmups_s: [], statistics: s, native: null, origin: "measured" };
+  return {
+    samples_s: new Array<number>(count).fill(seconds),
+    warmups_s: [],
+    statistics: s,
+    through_python: null,
+    remark: "",
+    origin: "measured",
+  };
 }
 
 export const measurement = (label: string, changes: Partial<Measurement> = {}): Measurement => ({

@@ -49,7 +49,8 @@ def test_a_setting_becomes_a_measurement_and_a_plan(tmp_path: Path) -> None:
     assert measured.load is not None
     assert measured.predict is not None
     assert measured.compile.samples_s == (0.25,)
-    assert (measured.load.samples_s, measured.load.warmups_s) == ((0.05, 0.04), (0.5,))
+    assert measured.first_load is not None
+    assert (measured.load.samples_s, measured.first_load.samples_s) == ((0.05, 0.04), (0.5,))
     assert (measured.predict.samples_s, measured.predict.warmups_s) == ((0.002, 0.001, 0.003), (0.004,))
     assert measured.before is not None
     assert (measured.before.thermal_state, measured.before.power_source) == ("nominal", "AC Power")

@@ -55,6 +55,7 @@ def test_the_interpreter_is_measured(bundle: Path) -> None:
     assert measured.peak_memory_bytes
     assert {name: len(phase.samples_s) for name, phase in measured.phases.items()} == {
         "compile": 1,
+        "first load": 1,
         "load": 1,
         "predict": 2,
     }

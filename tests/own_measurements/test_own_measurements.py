@@ -202,7 +202,7 @@ def profile_of(path: Path, **changes: object) -> Profile:
         machine=Machine(processor="Apple M2", os="macOS 15.1 (24B83)"),
         settings=Settings(compute_units="cpu_and_ne"),
         compute_units="cpu_and_ne",
-        predict=Phase.of([0.0012, 0.001, 0.0011], native_s=[0.0009, 0.0010, 0.0008]),
+        predict=Phase.of([0.0009, 0.0010, 0.0008], (), [0.0012, 0.001, 0.0011]),
     )
     measured = replace(measured, **changes)
     return replace(_estimated(path), estimates=(), plans=(), kernels=(), measurements=(measured,))

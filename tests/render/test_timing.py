@@ -18,8 +18,8 @@ from coremlscope.render.timing import (
     group_name,
     kinds,
     measurement_name,
-    native_note,
     phase_rows,
+    python_note,
 )
 from coremlscope.results.measurement import Conditions, Group, Machine, Phase, Runtime
 from coremlscope.results.profile import Profile
@@ -85,21 +85,28 @@ def test_reports_name_layers() -> None:
     assert "softsign" not in render_markdown(profile)
 
 
-def test_native_times_and_conditions_stand_beside_wall_times() -> None:
+def test_times_through_python_and_conditions_stand_beside_the_runtimes_own() -> None:
     hot = Conditions("normal", "AC Power", "moderate")
     measured = dataclasses.replace(
         timed_by("Core ML on Apple M2", 0.004),
         runtime=Runtime("coreml", "Core ML", through="coremltools 9.0"),
-        predict=Phase.of((0.004,) * 4, native_s=(0.003,) * 4),
+        first_load=Phase.of((60.0,)),
+        predict=Phase.of((0.003,) * 4, (), (0.004,) * 4, "float16 passed as float32"),
         before=Conditions("normal", "AC Power", "nominal"),
         after=hot,
     )
-    assert [name for name, _ in phase_rows(measured)] == ["load", "predict", "predict, native"]
-    assert "by coremltools 9.0 around Core ML's call alone" in native_note(measured)
-    assert native_note(timed_by("Core ML on Apple M2", 0.004)) == ""
+    assert [name for name, *_ in phase_rows(measured)] == [
+        "first load",
+        "load",
+        "predict, float16 passed as float32",
+        "predict, through Python",
+    ]
+    assert "by coremltools 9.0" in python_note(measured)
+    assert python_note(timed_by("Core ML on Apple M2", 0.004)) == ""
     profile = dataclasses.replace(small_profile(), measurements=(measured,))
     for text in (render_markdown(profile), render_console(profile, width=140), profile_card(profile)):
-        assert "predict, native" in text
+        assert "predict, through Python" in text
+        assert "first load" in text
         assert "3.00 ms" in text
     for text in (render_markdown(profile), render_console(profile, width=140)):
         assert "thermal state: nominal, then moderate; power mode: normal; AC Power" in text

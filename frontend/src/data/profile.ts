@@ -66,6 +66,7 @@ export interface PhaseRow {
 const PHASES = [
   ["predict", "Predict"],
   ["load", "Load"],
+  ["first_load", "First load"],
   ["compile", "Compile"],
 ] as const;
 
@@ -78,23 +79,22 @@ export function measuredPhases(measurement: Measurement): [string, Phase][] {
   return [...usual, ...Object.entries(measurement.other_predictions)];
 }
 
-/** The statistics of each phase: of its wall times, then of the runtime's own, where it reports any. */
+/** The statistics of each phase: of its times, then of those through Python, where they differ. */
 export function phaseRows(measurement: Measurement): PhaseRow[] {
   return measuredPhases(measurement).flatMap(([title, phase]) => {
-    const rows: PhaseRow[] = [{ name: title, statistics: phase.statistics, samples_s: phase.samples_s }];
-    if (phase.native) rows.push({ name: `${title}, native`, statistics: phase.native.statistics, samples_s: phase.native.samples_s });
+    const { statistics, samples_s, remark, through_python: outer } = phase;
+    const rows: PhaseRow[] = [{ name: remark ? `${title}, ${remark}` : title, statistics, samples_s }];
+    if (outer) rows.push({ name: `${title}, through Python`, statistics: outer.statistics, samples_s: outer.samples_s });
     return rows;
   });
 }
 
-/** What the native rows are, as in `timing.py`; empty where there are none. */
-export function nativeNote(measurement: Measurement): string {
-  if (!PHASES.some(([name]) => measurement[name]?.native)) return "";
+/** What the rows through Python are, as in `timing.py`; empty where there are none. */
+export function pythonNote(measurement: Measurement): string {
+  if (!PHASES.some(([name]) => measurement[name]?.through_python)) return "";
   const { name, through } = measurement.runtime;
-  const by = through && ` by ${through}`;
-  const others = Object.keys(measurement.other_predictions).length > 0;
-  const except = others ? ", except for output backings and async, which are taken through pyobjc around the call" : "";
-  return `native: taken${by} around ${name}'s call alone; the others are wall times, which contain the conversion of inputs and outputs${except}`;
+  const by = through && `, taken by ${through} around its calls`;
+  return `loads and predictions are ${name}'s own times${by}; through Python they also contain the conversion of inputs and outputs`;
 }
 
 /** `thermal state: nominal, then moderate; AC Power`, as in `timing.py`; empty where no conditions are known. */

@@ -272,7 +272,7 @@ export interface EarlyEnd {
    * `interrupted`: the user ended it. `limit`: it reached a limit of time or memory. `failed`: the runtime failed, crashed or was killed.
    */
   cause: "failed" | "interrupted" | "limit";
-  /** The phase that was being repeated: `compile`, `load`, `warm-up`, `predict`, `operations`. */
+  /** The phase that was being repeated: `compile`, `first load`, `load`, `warm-up`, `predict`, `operations`. */
   phase: string;
   /** What happened, as a sentence without its full stop. */
   text: string;
@@ -676,6 +676,11 @@ export interface Measurement {
   threads: number | null;
   /** Compilation, cold each time; null if it was not measured. */
   compile: Phase | null;
+  /**
+   * The first load after the last compilation, in which Core ML compiles for the device; null if it was not measured, or is like the
+   * others.
+   */
+  first_load: Phase | null;
   /** Loading of the compiled model; null if it was not measured. */
   load: Phase | null;
   /** A prediction, from tensors to tensors; null if it was not measured. */
@@ -816,16 +821,6 @@ export interface ModelSummary {
    * is one row. Empty in profiles, which have their own op table.
    */
   ops: OpTable;
-}
-
-/** Durations of a phase by the runtime's own clock, around its call alone. */
-export interface NativeTimes {
-  /** Seconds, in the order of measurement. */
-  samples_s: number[];
-  /** Summary statistics of `samples_s`. */
-  statistics: Statistics;
-  /** `measured`. */
-  origin: Origin;
 }
 
 /** A published latency of a similar network on a similar chip, beside our estimate of it. */
@@ -1043,14 +1038,19 @@ export interface PageState {
 
 /** A benchmarked phase and its samples. */
 export interface Phase {
-  /** Seconds of wall time around the calls, in the order of measurement. */
+  /**
+   * Seconds, in the order of measurement: by the runtime's own clock where it is called through a library that has one, else wall time
+   * around the calls.
+   */
   samples_s: number[];
   /** Earlier samples that were dropped. */
   warmups_s: number[];
   /** Summary statistics of `samples_s`. */
   statistics: Statistics;
-  /** The same repetitions by the runtime's own clock; null if it reports none. */
-  native: NativeTimes | null;
+  /** Wall times of the same repetitions around the calls of that library; null without it. */
+  through_python: TimesThroughPython | null;
+  /** What each repetition also does: `float16 passed as float32`; empty for nothing. */
+  remark: string;
   /** `measured`. */
   origin: Origin;
 }
@@ -1548,6 +1548,16 @@ export interface SweepFolder {
   changed_at: string;
   /** Whether a sweep writes it now. */
   is_running: boolean;
+}
+
+/** Durations of a phase around the calls of a library in Python. */
+export interface TimesThroughPython {
+  /** Seconds, in the order of measurement. */
+  samples_s: number[];
+  /** Summary statistics of `samples_s`. */
+  statistics: Statistics;
+  /** `measured`. */
+  origin: Origin;
 }
 
 /** The estimated speed of a language model on a device under one setting. Nothing was measured. */

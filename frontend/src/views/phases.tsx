@@ -1,5 +1,5 @@
 import { scaleLinear } from "d3-scale";
-import { measuredPhases, measurementName, nativeNote, type PhaseRow, phaseRows } from "../data/profile";
+import { measuredPhases, measurementName, type PhaseRow, phaseRows, pythonNote } from "../data/profile";
 import type { Phase, StageTiming } from "../data/schema";
 import { kindName } from "../data/words";
 import { bytes, duration, plural, share } from "../format";
@@ -14,7 +14,7 @@ export function Phases() {
   const { measurement, measuredBy } = useReport();
   if (!measurement) return null;
   const phases = measuredPhases(measurement);
-  const note = nativeNote(measurement);
+  const note = pythonNote(measurement);
   return (
     <Section id="times" title="Times" note={<OriginTag origin="measured" on={measuredBy} />}>
       <Measurements />

@@ -2,8 +2,8 @@ import { describe, expect, it } from "vitest";
 import {
   conditionsText,
   measurementName,
-  nativeNote,
   phaseRows,
+  pythonNote,
   remarksOf,
   switches,
   targetName,
@@ -104,33 +104,32 @@ describe("planned totals", () => {
 });
 
 describe("measurements", () => {
-  it("have a row for the runtime's own times beside wall times", () => {
-    const native = phase(0.25);
+  it("have a row for times through Python beside the runtime's own", () => {
+    const { samples_s, statistics } = phase(0.5);
     const timed = measurement("Core ML", {
       runtime: { id: "coreml", name: "Core ML", version: "", through: "coremltools 9.0" },
-      predict: { ...phase(0.5), native: { samples_s: native.samples_s, statistics: native.statistics, origin: "measured" } },
+      predict: { ...phase(0.25), remark: "float16 passed as float32", through_python: { samples_s, statistics, origin: "measured" } },
       load: phase(1),
+      first_load: phase(9),
       compile: null,
     });
     expect(phaseRows(timed).map((row) => [row.name, row.statistics.median])).toEqual([
-      ["Predict", 0.5],
-      ["Predict, native", 0.25],
+      ["Predict, float16 passed as float32", 0.25],
+      ["Predict, through Python", 0.5],
       ["Load", 1],
+      ["First load", 9],
     ]);
-    expect(nativeNote(timed)).toContain("by coremltools 9.0 around Core ML's call alone");
-    expect(nativeNote(measurement("a"))).toBe("");
+    expect(pythonNote(timed)).toContain("Core ML's own times, taken by coremltools 9.0");
+    expect(pythonNote(measurement("a"))).toBe("");
   });
 
   it("have a row for each other way to predict", () => {
-    const usual = { predict: { ...phase(0.5), native: phase(0.25) }, load: null, compile: null };
+    const usual = { predict: phase(0.5), load: null, compile: null };
     const timed = measurement("Core ML", { ...usual, other_predictions: { "async, 2 in flight": phase(0.3) } });
     expect(phaseRows(timed).map((row) => [row.name, row.statistics.median])).toEqual([
       ["Predict", 0.5],
-      ["Predict, native", 0.25],
       ["async, 2 in flight", 0.3],
     ]);
-    expect(nativeNote(timed)).toContain("except for output backings and async");
-    expect(nativeNote(measurement("Core ML", usual))).not.toContain("except");
   });
 
   it("say under which conditions they were taken", () => {

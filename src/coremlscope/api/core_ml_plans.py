@@ -12,8 +12,11 @@ from coremlscope.findings import Finding
 from coremlscope.forecast.planner import Forecast
 from coremlscope.forecast.planner import forecast as make_forecast
 from coremlscope.ir import Classical, Model
+from coremlscope.measure.child import ChildLimits
 from coremlscope.measure.contract import MeasuredModel
 from coremlscope.measure.coreml import plan as core_ml
+from coremlscope.measure.coreml.kept import KeptFolders
+from coremlscope.measure.partial import interrupted
 from coremlscope.results.measurement import Measurement, Settings
 from coremlscope.results.operations import OpTable
 from coremlscope.results.plan import Plan
@@ -22,7 +25,12 @@ __all__ = ["plans_beside_ours", "with_plans_of_this_mac"]
 
 
 def with_plans_of_this_mac(
-    forecast: Forecast | None, subject: MeasuredModel, settings: Settings, measurements: Sequence[Measurement]
+    forecast: Forecast | None,
+    subject: MeasuredModel,
+    settings: Settings,
+    measurements: Sequence[Measurement],
+    limits: ChildLimits,
+    kept: KeptFolders,
 ) -> tuple[Forecast, list[Finding]]:
     """Puts Core ML's own plans for this Mac, and ours, before those of a forecast.
 
@@ -31,17 +39,23 @@ def with_plans_of_this_mac(
         subject: The model.
         settings: Function and shapes.
         measurements: What was measured under settings of compute units.
+        limits: When to give up.
+        kept: Has what Core ML compiled for the measurements.
 
     Returns:
         The forecast, and findings on plans that are missing.
     """
     known, units = forecast or Forecast(), {measured.compute_units for measured in measurements}
-    plans, findings = _plans_of_this_mac(subject, settings, units)
+    plans, findings = _plans_of_this_mac(subject, settings, units, limits, kept)
     return dataclasses.replace(known, plans=plans + known.plans), findings
 
 
 def _plans_of_this_mac(
-    subject: MeasuredModel, settings: Settings, units: Collection[str]
+    subject: MeasuredModel,
+    settings: Settings,
+    units: Collection[str],
+    limits: ChildLimits,
+    kept: KeptFolders,
 ) -> tuple[tuple[Plan, ...], list[Finding]]:
     """Core ML's own plan for this Mac under each setting, and ours; findings where there is none."""
     model, path = subject.model, subject.model.source
@@ -52,11 +66,14 @@ def _plans_of_this_mac(
     findings: list[Finding] = []
     for unit in (known for known in SETTINGS if known in units):
         try:
-            answers[unit] = core_ml.ask_core_ml(path, unit, functions=others)
+            answers[unit] = core_ml.ask_core_ml(path, unit, limits, functions=others, home=kept.of(unit))
             findings += core_ml.plan_findings(answers[unit])
         except EngineError as error:
             text = f"Core ML gave no plan under {unit}: {error.message}."
             findings.append(Finding(id="no-core-ml-plan", severity="info", text=text, hint=error.hint))
+        except KeyboardInterrupt:
+            findings.append(interrupted(f"Core ML's plan under {unit}"))
+            break
     if not answers:
         return (), findings
     try:

@@ -21,7 +21,9 @@ if TYPE_CHECKING:
     from coremlscope.execution.decoder_steps import DecoderStep
     from coremlscope.forecast.planner import Forecast
     from coremlscope.ir import Model
+    from coremlscope.measure.child import ChildLimits
     from coremlscope.measure.contract import MeasuredModel, Measurer, Progress
+    from coremlscope.measure.coreml.kept import KeptFolders
     from coremlscope.measure.coreml.tracing import TraceMeasurer
     from coremlscope.results.measurement import Precision, Settings
     from coremlscope.results.profile import Profile
@@ -112,6 +114,8 @@ def profile(
         MissingDependencyError: Core ML is to be measured, and coremltools is not installed.
     """
     from coremlscope.measure.choice import choose_engine, choose_measurer, default_engine_findings
+    from coremlscope.measure.coreml.kept import KeptFolders
+    from coremlscope.measure.coreml.limits import core_ml_limits
     from coremlscope.measure.coreml.tracing import trace_measurer
     from coremlscope.measure.generation import check_decoder
     from coremlscope.measure.repetitions import choose_repetitions
@@ -122,8 +126,9 @@ def profile(
     name = choose_engine(engine, only_embedded=only_embedded)
     is_core_ml = measurer is None and name == "coreml"
     limits = (timeout_s, memory_bytes)
-    runs = measurer or choose_measurer(name, threads, isolate, limits, other_predictions, only_embedded)
-    recorder = trace_measurer(is_core_ml) if trace else None
+    kept = KeptFolders()
+    runs = measurer or choose_measurer(name, threads, isolate, limits, other_predictions, only_embedded, kept)
+    recorder = trace_measurer(is_core_ml, core_ml_limits(limits), kept) if trace else None
     given = Settings(
         compute_units=units[0],
         function=function or "",
@@ -141,6 +146,8 @@ def profile(
         inputs=inputs,
         measurer=runs,
         recorder=recorder,
+        limits=core_ml_limits(limits),
+        kept=kept,
         is_core_ml=is_core_ml,
         remarks=() if measurer else default_engine_findings(engine, only_embedded=only_embedded),
         steps=check_decoder(model, given) if tokens else (),
@@ -162,6 +169,8 @@ class _Request:
         inputs: Values of inputs by name; None for synthetic ones.
         measurer: The measurer.
         recorder: Records Core ML with Instruments; None to record nothing.
+        limits: When to give up on processes of Core ML.
+        kept: Has what Core ML compiled.
         is_core_ml: Whether Core ML itself is measured.
         remarks: Findings on the choice of the engine.
         steps: Predictions of a decoder that are timed; empty for none.
@@ -176,6 +185,8 @@ class _Request:
     inputs: Mapping[str, Any] | None
     measurer: Measurer
     recorder: TraceMeasurer | None
+    limits: ChildLimits
+    kept: KeptFolders
     is_core_ml: bool
     remarks: Sequence[Finding]
     steps: Sequence[DecoderStep]
@@ -189,14 +200,14 @@ def _profile(request: _Request, keeps_failed: bool) -> Profile:
     from coremlscope.assemble import assemble
     from coremlscope.measure.contract import MeasuredModel, resolve_settings
     from coremlscope.measure.generation import measure_generation
-    from coremlscope.measure.partial import is_interrupted
+    from coremlscope.measure.partial import ends_work, interrupted, is_interrupted
     from coremlscope.measure.settings import measure_settings
     from coremlscope.own_measurements.using import forecast_profiled
 
     model, inputs, runs, progress = request.model, request.inputs, request.measurer, request.progress
     subject: MeasuredModel | None = None
     forecast, findings = None, list(request.remarks)
-    with runs if isinstance(runs, AbstractContextManager) else nullcontext():
+    with request.kept, runs if isinstance(runs, AbstractContextManager) else nullcontext():
         try:
             first = resolve_settings(model, request.asked, inputs)
             settings = [dataclasses.replace(first, compute_units=units) for units in request.compute_units]
@@ -210,10 +221,17 @@ def _profile(request: _Request, keeps_failed: bool) -> Profile:
             if not keeps_failed:
                 raise
             return _without_measurements(model, subject, forecast, findings, error)
-        timings, lost = measure_generation(runs, model, request.steps, measurements, request.tokens, progress)
-    if request.is_core_ml and not is_interrupted(measurements[-1]):
-        forecast, remarks = with_plans_of_this_mac(forecast, subject, first, measurements)
-        findings += remarks
+        is_over = any(map(is_interrupted, measurements)) or any(map(ends_work, failures))
+        steps = () if is_over else request.steps
+        timings, lost = measure_generation(runs, model, steps, measurements, request.tokens, progress)
+        if request.is_core_ml and not is_over and not any(map(ends_work, lost)):
+            try:
+                forecast, remarks = with_plans_of_this_mac(
+                    forecast, subject, first, measurements, request.limits, request.kept
+                )
+                findings += remarks
+            except KeyboardInterrupt:
+                findings.append(interrupted("Planning"))
     return assemble(
         subject.summary,
         subject.ops,
@@ -256,23 +274,31 @@ def profile_power_modes(
 
     Raises:
         UsageError: This machine does not report a power mode; or see `profile`.
-        EngineError: The power mode was not switched within 15 minutes; or see `profile`.
+        EngineError: See `profile`. What fails in the second mode is a finding.
         ModelError: See `profile`, also for other errors.
     """
     from coremlscope.engines.host import power_mode
-    from coremlscope.measure.partial import is_interrupted
+    from coremlscope.measure.partial import ends_work, interrupted, is_interrupted
     from coremlscope.measure.power_modes import wait_for_other_mode
+    from coremlscope.measure.settings import not_measured
 
     mode = power_mode()
     if not mode:
         wait_for_other_mode(mode)
     model = read(source)
     first = profile(model, **options)
-    if any(map(is_interrupted, first.measurements)):
+    if any(map(is_interrupted, first.measurements)) or any(map(ends_work, first.findings)):
         return first
     announce(mode)
-    wait_for_other_mode(mode)
-    second = profile(model, **options)
+    try:
+        wait_for_other_mode(mode)
+        second = profile(model, **options)
+    except (EngineError, KeyboardInterrupt) as error:
+        if isinstance(error, EngineError):
+            lost = not_measured("The other power mode", error)
+        else:
+            lost = interrupted("Measuring in the other power mode")
+        return dataclasses.replace(first, findings=(*first.findings, lost))
     return dataclasses.replace(
         first,
         measurements=(*first.measurements, *second.measurements),

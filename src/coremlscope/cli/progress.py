@@ -13,6 +13,7 @@ __all__ = ["phase_words", "progress_bars"]
 _REDRAW_S = 0.1
 _WORDS = {
     "compile": "compiling",
+    "first load": "loading first",
     "load": "loading",
     "warm-up": "warming up",
     "predict": "predicting",

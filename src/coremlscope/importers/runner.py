@@ -126,7 +126,6 @@ def _measurement(
     before, after = _conditions(result.before), _conditions(result.after)
     compile_s = compiled.samples_s if compiled is not None else ()
     device = record.device
-    first_load = () if result.first_load_s is None else (result.first_load_s,)
     return Measurement(
         label=origin.label,
         runtime=Runtime("coreml", "Core ML"),
@@ -147,7 +146,8 @@ def _measurement(
         ),
         compute_units=_setting(result.compute_units),
         compile=Phase.of(compile_s) if compile_s else None,
-        load=Phase.of(result.load_s, first_load) if result.load_s else None,
+        first_load=None if result.first_load_s is None else Phase.of([result.first_load_s]),
+        load=Phase.of(result.load_s) if result.load_s else None,
         predict=Phase.of(result.predict_s, result.warmup_s),
         peak_memory_bytes=result.largest_footprint_bytes,
         before=before,

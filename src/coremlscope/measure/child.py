@@ -13,7 +13,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,6 +33,8 @@ __all__ = ["Child", "ChildLimits", "Task", "python_child", "run_child"]
 _POLL_S, _MEMORY_POLL_S = 0.1, 0.1
 #: Time of a process to send what it has, after it is asked to end; then of its output to arrive.
 _GRACE_S = 1.0
+#: Longest wait for the end of a process that was killed.
+_KILL_S = 10.0
 _LAST_BYTES = 64 * 1024
 #: Bytes of all messages. A measurement of a million operations takes some 200 MB.
 _MOST_BYTES = 1 << 30
@@ -170,7 +172,7 @@ class Child:
         """
         code = self._process.returncode
         if code:
-            message, advice = explain(code, self._last_words(), task.failures)
+            message, advice = explain(code, self.last_words(), task.failures)
             raise EngineError(f"{task.name} failed: {message}", advice or task.hint)
 
     def stop(self) -> None:
@@ -197,7 +199,8 @@ class Child:
                 self._process.wait(grace_s)
         if self._process.poll() is None:
             self._process.kill()
-            self._process.wait()
+            with suppress(subprocess.TimeoutExpired):  # the system may not let it go, as while it compiles
+                self._process.wait(_KILL_S)
         # A process that it started may hold the pipe open.
         self._reader.join(_GRACE_S)
 
@@ -217,7 +220,7 @@ class Child:
                     pending = [others[-1]]
         self._lines.put(None)
 
-    def _last_words(self) -> str:
+    def last_words(self) -> str:
         """Returns the last part of what the process wrote to its standard error."""
         with self._closing:
             if self._errors.closed:
@@ -235,6 +238,7 @@ def run_child(
     *,
     environment: Mapping[str, str] | None = None,
     inherited: Collection[str] | None = None,
+    heard: Callable[[str], object] = lambda _: None,
 ) -> Iterator[Iterator[dict[str, Any]]]:
     """Runs a process and gives its messages. Leaving the context ends the process.
 
@@ -244,6 +248,7 @@ def run_child(
         task: What the process does.
         environment: Variables that are added to those of this process.
         inherited: The variables of this process that the child gets; None for all.
+        heard: Called with the last part of what it wrote to its standard error, however it ended.
 
     Raises:
         EngineError: The process failed, or reached a limit.
@@ -256,6 +261,7 @@ def run_child(
             pass
         child.check_end(task)
     finally:
+        heard(child.last_words())
         child.close()
 
 

@@ -13,9 +13,10 @@ from coremlscope.findings import Finding
 from coremlscope.measure.child import ChildLimits
 from coremlscope.measure.contract import Measurer
 from coremlscope.measure.coreml.files import has_coremltools, require_coremltools
-from coremlscope.measure.coreml.limits import CORE_ML_LIMITS
+from coremlscope.measure.coreml.limits import core_ml_limits
 
 if TYPE_CHECKING:
+    from coremlscope.measure.coreml.kept import KeptFolders
     from coremlscope.measure.embedded.isolated import IsolatedMeasurer
     from coremlscope.measure.embedded.measurer import EngineMeasurer
 
@@ -65,6 +66,7 @@ def choose_measurer(
     limits: tuple[float | None, int | None],
     others: bool = False,
     only_embedded: bool = False,
+    kept: KeptFolders | None = None,
 ) -> Measurer:
     """Returns what measures with an engine, with Core ML, or with Core AI.
 
@@ -75,6 +77,7 @@ def choose_measurer(
         limits: Seconds and bytes of memory; None for no limit.
         others: Whether Core ML's other predictions are timed.
         only_embedded: Whether something is asked for that only embedded engines have.
+        kept: Keeps what Core ML compiled; None to keep nothing.
 
     Raises:
         UsageError: The engine is unknown, or has no other predictions or no choice of threads, or Core ML is
@@ -82,7 +85,6 @@ def choose_measurer(
         MissingDependencyError: Core ML is asked for, and coremltools is not installed, or Core AI and
             coreai-core.
     """
-    time_s, memory = limits
     if engine != "coreml":
         if others:
             raise UsageError(
@@ -105,10 +107,9 @@ def choose_measurer(
     from coremlscope.measure.coreml.timing import CoreMLMeasurer
 
     require_coremltools()
-    held = dataclasses.replace(
-        CORE_ML_LIMITS, time_s=time_s, memory_bytes=memory or CORE_ML_LIMITS.memory_bytes
+    return CoreMLMeasurer(
+        limits=core_ml_limits(limits), others=OtherPredictions() if others else None, kept=kept
     )
-    return CoreMLMeasurer(limits=held, others=OtherPredictions() if others else None)
 
 
 def _choose_core_ai(threads: int | None, limits: tuple[float | None, int | None]) -> Measurer:

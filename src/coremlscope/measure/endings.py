@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import re
 import signal
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NoReturn
 
-__all__ = ["Failures", "KnownFailure", "explain", "find_failure"]
+__all__ = ["Failures", "KnownFailure", "end_with", "explain", "find_failure", "lines_of"]
 
 _LONGEST = 300
+#: Begins the line in which a child says why it ends; libraries may write others after it.
+_REASON = "ends because:"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,23 +58,46 @@ def find_failure(failures: Sequence[KnownFailure], lines: Sequence[str]) -> tupl
     return "", ""
 
 
+def end_with(reason: str) -> NoReturn:
+    """Ends this process, a child, with a reason for its parent.
+
+    Args:
+        reason: What happened; it may have several lines.
+    """
+    sys.exit(f"{_REASON} {' '.join(reason.split())}")
+
+
+def lines_of(said: str) -> list[str]:
+    """Returns the lines that say something in the output of a process, but for the reason of its end."""
+    lines = (" ".join(line.split()) for line in said.splitlines())
+    return [line for line in lines if re.search(r"\w", line) and not line.startswith(_REASON)]
+
+
 def explain(code: int, said: str, failures: Failures) -> tuple[str, str]:
     """Returns one sentence about the end of a process, and a hint where one is known.
+
+    A process that ended by itself is believed; what was written before it is only added to its reason.
 
     Args:
         code: The exit status as `subprocess` gives it: negative for a signal.
         said: The end of what the process wrote to its standard error.
         failures: What is known of the runtime that it ran.
     """
-    lines = [" ".join(line.split()) for line in said.strip().splitlines() if line.strip()]
+    lines = lines_of(said)
     end = _ending(code, failures.runtime)
-    text, hint = find_failure(failures.known, lines)
-    if text:
-        return (f"{end}: {text}" if end else text), hint
-    last = _short(lines[-1]) if lines else ""
-    if not end:
-        return last or f"exit code {code}", ""
-    return (f"{end}; its last words: {last}" if last else end), ""
+    reasons = [line.removeprefix(_REASON).strip() for line in said.splitlines() if line.startswith(_REASON)]
+    last = (reasons or lines or [""])[-1]
+    text, hint = find_failure(failures.known, [last])
+    earlier, other_hint = ("", "") if text else find_failure(failures.known, lines)
+    if end:
+        text = text or earlier
+        said_last = f"; its last words: {_short(last)}" if last else ""
+        return (f"{end}: {text}" if text else end + said_last), hint or other_hint
+    if text or not last:
+        return text or f"exit code {code}", hint
+    if reasons and earlier:
+        return f"{_short(last)} (it had written before: {earlier})", other_hint
+    return earlier or _short(last), other_hint
 
 
 def _ending(code: int, runtime: str) -> str:

@@ -16,7 +16,7 @@ from coremlscope.execution.decoder_steps import DecoderStep, decoder_steps
 from coremlscope.findings import Finding
 from coremlscope.ir import Model
 from coremlscope.measure.contract import MeasuredModel, Measurer, Progress
-from coremlscope.measure.partial import is_interrupted
+from coremlscope.measure.partial import interrupted, is_interrupted
 from coremlscope.results.generation import TokenTiming, phase_of
 from coremlscope.results.measurement import Measurement, Settings
 
@@ -69,12 +69,10 @@ def measure_generation(
 
     Returns:
         The times, of which those that Ctrl-C interrupted are the last, and findings on steps that failed.
-
-    Raises:
-        EngineError: The runtime failed in every step.
     """
     timings: list[TokenTiming] = []
     failed: list[tuple[DecoderStep, EngineError]] = []
+    lost: list[Finding] = []
     if any(map(is_interrupted, measured)):
         return [], []
     # Recordings repeat the settings of other measurements.
@@ -86,15 +84,17 @@ def measure_generation(
         except EngineError as error:
             failed.append((one, error))
             continue
+        except KeyboardInterrupt:
+            lost.append(interrupted("Timing tokens"))
+            break
         if found.predict is not None:
             timings.append(_timing(one, found))
         if is_interrupted(found):
+            lost.append(interrupted("Timing tokens"))
             break
         if found.partial is not None:
             failed.append((one, EngineError(found.partial.text)))
-    if failed and not timings:
-        raise failed[0][1]
-    return timings, [_finding(*each) for each in failed]
+    return timings, [*(_finding(*each) for each in failed), *lost]
 
 
 def _settings_of(one: DecoderStep, setting: Settings, tokens: int) -> Settings:

@@ -6,7 +6,7 @@ from coremlscope.errors import EngineError, LimitError
 from coremlscope.findings import Finding
 from coremlscope.results.measurement import EarlyEnd, Measurement
 
-__all__ = ["INTERRUPTED_EXIT", "check_whole", "explain_partial", "is_interrupted"]
+__all__ = ["INTERRUPTED_EXIT", "check_whole", "ends_work", "explain_partial", "interrupted", "is_interrupted"]
 
 #: The exit code after Ctrl-C: 128 and the number of SIGINT, as shells have it.
 INTERRUPTED_EXIT = 130
@@ -38,9 +38,25 @@ def explain_partial(error: EngineError | KeyboardInterrupt, phase: str) -> tuple
     return partial, finding
 
 
+def interrupted(what: str) -> Finding:
+    """Returns the finding on work after the timing of phases that the user ended.
+
+    Args:
+        what: The work, as the beginning of a sentence: `Core ML's plan under all`.
+    """
+    text = f"{what} was interrupted. What was measured before is kept."
+    return Finding(id="interrupted", severity="warning", text=text, exit_code=INTERRUPTED_EXIT)
+
+
+def ends_work(finding: Finding) -> bool:
+    """Returns whether a finding says that the user interrupted, and so wants nothing else."""
+    return finding.exit_code == INTERRUPTED_EXIT
+
+
 def is_interrupted(measurement: Measurement) -> bool:
     """Returns whether the user ended a measurement, and so wants no other."""
-    return measurement.partial is not None and measurement.partial.cause == "interrupted"
+    is_partial = measurement.partial is not None and measurement.partial.cause == "interrupted"
+    return is_partial or any(map(ends_work, measurement.findings))
 
 
 def check_whole(measurement: Measurement, model: str) -> None:

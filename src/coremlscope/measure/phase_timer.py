@@ -40,11 +40,12 @@ class PhaseTimer:
     ) -> Sequence[float]:
         """Times a phase, sends its times and returns them in seconds; warm-ups where `iterations` is None."""
         self.native_ns.clear()
+        send(begins=phase)
 
         def done(seconds: float) -> None:
             if after is not None:
                 after()
-            send(progress=phase, seconds=seconds)
+            send(progress=phase, seconds=seconds, native_ns=self.native_ns[-1:])
 
         warmups = self._warmups if iterations is None else 0
         enough = self._enough.get(phase, lambda _: False)

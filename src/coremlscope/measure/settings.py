@@ -8,7 +8,7 @@ from typing import Any
 from coremlscope.errors import CoremlscopeError, EngineError
 from coremlscope.findings import Finding
 from coremlscope.measure.contract import MeasuredModel, Measurer, Progress
-from coremlscope.measure.partial import is_interrupted
+from coremlscope.measure.partial import interrupted, is_interrupted
 from coremlscope.results.measurement import Measurement, Settings
 
 __all__ = ["measure_settings", "not_measured"]
@@ -35,18 +35,25 @@ def measure_settings(
 
     Returns:
         The measurements, of which one that the user interrupted is the last, then those of the recorder, and
-        a finding of severity `error` for each that failed.
+        a finding of severity `error` for each that failed, and one on work that Ctrl-C ended.
 
     Raises:
         EngineError: The runtime failed under every setting.
     """
     measured: list[Measurement] = []
     failed: list[tuple[str, EngineError]] = []
+    lost: list[Finding] = []
     for one in settings:
         try:
             measured.append(measurer.measure(subject, one, inputs=inputs, progress=progress))
         except EngineError as error:
             failed.append((one.compute_units, error))
+        except KeyboardInterrupt:
+            if not measured:
+                raise
+            lost.append(interrupted(f"Measuring under {one.compute_units}"))
+            recorder = None
+            break
         if measured and is_interrupted(measured[-1]):
             recorder = None
             break
@@ -58,7 +65,10 @@ def measure_settings(
                 measured.append(recorder.measure(subject, one, inputs=inputs, progress=progress))
             except EngineError as error:
                 failed.append((f"a recorded run under {one.compute_units}", error))
-    return measured, [not_measured(units, error) for units, error in failed]
+            except KeyboardInterrupt:
+                lost.append(interrupted(f"The recorded run under {one.compute_units}"))
+                break
+    return measured, [*(not_measured(units, error) for units, error in failed), *lost]
 
 
 def not_measured(what: str, error: CoremlscopeError) -> Finding:

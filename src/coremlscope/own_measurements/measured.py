@@ -127,7 +127,7 @@ def _of_profile(
             yield Skipped(where, reason)
             continue
         assert measured.predict is not None
-        times = measured.predict.native or measured.predict
+        times = measured.predict
         yield MeasuredPrediction(
             source=path.name,
             where=where,

@@ -177,7 +177,7 @@ def _remark(profile: Profile) -> str:
 def _measured(profile: Profile, measurement: Measurement) -> Iterator[Grid]:
     name = measurement_name(measurement, profile.measurements)
     times = []
-    for phase_name, numbers in phase_rows(measurement):
+    for phase_name, numbers, _ in phase_rows(measurement):
         cells = phase_cells(numbers)
         times.append((phase_name, *(cells[title] for title in _PHASE_TITLES)))
     yield Grid(f"Times (measured by {name})", ("", *(f"{title}>" for title in _PHASE_TITLES)), times)

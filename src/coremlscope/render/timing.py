@@ -27,11 +27,11 @@ __all__ = [
     "group_name",
     "kinds",
     "measurement_name",
-    "native_note",
     "nodes_line",
     "partial_mark",
     "phase_cells",
     "phase_rows",
+    "python_note",
     "share_text",
     "slowest",
     "stage_rows",
@@ -289,31 +289,30 @@ def describe_units(measurement: Measurement) -> str:
     return f"{measurement.settings.compute_units}, recorded only: the processor does all the work"
 
 
-def phase_rows(measurement: Measurement) -> list[tuple[str, Statistics]]:
-    """Returns the statistics of each phase: of its wall times, then of its native times if there are any."""
+def phase_rows(measurement: Measurement) -> list[tuple[str, Statistics, str]]:
+    """Returns the name, the statistics and the number of dropped warm-ups of each phase.
+
+    A row for the same repetitions through Python follows where they were timed as well.
+    """
     rows = []
     for name, phase in measurement.phases.items():
-        rows.append((name, phase.statistics))
-        if phase.native is not None:
-            rows.append((f"{name}, native", phase.native.statistics))
+        shown = f"{name}, {phase.remark}" if phase.remark else name
+        rows.append((shown, phase.statistics, str(len(phase.warmups_s))))
+        if phase.through_python is not None:
+            rows.append((f"{name}, through Python", phase.through_python.statistics, ""))
     return rows
 
 
-#: Note on rows of other ways to predict, as the end of a sentence.
-_PYOBJC_NOTE = ", except for output backings and async, which are taken through pyobjc around the call"
-
-
-def native_note(measurement: Measurement) -> str:
-    """Explains the rows of native times; empty if there are none."""
-    if all(phase.native is None for phase in measurement.phases.values()):
+def python_note(measurement: Measurement) -> str:
+    """Explains the rows of times through Python; empty if there are none."""
+    if all(phase.through_python is None for phase in measurement.phases.values()):
         return ""
     runtime = measurement.runtime
-    by = f" by {runtime.through}" if runtime.through else ""
-    note = (
-        f"native: taken{by} around {runtime.name}'s call alone; the others are wall times, which contain the"
+    by = f", taken by {runtime.through} around its calls" if runtime.through else ""
+    return (
+        f"loads and predictions are {runtime.name}'s own times{by}; through Python they also contain the"
         " conversion of inputs and outputs"
     )
-    return f"{note}{_PYOBJC_NOTE if measurement.other_predictions else ''}"
 
 
 def phase_cells(numbers: Statistics) -> dict[str, str]:

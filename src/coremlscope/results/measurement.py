@@ -19,7 +19,6 @@ __all__ = [
     "Group",
     "Machine",
     "Measurement",
-    "NativeTimes",
     "NodeTiming",
     "Phase",
     "Precision",
@@ -27,6 +26,7 @@ __all__ = [
     "Settings",
     "StageTiming",
     "Status",
+    "TimesThroughPython",
     "condition_findings",
 ]
 
@@ -145,10 +145,10 @@ class Settings:
 
 
 @dataclass(frozen=True, slots=True)
-class NativeTimes:
-    """Durations of a phase by the runtime's own clock, around its call alone.
+class TimesThroughPython:
+    """Durations of a phase around the calls of a library in Python.
 
-    Wall times also contain what lies between: the conversion of inputs and outputs, and the call itself.
+    They contain more than the runtime's own: the conversion of inputs and outputs, and the call itself.
 
     Attributes:
         samples_s: Seconds, in the order of measurement.
@@ -166,17 +166,20 @@ class Phase:
     """A benchmarked phase and its samples.
 
     Attributes:
-        samples_s: Seconds of wall time around the calls, in the order of measurement.
+        samples_s: Seconds, in the order of measurement: by the runtime's own clock where it is called through
+            a library that has one, else wall time around the calls.
         warmups_s: Earlier samples that were dropped.
         statistics: Summary statistics of `samples_s`.
-        native: The same repetitions by the runtime's own clock; None if it reports none.
+        through_python: Wall times of the same repetitions around the calls of that library; None without it.
+        remark: What each repetition also does: `float16 passed as float32`; empty for nothing.
         origin: `measured`.
     """
 
     samples_s: tuple[float, ...]
     warmups_s: tuple[float, ...]
     statistics: Statistics
-    native: NativeTimes | None = None
+    through_python: TimesThroughPython | None = None
+    remark: str = ""
     origin: Origin = "measured"
 
     @classmethod
@@ -184,14 +187,16 @@ class Phase:
         cls,
         samples_s: Sequence[float],
         warmups_s: Sequence[float] = (),
-        native_s: Sequence[float] = (),
+        through_python_s: Sequence[float] = (),
+        remark: str = "",
     ) -> Phase:
         """Returns a phase with the statistics of its samples.
 
         Args:
-            samples_s: Seconds of wall time.
+            samples_s: Seconds.
             warmups_s: Earlier samples that were dropped.
-            native_s: Seconds by the runtime's own clock; empty if it reports none.
+            through_python_s: Seconds of wall time around calls in Python, where `samples_s` are not these.
+            remark: What each repetition also does.
 
         Raises:
             ValueError: There are no samples.
@@ -200,7 +205,12 @@ class Phase:
             samples_s=tuple(samples_s),
             warmups_s=tuple(warmups_s),
             statistics=summarize(samples_s),
-            native=NativeTimes(tuple(native_s), summarize(native_s)) if native_s else None,
+            through_python=(
+                TimesThroughPython(tuple(through_python_s), summarize(through_python_s))
+                if through_python_s
+                else None
+            ),
+            remark=remark,
         )
 
 
@@ -312,7 +322,8 @@ class EarlyEnd:
     Attributes:
         cause: `interrupted`: the user ended it. `limit`: it reached a limit of time or memory. `failed`: the
             runtime failed, crashed or was killed.
-        phase: The phase that was being repeated: `compile`, `load`, `warm-up`, `predict`, `operations`.
+        phase: The phase that was being repeated: `compile`, `first load`, `load`, `warm-up`, `predict`,
+            `operations`.
         text: What happened, as a sentence without its full stop.
     """
 
@@ -333,6 +344,8 @@ class Measurement:
         compute_units: The setting of compute units in effect; empty if the runtime has none.
         threads: Threads per operation; None if unknown.
         compile: Compilation, cold each time; None if it was not measured.
+        first_load: The first load after the last compilation, in which Core ML compiles for the device; None
+            if it was not measured, or is like the others.
         load: Loading of the compiled model; None if it was not measured.
         predict: A prediction, from tensors to tensors; None if it was not measured.
         other_predictions: Other ways to predict, by name: `output backings`, `async, 2 in flight`. They were
@@ -363,6 +376,7 @@ class Measurement:
     compute_units: str = ""
     threads: int | None = None
     compile: Phase | None = None
+    first_load: Phase | None = None
     load: Phase | None = None
     predict: Phase | None = None
     other_predictions: Mapping[str, Phase] = field(default_factory=dict)
@@ -387,7 +401,12 @@ class Measurement:
     @property
     def phases(self) -> dict[str, Phase]:
         """The measured phases, by name."""
-        found = {"compile": self.compile, "load": self.load, "predict": self.predict}
+        found = {
+            "compile": self.compile,
+            "first load": self.first_load,
+            "load": self.load,
+            "predict": self.predict,
+        }
         usual = {name: phase for name, phase in found.items() if phase is not None}
         return {**usual, **self.other_predictions}
 

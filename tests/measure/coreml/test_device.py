@@ -89,7 +89,8 @@ def test_a_device_times(package: Path, tmp_path: Path, monkeypatch: pytest.Monke
     assert (measured.compute_units, measured.machine.power_mode) == ("cpu_and_ne", "")
     assert measured.load is not None
     assert measured.predict is not None
-    assert (measured.load.warmups_s, measured.load.samples_s) == ((9.0,), (2.0, 2.0))
+    assert measured.first_load is not None
+    assert (measured.first_load.samples_s, measured.load.samples_s) == ((9.0,), (2.0, 2.0))
     assert measured.predict.warmups_s == pytest.approx((0.003, 0.004, 0.005))
     assert measured.predict.samples_s == pytest.approx((0.006, 0.007, 0.008, 0.009))
     assert phases == ["load"] * 3 + ["warm-up"] * 3 + ["predict"] * 4

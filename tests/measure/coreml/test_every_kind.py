@@ -82,9 +82,9 @@ def test_reports_say_core_ml_and_the_chip(
 def _check_profile(profile: Profile) -> None:
     (measured,) = profile.measurements
     assert measured.label == "Core ML on M1, macOS 14.5"
-    assert set(measured.phases) == {"compile", "load", "predict"}
+    assert set(measured.phases) == {"compile", "first load", "load", "predict"}
     assert measured.predict is not None
-    assert measured.predict.native is not None
+    assert measured.predict.through_python is not None
     assert [plan.planner for plan in profile.plans] == ["Core ML", "rules"]
     theirs, ours = (plan.view(profile.ops) for plan in profile.plans)
     placed = {op.id for op in theirs.ops if op.unit is not None}

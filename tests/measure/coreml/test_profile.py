@@ -61,7 +61,7 @@ def test_models_are_compared_by_core_ml(package: Path, capsys: pytest.CaptureFix
     assert main(["compare", str(package), str(package), *QUICK, "--quiet", "--json", "-"]) == 0
     (difference,) = json.loads(capsys.readouterr().out)["differences"]
     assert all(label.startswith("Core ML on ") for label in difference["measured"])
-    assert set(difference["phases"]) == {"compile", "load", "predict"}
+    assert set(difference["phases"]) == {"compile", "first load", "load", "predict"}
     assert difference["interleaved"] is False
     assert {plan["before"] for plan in difference["plans"]} == {"M1, all, planned by Core ML", "M1, all"}
 

@@ -74,11 +74,13 @@ def test_a_process_of_its_own_times(package: Path, tmp_path: Path, monkeypatch: 
     assert (measured.compute_units, measured.settings) == ("cpu_only", settings)
     assert (len(measured.predict.samples_s), len(measured.predict.warmups_s)) == (4, 3)
     # The first load compiles for the device.
-    assert (len(measured.load.samples_s), len(measured.load.warmups_s)) == (2, 1)
+    assert measured.first_load is not None
+    assert (len(measured.first_load.samples_s), len(measured.load.samples_s)) == (1, 2)
     assert min(measured.predict.samples_s) > 0
-    assert [phase for phase, *_ in states] == ["compile"] * 2 + ["load"] * 3 + ["warm-up"] * 3 + [
-        "predict"
-    ] * 4
+    done = [phase for phase, done, _ in states if done]
+    assert done == [*["compile"] * 2, "first load", *["load"] * 2, *["warm-up"] * 3, *["predict"] * 4]
+    # A phase of minutes is shown while it runs.
+    assert states.index(("first load", 0, 1)) + 1 == states.index(("first load", 1, 1))
     assert states[-1] == ("predict", 4, 4)
     assert measured.label.startswith("Core ML on ")
     assert (measured.runtime.id, measured.runtime.name) == ("coreml", "Core ML")
@@ -90,12 +92,11 @@ def test_a_process_of_its_own_times(package: Path, tmp_path: Path, monkeypatch: 
     assert measured.peak_memory_bytes is not None
     assert measured.peak_memory_bytes > 10**7
     # The drop-in has coremltools' clock around a call; it starts later and ends earlier than the wall clock.
-    for phase in (measured.load, measured.predict):
-        assert phase.native is not None
-        assert len(phase.native.samples_s) == len(phase.samples_s)
-        pairs = zip(phase.native.samples_s, phase.samples_s, strict=True)
-        assert all(0 < native <= wall for native, wall in pairs)
-    assert measured.compile.native is None
+    for phase in (measured.first_load, measured.load, measured.predict):
+        assert phase.through_python is not None
+        pairs = zip(phase.samples_s, phase.through_python.samples_s, strict=True)
+        assert all(0 < own <= wall for own, wall in pairs)
+    assert measured.compile.through_python is None
     assert measured.runtime.through == f"coremltools {ct.__version__}"
     assert measured.findings == ()
     # Nothing is left behind.
@@ -123,7 +124,7 @@ def test_what_was_timed_before_is_kept(
     assert (measured.partial.cause, measured.partial.phase) == (cause, "predict")
     assert measured.partial.text == f"{error} (phase: predict)"
     counts = {name: len(phase.samples_s) for name, phase in measured.phases.items()}
-    assert counts == {"compile": 1, "load": 1, "predict": 2}
+    assert counts == {"compile": 1, "first load": 1, "load": 1, "predict": 2}
     assert [finding.id for finding in measured.findings] == ["partial"]
 
 
@@ -183,7 +184,7 @@ def test_compiled_models_are_not_compiled_again(package: Path, tmp_path: Path) -
     command = preloaded_child(f"{code}; compile_model(*sys.argv[1:])")
     subprocess.run([*command, str(package), str(folder)], check=True)
     measured = CoreMLMeasurer(command=TIMING_CHILD).measure(subject_of(container.read(folder)), SHORT)
-    assert sorted(measured.phases) == ["load", "predict"]
+    assert sorted(measured.phases) == ["first load", "load", "predict"]
     (finding,) = measured.findings
     assert finding.id == "already-compiled"
     assert "compilation was not measured" in finding.text

@@ -1,4 +1,4 @@
-"""Known failures of Core ML, by the texts that a process leaves behind.
+"""Known failures of Core ML, and compilations that fail silently, by the texts that a process leaves behind.
 
 The texts were collected from public reports: apple/coremltools #2325, #2503, #2507, #2549, #2757, #2758,
 pytorch/executorch #11541, microsoft/onnxruntime #22275, soniqo/speech-swift #313.
@@ -7,9 +7,10 @@ pytorch/executorch #11541, microsoft/onnxruntime #22275, soniqo/speech-swift #31
 from __future__ import annotations
 
 from coremlscope.errors import how_to_install
-from coremlscope.measure.endings import Failures, KnownFailure
+from coremlscope.findings import Finding
+from coremlscope.measure.endings import Failures, KnownFailure, find_failure, lines_of
 
-__all__ = ["FAILURES"]
+__all__ = ["FAILURES", "fallback_findings"]
 
 _OTHER_UNITS = "try another setting with --compute-units"
 
@@ -70,3 +71,32 @@ _KNOWN = (
 
 #: Known failures of Core ML.
 FAILURES = Failures("Core ML", _KNOWN)
+
+#: What Core ML writes where it could not compile for a unit, and goes on with others.
+_FALLBACKS = tuple(
+    KnownFailure(pattern, "", "compare the settings with --compute-units every, and see Core ML's plan")
+    for pattern in (
+        r"ANECCompile\(\) FAILED|MILCompilerForANE error|ANE model load has failed|ANEF\b",
+        r"MLIR pass manager failed",
+        r"E5RT encountered an STL exception",
+        r"\[Espresso::handle_ex_plan\]|Error plan build: -?\d+",
+        r"model execution plan .*error code: -?\d+",
+    )
+)
+
+
+def fallback_findings(said: str, units: str) -> tuple[Finding, ...]:
+    """Returns a warning where Core ML could not compile for a unit, loaded the model, and ran it elsewhere.
+
+    Args:
+        said: What a process that loaded the model wrote to its standard error.
+        units: The setting of compute units.
+    """
+    line, hint = find_failure(_FALLBACKS, lines_of(said))
+    if not line:
+        return ()
+    text = (
+        f"Core ML could not compile the model for a unit of {units} and went on without it, so that these"
+        f" times are of other units, at least in part; it wrote: {line}"
+    )
+    return (Finding(id="compilation-fell-back", severity="warning", text=text, hint=hint),)

@@ -30,6 +30,7 @@ _DATA_TYPES: Mapping[str, str] = {
     "float32": "MLMultiArrayDataTypeFloat32",
     "float64": "MLMultiArrayDataTypeDouble",
     "int32": "MLMultiArrayDataTypeInt32",
+    "int8": "MLMultiArrayDataTypeInt8",
 }
 
 

@@ -17,6 +17,7 @@ from coremlscope.ir import ArrayFeature, FunctionDescription
 from coremlscope.measure.child import ChildLimits, Task, python_child, run_child
 from coremlscope.measure.contract import Progress
 from coremlscope.measure.coreml.failures import FAILURES
+from coremlscope.measure.partial import interrupted
 from coremlscope.results.measurement import Phase
 
 __all__ = ["PREDICTIONS_CHILD", "OtherPredictions", "Timed"]
@@ -87,6 +88,10 @@ class OtherPredictions:
                             progress(name, done, max(done, iterations))
             except EngineError as error:
                 timed.findings.append(_failed(name, error))
+            except KeyboardInterrupt:
+                timed.findings.append(interrupted(f"Timing {name}"))
+                _collect(timed, [message for message in messages if "phase" in message])
+                break
             if any(message.get("absent") for message in messages):
                 reason, hint = "pyobjc is not installed", how_to_install("mac")
                 timed.findings.append(_not_timed("Other ways to predict were", reason, hint, "warning"))

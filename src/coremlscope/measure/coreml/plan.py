@@ -74,6 +74,7 @@ def ask_core_ml(
     limits: ChildLimits | None = None,
     command: Sequence[str] | None = None,
     functions: Sequence[str] = (),
+    home: Path | None = None,
 ) -> PlansOfModel:
     """Loads a compute plan in a process of its own.
 
@@ -83,6 +84,8 @@ def ask_core_ml(
         limits: When to give up.
         command: What to run instead of this package's own child, for tests.
         functions: The functions to ask for besides the default one.
+        home: The folder in which the model was compiled and loaded before, with Core ML's caches; None to
+            compile it in a new one.
 
     Raises:
         EngineError: The process failed, or went past a limit.
@@ -90,19 +93,20 @@ def ask_core_ml(
     units = effective_units(compute_units)
     child = command or python_child("coremlscope.measure.coreml.plan_child")
     reported: dict[str, Any] = {}
-    with tempfile.TemporaryDirectory(prefix="coremlscope-plan-", ignore_cleanup_errors=True) as home:
-        path = readable_by_core_ml(model, Path(home))
+    with tempfile.TemporaryDirectory(prefix="coremlscope-plan-", ignore_cleanup_errors=True) as new:
+        folder = home or Path(new)
+        path = readable_by_core_ml(model, Path(new))
         with run_child(
-            [*child, str(path), units, home, *functions],
+            [*child, str(path), units, str(folder), *functions],
             limits or CORE_ML_LIMITS,
             Task("loading the compute plan", _NO_CORE_ML, FAILURES),
-            environment={"CFFIXED_USER_HOME": home, "TMPDIR": home},
+            environment={"CFFIXED_USER_HOME": str(folder), "TMPDIR": str(folder)},
         ) as messages:
             for message in messages:
                 reported.update(message)
         if "functions" not in reported:
             raise EngineError("Core ML gave no plan", _NO_CORE_ML)
-        files = sorted(Path(home).rglob("analytics.mil"))
+        files = sorted(folder.rglob("analytics.mil"))
         texts = [file.read_text(encoding="utf-8", errors="replace") for file in files]
     analysed = [op for text in texts for op in parse_analytics(text)]
     return PlansOfModel(

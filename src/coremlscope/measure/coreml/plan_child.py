@@ -8,6 +8,7 @@ others are asked for through pyobjc where it is installed, else each is copied i
 from __future__ import annotations
 
 import itertools
+import math
 import shutil
 import sys
 import uuid
@@ -16,6 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from coremlscope.measure.channel import send
+from coremlscope.measure.coreml.kept import compiled_in
+from coremlscope.measure.coreml.messages import end_with_error, read_message
 from coremlscope.measure.coreml.objective_c import find_framework, load_plan
 
 __all__ = ["main"]
@@ -32,29 +35,39 @@ def main(arguments: Sequence[str]) -> int:
     """Sends the plan of a model.
 
     Args:
-        arguments: The model, the name of a `coremltools.ComputeUnit`, a folder to compile into, and the
-            functions besides the default one.
+        arguments: The model, the name of a `coremltools.ComputeUnit`, a folder with the compiled model or to
+            compile into, and the functions besides the default one.
     """
     model, units, folder, *functions = arguments
+    try:
+        _answer(model, units, Path(folder), functions)
+    except Exception as error:
+        end_with_error(error)
+    return 0
+
+
+def _answer(model: str, units: str, folder: Path, functions: Sequence[str]) -> None:
+    """Sends the plan of the default function, then those of others."""
     import coremltools
     from coremltools.libcoremlpython import _MLModelProxy  # noqa: F401 - absent: Core ML is out of reach
     from coremltools.models.compute_plan import MLComputePlan
     from coremltools.models.utils import compile_model
 
     compiled = model.rstrip("/")
-    if not compiled.endswith(".mlmodelc"):
-        compiled = compile_model(model, str(Path(folder) / "compiled.mlmodelc"))
+    if not compiled.endswith(".mlmodelc") and (before := compiled_in(folder)) is not None:
+        compiled = str(before)
+    elif not compiled.endswith(".mlmodelc"):
+        compiled = compile_model(model, str(folder / "compiled.mlmodelc"))
     plan = MLComputePlan.load_from_path(compiled, getattr(coremltools.ComputeUnit, units.upper()))
     answer = _Answer()
     answer.add(plan, plan.model_structure, "")
     answer.send()
     for name in functions:
         try:
-            answer.add_function(_plan_of_function(model, compiled, units, name, Path(folder)), name)
+            answer.add_function(_plan_of_function(model, compiled, units, name, folder), name)
         except Exception as error:  # the other functions still have plans
-            answer.failed[name] = " ".join(f"{type(error).__name__}: {error}".split())
+            answer.failed[name] = read_message(str(error))
         answer.send()
-    return 0
 
 
 def _plan_of_function(model: str, compiled: str, units: str, name: str, folder: Path) -> Any:
@@ -118,13 +131,14 @@ class _Answer:
             self.asked += op.operator_name.rpartition(".")[2] != _CONSTANT
             usage = plan.get_compute_device_usage_for_mlprogram_operation(op)
             cost = plan.get_estimated_cost_for_mlprogram_operation(op)
-            if usage is not None:
+            place = _place(usage)
+            if place:
                 yield {
                     "type": op.operator_name,
                     "outputs": [output.name for output in op.outputs],
                     "unnamed": number,
-                    "weight": None if cost is None else cost.weight,
-                    **_place(usage),
+                    "weight": _weight(cost),
+                    **place,
                 }
             for inner in op.blocks:
                 yield from self._operations(plan, inner, unnamed)
@@ -134,19 +148,27 @@ class _Answer:
         for layer in layers:
             self.asked += 1
             usage = plan.get_compute_device_usage_for_neuralnetwork_layer(layer)
-            if usage is not None:
-                yield {"name": layer.name, "type": layer.type, **_place(usage)}
+            if place := _place(usage):
+                yield {"name": layer.name, "type": layer.type, **place}
 
 
 def _place(usage: Any) -> Mapping[str, Any]:
-    return {
-        "preferred": _unit(usage.preferred_compute_device),
-        "supported": [_unit(device) for device in usage.supported_compute_devices],
-    }
+    """The units of an operation; empty where Core ML names none."""
+    if usage is None:
+        return {}
+    preferred = _unit(usage.preferred_compute_device)
+    supported = [unit for device in usage.supported_compute_devices or () if (unit := _unit(device))]
+    return {"preferred": preferred, "supported": supported} if preferred or supported else {}
 
 
-def _unit(device: Any) -> str:
-    return _UNITS[type(device).__name__]
+def _unit(device: Any) -> str | None:
+    """The unit of a device; None for one that coremltools does not know, or has none of."""
+    return _UNITS.get(type(device).__name__)
+
+
+def _weight(cost: Any) -> float | None:
+    """The share of an operation in the cost; None where Core ML gives no number."""
+    return cost.weight if cost is not None and math.isfinite(cost.weight) else None
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ from typing import Any
 
 from coremlscope.engines.sampling import sample
 from coremlscope.measure.channel import send
+from coremlscope.measure.coreml.messages import end_with_error
 from coremlscope.measure.coreml.objective_c import PredictionModel, find_framework, release_pool
 from coremlscope.measure.coreml.timing_child import CoreMLTimingRequest
 from coremlscope.measure.coreml.values import load_values
@@ -47,7 +48,7 @@ def main(arguments: Sequence[str]) -> int:
         send(progress="load")
         _KINDS[kind](model, model.provider(load_values(file.parent)), request)
     except RuntimeError as error:
-        sys.exit(" ".join(str(error).split()))
+        end_with_error(error)
     return 0
 
 

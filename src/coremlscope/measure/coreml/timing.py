@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,18 +17,19 @@ from coremlscope.errors import EngineError
 from coremlscope.execution.wiring import input_functions, interface_of
 from coremlscope.features import dummy_values
 from coremlscope.findings import Finding
-from coremlscope.ir import Pipeline
+from coremlscope.ir import ArrayFeature, DType, Pipeline
 from coremlscope.measure.child import ChildLimits, Task, python_child, run_child
 from coremlscope.measure.contract import MeasuredModel, Progress, now
 from coremlscope.measure.coreml.energy import readings_of
-from coremlscope.measure.coreml.failures import FAILURES
+from coremlscope.measure.coreml.failures import FAILURES, fallback_findings
 from coremlscope.measure.coreml.files import readable_by_core_ml
+from coremlscope.measure.coreml.kept import KeptFolders
 from coremlscope.measure.coreml.limits import CORE_ML_LIMITS
 from coremlscope.measure.coreml.other_predictions import OtherPredictions, Timed
 from coremlscope.measure.coreml.timing_child import CoreMLTimingRequest
 from coremlscope.measure.coreml.units import effective_units, unit_findings
 from coremlscope.measure.coreml.values import save_values
-from coremlscope.measure.partial import explain_partial
+from coremlscope.measure.partial import explain_partial, interrupted
 from coremlscope.measure.repetitions import repetition_findings
 from coremlscope.recordings.power import energy_findings, summarize_readings
 from coremlscope.results.measurement import (
@@ -66,11 +66,13 @@ class CoreMLMeasurer:
         limits: When to give up.
         command: The child process to run; tests give another one.
         others: Times other ways to predict as well; None to leave them out.
+        kept: Keeps what Core ML compiled for those who load the model again; None to keep nothing.
     """
 
     limits: ChildLimits = CORE_ML_LIMITS
     command: Sequence[str] = CHILD
     others: OtherPredictions | None = None
+    kept: KeptFolders | None = None
 
     def measure(
         self,
@@ -82,29 +84,34 @@ class CoreMLMeasurer:
     ) -> Measurement:
         """Times compilations, loads and predictions in a process of its own; see `Measurer`.
 
-        The first load after the last compilation is set apart as a warm-up. Phases are wall times around
-        coremltools' calls, with the native times of loads and predictions where coremltools has them.
+        The first load after the last compilation is a phase of its own. Loads and predictions are Core ML's
+        own times where coremltools has them, with the wall times around coremltools' calls.
 
         Raises:
             EngineError: The model is not in a file, Core ML failed, or went past a limit.
             InputError: A value does not suit its input.
             UnsupportedModelError: coremltools cannot pass such inputs to Core ML.
         """
-        machine, before = this_machine(), conditions()
-        with tempfile.TemporaryDirectory(prefix="coremlscope-", ignore_cleanup_errors=True) as name:
-            request = prepare_request(subject, settings, inputs or {}, Path(name))
+        machine, before, after = this_machine(), conditions(), None
+        units = effective_units(settings.compute_units)
+        with (self.kept or KeptFolders()).make(units, keeps=self.kept is not None) as folder:
+            request = prepare_request(subject, settings, inputs or {}, folder)
             reported = self._run(request, settings, progress)
             others = Timed() if reported.partial else self._time_others(subject, settings, request, progress)
-        after = conditions()
+            try:
+                after = conditions()
+            except KeyboardInterrupt:
+                others.findings.append(interrupted("Reading the conditions"))
         bare = Measurement(
             label=f"Core ML on {place_of(machine)}",
             runtime=Runtime("coreml", "Core ML", through=f"coremltools {reported.coremltools}".strip()),
             machine=machine,
             settings=settings,
-            compute_units=effective_units(settings.compute_units),
+            compute_units=units,
             compile=reported.phase("compile"),
-            load=reported.phase("load", "first load"),
-            predict=reported.phase("predict", "warm-up"),
+            first_load=reported.phase("first load"),
+            load=reported.phase("load"),
+            predict=reported.phase("predict", "warm-up", _passed(subject, settings)),
             other_predictions=others.phases,
             peak_memory_bytes=reported.peak_memory_bytes,
             before=before,
@@ -117,6 +124,7 @@ class CoreMLMeasurer:
             *unit_findings("Measured", settings.compute_units),
             *reported.findings,
             *(() if reported.partial else _compilation_findings(reported)),
+            *(fallback_findings(reported.said, units) if "first load" in reported.seconds else ()),
             *others.findings,
             *_machine_findings(machine),
             *repetition_findings(settings, {} if reported.partial else bare.phases),
@@ -134,12 +142,16 @@ class CoreMLMeasurer:
         environment = child_environment(request.parent)
         command = [*self.command, str(request)]
         try:
-            with run_child(command, self.limits, task, environment=environment) as messages:
+            with run_child(
+                command, self.limits, task, environment=environment, heard=reported.hear
+            ) as messages:
                 listen(messages, settings, progress, reported)
             if not reported.is_complete(settings):
                 raise EngineError("Core ML made no predictions", _HINT)
         except (EngineError, KeyboardInterrupt) as error:
             if not reported.seconds:
+                if isinstance(error, EngineError) and reported.last:
+                    raise type(error)(f"{error.message} (phase: {reported.last})", error.hint) from error
                 raise
             reported.partial, finding = explain_partial(error, reported.last)
             reported.findings = (*reported.findings, finding)
@@ -174,6 +186,7 @@ def prepare_request(
     folder: Path,
     *,
     waits: bool = False,
+    compiled: Path | None = None,
 ) -> Path:
     """Writes the values of the inputs and the request of a child; returns the file of the request.
 
@@ -183,9 +196,10 @@ def prepare_request(
         inputs: Values of inputs by name.
         folder: A private folder.
         waits: True for a child that waits before timed predictions; see `timing_child.CoreMLTimingRequest`.
+        compiled: The model as Core ML compiled it before; None to compile it.
     """
     model = subject.model
-    path = readable_by_core_ml(model.source, folder)
+    path = compiled or readable_by_core_ml(model.source, folder)
     function, interface = interface_of(model, settings.function or None)
     bodies = input_functions(model, None if isinstance(model.content, Pipeline) else function)
     synthetic = dummy_values(interface, *bodies, seed=settings.seed, shapes=settings.shapes)
@@ -214,6 +228,7 @@ class Reported:
     Attributes:
         partial: Why it ended before everything was timed; None if it did not.
         last: The phase that was repeated last.
+        said: What the child wrote to its standard error.
     """
 
     seconds: dict[str, list[float]] = field(default_factory=dict)
@@ -224,6 +239,11 @@ class Reported:
     findings: tuple[Finding, ...] = ()
     partial: EarlyEnd | None = None
     last: str = ""
+    said: str = ""
+
+    def hear(self, said: str) -> None:
+        """Notes what the child wrote to its standard error."""
+        self.said = said
 
     def is_complete(self, settings: Settings) -> bool:
         """True if everything that was asked for was timed."""
@@ -231,11 +251,21 @@ class Reported:
         least = {phase: 1 if phase in settings.early else count for phase, count in asked.items()}
         return all(least[phase] <= len(self.seconds.get(phase, ())) <= asked[phase] for phase in asked)
 
-    def phase(self, name: str, warmups: str = "") -> Phase | None:
-        """A phase; None where it was not timed."""
+    def phase(self, name: str, warmups: str = "", remark: str = "") -> Phase | None:
+        """A phase, by Core ML's own clock where coremltools has it; None where it was not timed."""
         samples = self.seconds.get(name)
-        native_s = [duration / 1e9 for duration in self.native_ns.get(name, ())]
-        return Phase.of(samples, self.seconds.get(warmups, ()), native_s) if samples else None
+        if not samples:
+            return None
+        native_s = self._native_s(name)
+        if not native_s:
+            return Phase.of(samples, self.seconds.get(warmups, ()), remark=remark)
+        return Phase.of(native_s, self._native_s(warmups), samples, remark)
+
+    def _native_s(self, name: str) -> list[float]:
+        """Seconds of a phase by Core ML's own clock; empty where it did not time each repetition."""
+        durations = self.native_ns.get(name, ())
+        is_whole = len(durations) == len(self.seconds.get(name, ()))
+        return [duration / 1e9 for duration in durations] if is_whole else []
 
 
 def listen(
@@ -256,18 +286,23 @@ def listen(
     done: dict[str, int] = {}
     totals = {
         "compile": settings.compile_iterations,
-        "load": settings.load_iterations + 1,
+        "first load": 1,
+        "load": settings.load_iterations,
         "predict": settings.iterations,
     }
     for message in messages:
-        if "phase" in message:
+        if "begins" in message:
+            reported.last = phase = message["begins"]
+            if progress is not None and phase in totals:
+                progress(phase, 0, totals[phase])
+        elif "phase" in message:
             reported.seconds[message["phase"]] = [float(seconds) for seconds in message["seconds"]]
             reported.native_ns[message["phase"]] = [int(duration) for duration in message["native_ns"]]
         elif "progress" in message:
-            name = message["progress"]
-            reported.last = phase = {"first load": "load"}.get(name, name)
+            reported.last = phase = message["progress"]
             if "seconds" in message:
-                reported.seconds.setdefault(name, []).append(float(message["seconds"]))
+                reported.seconds.setdefault(phase, []).append(float(message["seconds"]))
+                reported.native_ns.setdefault(phase, []).extend(map(int, message.get("native_ns", ())))
             done[phase] = done.get(phase, 0) + 1
             if progress is not None:
                 progress(phase, done[phase], totals.get(phase, done[phase]))
@@ -278,6 +313,14 @@ def listen(
             reported.energy = summarize_readings(readings, predictions)
             reported.findings = tuple(energy_findings(readings, reported.energy))
     return reported
+
+
+def _passed(subject: MeasuredModel, settings: Settings) -> str:
+    """What coremltools does to the inputs of each prediction; empty for nothing."""
+    _, interface = interface_of(subject.model, settings.function or None)
+    types = [feature.type for feature in interface.inputs]
+    is_converted = any(isinstance(type_, ArrayFeature) and type_.dtype is DType.FP16 for type_ in types)
+    return "float16 passed as float32" if is_converted else ""
 
 
 def place_of(machine: Machine) -> str:

@@ -21,6 +21,7 @@ from typing import Any
 
 from coremlscope.measure.channel import send
 from coremlscope.measure.coreml.energy import find_meter, measure_energy
+from coremlscope.measure.coreml.messages import end_with_error
 from coremlscope.measure.coreml.values import load_values
 from coremlscope.measure.phase_timer import PhaseTimer
 from coremlscope.measure.process_limits import peak_memory_bytes
@@ -72,7 +73,10 @@ def main(arguments: Sequence[str]) -> int:
     """
     file = Path(arguments[0])
     request = CoreMLTimingRequest(**json.loads(file.read_text(encoding="utf-8")))
-    _Run(request, file.parent).time()
+    try:
+        _Run(request, file.parent).time()
+    except Exception as error:
+        end_with_error(error)
     send(peak_memory_bytes=peak_memory_bytes())
     return 0
 
@@ -98,7 +102,7 @@ class _Run:
         if self._compiled.suffix != ".mlmodelc":
             self._phases.repeat("compile", self._compile, request.compiles, after=self._keep_one)
         # The first load after a compilation is cold.
-        self._phases.repeat("first load", self._load, 1, before=self._release)
+        self._phases.repeat("first load", self._load, 1, before=self._release, after=self._note_load)
         self._phases.repeat("load", self._load, request.loads, before=self._release, after=self._note_load)
         values = load_values(self._folder)
         states = [self._model.make_state()] if request.is_stateful else []
@@ -106,7 +110,7 @@ class _Run:
         def predict() -> None:
             self._model.predict(values, *states)
 
-        warmups = self._phases.repeat("warm-up", predict, None)
+        warmups = self._phases.repeat("warm-up", predict, None, after=self._note_prediction)
         iterations = request.iterations
         if request.waits:
             iterations = min(iterations, _fitting(predict, warmups))

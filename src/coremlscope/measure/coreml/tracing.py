@@ -26,6 +26,7 @@ from coremlscope.measure.coreml.instruments import (
     export_recording,
     require_instruments,
 )
+from coremlscope.measure.coreml.kept import KeptFolders, compiled_in
 from coremlscope.measure.coreml.limits import CORE_ML_LIMITS
 from coremlscope.measure.coreml.timing import (
     CHILD,
@@ -57,11 +58,13 @@ class TraceMeasurer:
         limits: When to give up.
         timeouts: How long Instruments may take.
         command: The child process to run; tests give another one.
+        kept: Has what Core ML compiled before; None to compile the model again.
     """
 
     limits: ChildLimits = CORE_ML_LIMITS
     timeouts: InstrumentsTimeouts = field(default_factory=InstrumentsTimeouts)
     command: Sequence[str] = CHILD
+    kept: KeptFolders | None = None
 
     def measure(
         self,
@@ -82,14 +85,16 @@ class TraceMeasurer:
         once = dataclasses.replace(settings, compile_iterations=1, load_iterations=1)
         with tempfile.TemporaryDirectory(prefix="coremlscope-", ignore_cleanup_errors=True) as name:
             folder = Path(name)
-            request = prepare_request(subject, once, inputs or {}, folder, waits=True)
+            home = self.kept.of(effective_units(settings.compute_units)) if self.kept else None
+            compiled = compiled_in(home)
+            request = prepare_request(subject, once, inputs or {}, folder, waits=True, compiled=compiled)
             conductor = _Conductor(folder, self.timeouts, progress)
             with (
                 run_child(
                     [*self.command, str(request)],
                     self.limits,
                     Task("Core ML", _HINT, FAILURES),
-                    environment=child_environment(folder),
+                    environment=child_environment(home or folder),
                     inherited=_INHERITED,
                 ) as messages,
                 closing(conductor.follow(messages)) as followed,
@@ -120,11 +125,15 @@ class TraceMeasurer:
         )
 
 
-def trace_measurer(is_core_ml: bool) -> TraceMeasurer:
+def trace_measurer(
+    is_core_ml: bool, limits: ChildLimits = CORE_ML_LIMITS, kept: KeptFolders | None = None
+) -> TraceMeasurer:
     """Returns the measurer that records Core ML on this Mac.
 
     Args:
         is_core_ml: True if Core ML is measured at all.
+        limits: When to give up.
+        kept: Has what Core ML compiled before; None to compile the model again.
 
     Raises:
         UsageError: Something else is measured.
@@ -136,7 +145,7 @@ def trace_measurer(is_core_ml: bool) -> TraceMeasurer:
             "profile without it; `coremlscope import` reads recordings of a Mac anywhere",
         )
     require_instruments()
-    return TraceMeasurer()
+    return TraceMeasurer(limits=limits, kept=kept)
 
 
 class _Conductor:

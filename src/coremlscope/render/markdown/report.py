@@ -46,10 +46,10 @@ from coremlscope.render.timing import (
     group_name,
     kinds,
     measurement_name,
-    native_note,
     nodes_line,
     phase_cells,
     phase_rows,
+    python_note,
     share_text,
     slowest,
     stage_rows,
@@ -262,7 +262,7 @@ def _measurement(profile: Profile, measurement: Measurement) -> Iterator[str]:
     name = measurement_name(measurement, profile.measurements)
     ops = profile.ops
     if measurement.phases:
-        note = native_note(measurement)
+        note = python_note(measurement)
         yield details(f"Times (measured by {name})", _times(measurement), *([cell(note)] if note else []))
     if measurement.stages:
         title = f"Stages (measured by {name} in predictions of the whole pipeline, medians)"
@@ -299,10 +299,8 @@ def _activity(measurement: Measurement, name: str) -> Iterator[str]:
 
 def _times(measurement: Measurement) -> str:
     rows = []
-    for name, numbers in phase_rows(measurement):
+    for name, numbers, dropped in phase_rows(measurement):
         cells = phase_cells(numbers)
-        phase = measurement.phases.get(name)
-        dropped = "" if phase is None else str(len(phase.warmups_s))
         rows.append((name, *(cells[title] for title in _PHASE_TITLES), dropped))
     return table(("", *(f"{title}>" for title in _PHASE_TITLES), "warm-ups dropped>"), rows)
 

@@ -22,10 +22,10 @@ from coremlscope.render.timing import (
     group_name,
     kinds,
     measurement_name,
-    native_note,
     nodes_line,
     phase_cells,
     phase_rows,
+    python_note,
     share_text,
     slowest,
     status_line,
@@ -137,11 +137,11 @@ def _show_phases(screen: Screen, measurement: Measurement, titles: Sequence[str]
     phases = measurement.phases
     columns = [Column("", style="cyan"), *(Column(title, is_number=True) for title in titles)]
     rows = []
-    for name, numbers in phase_rows(measurement):
+    for name, numbers, _ in phase_rows(measurement):
         cells = phase_cells(numbers)
         rows.append((name, *(cells[title] for title in titles)))
     screen.table(columns, rows)
-    if note := native_note(measurement):
+    if note := python_note(measurement):
         screen.line(note, "dim", indent=2)
     dropped = ", ".join(
         f"{len(phase.warmups_s)} of {name}" for name, phase in phases.items() if phase.warmups_s

@@ -125,7 +125,8 @@ class DeviceMeasurer:
             machine=Machine(processor=name, os=system),
             settings=settings,
             compute_units=settings.compute_units,
-            load=Phase.of(seconds["load"][1:], seconds["load"][:1]),
+            first_load=Phase.of(seconds["load"][:1]),
+            load=Phase.of(seconds["load"][1:]),
             predict=Phase.of(seconds["predict"], seconds["warm-up"]),
             measured_at=now(),
         )
