@@ -92,6 +92,19 @@ CRASHES: tuple[Failure, ...] = (
         negative_examples=("structureLoadQueue is idle", "queue: com.apple.main-thread"),
     ),
     Failure(
+        id="program-load-crash",
+        texts=("mle5programlibrary",),
+        pattern=r"queue ?[:=] ?.{0,100}MLE5ProgramLibrary",
+        cause="Core ML was loading an ML Program: it prepares the program for the allowed units there, so"
+        " that the compiler of one of them crashed. Inputs play no part yet.",
+        fix=f"look at the frames for the unit; {TRY_UNITS}; update the system",
+        source="argmaxinc/argmax-oss-swift #264; soniqo/speech-swift #313; Muesli-HQ/muesli #344",
+        confidence="anecdotal",
+        is_general=True,
+        examples=("Crashed Thread: 9 Dispatch queue: com.apple.coreml.MLE5ProgramLibrary.lazyInitQueue",),
+        negative_examples=("MLE5ProgramLibrary was made",),
+    ),
+    Failure(
         id="prediction-crash",
         texts=("coremlbatchprocessingqueue", "e5rt", "espresso"),
         pattern=r"queue ?[:=] ?.{0,100}(?:CoreMLBatchProcessingQueue|e5rt|espresso)",

@@ -169,25 +169,28 @@ LOADING: tuple[Failure, ...] = (
             "weight size",
             "weight matrix",
             "has incorrect",
+            "biases were not found",
         ),
         pattern=r"encodes a data buffer of length (?P<found>\d+) but should be (?P<expected>\d+)|[Ss]ize of"
         r" (?:bias|weights?|gamma|beta|mean|variance|alpha)\b.{0,40}not equal to the .{1,200}in layer"
-        r" (?P<where>\S{1,200})|validator error: .{0,300}(?:incorrect \w{1,20} size|weight"
-        r" (?:size|matrix)|has incorrect)",
-        cause="The weights of a layer do not have the size that its parameters ask for: the converter lost or"
-        " halved them, or the file was edited.",
+        r" (?P<where>\S{1,200})|has_biases is true, but biases were not found|validator error:"
+        r" .{0,300}(?:incorrect \w{1,20} size|weight (?:size|matrix)|has incorrect)",
+        cause="The weights of a layer are missing or lack the size that its parameters ask for: the"
+        " converter lost or halved them, or the file was edited.",
         fix="convert again with a newer coremltools, and update macOS and Xcode, whose older validators"
         " misjudge half-precision weights",
         source=f"{VALIDATORS}; {COREMLTOOLS} #158; tf-coreml/tf-coreml #168; prisma-ai/torch2coreml #7;"
-        " tensorflow/tensorflow #51626",
+        " tensorflow/tensorflow #51626; ZachNagengast/similarity-search-kit #26",
         confidence="documented",
         examples=(
             "validator error: Load constant layer 'a' encodes a data buffer of length 0 but should be 1024.",
             "validator error: In layer instancenormalization_5: incorrect mean size 0",
             "compiler error: Size of bias = 0 is not equal to the output channels = 7 in layer"
             " FullyConnected_17",
+            "inner product kernel p.has_biases is true, but biases were not found! [Exception from Layer: 14:"
+            " x_1_cast]",
         ),
-        negative_examples=("a data buffer of length 12 was sent",),
+        negative_examples=("a data buffer of length 12 was sent", "biases were not found"),
     ),
     Failure(
         id="layer-parameters",

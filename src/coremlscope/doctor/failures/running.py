@@ -138,6 +138,36 @@ RUNNING: tuple[Failure, ...] = (
         negative_examples=("[I:onnxruntime:, session.cc:1 Load] loaded",),
     ),
     Failure(
+        id="onnxruntime-build",
+        texts=(
+            "appendexecutionprovider_coreml",
+            "coremlexecutionprovider' is not in available",
+            "coreml execution provider",
+            "currently supported values are",
+        ),
+        pattern=r"AppendExecutionProvider_CoreML\W{1,3}referenced from|[Uu]ndefined symbols?:"
+        r" \S{0,20}AppendExecutionProvider_CoreML|provider 'CoreMLExecutionProvider' is not in available"
+        r"|CoreML [Ee]xecution [Pp]rovider (?:was not included|is not (?:supported|enabled)) in this build"
+        r"|Unknown provider name\. Currently supported values are (?!.*CORE_?ML)",
+        cause="This build of ONNX Runtime has no Core ML provider. The packages for Python on macOS have it"
+        " since 1.17; many static libraries and builds for other languages do not.",
+        fix="use a package for macOS or iOS from ONNX Runtime itself, or build with --use_coreml; remove"
+        " other onnxruntime packages of the same environment",
+        source=f"{_ONNX_RUNTIME} PR 17844, #16989, #25869; csukuangfj/onnxruntime-libs #55",
+        confidence="documented",
+        examples=(
+            "UserWarning: Specified provider 'CoreMLExecutionProvider' is not in available provider names.",
+            '"_OrtSessionOptionsAppendExecutionProvider_CoreML", referenced from:',
+            "The CoreML Execution Provider was not included in this build of ONNX Runtime.",
+            "Unknown provider name. Currently supported values are 'OPENVINO', 'SNPE', 'QNN' and 'AZURE'",
+        ),
+        negative_examples=(
+            "provider 'CUDAExecutionProvider' is not in available provider names",
+            "Unknown provider name. Currently supported values are 'QNN', 'COREML'",
+            "call OrtSessionOptionsAppendExecutionProvider_CoreML(options, 0)",
+        ),
+    ),
+    Failure(
         id="onnxruntime-partitions",
         texts=("number of partitions supported by coreml",),
         pattern=r"partitions supported by CoreML: (?P<partitions>\d+),? number of nodes in the graph:"
