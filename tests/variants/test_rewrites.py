@@ -20,6 +20,7 @@ from coremlscope.variants.evaluation import Question, write_samples
 from coremlscope.variants.transforms import default_transforms, parse_transform, why_not
 from coremlscope.variants.worker import VariantJob, make_variant
 from tests.support.advised_models import F16, F32, Builder
+from tests.support.pipelines import image_feature, tripler
 
 _SIDE = 32
 
@@ -294,3 +295,18 @@ def test_axes_that_are_needed_stay() -> None:
     assert "no tensor of more than 4" in why_not(parse_transform("rank-4"), model)
     (remark,) = (one for one in find_remarks(bind_default_function(model)) if one.rule.id == "high-rank")
     assert remark.transform == ""
+
+
+@pytest.mark.parametrize("sizes", [ir.EnumeratedShapes(((4, 6), (8, 12))), ir.RangeShapes(((4, 8), (6, 12)))])
+def test_images_of_several_sizes_get_one(sizes: ir.ShapeFlexibility, tmp_path: Path) -> None:
+    model = tripler(image_feature("x", flexibility=sizes), image_feature("y", flexibility=sizes))
+    path, target = tmp_path / "m.mlpackage", tmp_path / "v.mlpackage"
+    write_mlpackage(model, path)
+    shapes = {"x": [(1, 3, 8, 12)]}
+    transform_file(path, parse_transform("static"), target, shapes=shapes, samples=[], folder=tmp_path)
+    described = container.read(target).description.main
+    fixed = ir.ImageFeature("RGB", 12, 8)
+    assert [feature.type for feature in (*described.inputs, *described.outputs)] == [fixed, fixed]
+    image = Image.fromarray(np.random.default_rng(0).integers(0, 80, (8, 12, 3)).astype(np.uint8))
+    found = coremlscope.predict(target, {"x": image})["y"]
+    np.testing.assert_array_equal(np.asarray(found)[..., :3], np.asarray(image) * 3)

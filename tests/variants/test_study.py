@@ -159,11 +159,12 @@ def test_a_variant_that_cannot_be_made_is_a_row_with_a_sentence(report: VariantR
     assert report.exit_code == 0
 
 
-def test_a_variant_without_any_change_says_so(report: VariantReport) -> None:
+def test_a_variant_without_any_change_was_not_made(report: VariantReport) -> None:
     original = variant(report, "original")
     palettized = parse_transform("palettize-8")
     same = study._with_remark(dataclasses.replace(original, name="palettize-8"), palettized, original)
-    assert same.notes == ("no weight was compressed",)
+    assert same.failure == "no weight was compressed"
+    assert (same.size_bytes, same.difference, same.forecasts) == (None, None, ())
     assert study._with_remark(variant(report, "int8"), parse_transform("int8"), original).notes == ()
 
 

@@ -49,6 +49,7 @@ def plan(
     from coremlscope.describe.model import describe_model, list_operations
     from coremlscope.execution.binding import sharing_bindings
     from coremlscope.execution.sequence_lengths import choose_lengths, length_findings
+    from coremlscope.forecast.largest import find_at_largest
     from coremlscope.forecast.planner import forecast
 
     model, chosen, settings = read(source), find_devices(devices, os), choose_settings(compute_units)
@@ -61,7 +62,9 @@ def plan(
             model, ops, chosen, settings, every_function=True, shapes=shapes, with_estimates=False
         )
         summary = describe_model(model, shapes)
-    return assemble(summary, ops, forecast=found, findings=length_findings(model, given, shapes))
+        largest = tuple(find_at_largest(model, chosen, settings, None, shapes, with_estimates=False))
+    findings = (*length_findings(model, given, shapes), *largest)
+    return assemble(summary, ops, forecast=found, findings=findings)
 
 
 def estimate(
@@ -103,6 +106,7 @@ def estimate(
     from coremlscope.execution.sequence_lengths import choose_lengths, length_findings
     from coremlscope.forecast.assumptions import shape_findings
     from coremlscope.forecast.generation import estimate_generation
+    from coremlscope.forecast.largest import find_at_largest
     from coremlscope.forecast.planner import forecast
     from coremlscope.own_measurements.report import choose_own
 
@@ -124,8 +128,9 @@ def estimate(
         rates = estimate_generation(
             model, chosen, settings, function=function, shapes=given, own=own, known=found.estimates
         )
+        largest = tuple(find_at_largest(model, chosen, settings, function, shapes, with_estimates=True))
     found = dataclasses.replace(found, rates=rates)
-    assumed = (*length_findings(model, given, shapes), *shape_findings(model, function, shapes))
+    assumed = (*length_findings(model, given, shapes), *shape_findings(model, function, shapes), *largest)
     return assemble(summary, forecast=found, findings=[*assumed, *findings])
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import functools
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import resources
 
 __all__ = ["AppLimit", "app_limit", "load_app_limits"]
@@ -12,11 +12,12 @@ __all__ = ["AppLimit", "app_limit", "load_app_limits"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AppLimit:
-    """The memory at which a system ends an app, as somebody measured it.
+    """The memory at which a system ends an app, without the entitlement for more.
 
     Attributes:
         device: The device.
-        limit_bytes: The bytes.
+        limit_bytes: The bytes, as somebody measured them on this device, or on one with as much memory; 0 in
+            the table where only the memory is published.
         memory_bytes: Bytes of the device's memory; 0 if the source does not say.
         os: The system on which it was measured; empty if the source does not say.
         source: Who published it, and how it was measured.
@@ -33,12 +34,12 @@ class AppLimit:
 
 @functools.cache
 def load_app_limits() -> tuple[AppLimit, ...]:
-    """Returns the published limits."""
+    """Returns what is published: limits, or the memory of a device."""
     text = (resources.files("coremlscope.devices") / "app_limits.csv").read_text("utf-8")
     return tuple(
         AppLimit(
             device=row["device"],
-            limit_bytes=int(row["limit_bytes"]),
+            limit_bytes=int(row["limit_bytes"] or 0),
             memory_bytes=int(row["memory_bytes"] or 0),
             os=row["os"],
             source=row["source"],
@@ -48,6 +49,28 @@ def load_app_limits() -> tuple[AppLimit, ...]:
     )
 
 
+@functools.cache
 def app_limit(device: str) -> AppLimit | None:
-    """Returns the limit of a device by its name; None where none is published, and for chips."""
-    return next((limit for limit in load_app_limits() if limit.device == device), None)
+    """Returns the limit of a device by its name; None where nothing is published, and for chips.
+
+    Where only the memory is published, it is the largest limit that was measured on one with as much memory.
+    """
+    known = next((limit for limit in load_app_limits() if limit.device == device), None)
+    if known is None or known.limit_bytes:
+        return known
+    gigabytes = _gigabytes(known)
+    alike = [one for one in load_app_limits() if one.limit_bytes and _gigabytes(one) == gigabytes]
+    if not alike:
+        return None
+    most = max(alike, key=lambda one: one.limit_bytes)
+    return replace(
+        known,
+        limit_bytes=most.limit_bytes,
+        os=most.os,
+        source=f"that of an {most.device}, which has {gigabytes} GB too ({most.source}; {known.source})",
+    )
+
+
+def _gigabytes(limit: AppLimit) -> int:
+    """Returns the memory that a device was sold with; its system sees a little less."""
+    return round(limit.memory_bytes / 2**30)

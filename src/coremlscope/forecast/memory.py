@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from coremlscope.describe.stages import programs_of, why_absent
@@ -11,11 +11,13 @@ from coremlscope.describe.weights import group_weights
 from coremlscope.devices import ComputeUnit, Device
 from coremlscope.devices.app_limits import app_limit
 from coremlscope.figures import Figure
+from coremlscope.findings import Finding
 from coremlscope.ir import DType, Model, StateFeature
 from coremlscope.results.estimate import MemoryEstimate
 from coremlscope.results.operations import OpTable
+from coremlscope.units import format_bytes
 
-__all__ = ["MemoryModel"]
+__all__ = ["MemoryModel", "find_shortages"]
 
 #: How the peak is derived.
 _BASIS = "live ranges of the file's tensors; bounds, not measured"
@@ -106,4 +108,32 @@ class MemoryModel:
             float(state + alive),
             float(stored + copies + state + 2 * alive),
             "estimated",
+        )
+
+
+def find_shortages(memory: MemoryModel, devices: Sequence[Device], where: str = "") -> Iterator[Finding]:
+    """Yields each device on which a prediction takes more memory than a system gives to an app.
+
+    Args:
+        memory: The model.
+        devices: The devices.
+        where: The shapes that the figures are for, in words; empty for the planned ones.
+    """
+    peak = memory.peak()
+    for name in dict.fromkeys(device.name for device in devices):
+        limit = app_limit(name)
+        if peak is None or limit is None or peak.value <= limit.limit_bytes:
+            continue
+        is_certain = peak.low > limit.limit_bytes
+        verdict = "it will not load, or ends the app" if is_certain else "it may end the app"
+        held = peak.low if is_certain else peak.value
+        what = "inputs, results and states" if is_certain else "weights, results and states"
+        yield Finding(
+            id="out-of-memory",
+            severity="warning",
+            text=f"A prediction{where} holds {format_bytes(held)} of {what} at once (estimated), and an app"
+            f" gets {format_bytes(limit.limit_bytes)} on {name}: {verdict}.",
+            hint="use smaller shapes, compress the weights, or split the model; the entitlement"
+            " com.apple.developer.kernel.increased-memory-limit gives some devices more",
+            source=limit.source,
         )

@@ -31,7 +31,7 @@ from coremlscope.findings import Finding
 from coremlscope.forecast.assumptions import shape_notes, system_findings, system_notes, weight_notes
 from coremlscope.forecast.columns import tabulate
 from coremlscope.forecast.defects import describe_found_rules, find_placed_defects
-from coremlscope.forecast.memory import MemoryModel
+from coremlscope.forecast.memory import MemoryModel, find_shortages
 from coremlscope.forecast.model_findings import Estimating, Kernels, Tally, describe_remark, weigh_remarks
 from coremlscope.forecast.unplanned import is_unplanned, nothing_known, unplanned_notes, unplanned_stages
 from coremlscope.forecast.what_if import Estimator, describe_what_ifs
@@ -218,12 +218,20 @@ def forecast(
             elif kernels and not kernels.loops:
                 planned = _with_faster_setting(planned, kernels, device, [placed[key][name] for name in main])
             estimates += map(kernels.with_evidence, planned) if kernels and with_evidence else planned
-    findings = (*find_placed_defects(plans, ops), *tally.findings(), *_warn(remarks, settings))
+    findings = (*_failures(memory, devices, plans, ops), *tally.findings(), *_warn(remarks, settings))
     if kernels is None or not with_estimates:
         return Forecast(plans=tuple(plans), findings=findings)
     findings = (*_about_estimates(model, devices, kernels, estimates), *findings)
     rows, known = ((), []) if kernels.loops else (kernels.rows, estimates)
     return Forecast(plans=tuple(plans), kernels=rows, estimates=tuple(known), findings=findings)
+
+
+def _failures(
+    memory: MemoryModel, devices: Sequence[Device], plans: Sequence[Plan], ops: OpTable
+) -> Iterator[Finding]:
+    """Yields on which devices a prediction lacks memory, ends the app or returns wrong values."""
+    yield from find_shortages(memory, devices)
+    yield from find_placed_defects(plans, ops)
 
 
 def _about_estimates(

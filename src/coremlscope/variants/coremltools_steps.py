@@ -335,30 +335,67 @@ def _quantize_activations(opened: Opened, step: Step, joint: bool) -> None:
 
 
 def _fix_shapes(opened: Opened, step: Step, joint: bool) -> None:
+    """Fixes the shapes of flexible inputs. coremltools takes no images, so they are arrays for a while."""
     import coremltools as ct
 
     path = opened.folder / "static.mlpackage"
     fixed = {name: shapes[0] for name, shapes in opened.shapes.items()}
-    ct.utils.materialize_dynamic_shape_mlmodel(opened.model, {"main": fixed}, str(path))
+    spec = opened.model.get_spec()
+    images = _images_as_arrays(spec)
+    flexible = opened.model
+    if images:
+        flexible = ct.models.MLModel(spec, weights_dir=opened.model.weights_dir, skip_model_load=True)
+    ct.utils.materialize_dynamic_shape_mlmodel(flexible, {"main": fixed}, str(path))
     opened.model = ct.models.MLModel(str(path), skip_model_load=True)
+    if images:
+        spec = opened.model.get_spec()
+        _restore_images(spec, images, container.read(path))
+        opened.model = ct.models.MLModel(spec, weights_dir=opened.model.weights_dir, skip_model_load=True)
     opened.notes.append("fixed shapes: " + _listed({name: [shape] for name, shape in fixed.items()}))
+
+
+def _images_as_arrays(spec: Any) -> dict[str, Any]:
+    """Describes images as arrays, and returns them as they were, by name."""
+    from coremltools.proto.FeatureTypes_pb2 import ArrayFeatureType, FeatureType
+
+    images = {}
+    for feature in (*spec.description.input, *spec.description.output):
+        if feature.type.WhichOneof("Type") == "imageType":
+            images[feature.name] = FeatureType.FromString(feature.type.SerializeToString())
+            half = feature.type.imageType.colorSpace == feature.type.imageType.GRAYSCALE_FLOAT16
+            feature.type.multiArrayType.dataType = (
+                ArrayFeatureType.FLOAT16 if half else ArrayFeatureType.FLOAT32
+            )
+    return images
+
+
+def _restore_images(spec: Any, images: Mapping[str, Any], model: Model) -> None:
+    """Describes arrays as the images that they were, with the one size that they have in a program."""
+    function = bind_default_function(model).bound
+    values = (*function.function.graph.inputs, *function.function.graph.outputs)
+    known = (*function.graph.inputs, *function.graph.outputs)
+    types: dict[str, Any] = {value.name: one.type for value, one in zip(values, known, strict=True)}
+    for feature in (*spec.description.input, *spec.description.output):
+        if feature.name in images:
+            feature.type.CopyFrom(images[feature.name])
+            image = feature.type.imageType
+            image.height, image.width = types[feature.name].shape[-2:]
+            image.ClearField("enumeratedSizes")
+            image.ClearField("imageSizeRange")
 
 
 def _enumerate_shapes(opened: Opened, step: Step, joint: bool) -> None:
     import coremltools as ct
 
     spec = opened.model.get_spec()
-    several = {name: shapes for name, shapes in opened.shapes.items() if len(shapes) > 1}
+    arrays = {f.name for f in spec.description.input if f.type.WhichOneof("Type") == "multiArrayType"}
+    several = {name: shapes for name, shapes in opened.shapes.items() if name in arrays and len(shapes) > 1}
     if not several:
         raise UnsupportedModelError(
             "there are no shapes to enumerate", "give each shape: --shape NAME=1x3x224x224 (repeatable)"
         )
     for feature in spec.description.input:
         if feature.name in several:
-            if feature.type.WhichOneof("Type") != "multiArrayType":
-                raise UnsupportedModelError(
-                    f"the input {feature.name} is an image", "only shapes of arrays can be enumerated here"
-                )
             array = feature.type.multiArrayType
             array.ClearField("shape")
             array.shape.extend(several[feature.name][0])

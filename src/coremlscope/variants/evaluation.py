@@ -119,7 +119,7 @@ def evaluate(path: Path, question: Question, variant: Variant, *, is_original: b
         variant,
         size_bytes=summary.size_bytes,
         weights_bytes=summary.weights_bytes,
-        storage=summary.weights[0].storage if summary.weights else "",
+        storage=max(summary.weights, key=lambda group: group.parameters).storage if summary.weights else "",
         platforms=summary.platforms,
         forecasts=forecasts,
         difference=difference,

@@ -39,6 +39,7 @@ from coremlscope.formats.mlpackage import MANIFEST
 from coremlscope.ir import (
     ArrayFeature,
     EnumeratedShapes,
+    ImageFeature,
     Model,
     Pipeline,
     Program,
@@ -321,7 +322,7 @@ def _with_own_manifest(path: Path, folder: Path) -> Path:
 def _shapes(
     model: Model, given: Mapping[str, Sequence[Sequence[int]]]
 ) -> dict[str, tuple[tuple[int, ...], ...]]:
-    """Returns the shapes of each flexible array: those that were given, or its default and others it allows.
+    """Returns the shapes of each flexible input: those that were given, or its default and others it allows.
 
     Raises:
         InputError: A shape is not allowed.
@@ -332,10 +333,13 @@ def _shapes(
     found = {}
     for feature in described.inputs:
         type_ = feature.type
-        if isinstance(type_, ArrayFeature) and feature.name in bound and type_.flexibility is not None:
+        if not isinstance(type_, (ArrayFeature, ImageFeature)) or type_.flexibility is None:
+            continue
+        if feature.name in bound:
             others = [check_shape(feature, shape) for shape in given.get(feature.name, ())]
             if not others:
-                others = [bound[feature.name], *_allowed(type_.flexibility)]
+                allowed = _allowed(type_.flexibility)
+                others = [bound[feature.name], *(check_shape(feature, shape) for shape in allowed)]
             found[feature.name] = tuple(dict.fromkeys(others))
     return found
 
@@ -483,12 +487,19 @@ class _Study:
 
 
 def _with_remark(variant: Variant, transform: Transform | None, original: Variant) -> Variant:
-    """Returns a variant with a note if its weights are stored as before."""
+    """Returns a variant as one that was not made if it has the weights of the original."""
     is_compression = transform is not None and transform.has("palettize", "quantize", "prune")
     known = (original.weights_bytes, original.storage)
     if not is_compression or variant.failure or (variant.weights_bytes, variant.storage) != known:
         return variant
-    return dataclasses.replace(variant, notes=(*variant.notes, "no weight was compressed"))
+    return Variant(
+        name=variant.name,
+        title=variant.title,
+        notes=variant.notes,
+        failure="no weight was compressed",
+        hint="small weights, and those of other operations, stay as they are",
+        seconds=variant.seconds,
+    )
 
 
 def _effort(transform: Transform | None) -> int:

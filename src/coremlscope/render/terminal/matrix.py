@@ -208,9 +208,7 @@ def device_remarks(profiles: Sequence[Profile]) -> list[str]:
     if any(
         plan.total_ms(s) is not None for profile in profiles for plan in profile.plans for s in plan.settings
     ):
-        remarks.append(
-            "planned: Core ML's own cost model, which only ranks the units, so nothing takes that long"
-        )
+        remarks.append("planned: Core ML's own cost model, which only ranks the units: not a time")
     found = ["; ".join(remarks)] if remarks else []
     if any(mark_of(estimate) == "*" for estimate in estimates):
         found.append(EXTRAPOLATED)
