@@ -18,6 +18,7 @@ from coremlscope.writing import (
     check_file,
     check_folder,
     create_file,
+    lock_file,
     new_content,
     new_folder,
     place_folder,
@@ -293,3 +294,18 @@ def test_a_draft_folder_that_is_written_to_stays(tmp_path: Path) -> None:
     os.utime(folder, (0, 0))
     write_file(tmp_path / "r.txt", "whole")
     assert folder.is_dir()
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows locks in another way")
+@pytest.mark.parametrize("number", [errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP])
+def test_a_disk_without_locks_is_not_one_whose_locks_are_held(
+    number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    with (tmp_path / "lock").open("wb") as first, (tmp_path / "lock").open("wb") as second:
+        assert lock_file(first) is True
+        assert lock_file(second) is False
+        monkeypatch.setattr("fcntl.flock", refuse)
+        assert lock_file(second) is None

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import ClassVar
 
@@ -53,6 +54,9 @@ class CoremlscopeError(Exception):
     exit_code: ClassVar[int] = 1
 
     def __init__(self, message: str, hint: str = "") -> None:
+        # A path may hold bytes that are no text, and the message may go into a file.
+        with suppress(UnicodeEncodeError):
+            message = message.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
         super().__init__(message)
         self.message = message
         self.hint = hint

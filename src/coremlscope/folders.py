@@ -1,13 +1,15 @@
-"""The user's folders: for files that can be made again, and for files that cannot; names in any folder."""
+"""The user's folders, names in any folder, and files that people name."""
 
 from __future__ import annotations
 
 import difflib
+import errno
 import os
+import stat
 import sys
 from pathlib import Path
 
-__all__ = ["cache_folder", "data_folder", "similar_path"]
+__all__ = ["cache_folder", "check_regular", "data_folder", "read_file", "similar_path"]
 
 _NAME = "coremlscope"
 _DATA_VARIABLE = "COREMLSCOPE_DATA"
@@ -44,6 +46,27 @@ def similar_path(path: Path) -> Path | None:
     near = [name for name in names if difflib.get_close_matches(stem, [Path(name).stem.casefold()])]
     close = difflib.get_close_matches(path.name, near, n=1, cutoff=0)
     return path.parent / close[0] if close else None
+
+
+def check_regular(path: str | os.PathLike[str]) -> None:
+    """Checks that a path is a file or a folder.
+
+    Raises:
+        OSError: It is not, or does not exist: a device may have no end, and a pipe no writer.
+    """
+    kind = stat.S_IFMT(Path(path).stat().st_mode)
+    if kind not in (stat.S_IFREG, stat.S_IFDIR):
+        raise OSError(errno.EINVAL, "it is a pipe or a device; save its content in a file", os.fspath(path))
+
+
+def read_file(path: str | os.PathLike[str]) -> bytes:
+    """Returns the content of a file that a person named.
+
+    Raises:
+        OSError: It cannot be read, or is a pipe or a device.
+    """
+    check_regular(path)
+    return Path(path).read_bytes()
 
 
 def _base(variable: str, usual: str) -> Path:

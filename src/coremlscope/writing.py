@@ -32,7 +32,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, BinaryIO
 
-from coremlscope.errors import OutputError
+from coremlscope.errors import EngineError, OutputError
 
 __all__ = [
     "check_apart",
@@ -59,6 +59,10 @@ _DRAFT_NAME = re.compile(r"\.coremlscope-[0-9a-f]{16}")
 _STALE_S = 24 * 3600
 _SEARCHED: set[str] = set()
 _IS_WINDOWS = os.name == "nt"
+#: Bytes that a folder must have room for before the work on a result begins: those of a small report.
+_PROBED = 1 << 16
+#: Errors of a lock that another one holds; others mean that there are no locks, as on some network disks.
+_HELD = (errno.EWOULDBLOCK, errno.EAGAIN, errno.EACCES)
 #: Attempts to replace a file that another program holds open on Windows, and seconds between them.
 _TRIES, _PAUSE_S = 20, 0.05
 
@@ -217,11 +221,11 @@ def open_journal(path: Path) -> BinaryIO:
         return path.open("xb", buffering=0)
 
 
-def lock_file(file: IO[bytes]) -> bool:
+def lock_file(file: IO[bytes]) -> bool | None:
     """Locks an open file until it is closed.
 
     Returns:
-        False if another process or file object holds it.
+        False if another process or file object holds it; None where the file system has no locks.
     """
     try:
         if sys.platform == "win32":
@@ -232,8 +236,8 @@ def lock_file(file: IO[bytes]) -> bool:
             import fcntl
 
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        return False
+    except OSError as error:
+        return False if error.errno in _HELD else None
     return True
 
 
@@ -322,10 +326,10 @@ def check_apart(target: str | os.PathLike[str], source: str | os.PathLike[str]) 
         raise OutputError(f"{target} is read, and writing it would replace it", "choose another name")
 
 
-def temporary_error(error: OSError) -> OutputError:
-    """Returns the error for a temporary file or folder that cannot be written."""
+def temporary_error(error: OSError) -> EngineError:
+    """Returns the error for a temporary file or folder of an engine that cannot be written."""
     variable = "TEMP" if _IS_WINDOWS else "TMPDIR"
-    return OutputError(
+    return EngineError(
         f"a temporary file cannot be written: {error.strerror or error}",
         f"free space in the folder for temporary files, or name another one in {variable}",
     )
@@ -400,14 +404,15 @@ def _is_replaceable(target: Path) -> bool:
 
 
 def _probe(folder: Path) -> None:
-    """Creates an empty file in a folder and removes it.
+    """Creates a file in a folder, writes to it and removes it.
 
     Raises:
-        OSError: That is not possible.
+        OSError: That is not possible: a full disk still has room for empty files.
     """
     draft = folder / _draft_name()
     try:
-        draft.open("xb").close()
+        with draft.open("xb") as file:
+            file.write(bytes(_PROBED))
     finally:
         draft.unlink(missing_ok=True)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import shutil
@@ -276,3 +277,15 @@ def test_others_cannot_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert cache.find("k") is None
     with pytest.raises(OutputError, match="it belongs to another user"):
         cache.add("k", _write(b"1"))  # type: ignore[arg-type]
+
+
+def test_a_cache_on_a_full_disk_is_an_output_error(tmp_path: Path) -> None:
+    def full(folder: Path) -> None:
+        (folder / "begun").write_bytes(b"x")
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    cache = ArtefactCache(tmp_path / "cache")
+    with pytest.raises(OutputError):
+        cache.add("0" * 64, full, "model")
+    assert cache.find("0" * 64) is None
+    assert list(cache.root.iterdir()) == []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import os
 import shutil
 import sys
 import threading
@@ -228,3 +229,36 @@ def test_wrong_arguments_are_found_before_anything_is_written(
     with pytest.raises(CoremlscopeError, match=message):
         run_sweep(zoo, folder=tmp_path / "r", **options)  # type: ignore[arg-type]
     assert not (tmp_path / "r").exists()
+
+
+def test_names_that_are_not_text_are_swept_with_the_others(zoo: Path, tmp_path: Path) -> None:
+    models = tmp_path / "models"
+    models.mkdir()
+    shutil.copytree(zoo / "small.mlpackage", models / "good.mlpackage")
+    try:
+        shutil.copytree(zoo / "inner" / "large.mlpackage", models / os.fsdecode(b"bad\xff.mlpackage"))
+        (models / os.fsdecode(b"none\xfe.mlmodel")).write_bytes(b"\x08")
+    except OSError:
+        pytest.skip("this file system has only names that are text")
+    summary = run_sweep(models, folder=tmp_path / "r", devices="m1")
+    assert (summary.made, summary.failed) == (2, 1)
+    found = rows(tmp_path / "r", "SELECT model FROM results UNION SELECT model FROM failures")
+    assert {Path(str(row["model"])).name for row in found} == {
+        "good.mlpackage",
+        "bad\\xff.mlpackage",
+        "none\\xfe.mlmodel",
+    }
+
+
+def test_a_folder_that_may_not_be_read_is_a_failure_of_its_own(zoo: Path, tmp_path: Path) -> None:
+    shutil.copytree(zoo / "small.mlpackage", tmp_path / "models" / "a.mlpackage")
+    hidden = tmp_path / "models" / "hidden"
+    hidden.mkdir(mode=0)
+    if os.access(hidden, os.R_OK):
+        pytest.skip("this user may read everything")
+    try:
+        summary = run_sweep(tmp_path / "models", folder=tmp_path / "r", devices="m1")
+    finally:
+        hidden.chmod(0o700)
+    assert (summary.made, summary.failed) == (1, 1)
+    assert summary.failures[0].model == str(hidden)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -129,3 +131,21 @@ def test_a_damaged_line_of_a_journal_is_left_out(tmp_path: Path) -> None:
         b'{"key"\n7\n[1, {"key": 3}]\n\xff\n[{"key": "a", "origin": "measured", "model": "m"}]\n'
     )
     assert ResultStore(tmp_path).keys() == {"a": False}
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows locks in another way")
+def test_writers_share_a_folder_on_a_disk_without_locks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
+
+    monkeypatch.setattr("fcntl.flock", refuse)
+    store = ResultStore(tmp_path / "results")
+    with store.open_writer() as first:
+        first.add([row("a")])
+        with store.open_writer() as second:  # It must not take the first one's journal for abandoned.
+            second.add([row("b")])
+        first.add([row("c")])
+    assert set(store.keys()) == {"a", "b", "c"}
+    assert len(list(store.folder.iterdir())) == 2

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from coremlscope.errors import CoremlscopeError, EngineError, LimitError, OutputError, UnsupportedModelError
+from coremlscope.errors import CoremlscopeError, EngineError, LimitError, UnsupportedModelError
 from coremlscope.measure.child import Child, ChildLimits, Task
 from coremlscope.measure.endings import Failures
 from coremlscope.results.variants import Variant
@@ -121,4 +121,4 @@ def test_a_full_temporary_folder_fails_each_job(monkeypatch: pytest.MonkeyPatch)
 
     monkeypatch.setattr("tempfile.mkdtemp", full)
     found = made("int8", "int8", "int8", workers=2)
-    assert [type(found[index]) for index in range(3)] == [OutputError] * 3
+    assert [type(found[index]) for index in range(3)] == [EngineError] * 3

@@ -19,7 +19,7 @@ from coremlscope.cli.terminal import (
     terminal_width,
 )
 from coremlscope.devices.unit import SETTINGS, ComputeUnits
-from coremlscope.errors import UsageError
+from coremlscope.errors import OutputError, UsageError
 from coremlscope.writing import check_file, write_file
 
 __all__ = [
@@ -451,9 +451,16 @@ def write_result(
     if arguments.json == "-":
         print_result(as_json())
         return
+    failure: OutputError | None = None
     if arguments.json:
-        write_file(arguments.json, as_json())
-        if not quiet:
-            print_note(f"wrote {arguments.json}")
+        try:
+            write_file(arguments.json, as_json())
+        except OutputError as error:  # The tables are printed nevertheless.
+            failure = error
+        else:
+            if not quiet:
+                print_note(f"wrote {arguments.json}")
     if not quiet:
         print_result(as_text(terminal_width(), has_color()))
+    if failure is not None:
+        raise failure

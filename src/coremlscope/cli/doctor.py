@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from coremlscope.cli.command import Command, add_json, write_result
 from coremlscope.errors import UsageError
+from coremlscope.folders import check_regular
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -116,6 +117,7 @@ def _report(name: str, systems: Sequence[OSRelease]) -> LogReport | ModelReport:
             return examine_model(path, systems)
         if is_other_model(path) and path.is_file():
             return examine_model(path, systems)
+        check_regular(path)
         with path.open("rb") as stream:
             return examine_log(stream, name)
     except OSError as error:

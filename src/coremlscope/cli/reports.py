@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from coremlscope.cli.command import write_result
 from coremlscope.cli.terminal import print_note
+from coremlscope.errors import OutputError
 from coremlscope.writing import write_file
 
 if TYPE_CHECKING:
@@ -41,17 +42,24 @@ def write_reports(
         choose: Returns what a file shows, by its path; the result where it is None.
 
     Raises:
-        OutputError: A file cannot be written.
+        OutputError: A file cannot be written; the others are, and the tables are printed.
     """
     from coremlscope.render.json import render_json
 
+    failures: list[OutputError] = []
     for path in arguments.output:
         from coremlscope.render.renderers import write_report
 
-        write_report(result if choose is None else choose(path), path, renderers)
+        try:
+            write_report(result if choose is None else choose(path), path, renderers)
+        except OutputError as error:
+            failures.append(error)
+            continue
         if not arguments.quiet:
             print_note(f"wrote {path}")
     write_result(arguments, as_json or (lambda: render_json(result)), as_text)
+    for failure in failures:
+        raise failure
 
 
 def add_share(parser: argparse.ArgumentParser) -> None:

@@ -70,7 +70,7 @@ def key_of_content(
     digest = hashlib.sha256()
     files = sorted(path for path in root.rglob("*") if path.is_file()) if root.is_dir() else [root]
     for path in files:
-        digest.update(f"\0{path.relative_to(root)}\0{digest_of(path)}".encode())
+        digest.update(os.fsencode(f"\0{path.relative_to(root)}\0{digest_of(path)}"))
     for part in parts:
         digest.update(f"\0{part}".encode())
     return digest.hexdigest()[:32]
@@ -169,7 +169,7 @@ class ArtefactCache:
         if status.st_size < _LARGE_BYTES:
             return digest_of_file(path)
         identity = f"{path.resolve()}\0{status.st_ino}\0{status.st_size}\0{status.st_mtime_ns}"
-        known = self.root / _DIGESTS / hashlib.sha256(identity.encode()).hexdigest()
+        known = self.root / _DIGESTS / hashlib.sha256(os.fsencode(identity)).hexdigest()
         with contextlib.suppress(OSError):
             digest = known.read_text(encoding="ascii")
             if len(digest) == len(known.name):
@@ -228,10 +228,12 @@ class ArtefactCache:
             make(making)
             write_draft(making / _NAME, name)
             self._seal(making, key)
-            try:
-                place_folder(making, target)
-            except OSError as error:
-                raise OutputError(f"the cache {self.root} cannot be written: {error.strerror}") from error
+            place_folder(making, target)
+        except OSError as error:
+            raise OutputError(
+                f"the cache {self.root} cannot be written: {error.strerror or error}",
+                "free some space there, or name another folder in XDG_CACHE_HOME",
+            ) from error
         finally:
             shutil.rmtree(making, ignore_errors=True)
         self._shrink(keep=target)

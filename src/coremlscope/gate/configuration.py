@@ -11,6 +11,7 @@ from typing import Any
 from coremlscope.devices.unit import SETTINGS, ComputeUnits
 from coremlscope.errors import UsageError
 from coremlscope.features.names import nearest
+from coremlscope.folders import read_file
 from coremlscope.gate.limits import GateLimits, parse_bytes_limit, parse_decibels, parse_seconds, parse_share
 from coremlscope.units import shown
 
@@ -112,7 +113,7 @@ _EXAMPLE = 'write [[tool.coremlscope.models]] with path = "model.mlpackage" and 
 
 def _table(path: Path) -> Mapping[str, Any] | None:
     try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
+        content = tomllib.loads(read_file(path).decode())
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror}", "check the path") from error
     except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from coremlscope.errors import UsageError
+from coremlscope.folders import check_regular
 
 __all__ = ["MOST_OPS", "SourceFile", "count_ops", "items", "mapping", "number", "samples", "text"]
 
@@ -53,6 +54,7 @@ class SourceFile:
                 "give a saved profile, or what a Mac or a phone wrote of a model; see docs/import.md",
             )
         try:
+            check_regular(self.file)
             with self.file.open("rb") as opened:
                 self.head = opened.read(_HEAD_BYTES)
             self.size = self.file.stat().st_size

@@ -9,6 +9,7 @@ from pathlib import Path
 from coremlscope.cost.latency.own import NOTHING_OWN, Own, calibrate, is_usable
 from coremlscope.errors import CoremlscopeError, UsageError
 from coremlscope.findings import Finding
+from coremlscope.folders import check_regular
 from coremlscope.formats import container
 from coremlscope.ir import Model
 from coremlscope.own_measurements.adding import Gathered, gather
@@ -107,6 +108,7 @@ def _is_exported(path: Path) -> bool:
     if path.suffix.lower() != ".json":
         return False
     try:
+        check_regular(path)
         with path.open("rb") as file:
             return CALIBRATION.encode() in file.read(200)
     except OSError as error:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from coremlscope.devices import ComputeUnit, ComputeUnits
 from coremlscope.errors import UsageError
+from coremlscope.folders import read_file
 from coremlscope.importers.units import setting_of, unit_of
 
 __all__ = ["SheetRow", "read_sheet"]
@@ -68,7 +69,7 @@ def read_sheet(path: Path) -> list[SheetRow]:
     try:
         if path.stat().st_size > _LARGEST_BYTES:
             raise UsageError(f"{path} is too large for a table of measurements", _HINT)
-        text = path.read_bytes().decode("utf-8-sig")
+        text = read_file(path).decode("utf-8-sig")
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror or error}", "check the path") from None
     except UnicodeDecodeError:

@@ -8,13 +8,13 @@ files. A change that breaks this increases the number in `PROFILE`, and `upgrade
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
 
 from coremlscope.errors import UsageError
 from coremlscope.escaping import json_text
+from coremlscope.folders import read_file
 from coremlscope.writing import write_file
 
 __all__ = [
@@ -59,7 +59,7 @@ def read_json(path: str | os.PathLike[str]) -> Any:
         UsageError: The file cannot be read or is not valid JSON.
     """
     try:
-        return msgspec.json.decode(Path(path).read_bytes())
+        return msgspec.json.decode(read_file(path))
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror or error}", "check the path") from error
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:

@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from coremlscope.errors import UsageError
 from coremlscope.figures import Origin
+from coremlscope.folders import read_file
 from coremlscope.results.events import EVENT_KINDS, KIND_CODES
 from coremlscope.results.presentation import Presented
 from coremlscope.units import short_repr
@@ -293,7 +294,7 @@ class Trace(Presented):
             UsageError: The file cannot be read, is not a trace, or is damaged.
         """
         try:
-            data = msgspec.json.decode(Path(path).read_bytes())
+            data = msgspec.json.decode(read_file(path))
         except OSError as error:
             raise UsageError(f"{path} cannot be read: {error.strerror or error}", "check the path") from error
         except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:

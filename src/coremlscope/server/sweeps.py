@@ -157,7 +157,7 @@ def _is_written(path: Path) -> bool:
             return True
         if is_journal(path):
             with path.open("rb") as file:
-                return not lock_file(file)
+                return lock_file(file) is False
     return False
 
 

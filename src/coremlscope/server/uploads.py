@@ -135,7 +135,7 @@ def _locked_folder(parent: Path) -> tuple[Path, IO[bytes]]:
         folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=parent))
         with contextlib.suppress(FileNotFoundError):  # another server took it for abandoned
             lock = open_draft(folder / _LOCK)
-            if lock_file(lock) and (folder / _LOCK).exists():
+            if lock_file(lock) is not False and (folder / _LOCK).exists():
                 return folder, lock
             lock.close()
 

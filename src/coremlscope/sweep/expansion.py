@@ -19,6 +19,7 @@ from coremlscope.cost.latency.own import NOTHING_OWN, Own
 from coremlscope.devices import ComputeUnits, Device, find_device
 from coremlscope.engines.host import processor_name
 from coremlscope.errors import NotAModelError, UsageError
+from coremlscope.escaping import path_text
 from coremlscope.execution.cache import default_cache
 from coremlscope.formats import container
 from coremlscope.formats.bundles import split_name
@@ -77,7 +78,8 @@ def _found(source: str) -> Iterator[Path]:
     if bundle is None:
         yield path
         return
-    if not bundle.models:
+    yield from bundle.unreadable  # each of which becomes a failure
+    if not bundle.models and not bundle.unreadable:
         raise NotAModelError(f"{path} contains no Core ML model", "check the path")
     for model in bundle.models:
         yield path / model.inside if path.is_dir() else Path(bundle.source(model))
@@ -116,7 +118,7 @@ class Expander:
             ModelError: It cannot be read, where all of its functions are wanted.
             UsageError: A device is unknown.
         """
-        yield from self._jobs(os.fspath(path), path, content_of_path(path), wanted)
+        yield from self._jobs(path_text(path), path, content_of_path(path), wanted)
 
     def jobs_of_graph(self, name: str, graph: Graph, wanted: Wanted) -> Iterator[SweepJob]:
         """Yields the jobs of a model without a file.
@@ -206,6 +208,8 @@ def content_of_path(path: Path) -> str:
     named = None if path.exists() else split_name(path)
     place, inside = (path, "") if named is None else named
     try:
+        if path.is_dir():
+            next(path.iterdir(), None)  # The search below it leaves out what cannot be read.
         return default_cache().key(place, [inside])
     except OSError as error:
         raise NotAModelError(f"{path} cannot be read: {error.strerror or error}", "check the path") from None

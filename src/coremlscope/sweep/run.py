@@ -15,6 +15,7 @@ from typing import Any, Literal, Protocol
 from coremlscope.devices import ComputeUnits, expand_names, find_device
 from coremlscope.devices.unit import choose_settings
 from coremlscope.errors import CoremlscopeError, UsageError
+from coremlscope.escaping import path_text
 from coremlscope.importers.profiles import is_readable, is_saved, read_any
 from coremlscope.own_measurements.report import use_own
 from coremlscope.results.encoding import plain
@@ -196,7 +197,7 @@ class _Sweep:
             except UsageError:
                 raise
             except CoremlscopeError as error:
-                self.failures[str(path), error.message, error.hint, error.exit_code] += 1
+                self.failures[path_text(path), error.message, error.hint, error.exit_code] += 1
         count = len(graphs) if isinstance(graphs, collections.abc.Sized) else None
         later = _of_graphs(expander, graphs, wanted)
         if not graphs:

@@ -179,7 +179,7 @@ class Writer:
             self._count += 1
             self._file = open_journal(self._path)
             # Another writer may take it for abandoned before it is locked.
-            if lock_file(self._file) and self._path.exists():
+            if lock_file(self._file) is not False and self._path.exists():
                 return
             self._file.close()
 

@@ -14,6 +14,7 @@ from coremlscope.devices import ComputeUnits, expand_names
 from coremlscope.devices.unit import choose_settings
 from coremlscope.errors import UsageError
 from coremlscope.features.names import nearest
+from coremlscope.folders import read_file
 from coremlscope.sweep.jobs import Measuring
 from coremlscope.units import parse_bytes
 from coremlscope.variants.transforms import parse_transform
@@ -63,8 +64,10 @@ def read_zoo(path: Path, given: Wanted) -> Iterator[tuple[str, Wanted]]:
         UsageError: The file cannot be read, or an entry is wrong.
     """
     try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
+        content = tomllib.loads(read_file(path).decode())
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror or error}", "check the path") from None
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
         raise UsageError(f"{path} cannot be read: {error}", "correct the file") from None
     models = content.pop("models", [])
     if not isinstance(models, list) or not models:

@@ -104,7 +104,7 @@ def _alone_on_this_machine() -> Iterator[None]:
         yield
         return
     with lock:
-        while not lock_file(lock):
+        while lock_file(lock) is False:
             time.sleep(_PAUSE_S)
         yield
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from coremlscope.devices.unit import ComputeUnit
 from coremlscope.errors import UsageError
+from coremlscope.folders import check_regular
 from coremlscope.recordings.export import CORE_ML, Export, Table, read_export
 from coremlscope.results.events import KIND_CODES
 from coremlscope.results.trace import Events, Trace, TracedModel, TracedProcess
@@ -76,6 +77,7 @@ def read_instruments(paths: Sequence[Path]) -> Trace:
 
 def _read(path: Path) -> Export:
     def chunks() -> Iterator[bytes]:
+        check_regular(path)
         with path.open("rb") as file:
             while chunk := file.read(_CHUNK):
                 yield chunk

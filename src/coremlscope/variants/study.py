@@ -29,6 +29,7 @@ from coremlscope.errors import (
     UnsupportedModelError,
     UsageError,
 )
+from coremlscope.escaping import path_text
 from coremlscope.execution.cache import ArtefactCache, default_cache, digest_of_code
 from coremlscope.execution.sequence_lengths import choose_lengths
 from coremlscope.execution.wiring import bodies_of, interface_of
@@ -57,7 +58,15 @@ from coremlscope.variants.evaluation import Question, write_samples
 from coremlscope.variants.pool import VariantPool, worker_count
 from coremlscope.variants.transforms import Transform, default_transforms, parse_transform, why_not
 from coremlscope.variants.worker import VariantJob
-from coremlscope.writing import check_apart, check_file, check_new_folder, new_folder, write_draft, write_file
+from coremlscope.writing import (
+    check_apart,
+    check_file,
+    check_new_folder,
+    new_folder,
+    temporary_error,
+    write_draft,
+    write_file,
+)
 
 __all__ = ["apply_variant", "what_if"]
 
@@ -286,9 +295,13 @@ def _asked(
         folder = Path(private)
         known = _shapes(model, shapes)
         values = _samples(model, inputs, samples, {name: each[0] for name, each in known.items()}, seed)
-        write_samples(folder / "samples", values)
+        try:
+            write_samples(folder / "samples", values)
+            path = _with_own_manifest(readable_by_core_ml(source, folder), folder)
+        except OSError as error:
+            raise temporary_error(error) from error
         yield (
-            _with_own_manifest(readable_by_core_ml(source, folder), folder),
+            path,
             Question(
                 shapes=known,
                 samples=folder / "samples",
@@ -316,7 +329,9 @@ def _with_own_manifest(path: Path, folder: Path) -> Path:
                 return
         shutil.copyfile(source, target)
 
-    return Path(shutil.copytree(path, folder / "original" / path.name, copy_function=link))
+    # coremltools opens no path that is not UTF-8.
+    copied = folder / "original" / path_text(Path(path.name))
+    return Path(shutil.copytree(path, copied, copy_function=link))
 
 
 def _shapes(

@@ -71,11 +71,13 @@ class Bundle:
         path: The path of the bundle.
         kind: What it is.
         models: The models in it, by path.
+        unreadable: The folders inside a folder that cannot be read.
     """
 
     def __init__(self, path: Path, kind: BundleKind, tree: Tree) -> None:
         self.path, self.kind = path, kind
         self._tree = tree
+        self.unreadable = tuple(tree.unreadable) if isinstance(tree, FolderTree) else ()
         self.models = tuple(_find(tree))
 
     def find(self, name: str) -> FoundModel:

@@ -51,7 +51,11 @@ class Tree(Protocol):
 
 
 class FolderTree:
-    """The files in a folder. Links to folders are not followed."""
+    """The files in a folder. Links to folders are not followed.
+
+    Attributes:
+        unreadable: The folders inside it that cannot be read.
+    """
 
     def __init__(self, path: Path) -> None:
         """Lists the files.
@@ -61,7 +65,8 @@ class FolderTree:
         """
         self.path, self.folder = path, path
         self.sizes: dict[PurePosixPath, int] = {}
-        for folder, folders, files in os.walk(path):
+        self.unreadable: list[Path] = []
+        for folder, folders, files in os.walk(path, onerror=self._note):
             folders.sort()
             for name in files:
                 file = Path(folder, name)
@@ -71,6 +76,9 @@ class FolderTree:
                 raise CorruptModelError(
                     f"the folder {path} has more than {_MAX_FILES} files", "name a folder inside it"
                 )
+
+    def _note(self, error: OSError) -> None:
+        self.unreadable.append(Path(error.filename))
 
     def extract(self, inside: PurePosixPath, target: Path, wanted: Wanted) -> None:
         """Copies files; see `Tree`."""

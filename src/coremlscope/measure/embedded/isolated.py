@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -51,7 +51,8 @@ class IsolatedMeasurer:
     _ready: EngineProcess | None = None
 
     def __enter__(self) -> IsolatedMeasurer:
-        self._ready = self._ready or EngineProcess(self.command)
+        with suppress(EngineError):  # `measure` fails then, where the rest of the profile is kept.
+            self._ready = self._ready or EngineProcess(self.command)
         return self
 
     def __exit__(self, *_: object) -> None:
