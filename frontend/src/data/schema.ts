@@ -98,11 +98,13 @@ export interface Agreement {
   decided_share: number | null;
 }
 
-/** The memory at which a system ends an app, as somebody measured it. */
+/** The memory at which a system ends an app, without the entitlement for more. */
 export interface AppLimit {
   /** The device. */
   device: string;
-  /** The bytes. */
+  /**
+   * The bytes, as somebody measured them on this device, or on one with as much memory; 0 in the table where only the memory is published.
+   */
   limit_bytes: number;
   /** Who published it, and how it was measured. */
   source: string;
