@@ -13,11 +13,12 @@ GPU: tuple[Failure, ...] = (
     Failure(
         id="mpsgraph-abort",
         texts=("mtlreportfailure", "mlir pass manager failed", "failed assertion", "llvm error", "mps"),
-        pattern=r"(?!.{0,400}(?:minimum deployment target|unhandled platform|greater than the"
-        r" maximum))(?:MTLReportFailure|MLIR pass manager failed|failed assertion"
+        pattern=r"(?!.{0,400}(?:minimum deployment target|unhandled platform|greater than the maximum| >"
+        r" 2\*\*|XPC_ERROR))(?:MTLReportFailure|MLIR pass manager failed|failed assertion"
         r" `shape\.count|MPS\w{1,60}\.mm:\d+.{0,40}failed assertion"
-        r" `(?P<assertion>[^`'\n]{1,200})|MPSGraph\w{0,40}\.mm.{0,120}error: (?P<problem>.{1,160})|LLVM"
-        r" ERROR: Failed to infer result type|validate\w{3,60}(?::\d+|, line \d+): (?:failed"
+        r" [`'](?P<assertion>[^`'\n]{1,200})|'mps\.\w{1,40}' op"
+        r" (?P<operation>[^\n]{1,160})|MPSGraph\w{0,40}\.mm.{0,120}error: (?P<problem>.{1,160})|LLVM ERROR:"
+        r" Failed to infer result type|validate\w{3,60}(?::\d+|, line \d+): (?:failed"
         r" assertion|error)|failed assertion `original module)",
         cause="MPSGraph, which runs programs on the GPU, aborted the process over a shape, a type or a"
         " buffer that it does not take. This happens only where the GPU is allowed, and often after an"
@@ -99,16 +100,35 @@ GPU: tuple[Failure, ...] = (
         negative_examples=("the window moved to the background",),
     ),
     Failure(
+        id="metal-compiler",
+        texts=("xpc_error_connection_in",),
+        pattern=r"[Cc]ompil(?:er|ation) .{0,60}XPC_ERROR_CONNECTION_IN(?:TERRUPTED|VALID)",
+        cause="The service of the system that compiles kernels for the GPU crashed or could not be reached,"
+        " as from a process that was forked, from one without a login session or from an older Metal.",
+        fix=f"load the model after a fork, not before it, in a process of its own; update the system; or"
+        f" {_OTHER_UNITS}",
+        source="apetersson/immich_ml_balancer #1; middlefeng/NuoModelViewer #3, PR 6",
+        confidence="anecdotal",
+        examples=(
+            "MTLCompiler: Compilation failed with XPC_ERROR_CONNECTION_INTERRUPTED on 3 try",
+            "(null) Compiler encountered XPC_ERROR_CONNECTION_INVALID (is the OS shutting down?)",
+        ),
+        negative_examples=("XPC_ERROR_CONNECTION_INVALID from the helper of an app",),
+    ),
+    Failure(
         id="metal-limit",
-        texts=("greater than the maximum allowed", "maximum supported size"),
-        pattern=r"MTL\w{1,60} has (?P<what>\w{1,40}) \((?P<extent>\d+)\) greater than the maximum allowed"
-        r" size of (?P<limit>\d+)",
-        cause="A tensor is larger along an axis than a texture of the GPU.",
+        texts=("greater than the maximum allowed", " > 2**"),
+        pattern=r"MPS\w{1,60} .{0,80}Error: (?P<measure>total bytes of NDArray|product of dimension sizes) >"
+        r" (?P<most>2\*\*\d+)|MTL\w{1,60} has (?P<what>\w{1,40}) \((?P<extent>\d+)\) greater than the"
+        r" maximum allowed size of (?P<limit>\d+)",
+        cause="A tensor is larger than the GPU's textures or arrays may be, along an axis or in all.",
         fix=f"use smaller inputs or shorter sequences, or {_OTHER_UNITS}",
-        source=f"{COREMLTOOLS} #142",
+        source=f"{COREMLTOOLS} #142, #283; pytorch/pytorch #84039, #143859",
         confidence="anecdotal",
         examples=(
             "MTLTextureDescriptor has arrayLength (2400) greater than the maximum allowed size of 2048.",
+            "MPSNDArray.mm:724: failed assertion `[MPSNDArray initWithDevice:descriptor:] Error: total bytes"
+            " of NDArray > 2**32'",
         ),
         negative_examples=("the file is greater than the maximum allowed size of 10 MB",),
     ),

@@ -170,11 +170,13 @@ LOADING: tuple[Failure, ...] = (
             "weight matrix",
             "has incorrect",
             "biases were not found",
+            "has invalid weights",
         ),
         pattern=r"encodes a data buffer of length (?P<found>\d+) but should be (?P<expected>\d+)|[Ss]ize of"
         r" (?:bias|weights?|gamma|beta|mean|variance|alpha)\b.{0,40}not equal to the .{1,200}in layer"
-        r" (?P<where>\S{1,200})|has_biases is true, but biases were not found|validator error:"
-        r" .{0,300}(?:incorrect \w{1,20} size|weight (?:size|matrix)|has incorrect)",
+        r" (?P<where>\S{1,200})|has_biases is true, but biases were not found|has invalid"
+        r" weights/bias|validator error: .{0,300}(?:incorrect \w{1,20} size|weight (?:size|matrix)|has"
+        r" incorrect)",
         cause="The weights of a layer are missing or lack the size that its parameters ask for: the"
         " converter lost or halved them, or the file was edited.",
         fix="convert again with a newer coremltools, and update macOS and Xcode, whose older validators"
@@ -356,6 +358,25 @@ LOADING: tuple[Failure, ...] = (
             " /tmp/a.mlmodelc/weights/weight.bin",
         ),
         negative_examples=("mapped weights/weight.bin (94 MB)", "no weights are absent"),
+    ),
+    Failure(
+        id="weight-file-format",
+        texts=("storage reader expects", "sentinel in blob"),
+        pattern=r"Storage Reader expects file format version (?P<version>\d+)|Invalid sentinel in blob",
+        cause="The file of weights is not one, is damaged, or the program gives a wrong offset in it. A Git"
+        " LFS pointer or a file that was cut has other bytes there than Core ML expects; so has the cache of"
+        " a compilation that was cut off.",
+        fix="fetch the whole .mlpackage again, with Git LFS by `git lfs pull`; a tool that writes weights"
+        " itself must write version 2 with its entries at multiples of 64; `coremlscope doctor MODEL` checks"
+        " the file. If that is sound, delete the app's cache folder com.apple.e5rt.e5bundlecache",
+        source="rustnn/rustnn PR 173; coremltools: mlmodel/src/MILBlob",
+        confidence="documented",
+        examples=(
+            "MIL->EIR translation error at /tmp/a.mlmodelc/model.mil:6:12: Storage Reader expects file format"
+            " version 2..",
+            "Invalid sentinel in blob_metadata.",
+        ),
+        negative_examples=("the reader expects file format version 2",),
     ),
     Failure(
         id="weights-apart",

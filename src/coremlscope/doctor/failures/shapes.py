@@ -31,13 +31,16 @@ SHAPES: tuple[Failure, ...] = (
             "image is not valid",
             "not in allowed set of image sizes",
             "not in the allowed range",
+            "not in allowed range",
+            "-dimension ",
             "error binding image input",
         ),
         pattern=r"MultiArray shape \(?(?P<found>[\d x×]{1,100}\d)\)? does not match the shape"
         r" \(?(?P<expected>[\d x×]{1,100}\d)|not compatible with the model's feature|feature '.{0,80}' must"
         r" be of rank (?P<rank>\d+)|image feature .{1,100} does not match model description|Image is not"
         r" valid (?P<side>width|height) (?P<image>\d+), instead is (?P<given>\d+)|(?:shape|size) .{0,100}not"
-        r" in (?:the )?allowed (?:set|range)|Error binding image input buffer (?P<name>[\w.]{1,200})",
+        r" in (?:the )?allowed (?:set|range)|Invalid (?P<axis>[XYZ])-dimension (?P<sizes>\d+/\d+)|Error"
+        r" binding image input buffer (?P<name>[\w.]{1,200})",
         cause="An input has another shape, size or rank than the model declares.",
         fix=f"{_INSPECT}; resize the image or array, or convert again with flexible shapes",
         source=f"{COREMLTOOLS} #1115; alibaba/MNN #1672; eelretep/mlmodelzoo #2; {PUBLIC_NOTES}",
@@ -51,16 +54,25 @@ SHAPES: tuple[Failure, ...] = (
     ),
     Failure(
         id="input-type",
-        texts=("only allows", "to be an image, but the input", "is of type", "expects input feature"),
+        texts=(
+            "only allows",
+            "to be an image, but the input",
+            "expects input feature",
+            "is not expected type",
+        ),
         pattern=r"\w{1,40}Constraint only allows (?P<expected>\w{1,40})"
-        r"|expects (?:input )?feature (?P<name>\S{1,200}) to be (?P<type>an? \w{1,40}), but",
-        cause="An input has another type than the model declares: an image for an array, or the reverse.",
-        fix=f"{_INSPECT}; images need a CVPixelBuffer (in Python a PIL image), arrays an MLMultiArray",
+        r"|expects (?:input )?feature (?P<name>\S{1,200}) to be (?P<type>an? \w{1,40}), but"
+        r"|Image is not expected type (?P<formats>.{1,80}), instead is (?P<format>[^\n]{1,60})",
+        cause="An input has another type than the model declares: an image for an array, or the reverse, or"
+        " an image in another pixel format.",
+        fix=f"{_INSPECT}; images need a CVPixelBuffer of 32BGRA or 32ARGB (in Python a PIL image), arrays an"
+        f" MLMultiArray",
         source=f"{COREMLTOOLS} #301; alibaba/MNN #2207",
         confidence="documented",
         examples=(
             "MultiArrayConstraint only allows MultiArrays",
             "The model expects input feature 0 to be an image, but the input (MultiArray) is of type 5.",
+            "Image is not expected type 32-BGRA or 32-ARGB, instead is Unsupported (875704422)",
         ),
         negative_examples=("the lock only allows one owner",),
     ),
