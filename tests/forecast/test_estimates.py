@@ -13,7 +13,7 @@ from coremltools.converters.mil import Builder as mb
 import coremlscope
 from coremlscope import api, ir
 from coremlscope.describe.model import list_operations
-from coremlscope.devices import SETTINGS, ComputeUnits, all_chips, find_device
+from coremlscope.devices import CPU, SETTINGS, ComputeUnits, all_chips, find_device
 from coremlscope.errors import UnsupportedModelError, UsageError
 from coremlscope.forecast import planner
 from coremlscope.forecast.planner import forecast
@@ -22,6 +22,8 @@ from coremlscope.render.terminal.estimates import estimates_to_json, render_esti
 from coremlscope.render.terminal.report import render_console
 from coremlscope.results.profile import Profile
 from tests.support import classical_specs, ir_models, programs
+from tests.support.graphs import op, tensor, value
+from tests.support.pipelines import external, image_feature, pipeline
 
 QUICK: dict[str, Any] = {"iterations": 2, "compile_iterations": 1, "load_iterations": 1, "warmups": 0}
 MAP = np.zeros((1, 64, 56, 56), np.float16)
@@ -174,14 +176,56 @@ def test_what_cannot_be_estimated_is_left_out_by_name(deep: ir.Model) -> None:
     assert profile.estimates[0].latency.value > 0
 
 
-def test_a_profile_of_what_is_not_estimated_says_why() -> None:
+def test_a_classical_model_is_bounded_on_the_cpu() -> None:
     model = classical_specs.read_spec(classical_specs.regressor([[1, 2]], [3]))
     profile = api.profile(model, devices="m1", **QUICK)
-    assert profile.estimates == ()
     assert "generalized linear regressor on the CPU" in profile.plans[0].notes[0]
-    (finding,) = [f for f in profile.findings if f.id == "not-estimated"]
-    assert "generalized linear regressor" in finding.text
-    assert finding.hint
+    (found,) = [one for one in profile.estimates if one.compute_units == "all"]
+    assert (dict(found.placement), found.left_out, found.basis) == ({CPU: 1.0}, (), "extrapolated")
+    assert found.latency.low < found.latency.value < found.latency.high < 1e-3
+
+
+def test_stages_of_the_system_are_named_and_the_rest_is_a_bound() -> None:
+    spec = classical_specs.classifier([[1.0, 2.0]], [0.0], ["a", "b"])
+    last = classical_specs.read_spec(spec)
+    image, numbers = image_feature("image"), ir.Feature("x", last.description.main.inputs[0].type)
+    first = external(ir.VisionFeaturePrint("scene", 1), [image], [numbers])
+    whole = pipeline([image], last.description.main.outputs, first, last)
+    (found,) = api.estimate(whole, "m1").estimates
+    assert found.left_out == ("model0 (Vision feature print)",)
+    assert found.is_at_least
+    (listed,) = estimates_to_json([api.estimate(whole, "m1")])
+    assert (listed["is_at_least"], listed["left_out_share"]) == (True, 0.0)
+    with pytest.raises(UnsupportedModelError, match="Vision feature print"):
+        api.estimate(pipeline([image], [numbers], first), "m1")
+
+
+def _with_unknown(known: int, unknown: int) -> ir.Model:
+    """A product of `known` weights, and an operation without a definition that reads `unknown` weights."""
+    x, y, z = (value(name, tensor(1, 4)) for name in "xyz")
+    weight, table = np.ones((4, known // 4), np.float32), np.ones(unknown, np.float32)
+    product = op("matmul", y, x=x, y=np.asarray(weight), transpose_x=False, transpose_y=False)
+    body = ir.Graph(name="main", inputs=(x,), ops=(product, op("warp", z, x=y, table=table)), outputs=(z,))
+    inputs, outputs = [ir_models.array_feature("x", (1, 4))], [ir_models.array_feature("z", (1, 4))]
+    return ir_models.model(inputs, outputs, {"main": body})
+
+
+@pytest.mark.parametrize(
+    ("known", "unknown", "is_too_much"), [(400, 4, False), (400, 98, False), (400, 120, True)]
+)
+def test_what_is_left_out_is_one_share_everywhere(known: int, unknown: int, is_too_much: bool) -> None:
+    model = _with_unknown(known, unknown)
+    share = pytest.approx(unknown / (known + unknown))
+    work = api.inspect(model).main.work
+    assert work is not None
+    assert (work.left_out_share, work.is_complete, work.is_too_incomplete) == (share, False, is_too_much)
+    plan = api.plan(model, "m1").plans[0]
+    assert (plan.left_out_share, plan.total_ms(plan.settings[0]) is None) == (share, is_too_much)
+    profile = api.estimate(model, "m1")
+    assert ["left-out" in finding.id for finding in profile.findings].count(True) == is_too_much
+    assert len(profile.estimates) == (not is_too_much)
+    for one in profile.estimates:
+        assert (one.left_out_share, one.is_at_least) == (share, True)
 
 
 def test_estimates_are_found_by_device_or_chip_and_setting(deep: ir.Model) -> None:

@@ -94,6 +94,6 @@ def test_estimates_say_what_they_leave_out() -> None:
     left_out = ("model0 (visionFeaturePrint)",)
     estimates = tuple(dataclasses.replace(e, left_out=left_out) for e in device_estimates())
     profile = dataclasses.replace(_profile(), kernels=KERNELS, estimates=estimates)
-    assert "sample without model0 (visionFeaturePrint): unknown" in render_estimates([profile])
+    assert "sample at least, without model0 (visionFeaturePrint): unknown" in render_estimates([profile])
     for text in (render_console(profile), render_markdown(profile)):
         assert "without model0 (visionFeaturePrint): unknown" in text

@@ -356,9 +356,11 @@ export interface Estimate {
   switches: number;
   /**
    * What the estimate does not include, because nothing is known about it: stages of a pipeline, and the number of operations that cannot
-   * be estimated.
+   * be estimated. The latency is then a bound.
    */
   left_out: string[];
+  /** The share of the parameters that these operations read, as far as it is known. Where it is above 0.2, nothing is estimated. */
+  left_out_share: number;
   /** Remarks that explain the estimate. */
   notes: string[];
   /**
@@ -1103,6 +1105,10 @@ export interface Plan {
    * profiles.
    */
   doubts: number[][];
+  /** The operations that planned costs do not include, because nothing is known of them. */
+  left_out: string;
+  /** The share of the parameters that they read. Where it is above 0.2, there is no total. */
+  left_out_share: number;
   /** `planned`. */
   origin: Origin;
 }
@@ -2022,6 +2028,8 @@ export interface WorkSummary {
   is_complete: boolean;
   /** Number of operations of each unknown type. */
   unknown_ops: Record<string, number>;
+  /** The share of the parameters that operations of unknown types read. Where it is above 0.2, reports give no figures of the work. */
+  left_out_share: number;
   /**
    * The most bytes of inputs and results that are alive at the same time, by their declared types; null where a size is not known, and in
    * older profiles.

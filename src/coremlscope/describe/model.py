@@ -12,6 +12,7 @@ from coremlscope.describe.arguments import ArgumentLister, Scope
 from coremlscope.describe.dataflow import Flow, trace_dataflow
 from coremlscope.describe.labels import find_labels
 from coremlscope.describe.layers import describe_assumptions
+from coremlscope.describe.left_out import find_left_out, is_unknown
 from coremlscope.describe.pictures import find_dark_pictures
 from coremlscope.describe.preprocessing import find_preprocessing
 from coremlscope.describe.refusals import find_refusals
@@ -52,6 +53,7 @@ from coremlscope.ops import OPS
 from coremlscope.ops.bind import BoundFunction
 from coremlscope.ops.spec import Work, work_of
 from coremlscope.ops.view import BoundGraph, OpView
+from coremlscope.results.left_out import LeftOut
 from coremlscope.results.model import FeatureSummary, FunctionSummary, ModelSummary, WorkSummary
 from coremlscope.results.operations import OpRow, OpTable
 
@@ -234,6 +236,7 @@ def _function(model: Model, name: str, shapes: Mapping[str, Sequence[int]] | Non
         return summary
     types, compute = _count(body.graph)
     constants = types.pop("const", 0)
+    left_out = find_left_out([body])
     return dataclasses.replace(
         summary,
         # The operations of a neural network are a translation: the file does not require an operation set.
@@ -243,7 +246,7 @@ def _function(model: Model, name: str, shapes: Mapping[str, Sequence[int]] | Non
         ops=dict(types.most_common()),
         constants=constants,
         compute=dict(compute.most_common()),
-        work=_work(bound, types),
+        work=_work(bound, left_out),
     )
 
 
@@ -306,20 +309,20 @@ def _count(graph: Graph) -> tuple[Counter[str], Counter[str]]:
     return types, Counter({dtype.value: number for dtype, number in results.items()})
 
 
-def _work(bound: BoundFunction, types: Mapping[str, int]) -> WorkSummary:
+def _work(bound: BoundFunction, left_out: LeftOut) -> WorkSummary:
     total = Work()
     # What is inside nested blocks is part of their owner's work.
     for view in bound.graph.ops:
         work = _work_of(view)
         total += work if work is not None else Work(is_complete=view.op.constant is not None)
-    unknown = Counter({type_: number for type_, number in types.items() if _is_unknown(type_)})
     return WorkSummary(
         flops=total.flops,
         read_bytes=total.read_bytes,
         weight_bytes=total.weight_bytes,
         written_bytes=total.written_bytes,
-        is_complete=total.is_complete and not unknown,
-        unknown_ops=dict(unknown.most_common()),
+        is_complete=total.is_complete and not left_out.operations,
+        unknown_ops=dict(left_out.types),
+        left_out_share=left_out.share,
         live_bytes=_live_bytes(bound.graph),
     )
 
@@ -332,14 +335,12 @@ def _live_bytes(graph: BoundGraph) -> int | None:
 
 def _work_of(view: OpView) -> Work | None:
     spec = OPS.get(view.op.type)
+    if is_unknown(view.op):
+        return None
     if spec is not None:
         return work_of(spec, view)
     row = CLASSICAL_TYPES.get(view.op.type)
     return None if row is None else row.work(view)
-
-
-def _is_unknown(op_type: str) -> bool:
-    return op_type not in OPS and op_type not in CLASSICAL_TYPES and op_type != "const"
 
 
 def _list_ops(

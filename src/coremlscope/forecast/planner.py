@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from coremlscope.advice import FunctionView, Remark, find_remarks
+from coremlscope.classical import CLASSICAL_TYPES
 from coremlscope.cost.latency.core_ai import CROSSING_S, adapt
 from coremlscope.cost.latency.evidence import find_nearest
 from coremlscope.cost.latency.kernels import Kernel as FusedKernel
@@ -22,21 +22,30 @@ from coremlscope.cost.latency.structure import structure_of
 from coremlscope.cost.latency.table import KernelTable
 from coremlscope.cost.planned.prices import PlannedCosts, price
 from coremlscope.cost.planned.rates import RateTable, rate_table
+from coremlscope.describe.left_out import find_left_out
 from coremlscope.devices import CPU, NEURAL_ENGINE, ComputeUnit, ComputeUnits, Device, OSRelease, all_chips
 from coremlscope.devices.release import NEWEST, macos
 from coremlscope.errors import UnsupportedModelError
 from coremlscope.execution.binding import bind_model, choose_function
 from coremlscope.execution.wiring import shaped_stages, stage_key
+from coremlscope.figures import Figure
 from coremlscope.findings import Finding
 from coremlscope.forecast.assumptions import shape_notes, system_findings, system_notes, weight_notes
 from coremlscope.forecast.columns import tabulate
 from coremlscope.forecast.defects import describe_found_rules, find_placed_defects
 from coremlscope.forecast.memory import MemoryModel, find_shortages
 from coremlscope.forecast.model_findings import Estimating, Kernels, Tally, describe_remark, weigh_remarks
-from coremlscope.forecast.unplanned import is_unplanned, nothing_known, unplanned_notes, unplanned_stages
+from coremlscope.forecast.unplanned import (
+    is_unplanned,
+    nothing_known,
+    unestimated_stages,
+    unplanned_notes,
+    unplanned_stages,
+)
 from coremlscope.forecast.what_if import Estimator, describe_what_ifs
 from coremlscope.ir import (
     ArrayFeature,
+    Classical,
     DType,
     Feature,
     FunctionDescription,
@@ -44,7 +53,6 @@ from coremlscope.ir import (
     Model,
     Program,
 )
-from coremlscope.ops import OPS
 from coremlscope.ops.bind import BoundFunction
 from coremlscope.ops.control import trip_limit
 from coremlscope.ops.view import BoundGraph, OpView
@@ -64,6 +72,7 @@ from coremlscope.placement.rules import GRAPH_RULES, RULES
 from coremlscope.results.calibration import KernelColumns
 from coremlscope.results.estimate import Estimate, Kernel, LoadEstimate
 from coremlscope.results.generation import TokenRate
+from coremlscope.results.left_out import LeftOut
 from coremlscope.results.operations import OpTable
 from coremlscope.results.plan import Plan, WhatIf
 from coremlscope.units import format_duration
@@ -82,6 +91,8 @@ _PIXEL_BYTES = 4
 _NEWEST = macos(NEWEST)
 #: Devices and settings for which the step of a loop is listed.
 _LISTED = 3
+#: The factor to either end of the bound of a classical model.
+_TABULAR = 5.0
 #: Settings that all units are compared with, and how much faster they have to be for a note.
 _ACCELERATED: tuple[ComputeUnits, ...] = ("cpu_and_ne", "cpu_and_gpu")
 _CLEARLY = 1.1
@@ -176,7 +187,8 @@ def forecast(
     """
     functions = list(_functions(model, function, every_function, shapes))
     counted = [one for one in functions if one.is_main]
-    if with_estimates and not counted:
+    tabular = _tabular_kernels(model, shapes) if with_estimates else []
+    if with_estimates and not counted and not tabular:
         raise nothing_known(model)
     unplanned = unplanned_notes(model, shapes)
     shaped = () if with_estimates or not functions else shape_notes(model, function, shapes)
@@ -184,8 +196,9 @@ def forecast(
     placed: dict[object, dict[str, _Placed]] = {}
     plans: list[Plan] = []
     estimates: list[Estimate] = []
-    kernels = _Kernels(counted, ops, own) if with_estimates or (with_advice and counted) else None
-    left_out = (*unplanned_stages(model), *_unknown_operations(counted))
+    kernels = _Kernels(counted, ops, own, tabular) if with_estimates or (with_advice and counted) else None
+    unknown = find_left_out(one.bound.function for one in counted)
+    left_out = (*unestimated_stages(model), *filter(None, [unknown.text]))
     memory = MemoryModel.of(model, ops, function)
     remarks = _find_remarks(counted) if with_advice else {}
     is_core_ai = _is_core_ai(model)
@@ -202,6 +215,7 @@ def forecast(
         rates = None if is_core_ai else rate_table(device)
         costs, transitions = (rates.name, rates.transition_costs) if rates else ("", None)
         plan = tabulate(ops, device, found, settings, costs, notes, transitions)
+        plan = replace(plan, left_out=unknown.text, left_out_share=unknown.share)
         main = {one.key: found[one.key] for one in counted}
         estimators = {} if kernels is None else kernels.estimators(device, settings, main, left_out)
         usable = {} if kernels is None or kernels.loops else estimators
@@ -210,19 +224,27 @@ def forecast(
             _weigh(tally, device, settings, {name: placed[key][name] for name in main}, kernels, left_out)
         if with_estimates:
             planned = [
-                replace(one({}), memory=memory.on(device, _units(setting, main.values())))
+                replace(
+                    one({}) if main else _as_bound(one({})),
+                    memory=memory.on(device, _units(setting, main.values())),
+                    left_out_share=unknown.share,
+                )
                 for setting, one in estimators.items()
             ]
             if is_core_ai:
                 planned = [_as_core_ai(one, main.values()) for one in planned]
-            elif kernels and not kernels.loops:
+            elif kernels and not kernels.loops and main:
                 planned = _with_faster_setting(planned, kernels, device, [placed[key][name] for name in main])
             estimates += map(kernels.with_evidence, planned) if kernels and with_evidence else planned
     findings = (*_failures(memory, devices, plans, ops), *tally.findings(), *_warn(remarks, settings))
     if kernels is None or not with_estimates:
         return Forecast(plans=tuple(plans), findings=findings)
-    findings = (*_about_estimates(model, devices, kernels, estimates), *findings)
-    rows, known = ((), []) if kernels.loops else (kernels.rows, estimates)
+    findings = (
+        *_about_estimates(model, devices, kernels, estimates),
+        *_too_much_left_out(unknown),
+        *findings,
+    )
+    rows, known = ((), []) if kernels.loops or unknown.is_too_much else (kernels.rows, estimates)
     return Forecast(plans=tuple(plans), kernels=rows, estimates=tuple(known), findings=findings)
 
 
@@ -240,6 +262,41 @@ def _about_estimates(
     """Yields why there are no estimates, and on which systems the model does not load."""
     yield from _unknown_loops(kernels, estimates)
     yield from system_findings(model, [device.os for device in devices])
+
+
+def _too_much_left_out(unknown: LeftOut) -> Iterator[Finding]:
+    """Yields why there is no estimate of a model of which too little is known."""
+    if unknown.is_too_much:
+        yield Finding(
+            id="left-out",
+            severity="warning",
+            text=f"No latency is estimated, because nothing is known of {unknown.text}.",
+            hint="`coremlscope inspect` says why these operations are unknown",
+        )
+
+
+def _tabular_kernels(model: Model, shapes: Mapping[str, Sequence[int]] | None) -> list[FusedKernel]:
+    """Returns one kernel for each classical model, which Core ML runs on the CPU as a whole."""
+    kernels: list[FusedKernel] = []
+    for stage, asked in shaped_stages(model, shapes):
+        if isinstance(stage.model.content, Classical):
+            bound = bind_model(stage.model, None, asked)
+            works = [CLASSICAL_TYPES[view.op.type].work(view) for view in bound.graph.ops]
+            for kernel, work in zip(fuse(bound.graph), works, strict=False):
+                kernel.vector = work.flops
+                kernels.append(kernel)
+    return kernels
+
+
+def _as_bound(found: Estimate) -> Estimate:
+    """Returns the estimate of a model of classical stages alone, of which no latency was published."""
+    seconds = found.latency.value
+    return replace(
+        found,
+        basis="extrapolated",
+        latency=Figure(seconds, seconds / _TABULAR, seconds * _TABULAR, "estimated"),
+        notes=(*found.notes, "a bound from arithmetic and bytes: no latency of such models was published"),
+    )
 
 
 def _with_faster_setting(
@@ -321,9 +378,9 @@ def record_prediction(
         UsageError: The model has no such function.
     """
     counted = [one for one in _functions(model, function, False, shapes) if one.is_main]
-    left_out = (*unplanned_stages(model), *_unknown_operations(counted))
-    if left_out or not counted:
-        why = ", ".join(left_out) or "there are no operations"
+    left_out = (*unplanned_stages(model), find_left_out(one.bound.function for one in counted).text)
+    if any(left_out) or not counted:
+        why = ", ".join(filter(None, left_out)) or "there are no operations"
         raise UnsupportedModelError(
             f"a prediction cannot be estimated as a whole: {why}",
             "only models that are estimated completely can calibrate estimates",
@@ -364,7 +421,7 @@ def plan_functions(
     kernels = _Kernels(counted, OpTable(), NOTHING_OWN) if counted else None
     if kernels is not None and not kernels.loops:
         main = {one.key: planned[one.key].placed for one in counted}
-        whole = kernels.estimators(device, (setting,), main, unplanned_stages(model))
+        whole = kernels.estimators(device, (setting,), main, unestimated_stages(model))
         estimators |= dict.fromkeys(main, whole[setting])
     return planned, estimators
 
@@ -431,15 +488,6 @@ def _bind_as_run(
     """Binds a function in the precision in which Core ML computes it; raises as `bind_model` does."""
     bound = bind_model(model, function, shapes)
     return in_half_precision(bound) if _is_network(model) else bound
-
-
-def _unknown_operations(functions: Sequence[_Function]) -> Iterator[str]:
-    """Yields a text on the operations without a definition, and layers that could not be translated."""
-    ops = [op for one in functions for op in one.bound.function.graph.walk() if op.constant is None]
-    unknown = Counter(op.type for op in ops if op.type not in OPS or (op.layer and op.layer.problem))
-    if unknown:
-        listed = ", ".join(f"{name} ×{number}" for name, number in unknown.most_common())
-        yield f"{unknown.total()} of {len(ops)} operations ({listed})"
 
 
 def _unknown_loops(kernels: _Kernels, estimates: Sequence[Estimate]) -> Iterator[Finding]:
@@ -581,7 +629,7 @@ def _estimators_alone(
 ) -> dict[ComputeUnits, Estimator]:
     """Returns what estimates a call of one function, by setting; empty where it cannot be estimated."""
     kernels = _kernels_alone(function)
-    left_out = tuple(_unknown_operations([function]))
+    left_out = tuple(filter(None, [find_left_out([function.bound.function]).text]))
     return {} if kernels.loops else kernels.estimators(device, settings, {function.key: placed}, left_out)
 
 
@@ -682,11 +730,18 @@ class _Placed:
 class _Kernels:
     """The kernels of some functions, and estimates of them."""
 
-    def __init__(self, functions: Sequence[_Function], ops: OpTable, own: Own) -> None:
+    def __init__(
+        self,
+        functions: Sequence[_Function],
+        ops: OpTable,
+        own: Own,
+        tabular: Sequence[FusedKernel] = (),
+    ) -> None:
         self._own = own
         self.fused: list[FusedKernel] = [kernel for f in functions for kernel in fuse(f.bound.graph)]
+        self.fused += tabular
         self._table = KernelTable.of(self.fused)
-        edges = (*functions[0].description.inputs, *functions[-1].description.outputs)
+        edges = (*functions[0].description.inputs, *functions[-1].description.outputs) if functions else ()
         self._converted = sum(map(_converted_bytes, edges))
         rows = {id_: row for row, id_ in enumerate(ops.id)}
         self.rows = tuple(

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 
 from coremlscope.errors import UnsupportedModelError
 from coremlscope.execution.wiring import Stage, is_external, shaped_stages, wire
-from coremlscope.ir import Model, Pipeline, Program, kind_name, kind_with_article
+from coremlscope.ir import Classical, Model, Pipeline, Program, kind_name, kind_with_article
 
-__all__ = ["is_unplanned", "nothing_known", "unplanned_notes", "unplanned_stages"]
+__all__ = ["is_unplanned", "nothing_known", "unestimated_stages", "unplanned_notes", "unplanned_stages"]
 
 #: Stages of a pipeline up to which each is named.
 _NAMED = 4
@@ -24,6 +24,12 @@ def unplanned_stages(model: Model) -> tuple[str, ...]:
     """Returns the stages without operations, the model itself included, with their types in words."""
     stages = [stage for stage in wire(model).stages if is_unplanned(stage)]
     return _listed(stages)
+
+
+def unestimated_stages(model: Model) -> tuple[str, ...]:
+    """Returns the stages of whose time nothing is known: those that are not in the file, or not read."""
+    stages = [stage for stage in wire(model).stages if is_unplanned(stage)]
+    return _listed([stage for stage in stages if not isinstance(stage.model.content, Classical)])
 
 
 def unplanned_notes(model: Model, shapes: Mapping[str, Sequence[int]] | None) -> tuple[str, ...]:
@@ -50,10 +56,10 @@ def nothing_known(model: Model) -> UnsupportedModelError:
     """Returns the error for a model of whose time nothing is known."""
     message = f"the latency of {kind_with_article(model.kind)} cannot be estimated"
     if isinstance(model.content, Pipeline):
-        message = f"the latency of these stages cannot be estimated: {', '.join(unplanned_stages(model))}"
+        message = f"the latency of these stages cannot be estimated: {', '.join(unestimated_stages(model))}"
     return UnsupportedModelError(
         message,
-        "estimates support ML Programs and neural networks; `coremlscope profile` times the rest here",
+        "what is part of the system or of an app is timed on a Mac or a device",
     )
 
 

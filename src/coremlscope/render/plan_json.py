@@ -123,6 +123,8 @@ class _Function:
         units = {unit: counts[unit] for unit in SETTINGS[view.compute_units]}
         return {
             "planned_ms": None if cost is None or view.plan.total_ms(view.setting) is None else cost.total_ms,
+            "left_out": view.plan.left_out,
+            "left_out_share": view.plan.left_out_share,
             "switches": None if cost is None else cost.switches,
             "counts": {**units, "unknown": counts[None]},
             "undecided": {kind: undecided[kind] for kind in get_args(Undecided)},

@@ -11,7 +11,7 @@ from coremlscope.devices.unit import CPU, GPU, NEURAL_ENGINE, ComputeUnit
 from coremlscope.findings import Finding, Severity
 from coremlscope.results.calibration import OwnCalibration
 from coremlscope.results.estimate import Bound
-from coremlscope.results.model import FunctionSummary, ModelSummary, WeightGroup
+from coremlscope.results.model import FunctionSummary, ModelSummary, WeightGroup, WorkSummary
 from coremlscope.results.plan import PlannedOp, Undecided, describe_saving, undecided_counts
 from coremlscope.results.profile import Profile
 from coremlscope.units import format_bytes, format_count
@@ -30,6 +30,7 @@ __all__ = [
     "compact_type",
     "count",
     "describe_finding",
+    "describe_flops",
     "describe_own",
     "elide",
     "finding_hint",
@@ -246,6 +247,13 @@ def plural(number: int, noun: str) -> str:
     if number == 1:
         return f"1 {noun}"
     return f"{number} {noun}{'es' if noun.endswith('s') else 's'}"
+
+
+def describe_flops(work: WorkSummary) -> str:
+    """The FLOPs of a prediction: `10.1 G`, `at least 15.9 M`, or `unknown` where too much is left out."""
+    if work.is_too_incomplete:
+        return "unknown"
+    return f"{'' if work.is_complete else 'at least '}{format_count(work.flops)}"
 
 
 def count(number: int | None, is_complete: bool = True) -> str:

@@ -142,7 +142,9 @@ class Estimate:
         switches: How often the unit changes between kernels.
         notes: Remarks that explain the estimate.
         left_out: What the estimate does not include, because nothing is known about it: stages of a
-            pipeline, and the number of operations that cannot be estimated.
+            pipeline, and the number of operations that cannot be estimated. The latency is then a bound.
+        left_out_share: The share of the parameters that these operations read, as far as it is known. Where
+            it is above 0.2, nothing is estimated.
         own: Which of the user's own measurements it uses; None if it uses published ones alone.
         load: Times of loading, where the Neural Engine does most of the work; None where they are not known.
         memory: The memory of a prediction, from the file; None in older profiles.
@@ -164,6 +166,7 @@ class Estimate:
     placement: Mapping[ComputeUnit, float]
     switches: int
     left_out: tuple[str, ...] = ()
+    left_out_share: float = 0.0
     notes: tuple[str, ...] = ()
     terms: tuple[UnitTerms, ...] = ()
     own: OwnCalibration | None = None
@@ -176,6 +179,11 @@ class Estimate:
     units: tuple[ComputeUnit, ...] = field(default=UNITS)
 
     __repr__ = short_repr
+
+    @property
+    def is_at_least(self) -> bool:
+        """Whether the latency is a lower bound, because it leaves something out."""
+        return bool(self.left_out)
 
     @property
     def per_second(self) -> float:

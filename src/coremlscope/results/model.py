@@ -9,6 +9,7 @@ from typing import Any
 
 from coremlscope.findings import Finding
 from coremlscope.results.encoding import MODEL, plain
+from coremlscope.results.left_out import LEFT_OUT_AT_MOST
 from coremlscope.results.operations import OpTable
 from coremlscope.results.presentation import Presented
 from coremlscope.units import short_repr
@@ -120,6 +121,8 @@ class WorkSummary:
         flops: FLOPs; a multiply-add counts as two.
         is_complete: False if a shape or an operation is unknown, so that the figures are lower bounds.
         unknown_ops: Number of operations of each unknown type.
+        left_out_share: The share of the parameters that operations of unknown types read. Where it is above
+            0.2, reports give no figures of the work.
         live_bytes: The most bytes of inputs and results that are alive at the same time, by their declared
             types; None where a size is not known, and in older profiles.
     """
@@ -130,7 +133,13 @@ class WorkSummary:
     written_bytes: int = 0
     is_complete: bool = True
     unknown_ops: Mapping[str, int] = field(default_factory=dict)
+    left_out_share: float = 0.0
     live_bytes: int | None = None
+
+    @property
+    def is_too_incomplete(self) -> bool:
+        """Whether the figures leave out so much that they say nothing about the model."""
+        return self.left_out_share > LEFT_OUT_AT_MOST
 
     def __add__(self, other: WorkSummary) -> WorkSummary:
         return WorkSummary(
@@ -140,6 +149,7 @@ class WorkSummary:
             written_bytes=self.written_bytes + other.written_bytes,
             is_complete=self.is_complete and other.is_complete,
             unknown_ops=dict((Counter(self.unknown_ops) + Counter(other.unknown_ops)).most_common()),
+            left_out_share=max(self.left_out_share, other.left_out_share),
             # Parts run one after the other.
             live_bytes=None
             if self.live_bytes is None or other.live_bytes is None

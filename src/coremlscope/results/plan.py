@@ -12,6 +12,7 @@ from typing import Literal
 from coremlscope.devices.unit import SETTINGS, UNIT_WORDS, UNITS, ComputeUnit, ComputeUnits
 from coremlscope.figures import Figure, Origin
 from coremlscope.findings import Confidence
+from coremlscope.results.left_out import LEFT_OUT_AT_MOST
 from coremlscope.results.operations import OpTable
 from coremlscope.units import format_duration, short_repr
 
@@ -236,6 +237,8 @@ class Plan:
         doubts: Per operation: indices of rules known by anecdote only that would take it from a unit. Plans
             do not apply them. Empty in older profiles.
         settings: All settings that were planned, the requested one first.
+        left_out: The operations that planned costs do not include, because nothing is known of them.
+        left_out_share: The share of the parameters that they read. Where it is above 0.2, there is no total.
         origin: `planned`.
     """
 
@@ -258,6 +261,8 @@ class Plan:
     advice: tuple[tuple[int, ...], ...] = ()
     doubts: tuple[tuple[int, ...], ...] = ()
     settings: tuple[SettingPlan, ...]
+    left_out: str = ""
+    left_out_share: float = 0.0
     origin: Origin = "planned"
 
     __repr__ = short_repr
@@ -265,8 +270,11 @@ class Plan:
     def total_ms(self, setting: SettingPlan) -> float | None:
         """Returns the planned cost of all functions under a setting; None if the planner gives no costs.
 
-        Core ML gives none for layers of neural networks, nor where only shares are known.
+        Core ML gives none for layers of neural networks, nor where only shares are known; and there is none
+        where too much is left out.
         """
+        if self.left_out_share > LEFT_OUT_AT_MOST:
+            return None
         has_costs = any(cost is not None for column in self.cost_ms.values() for cost in column)
         return setting.total_ms if setting.functions and (has_costs or setting.total_ms) else None
 

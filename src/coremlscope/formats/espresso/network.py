@@ -14,6 +14,7 @@ from coremlscope.formats.espresso.files import AXES, BlobShape, CompiledNetwork
 from coremlscope.formats.espresso.layers import LAYERS
 from coremlscope.formats.espresso.preprocessing import find_doubt, read_step
 from coremlscope.formats.espresso.translation import Translation
+from coremlscope.formats.espresso.weights import unknown_blobs
 from coremlscope.formats.neuralnetwork.boundary import Boundary
 from coremlscope.formats.neuralnetwork.builder import OPSET, Blob, CannotTranslate
 from coremlscope.formats.neuralnetwork.preprocessing import preprocess
@@ -270,7 +271,8 @@ class _Network(Boundary):
             else:
                 shapes.append(None if listed is None else listed.dims)
                 sequences.append(None)
-        results = self.builder.unknown(layer.type, inputs, shapes, _listed_attributes(layer))
+        weights = unknown_blobs(layer, self.files.blobs)
+        results = self.builder.unknown(layer.type, inputs, shapes, _listed_attributes(layer), weights)
         return [replace(blob, sequence=sequence) for blob, sequence in zip(results, sequences, strict=True)]
 
 

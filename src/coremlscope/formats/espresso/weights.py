@@ -15,7 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from coremlscope.formats.espresso.blobs import BlobRange
+from coremlscope.formats.espresso.attributes import CompiledLayer
+from coremlscope.formats.espresso.blobs import BlobFile, BlobRange
 from coremlscope.formats.espresso.translation import Translation
 from coremlscope.formats.neuralnetwork.builder import CannotTranslate
 from coremlscope.ir import Array, Constant, DType, EncodedSource, TensorType
@@ -28,6 +29,7 @@ __all__ = [
     "read_columns",
     "read_floats",
     "read_weights",
+    "unknown_blobs",
 ]
 
 _FP32: np.dtype[Any] = np.dtype("<f4")
@@ -193,6 +195,15 @@ def _plain(t: Translation, number: object, shape: Sequence[int], stored: np.dtyp
         return _unknown(shape, math.prod(shape) * stored.itemsize)
     data = CompiledWeights(blob=blob, stored=stored, shape=tuple(shape))
     return Constant(TensorType(data.dtype, data.shape), data)
+
+
+def unknown_blobs(layer: CompiledLayer, blobs: BlobFile) -> list[Constant]:
+    """Returns the blobs that a layer without a translation names, as fp32 numbers of unknown meaning."""
+    attributes = {key: number for key, number in layer.attributes.items() if "blob" in key}
+    numbers = [number for number in (*attributes.values(), *layer.weights.values()) if type(number) is int]
+    found = [blobs.find(number) for number in dict.fromkeys(numbers)]
+    sizes = [blob.size for blob in found if blob is not None and blob.size]
+    return [_unknown((size // _FP32.itemsize,), size) for size in sizes]
 
 
 def _unknown(shape: Sequence[int], stored_bytes: int) -> Constant:

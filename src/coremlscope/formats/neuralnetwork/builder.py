@@ -219,12 +219,16 @@ class Builder:
         inputs: Sequence[Blob],
         outputs: Sequence[TensorType | tuple[int, ...] | None],
         attributes: Mapping[str, Constant] | None = None,
+        weights: Sequence[Constant] = (),
     ) -> tuple[Blob, ...]:
         """Emits a placeholder for a layer without a translation, with results of given types or shapes."""
         names = self._result_names(len(outputs), None)
         types = [given if isinstance(given, TensorType) else TensorType(FLOAT, given) for given in outputs]
         values = tuple(map(Value, names, types))
-        return self._finish(type_, {"x": tuple(b.value for b in inputs)}, (), values, attributes)
+        arguments: dict[str, tuple[Value | Constant, ...]] = {"x": tuple(b.value for b in inputs)}
+        if weights:
+            arguments["weights"] = tuple(weights)
+        return self._finish(type_, arguments, (), values, attributes)
 
     def fresh(self, stem: str) -> str:
         """Returns an unused name: the given one, or with a number."""

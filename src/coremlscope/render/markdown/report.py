@@ -62,6 +62,7 @@ from coremlscope.render.words import (
     compact_type,
     count,
     describe_finding,
+    describe_flops,
     elide,
     finding_hint,
     histogram,
@@ -162,8 +163,7 @@ def _summary_facts(model: ModelSummary, main: FunctionSummary) -> list[str]:
         facts.append(f"{format_bytes(model.size_bytes)} on disk")
     facts += parameter_facts(model)
     if main.work is not None:
-        at_least = "" if main.work.is_complete else "at least "
-        facts.append(f"{at_least}{format_count(main.work.flops)} FLOPs a prediction (declared)")
+        facts.append(f"{describe_flops(main.work)} FLOPs a prediction (declared)")
     return facts
 
 
@@ -224,7 +224,7 @@ def _profile(profile: Profile) -> list[str]:
     model, work = profile.model, main_function(profile.model).work
     facts = [*filter(None, [kind_name(model.kind)]), *parameter_facts(model)]
     if work is not None:
-        facts.append(f"{count(work.flops, work.is_complete)} FLOPs (declared)")
+        facts.append(f"{describe_flops(work)} FLOPs (declared)")
     return [
         f"## {cell(model_name(model.path))}",
         *([cell(" · ".join(facts))] if facts else []),
@@ -321,7 +321,7 @@ def _estimates(profile: Profile) -> list[str]:
         table(titles, rows),
         *(["\\* extrapolated"] if any(mark_of(e) == "*" for e in estimates) else []),
         *dict.fromkeys(f"† {cell(calibrated_on(e))}" for e in estimates if e.own),
-        *([f"without {cell(', '.join(left_out))}: unknown"] if left_out else []),
+        *([f"at least, without {cell(', '.join(left_out))}: unknown"] if left_out else []),
         *_rates(profile),
     ]
 

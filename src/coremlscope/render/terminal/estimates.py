@@ -116,7 +116,7 @@ def _left_out(profile: Profile, estimate: Estimate) -> str:
     if not estimate.left_out:
         return ""
     name = Path(profile.model.path).stem
-    return f"{name + ' ' if name else ''}without {', '.join(estimate.left_out)}: unknown"
+    return f"{name + ' ' if name else ''}at least, without {', '.join(estimate.left_out)}: unknown"
 
 
 def _cells(profile: Profile, e: Estimate) -> dict[str, str]:
@@ -126,7 +126,7 @@ def _cells(profile: Profile, e: Estimate) -> dict[str, str]:
         "setting": e.compute_units,
         "estimate": _value(e),
         "80 % within": interval_ms(e),
-        "rate": f"{format_rate(e.latency.value)} /s",
+        "rate": f"{'< ' if e.is_at_least else ''}{format_rate(e.latency.value)} /s",
         "runs on": _placement(e.placement),
         "waits for": BOUND_WORDS[e.bound],
     }
@@ -198,12 +198,12 @@ def calibrated_on(e: Estimate) -> str:
 
 
 def _value(e: Estimate) -> str:
-    return f"{milliseconds(e.latency.value)} ms{mark_of(e):1}"
+    return f"{'≥ ' if e.is_at_least else ''}{milliseconds(e.latency.value)} ms{mark_of(e):1}"
 
 
 def interval_ms(e: Estimate) -> str:
-    """The interval of an estimate, in milliseconds."""
-    return within_ms(e.latency)
+    """The interval of an estimate, in milliseconds; open at the end of one that leaves something out."""
+    return f"{milliseconds(e.latency.low)} – ?" if e.is_at_least else within_ms(e.latency)
 
 
 def within_ms(latency: Figure) -> str:
@@ -248,7 +248,7 @@ def show_device_latencies(screen: Screen, profile: Profile) -> None:
     screen.table(columns, rows)
     _show_marks(screen, estimates)
     if estimates[0].left_out:
-        screen.line(f"without {', '.join(estimates[0].left_out)}: unknown", "yellow", indent=2)
+        screen.line(f"at least, without {', '.join(estimates[0].left_out)}: unknown", "yellow", indent=2)
     show_rates(screen, profile.rates)
     show_savings(screen, profile, list(profile.headline_estimates()))
 
@@ -295,6 +295,8 @@ def _to_json(profile: Profile, e: Estimate) -> dict[str, Any]:
         "switches": e.switches,
         "terms_ms": [_terms_to_json(terms) for terms in e.terms],
         "left_out": list(e.left_out),
+        "left_out_share": e.left_out_share,
+        "is_at_least": e.is_at_least,
         "notes": list(e.notes),
         "kernels": [_kernel_to_json(profile, e, index) for index in _costliest(profile, e)],
         "load": None if e.load is None else plain(e.load),

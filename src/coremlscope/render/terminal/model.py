@@ -117,12 +117,16 @@ def _facts(model: ModelSummary) -> list[tuple[str, str]]:
     if work is not None:
         moved = format_bytes(work.read_bytes + work.written_bytes)
         at_least = "" if work.is_complete else "at least "
-        facts.append(
-            ("work", f"{at_least}{format_count(work.flops)} FLOPs, {moved} moved a prediction (declared)")
-        )
+        share = f"{work.left_out_share:.0%} of the parameters"
+        if work.is_too_incomplete:
+            facts.append(("work", f"unknown: operations that are not counted read {share}"))
+        else:
+            facts.append(
+                ("work", f"{at_least}{format_count(work.flops)} FLOPs, {moved} moved a prediction (declared)")
+            )
         if work.unknown_ops:
             facts.append(("not counted", histogram(work.unknown_ops, 6)))
-        if work.live_bytes is not None:
+        if work.live_bytes is not None and not work.is_too_incomplete:
             stored, alive = format_bytes(model.weights_bytes), format_bytes(work.live_bytes)
             most = "up to " if work.is_complete else ""
             known = f"{at_least}{stored} of weights, and {most}{alive} of inputs and results at once"

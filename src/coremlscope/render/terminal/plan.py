@@ -228,11 +228,16 @@ def _show_units(screen: Screen, view: PlanView, name: str, ops: tuple[PlannedOp,
     cost = view.setting.functions.get(name)
     if cost is not None:
         changes = f"{plural(cost.switches, 'change')} of unit"
-        whole = f"{format_duration(cost.total_ms / 1e3)} planned in all, launches and {changes} included"
+        total_cost = f"{'at least ' if view.plan.left_out else ''}{format_duration(cost.total_ms / 1e3)}"
+        whole = f"{total_cost} planned in all, launches and {changes} included"
         if 0 < total < cost.total_ms:
             whole += f"; shares are those of the {format_duration(total / 1e3)} without them"
         has_costs = view.plan.total_ms(view.setting) is not None
-        screen.line(whole if has_costs else f"{changes}; the planner gives no costs", "dim", indent=2)
+        without = f"nothing is known of {view.plan.left_out}" if view.plan.left_out else ""
+        why_none = f"no total cost, because {without}" if without else "the planner gives no costs"
+        screen.line(whole if has_costs else f"{changes}; {why_none}", "dim", indent=2)
+        if has_costs and without:
+            screen.line(without, "yellow", indent=2)
     undecided = undecided_line(ops)
     if undecided:
         screen.line(f"{POSSIBLE} {undecided}", "dim", indent=2)

@@ -33,6 +33,7 @@ from coremlscope.render.timing import (
 )
 from coremlscope.render.words import (
     count,
+    describe_flops,
     main_function,
     model_name,
     parameter_facts,
@@ -41,7 +42,7 @@ from coremlscope.render.words import (
 from coremlscope.results.measurement import Group, Measurement
 from coremlscope.results.operations import OpTable
 from coremlscope.results.profile import Profile
-from coremlscope.units import format_count, format_duration, format_rate
+from coremlscope.units import format_duration, format_rate
 
 __all__ = ["show_profile"]
 
@@ -78,8 +79,7 @@ def _facts(profile: Profile) -> list[tuple[str, str]]:
     model, work = profile.model, main_function(profile.model).work
     what = [*filter(None, [kind_name(model.kind)]), *parameter_facts(model)]
     if work is not None:
-        at_least = "" if work.is_complete else "at least "
-        what.append(f"{at_least}{format_count(work.flops)} FLOPs a prediction (declared)")
+        what.append(f"{describe_flops(work)} FLOPs a prediction (declared)")
     facts = [("model", ", ".join(what))]
     if len(profile.measurements) == 1:
         (measurement,) = profile.measurements
