@@ -9,9 +9,13 @@ export const savingOn = (finding: Finding, placement: Placement | null): Saving 
     (one) => one.device === placement?.plan.device && one.os === placement.plan.os && one.compute_units === placement.name,
   );
 
-/** Findings on the model count where they save time or space; all others always do. */
+/** Findings on the cost of a model count where they save time or space; all others, and warnings, always do. */
 export const counts = (finding: Finding, placement: Placement | null): boolean =>
-  !placement || finding.confidence === "" || finding.saved_bytes > 0 || savingOn(finding, placement) !== undefined;
+  !placement ||
+  finding.confidence === "" ||
+  finding.severity !== "info" ||
+  finding.saved_bytes > 0 ||
+  savingOn(finding, placement) !== undefined;
 
 /** `planned 36.4 µs less (1.00 ms → 0.96 ms), estimated 10.0 µs less (5.70 µs to 13.5 µs)`, as in `results/plan.py`. */
 export function savingText(saving: Saving): string {
