@@ -333,10 +333,10 @@ NOTES: tuple[Note, ...] = (
         id="gpu-note-crashes",
         unit=GPU,
         ops=(),
-        text="mixed CPU and GPU plans crashed on macOS 26.4 and 26.5, some GPU stages end the app on iOS 27"
-        " and macOS 27, and palettes with scales per channel crash on macOS 26",
+        text="mixed CPU and GPU plans crashed on macOS 26.4 and 26.5, and some GPU stages end the app on"
+        " iOS 27 and macOS 27",
         fix="update to macOS 26.6, or use CPU_ONLY for these stages",
-        source=f"{FLUID_AUDIO}; apple/coremltools issue 2688",
+        source=FLUID_AUDIO,
         confidence="measured",
     ),
 )

@@ -1,4 +1,4 @@
-"""Neural Engine: compressed weights. These rules examine the operation that unpacks a weight."""
+"""Compressed weights. These rules examine the operation that unpacks a weight."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from coremlscope.devices.unit import NEURAL_ENGINE
+from coremlscope.devices.unit import GPU, NEURAL_ENGINE
 from coremlscope.ir import Array, Constant, DType, TensorType, Value
 from coremlscope.ops import traits_of
 from coremlscope.ops.traits import Trait
@@ -18,6 +18,7 @@ from coremlscope.placement.rules.rule import (
     GraphExample,
     GraphRule,
     Result,
+    Scope,
     fp16,
     weight,
 )
@@ -66,6 +67,17 @@ def _blockwise(context: GraphContext) -> Mapping[str, str]:
     kinds = ("constexpr_blockwise_shift_scale", "constexpr_sparse_blockwise_shift_scale")
     found = ((id_, _blocks(maker)) for id_, _, maker in packed_weights(context, *kinds))
     return {id_: f"{blocks} scales" for id_, blocks in found if blocks}
+
+
+def _scaled_palettes(context: GraphContext) -> Mapping[str, str]:
+    """Weights from a palette with a scale for each output (per_channel_scale)."""
+    hits = {}
+    for id_, _, maker in packed_weights(context, "constexpr_blockwise_shift_scale"):
+        given = maker.op.inputs.get("data", ())
+        source = context.producers.get(given[0].name) if given and isinstance(given[0], Value) else None
+        if source is not None and source.op.type == "constexpr_lut_to_dense":
+            hits[id_] = ""
+    return hits
 
 
 def _strided_palettes(context: GraphContext) -> Mapping[str, str]:
@@ -135,6 +147,15 @@ def _affine(zero: int) -> tuple[Example, ...]:
     )
 
 
+def _scaled_palette() -> tuple[Example, ...]:
+    table, scaled = _palette(1)[0], {"data": Result(0), "scale": weight(64, 1, 1, 1)}
+    return (
+        table,
+        Example("constexpr_blockwise_shift_scale", scaled, outputs=(fp16(64, 64, 3, 3),)),
+        Example("conv", {"x": fp16(1, 64, 32, 32), "weight": Result(1)}),
+    )
+
+
 GRAPH_RULES: tuple[GraphRule, ...] = (
     GraphRule(
         id="ne-blockwise-weights",
@@ -171,5 +192,21 @@ GRAPH_RULES: tuple[GraphRule, ...] = (
         confidence="static analysis",
         ops=(_WEIGHTED,),
         examples=(GraphExample(ops=_affine(3), hits=(1,)), GraphExample(ops=_affine(0))),
+    ),
+    GraphRule(
+        id="gpu-scaled-palettes",
+        unit=GPU,
+        find=_scaled_palettes,
+        effect="crashes",
+        message="weights from palettes with scales per channel ended the app on the GPU of macOS 26",
+        fix="palettize without enable_per_channel_scale",
+        source="apple/coremltools issue 2688",
+        confidence="anecdotal",
+        ops=(_WEIGHTED,),
+        scope=Scope(since=(26, 0), before=(27, 0)),
+        examples=(
+            GraphExample(ops=_scaled_palette(), hits=(2,), os="26"),
+            GraphExample(ops=_palette(1), os="26"),
+        ),
     ),
 )
