@@ -477,8 +477,6 @@ def test_an_input_is_previewed_on_a_model_that_is_here(app: App, tmp_path: Path)
     damaged = _preview(app, "p", parts.replace(str(size), "3"), b"abc")
     assert damaged.status == HTTPStatus.BAD_REQUEST
     assert "cannot be read as an image" in damaged.json()["error"]
-    with app.previews.place():
-        assert _preview(app, "p", parts, picture.getvalue()).status == HTTPStatus.SERVICE_UNAVAILABLE
 
 
 def test_a_photo_gives_the_prediction_of_predict(

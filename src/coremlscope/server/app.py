@@ -17,18 +17,21 @@ from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from coremlscope import api
-from coremlscope.errors import CoremlscopeError, OutputError, UsageError
+from coremlscope.errors import CoremlscopeError, OutputError, UsageError, known_error
+from coremlscope.escaping import path_text
 from coremlscope.importers.profiles import SUFFIXES
 from coremlscope.measure.child import ChildLimits as JobLimits
 from coremlscope.render.json import displayed
 from coremlscope.render.page import build_page, render_html, render_html_comparison
 from coremlscope.results.encoding import plain
 from coremlscope.server.bodies import (
+    EventStream,
+    Places,
     RefusedError,
     discard_body,
     json_response,
@@ -98,10 +101,15 @@ class App:
     ) -> None:
         self.store, self.queue, self.uploads, self.limits = store, queue, uploads, limits
         self.models, self.previews = models, Previews(models, uploads, job_limits)
+        self._previewing = Places(1, "another preview is being made", "try again in a moment")
         self.sweeps = sweeps or SweepFolders(store.folder)
         #: Whether the server stops, so that streams of events end.
         self.is_stopping: Callable[[], bool] = lambda: False
-        self._watchers, self._files = 0, 0
+        self._files = 0
+        self._watchers = Places(limits.watchers, "too many pages are open", "close some of them")
+        self._receiving = Places(
+            limits.uploads, "too many files are being uploaded", "wait until one is complete"
+        )
 
     def guarded(self, token: str, hosts: frozenset[str] | None) -> ASGIApp:
         """Returns the application for a server; see `Guard`."""
@@ -141,7 +149,7 @@ class App:
     def state(self) -> dict[str, Any]:
         """Returns the content of the page as plain JSON values, with the schema's name."""
         state = PageState(
-            folder=str(self.store.folder),
+            folder=path_text(self.store.folder),
             max_upload_bytes=self.limits.upload_bytes,
             suffixes=_SUFFIXES,
             profiles=tuple(self.store.entries()),
@@ -228,7 +236,7 @@ class App:
         """Makes a prediction from the files of the request; see `Previews`."""
         query = request.query_params
         try:
-            with self.previews.place():
+            with self._previewing.take():
                 size = self._upload_size(request)
                 asked = parse_request(
                     query.get("parts", ""), query.get("resize", ""), query.get("rate", ""), size
@@ -253,7 +261,7 @@ class App:
         return {**self.sweeps.table(name, reports), "live": f"{quote(name)}/events"}
 
     def _sweep_events(self, request: Request) -> Response:
-        return self._stream(self._sweep_changes(request.path_params["name"]))
+        return EventStream(self._sweep_changes(request.path_params["name"]), self._watchers)
 
     async def _sweep_changes(self, name: str) -> AsyncGenerator[str, None]:
         """Yields the results of a sweep whenever they change, and signs of life."""
@@ -278,28 +286,7 @@ class App:
             await asyncio.sleep(_TICK_S)
 
     def _events(self, _: Request) -> Response:
-        return self._stream(self._changes())
-
-    def _stream(self, events: AsyncGenerator[str, None]) -> Response:
-        """Returns server-sent events, of which a limited number of pages gets some.
-
-        Raises:
-            RefusedError: Too many pages are open.
-        """
-        if self._watchers >= self.limits.watchers:
-            raise RefusedError(
-                HTTPStatus.SERVICE_UNAVAILABLE, "too many pages are open", "close some of them"
-            )
-        return StreamingResponse(self._counted(events), media_type="text/event-stream")
-
-    async def _counted(self, events: AsyncGenerator[str, None]) -> AsyncGenerator[str, None]:
-        self._watchers += 1
-        try:
-            async with contextlib.aclosing(events):
-                async for event in events:
-                    yield event
-        finally:
-            self._watchers -= 1
+        return EventStream(self._changes(), self._watchers)
 
     async def _changes(self) -> AsyncGenerator[str, None]:
         """Yields server-sent events: the jobs whenever one changes, the state whenever a file does."""
@@ -330,7 +317,8 @@ class App:
 
     async def _upload(self, request: Request) -> Response:
         try:
-            await self._receive(request, self._upload_size(request))
+            with self._receiving.take():
+                await self._receive(request, self._upload_size(request))
         except (CoremlscopeError, RefusedError):
             await discard_body(request.headers, request.receive)
             raise
@@ -340,7 +328,7 @@ class App:
         """Returns the size of a file that can be received.
 
         Raises:
-            RefusedError: It is not stated, or too large; or too many files are being received.
+            RefusedError: It is not stated, or too large.
         """
         stated = request.headers.get("content-length", "")
         if not stated.isdecimal():
@@ -351,12 +339,6 @@ class App:
                 HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
                 f"the file has {size >> 20} MB, but the limit is {self.limits.upload_bytes >> 20} MB",
                 "start the server with a larger --max-upload, or use `coremlscope profile` or `import`",
-            )
-        if self.uploads.running >= self.limits.uploads:
-            raise RefusedError(
-                HTTPStatus.SERVICE_UNAVAILABLE,
-                "too many files are being uploaded",
-                "wait until one is complete",
             )
         return size
 
@@ -450,4 +432,5 @@ def _refuse_address(request: Request, error: Exception) -> Response:
 
 def _refuse_failure(_: Request, error: Exception) -> Response:
     """Answers a request that failed with an unexpected error, which the server logs."""
-    return refusal(HTTPStatus.INTERNAL_SERVER_ERROR, f"the server failed ({type(error).__name__})")
+    known = known_error(error)
+    return refusal(HTTPStatus.INTERNAL_SERVER_ERROR, known.message, known.hint)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from coremlscope.errors import CoremlscopeError, UsageError
+from coremlscope.errors import UsageError, known_error
 from coremlscope.measure.child import Child, ChildLimits, Task, python_child
 from coremlscope.measure.embedded.process import ENGINE
 
@@ -197,9 +197,9 @@ class JobQueue:
             job, model = following
             try:
                 self._profile(job, model)
-            except (CoremlscopeError, OSError) as error:
-                hint = error.hint if isinstance(error, CoremlscopeError) else ""
-                self._end(job, "failed", error=str(error), hint=hint)
+            except Exception as error:  # the jobs after it still have to be done
+                known = known_error(error, job.model)
+                self._end(job, "failed", error=known.message, hint=known.hint)
             finally:
                 shutil.rmtree(model.parent, ignore_errors=True)
 

@@ -10,14 +10,14 @@ import msgspec
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from coremlscope.errors import UsageError
 from coremlscope.render.page import build_page, trace_values
 from coremlscope.results.trace import Trace
-from coremlscope.server.bodies import respond
+from coremlscope.server.bodies import EventStream, Places, respond
 from coremlscope.server.guard import Guard
 from coremlscope.server.limits import ServerLimits
 from coremlscope.server.server import Address, run_app
@@ -52,6 +52,7 @@ def serve_program(
 class _LiveApp:
     def __init__(self, read: Callable[[], Trace], limits: ServerLimits) -> None:
         self._read, self._limits = read, limits
+        self._watchers = Places(limits.watchers, "too many pages are open", "close some of them")
         self.is_stopping: Callable[[], bool] = lambda: False
 
     def guarded(self, token: str, hosts: frozenset[str] | None) -> ASGIApp:
@@ -70,9 +71,9 @@ class _LiveApp:
         return respond(page.encode(), "text/html; charset=utf-8")
 
     async def _events(self, _: Request) -> Response:
-        return StreamingResponse(self._changes(), media_type="text/event-stream")
+        return EventStream(self._changes(), self._watchers)
 
-    async def _changes(self) -> AsyncGenerator[bytes, None]:
+    async def _changes(self) -> AsyncGenerator[str | bytes, None]:
         """Yields the recording whenever it has more events, and signs of life."""
         before = -1
         while not self.is_stopping():

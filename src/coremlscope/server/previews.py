@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import shutil
-import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from http import HTTPStatus
 from pathlib import Path, PurePath
@@ -110,7 +108,7 @@ def parse_request(parts: str, resize: str, rate: str, size: int) -> PreviewReque
 
 
 class Previews:
-    """Makes one preview after the other.
+    """Makes previews.
 
     Args:
         models: The models of profiles.
@@ -121,23 +119,6 @@ class Previews:
     def __init__(self, models: KeptModels, uploads: Uploads, limits: ChildLimits) -> None:
         time_s = _LONGEST_S if limits.time_s is None else min(limits.time_s, _LONGEST_S)
         self._models, self._uploads, self._limits = models, uploads, replace(limits, time_s=time_s)
-        self._running = threading.Lock()
-
-    @contextlib.contextmanager
-    def place(self) -> Iterator[None]:
-        """Reserves the place of the one preview that is received and made at a time.
-
-        Raises:
-            RefusedError: Another one has it.
-        """
-        if not self._running.acquire(blocking=False):
-            raise RefusedError(
-                HTTPStatus.SERVICE_UNAVAILABLE, "another preview is being made", "try again in a moment"
-            )
-        try:
-            yield
-        finally:
-            self._running.release()
 
     def make(self, id_: str, request: PreviewRequest, body: Sequence[bytes]) -> Preview:
         """Makes a preview, in a process of its own.

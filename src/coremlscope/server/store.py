@@ -14,7 +14,8 @@ from pathlib import Path, PurePath
 
 import msgspec
 
-from coremlscope.errors import CoremlscopeError, OutputError, UsageError
+from coremlscope.errors import OutputError, UsageError, known_error
+from coremlscope.escaping import path_text
 from coremlscope.figures import Figure
 from coremlscope.importers.profiles import SUFFIXES, is_saved, read_any
 from coremlscope.results.measurement import Phase
@@ -102,7 +103,8 @@ class ProfileStore:
             for path in self._paths():
                 if path.suffix not in SUFFIXES or path.name.startswith("."):
                     continue
-                id_ = path.name.removesuffix(".json")  # other suffixes distinguish the files
+                # Other suffixes distinguish the files. An id can always be encoded, as in an address.
+                id_ = path_text(Path(path.name)).removesuffix(".json")
                 if (version := _version(path)) is None:
                     continue
                 known = self._seen.get(id_)
@@ -155,8 +157,10 @@ class ProfileStore:
         return self._file(id_)
 
     def _file(self, id_: str) -> Path:
-        own = self.folder / id_
-        return own if own.suffix in SUFFIXES and own.exists() else self.folder / f"{id_}.json"
+        by_name = {path_text(Path(path.name)): path for path in self._paths()}
+        if PurePath(id_).suffix in SUFFIXES and id_ in by_name:
+            return by_name[id_]
+        return by_name.get(f"{id_}.json", self.folder / f"{id_}.json")
 
     def replace(self, id_: str, source: Path) -> str:
         """Replaces the file of an entry by a file of profiles.
@@ -310,7 +314,7 @@ def _describe(path: Path, id_: str) -> Entry:
     try:
         profiles = read_any(path)
         if not profiles:
-            return Entry(id=id_, problem=f"{path} does not contain a profile")
+            return Entry(id=id_, problem=f"{path_text(path)} does not contain a profile")
         first = next((profile for profile in profiles if profile.model.container), profiles[0])
         label, predict = _headline(first)
         phases = first.measurement.phases if first.measurements else {}
@@ -327,10 +331,13 @@ def _describe(path: Path, id_: str) -> Entry:
             operations=len(first.ops),
             remarks=_remarks(first),
         )
-    except CoremlscopeError as error:
-        return Entry(id=id_, problem=error.message)
-    except (ArithmeticError, LookupError, TypeError, ValueError) as error:
-        return Entry(id=id_, problem=f"the profile is damaged ({type(error).__name__})")
+    except Exception as error:  # the other files still have to be listed
+        return Entry(id=id_, problem=_encodable(known_error(error, path_text(path)).message))
+
+
+def _encodable(text: str) -> str:
+    """Returns text about a file; a byte of its name that is not UTF-8 becomes `\\xff`."""
+    return text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
 def _remarks(profile: Profile) -> tuple[str, ...]:
@@ -354,9 +361,9 @@ def _made_at(profiles: Sequence[Profile]) -> str:
     for profile in profiles:
         try:
             made = datetime.fromisoformat(profile.made.at)
-        except ValueError:
+            in_utc = made.replace(tzinfo=UTC) if made.tzinfo is None else made.astimezone(UTC)
+        except (ValueError, OverflowError):  # the latter for the first day of all, east of Greenwich
             continue
-        in_utc = made.replace(tzinfo=UTC) if made.tzinfo is None else made.astimezone(UTC)
         found.append(in_utc.strftime("%Y-%m-%dT%H:%M:%SZ"))
     return max(found, default="")
 

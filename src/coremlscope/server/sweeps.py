@@ -13,6 +13,7 @@ from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
 from coremlscope.errors import UsageError
+from coremlscope.escaping import path_text
 from coremlscope.sweep.query import query_results
 from coremlscope.sweep.store import ResultStore, count_rows, is_journal
 from coremlscope.sweep.table import page_query, to_result_table
@@ -63,7 +64,7 @@ class SweepFolders:
         found = [
             SweepFolder(
                 id=id_,
-                folder=str(folder),
+                folder=path_text(folder),
                 rows=self._count(files),
                 changed_at=_moment(files),
                 is_running=any(map(_is_written, files)),
@@ -106,7 +107,7 @@ class SweepFolders:
         for folder in dict.fromkeys([*self._named, self._place, *_folders(self._place)]):
             files = _files(folder)
             if files:
-                name = folder.resolve().name or "results"
+                name = path_text(Path(folder.resolve().name)) or "results"
                 numbered = (f"{name}-{number}" for number in itertools.count(2))
                 id_ = name if name not in ids else next(one for one in numbered if one not in ids)
                 ids.add(id_)

@@ -75,11 +75,6 @@ class Uploads:
         self._running: set[Upload] = set()
         self._changing = threading.Lock()
 
-    @property
-    def running(self) -> int:
-        """The number of files that are being received."""
-        return len(self._running)
-
     @contextlib.contextmanager
     def receive(self, name: str, size: int) -> Iterator[Upload]:
         """Reserves space for a file, which is removed when the context ends unless it is kept.

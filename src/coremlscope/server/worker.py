@@ -18,7 +18,7 @@ from typing import Any
 from coremlscope import api
 from coremlscope.assemble import with_devices
 from coremlscope.devices import find_device
-from coremlscope.errors import CoremlscopeError
+from coremlscope.errors import known_error
 from coremlscope.execution.sequence_lengths import choose_lengths
 from coremlscope.findings import Finding
 from coremlscope.importers.archive import unpack_report
@@ -59,12 +59,10 @@ def main(arguments: list[str]) -> int:
         for failure in (_failure(profile) for profile in made):
             if failure is not None:
                 send(error=failure.text, hint=failure.hint)
-    except CoremlscopeError as error:
-        send(error=error.message, hint=error.hint)
-        return error.exit_code
-    except (MemoryError, OSError) as error:
-        send(error=f"{type(error).__name__}: {error}", hint="free some memory or disk space")
-        return 1
+    except Exception as error:
+        known = known_error(error, model.name)
+        send(error=known.message, hint=known.hint)
+        return known.exit_code
     return 0
 
 
