@@ -31,6 +31,8 @@ _MOST_LISTED_BYTES = 16 * 2**20
 _END, _LISTED, _END_BYTES = b"PK\x05\x06", struct.Struct("<12xI"), 22
 #: The same for large archives, after 56 and 20 other bytes, and the size that refers to it.
 _LARGE_END, _LARGE_LISTED, _IS_LARGE = b"PK\x06\x06", struct.Struct("<40xQ"), 2**32 - 1
+#: The longest path that macOS opens.
+_LONGEST_PATH = 1024
 _LONGEST_COMMENT, _LARGE_END_BYTES = 2**16, 76
 
 
@@ -74,6 +76,7 @@ def open_zip(path: Path) -> Iterator[zipfile.ZipFile]:
         with path.open("rb") as file:
             _check_list(path, file)
             with zipfile.ZipFile(file) as archive:
+                _check_names(path, archive)
                 check_budget(path, sum(info.file_size for info in archive.infolist()))
                 yield archive
     except (
@@ -110,6 +113,16 @@ def _check_list(path: Path, file: IO[bytes]) -> None:
     if listed > _MOST_LISTED_BYTES:
         raise CorruptModelError(
             f"the zip archive {path} has a list of files of {format_bytes(listed)}",
+            "unpack it with another program, and use one of the models in it",
+        )
+
+
+def _check_names(path: Path, archive: zipfile.ZipFile) -> None:
+    """Checks the lengths of names: a path has as many parents as parts, and each is as long as itself."""
+    longest = max((len(info.filename) for info in archive.infolist()), default=0)
+    if longest > _LONGEST_PATH:
+        raise CorruptModelError(
+            f"the zip archive {path} has a file with a name of {longest} characters",
             "unpack it with another program, and use one of the models in it",
         )
 

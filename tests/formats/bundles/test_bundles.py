@@ -364,3 +364,12 @@ def test_the_source_of_a_compiled_network_is_not_listed(tmp_path: Path) -> None:
         ("net.mlmodelc", "neuralNetwork", "")
     ]
     assert container.read(archive).kind == "neuralNetwork"
+
+
+def test_names_that_no_system_opens_are_refused(tmp_path: Path) -> None:
+    for number, name in enumerate(("a/" * 30_000 + "m.mlmodel", "a" * 60_000 + ".mlmodel")):
+        path = tmp_path / f"{number}.zip"
+        with zipfile.ZipFile(path, "w") as archive:
+            archive.writestr(name, b"")
+        with pytest.raises(CorruptModelError, match="a name of 600"):
+            open_bundle(path)

@@ -12,6 +12,7 @@ import pytest
 from coremlscope import ir
 from coremlscope.errors import CorruptModelError, ModelError, UnsupportedModelError
 from coremlscope.formats.miltext import lexer, parse_program, print_program
+from coremlscope.formats.miltext.lexer import Tokens
 from tests.support.constant_programs import linear_model
 from tests.support.ir_models import accumulator, adder, perceptron
 from tests.support.mil_programs import blob_opener
@@ -199,3 +200,22 @@ def test_repeated_pieces_take_linear_time(piece: str) -> None:
     """In quadratic time, this test would take hours."""
     assert not _check(b"program(1.3)" + piece.encode() * 200_000)
     assert not _check(piece.encode() * 200_000 + b'"')
+
+
+@pytest.mark.parametrize("rest", ['\\"', "a", '\\\\x"', '(\\"string(\\"'])
+@pytest.mark.parametrize("count", [1, 1000])
+def test_the_rest_of_a_text_without_an_end_of_its_string_is_read_once(rest: str, count: int) -> None:
+    body = rest * count if '"' not in rest.replace('\\"', "") else rest.replace('"', "") * count
+    for end in ("", "\\"):
+        tokens = Tokens(f'program(1.0) x = string("{body}{end}', "m.mil")
+        assert [token for token in tokens if token] == [
+            "program",
+            "(",
+            "1.0",
+            ")",
+            "x",
+            "=",
+            "string",
+            "(",
+            '"',
+        ]

@@ -16,6 +16,8 @@ from coremlscope.units import shown
 __all__ = ["Tokens", "decode"]
 
 _STRING = r'"[^"\\]*(?:\\.[^"\\]*)*"'
+#: The rest of the text after a quotation mark without a second one: looking for it once is enough.
+_UNENDED = r'"[^"\\]*(?:\\.[^"\\]*)*\\?\Z'
 _FLAT_LIST = r'\[[^\[\]{}()<>"=;]*\]'
 _SCALAR = r'[^\[\]{}()<>"=;,\s]+'
 _TENSOR = rf"tensor\s*<\s*\w+\s*,\s*{_FLAT_LIST}\s*>"
@@ -24,6 +26,7 @@ _TOKEN = re.compile(
     rf"""\s*(
         (?:{_TENSOR}|{_ELEMENT}) (?:\((?:{_STRING}|{_FLAT_LIST}|{_SCALAR})\))?
         | {_STRING}
+        | {_UNENDED}
         | {_FLAT_LIST}
         | ->
         | [^\s()\[\]{{}}<>,;="]+
@@ -80,6 +83,8 @@ class Tokens(list[str]):
                 "check that it is the text of a compiled model",
             )
         super().__init__(_TOKEN.findall(self._text))
+        if self and self[-1].startswith('"') and re.fullmatch(_UNENDED, self[-1], re.DOTALL):
+            self[-1] = '"'
         self.extend([_END] * 4)
 
     def error(self, index: int, problem: str, hint: str = _HINT) -> CorruptModelError:
