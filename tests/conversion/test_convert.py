@@ -37,6 +37,17 @@ def program(tmp_path: Path) -> Path:
     return path
 
 
+def test_modules_of_the_current_folder_are_not_run(
+    program: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("json", "torch", "coremltools", "warnings"):
+        (tmp_path / f"{name}.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w').close()")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises((EngineError, MissingDependencyError)):
+        convert(program, tmp_path)
+    assert not (tmp_path / "ran").exists()
+
+
 def test_both_models_are_named_after_the_program(program: Path, tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
     found = convert(program, tmp_path / "out", child=_child())

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
-import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from coremlscope.children import python_child
 from coremlscope.conversion.worker import MISSING, RESULT
 from coremlscope.errors import EngineError, LimitError, MissingDependencyError, UsageError
 from coremlscope.writing import check_new_folder, new_folder
@@ -24,7 +24,7 @@ TARGETS: tuple[Target, ...] = ("core_ml", "core_ai")
 SUFFIXES: Mapping[Target, str] = {"core_ml": ".mlpackage", "core_ai": ".aimodel"}
 NAMES: Mapping[Target, str] = {"core_ml": "Core ML", "core_ai": "Core AI"}
 
-_CHILD = (sys.executable, "-m", "coremlscope.conversion.worker")
+_CHILD = python_child("coremlscope.conversion.worker")
 _INSTALL = "pip install 'coremlscope[convert]' installs PyTorch and both converters"
 
 
