@@ -79,6 +79,7 @@ after an error; their exit code is that of the first error.
 | 9 | `compare --fail-above`: predictions are slower; `check`: a limit is not kept |
 | 10 | a measurement reached a limit of time or memory |
 | 11 | `verify`: outputs differ from those of the reference |
+| 12 | coremlscope itself failed; `--debug` with the same command prints the traceback |
 | 130 | interrupted by Ctrl-C; `profile`, `matrix` and `sweep` keep what they measured before |
 | 141 | the reader of the output closed the pipe |
 | 143 | ended by SIGTERM, which acts like Ctrl-C |"""

@@ -12,13 +12,16 @@
     ├─ EngineError                      6  the engine rejected the graph or failed
     │  └─ LimitError                   10  a limit of time or memory was reached
     ├─ MissingDependencyError           7  an optional package is not installed
-    └─ OutputError                      8  the result cannot be written
+    ├─ OutputError                      8  the result cannot be written
+    └─ UnforeseenError                 12  a fault of coremlscope itself
 
-Exceptions of other libraries are wrapped at the boundaries only: reader, engine, output.
+Exceptions of other libraries are wrapped at the boundaries only: reader, engine, output. What none of these
+expects becomes a sentence where a verb or a job ends, by `known_error`.
 """
 
 from __future__ import annotations
 
+import errno
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
@@ -36,11 +39,18 @@ __all__ = [
     "ModelError",
     "NotAModelError",
     "OutputError",
+    "UnforeseenError",
     "UnsupportedModelError",
     "UnsupportedOpError",
     "UsageError",
     "how_to_install",
+    "known_error",
 ]
+
+#: Errors of the system that say that a disk takes no more.
+_FULL = frozenset({errno.ENOSPC, errno.EFBIG, errno.EROFS, getattr(errno, "EDQUOT", errno.ENOSPC)})
+#: Longest part of a foreign message that is shown.
+_LONGEST = 300
 
 
 class CoremlscopeError(Exception):
@@ -150,6 +160,12 @@ class OutputError(CoremlscopeError):
     exit_code = 8
 
 
+class UnforeseenError(CoremlscopeError):
+    """An exception that nobody expected: a fault of coremlscope itself."""
+
+    exit_code = 12
+
+
 def how_to_install(extra: str) -> str:
     """Returns the command that installs an optional part of this package for the Python that runs.
 
@@ -166,3 +182,46 @@ def how_to_install(extra: str) -> str:
     python = Path(sys.executable)
     shown = python.relative_to(here) if python.is_relative_to(here) else python
     return f"{shown} -m pip install '{package}[{extra}]'"
+
+
+#: Created beforehand: there may be no memory left for it.
+_NO_MEMORY = CoremlscopeError("there is not enough memory", "free memory, or use a larger machine")
+
+
+def known_error(error: BaseException, subject: str = "") -> CoremlscopeError:
+    """Returns the error that tells a person of any exception, at the border of a verb or a job.
+
+    Args:
+        error: The exception.
+        subject: What was worked on: the path of a model, or several.
+    """
+    if isinstance(error, CoremlscopeError):
+        return error
+    if isinstance(error, MemoryError):
+        return _NO_MEMORY
+    if isinstance(error, OSError):
+        name = error.filename if error.filename is not None else subject
+        what = error.strerror or str(error) or type(error).__name__
+        text = f"{_text(name)}: {what}" if name else what
+        if error.errno in _FULL:
+            return OutputError(text, "free some space, or choose another folder")
+        return CoremlscopeError(text, "check the path, its permissions and its disk")
+    said = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
+    shown = f"{type(error).__name__}{': ' if said else ''}{said}"[:_LONGEST]
+    on = f" on {subject}" if subject else ""
+    return UnforeseenError(
+        f"coremlscope failed{on}; please report it: {shown}{_place(error)}",
+        "run it with --debug and add the traceback, and the file if you may",
+    )
+
+
+def _text(name: str | bytes | int) -> str:
+    return name.decode("utf-8", "backslashreplace") if isinstance(name, bytes) else str(name)
+
+
+def _place(error: BaseException) -> str:
+    """Returns where an exception was raised, as the end of a sentence."""
+    import traceback  # slow to import
+
+    frames = traceback.extract_tb(error.__traceback__)
+    return f" ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""

@@ -217,6 +217,26 @@ def test_full_and_closed_output(sample: Path) -> None:
         assert b"Traceback" not in done.stderr
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="needs a shell of Unix")
+@pytest.mark.parametrize("closed", ["2>&-", "2>/dev/full", "<&- 2>&-"])
+@pytest.mark.parametrize(
+    ("line", "code"),
+    [
+        ("inspect MODEL", 0),
+        ("profile MODEL --iterations 2", 0),
+        ("inspect nowhere", 3),
+        ("compare nowhere", 3),
+    ],
+)
+def test_closed_and_full_standard_error(line: str, code: int, closed: str, sample: Path) -> None:
+    if "/dev/full" in closed and not Path("/dev/full").exists():
+        pytest.skip("needs /dev/full")
+    command = f'"{sys.executable}" -m coremlscope {line.replace("MODEL", str(sample))} {closed}'
+    done = subprocess.run(command, shell=True, stdout=subprocess.PIPE, timeout=120)
+    assert done.returncode == code
+    assert bool(done.stdout) == (code == 0)
+
+
 def test_names_in_errors_steer_no_terminal(sample: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, error, _ = fail(["inspect", "\x1b[31mred\nline"], capsys)
     assert (code, error) == (3, "the path \\x1b[31mred line does not exist")

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 __all__ = ["COMMAND"]
 
 _STDIN = "-"
+#: Pipes that a shell opens for a command, as for `<(…)`, which are read once.
+_OPEN_ALREADY = ("/dev/stdin", "/dev/fd/", "/proc/self/fd/")
 #: The exit code where something that coremlscope needs is broken.
 _BROKEN = 1
 _EPILOG = """\
@@ -117,7 +119,8 @@ def _report(name: str, systems: Sequence[OSRelease]) -> LogReport | ModelReport:
             return examine_model(path, systems)
         if is_other_model(path) and path.is_file():
             return examine_model(path, systems)
-        check_regular(path)
+        if not name.startswith(_OPEN_ALREADY):
+            check_regular(path)
         with path.open("rb") as stream:
             return examine_log(stream, name)
     except OSError as error:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+import traceback
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -44,7 +45,8 @@ from coremlscope.cli import (
 )
 from coremlscope.cli.command import Command, Parser
 from coremlscope.cli.terminal import abandon_output, print_error, print_note
-from coremlscope.errors import CoremlscopeError, UsageError
+from coremlscope.errors import UsageError, known_error
+from coremlscope.escaping import path_text
 from coremlscope.writing import check_apart
 
 __all__ = ["COMMANDS", "main"]
@@ -84,7 +86,13 @@ COMMANDS: tuple[Command, ...] = (
 )
 
 _DESCRIPTION = "Profile, inspect and run Core ML models on any machine."
-_EPILOG = "`coremlscope VERB --help` describes each in full."
+_EPILOG = """\
+`coremlscope VERB --help` describes each in full. With `--debug`, every verb also prints the traceback of
+an error that coremlscope did not expect.
+"""
+_DEBUG = "--debug"
+#: Files that a sentence about an unexpected error names.
+_MOST_NAMED = 3
 #: Arguments that are paths, by what a verb does with them. A baseline may be replaced by a newer one.
 _READ = ("model", "models", "sources", "files", "reference", "program", "script", "config")
 _WRITTEN = ("output", "json", "fixed", "part", "share")
@@ -95,8 +103,6 @@ _REPLACED = {
     "evidence": "coremlscope import FILE --share OUT.json",
 }
 _INTERRUPTED, _BROKEN_PIPE = 130, 141
-#: Created beforehand: there may be no memory left for it.
-_NO_MEMORY = CoremlscopeError("there is not enough memory", "free memory, or use a larger machine")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -109,26 +115,28 @@ def main(arguments: Sequence[str] | None = None) -> int:
         The exit code: 0, that of the error, 130 after Ctrl-C, 141 if the reader of the output went away.
     """
     given = list(sys.argv[1:] if arguments is None else arguments)
+    # What the verb is given, as far as it is known.
+    known = argparse.Namespace(debug=_DEBUG in given)
     try:
-        code = _run(given)
+        code = _run(given, known)
         if sys.stdout is not None:
             sys.stdout.flush()
-    except CoremlscopeError as error:
-        print_error(error)
-        return error.exit_code
-    except MemoryError:
-        print_error(_NO_MEMORY)
-        return _NO_MEMORY.exit_code
     except KeyboardInterrupt:
         print_note("interrupted")
         return _INTERRUPTED
     except BrokenPipeError:
         abandon_output()
         return _BROKEN_PIPE
+    except Exception as error:
+        expected = known_error(error, ", ".join(map(path_text, _paths(known, _READ)[:_MOST_NAMED])))
+        if known.debug and expected is not error:
+            traceback.print_exception(error)
+        print_error(expected)
+        return expected.exit_code
     return code
 
 
-def _run(given: list[str]) -> int:
+def _run(given: list[str], known: argparse.Namespace) -> int:
     parser, verbs = _parsers(given[0] if given else "")
     if not given:
         parser.print_help()
@@ -144,13 +152,17 @@ def _run(given: list[str]) -> int:
         hint = f"did you mean `coremlscope {near}`?" if near else f"the verbs are {', '.join(verbs)}"
         raise UsageError(f"coremlscope has no verb {given[0]!r}", hint)
     try:
-        known, rest = parser.parse_known_args(given)
+        _, rest = parser.parse_known_args(given, known)
     except SystemExit as leaving:
         # After --help and --version.
         return int(leaving.code or 0)
     if rest:
         verbs.get(given[0], parser).refuse(rest[0])
     _check_outputs(known)
+    if known.debug:
+        import logging
+
+        logging.getLogger("coremlscope").setLevel(logging.DEBUG)  # for errors after which a server goes on
     command: Command = known.command
     return command.run(known)
 
@@ -167,11 +179,13 @@ def _check_outputs(known: argparse.Namespace) -> None:
             check_apart(path, read[os.path.realpath(path)])
 
 
-def _paths(known: argparse.Namespace, names: Sequence[str]) -> list[str | Path]:
+def _paths(known: argparse.Namespace, names: Sequence[str]) -> list[Path]:
     """Returns the paths among arguments, which have one value or several; `-` is none."""
     values = (getattr(known, name, None) for name in names)
     several = (value if isinstance(value, list) else [value] for value in values)
-    return [path for group in several for path in group if isinstance(path, str | Path) and str(path) != "-"]
+    return [
+        Path(path) for group in several for path in group if isinstance(path, str | Path) and str(path) != "-"
+    ]
 
 
 def _parsers(chosen: str) -> tuple[Parser, dict[str, Parser]]:
@@ -186,6 +200,7 @@ def _parsers(chosen: str) -> tuple[Parser, dict[str, Parser]]:
         )
         if chosen in (command.name, completion.COMMAND.name):  # the script completes the arguments of all
             command.configure(verb)
+        verb.add_argument(_DEBUG, action="store_true", help=argparse.SUPPRESS)
         verb.set_defaults(command=command, parser=parser)
         verbs[command.name] = verb
     return parser, verbs

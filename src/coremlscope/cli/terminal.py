@@ -78,9 +78,13 @@ def print_result(text: str) -> None:
         ) from None
 
 
-def abandon_output() -> None:
-    """Discards buffered output, so that Python does not report an error when it flushes at exit."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+def abandon_output(stream: TextIO | None = None) -> None:
+    """Discards buffered output, so that Python does not report an error when it flushes at exit.
+
+    Args:
+        stream: The stream; None for standard output.
+    """
+    os.dup2(os.open(os.devnull, os.O_WRONLY), (stream or sys.stdout).fileno())
 
 
 def print_note(text: str) -> None:
@@ -97,8 +101,15 @@ def print_error(error: CoremlscopeError) -> None:
 
 
 def _write_error(line: str) -> None:
-    if sys.stderr is not None:
+    if sys.stderr is None:
+        return
+    try:
         sys.stderr.write(_printable(line, sys.stderr) + "\n")
+        sys.stderr.flush()
+    except BrokenPipeError:
+        raise
+    except OSError:  # as on a full disk: the result and the exit code still count
+        abandon_output(sys.stderr)
 
 
 def _printable(text: str, stream: TextIO) -> str:

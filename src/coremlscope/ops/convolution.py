@@ -25,9 +25,16 @@ def _shapes(view: OpView) -> tuple[Shape, Shape, Window]:
     return x, weight, Window.of(view, view.static_shape("weight")[2:])
 
 
+def _groups(view: OpView) -> int:
+    groups = view.integer("groups", 1)
+    if groups < 1:
+        raise CannotInfer(f"a convolution in {groups} groups")
+    return groups
+
+
 def _infer_conv(view: OpView) -> Sequence[ValueType]:
     x, weight, window = _shapes(view)
-    groups = view.integer("groups", 1)
+    groups = _groups(view)
     if x[1] is not None and weight[1] is not None and x[1] != weight[1] * groups:
         raise CannotInfer(
             f"weights for {weight[1] * groups} channels in {groups} groups, but x has {x[1]} channels"
@@ -42,7 +49,7 @@ def _lower_conv(op: Lowering) -> Tensor:
 def _conv(op: Lowering, weight: Tensor) -> Tensor:
     x, _, window = _shapes(op.view)
     placed = window.attributes(x[2:])
-    groups = op.view.integer("groups", 1)
+    groups = _groups(op.view)
     return op.emit("Conv", op["x"], weight, op.get("bias"), group=groups, **placed)
 
 
@@ -73,7 +80,7 @@ def _lower_conv_quantized(op: Lowering) -> Tensor:
 
 def _infer_transposed(view: OpView) -> Sequence[ValueType]:
     x, weight, window = _shapes(view)
-    groups = view.integer("groups", 1)
+    groups = _groups(view)
     if x[1] is not None and weight[0] is not None and x[1] != weight[0]:
         raise CannotInfer(f"weights for {weight[0]} channels, but x has {x[1]} channels")
     channels = None if weight[1] is None else weight[1] * groups
@@ -125,7 +132,7 @@ def _lower_transposed(op: Lowering) -> Tensor:
     own = [min(extra, stride - 1) for extra, stride in zip(grown, window.strides, strict=True)]
     rest = [extra - part for extra, part in zip(grown, own, strict=True)]
     attributes: dict[str, Any] = {
-        "group": op.view.integer("groups", 1),
+        "group": _groups(op.view),
         "strides": list(window.strides),
         "dilations": list(window.dilations),
         "pads": interleaved([(before, max(after, 0)) for before, after in cuts]),

@@ -163,7 +163,8 @@ def _infer_scaled(view: OpView) -> Sequence[ValueType]:
             return None
         # In the precision of the argument: 3 · fp32(0.67) decides.
         factor = view.value(name, np.int32(1)).reshape(-1)[0]
-        return int(np.floor(factor * dim))
+        with np.errstate(over="raise"):
+            return int(np.floor(factor * dim))
 
     height, width = view.shape("x")[-2:]
     return _spatial(view, scaled(height, "scale_factor_height"), scaled(width, "scale_factor_width"))

@@ -90,7 +90,10 @@ def _segments(
     route: Route,
     ends: Sequence[_End],
 ) -> dict[_End, list[_Segment]] | None:
-    """The segments of all cheapest paths by their ends; None if there are too many to add them all."""
+    """The segments of all cheapest paths by their ends; None if there are too many to add them all.
+
+    Also None where a cost is beyond the largest number: such paths cannot be told apart.
+    """
     found: dict[_End, list[_Segment]] = {}
     open_ends = list(ends)
     left = _MOST_ADDITIONS * len(costs)
@@ -99,6 +102,8 @@ def _segments(
         if end in found:
             continue
         found[end] = list(_ending(end, costs, transition_costs, route))
+        if not found[end]:
+            return None
         left -= end[0] - min(segment.first for segment in found[end])
         if left < 0:
             return None

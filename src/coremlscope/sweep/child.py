@@ -14,12 +14,10 @@ import sys
 import warnings
 from pathlib import Path
 
-from coremlscope.errors import EngineError
 from coremlscope.measure.channel import open_channel, send
 from coremlscope.results.encoding import plain
 from coremlscope.sweep.jobs import SweepJob
 from coremlscope.sweep.work import run_job
-from coremlscope.variants.worker import first_line
 
 __all__ = ["main"]
 
@@ -40,14 +38,7 @@ def main() -> int:
     for line in sys.stdin:
         # It is a job of this package's own process, in a private folder.
         job: SweepJob = pickle.loads(Path(line.strip()).read_bytes())
-        try:
-            rows = run_job(job)
-        except Exception as error:
-            # One model must not stop the others.
-            message = f"an error in coremlscope: {type(error).__name__} {first_line(error)}"
-            send(error=EngineError.__name__, message=message, hint="report it with the model, please")
-        else:
-            send(rows=[plain(row) for row in rows])
+        send(rows=[plain(row) for row in run_job(job)])
     return 0
 
 

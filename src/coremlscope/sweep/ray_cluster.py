@@ -15,14 +15,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from coremlscope.errors import CoremlscopeError, EngineError, MissingDependencyError, UsageError
+from coremlscope.errors import CoremlscopeError, EngineError, MissingDependencyError, UsageError, known_error
 from coremlscope.formats import container
 from coremlscope.results.encoding import plain
 from coremlscope.sweep.expansion import content_of_path
 from coremlscope.sweep.jobs import SweepJob
 from coremlscope.sweep.local import Rows
 from coremlscope.sweep.work import run_job
-from coremlscope.variants.worker import first_line
 from coremlscope.version import __version__
 from coremlscope.writing import write_draft
 
@@ -319,10 +318,8 @@ def _run_packed(job: SweepJob, packed: PackedModel | None) -> Rows | Coremlscope
             place = _unpacked(job.subject.content, packed)
             job = replace(job, subject=replace(job.subject, source=place))
         return [plain(row) for row in run_job(job)]
-    except CoremlscopeError as error:
-        return error
     except Exception as error:  # one model must not stop the others
-        return EngineError(f"the job failed: {type(error).__name__} {first_line(error)}", "")
+        return known_error(error, job.subject.name)
 
 
 def _is_here(path: Path, content: str) -> bool:

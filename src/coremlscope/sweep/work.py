@@ -15,7 +15,7 @@ from coremlscope import api
 from coremlscope.assemble import assemble
 from coremlscope.describe.model import describe_model
 from coremlscope.devices import find_device
-from coremlscope.errors import CoremlscopeError, EngineError, UnsupportedModelError, UsageError
+from coremlscope.errors import CoremlscopeError, EngineError, UnsupportedModelError, UsageError, known_error
 from coremlscope.execution.binding import sharing_bindings
 from coremlscope.execution.sequence_lengths import choose_lengths
 from coremlscope.folders import cache_folder
@@ -48,11 +48,8 @@ def run_job(job: SweepJob) -> tuple[Row, ...]:
                 with _alone_on_this_machine():
                     began = time.monotonic()
                     found = _measure(job, source)
-    except CoremlscopeError as error:
-        found = failed_rows(job, error)
-    except (MemoryError, RecursionError) as error:
-        cause = "the memory was not enough" if isinstance(error, MemoryError) else "it is nested too deeply"
-        found = failed_rows(job, CoremlscopeError(cause, "`coremlscope inspect` may say more"))
+    except Exception as error:  # one model must not stop the others
+        found = failed_rows(job, known_error(error, job.subject.name))
     work_s, made_at = time.monotonic() - began, timestamp()
     return tuple(dataclasses.replace(row, work_s=work_s, made_at=made_at) for row in found)
 

@@ -15,11 +15,18 @@ import sys
 import tempfile
 import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from coremlscope.errors import CoremlscopeError, EngineError, UnsupportedModelError, UnsupportedOpError
+from coremlscope.errors import (
+    CoremlscopeError,
+    EngineError,
+    UnsupportedModelError,
+    UnsupportedOpError,
+    known_error,
+)
 from coremlscope.formats import container
 from coremlscope.ir import Program, TensorType, ValueType
 from coremlscope.measure.channel import open_channel, send
@@ -31,7 +38,7 @@ from coremlscope.variants.pictures import Pictures
 from coremlscope.variants.quick_coremltools import quick_coremltools
 from coremlscope.variants.transforms import Transform
 
-__all__ = ["VariantJob", "first_line", "main", "make_variant"]
+__all__ = ["VariantJob", "first_line", "main", "make_variant", "run_job"]
 
 #: How far the share of zeros may be from what was asked for, in percent, without a remark.
 _SPARSITY_PERCENT = 1.0
@@ -70,26 +77,23 @@ def main() -> int:
     shared = SharedSteps()
     for line in sys.stdin:
         job: VariantJob = pickle.loads(Path(line.strip()).read_bytes())
-        try:
-            with tempfile.TemporaryDirectory(prefix="coremlscope-") as folder:
-                made = make_variant(job, Path(folder), shared)
-        except UnsupportedOpError as error:
-            send(error=UnsupportedModelError.__name__, message=error.message, hint=error.hint)
-        except CoremlscopeError as error:
-            send(error=type(error).__name__, message=error.message, hint=error.hint)
-        except MemoryError:
-            message = "the memory was not enough to make it"
-            send(error=EngineError.__name__, message=message, hint="close other programs, or use --workers 1")
-        except Exception as error:
-            # coremltools and its libraries raise any exception for what they do not support.
-            send(
-                error=EngineError.__name__,
-                message=f"coremltools cannot make it: {first_line(error)}",
-                hint="convert the network again with this setting, or leave the transform out",
-            )
-        else:
-            send(variant=plain(made))
+        send(**run_job(job, shared))
     return 0
+
+
+def run_job(job: VariantJob, shared: SharedSteps) -> Mapping[str, Any]:
+    """Returns the message about one variant: what was made, or the error."""
+    try:
+        with tempfile.TemporaryDirectory(prefix="coremlscope-") as folder:
+            return {"variant": plain(make_variant(job, Path(folder), shared))}
+    except UnsupportedOpError as error:
+        known: CoremlscopeError = UnsupportedModelError(error.message, error.hint)
+    except MemoryError:
+        hint = "close other programs, or use --workers 1"
+        known = EngineError("the memory was not enough to make it", hint)
+    except Exception as error:  # one variant must not stop the others
+        known = known_error(error, job.model.name)
+    return {"error": type(known).__name__, "message": known.message, "hint": known.hint}
 
 
 def make_variant(job: VariantJob, folder: Path, shared: SharedSteps | None = None) -> Variant:
@@ -147,16 +151,24 @@ def _transform(
 ) -> tuple[Sequence[str], Pictures | None]:
     assert job.transform is not None
     samples = read_samples(job.question.samples) if job.transform.has("activations") else []
-    with quick_coremltools():
-        return transform_file(
-            job.model,
-            job.transform,
-            target,
-            shapes=job.question.shapes,
-            samples=samples,
-            folder=folder,
-            shared=shared,
-        )
+    try:
+        with quick_coremltools():
+            return transform_file(
+                job.model,
+                job.transform,
+                target,
+                shapes=job.question.shapes,
+                samples=samples,
+                folder=folder,
+                shared=shared,
+            )
+    except (CoremlscopeError, MemoryError, OSError):
+        raise
+    except Exception as error:  # coremltools and its libraries raise any exception for what they lack
+        raise EngineError(
+            f"coremltools cannot make it: {first_line(error)}",
+            "convert the network again with this setting, or leave the transform out",
+        ) from error
 
 
 def _on_sparsity(path: Path, percent: float) -> Sequence[str]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from coremlscope.ir import TensorType
 from coremlscope.ops import traits_of
 from coremlscope.ops.traits import Trait
-from coremlscope.ops.view import BoundValue, CannotInfer, CannotLower, OpView
+from coremlscope.ops.view import CONTRADICTIONS, BoundValue, CannotInfer, CannotLower, OpView
 
 __all__ = ["Geometry", "geometry_of"]
 
@@ -49,7 +49,7 @@ def geometry_of(view: OpView) -> Geometry:
     measure = next((_GEOMETRY_OF_TRAIT[trait] for trait in traits if trait in _GEOMETRY_OF_TRAIT), _plain)
     try:
         return measure(view)
-    except (CannotInfer, CannotLower, LookupError, ValueError):
+    except (CannotInfer, CannotLower, *CONTRADICTIONS):
         return Geometry()
 
 

@@ -53,7 +53,7 @@ def main() -> int:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     # Everything that takes time is imported while the parent reads the model.
     from coremlscope.engines import engine
-    from coremlscope.errors import CoremlscopeError, EngineError, UnsupportedOpError
+    from coremlscope.errors import EngineError, UnsupportedOpError, known_error
     from coremlscope.formats import container
     from coremlscope.measure.embedded.measurer import EngineMeasurer
 
@@ -71,13 +71,14 @@ def main() -> int:
         request.work(report, **request.arguments)
     except UnsupportedOpError as error:
         send(error=type(error).__name__, ops=error.ops)
-    except CoremlscopeError as error:
-        report.flush()
-        send(error=type(error).__name__, message=error.message, hint=error.hint)
     except MemoryError:
         report.flush()
         message = "the memory was not enough to compile and run the model"
         send(error=EngineError.__name__, message=message, hint="close other programs, or raise --memory")
+    except Exception as error:
+        report.flush()
+        known = known_error(error)
+        send(error=type(known).__name__, message=known.message, hint=known.hint)
     return 0
 
 
