@@ -131,8 +131,7 @@ _READERS: Mapping[str, tuple[str, list[str]]] = {
     "compile": (".mlmodel", []),
     "compare": (".json", ["saved.json"]),
     "import": (".json", []),
-    "evidence": (".json", ["--device", "m1"]),
-    "calibrate": (".csv", []),
+    "measurements add": (".csv", []),
     "doctor": (".txt", []),
     "trace": (".json", []),
     "convert": (".pt2", []),
@@ -153,7 +152,7 @@ def test_a_place_that_cannot_be_read_is_a_sentence(
         folder = tmp_path / str(number)
         folder.mkdir()
         place = make(folder)
-        code = main([verb, f"{place}{suffix}" if name != "circle" else str(place), *more])
+        code = main([*verb.split(), f"{place}{suffix}" if name != "circle" else str(place), *more])
         printed = capsys.readouterr()
         assert 1 <= code < UnforeseenError.exit_code, (name, printed.err)
         assert "Traceback" not in printed.err
@@ -170,7 +169,7 @@ def test_a_pipe_or_a_device_is_refused_at_once(
     os.mkfifo(f"pipe{suffix}")
     Path(f"device{suffix}").symlink_to("/dev/zero")
     for name in ("pipe", "device"):
-        code = main([verb, f"{name}{suffix}", *more])
+        code = main([*verb.split(), f"{name}{suffix}", *more])
         assert 1 <= code < UnforeseenError.exit_code
         assert f"{name}{suffix}" in "".join(capsys.readouterr())
 

@@ -202,12 +202,11 @@ def test_repeated_pieces_take_linear_time(piece: str) -> None:
     assert not _check(piece.encode() * 200_000 + b'"')
 
 
-@pytest.mark.parametrize("rest", ['\\"', "a", '\\\\x"', '(\\"string(\\"'])
+@pytest.mark.parametrize("rest", ['\\"', "a", "\\\\x", '(\\"string(\\"'])
 @pytest.mark.parametrize("count", [1, 1000])
 def test_the_rest_of_a_text_without_an_end_of_its_string_is_read_once(rest: str, count: int) -> None:
-    body = rest * count if '"' not in rest.replace('\\"', "") else rest.replace('"', "") * count
     for end in ("", "\\"):
-        tokens = Tokens(f'program(1.0) x = string("{body}{end}', "m.mil")
+        tokens = Tokens(f'program(1.0) x = string("{rest * count}{end}', "m.mil")
         assert [token for token in tokens if token] == [
             "program",
             "(",
