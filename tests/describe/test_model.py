@@ -16,6 +16,7 @@ from coremlscope.formats.platforms import describe_opset, describe_platforms
 from coremlscope.formats.sample import sample_model
 from coremlscope.results.encoding import decode
 from coremlscope.results.model import ModelSummary
+from tests.support.graphs import op, tensor, value
 from tests.support.ir_models import array_feature, model
 
 
@@ -263,3 +264,39 @@ def test_work_of_open_shapes_is_a_lower_bound() -> None:
         model(*features, {"main": ir.Graph(name="main", inputs=(x,), ops=ops, outputs=(z,))}), list_ops=True
     )
     assert [op.work_is_complete for op in summary.ops] == [False, True]
+
+
+def _relu(flexibility: ir.ShapeFlexibility) -> ir.Model:
+    x, y = (value(name, tensor(1, None, None)) for name in "xy")
+    body = ir.Graph(name="main", inputs=(x,), ops=(op("relu", y, x=x),), outputs=(y,))
+    return model(
+        [array_feature("x", (1, 8, 8), flexibility=flexibility)], [array_feature("y", ())], {"main": body}
+    )
+
+
+@pytest.mark.parametrize(
+    ("flexibility", "largest"),
+    [
+        (ir.EnumeratedShapes(((1, 8, 8), (1, 4, 4), (1, 32, 16))), (32, 16)),
+        (ir.RangeShapes(((1, 1), (4, 16), (4, 64))), (16, 64)),
+    ],
+    ids=str,
+)
+def test_figures_of_flexible_sizes_name_them(
+    flexibility: ir.ShapeFlexibility, largest: tuple[int, int]
+) -> None:
+    main, (height, width) = describe_model(_relu(flexibility)).main, largest
+    assert main.work is not None
+    assert main.largest_work is not None
+    assert (main.work.sizes, main.largest_work.sizes) == ("x 1×8×8", f"x 1×{height}×{width}")
+    assert main.largest_work.flops == main.work.flops * height * width // 64 > 0
+    assert f"1×{height}×{width}" in main.outputs[0].flexibility
+    asked = describe_model(_relu(flexibility), {"x": (1, 4, 4)}).main.work
+    assert asked is not None
+    assert asked.sizes == "x 1×4×4"
+
+
+def test_unbounded_sizes_have_no_largest() -> None:
+    main = describe_model(_relu(ir.RangeShapes(((1, 1), (4, 16), (4, -1))))).main
+    assert main.work is not None
+    assert (main.work.sizes, main.largest_work) == ("x 1×8×8", None)

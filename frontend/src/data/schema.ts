@@ -522,6 +522,8 @@ export interface FunctionSummary {
   compute: Record<string, number>;
   /** The declared work; null if the model is not a program. */
   work: WorkSummary | null;
+  /** The same at the largest sizes of flexible inputs; null for fixed and unbounded ones. */
+  largest_work: WorkSummary | null;
   /** Number of layers of each type in a neural network, most frequent first. */
   layers: Record<string, number>;
 }
@@ -2035,6 +2037,8 @@ export interface WorkSummary {
    * older profiles.
    */
   live_bytes: number | null;
+  /** The sizes of flexible inputs that the figures are for: `x 768×768`; empty for fixed ones. */
+  sizes: string;
 }
 
 export interface ProfileForm extends Profile {

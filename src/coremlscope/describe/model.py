@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -25,17 +26,18 @@ from coremlscope.describe.stages import (
     why_absent,
 )
 from coremlscope.describe.weights import find_short_files, group_weights
-from coremlscope.errors import UsageError
+from coremlscope.errors import CoremlscopeError, UsageError
 from coremlscope.escaping import path_text
 from coremlscope.execution.binding import bind_model, choose_function, program_of
 from coremlscope.execution.wiring import BoundStage, bind_stages, stage_key
-from coremlscope.features import bind_shapes, default_shape, describe_feature
+from coremlscope.features import bind_shapes, default_shape, describe_feature, describe_shape
 from coremlscope.features.description import describe_flexibility
 from coremlscope.findings import Finding
 from coremlscope.formats.platforms import describe_opset, describe_platforms
 from coremlscope.ir import (
     ArrayFeature,
     DType,
+    EnumeratedShapes,
     External,
     Feature,
     FeatureType,
@@ -45,6 +47,7 @@ from coremlscope.ir import (
     Model,
     Opaque,
     Pipeline,
+    RangeShapes,
     StateFeature,
     TensorType,
     describe_type,
@@ -237,8 +240,17 @@ def _function(model: Model, name: str, shapes: Mapping[str, Sequence[int]] | Non
     types, compute = _count(body.graph)
     constants = types.pop("const", 0)
     left_out = find_left_out([body])
+    largest = _largest_shapes(interface)
+    at_largest = None if largest is None else _bound_at(model, name, largest)
+    sizes = {} if at_largest is None else _varying_outputs(bound, at_largest)
     return dataclasses.replace(
         summary,
+        outputs=tuple(
+            dataclasses.replace(one, flexibility=f"other sizes with the inputs, up to {sizes[one.name]}")
+            if one.name in sizes and not one.flexibility
+            else one
+            for one in summary.outputs
+        ),
         # The operations of a neural network are a translation: the file does not require an operation set.
         opset="" if body.layers else body.opset,
         opset_os="" if body.layers else describe_opset(body.opset),
@@ -246,8 +258,69 @@ def _function(model: Model, name: str, shapes: Mapping[str, Sequence[int]] | Non
         ops=dict(types.most_common()),
         constants=constants,
         compute=dict(compute.most_common()),
-        work=_work(bound, left_out),
+        work=_work(bound, left_out, _sizes_of(interface, shapes)),
+        largest_work=None
+        if at_largest is None
+        else _work(at_largest, left_out, _sizes_of(interface, largest)),
     )
+
+
+def _bound_at(model: Model, name: str, shapes: Mapping[str, Sequence[int]]) -> BoundFunction | None:
+    """Binds a function to shapes; None if its operations contradict them."""
+    try:
+        bound = bind_model(model, name, shapes)
+    except CoremlscopeError:
+        return None
+    return None if bound.problems else bound
+
+
+def _largest_shapes(interface: FunctionDescription) -> dict[str, tuple[int, ...]] | None:
+    """Returns the largest shape of each flexible input; None if none is flexible, or if one is unbounded.
+
+    Enumerated shapes of several inputs go together by their index.
+    """
+    found: dict[str, tuple[int, ...]] = {}
+    enumerated: dict[str, Sequence[tuple[int, ...]]] = {}
+    for feature in interface.inputs:
+        match getattr(feature.type, "flexibility", None):
+            case EnumeratedShapes(shapes) if len(shapes) > 1:
+                enumerated[feature.name] = shapes
+            case RangeShapes(bounds) if any(low != high for low, high in bounds):
+                if any(high < 0 for _, high in bounds):
+                    return None
+                found[feature.name] = tuple(high for _, high in bounds)
+    if len({len(shapes) for shapes in enumerated.values()}) > 1:
+        return None
+    rows = list(zip(*enumerated.values(), strict=True))
+    if rows:
+        largest = max(rows, key=lambda row: sum(math.prod(shape) for shape in row))
+        found |= dict(zip(enumerated, largest, strict=True))
+    return found or None
+
+
+def _sizes_of(interface: FunctionDescription, shapes: Mapping[str, Sequence[int]] | None) -> str:
+    """Names the sizes of the flexible inputs: `x 768×768`."""
+    bound = bind_shapes(interface, shapes)
+    parts = []
+    for feature in interface.inputs:
+        if getattr(feature.type, "flexibility", None) is not None and feature.name in bound:
+            shape = bound[feature.name]
+            size = shape[-2:] if isinstance(feature.type, ImageFeature) else shape
+            parts.append(f"{feature.name} {describe_shape(size)}")
+    return ", ".join(parts)
+
+
+def _varying_outputs(bound: BoundFunction, largest: BoundFunction) -> dict[str, str]:
+    """Returns the largest shapes of the outputs whose shapes follow those of the inputs, by name."""
+    values = zip(bound.function.graph.outputs, bound.graph.outputs, largest.graph.outputs, strict=False)
+    return {
+        value.name: describe_shape(after.type.shape)
+        for value, before, after in values
+        if isinstance(before.type, TensorType)
+        and isinstance(after.type, TensorType)
+        and after.type.shape is not None
+        and before.type.shape != after.type.shape
+    }
 
 
 def _outputs(interface: FunctionDescription, bound: BoundFunction | None) -> Sequence[Feature]:
@@ -309,7 +382,7 @@ def _count(graph: Graph) -> tuple[Counter[str], Counter[str]]:
     return types, Counter({dtype.value: number for dtype, number in results.items()})
 
 
-def _work(bound: BoundFunction, left_out: LeftOut) -> WorkSummary:
+def _work(bound: BoundFunction, left_out: LeftOut, sizes: str = "") -> WorkSummary:
     total = Work()
     # What is inside nested blocks is part of their owner's work.
     for view in bound.graph.ops:
@@ -323,6 +396,7 @@ def _work(bound: BoundFunction, left_out: LeftOut) -> WorkSummary:
         is_complete=total.is_complete and not left_out.operations,
         unknown_ops=dict(left_out.types),
         left_out_share=left_out.share,
+        sizes=sizes,
         live_bytes=_live_bytes(bound.graph),
     )
 

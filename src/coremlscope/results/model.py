@@ -125,6 +125,7 @@ class WorkSummary:
             0.2, reports give no figures of the work.
         live_bytes: The most bytes of inputs and results that are alive at the same time, by their declared
             types; None where a size is not known, and in older profiles.
+        sizes: The sizes of flexible inputs that the figures are for: `x 768×768`; empty for fixed ones.
     """
 
     flops: int = 0
@@ -135,6 +136,7 @@ class WorkSummary:
     unknown_ops: Mapping[str, int] = field(default_factory=dict)
     left_out_share: float = 0.0
     live_bytes: int | None = None
+    sizes: str = ""
 
     @property
     def is_too_incomplete(self) -> bool:
@@ -168,6 +170,7 @@ class FunctionSummary:
         constants: Number of constants.
         compute: Number of results of operations of each element type.
         work: The declared work; None if the model is not a program.
+        largest_work: The same at the largest sizes of flexible inputs; None for fixed and unbounded ones.
         layers: Number of layers of each type in a neural network, most frequent first.
     """
 
@@ -183,6 +186,7 @@ class FunctionSummary:
     constants: int = 0
     compute: Mapping[str, int] = field(default_factory=dict)
     work: WorkSummary | None = None
+    largest_work: WorkSummary | None = None
     layers: Mapping[str, int] = field(default_factory=dict)
 
 

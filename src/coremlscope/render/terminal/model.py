@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 
 from coremlscope.ir import kind_name
@@ -13,6 +13,7 @@ from coremlscope.render.words import (
     bits_each,
     compact_type,
     count,
+    describe_flops,
     elide,
     histogram,
     main_function,
@@ -22,7 +23,7 @@ from coremlscope.render.words import (
     truncate,
     weight_cells,
 )
-from coremlscope.results.model import FeatureSummary, FunctionSummary, ModelSummary
+from coremlscope.results.model import FeatureSummary, FunctionSummary, ModelSummary, WorkSummary
 from coremlscope.results.operations import OpRow
 from coremlscope.units import format_bytes, format_count
 
@@ -115,23 +116,30 @@ def _facts(model: ModelSummary) -> list[tuple[str, str]]:
     if model.weights:
         facts.append(("stores in", _storage(model)))
     if work is not None:
-        moved = format_bytes(work.read_bytes + work.written_bytes)
-        at_least = "" if work.is_complete else "at least "
-        share = f"{work.left_out_share:.0%} of the parameters"
-        if work.is_too_incomplete:
-            facts.append(("work", f"unknown: operations that are not counted read {share}"))
-        else:
-            facts.append(
-                ("work", f"{at_least}{format_count(work.flops)} FLOPs, {moved} moved a prediction (declared)")
-            )
+        facts += _work_facts(model, work)
+        if main.largest_work is not None and main.largest_work.sizes != work.sizes:
+            facts += _work_facts(model, main.largest_work)
         if work.unknown_ops:
             facts.append(("not counted", histogram(work.unknown_ops, 6)))
-        if work.live_bytes is not None and not work.is_too_incomplete:
-            stored, alive = format_bytes(model.weights_bytes), format_bytes(work.live_bytes)
-            most = "up to " if work.is_complete else ""
-            known = f"{at_least}{stored} of weights, and {most}{alive} of inputs and results at once"
-            facts.append(("memory", f"{known} (declared)"))
     return facts
+
+
+def _work_facts(model: ModelSummary, work: WorkSummary) -> Iterator[tuple[str, str]]:
+    """Yields the work and the memory of a prediction, at the sizes of flexible inputs."""
+    at = f" at {work.sizes}" if work.sizes else ""
+    if work.is_too_incomplete:
+        yield (
+            "work",
+            f"unknown: operations that are not counted read {work.left_out_share:.0%} of the parameters",
+        )
+        return
+    moved = format_bytes(work.read_bytes + work.written_bytes)
+    yield "work", f"{describe_flops(work)} FLOPs, {moved} moved a prediction{at} (declared)"
+    if work.live_bytes is not None:
+        stored, alive = format_bytes(model.weights_bytes), format_bytes(work.live_bytes)
+        at_least, most = ("", "up to ") if work.is_complete else ("at least ", "")
+        known = f"{at_least}{stored} of weights, and {most}{alive} of inputs and results at once"
+        yield "memory", f"{known}{at} (declared)"
 
 
 def _storage(model: ModelSummary) -> str:
