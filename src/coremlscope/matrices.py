@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from coremlscope.assemble import assemble
 from coremlscope.engines.host import power_mode
-from coremlscope.errors import CoremlscopeError, EngineError
+from coremlscope.errors import EngineError, known_error
 from coremlscope.execution.sequence_lengths import length_findings
 from coremlscope.findings import Finding
 from coremlscope.forecast.planner import Forecast
@@ -152,11 +152,12 @@ class _Filling:
         """Returns the result of `work`; if it fails, adds a finding to the profile and returns None."""
         try:
             return work()
-        except CoremlscopeError as error:
-            text = f"{what}: {error.message}"
+        except Exception as error:  # one model must not stop the others
+            known = known_error(error, self.profiles[index].model.path)
+            text = f"{what}: {known.message}"
             self.add_finding(
                 index,
-                Finding(id=FAILED, severity="error", text=text, hint=error.hint, exit_code=error.exit_code),
+                Finding(id=FAILED, severity="error", text=text, hint=known.hint, exit_code=known.exit_code),
             )
             return None
 

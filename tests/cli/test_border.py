@@ -20,8 +20,9 @@ from coremltools.models.neural_network import NeuralNetworkBuilder
 
 from coremlscope.cli import COMMANDS, main
 from coremlscope.errors import OutputError, UnforeseenError, known_error
+from coremlscope.formats import container
 from coremlscope.results.profile import write_profiles
-from coremlscope.sweep import work
+from coremlscope.sweep import expansion, work
 from coremlscope.sweep.jobs import SweepJob, SweptModel, WantedResult
 from coremlscope.variants import worker
 from coremlscope.variants.coremltools_steps import SharedSteps
@@ -102,6 +103,33 @@ def test_an_exception_in_a_job_of_what_if_fails_its_variant(
     assert answer["message"]
     if error in FOREIGN:
         assert answer["error"] == UnforeseenError.__name__
+
+
+@pytest.mark.parametrize("line", ["matrix --device m1", "check --max-size 9MB", "sweep --device m1 -o out"])
+def test_a_model_that_makes_a_verb_fail_does_not_stop_the_others(
+    line: str,
+    sample: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("bad.mlmodel").write_bytes(b"bad")
+    for module, name in ((container, "read"), (expansion, "content_of_path")):
+        work_on = getattr(module, name)
+
+        def fail_for_one(source: Any, *more: Any, work_on: Callable[..., Any] = work_on) -> Any:
+            return {}["x"] if "bad" in str(source) else work_on(source, *more)
+
+        monkeypatch.setattr(module, name, fail_for_one)
+    verb, *options = line.split()
+    codes = [main([verb, *names, *options]) for names in (["bad.mlmodel", str(sample)], [str(sample)])]
+    assert codes[0] != 0
+    assert codes[1] == 0
+    printed = "".join(capsys.readouterr())
+    assert "please report it" in " ".join(printed.split())
+    assert "sample" in printed or "results" in printed
+    assert "Traceback" not in printed
 
 
 #: Files that a person may have, by what is wrong with their place.

@@ -12,7 +12,7 @@ from coremlscope.describe.loading import check_weights, find_load_problem
 from coremlscope.describe.model import describe_model
 from coremlscope.describe.stages import programs_of
 from coremlscope.devices import NEURAL_ENGINE, Device, OSRelease, find_device
-from coremlscope.errors import CoremlscopeError, UsageError
+from coremlscope.errors import CoremlscopeError, UsageError, known_error
 from coremlscope.execution.pipeline import open_predictor
 from coremlscope.execution.random_weights import missing_weights
 from coremlscope.execution.sequence_lengths import choose_lengths
@@ -97,8 +97,9 @@ def check_model(path: Path, limits: GateLimits) -> CheckedModel:
     try:
         facts = _learn(path, limits)
         checks = tuple(_for_format(check, facts.model) for check in _checks(facts, limits, baseline))
-    except CoremlscopeError as error:
-        return CheckedModel(path=str(path), failure=error.message, hint=error.hint, exit_code=error.exit_code)
+    except Exception as error:  # one model must not stop the others
+        known = known_error(error, str(path))
+        return CheckedModel(path=str(path), failure=known.message, hint=known.hint, exit_code=known.exit_code)
     return CheckedModel(path=str(path), size_bytes=facts.size_bytes, checks=checks)
 
 

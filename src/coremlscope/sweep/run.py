@@ -14,7 +14,7 @@ from typing import Any, Literal, Protocol
 
 from coremlscope.devices import ComputeUnits, expand_names, find_device
 from coremlscope.devices.unit import choose_settings
-from coremlscope.errors import CoremlscopeError, UsageError
+from coremlscope.errors import CoremlscopeError, UsageError, known_error
 from coremlscope.escaping import path_text
 from coremlscope.importers.profiles import is_readable, is_saved, read_any
 from coremlscope.own_measurements.report import use_own
@@ -196,8 +196,9 @@ class _Sweep:
                 in_files += expander.jobs_of_path(path, own)
             except UsageError:
                 raise
-            except CoremlscopeError as error:
-                self.failures[path_text(path), error.message, error.hint, error.exit_code] += 1
+            except Exception as error:  # one model must not stop the others
+                known = known_error(error, path_text(path))
+                self.failures[path_text(path), known.message, known.hint, known.exit_code] += 1
         count = len(graphs) if isinstance(graphs, collections.abc.Sized) else None
         later = _of_graphs(expander, graphs, wanted)
         if not graphs:
