@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.large_models import converted_program
+
 # Allow-lists of present exceptions, as counts by file. A file may have no more than its count, and an entry
 # that nothing needs any more is an error, so that the lists only shrink.
 
@@ -159,6 +161,22 @@ print([name for name in sys.modules if name.startswith((
 """
     finished = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
     assert (finished.stdout, finished.stderr) == ("[]\n", "")
+
+
+@pytest.mark.parametrize("verb", [["inspect"], ["plan", "--device", "m1"], ["estimate", "--device", "m1"]])
+def test_describing_and_planning_import_no_engine(verb: list[str], tmp_path: Path) -> None:
+    path = tmp_path / "m.mlmodel"
+    path.write_bytes(converted_program(8))
+    script = f"""
+import contextlib, io, sys
+from coremlscope.cli.main import main
+with contextlib.redirect_stdout(io.StringIO()):
+    code = main({[verb[0], str(path), *verb[1:]]!r})
+heavy = ("asyncio", "multiprocessing", "onnx", "onnxruntime", "uvicorn")
+print(code, [name for name in heavy if name in sys.modules])
+"""
+    finished = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert (finished.stdout, finished.stderr) == ("0 []\n", "")
 
 
 def _compare(found: Iterable[tuple[Path, int]], allowed: Mapping[str, int]) -> None:

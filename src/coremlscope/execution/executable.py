@@ -6,12 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 from coremlscope.classical.function import with_absent_values
 from coremlscope.engines import engine as default_engine
 from coremlscope.engines.base import Engine, EngineOptions, Session
-from coremlscope.errors import UsageError
 from coremlscope.execution.artefact import Manifest, read_artefact, write_manifest
 from coremlscope.execution.binding import bind_model, choose_function
 from coremlscope.execution.codec import FeatureCodec
@@ -22,26 +21,15 @@ from coremlscope.execution.state import State
 from coremlscope.features import from_tensors, to_tensors
 from coremlscope.ir import Array, FunctionDescription, Model
 from coremlscope.ops.bind import BoundFunction
-from coremlscope.ops.program import OnnxProgram, Precision
+from coremlscope.ops.program import OnnxProgram, Precision, check_precision
 
 __all__ = [
     "DEFAULT_OPTIONS",
     "CompileOptions",
     "Executable",
-    "check_precision",
     "compile_model",
     "load_compiled",
 ]
-
-
-def check_precision(precision: str) -> None:
-    """Checks the name of a precision.
-
-    Raises:
-        UsageError: It is neither `fp32` nor `fp16`.
-    """
-    if precision not in get_args(Precision):
-        raise UsageError(f"invalid precision {precision!r}", f"use one of {', '.join(get_args(Precision))}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

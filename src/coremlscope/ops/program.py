@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
 
+from coremlscope.errors import UsageError
 from coremlscope.ir import TensorType
 from coremlscope.ops.emit import Emitter, NumpyType, Tensor, WeightSlot
 from coremlscope.writing import open_draft
@@ -25,6 +26,7 @@ __all__ = [
     "Precision",
     "RangePort",
     "StatePort",
+    "check_precision",
     "copy_out",
 ]
 
@@ -34,6 +36,16 @@ ML_DOMAIN = "ai.onnx.ml"
 WEIGHTS_FILE = "weights.bin"
 #: How results that a program declares as fp16 are carried: as they come out in float32, or each one rounded.
 Precision = Literal["fp32", "fp16"]
+
+
+def check_precision(precision: str) -> None:
+    """Checks the name of a precision.
+
+    Raises:
+        UsageError: It is neither `fp32` nor `fp16`.
+    """
+    if precision not in get_args(Precision):
+        raise UsageError(f"invalid precision {precision!r}", f"use one of {', '.join(get_args(Precision))}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
