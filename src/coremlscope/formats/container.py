@@ -208,10 +208,10 @@ def open_with_models(path: Path) -> Bundle | None:
     Raises:
         ModelError: It is damaged or cannot be read.
     """
-    name = sniff(path)
-    if name not in _BUNDLES and (name is not None or not path.is_dir()):
-        return None
     with _file_errors(path):
+        name = sniff(path)
+        if name not in _BUNDLES and (name is not None or not path.is_dir()):
+            return None
         return open_bundle(path)
 
 
