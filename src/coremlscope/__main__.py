@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import signal
 import sys
 from collections.abc import Iterator
@@ -23,7 +22,9 @@ def main() -> int:
     Returns:
         The exit code; 143 after SIGTERM.
     """
-    _open_standard_streams()
+    from coremlscope.writing import open_standard_streams
+
+    open_standard_streams()
     with _terminations() as received:
         try:
             from coremlscope.cli import main as run
@@ -33,20 +34,6 @@ def main() -> int:
             print("interrupted", file=sys.stderr)
             code = _INTERRUPTED
         return _TERMINATED if received else code
-
-
-def _open_standard_streams() -> None:
-    """Opens standard streams that were closed, as by some supervisors: files would take their numbers.
-
-    Messages go nowhere then. Verbs refuse to print a result to a standard output that was closed.
-    """
-    for number in range(3):
-        try:
-            os.fstat(number)
-        except OSError:
-            os.open(os.devnull, os.O_RDWR)  # It gets the lowest number that is free.
-    if sys.stderr is None:
-        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115
 
 
 @contextlib.contextmanager

@@ -7,9 +7,11 @@ import errno
 import os
 import stat
 import sys
-from pathlib import Path
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path, PurePosixPath, PureWindowsPath
 
-__all__ = ["cache_folder", "check_regular", "data_folder", "read_file", "similar_path"]
+__all__ = ["cache_folder", "check_regular", "data_folder", "read_file", "short_names", "similar_path"]
 
 _NAME = "coremlscope"
 _DATA_VARIABLE = "COREMLSCOPE_DATA"
@@ -46,6 +48,25 @@ def similar_path(path: Path) -> Path | None:
     near = [name for name in names if difflib.get_close_matches(stem, [Path(name).stem.casefold()])]
     close = difflib.get_close_matches(path.name, near, n=1, cutoff=0)
     return path.parent / close[0] if close else None
+
+
+def short_names(paths: Iterable[str]) -> dict[str, str]:
+    """Returns for each absolute path its name, with as many folders as distinguish it from the others.
+
+    Relative paths stay: they do not say where a person keeps files.
+    """
+    known = set(paths)
+    parts = {
+        path: PureWindowsPath(path).parts if PureWindowsPath(path).drive else PurePosixPath(path).parts
+        for path in known
+        if path.startswith("/") or PureWindowsPath(path).drive
+    }
+    ends = Counter(own[-count:] for own in parts.values() for count in range(1, len(own)))
+    found = {path: path for path in known}
+    for path, own in parts.items():
+        count = next((count for count in range(1, len(own)) if ends[own[-count:]] == 1), 1)
+        found[path] = "/".join(own[-count:])
+    return found
 
 
 def check_regular(path: str | os.PathLike[str]) -> None:

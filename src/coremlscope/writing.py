@@ -45,6 +45,7 @@ __all__ = [
     "new_folder",
     "open_draft",
     "open_journal",
+    "open_standard_streams",
     "place_folder",
     "temporary_error",
     "write_draft",
@@ -219,6 +220,20 @@ def open_journal(path: Path) -> BinaryIO:
     """
     with _failures(path):
         return path.open("xb", buffering=0)
+
+
+def open_standard_streams() -> None:
+    """Opens standard streams that were closed, as by some supervisors: files would take their numbers.
+
+    Messages go nowhere then. Verbs refuse to print a result to a standard output that was closed.
+    """
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # It gets the lowest number that is free.
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115
 
 
 def lock_file(file: IO[bytes]) -> bool | None:

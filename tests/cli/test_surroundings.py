@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -103,3 +104,23 @@ def test_pipes_and_devices_are_no_files(
             Path(f"device{suffix}").symlink_to("/dev/zero")
     assert main([argument.format(kind, model=sample) for argument in arguments]) == 2
     assert "pipe or a device" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("verb", ["inspect", "plan", "profile"])
+def test_reports_do_not_say_where_a_person_keeps_models(
+    verb: str, sample: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = {"inspect": [], "plan": ["--device", "m1"], "profile": ["--iterations", "3"]}[verb]
+    page, saved = tmp_path / "r.html", tmp_path / "r.json"
+    assert main([verb, str(sample), *options, "-o", str(page), "-o", str(saved), "--json", "-"]) == 0
+    for text in (page.read_text(), saved.read_text(), capsys.readouterr().out):
+        assert str(sample.parent) not in text
+
+
+def test_models_of_the_same_name_keep_the_folders_that_distinguish_them(
+    sample: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    models = [shutil.copytree(sample, tmp_path / folder / "net.mlpackage") for folder in ("one", "two")]
+    assert main(["matrix", *map(str, models), "--device", "m1", "--json", "-"]) == 0
+    profiles = json.loads(capsys.readouterr().out)["profiles"]
+    assert [profile["model"]["path"] for profile in profiles] == ["one/net.mlpackage", "two/net.mlpackage"]

@@ -86,7 +86,7 @@ def test_a_second_sweep_makes_only_what_is_new(
     assert [(case.device, case.compute_units) for case in job.cases] == [("M4", "all"), ("M4", "cpu_only")]
     runner.jobs.clear()
     run_sweep(zoo, **options, retry=True)
-    assert {job.subject.name for job in runner.jobs} == {str(zoo / "damaged.mlmodel")}
+    assert {job.subject.name for job in runner.jobs} == {"damaged.mlmodel"}
 
 
 def test_other_labels_replace_those_of_results_that_exist(
@@ -262,3 +262,13 @@ def test_a_folder_that_may_not_be_read_is_a_failure_of_its_own(zoo: Path, tmp_pa
         hidden.chmod(0o700)
     assert (summary.made, summary.failed) == (1, 1)
     assert summary.failures[0].model == str(hidden)
+
+
+def test_results_do_not_say_where_a_person_keeps_models(swept: tuple[Path, SweepSummary], zoo: Path) -> None:
+    folder, _ = swept
+    found = rows(
+        folder, "SELECT model, failure, host FROM failures UNION SELECT model, '', host FROM results"
+    )
+    assert {row["model"] for row in found} == {"small.mlpackage", "large.mlpackage", "damaged.mlmodel"}
+    assert not any(str(zoo) in str(value) for row in found for value in row.values())
+    assert {row["host"] for row in found} == {""}

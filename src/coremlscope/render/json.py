@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from coremlscope.escaping import json_text
+from coremlscope.folders import short_names
 from coremlscope.results.model import ModelSummary
 from coremlscope.results.profile import Profile, to_json
 from coremlscope.units import escape_controls
@@ -21,10 +23,14 @@ if TYPE_CHECKING:
     from coremlscope.results.variants import VariantReport
     from coremlscope.results.verification import Verification
 
-__all__ = ["Result", "displayed", "plain", "render_json", "render_values", "to_values"]
+__all__ = ["Result", "displayed", "plain", "render_json", "render_values", "to_values", "without_folders"]
 
 #: Results that can be rendered.
 Result: TypeAlias = "Profile | ModelSummary | Comparison | Trace | VariantReport | Sequence[Profile]"
+
+
+#: The keys of paths.
+_PATHS = ("path", "file", "model", "reference")
 
 
 def to_values(subject: Result | Explanations | GateReport | Verification) -> dict[str, Any]:
@@ -40,8 +46,36 @@ def render_json(subject: Result | Explanations | GateReport | Verification) -> s
 
 
 def render_values(values: Any) -> str:
-    """Renders plain values as JSON text; infinite numbers become null."""
-    return json_text(json.dumps(plain(values), ensure_ascii=False, indent=1, allow_nan=False)) + "\n"
+    """Renders plain values as JSON text; infinite numbers become null, and absolute paths names."""
+    return (
+        json_text(json.dumps(plain(without_folders(values)), ensure_ascii=False, indent=1, allow_nan=False))
+        + "\n"
+    )
+
+
+def without_folders(values: Any) -> Any:
+    """Replaces absolute paths by names, also in texts that mention them: reports are made to be shared."""
+    names = {path: name for path, name in short_names(_paths(values)).items() if path != name}
+    if not names:
+        return values
+    known = re.compile("|".join(map(re.escape, sorted(names, key=len, reverse=True))))
+    return _convert(values, lambda text: known.sub(lambda found: names[found[0]], text))
+
+
+def _paths(values: Any) -> Iterator[str]:
+    """Yields the paths in plain values."""
+    if isinstance(values, Mapping):
+        for key, value in values.items():
+            if isinstance(value, str) and key in _PATHS:
+                yield value
+            elif key == "command" and isinstance(value, (list, tuple)):
+                yield from map(str, value)
+            else:
+                yield from _paths(value)
+    elif isinstance(values, (list, tuple)):
+        for value in values:
+            if isinstance(value, (Mapping, list, tuple)):
+                yield from _paths(value)
 
 
 def plain(value: Any) -> Any:

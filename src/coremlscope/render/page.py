@@ -19,7 +19,7 @@ from typing import Any
 from coremlscope.comparison.profiles import Comparison
 from coremlscope.devices import all_chips
 from coremlscope.escaping import html_text
-from coremlscope.render.json import Result, displayed, to_values
+from coremlscope.render.json import Result, displayed, to_values, without_folders
 from coremlscope.render.terminal.gate import gate_summary
 from coremlscope.render.words import model_name, plural
 from coremlscope.results.events import EVENT_KINDS
@@ -155,7 +155,7 @@ def build_page(result: Mapping[str, Any], title: str, *, connects: bool = False)
     payload = json.dumps(
         {
             "version": __version__,
-            "result": displayed(result),
+            "result": displayed(without_folders(result)),
             "chips": [[chip.id, chip.name] for chip in all_chips().values()],
             "connects": connects,
         },

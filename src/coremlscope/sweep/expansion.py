@@ -111,14 +111,19 @@ class Expander:
     _taken: set[str] = field(default_factory=set)
     _devices: dict[tuple[str, str | None], Device] = field(default_factory=dict)
 
-    def jobs_of_path(self, path: Path, wanted: Wanted) -> Iterator[SweepJob]:
+    def jobs_of_path(self, path: Path, wanted: Wanted, name: str = "") -> Iterator[SweepJob]:
         """Yields the jobs of a model in a file.
+
+        Args:
+            path: The file.
+            wanted: The results.
+            name: Its name in results; empty for its path.
 
         Raises:
             ModelError: It cannot be read, where all of its functions are wanted.
             UsageError: A device is unknown.
         """
-        yield from self._jobs(path_text(path), path, content_of_path(path), wanted)
+        yield from self._jobs(name or path_text(path), path, content_of_path(path), wanted)
 
     def jobs_of_graph(self, name: str, graph: Graph, wanted: Wanted) -> Iterator[SweepJob]:
         """Yields the jobs of a model without a file.

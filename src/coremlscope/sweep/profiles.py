@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-import socket
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -39,7 +38,6 @@ def rows_of(profile: Profile) -> Iterator[Row]:
         size_bytes=model.size_bytes,
         made_at=profile.made.at,
         version=profile.made.version,
-        host=socket.gethostname(),
     )
     for measurement in profile.measurements:
         yield _measured(common, measurement)
@@ -55,7 +53,7 @@ def imported_rows(profile: Profile, path: Path) -> Iterator[Row]:
         path: Its file, which names a model without a path.
     """
     for row in rows_of(profile):
-        named = dataclasses.replace(row, model=row.model or path.name, host="")
+        named = dataclasses.replace(row, model=row.model or path.name)
         key = hashlib.sha256(repr(named).encode()).hexdigest()[:32]
         yield dataclasses.replace(named, key=key)
 

@@ -317,7 +317,7 @@ def _run_packed(job: SweepJob, packed: PackedModel | None) -> Rows | Coremlscope
         if isinstance(source, Path) and packed is not None and not _is_here(source, job.subject.content):
             place = _unpacked(job.subject.content, packed)
             job = replace(job, subject=replace(job.subject, source=place))
-        return [plain(row) for row in run_job(job)]
+        return [plain(replace(row, host=socket.gethostname())) for row in run_job(job)]
     except Exception as error:  # one model must not stop the others
         return known_error(error, job.subject.name)
 

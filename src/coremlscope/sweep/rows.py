@@ -32,7 +32,8 @@ class Row:
         key: The address of the result: a hash of the model's content, the options, the versions and
             everything else that it depends on.
         origin: `measured` or `estimated`; for a failure, what was asked for.
-        model: The name of the model: its path as it was given, or the name of a graph.
+        model: The name of the model: its relative path as it was given, the end of an absolute one that
+            distinguishes it, or the name of a graph.
         content: A hash of the model's content; empty for imported profiles.
         function: The function; empty for the default one.
         shapes: Shapes of flexible inputs that were asked for: `x=1x3x224x224`.
@@ -84,7 +85,7 @@ class Row:
         made_at: When the result was made, UTC, ISO 8601.
         labelled_at: When its labels and numbers were replaced; empty if they are those of before.
         version: The version of coremlscope.
-        host: The name of the machine that worked on it.
+        host: The name of the node of a cluster that worked on it; empty for the machine of the sweep.
         work_s: Time of work on the model, shared by all rows that were made together.
     """
 

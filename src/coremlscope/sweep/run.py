@@ -16,6 +16,7 @@ from coremlscope.devices import ComputeUnits, expand_names, find_device
 from coremlscope.devices.unit import choose_settings
 from coremlscope.errors import CoremlscopeError, UsageError, known_error
 from coremlscope.escaping import path_text
+from coremlscope.folders import short_names
 from coremlscope.importers.profiles import is_readable, is_saved, read_any
 from coremlscope.own_measurements.report import use_own
 from coremlscope.results.encoding import plain
@@ -191,14 +192,18 @@ class _Sweep:
     ) -> None:
         """Makes all results that do not exist yet."""
         in_files: list[SweepJob] = []
+        # Results are made to be shared, and do not say where a person keeps models.
+        names = short_names(path_text(path) for path, _ in models)
         for path, own in models:
+            name = names[path_text(path)]
             try:
-                in_files += expander.jobs_of_path(path, own)
+                in_files += expander.jobs_of_path(path, own, name)
             except UsageError:
                 raise
             except Exception as error:  # one model must not stop the others
-                known = known_error(error, path_text(path))
-                self.failures[path_text(path), known.message, known.hint, known.exit_code] += 1
+                known = known_error(error, name)
+                message = known.message.replace(path_text(path), name)
+                self.failures[name, message, known.hint, known.exit_code] += 1
         count = len(graphs) if isinstance(graphs, collections.abc.Sized) else None
         later = _of_graphs(expander, graphs, wanted)
         if not graphs:

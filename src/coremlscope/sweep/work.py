@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import socket
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
@@ -16,6 +15,7 @@ from coremlscope.assemble import assemble
 from coremlscope.describe.model import describe_model
 from coremlscope.devices import find_device
 from coremlscope.errors import CoremlscopeError, EngineError, UnsupportedModelError, UsageError, known_error
+from coremlscope.escaping import path_text
 from coremlscope.execution.binding import sharing_bindings
 from coremlscope.execution.sequence_lengths import choose_lengths
 from coremlscope.folders import cache_folder
@@ -64,15 +64,20 @@ def failed_rows(job: SweepJob, error: CoremlscopeError) -> tuple[Row, ...]:
     return tuple(
         dataclasses.replace(
             job.row(case),
-            failure=error.message,
+            failure=_named(job.subject, error.message),
             hint=error.hint,
             exit_code=error.exit_code,
             made_at=timestamp(),
             version=__version__,
-            host=socket.gethostname(),
         )
         for case in job.cases
     )
+
+
+def _named(subject: SweptModel, message: str) -> str:
+    """Returns a message with the name of the model instead of its path."""
+    source = subject.source
+    return message.replace(path_text(source), subject.name) if isinstance(source, Path) else message
 
 
 @contextmanager
