@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -30,14 +29,13 @@ from coremlscope.errors import CoremlscopeError, UsageError
 from coremlscope.escaping import path_text
 from coremlscope.execution.binding import bind_model, choose_function, program_of
 from coremlscope.execution.wiring import BoundStage, bind_stages, stage_key
-from coremlscope.features import bind_shapes, default_shape, describe_feature, describe_shape
+from coremlscope.features import bind_shapes, default_shape, describe_feature, describe_shape, largest_shapes
 from coremlscope.features.description import describe_flexibility
 from coremlscope.findings import Finding
 from coremlscope.formats.platforms import describe_opset, describe_platforms
 from coremlscope.ir import (
     ArrayFeature,
     DType,
-    EnumeratedShapes,
     External,
     Feature,
     FeatureType,
@@ -47,7 +45,6 @@ from coremlscope.ir import (
     Model,
     Opaque,
     Pipeline,
-    RangeShapes,
     StateFeature,
     TensorType,
     describe_type,
@@ -240,7 +237,7 @@ def _function(model: Model, name: str, shapes: Mapping[str, Sequence[int]] | Non
     types, compute = _count(body.graph)
     constants = types.pop("const", 0)
     left_out = find_left_out([body])
-    largest = _largest_shapes(interface)
+    largest = largest_shapes(interface) or None
     at_largest = None if largest is None else _bound_at(model, name, largest)
     sizes = {} if at_largest is None else _varying_outputs(bound, at_largest)
     return dataclasses.replace(
@@ -272,30 +269,6 @@ def _bound_at(model: Model, name: str, shapes: Mapping[str, Sequence[int]]) -> B
     except CoremlscopeError:
         return None
     return None if bound.problems else bound
-
-
-def _largest_shapes(interface: FunctionDescription) -> dict[str, tuple[int, ...]] | None:
-    """Returns the largest shape of each flexible input; None if none is flexible, or if one is unbounded.
-
-    Enumerated shapes of several inputs go together by their index.
-    """
-    found: dict[str, tuple[int, ...]] = {}
-    enumerated: dict[str, Sequence[tuple[int, ...]]] = {}
-    for feature in interface.inputs:
-        match getattr(feature.type, "flexibility", None):
-            case EnumeratedShapes(shapes) if len(shapes) > 1:
-                enumerated[feature.name] = shapes
-            case RangeShapes(bounds) if any(low != high for low, high in bounds):
-                if any(high < 0 for _, high in bounds):
-                    return None
-                found[feature.name] = tuple(high for _, high in bounds)
-    if len({len(shapes) for shapes in enumerated.values()}) > 1:
-        return None
-    rows = list(zip(*enumerated.values(), strict=True))
-    if rows:
-        largest = max(rows, key=lambda row: sum(math.prod(shape) for shape in row))
-        found |= dict(zip(enumerated, largest, strict=True))
-    return found or None
 
 
 def _sizes_of(interface: FunctionDescription, shapes: Mapping[str, Sequence[int]] | None) -> str:

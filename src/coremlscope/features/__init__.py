@@ -7,7 +7,13 @@ from coremlscope.features.description import describe_feature, describe_shape
 from coremlscope.features.dummy import dummy_value, dummy_values
 from coremlscope.features.files import parse_input, read_input
 from coremlscope.features.names import nearest
-from coremlscope.features.shapes import bind_shapes, check_combination, check_shape, default_shape
+from coremlscope.features.shapes import (
+    bind_shapes,
+    check_combination,
+    check_shape,
+    default_shape,
+    largest_shapes,
+)
 from coremlscope.features.tensors import (
     ConversionObserver,
     from_tensors,
@@ -30,6 +36,7 @@ __all__ = [
     "from_tensors",
     "input_tensors",
     "is_compatible",
+    "largest_shapes",
     "nearest",
     "observe_conversions",
     "parse_input",

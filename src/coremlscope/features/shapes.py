@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import chain
+from math import prod
 
 from coremlscope.errors import InputError
 from coremlscope.features.description import describe_flexibility, describe_shape
@@ -21,7 +22,14 @@ from coremlscope.ir import (
     default_shape,
 )
 
-__all__ = ["as_sequence", "bind_shapes", "check_combination", "check_shape", "default_shape"]
+__all__ = [
+    "as_sequence",
+    "bind_shapes",
+    "check_combination",
+    "check_shape",
+    "default_shape",
+    "largest_shapes",
+]
 
 
 def check_shape(feature: Feature, shape: Sequence[int]) -> tuple[int, ...]:
@@ -174,3 +182,32 @@ def bind_shapes(
         if shape is not None:
             shapes[name] = shape
     return shapes
+
+
+def largest_shapes(description: FunctionDescription) -> dict[str, tuple[int, ...]]:
+    """Returns the largest tensor shape of each flexible input; empty for fixed ones, or if one is unbounded.
+
+    Enumerated shapes of several inputs go together by their index; see `check_combination`.
+    """
+    found: dict[str, tuple[int, ...]] = {}
+    enumerated: dict[str, Sequence[tuple[int, ...]]] = {}
+    for feature in description.inputs:
+        match getattr(feature.type, "flexibility", None):
+            case EnumeratedShapes(shapes) if shapes:
+                enumerated[feature.name] = shapes
+            case RangeShapes(bounds):
+                found[feature.name] = tuple(high for _, high in bounds)
+    several = [shapes for shapes in enumerated.values() if len(shapes) > 1]
+    if len(set(map(len, several))) > 1:
+        return {}
+    for index in range(max(map(len, several), default=1)):
+        row = {name: shapes[min(index, len(shapes) - 1)] for name, shapes in enumerated.items()}
+        known = {name: found[name] for name in row if name in found}
+        if sum(map(prod, row.values())) > sum(map(prod, known.values())):
+            found |= row
+    if any(not shape or min(shape) < 1 for shape in found.values()):
+        return {}
+    try:
+        return {name: shape for name, shape in bind_shapes(description, found).items() if name in found}
+    except InputError:
+        return {}

@@ -10,6 +10,7 @@ from coremlscope.devices import ComputeUnits, Device
 from coremlscope.errors import CoremlscopeError
 from coremlscope.execution.binding import choose_function
 from coremlscope.features import bind_shapes
+from coremlscope.features import largest_shapes as shapes_at_most
 from coremlscope.features.description import describe_shape
 from coremlscope.figures import Figure
 from coremlscope.findings import Finding
@@ -19,11 +20,8 @@ from coremlscope.ir import (
     ArrayFeature,
     EnumeratedShapes,
     Feature,
-    ImageFeature,
     Model,
     Program,
-    RangeShapes,
-    channels,
 )
 from coremlscope.results.estimate import Estimate
 from coremlscope.units import format_bytes, format_duration, shown
@@ -40,20 +38,8 @@ def largest_shapes(model: Model, function: str | None) -> dict[str, tuple[int, .
     """Returns the largest shape of every flexible input; empty if there is none, or one has no bound."""
     if not isinstance(model.content, Program):
         return {}
-    found = {}
-    for feature in choose_function(model, function).description.inputs:
-        flexibility = getattr(feature.type, "flexibility", None)
-        if flexibility is None:
-            continue
-        match flexibility:
-            case EnumeratedShapes(shapes):
-                sizes = max(shapes, key=math.prod, default=())
-            case RangeShapes(bounds):
-                sizes = tuple(high for _, high in bounds)
-        if not sizes or min(sizes) < 1 or math.prod(sizes) > _MOST_ELEMENTS:
-            return {}
-        found[feature.name] = _as_tensor(feature, sizes)
-    return found
+    found = shapes_at_most(choose_function(model, function).description)
+    return {} if any(math.prod(shape) > _MOST_ELEMENTS for shape in found.values()) else found
 
 
 def find_at_largest(
@@ -125,10 +111,6 @@ def _describe(
         hint="--shape plans and estimates another shape",
         source="apple/coremltools issue 1249" if is_enumerated else "",
     )
-
-
-def _as_tensor(feature: Feature, sizes: tuple[int, ...]) -> tuple[int, ...]:
-    return (1, channels(feature.type), *sizes) if isinstance(feature.type, ImageFeature) else sizes
 
 
 def _sizes(feature: Feature, shape: tuple[int, ...]) -> tuple[int, ...]:
