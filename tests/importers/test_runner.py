@@ -167,6 +167,12 @@ def test_what_is_no_device_is_said_to_be_none(key: str, what: str, tmp_path: Pat
     assert what in text
 
 
+def test_samples_taken_in_the_background_are_said_to_be(tmp_path: Path) -> None:
+    one = runner_setting(in_background={"load": [0], "predict": [1, 2]})
+    (text,) = texts(import_files([write(tmp_path, one)]), "taken-in-background")
+    assert text.endswith("1 of load, 2 of predict.")
+
+
 def test_runs_that_did_not_end(tmp_path: Path) -> None:
     running = runner_setting(status="running", step="load", units="all", predict_s=[], plan=None)
     profile = import_files([write(tmp_path, runner_setting(), running, complete=False)])

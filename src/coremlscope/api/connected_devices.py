@@ -7,7 +7,6 @@ compilations, Core ML's plan, memory and power modes. Neither is confirmed on a 
 from __future__ import annotations
 
 import dataclasses
-import importlib.util
 import os
 import tempfile
 from collections.abc import Callable, Sequence
@@ -25,7 +24,7 @@ from coremlscope.importers.profiles import import_files
 from coremlscope.ir import Model
 from coremlscope.matrices import FAILED, Forecaster, fill_matrix
 from coremlscope.measure.contract import MeasuredModel, Progress
-from coremlscope.measure.coreml.device.measurer import can_be_sent, device_measurer
+from coremlscope.measure.coreml.device.measurer import device_measurer
 from coremlscope.own_measurements.using import forecast_subject
 from coremlscope.results.measurement import Settings
 from coremlscope.results.model import ModelSummary
@@ -69,8 +68,7 @@ def measure_on_device(
             finding.
         on_device: The name or identifier of the device, or `any`.
         team: The development team that signs the app: `A1B2C3D4E5`.
-        through: `coremltools` for its remote device, or `runner` for our app; None for coremltools where
-            that can measure all of it, else the runner.
+        through: `runner` for our app, which None stands for, or `coremltools` for its remote device.
         settings: What is measured; by default everything of `RunnerSettings`.
         devices: Chips or devices to plan and estimate for: `m1`, `iphone-15-pro`.
         os: The version of their systems; the newest known one of each by default.
@@ -92,7 +90,7 @@ def measure_on_device(
     forecaster = partial(forecast_subject, devices=chosen, settings=settings_of_plans) if chosen else None
     opened = [_open(source) for source in sources]
     models = [one.model for one in opened if one.model is not None]
-    if (through or _route(models, wanted)) == "coremltools":
+    if through == "coremltools":
         _check_for_coremltools(wanted)
         with device_measurer(on_device, team) as measurer:
             return fill_matrix(
@@ -130,14 +128,6 @@ def _open(source: str | os.PathLike[str] | Model) -> _Opened:
         return _Opened(str(source), container.read(source))
     except CoremlscopeError as error:
         return _Opened(str(source), None, error)
-
-
-def _route(models: Sequence[Model], settings: RunnerSettings) -> Route:
-    """coremltools where it is installed with its ModelRunner and takes all of it; the runner otherwise."""
-    found = importlib.util.find_spec("coremltools")
-    has_app = found is not None and found.origin and (Path(found.origin).parent / "modelrunner").is_dir()
-    takes_all = not _needs_runner(settings) and all(map(can_be_sent, models))
-    return "coremltools" if has_app and takes_all else "runner"
 
 
 def _needs_runner(settings: RunnerSettings) -> bool:

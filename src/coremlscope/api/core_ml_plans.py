@@ -16,6 +16,7 @@ from coremlscope.measure.child import ChildLimits
 from coremlscope.measure.contract import MeasuredModel
 from coremlscope.measure.coreml import plan as core_ml
 from coremlscope.measure.coreml.kept import KeptFolders
+from coremlscope.measure.coreml.units import effective_units
 from coremlscope.measure.partial import interrupted
 from coremlscope.results.measurement import Measurement, Settings
 from coremlscope.results.operations import OpTable
@@ -107,7 +108,7 @@ def plans_beside_ours(
             model,
             ops,
             [mac],
-            list(answers),
+            list(dict.fromkeys(map(effective_units, answers))),
             function=function,
             every_function=function is None,
             shapes=shapes,

@@ -84,9 +84,9 @@ def profile(
             Mac, else `onnxruntime`; always `onnxruntime` if the model is not in a file, or with arguments
             that only the embedded engine has (`threads`, `random_weights`, `precision`).
         trace: Measures Core ML a second time under each setting while Instruments records when each compute
-            unit is busy; on a Mac with Xcode, and not yet confirmed on a device.
+            unit is busy; on a Mac with Xcode.
         other_predictions: Times Core ML's predictions into output backings and asynchronous predictions as
-            well; on a Mac with pyobjc (the extra `mac`), and not yet confirmed on a device.
+            well; on a Mac with pyobjc (the extra `mac`).
         tokens: For language models, also times so many predictions of one token with caches of several
             lengths, and predictions of many tokens.
         isolate: Measures with an embedded engine in a process of its own, as `coremlscope profile` does:
@@ -117,6 +117,7 @@ def profile(
     from coremlscope.measure.coreml.kept import KeptFolders
     from coremlscope.measure.coreml.limits import core_ml_limits
     from coremlscope.measure.coreml.tracing import trace_measurer
+    from coremlscope.measure.coreml.units import distinct_units
     from coremlscope.measure.generation import check_decoder
     from coremlscope.measure.repetitions import choose_repetitions
     from coremlscope.results.measurement import Settings
@@ -141,7 +142,7 @@ def profile(
     request = _Request(
         model=model,
         asked=choose_repetitions(given, iterations, compile_iterations, load_iterations),
-        compute_units=units if is_core_ml else units[:1],
+        compute_units=distinct_units(units) if is_core_ml else units[:1],
         devices=chosen,
         inputs=inputs,
         measurer=runs,
@@ -323,7 +324,7 @@ def matrix(
 ) -> tuple[Profile, ...]:
     """Measures models under settings of compute units, and plans and estimates them for devices.
 
-    On a Mac, Core ML itself is timed under each setting (not yet confirmed on a device). Elsewhere there is
+    On a Mac, Core ML itself is timed under each setting. Elsewhere there is
     one measurement, on this host, and the settings affect only plans and estimates.
 
     Args:
@@ -349,6 +350,7 @@ def matrix(
     """
     from coremlscope.matrices import fill_matrix
     from coremlscope.measure.choice import choose_engine, choose_measurer, default_engine_findings
+    from coremlscope.measure.coreml.units import distinct_units
     from coremlscope.own_measurements.using import forecast_subject
     from coremlscope.results.measurement import Settings
 
@@ -366,7 +368,7 @@ def matrix(
                 load_iterations=3,
                 seed=seed,
             )
-            for setting in (units if has_core_ml else units[:1])
+            for setting in (distinct_units(units) if has_core_ml else units[:1])
         ],
         measurer,
         forecaster=partial(forecast_subject, devices=chosen, settings=units) if chosen else None,

@@ -31,8 +31,8 @@ def add_on_device(parser: argparse.ArgumentParser, where: str = "on that device:
         "--through",
         metavar="HOW",
         type=one_of("way to a device", "coremltools", "runner"),
-        help="coremltools for its remote device, or runner for the app of `coremlscope runner` (default:"
-        " coremltools where that can measure all of it, else runner)",
+        help="runner for the app of `coremlscope runner`, or coremltools for its remote device (default:"
+        " runner)",
     )
     add_power_mode(parser, where)
 

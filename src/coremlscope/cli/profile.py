@@ -60,8 +60,8 @@ yet confirmed on a device. Elsewhere, and with --engine onnxruntime, nothing is 
 Core ML or of a Neural Engine. With --device the profile also contains plans and estimates, under
 every setting of compute units.
 
-With --on-device, Core ML is measured on a connected iPhone or iPad, by coremltools' remote device
-or by an app of our own, which is built and started for it; not yet confirmed on a device.
+With --on-device, Core ML is measured on a connected iPhone or iPad by an app of our own, which is
+built and started for it, or by coremltools' remote device.
 
 examples:
   coremlscope profile model.mlpackage

@@ -186,6 +186,14 @@ def _measured_findings(result: SettingRecord, device: DeviceIdentity) -> Iterato
         what = "a simulator" if device.is_simulator else "a virtual machine"
         text = f"{device.identifier} was {what}; its times do not compare with those of a device."
         yield Finding(id="virtual-machine", severity="warning", text=text)
+    if result.in_background:
+        counts = ", ".join(f"{len(places)} of {step}" for step, places in result.in_background.items())
+        text = (
+            f"Samples were taken while the app was in the background, where the system restricts the Neural"
+            f" Engine and the GPU: {counts}."
+        )
+        hint = "leave the app in front, and run it again"
+        yield Finding(id="taken-in-background", severity="warning", text=text, hint=hint)
     other = []
     if result.async_s:
         other.append(f"asynchronous predictions take {format_duration(statistics.median(result.async_s))}")

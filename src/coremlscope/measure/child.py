@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import queue
 import subprocess
-import sys
 import tempfile
 import threading
 import time
@@ -25,6 +24,7 @@ from coremlscope.children import LIFELINE, python_child
 from coremlscope.errors import EngineError, LimitError
 from coremlscope.measure.channel import VARIABLE
 from coremlscope.measure.endings import Failures, explain
+from coremlscope.measure.mac_memory import footprint_bytes
 from coremlscope.writing import temporary_error
 
 __all__ = ["Child", "ChildLimits", "Task", "python_child", "run_child"]
@@ -35,6 +35,8 @@ _POLL_S, _MEMORY_POLL_S = 0.1, 0.1
 _GRACE_S = 1.0
 #: Longest wait for the end of a process that was killed.
 _KILL_S = 10.0
+#: Where Linux tells the memory of a process.
+_STATM = Path("/proc/self/statm")
 _LAST_BYTES = 64 * 1024
 #: Bytes of all messages. A measurement of a million operations takes some 200 MB.
 _MOST_BYTES = 1 << 30
@@ -306,16 +308,11 @@ def _parse(line: bytes) -> dict[str, Any]:
 
 
 def _resident_bytes(pid: int) -> int:
-    """Returns the memory of a process; 0 where the system does not say.
-
-    It is looked up because macOS ignores RLIMIT_AS.
-    """
+    """Returns the memory of a process, on a Mac its footprint; 0 where the system does not say."""
     try:
-        if sys.platform == "linux":
-            pages = Path(f"/proc/{pid}/statm").read_text(encoding="ascii").split()[1]
-            return int(pages) * os.sysconf("SC_PAGE_SIZE")
-        command = ["ps", "-o", "rss=", "-p", str(pid)]
-        reported = subprocess.run(command, capture_output=True, text=True, check=False)
-        return int(reported.stdout.strip() or 0) * 1024
+        if not _STATM.exists():
+            return footprint_bytes(pid)
+        pages = Path(f"/proc/{pid}/statm").read_text(encoding="ascii").split()[1]
+        return int(pages) * os.sysconf("SC_PAGE_SIZE")
     except (OSError, ValueError, IndexError):
         return 0

@@ -9,6 +9,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
+from coremlscope.measure.mac_memory import largest_footprint_bytes
+
 __all__ = ["end_with_parent", "hold_to_limits", "peak_memory_bytes"]
 
 #: Address space allowed beyond the memory limit, which counts used memory: stacks and reserves.
@@ -45,7 +47,12 @@ def _lower(kind: int, wanted: int) -> None:
 
 
 def peak_memory_bytes() -> int | None:
-    """Returns the peak resident memory of this process; None where the system does not report it."""
+    """Returns the peak memory of this process; None where the system does not report it.
+
+    On a Mac it is the largest footprint, else the largest resident memory.
+    """
+    if largest := largest_footprint_bytes(os.getpid()):
+        return largest
     with suppress(OSError, ValueError, IndexError, StopIteration):
         # Linux also counts the process that started this one in `ru_maxrss`, until this program replaced it.
         lines = Path("/proc/self/status").read_text(encoding="ascii").splitlines()

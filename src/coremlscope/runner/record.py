@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -222,6 +222,8 @@ class SettingRecord:
         backings: Predictions into buffers of the app.
         largest_footprint_bytes: The largest memory of the app that was seen between steps and predictions.
         plan: Core ML's plan; None where there is none.
+        in_background: By step, the places of samples during which the app was in the background, where the
+            system restricts the Neural Engine and the GPU.
         measured_at: When it ended, UTC, ISO 8601.
     """
 
@@ -245,6 +247,7 @@ class SettingRecord:
     backings: BackedPredictions | None = None
     largest_footprint_bytes: Count | None = None
     plan: tuple[PlannedOperation, ...] | None = None
+    in_background: dict[str, tuple[Count, ...]] = field(default_factory=dict)
     measured_at: str = ""
 
 

@@ -2,18 +2,38 @@
 
 from __future__ import annotations
 
+import sys
 import urllib.request  # noqa: F401 - later it would be imported as on a Mac, where it needs another module
 from functools import partial
 
 import pytest
 
 from coremlscope.devices import find_device
+from coremlscope.engines.host import this_machine
 from coremlscope.measure.coreml.plan import ask_core_ml
 from coremlscope.measure.coreml.timing import CoreMLMeasurer
+from coremlscope.measure.coreml.units import UNITS_VARIABLE, effective_units
 from coremlscope.results.measurement import Conditions, Machine
 from tests.support.coreml_children import PLAN_CHILD, TIMING_CHILD
 
 _MACHINE = Machine(processor="Apple M1", cores=8, os="macOS 14.5 (arm64)", power_mode="normal")
+IS_MAC = sys.platform == "darwin"
+
+
+@pytest.fixture(autouse=True)
+def _no_virtual_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Measurements in a virtual Mac are as of any other; what is said of it has tests of its own."""
+    if this_machine().is_virtual:
+        monkeypatch.setattr("coremlscope.measure.coreml.timing.this_machine", lambda: _MACHINE)
+
+
+@pytest.fixture
+def free_units(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Core ML under every setting, which a virtual Mac does not have; elsewhere the drop-in has them."""
+    if IS_MAC and effective_units("all") != "all":
+        pytest.skip("Core ML is held to one setting here")
+    monkeypatch.delenv(UNITS_VARIABLE, raising=False)
+    monkeypatch.setattr("coremlscope.measure.coreml.units.is_virtual_machine", lambda: False)
 
 
 @pytest.fixture

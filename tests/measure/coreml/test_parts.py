@@ -56,7 +56,7 @@ def test_a_part_runs_in_core_ml(package: Path, tmp_path: Path) -> None:
     assert "Core ML" in {plan.planner for plan in part.profile.plans}
 
 
-@pytest.mark.usefixtures("mac")
+@pytest.mark.usefixtures("mac", "free_units")
 def test_core_ml_says_what_is_kept_off_a_unit(package: Path) -> None:
     cutter, _ = open_cutter(package)
     predicate = OffUnit("neural_engine", None)

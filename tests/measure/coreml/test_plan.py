@@ -26,6 +26,7 @@ from coremlscope.measure.coreml.plan import (
     plan_from_core_ml,
     this_mac,
 )
+from coremlscope.measure.coreml.units import effective_units
 from coremlscope.placement.analytics import AnalysedOp
 from coremlscope.results.plan import PlanView
 from coremlscope.results.profile import Profile
@@ -57,6 +58,7 @@ def test_a_process_of_its_own_answers(package: Path, monkeypatch: pytest.MonkeyP
     assert "not yet confirmed on a device" in theirs.plan.notes[0]
 
 
+@pytest.mark.usefixtures("free_units")
 def test_analytics_give_costs_and_messages(package: Path) -> None:
     ours = planned(package)
     op = next(op for op in view_of(ours).ops if op.type == "linear")
@@ -133,7 +135,9 @@ def test_both_plans_stand_beside_each_other(package: Path, monkeypatch: pytest.M
     profile = api.plan_by_core_ml(package, compute_units="cpu_and_ne")
     assert [plan.planner for plan in profile.plans] == ["Core ML", "rules"]
     assert [plan.device for plan in profile.plans] == ["M1", "M1"]
-    assert [[s.compute_units for s in plan.settings] for plan in profile.plans] == [["cpu_and_ne"]] * 2
+    assert [[s.compute_units for s in plan.settings] for plan in profile.plans] == [
+        [effective_units("cpu_and_ne")]
+    ] * 2
     assert Profile.from_json(json.loads(json.dumps(profile.to_json()))) == profile
 
 
@@ -276,6 +280,7 @@ def test_this_mac_is_known_by_its_brand(monkeypatch: pytest.MonkeyPatch) -> None
     assert (this_mac().chip.id, str(this_mac().os)) == ("m1", "macOS 26")
 
 
+@pytest.mark.usefixtures("free_units")
 def test_a_plan_without_places_says_so(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     answer = PlansOfModel(functions={"main": []}, asked=5)
     monkeypatch.setattr("coremlscope.measure.coreml.plan.ask_core_ml", lambda *_, **__: answer)

@@ -37,7 +37,7 @@ def test_core_ml_is_the_default_and_its_plan_stands_beside(package: Path, tmp_pa
     assert [(plan.planner, plan.device) for plan in profile.plans] == [("Core ML", "M1"), ("rules", "M1")]
 
 
-@pytest.mark.usefixtures("mac")
+@pytest.mark.usefixtures("mac", "free_units")
 def test_an_abort_costs_one_setting(package: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Before anything was timed; otherwise the measurement would be partial."""
     command = scripted_timing_child()
@@ -56,7 +56,7 @@ def test_an_abort_costs_one_setting(package: Path, monkeypatch: pytest.MonkeyPat
     assert [plan.planner for plan in profile.plans] == ["Core ML"] * 3 + ["rules"]
 
 
-@pytest.mark.usefixtures("mac")
+@pytest.mark.usefixtures("mac", "free_units")
 def test_models_are_compared_by_core_ml(package: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["compare", str(package), str(package), *QUICK, "--quiet", "--json", "-"]) == 0
     (difference,) = json.loads(capsys.readouterr().out)["differences"]
@@ -82,6 +82,8 @@ def test_core_ml_can_be_held_to_one_setting(package: Path, monkeypatch: pytest.M
     measured = profile.measurement
     assert (measured.compute_units, measured.settings.compute_units) == ("cpu_only", "all")
     assert [finding.id for finding in measured.findings] == ["compute-units-held"]
+    every = api.profile(package, **quick, compute_units="every")
+    assert [one.compute_units for one in every.measurements] == ["cpu_only"]
     plan = next(plan for plan in profile.plans if plan.planner == "Core ML")
     assert [setting.compute_units for setting in plan.settings] == ["cpu_only"]
     monkeypatch.setenv("COREMLSCOPE_CORE_ML_UNITS", "npu")

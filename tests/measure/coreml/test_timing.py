@@ -45,7 +45,7 @@ from tests.support.ir_models import perceptron
 from tests.support.later import minutes_later
 from tests.support.preloaded import preloaded_child
 
-SHORT = Settings(iterations=2, compile_iterations=1, load_iterations=1, warmups=1)
+SHORT = Settings(compute_units="cpu_only", iterations=2, compile_iterations=1, load_iterations=1, warmups=1)
 
 
 def subject_of(model: Model) -> MeasuredModel:
@@ -128,6 +128,7 @@ def test_what_was_timed_before_is_kept(
     assert [finding.id for finding in measured.findings] == ["partial"]
 
 
+@pytest.mark.usefixtures("free_units")
 def test_on_a_mac_every_setting_is_measured(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("COREMLSCOPE_ENGINE", raising=False)
     monkeypatch.setattr("sys.platform", "darwin")

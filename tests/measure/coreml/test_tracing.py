@@ -28,6 +28,7 @@ from coremlscope.measure.coreml.instruments import (
 from coremlscope.measure.coreml.plan import ask_core_ml
 from coremlscope.measure.coreml.timing import CoreMLMeasurer
 from coremlscope.measure.coreml.tracing import TraceMeasurer
+from coremlscope.measure.coreml.units import effective_units
 from coremlscope.render.terminal.report import render_console
 from coremlscope.results.measurement import Measurement, Settings
 from coremlscope.results.profile import Profile
@@ -103,7 +104,11 @@ def test_a_run_is_recorded(package: Path, tmp_path: Path, monkeypatch: pytest.Mo
     assert measured.label.endswith(", recorded by Instruments 27.0")
     assert measured.predict is not None
     assert len(measured.predict.samples_s) == 4
-    assert (measured.load, measured.compile, measured.compute_units) == (None, None, "cpu_and_ne")
+    assert (measured.load, measured.compile, measured.compute_units) == (
+        None,
+        None,
+        effective_units("cpu_and_ne"),
+    )
     assert {finding.id for finding in measured.findings} == {
         "recorded",
         "device-wide",

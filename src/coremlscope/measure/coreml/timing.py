@@ -60,7 +60,7 @@ _HINT = "try another setting with --compute-units"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CoreMLMeasurer:
-    """Measures Core ML on this Mac, under the compute units of the settings. Not yet confirmed on a device.
+    """Measures Core ML on this Mac, under the compute units of the settings.
 
     Attributes:
         limits: When to give up.

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 
 from coremlscope.devices.unit import SETTINGS, ComputeUnits
 from coremlscope.engines.host import is_virtual_machine
 from coremlscope.errors import UsageError
 from coremlscope.findings import Finding
 
-__all__ = ["UNITS_VARIABLE", "effective_units", "unit_findings"]
+__all__ = ["UNITS_VARIABLE", "distinct_units", "effective_units", "unit_findings"]
 
 #: Names a setting of compute units that replaces every other one whenever Core ML loads a model.
 UNITS_VARIABLE = "COREMLSCOPE_CORE_ML_UNITS"
@@ -31,6 +32,14 @@ def effective_units(requested: str) -> ComputeUnits:
             f"use one of {', '.join(SETTINGS)}, or unset it",
         )
     return next(setting for setting in SETTINGS if setting == (held or requested))
+
+
+def distinct_units(requested: Iterable[ComputeUnits]) -> tuple[ComputeUnits, ...]:
+    """Returns the settings that differ in what Core ML is given."""
+    first: dict[str, ComputeUnits] = {}
+    for units in requested:
+        first.setdefault(effective_units(units), units)
+    return tuple(first.values())
 
 
 def unit_findings(what: str, requested: str) -> list[Finding]:

@@ -131,3 +131,40 @@ func unitName(_ device: MLComputeDevice) -> String {
     @unknown default: return "unknown"
     }
 }
+
+/// Whether the app is behind others, where the system restricts the Neural Engine and the GPU.
+final class Background: @unchecked Sendable {
+    struct State: Equatable {
+        var isBehind = false
+        /// How often that changed.
+        var changes = 0
+    }
+
+    static let shared = Background()
+    private let lock = NSLock()
+    private var current = State()
+
+    /// Watches what the system says of the app; a command for a Mac is never behind.
+    private init() {
+        for (name, isBehind) in [
+            ("UIApplicationDidEnterBackgroundNotification", true),
+            ("UIApplicationWillEnterForegroundNotification", false),
+        ] {
+            _ = NotificationCenter.default.addObserver(
+                forName: Notification.Name(name), object: nil, queue: nil
+            ) { [weak self] _ in self?.change(isBehind) }
+        }
+    }
+
+    var state: State {
+        lock.lock()
+        defer { lock.unlock() }
+        return current
+    }
+
+    private func change(_ isBehind: Bool) {
+        lock.lock()
+        defer { lock.unlock() }
+        current = State(isBehind: isBehind, changes: current.changes + 1)
+    }
+}

@@ -84,8 +84,7 @@ final class Measuring {
         setting.firstLoadS = try timeLoad(configuration)
         try save()
         for _ in 0..<request.loads {
-            setting.loadS.append(try timeLoad(configuration))
-            showLife()
+            try take("load", \.loadS) { try timeLoad(configuration) }
         }
         let loaded = try MLModel(contentsOf: compiled, configuration: configuration)
         observeMemory()
@@ -93,6 +92,20 @@ final class Measuring {
         setting.inputs = predictor.inputs.features
         setting.isStateful = predictor.isStateful
         return predictor
+    }
+
+    /// Takes a sample, and notes its place where the app was in the background meanwhile.
+    private func take(
+        _ step: String, _ samples: WritableKeyPath<Setting, [Double]>, _ measure: () throws -> Double
+    ) rethrows {
+        let before = Background.shared.state
+        let seconds = try measure()
+        if before.isBehind || Background.shared.state != before {
+            setting.inBackground = setting.inBackground ?? [:]
+            setting.inBackground?[step, default: []].append(setting[keyPath: samples].count)
+        }
+        setting[keyPath: samples].append(seconds)
+        showLife()
     }
 
     private func timeLoad(_ configuration: MLModelConfiguration) throws -> Double {
@@ -109,13 +122,11 @@ final class Measuring {
         let options = MLPredictionOptions()
         try begin("predict")
         for _ in 0..<request.warmups {
-            setting.warmupS.append(try predictor.time(options))
-            showLife()
+            try take("warm-up", \.warmupS) { try predictor.time(options) }
         }
         observeMemory()
         for _ in 0..<request.iterations {
-            setting.predictS.append(try predictor.time(options))
-            showLife()
+            try take("predict", \.predictS) { try predictor.time(options) }
         }
         observeMemory()
         try save()

@@ -61,7 +61,10 @@ struct Plan {
                         layer: nil,
                         preferred: usage.map { unitName($0.preferred) },
                         supported: (usage?.supported ?? []).map(unitName),
-                        cost: plan.estimatedCost(of: operation)?.weight))
+                        cost: plan.estimatedCost(of: operation).flatMap { cost in
+                            // JSON has no other numbers, and one of them would cost all results.
+                            cost.weight.isFinite ? cost.weight : nil
+                        }))
             }
             for (number, nested) in operation.blocks.enumerated() {
                 add(nested, function: function, above: place + [number])

@@ -204,6 +204,8 @@ struct Setting: Codable {
     /// The largest memory footprint of the app that was seen between steps and predictions.
     var largestFootprintBytes: UInt64?
     var plan: [PlannedOperation]?
+    /// By step, the places of samples during which the app was in the background.
+    var inBackground: [String: [Int]]?
     var measuredAt = ""
 
     enum CodingKeys: String, CodingKey {
@@ -217,6 +219,7 @@ struct Setting: Codable {
         case predictS = "predict_s"
         case asyncS = "async_s"
         case largestFootprintBytes = "largest_footprint_bytes"
+        case inBackground = "in_background"
         case measuredAt = "measured_at"
     }
 

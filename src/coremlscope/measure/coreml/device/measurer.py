@@ -30,7 +30,7 @@ from coremlscope.measure.coreml.files import require_coremltools
 from coremlscope.measure.coreml.limits import CORE_ML_LIMITS
 from coremlscope.results.measurement import Machine, Measurement, Phase, Runtime, Settings
 
-__all__ = ["DeviceMeasurer", "can_be_sent", "device_measurer"]
+__all__ = ["DeviceMeasurer", "device_measurer"]
 
 _CHILD = python_child("coremlscope.measure.coreml.device.child")
 #: How often a model is loaded; the first time compiles for the device.
@@ -66,7 +66,7 @@ def device_measurer(name: str, team: str, *, command: Sequence[str] = _CHILD) ->
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceMeasurer:
-    """Measures Core ML on an iPhone or iPad that is connected to this Mac. Not yet confirmed on a device.
+    """Measures Core ML on an iPhone or iPad that is connected to this Mac.
 
     Attributes:
         device: The name or identifier of the device, or `any`.
@@ -149,15 +149,6 @@ def _listen(
             done = len(seconds[phase])
             progress(phase, done, totals.get(phase, done))
     return place, seconds
-
-
-def can_be_sent(model: Model) -> bool:
-    """Returns whether coremltools' remote device can take a model."""
-    try:
-        _check(model)
-    except UnsupportedModelError:
-        return False
-    return True
 
 
 def _check(model: Model) -> None:
