@@ -32,7 +32,6 @@ _SIMILAR_NAMES: Mapping[str, int] = {}
 #: Calls that create, replace or rename files outside `writing`. Each writes below a folder that nobody reads
 #: yet, a draft or a temporary one, or renames folders of the cache.
 _OTHER_WRITERS: Mapping[str, int] = {
-    "src/coremlscope/__main__.py": 2,  # the null device
     "src/coremlscope/cli/terminal.py": 1,  # the null device
     "src/coremlscope/conversion/convert.py": 1,  # copies into a draft
     "src/coremlscope/dropin/compiled.py": 2,  # copies into a temporary folder
