@@ -31,15 +31,9 @@ _POSIX = pytest.mark.skipif(os.name != "posix", reason="needs permissions, links
 _WRITER = """
 import sys
 from pathlib import Path
-from coremlscope.writing import new_folder, write_draft, write_file
-target, number = Path(sys.argv[1]), sys.argv[2]
+from coremlscope.writing import write_file
 for _ in range(40):
-    if target.suffix == ".txt":
-        write_file(target, number * 20_000)
-    else:
-        with new_folder(target, overwrite=True) as draft:
-            for name in "abc":
-                write_draft(draft / name, number)
+    write_file(Path(sys.argv[1]), sys.argv[2] * 20_000)
 """
 
 
@@ -111,27 +105,8 @@ def test_a_folder_that_cannot_be_replaced_stays(tmp_path: Path, monkeypatch: pyt
     assert list(tmp_path.iterdir()) == [target]
 
 
-def test_a_folder_that_two_writers_replace_at_once_is_tried_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    target, rename, failed = tmp_path / "target", Path.rename, []
-
-    def fail_once(self: Path, other: Path) -> Path:
-        if other == target and not failed:
-            failed.append(self)
-            raise OSError(errno.ENOTEMPTY, "Directory not empty")
-        return rename(self, other)
-
-    monkeypatch.setattr(Path, "rename", fail_once)
-    with new_folder(target, overwrite=True) as draft:
-        write_draft(draft / "x", "whole")
-    assert failed
-    assert [path.name for path in tmp_path.rglob("*")] == ["target", "x"]
-
-
-@pytest.mark.parametrize("name", ["r.txt", "folder"])
-def test_of_several_writers_one_is_left_whole(name: str, tmp_path: Path) -> None:
-    target = tmp_path / name
+def test_of_several_writers_one_is_left_whole(tmp_path: Path) -> None:
+    target = tmp_path / "r.txt"
     writers = [subprocess.Popen([sys.executable, "-c", _WRITER, target, str(number)]) for number in range(3)]
     seen = set()
     while any(writer.poll() is None for writer in writers):
@@ -139,10 +114,7 @@ def test_of_several_writers_one_is_left_whole(name: str, tmp_path: Path) -> None
             text = target.read_text()
             seen.add((len(text), len(set(text))))
     assert [writer.returncode for writer in writers] == [0] * 3
-    if target.is_file():
-        assert seen == {(20_000, 1)}
-    else:
-        assert len({(target / part).read_text() for part in "abc"}) == 1
+    assert seen == {(20_000, 1)}
     assert list(tmp_path.iterdir()) == [target]
 
 
@@ -150,14 +122,10 @@ def test_a_new_file_never_replaces_another(tmp_path: Path, monkeypatch: pytest.M
     path = tmp_path / "p.json"
     assert create_file(path, b"1")
     assert not create_file(path, b"2")
-
-    def no_links(self: Path, other: Path) -> None:
-        raise OSError(errno.EPERM, "Operation not permitted")
-
-    monkeypatch.setattr(Path, "hardlink_to", no_links)
-    assert not create_file(path, b"3")
-    assert create_file(tmp_path / "q.json", b"4")
-    assert {file.name: file.read_bytes() for file in tmp_path.iterdir()} == {"p.json": b"1", "q.json": b"4"}
+    monkeypatch.setattr(writing.os, "fsync", _full)
+    with pytest.raises(OutputError):
+        create_file(tmp_path / "q.json", b"3")
+    assert {file.name: file.read_bytes() for file in tmp_path.iterdir()} == {"p.json": b"1"}
 
 
 def test_a_folder_that_exists_is_replaced_only_on_request(tmp_path: Path) -> None:
@@ -219,26 +187,6 @@ def test_a_mount_point_is_written_directly(tmp_path: Path, monkeypatch: pytest.M
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_a_file_that_is_open_on_windows_is_tried_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    replace, tries = os.replace, list[Path]()
-
-    def busy(draft: Path, target: Path) -> None:
-        tries.append(draft)
-        if len(tries) < 3:
-            raise PermissionError(errno.EACCES, "Access is denied")
-        replace(draft, target)
-
-    monkeypatch.setattr(writing.os, "replace", busy)
-    monkeypatch.setattr(writing.time, "sleep", lambda _: None)
-    with pytest.raises(OutputError, match="Access is denied"):
-        write_file(tmp_path / "r.txt", "x")
-    monkeypatch.setattr(writing, "_IS_WINDOWS", True)
-    write_file(tmp_path / "r.txt", "x")
-    assert len(tries) == 3
-
-
 def _message(check: Callable[[Path], None], path: Path) -> str:
     with pytest.raises(OutputError) as caught:
         check(path)
@@ -271,29 +219,6 @@ def test_checks_of_places_that_cannot_be_written(tmp_path: Path) -> None:
         tmp_path.chmod(0o500)
         assert "Permission denied" in _message(check_file, tmp_path / "r.txt")
         tmp_path.chmod(0o700)
-
-
-def test_drafts_of_killed_writers_are_removed_after_a_day(tmp_path: Path) -> None:
-    old, new, other = (
-        tmp_path / name for name in (f".coremlscope-{'0' * 16}", f".coremlscope-{'1' * 16}", ".x")
-    )
-    folder = tmp_path / f".coremlscope-{'2' * 16}"
-    folder.mkdir()
-    for file in (old, new, other, folder / "weights"):
-        file.write_bytes(b"half")
-    for path in (old, other, folder / "weights", folder):
-        os.utime(path, (0, 0))
-    write_file(tmp_path / "r.txt", "whole")
-    assert {path.name for path in tmp_path.iterdir()} == {"r.txt", new.name, other.name}
-
-
-def test_a_draft_folder_that_is_written_to_stays(tmp_path: Path) -> None:
-    folder = tmp_path / f".coremlscope-{'2' * 16}"
-    folder.mkdir()
-    (folder / "weights").write_bytes(b"half")
-    os.utime(folder, (0, 0))
-    write_file(tmp_path / "r.txt", "whole")
-    assert folder.is_dir()
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows locks in another way")

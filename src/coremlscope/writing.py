@@ -1,20 +1,13 @@
 """Writing of files and folders: the only module that creates files.
 
 What a person or another process may read gets its name only when it is complete and on the disk
-(`write_file`, `create_file`, `new_content`, `new_folder`): a draft beside it is written, flushed and renamed.
-After a failure the earlier content is there and no draft is left; of several writers at the same time the
-last one's content stays, whole. Drafts of a writer that was killed are removed by a later one, after a day.
-Files in a draft or in a temporary folder, which no other process reads yet, are written directly
-(`write_draft`, `open_draft`). A journal (`open_journal`) is read while it grows: its reader ignores an
-unfinished last line.
+(`write_file`, `create_file`, `new_content`, `new_folder`): a draft next to it is written, flushed and
+renamed. After a failure the earlier content is there and no draft is left. Files in a draft or in a temporary
+folder, which no other process reads yet, are written directly (`write_draft`, `open_draft`). A journal
+(`open_journal`) is read while it grows: its reader ignores an unfinished last line.
 
-A file keeps its permissions and, where the system allows that, its owner; through a symbolic link the file
-that it names is written. Hard links to a file keep the earlier content. Pipes and devices are written
-directly, and so are files that cannot be replaced because nothing can be created beside them.
-
-On Windows a file that another program holds open cannot be replaced. This is tried again for
-a second, since other writers hold it only for a moment. Folders cannot be flushed there, so a power cut right
-after a rename may bring the earlier file back.
+Through a symbolic link the file that it names is written, and a file keeps its permissions. Pipes and devices
+are written directly, and so are files that cannot be replaced, such as mount points in containers.
 """
 
 from __future__ import annotations
@@ -22,12 +15,10 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import re
 import secrets
 import shutil
 import stat
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, BinaryIO
@@ -52,20 +43,11 @@ __all__ = [
     "write_file",
 ]
 
-#: How the names of drafts begin, and the names themselves.
-_DRAFT = ".coremlscope-"
-_DRAFT_NAME = re.compile(r"\.coremlscope-[0-9a-f]{16}")
-#: Seconds after which an unchanged draft is taken to be that of a killed writer, and the folders that were
-#: searched for such drafts.
-_STALE_S = 24 * 3600
-_SEARCHED: set[str] = set()
 _IS_WINDOWS = os.name == "nt"
 #: Bytes that a folder must have room for before the work on a result begins: those of a small report.
 _PROBED = 1 << 16
 #: Errors of a lock that another one holds; others mean that there are no locks, as on some network disks.
 _HELD = (errno.EWOULDBLOCK, errno.EAGAIN, errno.EACCES)
-#: Attempts to replace a file that another program holds open on Windows, and seconds between them.
-_TRIES, _PAUSE_S = 20, 0.05
 
 
 def write_file(path: str | os.PathLike[str], content: bytes | str) -> None:
@@ -78,7 +60,7 @@ def write_file(path: str | os.PathLike[str], content: bytes | str) -> None:
     data = content.encode("utf-8", "backslashreplace") if isinstance(content, str) else content
     with _failures(target):
         if _is_replaceable(target):
-            _write_beside(_final(target), data, _replace)
+            _write_beside(_final(target), data)
         else:
             write_draft(target, data)
 
@@ -94,9 +76,14 @@ def create_file(path: Path, content: bytes) -> bool:
     """
     with _failures(path):
         try:
-            _write_beside(path, content, _link)
+            path.open("xb").close()
         except FileExistsError:
             return False
+        try:
+            _write_beside(path, content)
+        except BaseException:
+            path.unlink(missing_ok=True)
+            raise
     return True
 
 
@@ -128,7 +115,6 @@ def new_content(folder: Path, last: str = "", *, create: bool = False) -> Iterat
             for entry in entries:
                 _publish(entry, folder / entry.name)
             _flush_folder(folder)
-            _remove_stale_drafts(folder)
         finally:
             shutil.rmtree(draft, ignore_errors=True)
             if is_new:
@@ -161,7 +147,6 @@ def new_folder(target: Path, *, overwrite: bool = False) -> Iterator[Path]:
             elif not place_folder(draft, target):
                 raise _exists(target)
             _flush_folder(target.parent)
-            _remove_stale_drafts(target.parent)
         finally:
             shutil.rmtree(draft, ignore_errors=True)
 
@@ -370,27 +355,7 @@ def _failures(path: Path) -> Iterator[None]:
 
 
 def _draft_name() -> str:
-    return f"{_DRAFT}{secrets.token_hex(8)}"
-
-
-def _remove_stale_drafts(folder: Path) -> None:
-    """Removes drafts that killed writers left in a folder, once for each folder."""
-    place = os.path.realpath(folder)
-    if place in _SEARCHED:
-        return
-    _SEARCHED.add(place)
-    with contextlib.suppress(OSError):
-        for entry in folder.iterdir():
-            if _DRAFT_NAME.fullmatch(entry.name) and time.time() - _written_at(entry) > _STALE_S:
-                if entry.is_dir() and not entry.is_symlink():
-                    shutil.rmtree(entry, ignore_errors=True)
-                else:
-                    entry.unlink()
-
-
-def _written_at(draft: Path) -> float:
-    """Returns the time at which a draft, or anything in it, was written last."""
-    return max(path.lstat().st_mtime for path in (draft, *draft.rglob("*")))
+    return f".coremlscope-{secrets.token_hex(8)}"
 
 
 def _final(target: Path) -> Path:
@@ -432,32 +397,19 @@ def _probe(folder: Path) -> None:
         draft.unlink(missing_ok=True)
 
 
-def _write_beside(target: Path, content: bytes, place: Callable[[Path, Path], None]) -> None:
-    """Writes a draft beside a file, flushes it and puts it in its place."""
+def _write_beside(target: Path, content: bytes) -> None:
+    """Writes a draft next to a file, flushes it and puts it in its place."""
     draft = target.with_name(_draft_name())
     try:
         with draft.open("xb") as file:
-            _keep_access(draft, target)
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
-        place(draft, target)
+        _replace(draft, target)
         _flush_folder(target.parent)
-        _remove_stale_drafts(target.parent)
     finally:
         with contextlib.suppress(OSError):
             draft.unlink(missing_ok=True)
-
-
-def _keep_access(draft: Path, target: Path) -> None:
-    """Gives a draft the permissions and, where the system allows that, the owner of an existing file."""
-    status = _status(target)
-    if status is None:
-        return
-    if hasattr(os, "chown"):
-        with contextlib.suppress(OSError):
-            os.chown(draft, status.st_uid, status.st_gid)
-    draft.chmod(stat.S_IMODE(status.st_mode))
 
 
 def _publish(draft: Path, target: Path) -> None:
@@ -465,70 +417,37 @@ def _publish(draft: Path, target: Path) -> None:
     if draft.is_dir():
         _replace_folder(draft, target)
     elif _is_replaceable(target):
-        _keep_access(draft, _final(target))
         _replace(draft, _final(target))
     else:
         shutil.copyfile(draft, target)
 
 
 def _replace(draft: Path, target: Path) -> None:
-    """Renames a draft to the file that it replaces.
+    """Renames a draft to the file that it replaces, whose permissions it gets.
 
     A file that is a mount point of its own, as in containers, or lies on another disk is written directly.
     """
-    for left in reversed(range(_TRIES)):
-        try:
-            os.replace(draft, target)  # noqa: PTH105 - the tests let this call fail
-            return
-        except PermissionError:
-            if not _IS_WINDOWS or not left:
-                raise
-            time.sleep(_PAUSE_S)
-        except OSError as error:
-            if error.errno not in (errno.EBUSY, errno.EXDEV):
-                raise
-            shutil.copyfile(draft, target)
-            return
-
-
-def _link(draft: Path, target: Path) -> None:
-    """Gives a draft a second name that must be new.
-
-    On disks without hard links the name is claimed by an empty file first.
-
-    Raises:
-        FileExistsError: The name is taken.
-    """
+    if target.exists():
+        shutil.copymode(target, draft)
     try:
-        target.hardlink_to(draft)
-    except FileExistsError:
-        raise
-    except OSError:
-        target.open("xb").close()
-        try:
-            _replace(draft, target)
-        except OSError:
-            target.unlink(missing_ok=True)
+        os.replace(draft, target)  # noqa: PTH105 - the tests let this call fail
+    except OSError as error:
+        if error.errno not in (errno.EBUSY, errno.EXDEV):
             raise
+        shutil.copyfile(draft, target)
 
 
 def _replace_folder(draft: Path, target: Path) -> None:
-    """Renames a draft to a folder that may exist, and restores the earlier folder if that fails.
-
-    Other writers may replace the folder between the two renames; the last one wins.
-    """
+    """Renames a draft to a folder that may exist, and restores the earlier folder if that fails."""
     old = draft.with_suffix(".old")
-    while not place_folder(draft, target):
-        shutil.rmtree(old, ignore_errors=True)
-        with contextlib.suppress(FileNotFoundError):  # Another writer is between its renames.
-            target.rename(old)
-        try:
-            if place_folder(draft, target):
-                break
-        except OSError:
-            with contextlib.suppress(OSError):
-                place_folder(old, target)
-            raise
+    if os.path.lexists(target):
+        target.rename(old)
+    try:
+        draft.rename(target)
+    except OSError:
+        with contextlib.suppress(OSError):
+            old.rename(target)
+        raise
     shutil.rmtree(old, ignore_errors=True)
 
 
