@@ -189,6 +189,7 @@ def _describe(content: object, names: tuple[str, ...]) -> Iterator[tuple[str, st
             yield "data", format_bytes(data_bytes)
         case CompiledModel(_, data_bytes):
             yield "data", format_bytes(data_bytes)
+            yield from content.facts
         case TextClassifier() | WordTagger() | Gazetteer() | WordEmbedding():
             yield "revision", str(content.revision)
             yield "language", content.language or content.facts.language or "unspecified"

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar
 
+from coremlscope.ir.graph import CORE_AI
 from coremlscope.ir.types import Shape
 
 __all__ = [
@@ -243,12 +244,14 @@ class CompiledModel:
         kind: Apple's name of the model type.
         data_bytes: Size of its parameters in bytes.
         labels: The possible results of a classifier; empty if the files do not list them.
+        facts: What other files in the folder tell: pairs of label and value.
     """
 
     absent: ClassVar[str] = "its parameters are in a format of Apple's compiler that is not published"
     kind: str
     data_bytes: int
     labels: tuple[str, ...] | tuple[int, ...] = ()
+    facts: tuple[tuple[str, str], ...] = ()
 
     def output_shapes(self, names: tuple[str, ...]) -> Mapping[str, Shape]:
         """Returns an empty mapping, because the shapes of other outputs than those described are unknown."""
@@ -287,6 +290,8 @@ def how_to_run(content: External) -> str:
             return f"the app that has the class {class_name or 'without a name'} runs it on an Apple device"
         case LinkedModel(file_name):
             return f"use the file that it links to, {file_name or 'which has no name'}"
+        case CompiledModel(kind) if kind == CORE_AI:
+            return "use the .aimodel bundle that it was compiled from"
         case SerializedModel(identifier):
             return f"the framework {identifier or 'that wrote it'} runs it on an Apple device"
         case _:

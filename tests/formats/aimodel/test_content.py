@@ -11,8 +11,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from coremlscope.describe.model import describe_model
 from coremlscope.describe.weights import identify
 from coremlscope.errors import CoremlscopeError, CorruptModelError, NotAModelError, UnsupportedModelError
+from coremlscope.formats import container
 from coremlscope.formats.aimodel.bundle import open_program, read_metadata
 from coremlscope.formats.aimodel.bytecode import read_bytecode
 from coremlscope.formats.aimodel.content import Content, StoredOp, read_content
@@ -169,6 +171,24 @@ def test_a_compiled_bundle_names_its_architectures(tmp_path: Path) -> None:
         (bundle / f"main-{name}.mlirb").write_bytes(b"x")
     with pytest.raises(UnsupportedModelError, match="compiled for h16c, h18p"):
         open_program(bundle)
+
+
+def test_a_compiled_bundle_is_described(tmp_path: Path) -> None:
+    bundle = tmp_path / "net.aimodelc"
+    (bundle / "main-h18p-delegates" / "MPSGraph").mkdir(parents=True)
+    (bundle / "main-h18p.mlirb").write_bytes(b"x")
+    (bundle / "metadata.json").write_text('{"producer": "coreai-build-1"}')
+    rows = '[{"count": 2, "name": "add"}, {"name": "constant", "count": 5}, {"name": "odd"}]'
+    (bundle / "stats.json").write_text(f'{{"operationDistribution": {rows}, "computeTypes": ["Float16"]}}')
+    summary = describe_model(container.read(bundle))
+    facts = dict(summary.facts)
+    assert (facts["compiled for"], facts["delegates"]) == ("h18p", "main-h18p: MPSGraph")
+    assert (facts["operations"], facts["computes in"]) == ("7 in all: constant ×5, add ×2", "Float16")
+    assert summary.user_defined["producer"] == "coreai-build-1"
+    assert summary.absent
+    for text in ("{", "[]", '{"operationDistribution": 3}'):
+        (bundle / "stats.json").write_text(text)
+        assert "operations" not in dict(describe_model(container.read(bundle)).facts)
 
 
 @pytest.mark.parametrize("text", ["[]", "{", "3", '"x"'])

@@ -12,8 +12,15 @@ from pathlib import Path
 from coremlscope import ir
 from coremlscope.children import python_child
 from coremlscope.errors import CoremlscopeError, CorruptModelError, UnsupportedModelError
-from coremlscope.formats.aimodel.bundle import PROGRAM, open_language_bundle, open_program, read_metadata
+from coremlscope.formats.aimodel.bundle import (
+    PROGRAM,
+    find_compiled,
+    open_language_bundle,
+    open_program,
+    read_metadata,
+)
 from coremlscope.formats.aimodel.bytecode import VERSIONS, read_versions
+from coremlscope.formats.aimodel.compiled_bundle import read_compiled_bundle
 from coremlscope.formats.aimodel.content import Content, read_content
 from coremlscope.formats.aimodel.encoding import DIALECT, KNOWN_VERSION
 from coremlscope.formats.aimodel.rewritten import read_rewritten
@@ -62,9 +69,11 @@ def read_aimodel(path: Path, weights_dir: Path | None = None) -> ir.Model:
 
     Raises:
         CorruptModelError: The bundle is incomplete, or its program is damaged or was changed.
-        UnsupportedModelError: The bundle is compiled for devices, or its version cannot be read.
+        UnsupportedModelError: The version of its program cannot be read.
     """
     del weights_dir
+    if find_compiled(path) and not (path / PROGRAM).is_file():
+        return read_compiled_bundle(path)
     # Imports the operations, which take long to load.
     from coremlscope.formats.aimodel.interface import DYNAMIC_SIZE, describe
     from coremlscope.formats.aimodel.network import translate
