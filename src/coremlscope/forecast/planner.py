@@ -9,7 +9,6 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from coremlscope.advice import FunctionView, Remark, find_remarks
-from coremlscope.classical import CLASSICAL_TYPES
 from coremlscope.cost.latency.core_ai import CROSSING_S, adapt
 from coremlscope.cost.latency.evidence import find_nearest
 from coremlscope.cost.latency.kernels import Kernel as FusedKernel
@@ -28,13 +27,13 @@ from coremlscope.devices.release import NEWEST, macos
 from coremlscope.errors import UnsupportedModelError
 from coremlscope.execution.binding import bind_model, choose_function
 from coremlscope.execution.wiring import shaped_stages, stage_key
-from coremlscope.figures import Figure
 from coremlscope.findings import Finding
 from coremlscope.forecast.assumptions import shape_notes, system_findings, system_notes, weight_notes
 from coremlscope.forecast.columns import tabulate
 from coremlscope.forecast.defects import describe_found_rules, find_placed_defects
 from coremlscope.forecast.memory import MemoryModel, find_shortages
 from coremlscope.forecast.model_findings import Estimating, Kernels, Tally, describe_remark, weigh_remarks
+from coremlscope.forecast.tabular import as_bound, tabular_kernels
 from coremlscope.forecast.unplanned import (
     is_unplanned,
     nothing_known,
@@ -45,7 +44,6 @@ from coremlscope.forecast.unplanned import (
 from coremlscope.forecast.what_if import Estimator, describe_what_ifs
 from coremlscope.ir import (
     ArrayFeature,
-    Classical,
     DType,
     Feature,
     FunctionDescription,
@@ -91,8 +89,6 @@ _PIXEL_BYTES = 4
 _NEWEST = macos(NEWEST)
 #: Devices and settings for which the step of a loop is listed.
 _LISTED = 3
-#: The factor to either end of the bound of a classical model.
-_TABULAR = 5.0
 #: Settings that all units are compared with, and how much faster they have to be for a note.
 _ACCELERATED: tuple[ComputeUnits, ...] = ("cpu_and_ne", "cpu_and_gpu")
 _CLEARLY = 1.1
@@ -187,7 +183,7 @@ def forecast(
     """
     functions = list(_functions(model, function, every_function, shapes))
     counted = [one for one in functions if one.is_main]
-    tabular = _tabular_kernels(model, shapes) if with_estimates else []
+    tabular = tabular_kernels(model, shapes) if with_estimates else []
     if with_estimates and not counted and not tabular:
         raise nothing_known(model)
     unplanned = unplanned_notes(model, shapes)
@@ -225,7 +221,7 @@ def forecast(
         if with_estimates:
             planned = [
                 replace(
-                    one({}) if main else _as_bound(one({})),
+                    one({}) if main else as_bound(one({})),
                     memory=memory.on(device, _units(setting, main.values())),
                     left_out_share=unknown.share,
                 )
@@ -273,30 +269,6 @@ def _too_much_left_out(unknown: LeftOut) -> Iterator[Finding]:
             text=f"No latency is estimated, because nothing is known of {unknown.text}.",
             hint="`coremlscope inspect` says why these operations are unknown",
         )
-
-
-def _tabular_kernels(model: Model, shapes: Mapping[str, Sequence[int]] | None) -> list[FusedKernel]:
-    """Returns one kernel for each classical model, which Core ML runs on the CPU as a whole."""
-    kernels: list[FusedKernel] = []
-    for stage, asked in shaped_stages(model, shapes):
-        if isinstance(stage.model.content, Classical):
-            bound = bind_model(stage.model, None, asked)
-            works = [CLASSICAL_TYPES[view.op.type].work(view) for view in bound.graph.ops]
-            for kernel, work in zip(fuse(bound.graph), works, strict=False):
-                kernel.vector = work.flops
-                kernels.append(kernel)
-    return kernels
-
-
-def _as_bound(found: Estimate) -> Estimate:
-    """Returns the estimate of a model of classical stages alone, of which no latency was published."""
-    seconds = found.latency.value
-    return replace(
-        found,
-        basis="extrapolated",
-        latency=Figure(seconds, seconds / _TABULAR, seconds * _TABULAR, "estimated"),
-        notes=(*found.notes, "a bound from arithmetic and bytes: no latency of such models was published"),
-    )
 
 
 def _with_faster_setting(
