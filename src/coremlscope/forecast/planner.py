@@ -184,8 +184,7 @@ def forecast(
     functions = list(_functions(model, function, every_function, shapes))
     counted = [one for one in functions if one.is_main]
     tabular = tabular_kernels(model, shapes) if with_estimates else []
-    if with_estimates and not counted and not tabular:
-        raise nothing_known(model)
+    _require_some(model, counted or tabular or not with_estimates)
     unplanned = unplanned_notes(model, shapes)
     shaped = () if with_estimates or not functions else shape_notes(model, function, shapes)
     about = (*weight_notes(model), *shaped, *_remarks(functions))
@@ -258,6 +257,11 @@ def _about_estimates(
     """Yields why there are no estimates, and on which systems the model does not load."""
     yield from _unknown_loops(kernels, estimates)
     yield from system_findings(model, [device.os for device in devices])
+
+
+def _require_some(model: Model, known: object) -> None:
+    if not known:
+        raise nothing_known(model)
 
 
 def _too_much_left_out(unknown: LeftOut) -> Iterator[Finding]:
