@@ -55,7 +55,7 @@ def test_keywords_of_a_profile_are_the_attributes_of_its_settings() -> None:
 
 
 def test_one_spelling_of_each_keyword() -> None:
-    for function in (api.plan, api.estimate, api.compare, api.matrix, api.profile):
+    for function in (api.plan, api.estimate, api.compare, api.profile):
         parameters = inspect.signature(function).parameters
         assert {"devices", "compute_units", "os"} <= set(parameters)
         assert not any(p.kind is p.VAR_KEYWORD for p in parameters.values())
@@ -76,7 +76,7 @@ def test_what_cannot_be_estimated_does_not_stop_a_profile(monkeypatch: pytest.Mo
 @pytest.mark.parametrize(
     ("call", "hint"),
     [
-        (lambda: api.matrix(["a", "b"]), "arguments of their own"),  # type: ignore[arg-type]
+        (lambda: api.compare(["a", "b"]), "arguments of their own"),  # type: ignore[arg-type]
         (lambda: api.inspect(None), "pass a string"),  # type: ignore[arg-type]
         (lambda: coremlscope.check(["a"], max_size="1MB"), "arguments of their own"),  # type: ignore[arg-type]
     ],

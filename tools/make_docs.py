@@ -27,7 +27,7 @@ from coremlscope.devices import GPU, SETTINGS, find_device
 from coremlscope.devices.catalog import all_chips
 from coremlscope.ops import kernels
 from coremlscope.placement.backend import BACKENDS, Backend
-from coremlscope.results.encoding import MODEL, PROFILE, PROFILES
+from coremlscope.results.encoding import COMPARISON, MODEL, PROFILE, PROFILES
 from coremlscope.results.evidence import SCHEMA as EVIDENCE
 from coremlscope.results.evidence import Evidence
 from coremlscope.results.gate import GateReport
@@ -62,7 +62,7 @@ all columns."""
 _EXIT_CODES = """\
 ## Exit codes
 
-Errors are printed to standard error as one sentence, usually with a hint. `matrix` and `sweep` continue
+Errors are printed to standard error as one sentence, usually with a hint. `compare` and `sweep` continue
 after an error; their exit code is that of the first error.
 
 | code | meaning |
@@ -80,7 +80,7 @@ after an error; their exit code is that of the first error.
 | 10 | a measurement reached a limit of time or memory |
 | 11 | `verify`: outputs differ from those of the reference |
 | 12 | coremlscope itself failed; `--debug` with the same command prints the traceback |
-| 130 | interrupted by Ctrl-C; `profile`, `matrix` and `sweep` keep what they measured before |
+| 130 | interrupted by Ctrl-C; `profile`, `compare` and `sweep` keep what they measured before |
 | 141 | the reader of the output closed the pipe |
 | 143 | ended by SIGTERM, which acts like Ctrl-C |"""
 
@@ -100,7 +100,8 @@ absent; their arrays are empty then.
 | `schema` | written by | content |
 |---|---|---|
 | `{PROFILE}` | `profile`, `plan`, `estimate` | a [Profile](#profile) |
-| `{PROFILES}` | `matrix` | `profiles`: an array of profiles, each with its own `schema` |
+| `{PROFILES}` | `estimate` of several models | `profiles`: an array of profiles, each with its own `schema` |
+| `{COMPARISON}` | `compare` | `profiles` as well, `subjects`, `differences`, `differing`, `exit_code` |
 | `{MODEL}` | `inspect` | a [ModelSummary](#modelsummary) |
 
 Times are seconds and sizes are bytes unless a name says otherwise (`total_ms`). Operations are columns: `ops`
@@ -144,7 +145,7 @@ It is one object with `"schema": "{EVIDENCE}"` and the fields of [Evidence](#evi
 
 
 _FINDINGS = """\
-`plan`, `estimate`, and `profile` and `matrix` with `--device`, look for what a model does at a cost that
+`plan`, `estimate`, and `profile` with `--device`, look for what a model does at a cost that
 another form would not have. Each finding is weighed on the device and setting that was asked for: the
 function is planned and estimated again as if it were fixed, with the launches and changes of unit of the
 new path. Findings that save less than 0.5 % of the estimated time there are not shown, so operations

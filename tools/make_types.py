@@ -14,10 +14,9 @@ from typing import Any
 
 from msgspec import inspect
 
-from coremlscope.comparison.profiles import SCHEMA as COMPARISON
 from coremlscope.comparison.profiles import Comparison
 from coremlscope.ir import KIND_NAMES
-from coremlscope.results.encoding import MODEL, PROFILE, PROFILES
+from coremlscope.results.encoding import COMPARISON, MODEL, PROFILE, PROFILES
 from coremlscope.results.events import EventKind
 from coremlscope.results.gate import GATE, GateReport
 from coremlscope.results.model import ModelSummary
@@ -43,7 +42,10 @@ _FORMS: Mapping[str, tuple[str, Mapping[str, str]]] = {
     "ProfileForm": ("Profile", {"schema": f'"{PROFILE}"'}),
     "ProfilesForm": ("", {"schema": f'"{PROFILES}"', "profiles": "ProfileForm[]"}),
     "ModelForm": ("ModelSummary", {"schema": f'"{MODEL}"'}),
-    "ComparisonForm": ("Comparison", {"schema": f'"{COMPARISON}"', "differing": "string[]"}),
+    "ComparisonForm": (
+        "Comparison",
+        {"schema": f'"{COMPARISON}"', "differing": "string[]", "profiles": "ProfileForm[]"},
+    ),
     "TraceForm": ("Trace", {"schema": f'"{TRACE}"', "kinds": "EventKind[]", "live?": "boolean"}),
     "VariantsForm": ("VariantReport", {"schema": f'"{VARIANTS}"'}),
     "GateForm": ("GateReport", {"schema": f'"{GATE}"', "summary": "string", "passed": "boolean"}),

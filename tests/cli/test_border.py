@@ -105,7 +105,9 @@ def test_an_exception_in_a_job_of_what_if_fails_its_variant(
         assert answer["error"] == UnforeseenError.__name__
 
 
-@pytest.mark.parametrize("line", ["matrix --device m1", "check --max-size 9MB", "sweep --device m1 -o out"])
+@pytest.mark.parametrize(
+    "line", ["compare --iterations 2", "check --max-size 9MB", "sweep --device m1 -o out"]
+)
 def test_a_model_that_makes_a_verb_fail_does_not_stop_the_others(
     line: str,
     sample: Path,

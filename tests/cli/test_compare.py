@@ -1,12 +1,13 @@
 from __future__ import annotations
 
+import io
 import json
 from pathlib import Path
 
 import pytest
 
 from coremlscope.cli import main
-from coremlscope.results.profile import write_profiles
+from coremlscope.results.profile import profiles_from_json, read_profiles, write_profiles
 from tests.support.comparisons import changed, timed
 from tests.support.profiles import small_profile
 
@@ -50,8 +51,8 @@ def test_devices_and_settings(sample: Path, capsys: pytest.CaptureFixture[str]) 
     arguments = ["compare", str(sample), "--device", "m1,a14", "--compute-units", "cpu_only, all"]
     assert main(arguments) == 0
     out = capsys.readouterr().out
-    assert out.startswith("M1, cpu_only  against M1, all, A14, cpu_only, A14, all\n")
-    assert "Times" not in out
+    assert "\nM1, cpu_only  against M1, all, A14, cpu_only, A14, all\n" in out
+    assert "Measured" not in out
     assert main(["compare", str(sample), str(sample), *QUICK, "--device", "m1", "--json", "-"]) == 0
     (difference,) = json.loads(capsys.readouterr().out)["differences"]
     (change,) = difference["plans"]
@@ -87,9 +88,12 @@ def test_plans_without_measurements(sample: Path, tmp_path: Path, capsys: pytest
     assert len(difference["plans"]) == 2
 
 
-def test_one_source_needs_something_to_differ(sample: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["compare", str(sample), "--device", "m1"]) == 2
-    assert "two devices or settings" in capsys.readouterr().err
+def test_one_model_is_measured(sample: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["compare", str(sample), *QUICK, "--device", "m1", "--json", "-"]) == 0
+    data = json.loads(capsys.readouterr().out)
+    assert data["differences"] == []
+    (profile,) = profiles_from_json(data)
+    assert (len(profile.measurements), len(profile.estimates)) == (1, 1)
 
 
 def test_failing(saved: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -111,9 +115,64 @@ def test_failing(saved: list[str], tmp_path: Path, capsys: pytest.CaptureFixture
         (["absent.json", "absent.json"], 2, "absent.json: No such file"),
         (["absent.mlpackage", "absent.mlpackage"], 3, "absent.mlpackage"),
         (["a", "b", "--fail-above", "much"], 2, "is not a percentage"),
-        (["a", "b", "-o", "r.csv"], 2, "no report format"),
+        (["a", "b", "-o", "r.trace.json"], 3, "does not exist"),
+        (["a", "b", "-o", "r.xml"], 2, "no report format"),
     ],
 )
 def test_mistakes(arguments: list[str], code: int, message: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["compare", *arguments]) == code
     assert message in capsys.readouterr().err
+
+
+def test_models_and_settings(sample: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    report = tmp_path / "m.md"
+    page, data = tmp_path / "m.html", tmp_path / "m.json"
+    arguments = ["compare", str(sample), str(sample), *QUICK, "--device", "m1", "--compute-units", "every"]
+    arguments += ["-o", str(report)]
+    assert main([*arguments, "-o", str(page), "-o", str(data)]) == 0
+    printed = capsys.readouterr()
+    assert printed.err == f"wrote {report}\nwrote {page}\nwrote {data}\n"
+    assert "coremlscope.comparison/2" in page.read_text()
+    for profile in read_profiles(data):
+        assert (len(profile.measurements), len(profile.estimates)) == (1, 4)
+    assert "whatever the setting; not Core ML" in " ".join(printed.out.split())
+    assert "| sample.mlpackage #1 | estimated |" in report.read_text()
+
+
+def test_a_model_that_fails(sample: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "x.txt").write_text("no model")
+    arguments = ["compare", str(tmp_path / "x.txt"), str(sample), "--iterations", "1", "--json", "-"]
+    assert main(arguments) == 3
+    profiles = profiles_from_json(json.loads(capsys.readouterr().out))
+    assert [(len(p.measurements), len(p.findings)) for p in profiles] == [(0, 1), (1, 0)]
+
+
+def test_ctrl_c(sample: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("coremlscope.measure.embedded.isolated.IsolatedMeasurer.measure", interrupt)
+    assert main(["compare", str(sample), "--device", "m1"]) == 130
+    printed = capsys.readouterr()
+    assert "estimated" in printed.out
+    assert printed.err == "interrupted\n"
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize("term", ["xterm-256color", "dumb"])
+def test_a_terminal_shows_it_while_it_is_filled(
+    term: str, sample: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stream = Terminal()
+    monkeypatch.setattr("sys.stderr", stream)
+    monkeypatch.setenv("TERM", term)
+    monkeypatch.setenv("COLUMNS", "100")
+    monkeypatch.setattr("coremlscope.cli.compare._REDRAW_S", -1.0)
+    assert main(["compare", str(sample), "--iterations", "2"]) == 0
+    live = stream.getvalue()
+    assert ("predicting 2/2" in live) == (term != "dumb")
+    assert "sample.mlpackage" in capsys.readouterr().out

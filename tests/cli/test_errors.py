@@ -320,7 +320,7 @@ def test_colour(
     assert terminal.has_color() is expected
 
 
-@pytest.mark.parametrize("verb", ["inspect", "profile", "check", "compare", "estimate", "import", "matrix"])
+@pytest.mark.parametrize("verb", ["inspect", "profile", "check", "compare", "estimate", "import"])
 def test_an_empty_path_is_not_this_folder(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
     code, error, hint = fail([verb, ""], capsys)
     assert (code, hint) == (2, "give a path, or . for this folder")

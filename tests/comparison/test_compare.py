@@ -5,19 +5,22 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from coremlscope import api
 from coremlscope.comparison.change import Change, change_of_figures, change_of_rounds, change_of_samples
-from coremlscope.comparison.models import compare_on_devices, compare_sources
-from coremlscope.comparison.profiles import compare_profiles, label_subjects
-from coremlscope.devices import find_device
+from coremlscope.comparison.models import compare_sources, fill_profiles, interleave
+from coremlscope.comparison.profiles import Comparison, compare_profiles, label_subjects
 from coremlscope.engines.scripted import ScriptedClock, ScriptedEngine
 from coremlscope.errors import UsageError
 from coremlscope.figures import Figure
 from coremlscope.formats.sample import sample_model
+from coremlscope.ir import Model
+from coremlscope.measure.contract import Progress
 from coremlscope.measure.embedded.measurer import EngineMeasurer
 from coremlscope.render.markdown.comparison import render_markdown_comparison
 from coremlscope.render.markdown.report import render_markdown
@@ -216,16 +219,31 @@ def test_json() -> None:
     assert data["differing"] == ["compute units"]
 
 
+def compare(
+    sources: Sequence[Model | Profile],
+    settings: Settings,
+    engine: ScriptedEngine,
+    progress: Progress | None = None,
+) -> Comparison:
+    """Measures models with an engine, and compares them."""
+    measurer = EngineMeasurer(engine=engine, clock=engine.clock)
+    named = [(f"model {index}", source) for index, source in enumerate(sources)]
+    profiles = fill_profiles(named, lambda _: (measurer, [settings]), progress=progress)
+    profiles, rounds = interleave(named, profiles, measurer, progress=progress)
+    return compare_sources(named, profiles, rounds=rounds)
+
+
+def compare_on_devices(profile: Profile, settings: Sequence[str]) -> Comparison:
+    """Compares the plans of one profile."""
+    return compare_sources([("one", profile)], [profile], settings=settings)
+
+
 def test_models_are_timed_in_interleaved_rounds() -> None:
     engine = ScriptedEngine(clock=ScriptedClock(), run_s=(0.25,))
     settings = Settings(iterations=20, compile_iterations=1, load_iterations=1, warmups=0)
     calls: list[tuple[str, int, int]] = []
-    comparison = compare_sources(
-        [sample_model(size=32, width=0.5, classes=10), sample_model(size=32, width=0.5, classes=4)],
-        settings,
-        measurer=EngineMeasurer(engine=engine, clock=engine.clock),
-        progress=lambda *state: calls.append(state),
-    )
+    models = [sample_model(size=32, width=0.5, classes=10), sample_model(size=32, width=0.5, classes=4)]
+    comparison = compare(models, settings, engine, progress=lambda *state: calls.append(state))
     (difference,) = comparison.differences
     assert difference.interleaved
     predict = difference.phases["predict"]
@@ -238,8 +256,7 @@ def test_a_model_against_a_saved_profile() -> None:
     engine = ScriptedEngine(clock=ScriptedClock(), run_s=(0.25,))
     settings = Settings(iterations=2, compile_iterations=1, load_iterations=1, warmups=0)
     model = sample_model(size=32, width=0.5, classes=10)
-    measurer = EngineMeasurer(engine=engine, clock=engine.clock)
-    comparison = compare_sources([small_profile(), model], settings, measurer=measurer)
+    comparison = compare([small_profile(), model], settings, engine)
     assert not comparison.differences[0].interleaved
 
 
@@ -328,7 +345,7 @@ def test_a_planner_without_costs_has_no_total() -> None:
 
 
 def test_devices_and_settings_of_one_profile() -> None:
-    comparison = compare_on_devices(planned_profile(), Settings(), [], ["all", "cpu_only"])
+    comparison = compare_on_devices(planned_profile(), ["all", "cpu_only"])
     assert [subject.label for subject in comparison.subjects] == ["M1, all", "M1, cpu_only"]
     assert comparison.differing == ("compute units",)
     (difference,) = comparison.differences
@@ -337,14 +354,12 @@ def test_devices_and_settings_of_one_profile() -> None:
     assert change.moved == 2
     assert change.units == {"cpu": (4, 6), "neural_engine": (2, 0)}
     assert change.switches == (2, 0)
-    with pytest.raises(UsageError, match="nothing to compare"):
-        compare_on_devices(planned_profile(), Settings(), [], ["all"])
+    assert compare_on_devices(planned_profile(), ["all"]).differences == ()
 
 
 def test_devices_of_a_model_need_no_measurement() -> None:
-    devices = [find_device("m1"), find_device("a14")]
-    model = sample_model(size=32, width=0.5, classes=4)
-    comparison = compare_on_devices(model, Settings(), devices, ["all"])
+    comparison = api.compare(sample_model(size=32, width=0.5, classes=4), devices=["m1", "a14"])
+    assert comparison.profiles[0].measurements == ()
     (change,) = comparison.differences[0].plans
     assert (change.before, change.after) == ("M1, all", "A14, all")
     assert change.latency is not None
@@ -399,13 +414,13 @@ def test_estimates_stay_with_their_device_and_setting() -> None:
         plans=(device_plan("M1"), device_plan("M2", slow=3)),
         estimates=(*device_estimates("M2", slow=3), *device_estimates("M1")),
     )
-    comparison = compare_on_devices(both, Settings(), [], ["all"])
+    comparison = compare_on_devices(both, ["all"])
     (change,) = comparison.differences[0].plans
     assert (change.before, change.after) == ("M1, all", "M2, all")
     assert change.latency is not None
     assert (change.latency.before, change.latency.after) == (pytest.approx(0.00175), pytest.approx(0.00225))
     without = dataclasses.replace(both, estimates=())
-    (bare,) = compare_on_devices(without, Settings(), [], ["all"]).differences[0].plans
+    (bare,) = compare_on_devices(without, ["all"]).differences[0].plans
     assert bare.latency is None
     assert bare.planned.ratio == pytest.approx(3 / 2.25)
 

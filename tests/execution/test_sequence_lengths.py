@@ -124,10 +124,10 @@ def test_values_of_inputs_decide_the_length() -> None:
     assert not profile.findings
 
 
-def test_a_matrix_and_a_comparison_choose_the_length_too(tmp_path: Path) -> None:
+def test_a_comparison_chooses_the_length_too(tmp_path: Path) -> None:
     path = tmp_path / "net.mlmodel"
     path.write_bytes(_over_time().spec.SerializeToString())
-    (row,) = coremlscope.matrix(path, devices=["m1"], iterations=2)
+    (row,) = coremlscope.compare(path, devices=["m1"], iterations=2).profiles
     assert row.measurements
     assert row.estimates
     assert [finding.id for finding in row.findings] == ["sequence-length"]

@@ -14,8 +14,8 @@ from coremlscope.cli import main
 from coremlscope.errors import UsageError
 from coremlscope.importers.profiles import import_files, read_any
 from coremlscope.ir import Model
-from coremlscope.render.terminal.matrix import render_matrix
 from coremlscope.render.terminal.report import render_console
+from coremlscope.render.terminal.side_by_side import render_side_by_side
 from coremlscope.results.profile import Profile
 from coremlscope.server.store import ProfileStore
 from tests.support import programs
@@ -111,7 +111,7 @@ def test_shares_alone_give_no_planned_cost(tmp_path: Path) -> None:
     rows = [line.split() for line in render_console(profile, width=100).splitlines()]
     assert ["cpu_and_ne", "1", "–", "1", "0", "–"] in rows
     assert ["all", "1", "0", "1", "0", "–"] in rows
-    assert "0 ns" not in render_matrix((profile,), width=100)
+    assert "0 ns" not in render_side_by_side((profile,), width=100)
 
 
 def test_failures_cost_their_setting_alone(tmp_path: Path) -> None:

@@ -31,7 +31,7 @@ _VERBS = (
     ("inspect", "m.mlpackage", "-o", "m.md"),
     ("estimate", "m.mlpackage", "--device", "every"),
     ("plan", "m.mlpackage", "--device", "m1"),
-    ("matrix", "m.mlpackage", "--iterations", "2"),
+    ("compare", "m.mlpackage", "--iterations", "2"),
     ("doctor",),
     ("runner", "app", "m.mlpackage"),
 )

@@ -26,7 +26,7 @@ from coremlscope.render.renderers import (
     COMPARISON_RENDERERS,
     EXPLANATION_RENDERERS,
     LAYER_RENDERERS,
-    MATRIX_RENDERERS,
+    PROFILES_RENDERERS,
     RENDERERS,
     SUMMARY_RENDERERS,
     TRACE_RENDERERS,
@@ -70,7 +70,7 @@ _CASES = [
         "comparison": COMPARISON_RENDERERS,
         "explanation": EXPLANATION_RENDERERS,
         "program": TRACE_RENDERERS,
-        "matrix": MATRIX_RENDERERS,
+        "matrix": PROFILES_RENDERERS,
         "layers": LAYER_RENDERERS,
     }.items()
     for renderer in renderers

@@ -14,7 +14,7 @@ from coremlscope.render.markdown.comparison import render_markdown_comparison
 from coremlscope.render.markdown.report import render_markdown
 from coremlscope.render.renderers import (
     COMPARISON_RENDERERS,
-    MATRIX_RENDERERS,
+    PROFILES_RENDERERS,
     RENDERERS,
     SUMMARY_RENDERERS,
     Renderer,
@@ -65,12 +65,13 @@ def test_profiles_of_every_kind_in_every_format(renderer: Renderer[Profile], nam
 def test_every_renderer_of_comparisons(renderer: Renderer[Comparison]) -> None:
     text = renderer.render(small_comparison())
     assert text.endswith("\n")
-    assert ("new added" if renderer.suffix in (".md", ".txt") else "main/600") in text
+    expected = {".md": "new added", ".txt": "new added", ".csv": "sample.mlpackage,measured"}
+    assert expected.get(renderer.suffix, "main/600") in text
     assert find_renderer(Path(f"out{renderer.suffix.upper()}"), COMPARISON_RENDERERS) is renderer
 
 
 def test_suffixes() -> None:
-    for renderers in (RENDERERS, COMPARISON_RENDERERS, MATRIX_RENDERERS):
+    for renderers in (RENDERERS, COMPARISON_RENDERERS, PROFILES_RENDERERS):
         assert len({renderer.suffix for renderer in renderers}) == len(renderers)
     suffixes = {
         name: find_renderer(Path(name)).suffix for name in ("trace.json", "a.Trace.JSON", "my-trace.json")
@@ -146,7 +147,7 @@ def test_reports_are_written(tmp_path: Path) -> None:
     assert (tmp_path / "s.md").read_text(encoding="utf-8") == render_markdown(small_summary())
     small_comparison().write(tmp_path / "c.txt")
     with pytest.raises(UsageError, match="no report format has the suffix"):
-        small_comparison().write(tmp_path / "c.csv")
+        small_comparison().write(tmp_path / "c.sarif")
     with pytest.raises(OutputError):
         small_profile().write(tmp_path / "absent" / "p.md")
 

@@ -174,7 +174,7 @@ def test_what_must_be_given(options: dict[str, str], message: str, package: Path
 def test_only_from_a_mac(package: Path, capsys: pytest.CaptureFixture[str]) -> None:
     if sys.platform == "darwin":
         pytest.skip("this is a Mac")
-    for verb in ("profile", "matrix"):
+    for verb in ("profile", "compare"):
         assert main([verb, str(package), "--on-device", "any", "--team", TEAM]) == UsageError.exit_code
         assert "only from a Mac" in capsys.readouterr().err
 
@@ -210,16 +210,16 @@ def test_a_profile_of_a_phone(
     assert not [f for m in profile.measurements for f in m.findings if f.id == "imported"]
 
 
-def test_a_matrix_of_a_phone(
+def test_several_models_on_a_phone(
     package: Path, scene: Scene, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     scene()
     other = tmp_path / "copies" / "mlp.mlpackage"
     shutil.copytree(package, other)
-    target = tmp_path / "matrix.json"
+    target = tmp_path / "models.json"
     models = [str(package), str(tmp_path / "absent.mlpackage"), str(other)]
     options = ["--on-device", "any", "--team", TEAM, "--compute-units", "all", "--power-mode", "both"]
-    assert main(["matrix", *models, *options, "-o", str(target)]) == 3
+    assert main(["compare", *models, *options, "-o", str(target)]) == 3
     assert "iPhone 15 Pro" in capsys.readouterr().out
     profiles = read_profiles(target)
     modes = [[m.machine.power_mode for m in profile.measurements] for profile in profiles]

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 
+from coremlscope.comparison.models import FAILED
 from coremlscope.devices import ComputeUnits
 from coremlscope.figures import Figure
 from coremlscope.findings import Finding
-from coremlscope.matrices import FAILED, INTERRUPTED
+from coremlscope.measure.partial import interrupted
 from coremlscope.results.estimate import Estimate
 from coremlscope.results.measurement import Machine, Measurement, Phase, Runtime, Settings
 from coremlscope.results.model import ModelSummary
@@ -103,7 +104,7 @@ def mac_matrix() -> tuple[Profile, ...]:
         runtime = Runtime("coreml", "Core ML")
         return tuple(_measurement("Core ML on Apple M4", runtime, machine, s) for s in settings)
 
-    stopped = Finding(id=INTERRUPTED, severity="warning", text="Ctrl-C ended the work here.")
+    stopped = interrupted("Measuring")
     return (
         Profile(model=ModelSummary(path="a.mlpackage"), measurements=measurements("normal", SETTINGS)),
         Profile(

@@ -182,6 +182,10 @@ export interface Comparison {
   subjects: Subject[];
   /** The differences of each other subject from the base. */
   differences: Difference[];
+  /** The profile of each model, saved or made for this, also of those that failed. */
+  profiles: Profile[];
+  /** That of the first failure, or 130 after Ctrl-C. */
+  exit_code: number;
 }
 
 /** Conditions of a machine that can change while a model is measured; empty where it does not report them. */
@@ -2057,6 +2061,7 @@ export interface ModelForm extends ModelSummary {
 export interface ComparisonForm extends Comparison {
   schema: "coremlscope.comparison/2";
   differing: string[];
+  profiles: ProfileForm[];
 }
 
 export interface TraceForm extends Trace {

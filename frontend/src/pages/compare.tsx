@@ -1,4 +1,5 @@
 import { subjectTitle } from "../data/comparison";
+import { profileNames } from "../data/overview";
 import type { ComparisonForm, Subject } from "../data/schema";
 import { kindName, settingName } from "../data/words";
 import { bytes, count, fileName, plural } from "../format";
@@ -7,6 +8,8 @@ import { Section } from "../ui/section";
 import { TopBar } from "../ui/topbar";
 import { DifferenceSection } from "../views/compare/difference";
 import { DifferenceOverview } from "../views/compare/overview";
+import { Overview } from "../views/overview";
+import { Opened } from "./profiles";
 
 /** How facts are shown that are names of Apple or whole numbers. */
 const FORMATS: Record<string, (fact: string) => string> = {
@@ -19,19 +22,19 @@ const FORMATS: Record<string, (fact: string) => string> = {
 
 const shown = (name: string, fact: string | undefined): string => (fact === undefined ? "–" : (FORMATS[name]?.(fact) ?? fact));
 
-/** The page of a comparison: the differing facts, then each subject against the first. */
+/** The page of a comparison: the differing facts, all profiles, then each subject against the first. */
 export function ComparePage(props: { result: ComparisonForm }) {
-  const { subjects, differences, differing } = props.result;
+  const { subjects, differences, differing, profiles } = props.result;
   const hasOverview = differences.length > 1;
   const isListed = subjects.length > ABREAST;
   const parts = differences.map(({ other }) => ({ id: `difference-${other}`, title: subjectTitle(subjects[other]?.label ?? "") }));
   return (
-    <>
+    <Opened profiles={profiles}>
       <TopBar brand="Comparison" parts={hasOverview ? [{ id: "differences", title: "Overview" }, ...parts] : parts} />
       <main class="compare">
         <header class="report-head" id="top">
           <h1>{titleOf(subjects)}</h1>
-          {differing.length === 0 && <p class="lead">The same model under the same conditions.</p>}
+          {differing.length === 0 && differences.length > 0 && <p class="lead">The same model under the same conditions.</p>}
           {differing.length > 0 && !isListed && (
             <ScrollRegion label="What differs">
               <table class="plain">
@@ -40,6 +43,7 @@ export function ComparePage(props: { result: ComparisonForm }) {
             </ScrollRegion>
           )}
         </header>
+        {profiles.length > 0 && <Overview profiles={profiles} names={profileNames(profiles)} />}
         {hasOverview && <DifferenceOverview comparison={props.result} />}
         {differing.length > 0 && isListed && (
           <Section id="facts" title="What differs">
@@ -54,7 +58,7 @@ export function ComparePage(props: { result: ComparisonForm }) {
           <DifferenceSection key={difference.other} comparison={props.result} difference={difference} />
         ))}
       </main>
-    </>
+    </Opened>
   );
 }
 
@@ -63,6 +67,7 @@ const ABREAST = 4;
 
 /** All subjects, or the one model and their number. */
 function titleOf(subjects: readonly Subject[]): string {
+  if (subjects.length === 0) return "Models side by side";
   const models = new Set(subjects.map((subject) => subject.path));
   const one = models.size === 1 ? fileName(subjects[0]?.path ?? "") : "";
   const labels = subjects.map((subject) => subjectTitle(subject.label));

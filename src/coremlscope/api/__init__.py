@@ -6,7 +6,7 @@ from coremlscope.api.comparisons import compare
 from coremlscope.api.forecasts import estimate, plan, plan_by_core_ml
 from coremlscope.api.models import Source, compile, export, inspect, list_models, read
 from coremlscope.api.predictions import open, predict
-from coremlscope.api.profiles import import_files, matrix, profile, profile_power_modes
+from coremlscope.api.profiles import import_files, profile, profile_power_modes
 
 __all__ = [
     "Source",
@@ -17,7 +17,6 @@ __all__ = [
     "import_files",
     "inspect",
     "list_models",
-    "matrix",
     "open",
     "plan",
     "plan_by_core_ml",

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, TypeGuard
+from typing import TYPE_CHECKING, Any, Literal
 
-from coremlscope.api.models import Source, open_sources
-from coremlscope.api.profiles import profile
+from coremlscope.api.models import Source, name_of, open_sources
 from coremlscope.devices import find_devices
 from coremlscope.devices.unit import choose_settings
+from coremlscope.errors import CoremlscopeError, UsageError, known_error
 from coremlscope.ir import Model
 
 if TYPE_CHECKING:
     from coremlscope.comparison.profiles import Comparison
     from coremlscope.devices import ComputeUnits
-    from coremlscope.measure.contract import Progress
+    from coremlscope.measure.child import ChildLimits
+    from coremlscope.measure.contract import MeasuredModel, Measurer, Progress
+    from coremlscope.measure.coreml.kept import KeptFolders
+    from coremlscope.measure.embedded.isolated import IsolatedMeasurer
+    from coremlscope.measure.embedded.measurer import EngineMeasurer
+    from coremlscope.results.measurement import Settings
     from coremlscope.results.profile import Profile
 
 __all__ = ["compare"]
@@ -41,12 +47,15 @@ def compare(
     timeout_s: float | None = None,
     memory_bytes: int | None = None,
     progress: Progress | None = None,
+    changed: Callable[[tuple[Profile, ...]], None] = lambda _: None,
 ) -> Comparison:
-    """Compares models or profiles, and distinguishes changes from noise.
+    """Measures, plans and estimates models, and shows them beside each other and beside saved profiles.
 
-    Models are profiled, and with an embedded engine their predictions are also timed in interleaved rounds.
-    On a Mac, Core ML measures them one after the other (not yet confirmed on a device). For a single source,
-    plans and estimates for the devices and settings are compared with each other, and nothing is measured.
+    Differences from the first are told from noise: with an embedded engine predictions are also timed in
+    interleaved rounds. On a Mac, Core ML measures the models one after the other under each of the settings
+    (not yet confirmed on a device). A model that fails does not stop the others: its profile has a finding.
+    For a single model with several devices or settings of them, plans and estimates are compared with each
+    other, and nothing is measured.
 
     Args:
         *sources: Models, profiles, and paths of saved profiles (`.json`) and of files that
@@ -55,9 +64,9 @@ def compare(
         shapes: Shapes of flexible inputs, instead of the defaults. A Core AI model, whose file has no
             sizes, has those of the other models.
         inputs: Values of inputs by name; absent ones are synthetic.
-        devices: Chips or devices for which plans and estimates are compared: `m1`, `iphone-15-pro`.
+        devices: Chips or devices to plan and estimate for: `m1`, `iphone-15-pro`.
         os: The version of their systems; the newest known one of each by default.
-        compute_units: The settings under which plans and estimates are compared.
+        compute_units: The settings under which Core ML measures, and of plans and estimates.
         iterations: Timed predictions of each model; None as for `profile`.
         compile_iterations: Timed compilations, likewise.
         load_iterations: Timed loads, likewise.
@@ -70,71 +79,109 @@ def compare(
         timeout_s: Seconds that each measurement, and all rounds, may take; implies `isolate`.
         memory_bytes: Resident memory that each process may take; implies `isolate`.
         progress: Called with the phase, the repetitions done, and how many there will be.
+        changed: Called with all profiles whenever one of them changed.
+
+    Returns:
+        The differences, and one profile for each source. After Ctrl-C, the profiles completed so far.
 
     Raises:
-        ModelError: A model cannot be read or run.
+        ModelError: No model can be read.
         InputError: A value or a shape is not allowed.
         UsageError: An argument is wrong, or a saved profile cannot be read.
-        EngineError: The engine failed.
-        LimitError: A limit was reached.
         MissingDependencyError: Core ML is to be measured, and coremltools is not installed.
     """
-    from coremlscope.comparison.models import compare_on_devices, compare_sources
+    from coremlscope.comparison.models import compare_sources, fill_profiles, interleave
     from coremlscope.comparison.shapes import choose_shapes
-    from coremlscope.measure.choice import choose_embedded
+    from coremlscope.measure.choice import choose_embedded, choose_measurer
+    from coremlscope.measure.coreml.kept import KeptFolders
+    from coremlscope.measure.coreml.limits import core_ml_limits
     from coremlscope.measure.repetitions import choose_repetitions
-    from coremlscope.own_measurements.report import choose_own
+    from coremlscope.own_measurements.using import forecast_subject
     from coremlscope.results.measurement import Settings
 
     chosen, units = find_devices(devices, os), choose_settings(compute_units)
-    own, findings = choose_own(is_used=bool(chosen))
-    opened = [(name, one) for source in sources for name, one in open_sources(source)]
+    opened = [named for source in sources for named in _open(source)]
     alike = choose_shapes([one for _, one in opened if isinstance(one, Model)], function, shapes or {})
     asked = Settings(
-        function=function or "", warmups=warmups, seed=seed, shapes=alike, random_weights=random_weights
-    )
-    settings = choose_repetitions(asked, iterations, compile_iterations, load_iterations)
-    if len(opened) == 1:
-        return compare_on_devices(opened[0][1], settings, chosen, units, own=own, findings=findings)
-    measure = partial(
-        profile,
-        function=function,
-        shapes=alike,
-        inputs=inputs,
-        compute_units=units,
-        devices=devices,
-        os=os,
-        iterations=iterations,
-        compile_iterations=compile_iterations,
-        load_iterations=load_iterations,
+        compute_units=units[0],
+        function=function or "",
         warmups=warmups,
-        threads=threads,
         seed=seed,
+        shapes=alike,
         random_weights=random_weights,
-        engine="coreml",
-        timeout_s=timeout_s,
-        memory_bytes=memory_bytes,
-        progress=progress,
     )
-    embedded = threads is not None or random_weights
-    return compare_sources(
-        [measure(one) if _is_for_core_ml(one, engine, embedded) else one for _, one in opened],
-        settings,
-        names=[name for name, _ in opened],
-        devices=chosen,
-        compute_units=units,
-        inputs=inputs,
-        measurer=choose_embedded("onnxruntime", threads, isolate, (timeout_s, memory_bytes)),
-        progress=progress,
-        own=own,
-        findings=findings,
+    asked = choose_repetitions(asked, iterations, compile_iterations, load_iterations)
+    limits = (timeout_s, memory_bytes)
+    embedded, kept = choose_embedded("onnxruntime", threads, isolate, limits), KeptFolders()
+    choose = partial(
+        _choose,
+        asked=asked,
+        units=units,
+        engine=engine,
+        is_only_planned=len(opened) == 1 and len(chosen) * len(units) > 1,
+        embedded=embedded,
+        core_ml=partial(choose_measurer, "coreml", threads, isolate, limits, kept=kept),
     )
+    forecaster = partial(forecast_subject, devices=chosen, settings=units, function=function)
+    with kept:
+        profiles = fill_profiles(
+            opened,
+            choose,
+            inputs=inputs,
+            forecaster=forecaster if chosen else None,
+            finish=partial(_with_plans_of_this_mac, limits=core_ml_limits(limits), kept=kept),
+            progress=progress,
+            changed=changed,
+        )
+    profiles, rounds = interleave(opened, profiles, embedded, inputs=inputs, progress=progress)
+    names = [device.name for device in chosen]
+    return compare_sources(opened, profiles, rounds=rounds, devices=names, settings=units)
 
 
-def _is_for_core_ml(one: Model | Profile, engine: str | None, only_embedded: bool) -> TypeGuard[Model]:
-    """True for a model that is measured with Core ML; others that are compared are measured together."""
-    if not isinstance(one, Model):
-        return False
+def _open(source: Source | Profile) -> list[tuple[str, Model | Profile | CoremlscopeError]]:
+    """Returns the models or profiles of a source with their names, or why a model cannot be read."""
+    try:
+        return list(open_sources(source))
+    except UsageError:
+        raise
+    except Exception as error:  # one model must not stop the others
+        return [(name_of(source), known_error(error, name_of(source)))]
+
+
+def _choose(
+    model: Model,
+    asked: Settings,
+    units: Sequence[ComputeUnits],
+    engine: str | None,
+    is_only_planned: bool,
+    embedded: EngineMeasurer | IsolatedMeasurer,
+    core_ml: Callable[..., Measurer],
+) -> tuple[Measurer | None, list[Settings]]:
+    """Returns what measures a model, and under which settings: Core ML under each, another engine once."""
     from coremlscope.measure.choice import choose_engine
+    from coremlscope.measure.coreml.units import distinct_units
 
-    return choose_engine(engine, only_embedded=only_embedded or one.source is None) == "coreml"
+    only_embedded = embedded.threads is not None or asked.random_weights or model.source is None
+    if is_only_planned:
+        return None, [asked]
+    if choose_engine(engine, only_embedded=only_embedded) != "coreml":
+        return embedded, [asked]
+    measurer = core_ml(only_embedded=only_embedded)
+    return measurer, [dataclasses.replace(asked, compute_units=setting) for setting in distinct_units(units)]
+
+
+def _with_plans_of_this_mac(
+    subject: MeasuredModel, profile: Profile, limits: ChildLimits, kept: KeptFolders
+) -> Profile:
+    """Returns the profile of a model with Core ML's own plans and ours, where Core ML was measured."""
+    from coremlscope.api.core_ml_plans import with_plans_of_this_mac
+    from coremlscope.assemble import with_plans
+    from coremlscope.measure.choice import default_engine_findings
+
+    measured = [one for one in profile.measurements if one.runtime.id == "coreml"]
+    if not measured:
+        remarks = default_engine_findings() if profile.measurements else ()
+        return dataclasses.replace(profile, findings=(*remarks, *profile.findings)) if remarks else profile
+    made, findings = with_plans_of_this_mac(None, subject, measured[0].settings, measured, limits, kept)
+    whole = dataclasses.replace(profile, findings=(*profile.findings, *findings))
+    return with_plans(whole, [*made.plans, *profile.plans])

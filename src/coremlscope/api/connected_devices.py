@@ -10,19 +10,17 @@ import dataclasses
 import os
 import tempfile
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Literal
 
 from coremlscope.assemble import assemble, with_plans, with_plans_by_rules
+from coremlscope.comparison.models import Forecaster, failure_of, fill_profiles
 from coremlscope.devices import find_device, product_name
 from coremlscope.errors import CoremlscopeError, UsageError
-from coremlscope.findings import Finding
 from coremlscope.formats import container
 from coremlscope.importers.profiles import import_files
 from coremlscope.ir import Model
-from coremlscope.matrices import FAILED, Forecaster, fill_matrix
 from coremlscope.measure.contract import MeasuredModel, Progress
 from coremlscope.measure.coreml.device.measurer import device_measurer
 from coremlscope.own_measurements.using import forecast_subject
@@ -39,15 +37,6 @@ __all__ = ["Route", "measure_on_device"]
 Route = Literal["coremltools", "runner"]
 #: Request to coremltools' remote device; see `device_measurer`.
 _COMPILES, _LOADS = 1, 3
-
-
-@dataclass(frozen=True, slots=True)
-class _Opened:
-    """A model that was read, or why it was not."""
-
-    name: str
-    model: Model | None
-    error: CoremlscopeError | None = None
 
 
 def measure_on_device(
@@ -89,14 +78,13 @@ def measure_on_device(
     settings_of_plans = wanted.compute_units
     forecaster = partial(forecast_subject, devices=chosen, settings=settings_of_plans) if chosen else None
     opened = [_open(source) for source in sources]
-    models = [one.model for one in opened if one.model is not None]
+    models = [one for _, one in opened if isinstance(one, Model)]
     if through == "coremltools":
         _check_for_coremltools(wanted)
         with device_measurer(on_device, team) as measurer:
-            return fill_matrix(
-                [(one.name, partial(_required, one)) for one in opened],
-                _settings_for_coremltools(wanted),
-                measurer,
+            return fill_profiles(
+                opened,
+                lambda _: (measurer, _settings_for_coremltools(wanted)),
                 power_matters=False,
                 forecaster=forecaster,
                 progress=progress,
@@ -110,24 +98,14 @@ def measure_on_device(
     return profiles
 
 
-def _required(opened: _Opened) -> Model:
-    """Returns a model.
-
-    Raises:
-        CoremlscopeError: It could not be read.
-    """
-    if opened.model is None:
-        raise opened.error or CoremlscopeError(f"{opened.name} cannot be read")
-    return opened.model
-
-
-def _open(source: str | os.PathLike[str] | Model) -> _Opened:
+def _open(source: str | os.PathLike[str] | Model) -> tuple[str, Model | CoremlscopeError]:
+    """Returns a model with its name, or why it cannot be read."""
     if isinstance(source, Model):
-        return _Opened(str(source.source or ""), source)
+        return str(source.source or ""), source
     try:
-        return _Opened(str(source), container.read(source))
+        return str(source), container.read(source)
     except CoremlscopeError as error:
-        return _Opened(str(source), None, error)
+        return str(source), error
 
 
 def _needs_runner(settings: RunnerSettings) -> bool:
@@ -155,23 +133,26 @@ def _settings_for_coremltools(settings: RunnerSettings) -> list[Settings]:
 
 
 def _profiles(
-    opened: Sequence[_Opened],
+    opened: Sequence[tuple[str, Model | CoremlscopeError]],
     found: PhoneResults | None,
     forecaster: Forecaster | None,
 ) -> list[Profile]:
     """One profile for each model, in order; those that could not be read have a finding."""
     names = iter(found.names if found is not None else ())
     profiles = []
-    for one in opened:
-        if one.model is None or found is None:
-            profiles.append(assemble(ModelSummary(path=one.name), findings=[_failure("read", one.error)]))
+    for name, model in opened:
+        if isinstance(model, CoremlscopeError) or found is None:
+            reason = (
+                model if isinstance(model, CoremlscopeError) else CoremlscopeError("nothing was measured")
+            )
+            profiles.append(assemble(ModelSummary(path=name), findings=[failure_of("read", reason)]))
             continue
         try:
-            profile = with_plans_by_rules(_profile(one.model, next(names), found), one.model)
+            profile = with_plans_by_rules(_profile(model, next(names), found), model)
         except CoremlscopeError as error:
-            profile = assemble(ModelSummary(path=one.name), findings=[_failure("measure", error)])
+            profile = assemble(ModelSummary(path=name), findings=[failure_of("measure", error)])
         else:
-            profile = _forecast(profile, one.model, forecaster)
+            profile = _forecast(profile, model, forecaster)
         profiles.append(profile)
     return profiles
 
@@ -202,7 +183,7 @@ def _forecast(profile: Profile, model: Model, forecaster: Forecaster | None) -> 
     try:
         found = forecaster(MeasuredModel(model, profile.model, profile.ops))
     except CoremlscopeError as error:
-        findings = (*profile.findings, _failure("plan and estimate", error))
+        findings = (*profile.findings, failure_of("plan and estimate", error))
         return dataclasses.replace(profile, findings=findings)
     extended = dataclasses.replace(
         profile,
@@ -211,8 +192,3 @@ def _forecast(profile: Profile, model: Model, forecaster: Forecaster | None) -> 
         findings=(*profile.findings, *found.findings),
     )
     return with_plans(extended, [*profile.plans, *found.plans])
-
-
-def _failure(what: str, error: CoremlscopeError | None) -> Finding:
-    message, hint, code = ("failed", "", 1) if error is None else (error.message, error.hint, error.exit_code)
-    return Finding(id=FAILED, severity="error", text=f"{what}: {message}", hint=hint, exit_code=code)

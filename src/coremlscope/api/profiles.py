@@ -7,10 +7,9 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
-from coremlscope.api.models import Source, name_of, read
+from coremlscope.api.models import Source, read
 from coremlscope.devices import find_devices
 from coremlscope.devices.unit import choose_settings
 from coremlscope.errors import CoremlscopeError, EngineError, MissingWeightsError, UnsupportedModelError
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
     from coremlscope.results.measurement import Precision, Settings
     from coremlscope.results.profile import Profile
 
-__all__ = ["import_files", "matrix", "profile", "profile_power_modes"]
+__all__ = ["import_files", "profile", "profile_power_modes"]
 
 
 def profile(
@@ -306,77 +305,6 @@ def profile_power_modes(
         token_timings=(*first.token_timings, *second.token_timings),
         findings=tuple(dict.fromkeys((*first.findings, *second.findings))),
     )
-
-
-def matrix(
-    *sources: Source,
-    compute_units: ComputeUnits | Literal["every"] | Sequence[ComputeUnits] = "every",
-    devices: str | Sequence[str] = (),
-    os: str | None = None,
-    iterations: int = 10,
-    threads: int | None = None,
-    seed: int = 0,
-    isolate: bool = False,
-    timeout_s: float | None = None,
-    memory_bytes: int | None = None,
-    progress: Progress | None = None,
-    changed: Callable[[tuple[Profile, ...]], None] = lambda _: None,
-) -> tuple[Profile, ...]:
-    """Measures models under settings of compute units, and plans and estimates them for devices.
-
-    On a Mac, Core ML itself is timed under each setting. Elsewhere there is
-    one measurement, on this host, and the settings affect only plans and estimates.
-
-    Args:
-        *sources: The models. One that fails does not stop the others; its profile has a finding.
-        compute_units: The settings.
-        devices: Chips or devices to plan and estimate for: `m1`, `iphone-15-pro`.
-        os: The version of their systems; the newest known one of each by default.
-        iterations: Timed predictions.
-        threads: Threads that work on one operation; None for one per physical core. Not on a Mac.
-        seed: Seed of synthetic inputs.
-        isolate: Measures each model in a process of its own; see `profile`.
-        timeout_s: Seconds that each measurement may take; implies `isolate`.
-        memory_bytes: Resident memory that the process of a measurement may take; implies `isolate`.
-        progress: Called with the phase, the repetitions done, and how many there will be.
-        changed: Called with all profiles whenever one of them changed.
-
-    Returns:
-        One profile for each model. After Ctrl-C, the profiles completed so far.
-
-    Raises:
-        UsageError: An argument is wrong.
-        MissingDependencyError: Core ML is to be measured, and coremltools is not installed.
-    """
-    from coremlscope.matrices import fill_matrix
-    from coremlscope.measure.choice import choose_engine, choose_measurer, default_engine_findings
-    from coremlscope.measure.coreml.units import distinct_units
-    from coremlscope.own_measurements.using import forecast_subject
-    from coremlscope.results.measurement import Settings
-
-    chosen, units = find_devices(devices, os), choose_settings(compute_units)
-    has_core_ml = choose_engine() == "coreml"
-    name = "coreml" if has_core_ml else "onnxruntime"
-    measurer = choose_measurer(name, threads, isolate, (timeout_s, memory_bytes))
-    profiles = fill_matrix(
-        [(name_of(source), partial(read, source)) for source in sources],
-        [
-            Settings(
-                compute_units=setting,
-                iterations=iterations,
-                compile_iterations=1,
-                load_iterations=3,
-                seed=seed,
-            )
-            for setting in (distinct_units(units) if has_core_ml else units[:1])
-        ],
-        measurer,
-        forecaster=partial(forecast_subject, devices=chosen, settings=units) if chosen else None,
-        progress=progress,
-        changed=changed,
-    )
-    remarks = default_engine_findings()
-    return tuple(dataclasses.replace(one, findings=(*remarks, *one.findings)) for one in profiles)
 
 
 def import_files(

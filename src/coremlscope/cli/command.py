@@ -336,7 +336,7 @@ def add_reports(
         "COMPARISON_RENDERERS",
         "GATE_RENDERERS",
         "LAYER_RENDERERS",
-        "MATRIX_RENDERERS",
+        "PROFILES_RENDERERS",
         "TRACE_RENDERERS",
         "VERIFICATION_RENDERERS",
     ],

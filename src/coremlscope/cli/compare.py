@@ -3,10 +3,25 @@
 from __future__ import annotations
 
 import argparse
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
 
-from coremlscope.cli.command import Command, add_compute_units, add_reports, add_shape, read_path
+from coremlscope.cli.command import (
+    Command,
+    add_compute_units,
+    add_reports,
+    add_shape,
+    read_path,
+    shows_tables,
+)
+from coremlscope.cli.connected import add_on_device, is_on_device, measure_connected
 from coremlscope.cli.lookup import add_devices
-from coremlscope.cli.progress import progress_bars
+from coremlscope.cli.progress import phase_words
 from coremlscope.cli.repetitions import (
     add_engine,
     add_engine_options,
@@ -17,28 +32,49 @@ from coremlscope.cli.repetitions import (
     measurement_options,
 )
 from coremlscope.cli.reports import write_reports
-from coremlscope.cli.terminal import print_note
+from coremlscope.cli.terminal import print_error, print_note
+from coremlscope.errors import CoremlscopeError
+
+if TYPE_CHECKING:
+    from coremlscope.results.profile import Profile
 
 __all__ = ["COMMAND"]
 
 #: The exit code if `--fail-above` finds a slower subject.
 _SLOWER = 9
+_INTERRUPTED = 130
+_REDRAW_S = 0.1
 _EPILOG = """\
-Models are profiled, and their predictions are timed in interleaved rounds, so that a slowdown of
-the machine affects all of them. Saved profiles (`coremlscope profile MODEL -o p.json`) are not
-measured again; a file of several profiles counts as several sources. On a Mac, Core ML measures
-models one after the other (not yet confirmed on a device), unless --engine names another engine.
-Times of different machines are shown but not compared. Operations are matched by name, type and
-shape, in the order of the program. `no change` means that the 95 % interval of the ratio of the
-medians contains 1.
-Plans and estimates are compared separately; they are not measured.
+Models are measured, planned and estimated in one table, which is shown while it fills; then each is
+compared with the first. Off a Mac there is one measurement, on this machine, and predictions are
+also timed in interleaved rounds, so that a slowdown of the machine affects all of them; the settings
+of --compute-units matter to plans and estimates for --device. On a Mac, Core ML measures the models
+one after the other under each setting, unless --engine names another engine; with --on-device they
+are measured on a connected iPhone or iPad, which must be in developer mode, by coremltools' remote
+device or by an app of our own, which is built and started for it. None of these is yet confirmed on
+a device. A single model with several devices or settings of them is planned and estimated for each,
+and not measured.
+
+Saved profiles (`coremlscope profile MODEL -o p.json`) are not measured again; a file of several
+profiles counts as several sources. Times of different machines are shown but not compared.
+Operations are matched by name, type and shape, in the order of the program. `no change` means that
+the 95 % interval of the ratio of the medians contains 1. Plans and estimates are compared
+separately; they are not measured.
+
+A model that fails does not stop the others: the exit code is that of the first failure. Ctrl-C stops
+the command, keeps the completed results, and sets exit code 130.
 
 examples:
   coremlscope compare before.mlpackage after.mlpackage
+  coremlscope compare *.mlpackage --compute-units every --iterations 10
+  coremlscope compare *.mlpackage --compute-units every --device m1,m4 -o models.md
   coremlscope compare main.json branch.json -o compare.md --fail-above 5%
   coremlscope compare model.mlpackage --device iphone-13,iphone-15-pro
-  coremlscope compare model.mlpackage --device m1 --compute-units all,cpu_and_gpu
+  coremlscope compare a.mlpackage b.mlpackage --on-device any --team A1B2C3D4E5
 """
+
+Changed = Callable[[tuple["Profile", ...]], None]
+Shown = Callable[[str, int, int], None]
 
 
 def _percent(text: str) -> float:
@@ -70,52 +106,113 @@ def _configure(parser: argparse.ArgumentParser) -> None:
     )
     add_devices(
         parser,
-        "also compare plans and estimates for these chips or devices; for a single source, with each other",
+        "also plan and estimate for these chips or devices; for a single model, compare them with each other",
     )
-    add_compute_units(parser, "for plans and estimates")
+    add_compute_units(parser, "on a Mac what Core ML is measured under, and for plans and estimates")
     add_repetitions(parser)
-    add_limits(parser)
+    add_limits(parser, keeps=True)
     add_function(parser, "to time")
     add_shape(parser)
     add_engine(parser)
     add_engine_options(parser)
-    add_reports(parser, ".html, .json, .md or .txt", "COMPARISON_RENDERERS", json="the comparison")
+    add_on_device(parser)
+    add_reports(
+        parser,
+        ".html, .json, .md, .csv or .txt",
+        "COMPARISON_RENDERERS",
+        json="the comparison and the profiles",
+    )
 
 
 def _run(arguments: argparse.Namespace) -> int:
     from coremlscope import api
+    from coremlscope.comparison.models import exit_code_of
     from coremlscope.render.terminal.comparison import render_comparison
     from coremlscope.verification.migration import add_agreements
 
-    with progress_bars(not arguments.quiet) as progress:
+    with _live_table(not arguments.quiet) as (changed, progress):
+        made: tuple[Profile, ...] = ()
+        if is_on_device(arguments):
+            made = measure_connected(arguments, arguments.sources, arguments.compute_units, progress, changed)
         comparison = api.compare(
-            *arguments.sources,
+            *(made or arguments.sources),
             shapes=dict(arguments.shape),
             devices=arguments.device,
             os=arguments.os,
             compute_units=arguments.compute_units,
             progress=progress,
+            changed=changed,
             **measurement_options(arguments),
             **limit_options(arguments),
         )
-
+    exit_code = exit_code_of(made) or comparison.exit_code
     comparison = add_agreements(comparison, shapes=dict(arguments.shape), seed=arguments.seed)
 
     def tables(width: int, color: bool) -> str:
         return render_comparison(comparison, width=width, color=color)
 
     write_reports(comparison, arguments, tables)
-    if arguments.fail_above is None:
-        return 0
-    slower = comparison.slower_by(arguments.fail_above)
+    if exit_code == _INTERRUPTED:
+        print_note("interrupted")
+    elif exit_code and not shows_tables(arguments):
+        found = (one for profile in comparison.profiles for one in profile.all_findings)
+        failed = next(one for one in found if one.exit_code == exit_code)
+        print_error(CoremlscopeError(failed.text, failed.hint))
+    slower = () if arguments.fail_above is None else comparison.slower_by(arguments.fail_above)
     for label in slower:
         print_note(f"{label} is slower than --fail-above allows")
-    return _SLOWER if slower else 0
+    return exit_code or (_SLOWER if slower else 0)
+
+
+@contextmanager
+def _live_table(is_wanted: bool) -> Iterator[tuple[Changed, Shown | None]]:
+    """The table on standard error while it is filled, if that is a terminal; it is removed at the end."""
+    if not is_wanted or not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
+        yield lambda _: None, None
+        return
+    from rich.console import Console
+    from rich.live import Live
+    from rich.text import Text
+
+    from coremlscope.render.terminal.side_by_side import render_side_by_side
+
+    console = Console(stderr=True)
+    # It is redrawn between repetitions, not by a thread, which would disturb the measurement.
+    with Live(console=console, transient=True, auto_refresh=False, vertical_overflow="crop") as live:
+        known: tuple[Profile, ...] = ()
+        drawn = 0.0
+
+        def draw(state: str) -> None:
+            nonlocal drawn
+            drawn = time.monotonic()
+            shown = state
+            if known:
+                color = console.color_system is not None
+                shown = render_side_by_side(known, width=console.width, color=color, state=state)
+            live.update(Text.from_ansi(shown), refresh=True)
+
+        def changed(profiles: tuple[Profile, ...]) -> None:
+            nonlocal known
+            known = profiles
+            draw("…")
+
+        def progress(phase: str, done: int, total: int) -> None:
+            if done == 0 or time.monotonic() - drawn > _REDRAW_S:
+                name = _measured_now(known)
+                draw(f"{name}: {phase_words(phase)} {done}/{total}" if name else phase_words(phase))
+
+        yield changed, progress
+
+
+def _measured_now(profiles: Sequence[Profile]) -> str:
+    """Returns the model that is being measured: the last one that was read."""
+    begun = [profile.model.path for profile in profiles if profile.model.container]
+    return Path(begun[-1]).name if begun else ""
 
 
 COMMAND = Command(
     name="compare",
-    doc="Show what differs between models, profiles, devices or settings.",
+    doc="Show models, profiles, devices and settings side by side, and what differs.",
     epilog=_EPILOG,
     configure=_configure,
     run=_run,

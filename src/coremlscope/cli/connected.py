@@ -3,15 +3,31 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from coremlscope.cli.command import one_of
 from coremlscope.errors import UsageError
 
 if TYPE_CHECKING:
+    from coremlscope.devices import ComputeUnits
+    from coremlscope.ir import Model
+    from coremlscope.measure.contract import Progress
+    from coremlscope.results.profile import Profile
     from coremlscope.runner.request import PowerMode
 
-__all__ = ["add_on_device", "add_power_mode", "check_power_mode", "chosen_power_mode", "is_on_device"]
+__all__ = [
+    "add_on_device",
+    "add_power_mode",
+    "check_power_mode",
+    "chosen_power_mode",
+    "is_on_device",
+    "measure_connected",
+]
+
+#: Repetitions on a connected device, which neither detects a steady state nor ends phases early.
+_ITERATIONS, _COMPILES, _LOADS, _WARMUPS = 50, 10, 10, 5
 
 
 def add_on_device(parser: argparse.ArgumentParser, where: str = "on that device: ") -> None:
@@ -76,3 +92,65 @@ def check_power_mode(arguments: argparse.Namespace) -> None:
 def chosen_power_mode(arguments: argparse.Namespace) -> PowerMode:
     """Returns the power mode as results name it."""
     return cast("PowerMode", arguments.power_mode.replace("-", " "))
+
+
+def measure_connected(
+    arguments: argparse.Namespace,
+    models: Sequence[Path | Model],
+    settings: Sequence[ComputeUnits],
+    progress: Progress | None,
+    changed: Callable[[tuple[Profile, ...]], None] = lambda _: None,
+) -> tuple[Profile, ...]:
+    """Measures models on a connected device.
+
+    Args:
+        arguments: The parsed arguments of a verb that measures.
+        models: The models.
+        settings: The settings of compute units.
+        progress: Called with what happens, settings done, and how many there are.
+        changed: Called with all profiles whenever one of them changed.
+
+    Raises:
+        UsageError: An option has no effect on a connected device.
+        CoremlscopeError: See `measure_on_device`.
+    """
+    from coremlscope.api.connected_devices import measure_on_device
+    from coremlscope.runner.request import RunnerSettings
+
+    names = (
+        "input",
+        "threads",
+        "random_weights",
+        "trace",
+        "tokens",
+        "other_predictions",
+        "timeout",
+        "memory",
+    )
+    given = [f"--{name.replace('_', '-')}" for name in names if getattr(arguments, name, None)]
+    given += ["--engine"] if arguments.engine not in (None, "coreml") else []
+    given += ["--precision fp16"] if getattr(arguments, "precision", "") == "fp16" else []
+    if given:
+        raise UsageError(f"{given[0]} has no effect on a connected device", f"leave {given[0]} out")
+    wanted = RunnerSettings(
+        compute_units=tuple(settings),
+        function=arguments.function or "",
+        power_mode=chosen_power_mode(arguments),
+        iterations=arguments.iterations or _ITERATIONS,
+        compiles=arguments.compile_iterations or _COMPILES,
+        loads=arguments.load_iterations or _LOADS,
+        warmups=_WARMUPS if arguments.warmups is None else arguments.warmups,
+        seed=arguments.seed,
+        shapes=dict(arguments.shape),
+    )
+    return measure_on_device(
+        *models,
+        on_device=arguments.on_device or "",
+        team=arguments.team,
+        through=arguments.through,
+        settings=wanted,
+        devices=arguments.device,
+        os=arguments.os,
+        progress=progress,
+        changed=changed,
+    )

@@ -105,9 +105,9 @@ def _check_formats(reports: Sequence[Path]) -> None:
     Raises:
         UsageError: A format cannot.
     """
-    from coremlscope.render.renderers import MATRIX_RENDERERS, find_renderer
+    from coremlscope.render.renderers import PROFILES_RENDERERS, find_renderer
 
-    known = [renderer.suffix for renderer in MATRIX_RENDERERS]
+    known = [renderer.suffix for renderer in PROFILES_RENDERERS]
     for path in reports:
         if find_renderer(path).suffix not in known:
             raise UsageError(f"{path} can show only one model", f"use one of {', '.join(known)}")

@@ -24,7 +24,6 @@ from coremlscope.cli import (
     importing,
     inspect,
     isolate,
-    matrix,
     measurements,
     ops,
     plan,
@@ -54,7 +53,6 @@ __all__ = ["COMMANDS", "main"]
 COMMANDS: tuple[Command, ...] = (
     profile.COMMAND,
     compare.COMMAND,
-    matrix.COMMAND,
     sweep.COMMAND,
     query.COMMAND,
     runner.COMMAND,
@@ -101,6 +99,7 @@ _REPLACED = {
     "bisect": "coremlscope isolate MODEL --smallest WHAT",
     "calibrate": "coremlscope measurements add FILE",
     "evidence": "coremlscope import FILE --share OUT.json",
+    "matrix": "coremlscope compare MODEL… --compute-units every",
 }
 _INTERRUPTED, _BROKEN_PIPE = 130, 141
 

@@ -18,7 +18,7 @@ from coremlscope.cli.command import (
     one_of,
     shows_tables,
 )
-from coremlscope.cli.connected import add_on_device, check_power_mode, chosen_power_mode, is_on_device
+from coremlscope.cli.connected import add_on_device, check_power_mode, is_on_device, measure_connected
 from coremlscope.cli.inputs import read_inputs
 from coremlscope.cli.lookup import add_devices
 from coremlscope.cli.progress import progress_bars
@@ -34,7 +34,7 @@ from coremlscope.cli.repetitions import (
 from coremlscope.cli.reports import write_reports
 from coremlscope.cli.terminal import print_error, print_note
 from coremlscope.devices.unit import SETTINGS
-from coremlscope.errors import CoremlscopeError, UsageError
+from coremlscope.errors import CoremlscopeError
 
 if TYPE_CHECKING:
     from coremlscope.ir import Model
@@ -42,9 +42,6 @@ if TYPE_CHECKING:
     from coremlscope.results.profile import Profile
 
 __all__ = ["COMMAND"]
-
-#: Repetitions on a connected device, which neither detects a steady state nor ends phases early.
-_ITERATIONS, _COMPILES, _LOADS, _WARMUPS = 50, 10, 10, 5
 
 _EPILOG = """\
 Compilation (binding, lowering and building the session, cold each time), loading what was
@@ -170,46 +167,9 @@ def _announce(mode: str) -> None:
 
 
 def _on_device(arguments: argparse.Namespace, model: Model, progress: Progress | None) -> Profile:
-    from coremlscope.api.connected_devices import measure_on_device
-    from coremlscope.runner.request import RunnerSettings
-
-    only_here = {
-        "--input": arguments.input,
-        "--engine": arguments.engine not in (None, "coreml"),
-        "--threads": arguments.threads,
-        "--random-weights": arguments.random_weights,
-        "--precision fp16": arguments.precision == "fp16",
-        "--trace": arguments.trace,
-        "--tokens": arguments.tokens,
-        "--other-predictions": arguments.other_predictions,
-        "--timeout": arguments.timeout,
-        "--memory": arguments.memory,
-    }
-    for option, is_given in only_here.items():
-        if is_given:
-            raise UsageError(f"{option} has no effect on a connected device", f"leave {option} out")
     units = arguments.compute_units
-    settings = RunnerSettings(
-        compute_units=tuple(SETTINGS) if units == EVERY else (units,),
-        function=arguments.function or "",
-        power_mode=chosen_power_mode(arguments),
-        iterations=arguments.iterations or _ITERATIONS,
-        compiles=arguments.compile_iterations or _COMPILES,
-        loads=arguments.load_iterations or _LOADS,
-        warmups=_WARMUPS if arguments.warmups is None else arguments.warmups,
-        seed=arguments.seed,
-        shapes=dict(arguments.shape),
-    )
-    (profile,) = measure_on_device(
-        model,
-        on_device=arguments.on_device or "",
-        team=arguments.team,
-        through=arguments.through,
-        settings=settings,
-        devices=arguments.device,
-        os=arguments.os,
-        progress=progress,
-    )
+    settings = tuple(SETTINGS) if units == EVERY else (units,)
+    (profile,) = measure_connected(arguments, [model], settings, progress)
     return profile
 
 

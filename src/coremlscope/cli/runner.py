@@ -27,7 +27,7 @@ Core ML for its plan, and records memory, heat and power. After a crash it conti
 setting when it is opened again. It writes results.json, which `coremlscope import` reads. The same
 sources are a Swift package for the Mac. None of this is yet confirmed on a device.
 
-`profile` and `matrix` with --on-device do all of it: they write the project, build it, install it,
+`profile` and `compare` with --on-device do all of it: they write the project, build it, install it,
 start it, and copy the results back.
 
 examples:

@@ -10,7 +10,7 @@ __all__ = ["COMMAND"]
 
 _EPILOG = """\
 The schema (2020-12) describes profiles, lists of profiles and model descriptions, as written by
-`profile`, `plan`, `estimate`, `matrix` and `inspect` with -o FILE.json. It does not include
+`profile`, `plan`, `estimate` and `inspect` with -o FILE.json. It does not include
 comparisons and the short forms that `plan` and `estimate` print with --json.
 
 examples:

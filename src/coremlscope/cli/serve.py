@@ -15,7 +15,7 @@ __all__ = ["COMMAND"]
 
 _EPILOG = """\
 The page lists the profiles of a folder (*.json files written by `profile`, `plan`, `estimate`
-and `matrix`) with the history of each model, and opens each profile as a report. Uploaded
+and `compare`) with the history of each model, and opens each profile as a report. Uploaded
 models are profiled one at a time, each in a process that can be cancelled; the profile is saved
 in the folder. While the server runs, plans and estimates for other devices can be added to it, and
 photos, sounds, numbers or texts can be given to the model.

@@ -1,10 +1,11 @@
-"""Compares models and profiles; models are measured and planned first."""
+"""Measures, plans and estimates models beside saved profiles, and compares them; a failure stops no other."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, TypeAlias, TypeVar
 
 from coremlscope.assemble import assemble
 from coremlscope.comparison.plans import plan_views
@@ -15,168 +16,323 @@ from coremlscope.comparison.profiles import (
     compare_profiles,
     label_subjects,
 )
-from coremlscope.cost.latency.own import NOTHING_OWN, Own
-from coremlscope.devices import ComputeUnits, Device
-from coremlscope.errors import UsageError
+from coremlscope.engines.host import power_mode
+from coremlscope.errors import CoremlscopeError, EngineError, known_error
+from coremlscope.execution.sequence_lengths import length_findings
 from coremlscope.findings import Finding
-from coremlscope.forecast.planner import Forecast, forecast
+from coremlscope.forecast.planner import Forecast
 from coremlscope.ir import Model
-from coremlscope.measure.contract import MeasuredModel, Progress, resolve_settings
+from coremlscope.measure.contract import MeasuredModel, Measurer, Progress, resolve_settings
 from coremlscope.measure.embedded.isolated import IsolatedMeasurer
 from coremlscope.measure.embedded.measurer import EngineMeasurer
-from coremlscope.measure.partial import check_whole
-from coremlscope.results.measurement import Phase, Settings
+from coremlscope.measure.partial import INTERRUPTED_EXIT, ends_work, interrupted, is_interrupted
+from coremlscope.results.measurement import Measurement, Phase, Settings
+from coremlscope.results.model import ModelSummary
 from coremlscope.results.profile import Profile
 
-__all__ = ["compare_on_devices", "compare_sources"]
+__all__ = [
+    "FAILED",
+    "Forecaster",
+    "Source",
+    "compare_sources",
+    "exit_code_of",
+    "failure_of",
+    "fill_profiles",
+    "interleave",
+]
+
+#: The id of the finding that says that a part of the work failed.
+FAILED = "failed"
+
+Found = TypeVar("Found")
+#: Returns plans and estimates of a model.
+Forecaster: TypeAlias = Callable[[MeasuredModel], Forecast]
+#: A model, a profile that is there already, or why a model could not be read.
+Source: TypeAlias = "Model | Profile | CoremlscopeError"
+#: Returns what measures a model, and under which settings: at least one, also if nothing measures it.
+Choice: TypeAlias = "Callable[[Model], tuple[Measurer | None, Sequence[Settings]]]"
 
 
-def compare_sources(
-    sources: Sequence[Model | Profile],
-    settings: Settings,
+def fill_profiles(
+    sources: Sequence[tuple[str, Source]],
+    choose: Choice,
     *,
-    names: Sequence[str] = (),
-    devices: Sequence[Device] = (),
-    compute_units: Sequence[ComputeUnits] = ("all",),
     inputs: Mapping[str, Any] | None = None,
-    measurer: EngineMeasurer | IsolatedMeasurer | None = None,
+    power_matters: bool = True,
+    forecaster: Forecaster | None = None,
+    finish: Callable[[MeasuredModel, Profile], Profile] = lambda _, profile: profile,
     progress: Progress | None = None,
-    own: Own = NOTHING_OWN,
-    findings: Sequence[Finding] = (),
-) -> Comparison:
-    """Compares models, which are profiled first, and existing profiles.
+    changed: Callable[[tuple[Profile, ...]], None] = lambda _: None,
+) -> tuple[Profile, ...]:
+    """Measures, plans and estimates models. A failure becomes a finding of the model's profile.
 
-    Predictions of several models are also timed in interleaved rounds, and these times are compared,
-    because the machine may slow down between one profile and the next.
+    Measurements during which the power mode changed are discarded, because they would mix two modes.
 
     Args:
-        sources: Two or more; the first is the base.
-        settings: The settings of the measurement of each model.
-        names: Names of the sources; if empty, the paths from which they were read.
-        devices: Devices for which plans and estimates are also compared.
-        compute_units: The settings of compute units for plans and estimates.
+        sources: The models, each with its name; profiles stay as they are.
+        choose: Chooses what measures a model, and the settings.
         inputs: Values of inputs by name, for every model that has them; absent ones are synthetic.
-        measurer: Measures models; None for the default engine.
+        power_matters: False if another machine runs the models, so that this machine's power mode is
+            irrelevant.
+        forecaster: Returns plans and estimates of a model; None for none.
+        finish: Completes the profile of a model that was measured.
         progress: Called after each repetition.
-        own: A user's own measurements, which refine estimates of models; those of profiles stay as they are.
-        findings: What to remark on the estimates of models.
+        changed: Called with all profiles whenever one of them changed.
+
+    Returns:
+        One profile for each source, with one measurement for each of the settings. After Ctrl-C, the profiles
+        are incomplete, and the first unfinished one has a finding `interrupted`.
 
     Raises:
-        CoremlscopeError: A model cannot be run; see `contract.Measurer`.
+        CoremlscopeError: Nothing of any source is known.
     """
-    chosen = measurer or EngineMeasurer()
-    profiles: list[Profile] = []
-    for source in sources:
-        if isinstance(source, Model):
-            given = _of(source, inputs)
-            wanted = resolve_settings(source, settings, given)
-            subject = MeasuredModel.of(source, wanted)
-            found = _on_devices(subject, wanted, devices, compute_units, own)
-            measured = chosen.measure(subject, wanted, inputs=given, progress=progress)
-            check_whole(measured, subject.summary.path or "the model")
-            source = assemble(
-                subject.summary, subject.ops, measurements=[measured], forecast=found, findings=findings
-            )
-        profiles.append(source)
-    rounds = _interleave(sources, profiles, inputs, chosen, progress)
-    return compare_profiles(
-        profiles,
-        rounds=rounds,
-        labels=label_subjects(names) if names else (),
-        settings=compute_units,
+    filling = _Filling(
+        [one if isinstance(one, Profile) else assemble(ModelSummary(path=name)) for name, one in sources],
+        changed,
     )
+    filling.report()
+    index = 0
+    try:
+        for index, (_, source) in enumerate(sources):
+            if isinstance(source, Profile):
+                continue
+            found = filling.attempt(index, "read", partial(_describe, source, choose, inputs))
+            if found is None:
+                continue
+            subject, measurer, settings, given = found
+            filling.begin(index, subject)
+            for finding in length_findings(subject.model, [*settings[0].shapes, *given], subject.shapes):
+                filling.add_finding(index, finding)
+            if forecaster is not None:
+                forecast = filling.attempt(index, "plan and estimate", partial(forecaster, subject))
+                filling.add_forecast(index, forecast)
+            for wanted in settings:
+                if measurer is None:
+                    break
+                what = f"measure {wanted.compute_units}" if len(settings) > 1 else "measure"
+                work = partial(_measure, measurer, subject, wanted, given, progress, power_matters)
+                measured = filling.attempt(index, what, work)
+                filling.add_measurement(index, measured)
+                if measured is not None and is_interrupted(measured):
+                    raise KeyboardInterrupt
+            finished = finish(subject, filling.profiles[index])
+            if finished is not filling.profiles[index]:
+                filling.set(index, finished)
+    except KeyboardInterrupt as error:
+        filling.add_finding(index, failure_of("", error))
+    if filling.errors and not any(profile.model.container or profile.plans for profile in filling.profiles):
+        raise filling.errors[0]
+    return tuple(filling.profiles)
 
 
-def _interleave(
-    sources: Sequence[Model | Profile],
-    profiles: list[Profile],
-    inputs: Mapping[str, Any] | None,
-    measurer: EngineMeasurer | IsolatedMeasurer,
+def _describe(
+    source: Model | CoremlscopeError, choose: Choice, inputs: Mapping[str, Any] | None
+) -> tuple[MeasuredModel, Measurer | None, Sequence[Settings], dict[str, Any]]:
+    if not isinstance(source, Model):
+        raise source
+    measurer, settings = choose(source)
+    functions = source.description.functions.values()
+    names = {feature.name for function in functions for feature in function.inputs}
+    given = {name: value for name, value in (inputs or {}).items() if name in names}
+    subject = MeasuredModel.of(source, resolve_settings(source, settings[0], given))
+    return subject, measurer, settings, given
+
+
+def _measure(
+    measurer: Measurer,
+    subject: MeasuredModel,
+    settings: Settings,
+    inputs: Mapping[str, Any],
     progress: Progress | None,
-) -> list[Rounds]:
-    """Times interleaved rounds; the profiles of models get these samples of predictions."""
-    rounds: list[Rounds] = [()] * len(sources)
-    models = [(index, source) for index, source in enumerate(sources) if isinstance(source, Model)]
-    if len(models) < 2:
-        return rounds
-    taken = measurer.time_interleaved(
-        [model for _, model in models],
-        [profiles[index].measurement.settings for index, _ in models],
-        inputs=inputs,
-        progress=progress,
-    )
-    for (index, _), seconds in zip(models, taken, strict=True):
+    power_matters: bool,
+) -> Measurement:
+    wanted = resolve_settings(subject.model, settings, inputs)
+    before = power_mode() if power_matters else ""
+    measured = measurer.measure(subject, wanted, inputs=inputs, progress=progress)
+    after = power_mode() if power_matters else ""
+    if before != after:
+        raise EngineError(
+            f"the power mode changed from {before or 'unknown'} to {after or 'unknown'} while this was timed",
+            "keep the power mode unchanged, and run it again",
+        )
+    return measured
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Filling:
+    """Profiles that are being filled."""
+
+    profiles: list[Profile]
+    changed: Callable[[tuple[Profile, ...]], None]
+    errors: list[CoremlscopeError] = dataclasses.field(default_factory=list)
+
+    def begin(self, index: int, subject: MeasuredModel) -> None:
+        """Adds a model's description."""
+        old = self.profiles[index]
+        summary = dataclasses.replace(subject.summary, path=old.model.path)
+        self.set(index, assemble(summary, subject.ops, findings=old.findings))
+
+    def add_measurement(self, index: int, measurement: Measurement | None) -> None:
+        """Adds a measurement."""
+        if measurement is not None:
+            old = self.profiles[index]
+            measurements = (*old.measurements, measurement)
+            self.set(index, dataclasses.replace(old, measurements=measurements))
+
+    def add_forecast(self, index: int, forecast: Forecast | None) -> None:
+        """Adds plans and estimates."""
+        if forecast is not None:
+            old = self.profiles[index]
+            new = dataclasses.replace(
+                old,
+                plans=forecast.plans,
+                kernels=forecast.kernels,
+                estimates=forecast.estimates,
+                findings=(*old.findings, *forecast.findings),
+            )
+            self.set(index, new)
+
+    def add_finding(self, index: int, finding: Finding) -> None:
+        """Adds a finding."""
+        old = self.profiles[index]
+        self.set(index, dataclasses.replace(old, findings=(*old.findings, finding)))
+
+    def attempt(self, index: int, what: str, work: Callable[[], Found]) -> Found | None:
+        """Returns the result of `work`; if it fails, adds a finding to the profile and returns None."""
+        try:
+            return work()
+        except Exception as error:  # one model must not stop the others
+            known = known_error(error, self.profiles[index].model.path)
+            self.errors.append(known)
+            self.add_finding(index, failure_of(what, known))
+            return None
+
+    def report(self) -> None:
+        """Reports all profiles."""
+        self.changed(tuple(self.profiles))
+
+    def set(self, index: int, profile: Profile) -> None:
+        """Replaces a profile."""
+        self.profiles[index] = profile
+        self.report()
+
+
+def interleave(
+    sources: Sequence[tuple[str, Source]],
+    profiles: Sequence[Profile],
+    measurer: EngineMeasurer | IsolatedMeasurer,
+    *,
+    inputs: Mapping[str, Any] | None = None,
+    progress: Progress | None = None,
+) -> tuple[tuple[Profile, ...], list[Rounds]]:
+    """Times models in interleaved rounds, because the machine may slow down between one profile and the next.
+
+    Args:
+        sources: The sources of the profiles.
+        profiles: The profiles; those of models that the measurer measured are timed again.
+        measurer: The measurer.
+        inputs: Values of inputs by name.
+        progress: Called after each repetition.
+
+    Returns:
+        The profiles, with these samples of predictions; and the seconds of each round, if there are two
+        models. A failure becomes a finding of the first of them.
+    """
+    rounds: list[Rounds] = [()] * len(profiles)
+    timed = list(profiles)
+    models = {
+        index: one
+        for index, ((_, one), profile) in enumerate(zip(sources, profiles, strict=True))
+        if isinstance(one, Model) and _is_whole(profile)
+    }
+    if len(models) < 2 or any(ends_work(finding) for one in profiles for finding in one.findings):
+        return tuple(profiles), rounds
+    try:
+        taken = measurer.time_interleaved(
+            list(models.values()),
+            [profiles[index].measurement.settings for index in models],
+            inputs=inputs,
+            progress=progress,
+        )
+    except (CoremlscopeError, KeyboardInterrupt) as error:
+        filling = _Filling(timed, lambda _: None)
+        filling.add_finding(min(models), failure_of("time in rounds", error))
+        return tuple(timed), rounds
+    for (index, _), seconds in zip(models.items(), taken, strict=True):
         rounds[index] = seconds
         measured = profiles[index].measurement
         warmups = measured.predict.warmups_s if measured.predict is not None else ()
         phase = Phase.of([s for round_ in seconds for s in round_], warmups)
-        timed = dataclasses.replace(measured, predict=phase)
-        profiles[index] = dataclasses.replace(profiles[index], measurements=(timed,))
-    return rounds
+        measured = dataclasses.replace(measured, predict=phase)
+        timed[index] = dataclasses.replace(profiles[index], measurements=(measured,))
+    return tuple(timed), rounds
 
 
-def compare_on_devices(
-    source: Model | Profile,
-    settings: Settings,
-    devices: Sequence[Device],
-    compute_units: Sequence[ComputeUnits],
-    *,
-    own: Own = NOTHING_OWN,
-    findings: Sequence[Finding] = (),
-) -> Comparison:
-    """Compares a model's plans and estimates for devices and settings with the first of them.
-
-    Args:
-        source: The model, or a profile with plans.
-        settings: The function and its shapes.
-        devices: The devices; if empty, those of the profile.
-        compute_units: The settings of compute units.
-        own: A user's own measurements, which refine estimates of a model; those of a profile stay.
-        findings: What to remark on the estimates of a model.
-
-    Raises:
-        UsageError: There are fewer than two plans to compare.
-        CoremlscopeError: The model cannot be planned; see `forecast`.
-    """
-    if isinstance(source, Profile):
-        names = {device.name for device in devices}
-        profile = source
-        views = [v for v in plan_views(source, compute_units) if not names or v.plan.device in names]
-    else:
-        wanted = resolve_settings(source, settings)
-        subject = MeasuredModel.of(source, wanted)
-        found = _on_devices(subject, wanted, devices, compute_units, own)
-        profile = assemble(subject.summary, subject.ops, forecast=found, findings=findings)
-        views = plan_views(profile, compute_units)
-    if len(views) < 2:
-        raise UsageError(
-            "there is nothing to compare with",
-            "name another model or profile, or two devices or settings: --device m1,a14",
-        )
-    return compare_plans(profile, views)
+def _is_whole(profile: Profile) -> bool:
+    """True if an embedded engine measured all of it: Core ML measures models one after the other."""
+    measured = profile.measurements
+    return len(measured) == 1 and measured[0].runtime.id != "coreml" and measured[0].partial is None
 
 
-def _on_devices(
-    subject: MeasuredModel,
-    settings: Settings,
-    devices: Sequence[Device],
-    compute_units: Sequence[ComputeUnits],
-    own: Own,
-) -> Forecast | None:
-    if not devices:
-        return None
-    return forecast(
-        subject.model,
-        subject.ops,
-        devices,
-        compute_units,
-        function=settings.function or None,
-        shapes=settings.shapes,
-        with_advice=False,
-        own=own,
+def failure_of(what: str, error: CoremlscopeError | KeyboardInterrupt) -> Finding:
+    """Returns the finding that reports what failed, or that Ctrl-C ended the work."""
+    if isinstance(error, KeyboardInterrupt):
+        return interrupted("Measuring this and the following models")
+    return Finding(
+        id=FAILED,
+        severity="error",
+        text=f"{what}: {error.message}",
+        hint=error.hint,
+        exit_code=error.exit_code,
     )
 
 
-def _of(model: Model, inputs: Mapping[str, Any] | None) -> dict[str, Any]:
-    names = {feature.name for function in model.description.functions.values() for feature in function.inputs}
-    return {name: value for name, value in (inputs or {}).items() if name in names}
+def compare_sources(
+    sources: Sequence[tuple[str, Source]],
+    profiles: Sequence[Profile],
+    *,
+    rounds: Sequence[Rounds] = (),
+    devices: Sequence[str] = (),
+    settings: Sequence[str] = (),
+) -> Comparison:
+    """Compares the profiles of sources with the first; the plans of a single one with each other.
+
+    Those that could not be read are compared with nothing, and nothing is compared if the first could not.
+
+    Args:
+        sources: The sources.
+        profiles: Their profiles.
+        rounds: The seconds of interleaved rounds of each; empty for those that were not timed so.
+        devices: Names of devices whose plans in a single saved profile are compared; all if empty.
+        settings: The settings under which plans are compared.
+    """
+    if len(sources) == 1:
+        views = plan_views(profiles[0], settings)
+        chosen = [view for view in views if not devices or view.plan.device in devices]
+        found = compare_plans(profiles[0], chosen)
+    elif not _is_described(profiles[0]):
+        found = Comparison((), ())
+    else:
+        known = [index for index, profile in enumerate(profiles) if _is_described(profile)]
+        labels = label_subjects([name for name, _ in sources])
+        found = compare_profiles(
+            [profiles[index] for index in known],
+            rounds=[rounds[index] for index in known] if rounds else (),
+            labels=[labels[index] for index in known],
+            settings=settings,
+        )
+    made = [profile for (_, one), profile in zip(sources, profiles, strict=True) if one is not profile]
+    return dataclasses.replace(found, profiles=tuple(profiles), exit_code=exit_code_of(made))
+
+
+def _is_described(profile: Profile) -> bool:
+    """False for a model that could not be read."""
+    return bool(profile.model.container or profile.ops.id or profile.measurements)
+
+
+def exit_code_of(profiles: Sequence[Profile]) -> int:
+    """Returns the exit code of profiles that were made: 130 after Ctrl-C, or that of the first failure."""
+    codes = [
+        finding.exit_code for profile in profiles for finding in profile.all_findings if finding.exit_code
+    ]
+    return INTERRUPTED_EXIT if INTERRUPTED_EXIT in codes else next(iter(codes), 0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import PurePath
 from typing import Any, Literal
 
@@ -15,7 +15,7 @@ from coremlscope.comparison.plans import PlanChange, compare_views, label_of, pl
 from coremlscope.comparison.work import pair_work
 from coremlscope.figures import Figure
 from coremlscope.ir import CORE_AI
-from coremlscope.results.encoding import plain
+from coremlscope.results.encoding import COMPARISON, plain
 from coremlscope.results.estimate import Estimate
 from coremlscope.results.measurement import Group, Measurement
 from coremlscope.results.migration import OutputAgreement, SharedWork
@@ -27,7 +27,6 @@ from coremlscope.results.profile import Profile
 from coremlscope.units import short_repr
 
 __all__ = [
-    "SCHEMA",
     "Comparison",
     "Difference",
     "KindChange",
@@ -37,9 +36,6 @@ __all__ = [
     "compare_profiles",
     "label_subjects",
 ]
-
-#: Name and version of the schema.
-SCHEMA = "coremlscope.comparison/2"
 
 #: The containers of compiled models.
 _COMPILED = ("mlmodelc", "espresso")
@@ -163,10 +159,14 @@ class Comparison(Presented):
     Attributes:
         subjects: The compared subjects; the first is the base.
         differences: The differences of each other subject from the base.
+        profiles: The profile of each model, saved or made for this, also of those that failed.
+        exit_code: That of the first failure, or 130 after Ctrl-C.
     """
 
     subjects: tuple[Subject, ...]
     differences: tuple[Difference, ...]
+    profiles: tuple[Profile, ...] = ()
+    exit_code: int = 0
 
     __repr__ = short_repr
 
@@ -194,7 +194,12 @@ class Comparison(Presented):
 
     def to_json(self) -> dict[str, Any]:
         """Converts the comparison to plain JSON values, with the schema's name."""
-        return {"schema": SCHEMA, **plain(self), "differing": list(self.differing)}
+        return {
+            "schema": COMPARISON,
+            **plain(replace(self, profiles=())),
+            "differing": list(self.differing),
+            "profiles": [profile.to_json() for profile in self.profiles],
+        }
 
 
 def compare_profiles(
@@ -224,7 +229,7 @@ def compare_profiles(
         for index, profile in enumerate(profiles)
         if index
     )
-    return Comparison(subjects, differences)
+    return Comparison(subjects, differences, tuple(profiles))
 
 
 def compare_plans(profile: Profile, views: Sequence[PlanView]) -> Comparison:
@@ -252,7 +257,7 @@ def compare_plans(profile: Profile, views: Sequence[PlanView]) -> Comparison:
         for other, view in enumerate(views)
         if other
     )
-    return Comparison(subjects, differences)
+    return Comparison(subjects, differences, (profile,))
 
 
 def _estimate_of(profile: Profile, view: PlanView) -> Estimate | None:
@@ -329,6 +334,8 @@ def choose_measurements(before: Profile, after: Profile) -> tuple[Measurement, M
 
 def why_incomparable(a: Measurement, b: Measurement) -> str:
     """Returns why the times of two measurements cannot be compared; empty if they can."""
+    if any(measurement.partial is not None for measurement in (a, b)):
+        return "a measurement is partial"
     if a.label != b.label or a.machine.cores != b.machine.cores:
         first, second = (
             m.label if m.machine.cores is None else f"{m.label} ({m.machine.cores} cores)" for m in (a, b)

@@ -242,7 +242,7 @@ def path_of(source: object) -> Path:
     several = isinstance(source, (list, tuple, set, frozenset))
     raise UsageError(
         f"a model is given by its path, not by an object of the type {type(source).__name__}",
-        "give several models as arguments of their own: matrix(*models)" if several else "pass a string",
+        "give several models as arguments of their own: compare(*models)" if several else "pass a string",
     )
 
 

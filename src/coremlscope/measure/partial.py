@@ -6,7 +6,7 @@ from coremlscope.errors import EngineError, LimitError
 from coremlscope.findings import Finding
 from coremlscope.results.measurement import EarlyEnd, Measurement
 
-__all__ = ["INTERRUPTED_EXIT", "check_whole", "ends_work", "explain_partial", "interrupted", "is_interrupted"]
+__all__ = ["INTERRUPTED_EXIT", "ends_work", "explain_partial", "interrupted", "is_interrupted"]
 
 #: The exit code after Ctrl-C: 128 and the number of SIGINT, as shells have it.
 INTERRUPTED_EXIT = 130
@@ -57,24 +57,3 @@ def is_interrupted(measurement: Measurement) -> bool:
     """Returns whether the user ended a measurement, and so wants no other."""
     is_partial = measurement.partial is not None and measurement.partial.cause == "interrupted"
     return is_partial or any(map(ends_work, measurement.findings))
-
-
-def check_whole(measurement: Measurement, model: str) -> None:
-    """Checks that a measurement that is compared with others did not end early.
-
-    Args:
-        measurement: The measurement.
-        model: The name of its model, for errors.
-
-    Raises:
-        LimitError: It reached a limit.
-        EngineError: The engine failed.
-        KeyboardInterrupt: The user ended it.
-    """
-    if measurement.partial is None:
-        return
-    if measurement.partial.cause == "interrupted":
-        raise KeyboardInterrupt
-    kind = LimitError if measurement.partial.cause == "limit" else EngineError
-    hint = next((finding.hint for finding in measurement.findings if finding.id == "partial"), "")
-    raise kind(f"{model}: {measurement.partial.text}", hint)

@@ -59,7 +59,10 @@ def forecast_profiled(
 
 
 def forecast_subject(
-    subject: MeasuredModel, devices: Sequence[Device], settings: Sequence[ComputeUnits]
+    subject: MeasuredModel,
+    devices: Sequence[Device],
+    settings: Sequence[ComputeUnits],
+    function: str | None = None,
 ) -> Forecast:
     """Plans and estimates a model that is measured beside others.
 
@@ -67,6 +70,7 @@ def forecast_subject(
         subject: The model with its shapes.
         devices: The chips and systems.
         settings: The settings of compute units.
+        function: The function; None for the default one.
 
     Returns:
         Plans without advice, and estimates; with a finding if the user's own measurements cannot be read.
@@ -76,6 +80,13 @@ def forecast_subject(
     """
     own, findings = use_own()
     found = forecast(
-        subject.model, subject.ops, devices, settings, shapes=subject.shapes, with_advice=False, own=own
+        subject.model,
+        subject.ops,
+        devices,
+        settings,
+        function=function,
+        shapes=subject.shapes,
+        with_advice=False,
+        own=own,
     )
     return dataclasses.replace(found, findings=(*found.findings, *findings))

@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Literal
 
 from coremlscope import api
-from coremlscope.assemble import assemble
+from coremlscope.assemble import assemble, with_plans
+from coremlscope.comparison.models import FAILED
 from coremlscope.devices.unit import ComputeUnits
 from coremlscope.errors import UsageError
 from coremlscope.findings import Finding
 from coremlscope.formats.packaging import write_mlpackage
-from coremlscope.matrices import FAILED
 from coremlscope.measure.contract import Progress
 from coremlscope.probing.expression import combinations, parse_probe
 from coremlscope.probing.models import build_layer, check_probe, label_of
@@ -45,8 +45,8 @@ def probe(
         devices: Chips or devices: `m1`, `iphone-15-pro`. They may be left out with `run`.
         os: The version of their systems; the newest known one of each by default.
         compute_units: The settings under which layers are planned, and on a Mac timed.
-        run: Times each layer as well, as `matrix` does: on a Mac in Core ML, which is not yet confirmed on a
-            device, elsewhere on this host.
+        run: Times each layer as well, as `profile` does: on a Mac in Core ML, which is not yet confirmed on
+            a device, elsewhere on this host.
         iterations: Timed predictions.
         folder: Writes each layer as a package into this folder, which exists; None writes nothing.
         progress: Called with `probe`, the layers done, and how many there are.
@@ -76,16 +76,38 @@ def probe(
             path = Path(folder or scratch, _file_name(label))
             if run or folder is not None:
                 write_mlpackage(model, path, overwrite=True)
+            found = api.estimate(model, devices, os=os, compute_units=compute_units) if devices else None
             if run:
-                (found,) = api.matrix(
-                    path, devices=devices, os=os, compute_units=compute_units, iterations=iterations
-                )
-            else:
-                found = api.estimate(model, devices, os=os, compute_units=compute_units)
-            profiles.append(_named(found, label))
+                found = _with_times(found, path, compute_units, iterations)
+            if found is not None:
+                profiles.append(_named(found, label))
             if progress is not None:
                 progress("probe", index + 1, len(wanted))
     return tuple(profiles)
+
+
+def _with_times(
+    known: Profile | None,
+    path: Path,
+    compute_units: ComputeUnits | Literal["every"] | Sequence[ComputeUnits],
+    iterations: int,
+) -> Profile:
+    """Returns the profile of a layer that is measured here, with the plans and estimates that are known."""
+    measured = api.profile(
+        path,
+        compute_units=compute_units,
+        iterations=iterations,
+        compile_iterations=1,
+        load_iterations=3,
+        keeps_failed=True,
+    )
+    if known is None:
+        return measured
+    findings = (*measured.findings, *known.findings)
+    extended = dataclasses.replace(
+        measured, kernels=known.kernels, estimates=known.estimates, findings=findings
+    )
+    return with_plans(extended, [*measured.plans, *known.plans])
 
 
 def _named(profile: Profile, label: str) -> Profile:

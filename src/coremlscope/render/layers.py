@@ -12,8 +12,8 @@ from coremlscope.escaping import markdown_text
 from coremlscope.render.csv import render_columns
 from coremlscope.render.markdown.report import table
 from coremlscope.render.terminal.estimates import interval_ms, mark_of
-from coremlscope.render.terminal.matrix import device_remarks, failures, measured_blocks
 from coremlscope.render.terminal.screen import Column, Screen
+from coremlscope.render.terminal.side_by_side import device_remarks, failures, measured_blocks
 from coremlscope.render.words import FINDING_MARKS, SHORT_UNIT_NAMES, UNIT_NAMES, plural
 from coremlscope.results.estimate import Estimate
 from coremlscope.results.measurement import Measurement

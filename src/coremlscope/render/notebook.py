@@ -23,8 +23,8 @@ from coremlscope.render.difference import (
     whole_rows,
 )
 from coremlscope.render.terminal.estimates import listed_estimates
-from coremlscope.render.terminal.matrix import failures, summary_line
 from coremlscope.render.terminal.plan import describe_planner
+from coremlscope.render.terminal.side_by_side import failures, summary_line
 from coremlscope.render.timing import disclaimer, measurement_name, phase_cells, phase_rows, share_text
 from coremlscope.render.variants import compared_with, device_blocks, quality_block, variant_failures
 from coremlscope.render.words import (
@@ -45,7 +45,7 @@ from coremlscope.results.profile import Profile
 from coremlscope.results.variants import VariantReport
 from coremlscope.units import format_duration, format_rate, format_share
 
-__all__ = ["Grid", "card", "comparison_card", "matrix_card", "model_card", "profile_card", "variants_card"]
+__all__ = ["Grid", "card", "comparison_card", "model_card", "profile_card", "profiles_card", "variants_card"]
 
 _LINE = "1px solid rgba(127,127,127,.35)"
 _CELL = "padding:2px 10px 2px 0;background:transparent;color:inherit;border:none;"
@@ -274,7 +274,7 @@ def _cells(change: Change) -> tuple[str, str, str, str]:
     return seconds(change.before), seconds(change.after), format_ratio(change.ratio), verdict(change)
 
 
-def matrix_card(profiles: Sequence[Profile]) -> str:
+def profiles_card(profiles: Sequence[Profile]) -> str:
     """Several models under settings of compute units."""
     measured = [
         (

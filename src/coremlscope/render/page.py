@@ -97,7 +97,8 @@ def trace_values(trace: Trace) -> dict[str, Any]:
 
 def render_html_comparison(comparison: Comparison) -> str:
     """A comparison as a page."""
-    return build_page(to_page_values(comparison), " · ".join(s.label for s in comparison.subjects))
+    title = " · ".join(subject.label for subject in comparison.subjects)
+    return build_page(to_page_values(comparison), title or plural(len(comparison.profiles), "model"))
 
 
 def render_html_variants(report: VariantReport) -> str:

@@ -19,14 +19,19 @@ from coremlscope.render.csv import render_csv, render_figures_csv, render_varian
 from coremlscope.render.gate import render_junit, render_sarif
 from coremlscope.render.json import Result, render_json
 from coremlscope.render.layers import render_layers, render_layers_csv, render_layers_markdown
-from coremlscope.render.markdown.comparison import render_markdown_comparison
+from coremlscope.render.markdown.comparison import render_markdown_comparison, render_markdown_profiles
 from coremlscope.render.markdown.explanation import render_markdown_explanations
 from coremlscope.render.markdown.gate import render_markdown_gate
-from coremlscope.render.markdown.matrix import render_markdown_matrix
 from coremlscope.render.markdown.report import render_markdown
 from coremlscope.render.markdown.variants import render_markdown_variants
 from coremlscope.render.markdown.verification import render_markdown_verification
-from coremlscope.render.notebook import comparison_card, matrix_card, model_card, profile_card, variants_card
+from coremlscope.render.notebook import (
+    comparison_card,
+    model_card,
+    profile_card,
+    profiles_card,
+    variants_card,
+)
 from coremlscope.render.page import (
     render_html,
     render_html_comparison,
@@ -41,9 +46,9 @@ from coremlscope.render.program.perfetto import render_program_perfetto
 from coremlscope.render.program.terminal import render_program
 from coremlscope.render.terminal.comparison import render_comparison
 from coremlscope.render.terminal.gate import render_gate
-from coremlscope.render.terminal.matrix import render_matrix
 from coremlscope.render.terminal.op_explanation import render_explanations
 from coremlscope.render.terminal.report import render_console
+from coremlscope.render.terminal.side_by_side import render_side_by_side
 from coremlscope.render.terminal.variants import render_variants
 from coremlscope.render.terminal.verification import render_verification
 from coremlscope.render.trace import render_trace
@@ -62,7 +67,7 @@ __all__ = [
     "EXPLANATION_RENDERERS",
     "GATE_RENDERERS",
     "LAYER_RENDERERS",
-    "MATRIX_RENDERERS",
+    "PROFILES_RENDERERS",
     "RENDERERS",
     "SUMMARY_RENDERERS",
     "TRACE_RENDERERS",
@@ -121,17 +126,18 @@ COMPARISON_RENDERERS: tuple[Renderer[Comparison], ...] = (
     Renderer(".html", "one self-contained page, to view and to send", render_html_comparison),
     Renderer(".json", "the whole result, for programs", render_json),
     Renderer(".md", "Markdown, for a pull request", render_markdown_comparison),
+    Renderer(".csv", "one row a figure, for spreadsheets", lambda found: render_figures_csv(found.profiles)),
     Renderer(".txt", "the tables of the console", render_comparison),
 )
 
 
-#: Formats of several profiles, such as those of a matrix.
-MATRIX_RENDERERS: tuple[Renderer[Sequence[Profile]], ...] = (
+#: Formats of several profiles.
+PROFILES_RENDERERS: tuple[Renderer[Sequence[Profile]], ...] = (
     Renderer(".html", "one self-contained page, to view and to send", render_html),
     Renderer(".json", "the whole result, for programs", render_json),
-    Renderer(".md", "Markdown, for a pull request", render_markdown_matrix),
+    Renderer(".md", "Markdown, for a pull request", render_markdown_profiles),
     Renderer(".csv", "one row a figure, for spreadsheets", render_figures_csv),
-    Renderer(".txt", "the tables of the console", render_matrix),
+    Renderer(".txt", "the tables of the console", render_side_by_side),
 )
 
 #: Formats of single layers under several options.
@@ -207,7 +213,7 @@ def renderers_of(result: Result | Explanations | GateReport | Verification) -> S
         return TRACE_RENDERERS
     if isinstance(result, VariantReport):
         return VARIANT_RENDERERS
-    return COMPARISON_RENDERERS if isinstance(result, Comparison) else MATRIX_RENDERERS
+    return COMPARISON_RENDERERS if isinstance(result, Comparison) else PROFILES_RENDERERS
 
 
 def write_report(
@@ -262,7 +268,9 @@ def notebook_card(result: Result) -> str:
         return trace_card(result)
     if isinstance(result, VariantReport):
         return variants_card(result)
-    return comparison_card(result) if isinstance(result, Comparison) else matrix_card(result)
+    if not isinstance(result, Comparison):
+        return profiles_card(result)
+    return comparison_card(result) if result.differences else profiles_card(result.profiles)
 
 
 def find_renderer(path: Path, renderers: Sequence[Renderer[Any]] = RENDERERS) -> Renderer[Any]:

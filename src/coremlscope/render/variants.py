@@ -7,7 +7,7 @@ from typing import Any
 
 from coremlscope.devices.unit import NEURAL_ENGINE
 from coremlscope.render.terminal.estimates import EXTRAPOLATED, within_ms
-from coremlscope.render.terminal.matrix import MatrixBlock
+from coremlscope.render.terminal.side_by_side import Block
 from coremlscope.render.words import SHORT_UNIT_NAMES, plural
 from coremlscope.results.estimate import MemoryEstimate
 from coremlscope.results.variants import Variant, VariantForecast, VariantReport, pareto_front
@@ -53,14 +53,14 @@ def _quality(variant: Variant) -> tuple[str, str, str]:
     return f"{worst.psnr_db:.1f} dB", f"{worst.max_abs:.3g}", top1
 
 
-def quality_block(report: VariantReport) -> MatrixBlock:
+def quality_block(report: VariantReport) -> Block:
     """Size and outputs of all variants."""
     rows: list[tuple[str, ...]] = []
     for variant in report.variants:
         size, part = _size(variant, report.original)
         needs = variant.platforms.split(",")[0]
         rows.append((variant.name, size, part, variant.storage, *_quality(variant), needs))
-    return MatrixBlock(
+    return Block(
         "Size and outputs",
         compared_with(report),
         ("variant", "size", "of it", "weights", "PSNR", "largest difference", "same class", "needs"),
@@ -77,7 +77,7 @@ def compared_with(report: VariantReport) -> str:
     return f"outputs compared with the original's on {plural(known.samples, kind + 'input')}, here"
 
 
-def device_blocks(report: VariantReport) -> Iterator[MatrixBlock]:
+def device_blocks(report: VariantReport) -> Iterator[Block]:
     """Returns plans and estimates, a block for each device and setting."""
     for key in report.keys:
         device, os, setting = key
@@ -86,7 +86,7 @@ def device_blocks(report: VariantReport) -> Iterator[MatrixBlock]:
             found = variant.forecast(key)
             if found is not None:
                 rows.append((variant.name, *_forecast(found)))
-        yield MatrixBlock(
+        yield Block(
             f"{device}, {os}, {setting}",
             "planned and estimated; nothing of it was measured",
             ("variant", "estimated", "80 %, ms", "on the NE", "of the time", "memory", "first load"),

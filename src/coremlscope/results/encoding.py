@@ -18,6 +18,7 @@ from coremlscope.folders import read_file
 from coremlscope.writing import write_file
 
 __all__ = [
+    "COMPARISON",
     "MODEL",
     "PROFILE",
     "PROFILES",
@@ -31,6 +32,7 @@ __all__ = [
 PROFILE = "coremlscope.profile/2"
 PROFILES = "coremlscope.profiles/2"
 MODEL = "coremlscope.model/2"
+COMPARISON = "coremlscope.comparison/2"
 
 Result = TypeVar("Result")
 

@@ -10,7 +10,7 @@ from typing import Any
 from coremlscope.errors import UsageError
 from coremlscope.findings import Finding
 from coremlscope.results.agreement import Agreement
-from coremlscope.results.encoding import PROFILE, PROFILES, decode, plain, read_json, write_json
+from coremlscope.results.encoding import COMPARISON, PROFILE, PROFILES, decode, plain, read_json, write_json
 from coremlscope.results.estimate import Estimate, Kernel
 from coremlscope.results.generation import TokenRate, TokenTiming
 from coremlscope.results.measurement import Machine, Measurement
@@ -197,12 +197,12 @@ def to_json(result: Profile | ModelSummary | Sequence[Profile]) -> dict[str, Any
 
 
 def profiles_from_json(data: object) -> tuple[Profile, ...]:
-    """Converts plain JSON values to profiles: one, or the list that `matrix` writes.
+    """Converts plain JSON values to profiles: one, or the list that `compare` or `estimate` writes.
 
     Raises:
         UsageError: The data are neither, have an unknown version, or are damaged.
     """
-    if isinstance(data, Mapping) and data.get("schema") == PROFILES:
+    if isinstance(data, Mapping) and data.get("schema") in (PROFILES, COMPARISON):
         listed = data.get("profiles")
         if not isinstance(listed, Sequence):
             raise UsageError("this list of profiles is damaged", "profile the models again")
@@ -211,7 +211,7 @@ def profiles_from_json(data: object) -> tuple[Profile, ...]:
 
 
 def read_profiles(path: str | PathLike[str]) -> tuple[Profile, ...]:
-    """Reads the profiles of a file: one, or the list that `matrix` writes.
+    """Reads the profiles of a file: one, or the list that `compare` or `estimate` writes.
 
     Raises:
         UsageError: The file cannot be read, is not valid JSON, or does not contain profiles.

@@ -46,7 +46,7 @@ _WHOLE = 50
 #: The documented exit codes of failures.
 _FAILURES = range(1, 11)
 #: Verbs that print or write a result that says what failed, and exit with that failure's code.
-_CONTINUING = ("matrix", "profile", "compare")
+_CONTINUING = ("profile", "compare")
 _WARNING = re.compile(r"^\S+\.py:\d+: \w*Warning: ", re.M)
 #: An exception that a process of the engine did not expect.
 _HIDDEN = re.compile(r"^error: .*the engine failed: \w*(Error|Exception|Infer|Lower)\b", re.M)
@@ -142,7 +142,7 @@ def _compare(make: _Maker) -> list[str]:
     elif make.some("imported"):
         sources[1] = make.file("import")
     options = make.some(_DEVICE, _UNITS, ("--fail-above", "5%", "nan"))
-    return [*sources, *options, *make.report(".html", ".json", ".md", ".txt")]
+    return [*sources, *options, *make.report(*_REPORTS[:5])]
 
 
 def _doctor(make: _Maker) -> list[str]:
@@ -153,11 +153,6 @@ def _doctor(make: _Maker) -> list[str]:
 def _profile(make: _Maker) -> list[str]:
     options = make.some(("--device", "m1"), _FUNCTION, _SHAPE, "--random-weights", ("--precision", "fp16"))
     return [make.file("model"), *_FEW, *options, *make.report(*_REPORTS)]
-
-
-def _matrix(make: _Maker) -> list[str]:
-    models = [make.file("model"), make.file("model")]
-    return [*models, "--iterations", "1", *make.some(("--device", "m1"), _UNITS), *make.report(*_REPORTS[:5])]
 
 
 def _compile(make: _Maker) -> list[str]:
@@ -199,10 +194,9 @@ _VERBS: dict[str, tuple[Callable[[_Maker], list[str]], int]] = {
     "estimate": (_estimate, 10),
     "predict": (_predict, 5),
     "export": (_export, 10),
-    "compare": (_compare, 8),
+    "compare": (_compare, 11),
     "doctor": (_doctor, 10),
     "profile": (_profile, 4),
-    "matrix": (_matrix, 3),
     "compile": (_compile, 8),
     "import": (_import, 14),
     "measurements": (_measurements, 6),

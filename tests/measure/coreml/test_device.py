@@ -97,16 +97,16 @@ def test_a_device_times(package: Path, tmp_path: Path, monkeypatch: pytest.Monke
 
 
 @pytest.mark.usefixtures("mac")
-def test_a_matrix_of_a_device(
+def test_models_on_a_device(
     weightless: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("EXPECTED_UNITS", "CPU_ONLY")
-    monkeypatch.setattr("coremlscope.matrices.power_mode", lambda: "that of the Mac")
+    monkeypatch.setattr("coremlscope.comparison.models.power_mode", lambda: "that of the Mac")
     monkeypatch.setattr(
         "coremlscope.api.connected_devices.device_measurer", partial(device_measurer, command=CHILD)
     )
     arguments = [str(weightless), "--compute-units", "cpu_only", "--iterations", "3", "--on-device", "any"]
-    assert main(["matrix", *arguments, "--team", TEAM, "--through", "coremltools"]) == 0
+    assert main(["compare", *arguments, "--team", TEAM, "--through", "coremltools"]) == 0
     printed = capsys.readouterr().out
     assert "by Core ML on Desk, iPadOS 26.1" in printed
     assert "7.00 ms" in printed
@@ -223,7 +223,7 @@ def test_a_connected_device_is_not_woken(devicectl: Path) -> None:
 def test_only_from_a_mac(package: Path, capsys: pytest.CaptureFixture[str]) -> None:
     if sys.platform == "darwin":
         pytest.skip("this is a Mac")
-    assert main(["matrix", str(package), "--on-device", "any", "--team", TEAM]) == UsageError.exit_code
+    assert main(["compare", str(package), "--on-device", "any", "--team", TEAM]) == UsageError.exit_code
     printed = " ".join(capsys.readouterr().err.split())
     assert "only from a Mac" in printed
     assert "Xcode" in printed

@@ -100,11 +100,11 @@ def _check_profile(profile: Profile) -> None:
 
 
 @pytest.mark.usefixtures("mac")
-def test_a_matrix_says_core_ml_and_the_chip(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_comparison_says_core_ml_and_the_chip(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     paths = [tmp_path / name for name in ("program.mlpackage", "network.mlmodel")]
     for path in paths:
         MODELS[path.name](path)
     arguments = [*map(str, paths), "--compute-units", "all,cpu_only", "--iterations", "2", "--quiet"]
-    report = tmp_path / "matrix.txt"
-    assert main(["matrix", *arguments, "-o", str(report)]) == 0
+    report = tmp_path / "models.txt"
+    assert main(["compare", *arguments, "-o", str(report)]) == 0
     assert "by Core ML on M1, macOS 14.5" in report.read_text(encoding="utf-8")

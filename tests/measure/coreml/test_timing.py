@@ -132,12 +132,13 @@ def test_what_was_timed_before_is_kept(
 def test_on_a_mac_every_setting_is_measured(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("COREMLSCOPE_ENGINE", raising=False)
     monkeypatch.setattr("sys.platform", "darwin")
-    monkeypatch.setattr("coremlscope.matrices.power_mode", lambda: "low power")
+    monkeypatch.setattr("coremlscope.comparison.models.power_mode", lambda: "low power")
     monkeypatch.setattr("coremlscope.engines.host.power_mode", lambda: "low power")
     measurer = partial(CoreMLMeasurer, command=scripted_timing_child())
     monkeypatch.setattr("coremlscope.measure.coreml.timing.CoreMLMeasurer", measurer)
-    (profile,) = api.matrix(package, compute_units=["all", "cpu_only"], iterations=2)
-    assert profile.findings == ()
+    (profile,) = api.compare(package, compute_units=["all", "cpu_only"], iterations=2).profiles
+    # The child that is scripted here makes no plans.
+    assert {finding.id for finding in profile.findings} == {"no-core-ml-plan"}
     assert [(m.settings.compute_units, m.machine.power_mode) for m in profile.measurements] == [
         ("all", "low power"),
         ("cpu_only", "low power"),
@@ -277,13 +278,13 @@ def test_ends_are_explained(code: int, said: str, message: str) -> None:
     assert message in explain(code, said, FAILURES)[0]
 
 
-def test_without_coremltools_a_matrix_is_of_the_embedded_runtime(
+def test_without_coremltools_a_comparison_is_of_the_embedded_runtime(
     package: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("COREMLSCOPE_ENGINE", raising=False)
     monkeypatch.setattr("sys.platform", "darwin")
     monkeypatch.setattr("coremlscope.measure.coreml.files.importlib.util.find_spec", lambda _: None)
-    (profile,) = api.matrix(package, iterations=1)
+    (profile,) = api.compare(package, iterations=1).profiles
     assert [measured.runtime.id for measured in profile.measurements] == ["onnxruntime"]
     assert [finding.id for finding in profile.findings] == ["core-ml-not-measured"]
 

@@ -1,8 +1,8 @@
-"""A comparison as Markdown, for a pull request."""
+"""Several profiles, and what differs between them, as Markdown for a pull request."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from coremlscope.comparison.change import Change
 from coremlscope.comparison.plans import PlanChange
@@ -26,8 +26,16 @@ from coremlscope.render.difference import (
 )
 from coremlscope.render.markdown.report import details, table
 from coremlscope.render.migration import agreement_lines, group_rows, work_lines
+from coremlscope.render.terminal.side_by_side import (
+    device_blocks,
+    device_remarks,
+    failures,
+    measured_blocks,
+    summary_line,
+)
+from coremlscope.results.profile import Profile
 
-__all__ = ["render_markdown_comparison"]
+__all__ = ["render_markdown_comparison", "render_markdown_profiles"]
 
 _LISTED_ROWS = 20
 _CHANGE = ("before>", "after>", "change>", "95 % interval>", "")
@@ -35,8 +43,11 @@ _MARKS = {"slower": "🔺 slower", "faster": "🟢 faster"}
 
 
 def render_markdown_comparison(comparison: Comparison) -> str:
-    """Renders a comparison as Markdown: differences, times, and collapsed tables of operations."""
+    """Renders a comparison as Markdown: all profiles, then differences, times, and tables of operations."""
     labels = [subject.label for subject in comparison.subjects]
+    whole = render_markdown_profiles(comparison.profiles, labels)
+    if not comparison.differences:
+        return whole
     blocks = [f"## {code(labels[0])} against {', '.join(map(code, labels[1:]))}"]
     rows = fact_rows(comparison)
     if rows:
@@ -47,6 +58,22 @@ def render_markdown_comparison(comparison: Comparison) -> str:
         if len(comparison.differences) > 1:
             blocks.append(f"### {code(labels[difference.other])} against {code(labels[0])}")
         blocks += _difference(difference)
+    return f"{whole}\n" + "\n\n".join(blocks) + "\n"
+
+
+def render_markdown_profiles(profiles: Sequence[Profile], labels: Sequence[str] = ()) -> str:
+    """Renders several profiles as Markdown: measurements, a table for each device, and failures."""
+    blocks = [f"## {cell(summary_line(profiles))}"]
+    for block in (*measured_blocks(profiles, labels), *device_blocks(profiles, labels)):
+        titles = (block.titles[0], *(f"{name}>" for name in block.titles[1:]))
+        blocks += [
+            f"### {cell(block.title)} ({cell(block.remark)})",
+            table(titles, block.rows),
+        ]
+    blocks += [cell(remark) for remark in device_remarks(profiles)]
+    failed = [f"- {cell(text)}" for text, _ in failures(profiles, labels)]
+    if failed:
+        blocks += ["### Failed", "\n".join(failed)]
     return "\n\n".join(blocks) + "\n"
 
 

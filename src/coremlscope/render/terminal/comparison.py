@@ -24,6 +24,7 @@ from coremlscope.render.difference import (
 )
 from coremlscope.render.migration import agreement_lines, group_rows, work_lines
 from coremlscope.render.terminal.screen import Column, Screen
+from coremlscope.render.terminal.side_by_side import render_side_by_side, show_side_by_side
 from coremlscope.render.words import plural
 
 __all__ = ["render_comparison"]
@@ -33,9 +34,13 @@ _WIDE = 100
 
 
 def render_comparison(comparison: Comparison, *, width: int = 100, color: bool = False) -> str:
-    """A comparison as text: each subject against the first."""
+    """A comparison as text: all profiles side by side, then each subject against the first."""
+    if not comparison.differences:
+        return render_side_by_side(comparison.profiles, width=width, color=color)
     screen = Screen(width, color)
     labels = [subject.label for subject in comparison.subjects]
+    show_side_by_side(screen, comparison.profiles, labels)
+    screen.line()
     screen.title(labels[0], f"  against {', '.join(labels[1:])}")
     _show_facts(screen, comparison)
     for difference in comparison.differences:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from coremlscope.ir import kind_name
-from coremlscope.render.terminal.matrix import MatrixBlock
 from coremlscope.render.terminal.screen import Column, Screen
+from coremlscope.render.terminal.side_by_side import Block
 from coremlscope.render.variants import (
     ChartPoint,
     chart_points,
@@ -69,7 +69,7 @@ def render_variants(
     return screen.text
 
 
-def _show(screen: Screen, block: MatrixBlock) -> None:
+def _show(screen: Screen, block: Block) -> None:
     screen.heading(block.title, block.remark)
     columns = [
         Column(name, style="cyan", most=26)

@@ -1,4 +1,4 @@
-"""Several models under settings of compute units, for the console; the tables are those of Markdown, too."""
+"""Several models side by side, for the console; the tables are those of Markdown, too."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from coremlscope.comparison.profiles import label_subjects
 from coremlscope.devices.unit import SETTINGS
+from coremlscope.measure.partial import ends_work
 from coremlscope.render.terminal.estimates import EXTRAPOLATED, calibrated_on, interval_ms, mark_of
 from coremlscope.render.terminal.screen import Column, Screen
 from coremlscope.render.timing import disclaimer, partial_mark
@@ -17,21 +18,19 @@ from coremlscope.results.profile import Profile
 from coremlscope.units import format_duration
 
 __all__ = [
-    "MatrixBlock",
+    "Block",
     "device_blocks",
     "device_remarks",
     "failures",
     "measured_blocks",
-    "render_matrix",
+    "render_side_by_side",
+    "show_side_by_side",
     "summary_line",
 ]
 
-#: The id of the finding that says that Ctrl-C ended the work; see `batch.INTERRUPTED`.
-_INTERRUPTED = "interrupted"
-
 
 @dataclass(frozen=True, slots=True)
-class MatrixBlock:
+class Block:
     """A table.
 
     Attributes:
@@ -47,7 +46,7 @@ class MatrixBlock:
     rows: list[tuple[str, ...]]
 
 
-def render_matrix(
+def render_side_by_side(
     profiles: Sequence[Profile], *, width: int = 100, color: bool = False, state: str = "", hint: bool = True
 ) -> str:
     """Several profiles as text.
@@ -60,26 +59,37 @@ def render_matrix(
         hint: Whether to say how to see more.
     """
     screen = Screen(width, color)
-    screen.title("Matrix", f"  {summary_line(profiles)}")
-    for block in (*measured_blocks(profiles), *device_blocks(profiles)):
-        screen.heading(block.title, block.remark)
-        columns = [
-            Column(block.titles[0], style="cyan", most=max(22, width - 58), least=14),
-            *(Column(name, is_number=bool(name)) for name in block.titles[1:]),
-        ]
-        screen.table(columns, block.rows)
-    for remark in device_remarks(profiles):
-        screen.line(remark, "dim", indent=2)
-    _show_failures(screen, profiles)
+    show_side_by_side(screen, profiles)
     if state:
         screen.line()
         screen.line(state, "dim")
     elif hint:
         screen.line()
         has_devices = any(profile.plans or profile.estimates for profile in profiles)
-        settings = "" if has_devices else "--device m1 for every setting, planned and estimated; "
+        settings = "" if has_devices else "--device m1 for plans and estimates; "
         screen.line(f"more: {settings}-o report.md or report.json; `coremlscope profile MODEL`", "dim")
     return screen.text
+
+
+def show_side_by_side(screen: Screen, profiles: Sequence[Profile], labels: Sequence[str] = ()) -> None:
+    """Prints what is known of several profiles: measurements, plans and estimates for devices, failures.
+
+    Args:
+        screen: The screen.
+        profiles: One for each model.
+        labels: Their names; without one for each, they are derived from the paths of models.
+    """
+    screen.title("Side by side", f"  {summary_line(profiles)}")
+    for block in (*measured_blocks(profiles, labels), *device_blocks(profiles, labels)):
+        screen.heading(block.title, block.remark)
+        columns = [
+            Column(block.titles[0], style="cyan", most=max(22, screen.width - 58), least=14),
+            *(Column(name, is_number=bool(name)) for name in block.titles[1:]),
+        ]
+        screen.table(columns, block.rows)
+    for remark in device_remarks(profiles):
+        screen.line(remark, "dim", indent=2)
+    _show_failures(screen, failures(profiles, labels))
 
 
 def summary_line(profiles: Sequence[Profile]) -> str:
@@ -88,13 +98,14 @@ def summary_line(profiles: Sequence[Profile]) -> str:
     iterations = {m.settings.iterations for profile in profiles for m in profile.measurements}
     if len(iterations) == 1:
         text += f", {plural(iterations.pop(), 'prediction')} each"
-    if any(finding.id == _INTERRUPTED for profile in profiles for finding in profile.findings):
+    if any(ends_work(finding) for profile in profiles for finding in profile.findings):
         text += "; stopped before all was done"
     return text
 
 
-def _named(profiles: Sequence[Profile]) -> list[tuple[str, Profile]]:
-    names = label_subjects([profile.model.path for profile in profiles]) if profiles else []
+def _named(profiles: Sequence[Profile], labels: Sequence[str]) -> list[tuple[str, Profile]]:
+    paths = [profile.model.path for profile in profiles]
+    names = labels if len(labels) == len(paths) else label_subjects(paths) if paths else []
     return list(zip(names, profiles, strict=True))
 
 
@@ -103,10 +114,10 @@ def _ordered(settings: Iterable[str]) -> list[str]:
     return [setting for setting in SETTINGS if setting in known]
 
 
-def measured_blocks(profiles: Sequence[Profile]) -> list[MatrixBlock]:
+def measured_blocks(profiles: Sequence[Profile], labels: Sequence[str] = ()) -> list[Block]:
     """Returns measurements: a block for each runtime, machine and power mode."""
     found: dict[tuple[str, int | None, str], list[tuple[str, list[Measurement]]]] = {}
-    for name, profile in _named(profiles):
+    for name, profile in _named(profiles, labels):
         own: dict[tuple[str, int | None, str], list[Measurement]] = {}
         for m in profile.measurements:
             if m.predict is not None:
@@ -118,16 +129,16 @@ def measured_blocks(profiles: Sequence[Profile]) -> list[MatrixBlock]:
 
 def _measured_block(
     label: str, threads: int | None, mode: str, rows: list[tuple[str, list[Measurement]]]
-) -> MatrixBlock:
+) -> Block:
     remark = f"by {label}" + ("" if threads is None else f", {plural(threads, 'thread')}")
     remark += f"; power mode: {mode}" if mode else ""
     settings = _ordered(m.compute_units for _, measurements in rows for m in measurements)
     if settings:
         cells = [row for name, measurements in rows for row in _by_setting(name, measurements, settings)]
-        return MatrixBlock("Measured", remark, ("model", "", *settings), cells)
+        return Block("Measured", remark, ("model", "", *settings), cells)
     remark += f", whatever the setting{disclaimer(rows[0][1][0])}"
     cells = [_whatever_setting(name, m) for name, measurements in rows for m in measurements]
-    return MatrixBlock("Measured", remark, ("model", "median", "mean", "p95", "load"), cells)
+    return Block("Measured", remark, ("model", "median", "mean", "p95", "load"), cells)
 
 
 def _whatever_setting(name: str, measurement: Measurement) -> tuple[str, ...]:
@@ -148,13 +159,13 @@ def _by_setting(
     return [(name + "".join(marks), "median", *medians), ("", "mean", *means)]
 
 
-def device_blocks(profiles: Sequence[Profile]) -> list[MatrixBlock]:
+def device_blocks(profiles: Sequence[Profile], labels: Sequence[str] = ()) -> list[Block]:
     """Returns plans and estimates: a block for each device."""
-    named = _named(profiles)
+    named = _named(profiles, labels)
     return [_device_block(device, os, named) for device, os in systems(profiles)]
 
 
-def _device_block(device: str, os: str, named: Sequence[tuple[str, Profile]]) -> MatrixBlock:
+def _device_block(device: str, os: str, named: Sequence[tuple[str, Profile]]) -> Block:
     known = [
         (name, _estimates_of(profile, device, os), _plans_of(profile, device, os)) for name, profile in named
     ]
@@ -172,7 +183,7 @@ def _device_block(device: str, os: str, named: Sequence[tuple[str, Profile]]) ->
     has_estimates = any(estimates for _, estimates, _ in known)
     origins = [word for word, is_there in (("planned", has_costs), ("estimated", has_estimates)) if is_there]
     remark = f"{' and '.join(origins) or 'placed'}; nothing of it was measured"
-    return MatrixBlock(f"{device}, {os}", remark, ("model", "", *settings), rows)
+    return Block(f"{device}, {os}", remark, ("model", "", *settings), rows)
 
 
 def _estimates_of(profile: Profile, device: str, os: str) -> dict[str, Estimate]:
@@ -215,18 +226,17 @@ def device_remarks(profiles: Sequence[Profile]) -> list[str]:
     return found + list(dict.fromkeys(f"† {calibrated_on(one)}" for one in estimates if one.own))
 
 
-def failures(profiles: Sequence[Profile]) -> list[tuple[str, str]]:
+def failures(profiles: Sequence[Profile], labels: Sequence[str] = ()) -> list[tuple[str, str]]:
     """Returns failures: a sentence with the name of the model, and a hint."""
     return [
         (f"{name}, {finding.text}", finding.hint)
-        for name, profile in _named(profiles)
+        for name, profile in _named(profiles, labels)
         for finding in by_severity(profile.all_findings)
         if finding.severity == "error"
     ]
 
 
-def _show_failures(screen: Screen, profiles: Sequence[Profile]) -> None:
-    failed = failures(profiles)
+def _show_failures(screen: Screen, failed: Sequence[tuple[str, str]]) -> None:
     if failed:
         screen.heading("Failed")
     for text, hint in failed:

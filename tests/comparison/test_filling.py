@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import pytest
 
-from coremlscope import matrices
+from coremlscope.comparison import models as filling
+from coremlscope.comparison.models import FAILED, fill_profiles
 from coremlscope.devices import ComputeUnits, find_device
 from coremlscope.engines.scripted import ScriptedClock, ScriptedEngine
 from coremlscope.errors import EngineError, NotAModelError, UnsupportedModelError
 from coremlscope.forecast.planner import Forecast, forecast
 from coremlscope.formats.sample import sample_model
 from coremlscope.ir import Model
-from coremlscope.matrices import FAILED, INTERRUPTED, fill_matrix
-from coremlscope.measure.contract import MeasuredModel
+from coremlscope.measure.contract import MeasuredModel, Measurer
 from coremlscope.measure.embedded.measurer import EngineMeasurer
 from coremlscope.measure.scripted import ScriptedMeasurer
 from coremlscope.results.measurement import Settings
@@ -27,12 +27,17 @@ UNITS: tuple[ComputeUnits, ...] = ("all", "cpu_and_ne", "cpu_and_gpu", "cpu_only
 SETTINGS = [Settings(compute_units=setting, iterations=3) for setting in UNITS]
 
 
-def read() -> Model:
-    return perceptron()
+GOOD = perceptron()
+BROKEN = NotAModelError("this is not a model", "choose another")
 
 
-def broken() -> Model:
-    raise NotAModelError("this is not a model", "choose another")
+def fill(
+    sources: Sequence[tuple[str, Model | NotAModelError]],
+    settings: Sequence[Settings],
+    measurer: Measurer,
+    **options: Any,
+) -> tuple[Profile, ...]:
+    return fill_profiles(sources, lambda _: (measurer, settings), **options)
 
 
 def measurer(**failures: BaseException) -> ScriptedMeasurer:
@@ -45,8 +50,8 @@ TIMER = measurer(cpu_and_gpu=EngineError("no GPU here", "use the CPU"))
 
 def test_what_fails_stops_nothing_else() -> None:
     calls: list[tuple[Profile, ...]] = []
-    models = [("broken", broken), ("good", read)]
-    profiles = fill_matrix(models, SETTINGS, TIMER, changed=calls.append)
+    models = [("broken", BROKEN), ("good", GOOD)]
+    profiles = fill(models, SETTINGS, TIMER, changed=calls.append)
     assert [profile.model.path for profile in profiles] == ["broken", "good"]
     assert profiles[0].measurements == ()
     assert [m.compute_units for m in profiles[1].measurements] == ["all", "cpu_and_ne", "cpu_only"]
@@ -65,7 +70,7 @@ def test_what_fails_stops_nothing_else() -> None:
 
 def test_profiles_grow_step_by_step() -> None:
     calls: list[tuple[Profile, ...]] = []
-    (profile,) = fill_matrix([("good", read)], SETTINGS[:2], TIMER, changed=calls.append)
+    (profile,) = fill([("good", GOOD)], SETTINGS[:2], TIMER, changed=calls.append)
     assert [len(found.measurements) for (found,) in calls] == [0, 0, 1, 2]
     # A model that was read is described before it is measured.
     assert [bool(found.model.functions) for (found,) in calls] == [False, True, True, True]
@@ -74,31 +79,31 @@ def test_profiles_grow_step_by_step() -> None:
 
 
 def test_off_a_mac_one_setting_is_timed() -> None:
-    (profile,) = fill_matrix([("good", read)], SETTINGS[:1], TIMER)
+    (profile,) = fill([("good", GOOD)], SETTINGS[:1], TIMER)
     assert len(profile.measurements) == 1
     assert profile.findings == ()
 
 
 def test_one_setting_is_not_named_where_it_fails() -> None:
     timer = measurer(all=EngineError("no engine"))
-    (profile,) = fill_matrix([("good", read)], SETTINGS[:1], timer)
+    (profile,) = fill([("good", GOOD)], SETTINGS[:1], timer)
     assert [finding.text for finding in profile.findings] == ["measure: no engine"]
     assert profile.model.functions
 
 
 def test_ctrl_c_keeps_what_is_done() -> None:
     timer = measurer(cpu_only=KeyboardInterrupt())
-    profiles = fill_matrix([("a", read), ("b", read)], SETTINGS, timer)
+    profiles = fill([("a", GOOD), ("b", GOOD)], SETTINGS, timer)
     assert [len(profile.measurements) for profile in profiles] == [3, 0]
-    assert [[finding.id for finding in profile.findings] for profile in profiles] == [[INTERRUPTED], []]
+    assert [[finding.id for finding in profile.findings] for profile in profiles] == [["interrupted"], []]
     assert [finding.severity for finding in profiles[0].findings] == ["warning"]
 
 
 def test_power_modes_are_recorded_and_never_mixed(monkeypatch: pytest.MonkeyPatch) -> None:
     modes: Iterator[str] = iter(["normal", "normal", "normal", "low power", "low power", "low power"])
-    monkeypatch.setattr(matrices, "power_mode", lambda: next(modes))
-    models = [("a", read), ("b", read), ("c", read)]
-    profiles = fill_matrix(models, SETTINGS[:1], TIMER)
+    monkeypatch.setattr(filling, "power_mode", lambda: next(modes))
+    models = [("a", GOOD), ("b", GOOD), ("c", GOOD)]
+    profiles = fill(models, SETTINGS[:1], TIMER)
     assert [len(profile.measurements) for profile in profiles] == [1, 0, 1]
     assert "changed from normal to low power" in profiles[1].findings[0].text
     assert list(modes) == []
@@ -106,8 +111,8 @@ def test_power_modes_are_recorded_and_never_mixed(monkeypatch: pytest.MonkeyPatc
 
 def test_the_power_mode_of_this_machine_does_not_matter_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
     modes: Iterator[str] = iter(["normal", "low power"])
-    monkeypatch.setattr(matrices, "power_mode", lambda: next(modes))
-    (profile,) = fill_matrix([("a", read)], SETTINGS[:1], TIMER, power_matters=False)
+    monkeypatch.setattr(filling, "power_mode", lambda: next(modes))
+    (profile,) = fill([("a", GOOD)], SETTINGS[:1], TIMER, power_matters=False)
     assert len(profile.measurements) == 1
 
 
@@ -115,8 +120,8 @@ def test_this_host() -> None:
     engine = ScriptedEngine(clock=ScriptedClock(), run_s=(0.25,))
     settings = Settings(iterations=3, compile_iterations=1, load_iterations=3)
     measurer = EngineMeasurer(engine=engine, clock=engine.clock)
-    model = partial(sample_model, size=32, width=0.5, classes=4)
-    (profile,) = fill_matrix([("sample", model)], [settings], measurer)
+    model = sample_model(size=32, width=0.5, classes=4)
+    (profile,) = fill([("sample", model)], [settings], measurer)
     measured = profile.measurement
     assert measured.predict is not None
     assert measured.load is not None
@@ -132,8 +137,8 @@ def forecaster(*devices: str) -> Callable[[MeasuredModel], Forecast]:
 
 
 def test_forecasts() -> None:
-    model = partial(sample_model, size=32, width=0.5, classes=4)
-    (profile,) = fill_matrix([("sample", model)], SETTINGS[:1], TIMER, forecaster=forecaster("m1", "a14"))
+    model = sample_model(size=32, width=0.5, classes=4)
+    (profile,) = fill([("sample", model)], SETTINGS[:1], TIMER, forecaster=forecaster("m1", "a14"))
     devices = ["M1", "A14"]
     assert [plan.device for plan in profile.plans] == devices
     assert [(e.device, e.compute_units) for e in profile.estimates] == [
@@ -151,14 +156,14 @@ def test_what_cannot_be_forecast_is_measured_all_the_same() -> None:
     def refuse(subject: MeasuredModel) -> Forecast:
         raise UnsupportedModelError("no operations", "")
 
-    (profile,) = fill_matrix([("good", read)], SETTINGS[:1], TIMER, forecaster=refuse)
+    (profile,) = fill([("good", GOOD)], SETTINGS[:1], TIMER, forecaster=refuse)
     assert [finding.text for finding in profile.findings] == ["plan and estimate: no operations"]
     assert profile.findings[0].exit_code == UnsupportedModelError.exit_code
     assert (profile.plans, profile.estimates, len(profile.measurements)) == ((), (), 1)
 
 
 def test_json() -> None:
-    profiles = fill_matrix([("good", read), ("broken", broken)], SETTINGS, TIMER)
+    profiles = fill([("good", GOOD), ("broken", BROKEN)], SETTINGS, TIMER)
     data = json.loads(json.dumps(to_json(profiles)))
     assert data["schema"] == "coremlscope.profiles/2"
     measured = data["profiles"][0]["measurements"][0]

@@ -6,11 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from coremlscope import api, matrices
-from coremlscope.render.markdown.matrix import render_markdown_matrix
-from coremlscope.render.renderers import MATRIX_RENDERERS, Renderer
-from coremlscope.render.terminal import matrix
-from coremlscope.render.terminal.matrix import render_matrix
+from coremlscope import api
+from coremlscope.render.markdown.comparison import render_markdown_profiles
+from coremlscope.render.renderers import PROFILES_RENDERERS, Renderer
+from coremlscope.render.terminal.side_by_side import render_side_by_side
 from coremlscope.results.profile import Profile
 from tests.support import golden
 from tests.support.aicode import write_numbered
@@ -23,17 +22,17 @@ MATRICES = {"host": host_matrix, "mac": mac_matrix}
 @pytest.mark.parametrize("width", [80, 140])
 @pytest.mark.parametrize("name", MATRICES)
 def test_screens(name: str, width: int) -> None:
-    golden.check(f"matrix_{name}_{width}.txt", render_matrix(MATRICES[name](), width=width))
+    golden.check(f"side_by_side_{name}_{width}.txt", render_side_by_side(MATRICES[name](), width=width))
 
 
 @pytest.mark.parametrize("width", [60, 80, 100, 140, 200])
 @pytest.mark.parametrize("name", MATRICES)
 def test_nothing_is_wider_than_the_terminal(name: str, width: int) -> None:
-    lines = render_matrix(MATRICES[name](), width=width, state="…").splitlines()
+    lines = render_side_by_side(MATRICES[name](), width=width, state="…").splitlines()
     assert max(map(len, lines)) <= width
 
 
-@pytest.mark.parametrize("renderer", MATRIX_RENDERERS, ids=lambda renderer: renderer.suffix)
+@pytest.mark.parametrize("renderer", PROFILES_RENDERERS, ids=lambda renderer: renderer.suffix)
 def test_every_format(renderer: Renderer[Sequence[Profile]]) -> None:
     text = renderer.render(host_matrix())
     assert renderer.suffix == ".csv" or "is not a Core ML model" in text
@@ -41,7 +40,7 @@ def test_every_format(renderer: Renderer[Sequence[Profile]]) -> None:
     assert "planned" in text
 
 
-@pytest.mark.parametrize("renderer", MATRIX_RENDERERS, ids=lambda renderer: renderer.suffix)
+@pytest.mark.parametrize("renderer", PROFILES_RENDERERS, ids=lambda renderer: renderer.suffix)
 def test_profiles_of_every_kind_in_every_format(renderer: Renderer[Sequence[Profile]]) -> None:
     profiles = [make() for make in PROFILES.values()]
     assert renderer.render(profiles).endswith("\n")
@@ -49,27 +48,26 @@ def test_profiles_of_every_kind_in_every_format(renderer: Renderer[Sequence[Prof
 
 
 def test_markdown() -> None:
-    golden.check("matrix.md", render_markdown_matrix(host_matrix()))
+    golden.check("side_by_side.md", render_markdown_profiles(host_matrix()))
 
 
 def test_power_modes_have_tables_of_their_own() -> None:
-    text = render_matrix(mac_matrix(), width=100)
+    text = render_side_by_side(mac_matrix(), width=100)
     normal, low = text.index("power mode: normal"), text.index("power mode: low power")
     assert normal < text.index("a.mlpackage") < low < text.index("b.mlpackage")
     assert "stopped before all was done" in text
-    assert matrix._INTERRUPTED == matrices.INTERRUPTED
 
 
 def test_models_before_anything_is_known() -> None:
-    text = render_matrix([PROFILES["operations"](), PROFILES["operations"]()], state="reading")
-    assert text.splitlines() == ["Matrix  2 models", "", "reading"]
+    text = render_side_by_side([PROFILES["operations"](), PROFILES["operations"]()], state="reading")
+    assert text.splitlines() == ["Side by side  2 models", "", "reading"]
 
 
 def test_plans_without_costs_have_no_planned_times(tmp_path: Path) -> None:
     """The costs of Core AI are not published."""
     bundle = write_numbered(tmp_path / "net.aimodel")
     profile = dataclasses.replace(api.estimate(bundle, "m4"), plans=api.plan(bundle, "m4").plans)
-    text = render_matrix([profile], width=140)
+    text = render_side_by_side([profile], width=140)
     assert "estimated" in text
     assert "planned" not in text
     assert "0 ns" not in text
