@@ -91,14 +91,14 @@ def test_times_through_python_and_conditions_stand_beside_the_runtimes_own() -> 
         timed_by("Core ML on Apple M2", 0.004),
         runtime=Runtime("coreml", "Core ML", through="coremltools 9.0"),
         first_load=Phase.of((60.0,)),
-        predict=Phase.of((0.003,) * 4, (), (0.004,) * 4, "float16 passed as float32"),
+        predict=Phase.of((0.003,) * 4, (), (0.004,) * 4, "fp16 as float32"),
         before=Conditions("normal", "AC Power", "nominal"),
         after=hot,
     )
     assert [name for name, *_ in phase_rows(measured)] == [
         "first load",
         "load",
-        "predict, float16 passed as float32",
+        "predict, fp16 as float32",
         "predict, through Python",
     ]
     assert "by coremltools 9.0" in python_note(measured)

@@ -1059,7 +1059,7 @@ export interface Phase {
   statistics: Statistics;
   /** Wall times of the same repetitions around the calls of that library; null without it. */
   through_python: TimesThroughPython | null;
-  /** What each repetition also does: `float16 passed as float32`; empty for nothing. */
+  /** What each repetition also does: `fp16 as float32`; empty for nothing. */
   remark: string;
   /** `measured`. */
   origin: Origin;

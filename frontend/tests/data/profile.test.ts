@@ -108,13 +108,13 @@ describe("measurements", () => {
     const { samples_s, statistics } = phase(0.5);
     const timed = measurement("Core ML", {
       runtime: { id: "coreml", name: "Core ML", version: "", through: "coremltools 9.0" },
-      predict: { ...phase(0.25), remark: "float16 passed as float32", through_python: { samples_s, statistics, origin: "measured" } },
+      predict: { ...phase(0.25), remark: "fp16 as float32", through_python: { samples_s, statistics, origin: "measured" } },
       load: phase(1),
       first_load: phase(9),
       compile: null,
     });
     expect(phaseRows(timed).map((row) => [row.name, row.statistics.median])).toEqual([
-      ["Predict, float16 passed as float32", 0.25],
+      ["Predict, fp16 as float32", 0.25],
       ["Predict, through Python", 0.5],
       ["Load", 1],
       ["First load", 9],

@@ -171,7 +171,7 @@ class Phase:
         warmups_s: Earlier samples that were dropped.
         statistics: Summary statistics of `samples_s`.
         through_python: Wall times of the same repetitions around the calls of that library; None without it.
-        remark: What each repetition also does: `float16 passed as float32`; empty for nothing.
+        remark: What each repetition also does: `fp16 as float32`; empty for nothing.
         origin: `measured`.
     """
 

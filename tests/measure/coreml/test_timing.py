@@ -15,6 +15,7 @@ import pytest
 from PIL import Image
 
 from coremlscope import api
+from coremlscope.engines.host import this_machine
 from coremlscope.errors import EngineError, InputError, UnsupportedModelError
 from coremlscope.formats import container
 from coremlscope.ir import (
@@ -134,6 +135,7 @@ def test_on_a_mac_every_setting_is_measured(package: Path, monkeypatch: pytest.M
     monkeypatch.setattr("sys.platform", "darwin")
     monkeypatch.setattr("coremlscope.comparison.models.power_mode", lambda: "low power")
     monkeypatch.setattr("coremlscope.engines.host.power_mode", lambda: "low power")
+    monkeypatch.setattr("coremlscope.measure.coreml.timing.this_machine", this_machine)
     measurer = partial(CoreMLMeasurer, command=scripted_timing_child())
     monkeypatch.setattr("coremlscope.measure.coreml.timing.CoreMLMeasurer", measurer)
     (profile,) = api.compare(package, compute_units=["all", "cpu_only"], iterations=2).profiles

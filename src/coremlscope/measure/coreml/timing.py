@@ -320,7 +320,7 @@ def _passed(subject: MeasuredModel, settings: Settings) -> str:
     _, interface = interface_of(subject.model, settings.function or None)
     types = [feature.type for feature in interface.inputs]
     is_converted = any(isinstance(type_, ArrayFeature) and type_.dtype is DType.FP16 for type_ in types)
-    return "float16 passed as float32" if is_converted else ""
+    return "fp16 as float32" if is_converted else ""
 
 
 def place_of(machine: Machine) -> str:

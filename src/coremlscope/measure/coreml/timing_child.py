@@ -105,6 +105,8 @@ class _Run:
         self._phases.repeat("first load", self._load, 1, before=self._release, after=self._note_load)
         self._phases.repeat("load", self._load, request.loads, before=self._release, after=self._note_load)
         values = load_values(self._folder)
+        if request.is_stateful:
+            send(begins="state")
         states = [self._model.make_state()] if request.is_stateful else []
 
         def predict() -> None:
