@@ -212,6 +212,16 @@ def test_regions_of_compiled_models(tmp_path: Path) -> None:
     assert "2 in main for h18p; 1 for the GPU" in finding.text
 
 
+def test_operations_of_the_source_are_counted(tmp_path: Path) -> None:
+    bundle = tmp_path / "net.aimodelc"
+    (bundle / "main-h18p-delegates" / "MPSGraph").mkdir(parents=True)
+    (bundle / "stats.json").write_text('{"operationDistribution": [{"count": 2, "name": "add"}]}')
+    found = {finding.id: finding for finding in api.import_files(bundle).findings}
+    assert set(found) == {"no-neural-engine-regions", "core-ai-operations"}
+    assert "2 in all: add ×2" in found["core-ai-operations"].text
+    assert "MPSGraph" in found["core-ai-operations"].hint
+
+
 def test_no_region_is_a_warning(tmp_path: Path) -> None:
     (finding,) = api.import_files(_compiled(tmp_path, "main_GPU_region_0_0")).findings
     assert (finding.id, finding.severity) == ("no-neural-engine-regions", "warning")

@@ -16,7 +16,7 @@ from coremlscope import ir
 from coremlscope.formats.aimodel.bundle import find_compiled, read_metadata
 from coremlscope.units import shown
 
-__all__ = ["read_compiled_bundle"]
+__all__ = ["list_facts", "read_compiled_bundle"]
 
 _STATS, _DELEGATES = "stats.json", "-delegates"
 _MOST_BYTES = 4 << 20
@@ -33,7 +33,7 @@ def read_compiled_bundle(path: Path) -> ir.Model:
     return ir.Model(
         spec_version=0,
         description=ir.Description({"main": interface}, "main"),
-        content=ir.CompiledModel(ir.CORE_AI, size, facts=tuple(_facts(path))),
+        content=ir.CompiledModel(ir.CORE_AI, size, facts=tuple(list_facts(path))),
         metadata=read_metadata(path).metadata,
         source=path,
         container="aimodel",
@@ -41,7 +41,8 @@ def read_compiled_bundle(path: Path) -> ir.Model:
     )
 
 
-def _facts(path: Path) -> Iterator[tuple[str, str]]:
+def list_facts(path: Path) -> Iterator[tuple[str, str]]:
+    """Yields what readable files of a bundle tell, as pairs of a label and a text."""
     yield "compiled for", ", ".join(find_compiled(path))
     for folder in sorted(path.glob(f"*{_DELEGATES}")):
         names = ", ".join(shown(one.name) for one in sorted(folder.iterdir()) if one.is_dir())

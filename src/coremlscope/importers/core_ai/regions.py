@@ -16,6 +16,7 @@ from pathlib import Path
 
 from coremlscope.errors import UsageError
 from coremlscope.findings import Finding
+from coremlscope.formats.aimodel.compiled_bundle import list_facts
 from coremlscope.importers.listing import Imported, ListingOrigin
 from coremlscope.importers.source import SourceFile
 
@@ -47,15 +48,14 @@ def matches(source: SourceFile) -> bool:
 
 
 def read(source: SourceFile, origin: ListingOrigin) -> Imported:
-    """Counts the regions of a compiled model.
+    """Counts the regions and the operations of a compiled model.
 
     Raises:
         UsageError: The folder cannot be read, or has too many files.
     """
     regions = count_regions(source.path)
-    return Imported(
-        origin=origin, model=source.path.stem.partition(".")[0], findings=tuple(_findings(regions, origin))
-    )
+    findings = (*_findings(regions, origin), *_operations(source.path, origin))
+    return Imported(origin=origin, model=source.path.stem.partition(".")[0], findings=findings)
 
 
 def count_regions(folder: Path) -> Regions:
@@ -105,3 +105,15 @@ def _findings(regions: Regions, origin: ListingOrigin) -> Iterator[Finding]:
         f" {regions.gpu.total()} for the GPU.",
         hint="each further region cost 0.6 to 1.75 ms a prediction where it was measured",
     )
+
+
+def _operations(folder: Path, origin: ListingOrigin) -> Iterator[Finding]:
+    """Yields what the bundle counts of its source, if it holds the file with the counts."""
+    facts = dict(list_facts(folder))
+    if "operations" in facts:
+        yield Finding(
+            id="core-ai-operations",
+            severity="info",
+            text=f"Operations of the source of {origin.file}: {facts['operations']}.",
+            hint=f"run by {facts['delegates']}" if "delegates" in facts else "",
+        )
