@@ -293,11 +293,11 @@ def test_a_killed_program_keeps_what_it_recorded(tmp_path: Path, models: Path) -
     assert not trace.processes[0].ended
 
 
-@pytest.mark.parametrize("verb", ["trace", "top"])
+@pytest.mark.parametrize("options", [[], ["--live"]])
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 @pytest.mark.skipif(os.name == "nt", reason="Windows sends no such signals")
 def test_signals_are_passed_on_and_the_recording_is_kept(
-    verb: str, number: signal.Signals, tmp_path: Path, models: Path
+    options: list[str], number: signal.Signals, tmp_path: Path, models: Path
 ) -> None:
     marker, output = tmp_path / "predicted", tmp_path / "kept.json"
     body = f"""
@@ -306,8 +306,8 @@ def test_signals_are_passed_on_and_the_recording_is_kept(
     open({str(marker)!r}, "w").close()
     time.sleep(600)
     """
-    options = ["-o", str(output)] if verb == "trace" else []
-    command = [sys.executable, "-m", "coremlscope", verb, *options, str(_script(tmp_path, models, body))]
+    arguments = ["trace", *options, "-o", str(output), str(_script(tmp_path, models, body))]
+    command = [sys.executable, "-m", "coremlscope", *arguments]
     pipe = subprocess.PIPE
     with subprocess.Popen(command, start_new_session=True, stdout=pipe, stderr=pipe, text=True) as process:
         assert wait_for(marker.exists)
@@ -316,8 +316,7 @@ def test_signals_are_passed_on_and_the_recording_is_kept(
         printed, _ = process.communicate(timeout=60)
     assert process.returncode == 128 + number
     assert "net" in printed
-    if verb == "trace":
-        assert len(Trace.load(output).events.of("predict")) == 1
+    assert len(Trace.load(output).events.of("predict")) == 1
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows sends no such signals")
@@ -377,10 +376,10 @@ def test_a_running_program_is_shown_with_its_rates_lanes_mistakes_and_output(mod
     assert "no events" in later
 
 
-def test_top_without_a_terminal_shows_the_report_at_the_end(
+def test_live_without_a_terminal_shows_the_report_at_the_end(
     script: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["top", str(script)]) == 0
+    assert main(["trace", "--live", str(script)]) == 0
     assert "Totals" in capsys.readouterr().out
 
 

@@ -37,7 +37,6 @@ from coremlscope.cli import (
     schema,
     serve,
     sweep,
-    top,
     trace,
     verify,
     what_if,
@@ -69,7 +68,6 @@ COMMANDS: tuple[Command, ...] = (
     ops.COMMAND,
     run.COMMAND,
     trace.COMMAND,
-    top.COMMAND,
     plan.COMMAND,
     estimate.COMMAND,
     what_if.COMMAND,
@@ -100,6 +98,7 @@ _REPLACED = {
     "calibrate": "coremlscope measurements add FILE",
     "evidence": "coremlscope import FILE --share OUT.json",
     "matrix": "coremlscope compare MODEL… --compute-units every",
+    "top": "coremlscope trace --live PROGRAM",
 }
 _INTERRUPTED, _BROKEN_PIPE = 130, 141
 

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import sys
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 from typing import TYPE_CHECKING
 
 from coremlscope.cli.command import Command, Parser, add_reports, at_least, one_of
+from coremlscope.cli.live import serve_page, show_live
 from coremlscope.cli.lookup import add_devices
 from coremlscope.cli.reports import write_reports
 from coremlscope.cli.terminal import print_note
@@ -27,16 +31,23 @@ the call, also in threads, asyncio, forks and child processes. Off a Mac, models
 loads with coremltools are run by coremlscope. Everything after the program's name is passed to
 it. The exit code is the program's. XML of `xctrace export` is shown in the same lanes.
 
+--live shows it while the program runs: predictions per second by model, the share of time in each
+lane, the last seconds as lanes, mistakes as soon as they show, and the last lines that the program
+prints; everything that it printed follows at the end. --page shows the lanes in a local web page.
+
 examples:
   coremlscope trace app.py --input photo.jpg
   coremlscope trace -o run.html -o run.trace.json app.py
   coremlscope trace --fps 30 --json run.json -- python -m myapp
   coremlscope trace --operations -o run.html app.py
+  coremlscope trace --live app.py
   coremlscope trace run.json -o run.html
   coremlscope trace --device iphone-15-pro app.py
   coremlscope trace recording.xml -o lanes.html
 """
 
+#: Events that each process keeps; fewer, which are quick to read, while they are shown.
+_EVENTS, _LIVE_EVENTS = 1 << 20, 1 << 15
 _ORDERS = ("total", "count", "max", "name")
 
 
@@ -54,9 +65,11 @@ def _configure(parser: argparse.ArgumentParser) -> None:
         "--events",
         metavar="N",
         type=at_least(1000),
-        default=1 << 20,
-        help="events that each process keeps; newer ones replace older ones (default: 1048576)",
+        help="events that each process keeps; newer ones replace older ones (default: 1048576, or 32768"
+        " while they are shown)",
     )
+    parser.add_argument("--live", action="store_true", help="show it on the terminal while the program runs")
+    parser.add_argument("--page", action="store_true", help="show it in a local web page meanwhile")
     parser.add_argument(
         "--operations",
         action="store_true",
@@ -106,20 +119,41 @@ def _run(arguments: argparse.Namespace) -> int:
         from coremlscope.tracing.instruments import read_instruments
 
         return _report(arguments, find_mistakes(read_instruments([Path(arguments.program)])), 0)
-    from coremlscope.tracing.session import RecordedProgram, record_process
+    from coremlscope.tracing.session import record_process
 
     if arguments.pid is not None:
         return _report(arguments, record_process(arguments.pid, arguments.seconds, fps=arguments.fps), 0)
     if not arguments.program:
         raise UsageError("PROGRAM is missing", "name a script or a command, or a process with --pid")
-    with RecordedProgram(
-        [arguments.program, *arguments.arguments],
-        fps=arguments.fps,
-        capacity=arguments.events,
-        operations=arguments.operations,
-    ) as program:
+    return _record(arguments)
+
+
+def _record(arguments: argparse.Namespace) -> int:
+    """Records a program that is started here, and returns its exit code."""
+    from coremlscope.tracing.session import RecordedProgram
+
+    has_screen = arguments.live and sys.stdout is not None and sys.stdout.isatty()
+    with ExitStack() as stack:
+        printed = None
+        if has_screen:
+            printed = stack.enter_context(NamedTemporaryFile("w+", prefix="coremlscope-", encoding="utf-8"))
+        program = RecordedProgram(
+            [arguments.program, *arguments.arguments],
+            fps=arguments.fps,
+            capacity=arguments.events or (_LIVE_EVENTS if arguments.live or arguments.page else _EVENTS),
+            output=None if printed is None else printed.file,
+            operations=arguments.operations,
+        )
+        if arguments.page:
+            stack.enter_context(serve_page(program))
+        stack.enter_context(program)
+        if printed is not None:
+            show_live(program, Path(printed.name))
         code = program.wait()
         assert code is not None
+        if printed is not None:
+            printed.seek(0)
+            sys.stdout.writelines(printed)
         try:
             trace = program.trace
         except UsageError as error:
