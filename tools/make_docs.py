@@ -36,6 +36,8 @@ from coremlscope.results.schema import docstring_parts, json_schema, json_schema
 from coremlscope.results.variants import VariantReport
 from coremlscope.results.verification import VERIFICATION, Verification
 from coremlscope.runner.record import SCHEMA, Record
+from coremlscope.verification.causes.rounding import ROUNDING_ROWS
+from coremlscope.verification.causes.table import ROWS
 
 DOCS = Path(__file__).parents[1] / "docs"
 
@@ -430,6 +432,28 @@ def _growth() -> Iterator[str]:
     yield "\n".join(lines)
 
 
+_CAUSES_OF_VERIFY = """
+When [`verify`](verify.md) finds the first operation that differs, it asks these causes why, in this order.
+Each predicts a value; it is named only if the prediction holds for every element."""
+
+
+def causes() -> str:
+    """Returns the page on the causes that a verification names."""
+    parts = [_WRITTEN, "# Causes of wrong values", _CAUSES_OF_VERIFY.strip()]
+    for title, rows in (("In float32", ROWS), ("In fp16", ROUNDING_ROWS)):
+        parts.append(f"## {title}")
+        for row in rows:
+            facts = [
+                f"Looks like: {row.looks_like}",
+                f"What to do: {row.fix}",
+                f"Explains: {row.accept}",
+                f"Does not explain: {row.reject}",
+                f"Source: <{row.source}>",
+            ]
+            parts += [f"### {row.cause}", "\n".join(f"- {fact}" for fact in facts)]
+    return "\n\n".join(parts) + "\n"
+
+
 PAGES = {
     "check.schema.json": check_schema_file,
     "cli.md": command_line,
@@ -443,6 +467,7 @@ PAGES = {
     "runner.schema.json": runner_schema_file,
     "variants.schema.json": variants_schema_file,
     "verification-schema.md": verification_schema,
+    "verify-causes.md": causes,
     "verification.schema.json": verification_schema_file,
 }
 

@@ -358,12 +358,13 @@ NETWORKS: tuple[Planted, ...] = (
         build=_built(lambda: Block(order=False), Block, _SEQUENCE, fp16=False, pt2=True),
         ops=("scores_5", "q_3", "k_3"),
         causes=("layout",),
+        is_fixable=False,
     ),
     Planted(
         name="torch-swapped-query-key",
         build=_built(lambda: Block(swap=True, gain=4), lambda: Block(gain=4), _SEQUENCE, fp16=True, pt2=True),
-        ops=("linear_4",),
-        causes=("swapped weights",),
+        ops=("linear_4", "inversed_scores"),
+        causes=("swapped weights", "layout"),
     ),
     Planted(
         name="torch-overflow-attention",
@@ -414,14 +415,14 @@ NETWORKS: tuple[Planted, ...] = (
         name="report-1809",
         build=_sentence,
         ops=("input_3",),
-        causes=("constant",),
+        causes=("weights",),
         inputs={"ids": np.arange(3, 11, dtype=np.int32)[None]},
     ),
     Planted(
         name="report-2223",
         build=_built(MaskedAttention, None, (1, 4, 16), fp16=True),
         ops=("mask",),
-        causes=("overflow",),
+        causes=("infinite constants",),
         inputs=_ALL_MASKED,
     ),
     Planted(

@@ -450,6 +450,7 @@ PROGRAMS: tuple[Planted, ...] = (
         build=lambda folder: _two_layers(folder, _without_relu, norm=False),
         ops=("first", "y"),
         causes=("missing operation",),
+        is_fixable=False,
     ),
     Planted(
         name="infinite-bound",
@@ -484,10 +485,10 @@ PROGRAMS: tuple[Planted, ...] = (
         name="sign",
         build=_pair((2, 16), _difference(True), _difference(False)),
         ops=("apart",),
-        causes=("sign",),
+        causes=("sign", "setting"),
     ),
     Planted(
-        name="slope", build=_pair((2, 16), _slope(0.2), _slope(0.01)), ops=("leaky",), causes=("constant",)
+        name="slope", build=_pair((2, 16), _slope(0.2), _slope(0.01)), ops=("leaky",), causes=("setting",)
     ),
     Planted(
         name="cast",

@@ -160,5 +160,5 @@ def test_a_stage_of_a_pipeline(
     assert main([*arguments, str(tmp_path / "same.npz")]) == 0
     assert main([*arguments, str(tmp_path / "right.npz")]) == 11
     text = capsys.readouterr().out
-    assert "all outputs are within the tolerance" in text
+    assert text.startswith("same")
     assert "overlap of about 0.6" in " ".join(text.split())

@@ -131,7 +131,7 @@ def test_later_calls_begin_with_the_states_of_the_one_before(
     assert failed == {("fp32-call-2", "kept"), ("fp16-call-2", "kept")}
     [fault] = found.faults
     assert (fault.run, fault.name) == ("fp32-call-2", "decayed_cast_fp16")
-    assert fault.cause in ("scale", "constant")
+    assert fault.cause in ("scale", "setting")
     assert found.fixes[0].works
     assert verify(fixed, reference).passed
 

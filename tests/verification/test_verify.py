@@ -69,7 +69,7 @@ def test_a_planted_fault_is_named_and_mended(name: str, built: _Built) -> None:
     assert not found.passed
     assert plain_name(found.faults[0].name) in planted.ops
     assert found.faults[0].cause in planted.causes
-    assert any(fix.works for fix in found.fixes)
+    assert not planted.is_fixable or any(fix.works for fix in found.fixes)
 
 
 def test_an_overflow_is_told_from_a_fault_of_the_conversion(overflowing: Verification) -> None:

@@ -104,7 +104,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--overwrite", action="store_true", help="replace an existing package")
     add_limits(parser, "the work")
-    add_reports(parser, ".json, .md or .txt", "VERIFICATION_RENDERERS", flags=("--report",))
+    add_reports(parser, ".html, .json, .md or .txt", "VERIFICATION_RENDERERS", flags=("--report",))
 
 
 def _add_tolerances(parser: argparse.ArgumentParser) -> None:

@@ -53,6 +53,7 @@ from coremlscope.render.terminal.variants import render_variants
 from coremlscope.render.terminal.verification import render_verification
 from coremlscope.render.trace import render_trace
 from coremlscope.render.variants import variant_columns
+from coremlscope.render.verification_page import render_html_verification
 from coremlscope.results.explanation import Explanations
 from coremlscope.results.gate import GateReport
 from coremlscope.results.model import ModelSummary
@@ -191,6 +192,7 @@ EXPLANATION_RENDERERS: tuple[Renderer[Explanations], ...] = (
 
 #: Formats of verifications.
 VERIFICATION_RENDERERS: tuple[Renderer[Verification], ...] = (
+    Renderer(".html", "one self-contained page, to view and to send", render_html_verification),
     Renderer(".json", "the whole result, for programs", render_json),
     Renderer(".md", "Markdown, for a pull request", render_markdown_verification),
     Renderer(".txt", "the tables of the console", render_verification),

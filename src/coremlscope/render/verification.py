@@ -18,6 +18,7 @@ __all__ = [
     "CAUSES",
     "OUTPUT_TITLES",
     "PAIR_TITLES",
+    "VALUE_TITLES",
     "fault_lines",
     "fix_lines",
     "headline",
@@ -25,6 +26,7 @@ __all__ = [
     "pair_rows",
     "pairing_line",
     "parted_pairs",
+    "value_rows",
 ]
 
 #: Causes in words.
@@ -33,41 +35,51 @@ CAUSES: dict[Cause, str] = {
     "underflow": "underflow below the smallest fp16 number",
     "epsilon": "an epsilon that does not suit the numbers",
     "saturation": "a saturating activation",
-    "cancellation": "cancellation of large numbers",
+    "cancellation": "cancellation of nearly equal numbers",
     "accumulation": "roundings that add up",
     "tie": "a tie",
     "integers": "numbers too large for fp16 to represent their fractions",
+    "narrowed integers": "integers in too few bits",
+    "infinite constants": "infinite constants",
+    "weights": "other weights",
+    "swapped weights": "swapped weights",
+    "compressed weights": "compressed weights",
     "layout": "wrong layout",
+    "preprocessing": "another preprocessing",
+    "setting": "another setting",
     "scale": "a dropped or extra scale",
     "offset": "a dropped or extra offset",
     "sign": "wrong sign",
-    "swapped outputs": "swapped outputs",
-    "swapped weights": "swapped weights",
-    "weights": "other weights",
-    "compressed weights": "compressed weights",
     "cast": "a wrong cast",
-    "constant": "another constant",
+    "state": "a state that is not written",
+    "swapped outputs": "swapped outputs",
     "extra operation": "an operation that the reference lacks",
     "missing operation": "a missing operation",
-    "other operation": "another operation",
-    "setting": "another setting",
-    "swapped arguments": "arguments in another order",
-    "wrong argument": "a wrong argument",
-    "undefined": "an undefined result",
     "unknown": "cause not known",
 }
 
 OUTPUT_TITLES = ("output", "run", "as", "", "largest", "relative", "SNR", "cosine", "")
+VALUE_TITLES = ("place", "model", "reference")
 PAIR_TITLES = ("operation", "value", "reference", "paired by", "fp32", "made", "fp16")
 _KINDS = {"conversion": "conversion fault", "precision": "precision fault", "unit": "fault of a compute unit"}
 
 
 def headline(found: Verification) -> str:
-    """Returns the verdict as one line."""
-    if found.passed:
-        return "all outputs are within the tolerance"
-    failed = dict.fromkeys(output.run for output in found.outputs if not output.passed)
-    return f"outputs differ in {', '.join(failed)}"
+    """Returns the verdict as one sentence: same, same within fp16, or different, and by how much on which
+    output."""
+    failed = [output for output in found.outputs if not output.passed]
+    if not failed:
+        worst = max((output.relative or 0.0 for output in found.outputs), default=0.0)
+        if worst == 0:
+            return "same: all outputs are equal"
+        within = "fp16" if any(run.startswith("fp16") for run in found.runs) else "float32"
+        return f"same within {within}: outputs differ by up to {worst:.1g} of their size"
+    first = failed[0]
+    size = "" if first.relative is None else f" ({first.relative:.2g} of its size)"
+    what = f"{first.name} {first.why}{size} in {first.run}"
+    more = f", and {plural(len(failed) - 1, 'more comparison')}" if len(failed) > 1 else ""
+    cause = f"; {CAUSES[found.faults[0].cause]}" if found.faults else ""
+    return f"different: {what}{more}{cause}"
 
 
 def output_rows(found: Verification) -> list[tuple[str, ...]]:
@@ -157,12 +169,29 @@ def fault_lines(fault: VerifiedFault) -> tuple[str, str]:
     seen = f", first seen at {fault.seen_at}" if fault.seen_at else ""
     more = f"\nalso off on exact arguments: {', '.join(fault.others)}" if fault.others else ""
     text = f"{CAUSES[fault.cause]}: {fault.text}\nits arguments are off by {inherited}{made}{more}"
-    return f"{_KINDS[fault.kind]} ({fault.run}) in {where}{seen}", text
+    if fault.cause != "unknown" and fault.elements:
+        text += f"\n{fault.explained:,} of {fault.elements:,} elements are as this predicts"
+    if fault.also:
+        text += f"\nalso explained by: {', '.join(fault.also)}"
+    if fault.values:
+        pairs = (f"{_exact(one.model)} for {_exact(one.reference)}" for one in fault.values[:3])
+        text += f"\nmodel for reference: {', '.join(pairs)}"
+    start = "differs first" if fault.cause == "unknown" else _KINDS[fault.kind]
+    return f"{start} ({fault.run}) {'at' if fault.cause == 'unknown' else 'in'} {where}{seen}", text
+
+
+def _exact(number: float | None) -> str:
+    return "infinite or NaN" if number is None else f"{number:.6g}"
+
+
+def value_rows(fault: VerifiedFault) -> list[tuple[str, ...]]:
+    """Returns a row for each of the elements that differ most: its place, and both values."""
+    return [(str(list(one.place)), _exact(one.model), _exact(one.reference)) for one in fault.values]
 
 
 def fix_lines(fix: ProposedFix) -> tuple[str, str]:
     """Returns a change, and what it brings."""
     before, after = (_number(number) for number in (fix.before, fix.after))
-    verdict = "all outputs are within the tolerance" if fix.works else "outputs still differ"
+    verdict = "nothing remains, all outputs are within the tolerance" if fix.works else "outputs still differ"
     code = f"\nwhere you convert: {fix.code}" if fix.code else ""
     return fix.text, f"tried in {fix.run}: relative error {before} → {after}, {verdict}{code}"

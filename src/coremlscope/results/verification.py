@@ -13,6 +13,7 @@ __all__ = [
     "VERIFICATION",
     "Cause",
     "ComparedOutput",
+    "DifferingElement",
     "FaultKind",
     "Meaning",
     "PairedValue",
@@ -41,23 +42,22 @@ Cause = Literal[
     "accumulation",
     "tie",
     "integers",
+    "narrowed integers",
+    "infinite constants",
+    "weights",
+    "swapped weights",
+    "compressed weights",
     "layout",
+    "preprocessing",
+    "setting",
     "scale",
     "offset",
     "sign",
-    "swapped outputs",
-    "swapped weights",
-    "weights",
-    "compressed weights",
     "cast",
-    "constant",
+    "state",
+    "swapped outputs",
     "extra operation",
     "missing operation",
-    "other operation",
-    "setting",
-    "swapped arguments",
-    "wrong argument",
-    "undefined",
     "unknown",
 ]
 
@@ -133,6 +133,21 @@ class PairedValue:
     fp16: float | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class DifferingElement:
+    """An element of the first value that differs.
+
+    Attributes:
+        place: Its place along each axis.
+        model: What the model computes from the reference's own values; None if it is infinite or NaN.
+        reference: What the reference computes; None likewise.
+    """
+
+    place: tuple[int, ...]
+    model: float | None
+    reference: float | None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerifiedFault:
     """The first operation whose results differ, and why.
@@ -152,6 +167,7 @@ class VerifiedFault:
         elements: The number of elements that the cause predicts.
         explained: How many of them are as predicted: all, unless the cause is not known.
         also: Further causes that explain all elements, less simple ones.
+        values: The elements of the value that differ most.
     """
 
     kind: FaultKind
@@ -168,6 +184,7 @@ class VerifiedFault:
     elements: int = 0
     explained: int = 0
     also: tuple[str, ...] = ()
+    values: tuple[DifferingElement, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -13,8 +13,13 @@ from coremlscope.execution.binding import choose_function
 from coremlscope.findings import Finding
 from coremlscope.ir import Array, Constant, DType, Function, Model, Op, Program, TensorType
 from coremlscope.ops.program import Precision
-from coremlscope.results.verification import ComparedOutput, ProposedFix, VerifiedFault
-from coremlscope.verification.diagnosis import Diagnosis
+from coremlscope.results.verification import (
+    Cause,
+    ComparedOutput,
+    DifferingElement,
+    ProposedFix,
+    VerifiedFault,
+)
 from coremlscope.verification.distance import finite, relative_error
 from coremlscope.verification.edits import with_half_results
 from coremlscope.verification.inner_arithmetic import with_inner_results
@@ -34,7 +39,7 @@ from coremlscope.verification.pairing import Pair, pair_runs
 from coremlscope.verification.references.contract import Reference, other_layout
 from coremlscope.verification.references.core_ml_model import CoreMLReference
 
-__all__ = ["INSIDE", "SUMS", "Change", "Check", "Progress", "UnitRunner"]
+__all__ = ["INSIDE", "SUMS", "Check", "Progress", "UnitRunner"]
 
 #: The run in which parts of operations are rounded as well, as on the Neural Engine.
 INSIDE = "fp16-inside"
@@ -42,24 +47,13 @@ INSIDE = "fp16-inside"
 SUMS = "fp16-sums"
 #: Further operations at fault that are listed.
 _MOST_OTHERS = 8
+#: Elements that are listed.
+_MOST_ELEMENTS = 6
 
 #: Called with what is done now.
 Progress = Callable[[str], None]
 #: Runs a function of a model on a compute unit: see `core_ml_units`.
 UnitRunner = Callable[[Model, str, Mapping[str, Array], Run], Run]
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """A change of the function.
-
-    Attributes:
-        text: What it changes.
-        ops: The ids, in the file, of the operations that it changes.
-    """
-
-    text: str
-    ops: tuple[str, ...]
 
 
 @dataclass(kw_only=True)
@@ -79,7 +73,6 @@ class Check:
         made: The error that each operation makes of its own in float32, by the name of its value.
         outputs: The compared outputs of all runs.
         faults: The faults found so far.
-        changes: The changes of `working`, in the order of their faults, by the run that shows the fault.
         fixes: What these changes do.
         findings: Remarks.
         notes: Remarks on the inputs.
@@ -106,7 +99,6 @@ class Check:
     made: dict[str, float] = field(default_factory=dict)
     outputs: list[ComparedOutput] = field(default_factory=list)
     faults: list[VerifiedFault] = field(default_factory=list)
-    changes: dict[str, list[Change]] = field(default_factory=dict)
     fixes: list[ProposedFix] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
     notes: tuple[str, ...] = ()
@@ -350,10 +342,16 @@ class Check:
         self,
         kind: str,
         run: str,
-        diagnosis: Diagnosis,
-        site: str,
+        cause: Cause,
+        name: str,
+        text: str,
         errors: tuple[float | None, float | None],
+        *,
+        seen_at: str = "",
         others: tuple[str, ...] = (),
+        counts: tuple[int, int] = (0, 0),
+        also: tuple[str, ...] = (),
+        pair: tuple[Array, Array] | None = None,
         exact: Run | None = None,
     ) -> None:
         """Adds a fault.
@@ -361,14 +359,20 @@ class Check:
         Args:
             kind: Its kind: `conversion`, `precision` or `unit`.
             run: The run that shows it.
-            diagnosis: Its cause, and the value that the operation at fault computes.
-            site: The value at which it is seen.
+            cause: Its cause.
+            name: A value of the operation at fault.
+            text: The cause as a sentence.
             errors: The error of the arguments of the operation, and the error that it makes of its own.
+            seen_at: The value at which it is seen; empty if it is that of the operation.
             others: The ids of further operations that may be at fault.
-            exact: The run in float32 that holds the values; None for that of the model as given.
+            counts: The number of elements that the cause predicts, and how many of them are so.
+            also: Further causes that explain all elements.
+            pair: The value that differs, and that of the reference.
+            exact: The run in float32 that holds the values; None for that of the function with the changes
+                so far.
         """
-        values = (exact or self.exact).values
-        value = values.get(diagnosis.value)
+        values = (exact or self.working_run("fp32")).values
+        value, seen = values.get(name), values.get(seen_at)
         op = None if value is None else self.ops().get(value.op)
         self.faults.append(
             VerifiedFault(
@@ -376,15 +380,31 @@ class Check:
                 run=run,
                 op="" if value is None else value.op,
                 type="" if value is None else value.type,
-                name=diagnosis.value if op is None else op.name,
-                cause=diagnosis.cause,
-                text=diagnosis.text,
-                seen_at="" if site == diagnosis.value else values[site].op,
+                name=name if op is None else op.name,
+                cause=cause,
+                text=text,
+                seen_at="" if seen is None or seen_at == name else seen.op,
                 inherited=finite(errors[0]),
                 made=finite(errors[1]),
                 others=others[:_MOST_OTHERS],
+                elements=counts[0],
+                explained=counts[1],
+                also=also,
+                values=() if pair is None else tuple(_differing(*pair)),
             )
         )
+
+
+def _differing(ours: Array, theirs: Array) -> Iterator[DifferingElement]:
+    """Yields the elements that differ most, those that are infinite or NaN in one first."""
+    pair = [np.asarray(one).reshape(ours.shape).astype(np.float64) for one in (ours, theirs)]
+    with np.errstate(invalid="ignore"):
+        far = np.nan_to_num(np.abs(pair[0] - pair[1]), nan=np.inf).reshape(-1)
+    for place in np.argsort(-far, kind="stable")[:_MOST_ELEMENTS]:
+        model, reference = (finite(float(one.reshape(-1)[place])) for one in pair)
+        if model != reference:
+            where = tuple(int(at) for at in np.unravel_index(place, ours.shape))
+            yield DifferingElement(where, model, reference)
 
 
 def _has_rounded_weights(function: Function) -> bool:

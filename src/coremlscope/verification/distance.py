@@ -17,6 +17,7 @@ __all__ = [
     "SAME",
     "Relation",
     "cosine",
+    "explained_elements",
     "explains_all",
     "find_layout",
     "find_relation",
@@ -73,8 +74,13 @@ def _numbers(array: Array) -> npt.NDArray[np.float64]:
 
 
 def explains_all(predicted: Array, observed: Array, tolerance: float = SAME) -> bool:
-    """Returns whether a prediction holds for each element: integers are equal, and other numbers off by at
-    most a share of the largest one, or of the largest one that is not masked.
+    """Returns whether a prediction holds for each element; see `explained_elements`."""
+    return explained_elements(predicted, observed, tolerance) == np.asarray(observed).size
+
+
+def explained_elements(predicted: Array, observed: Array, tolerance: float = SAME) -> int:
+    """Returns for how many elements a prediction holds: integers are equal, and other numbers off by at most
+    a share of the largest one, or of the largest one that is not masked.
 
     Args:
         predicted: What a cause says that a value should be.
@@ -82,20 +88,21 @@ def explains_all(predicted: Array, observed: Array, tolerance: float = SAME) -> 
         tolerance: The share.
     """
     if np.asarray(predicted).size != np.asarray(observed).size:
-        return False
+        return 0
     a, b = _numbers(predicted), _numbers(observed)
     if np.asarray(observed).dtype.kind in "iub":
-        return bool(np.array_equal(np.rint(a), b))
-    odd = ~(np.isfinite(a) & np.isfinite(b))
-    if not np.array_equal(a[odd], b[odd], equal_nan=True):
-        return False
-    a, b = a[~odd], b[~odd]
-    parts = [np.ones(b.shape, bool), *(_unmasked(b) if b.size else ())]
-    return all(
-        float(np.abs(a[part] - b[part]).max(initial=0.0))
-        <= tolerance * max(1e-30, float(np.abs(b[part]).max(initial=0.0)))
-        for part in parts
-    )
+        return int((np.rint(a) == b).sum())
+    with np.errstate(invalid="ignore"):
+        holds = (a == b) | (np.isnan(a) & np.isnan(b))
+        finite = np.isfinite(a) & np.isfinite(b)
+        limits = np.full(b.shape, np.inf)
+        known = b[finite]
+        for part in [np.ones(known.shape, bool), *(_unmasked(known) if known.size else ())]:
+            limit = tolerance * max(1e-30, float(np.abs(known[part]).max(initial=0.0)))
+            places = np.flatnonzero(finite)[part]
+            limits[places] = np.minimum(limits[places], limit)
+        holds |= finite & (np.abs(a - b) <= limits)
+    return int(holds.sum())
 
 
 def _length(numbers: npt.NDArray[np.float64]) -> float:

@@ -33,10 +33,11 @@ __all__ = [
     "keep_fp32",
     "read_instead",
     "rename_outputs",
-    "reorder_elements",
     "set_constant",
     "with_function",
     "with_half_results",
+    "with_op",
+    "with_wide_inputs",
 ]
 
 _FP32, _FP16 = "_fp32", "_fp16"
@@ -52,14 +53,18 @@ def with_function(model: Model, name: str, function: Function) -> Model:
     described = model.description.functions
     key = name if name in described else model.description.default
     types = {value.name: value.type for value in function.graph.outputs}
-    outputs = tuple(_retyped(feature, types.get(feature.name)) for feature in described[key].outputs)
-    interface = replace(described[key], outputs=outputs)
+    types.update((value.name, value.type) for value in function.graph.inputs)
+    outputs, inputs = (
+        tuple(_retyped(feature, types.get(feature.name)) for feature in features)
+        for features in (described[key].outputs, described[key].inputs)
+    )
+    interface = replace(described[key], outputs=outputs, inputs=inputs)
     description = replace(model.description, functions={**described, key: interface})
     return replace(model, content=replace(model.content, functions=functions), description=description)
 
 
 def _retyped(feature: Feature, type_: ValueType | None) -> Feature:
-    """Returns an output that is described as float32 where its value is."""
+    """Returns an input or output that is described as float32 where its value is."""
     if not isinstance(feature.type, ArrayFeature) or not isinstance(type_, TensorType):
         return feature
     is_wide = type_.dtype is DType.FP32 and feature.type.dtype is DType.FP16
@@ -114,6 +119,31 @@ def keep_fp32(function: Function, op_ids: Collection[str], wide_outputs: Collect
         wide_outputs: Names of outputs that are returned in float32.
     """
     return _Widening(function, frozenset(op_ids), frozenset(wide_outputs)).run()
+
+
+def with_wide_inputs(function: Function, names: Collection[str]) -> Function:
+    """Takes inputs in float32 that are declared as fp16, and casts them for all that reads them."""
+    graph = function.graph
+    casts, inputs, instead = [], [], dict[str, Value]()
+    for value in graph.inputs:
+        if value.name in names and _is_half(value):
+            assert isinstance(value.type, TensorType)
+            wide = replace(value, type=replace(value.type, dtype=DType.FP32))
+            casts.append(_cast(wide, DType.FP16, value.name + _FP16))
+            instead[value.name] = casts[-1].outputs[0]
+            value = wide
+        inputs.append(value)
+    ops = [
+        *casts,
+        # What casts an input to float32 reads it as it is.
+        *(op if _widens(op) else _with_arguments(op, instead) for op in graph.ops),
+    ]
+    return with_ops(replace(function, graph=replace(graph, inputs=tuple(inputs))), ops) if casts else function
+
+
+def _widens(op: Op) -> bool:
+    type_ = op.outputs[0].type if op.type == "cast" else None
+    return isinstance(type_, TensorType) and type_.dtype is DType.FP32
 
 
 class _Widening:
@@ -297,39 +327,6 @@ def insert_after(
     return with_ops(function, ops)
 
 
-def reorder_elements(function: Function, name: str, places: Array) -> Function:
-    """Puts the elements of a value in another order.
-
-    Args:
-        function: The function.
-        name: The value.
-        places: For each element the place of the one that belongs there, both flat.
-    """
-    graph = function.graph
-    ops: list[Op] = []
-    for op in graph.ops:
-        made = next((value for value in op.outputs if value.name == name), None)
-        if made is None:
-            ops.append(op)
-            continue
-        assert isinstance(made.type, TensorType)
-        before = replace(made, name=f"{name}_before")
-        ops.append(replace(op, outputs=tuple(before if v.name == name else v for v in op.outputs)))
-        flat = TensorType(made.type.dtype, (len(places),))
-        line, moved = Value(f"{name}_flat", flat), Value(f"{name}_moved", flat)
-        shape = np.array([size or 1 for size in made.type.shape or ()], np.int32)
-        steps: tuple[tuple[str, Value, Value, dict[str, Array]], ...] = (
-            ("reshape", before, line, {"shape": np.array([-1], np.int32)}),
-            ("gather", line, moved, {"indices": places.astype(np.int32), "axis": np.array(0, np.int32)}),
-            ("reshape", moved, made, {"shape": shape}),
-        )
-        for kind, given, result, settings in steps:
-            inputs: dict[str, tuple[Argument, ...]] = {"x": (given,)}
-            inputs |= {key: (constant(array),) for key, array in settings.items()}
-            ops.append(Op(id="", type=kind, inputs=inputs, outputs=(result,), attributes=_named(result.name)))
-    return with_ops(function, ops)
-
-
 def _number_of(array: Array, type_: TensorType) -> Constant:
     """Returns numbers in the element type of a value, and other settings in their own."""
     array = np.asarray(array)
@@ -444,6 +441,13 @@ def bypass(function: Function, op_ids: Collection[str]) -> Function:
             ops.append(replace(op, type="identity", inputs={"x": given}))
         else:
             instead[op.outputs[0].name] = given[0]
+    return with_ops(function, ops)
+
+
+def with_op(function: Function, op: Op) -> Function:
+    """Replaces the operation that computes the same value by another one."""
+    name = op.outputs[0].name
+    ops = [op if one.outputs and one.outputs[0].name == name else one for one in function.graph.ops]
     return with_ops(function, ops)
 
 

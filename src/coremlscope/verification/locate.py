@@ -9,25 +9,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-
-import numpy as np
+from dataclasses import dataclass
 
 from coremlscope.ir import Array
+from coremlscope.verification.causes.site import Site
 from coremlscope.verification.distance import unmasked_error
 from coremlscope.verification.intermediates import Run
 from coremlscope.verification.own_run import FunctionCall, run_from
 from coremlscope.verification.pairing import Pair
 
 __all__ = [
-    "ConversionSite",
     "PrecisionSite",
     "errors_made",
     "locate_conversion",
     "locate_precision",
-    "lost_elements",
     "producers",
-    "reference_values",
 ]
 
 #: An operation makes an error above this relative size in a program with fp16 weights, and in one without:
@@ -39,35 +35,6 @@ _LARGE = 2e-2
 _ROUNDING = 2.0**-11
 #: An error of the arguments that grows by this factor, and more, is made by the operation that amplifies it.
 _AMPLIFIED = 4.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConversionSite:
-    """The first value that an operation computes wrongly from the reference's own values.
-
-    Attributes:
-        value: The name of the value.
-        pair: Its pair.
-        local: What the model computes from the reference's values.
-        expected: The value of the reference, in the model's layout.
-        made: The relative error that is made.
-        inherited: The largest relative error of the values that it is computed from.
-        between: The names of values that were computed on the way and have no counterpart.
-        bounds: The pairs of the values that these are computed from.
-        others: The names of further values with errors of their own.
-        given: The values of the reference, in the model's layout, by the names of the model.
-    """
-
-    value: str
-    pair: Pair
-    local: Array
-    expected: Array
-    made: float
-    inherited: float
-    between: tuple[str, ...]
-    bounds: tuple[Pair, ...]
-    others: tuple[str, ...]
-    given: Mapping[str, Array]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,18 +88,6 @@ def errors_made(
     return local, given, {name: unmasked_error(local[name], given[name]) for name in names}
 
 
-def reference_values(call: FunctionCall, ours: Run, theirs: Run, pairs: Sequence[Pair]) -> Run:
-    """Returns the run of a program with the values of the reference, and what it computes from these
-    elsewhere."""
-    _, given, _ = errors_made(call, ours, theirs, pairs)
-    rest = [name for name, value in ours.values.items() if value.op and name not in given]
-    fed = {name: array.astype(ours.values[name].array.dtype) for name, array in given.items()}
-    local = run_from(call, fed, rest) if rest else {}
-    arrays = {**ours.arrays(), **local, **fed}
-    values = {name: replace(value, array=arrays[name]) for name, value in ours.values.items()}
-    return Run(label=theirs.label, values=values, outputs=ours.outputs)
-
-
 def locate_conversion(
     call: FunctionCall,
     ours: Run,
@@ -140,8 +95,8 @@ def locate_conversion(
     pairs: Sequence[Pair],
     failing: Collection[str],
     is_half: bool,
-    share: float = 1.0,
-) -> tuple[ConversionSite | None, dict[str, float]]:
+    until: float,
+) -> tuple[Site | None, dict[str, float]]:
     """Finds the first value that the model computes wrongly, on the way to outputs that differ.
 
     Args:
@@ -150,28 +105,30 @@ def locate_conversion(
         theirs: The run of the reference.
         pairs: The pairs of their values.
         failing: The names of the values of outputs that differ.
-        is_half: Whether the program has fp16 weights.
-        share: The part of the usual limit above which an error counts.
+        is_half: Whether its weights are rounded.
+        until: When experiments with the value end.
 
     Returns:
         The value, or None if no operation makes an error of its own; and the errors that operations make.
     """
     local, given, made = errors_made(call, ours, theirs, pairs)
-    limit = _MADE[is_half] * share
     by_name = {pair.ours: pair for pair in pairs}
 
     def agrees(name: str) -> bool:
         pair = by_name.get(name)
         return pair is not None and not pair.axes and pair.how != "order" and pair.error <= limit
 
-    reached = {name for output in failing for name in ours.above(output, agrees)}
-    wrong = [name for name in ours.values if name in reached and made.get(name, 0.0) > limit]
+    for limit in (_MADE[is_half], _MADE[is_half] / 10):
+        reached = {name for output in failing for name in ours.above(output, agrees)}
+        wrong = [name for name in ours.values if name in reached and made.get(name, 0.0) > limit]
+        if wrong:
+            break
     if not wrong:
         return None, made
     value = wrong[0]
     above = [name for name in ours.above(value, lambda name: name in given) if name != value]
-    site = ConversionSite(
-        value=value,
+    site = Site(
+        value=ours.values[value],
         pair=by_name[value],
         local=local[value],
         expected=given[value],
@@ -181,6 +138,11 @@ def locate_conversion(
         bounds=tuple(by_name[name] for name in above if name in given),
         others=tuple(wrong[1:]),
         given=given,
+        call=call,
+        ours=ours,
+        theirs=theirs,
+        is_half=is_half,
+        until=until,
     )
     return site, made
 
@@ -236,12 +198,6 @@ def _is_start(run: Run, total: Mapping[str, float], name: str, level: float) -> 
 
 def _inherited(run: Run, total: Mapping[str, float], name: str) -> float:
     return max((total.get(given, 0.0) for given in run.values[name].inputs), default=0.0)
-
-
-def lost_elements(exact: Array, rounded: Array) -> Array:
-    """Returns where a value became zero that is not."""
-    lost: Array = np.logical_and(rounded == 0, exact != 0)
-    return lost
 
 
 def producers(run: Run, name: str, depth: int) -> Iterator[str]:

@@ -95,7 +95,7 @@ def record(
     bound = call.bind(body)
     recorded = [(value, op) for value, op in _recorded(bound) if names is None or value.name in names]
     arrays = _run(call, body, [value for value, _ in recorded], precision, {})
-    given = _given(call, precision)
+    given = _given(call, body, precision)
     inputs = {
         value.name: Intermediate(name=value.name, array=given[value.name])
         for value in body.graph.inputs
@@ -304,11 +304,11 @@ def _run(
     return _run_with_states(call, body, values, precision, feeds)[0]
 
 
-def _given(call: FunctionCall, precision: Precision) -> dict[str, Array]:
+def _given(call: FunctionCall, body: Function, precision: Precision) -> dict[str, Array]:
     """Returns the inputs of a call; with rounded results, those that are declared as fp16 are rounded too."""
     half = {
         value.name
-        for value in call.function.graph.inputs
+        for value in body.graph.inputs
         if isinstance(value.type, TensorType) and value.type.dtype is DType.FP16
     }
     with np.errstate(over="ignore"):
@@ -333,7 +333,7 @@ def _run_with_states(
     wider = replace(body, graph=replace(body.graph, outputs=outputs))
     program = lower(call.bind(wider), precision, has_ranges=False)
     codec = FeatureCodec(program.inputs, program.outputs)
-    tensors = codec.encode({**_given(call, precision), **feeds})
+    tensors = codec.encode({**_given(call, body, precision), **feeds})
     state = State(program.states)
     for name, content in call.states.get(precision, {}).items():
         if name in state.names:

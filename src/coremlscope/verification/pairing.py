@@ -277,6 +277,8 @@ class _Pairing:
         if ours in self.mate or theirs in self.taken:
             return
         mine, other = self.ours.values[ours].array, self.theirs.values[theirs].array
+        if axes is None and how == "output":
+            axes = ()  # An output in another order is a fault.
         if axes is None:
             axes = _layout(mine, other, _EQUAL) or ()
         moved = np.transpose(mine, axes) if axes else mine

@@ -25,7 +25,6 @@ from coremlscope.results.verification import (
 )
 from coremlscope.units import shown
 from coremlscope.verification.check import Check, Progress, UnitRunner
-from coremlscope.verification.conversion_faults import find_conversion_faults
 from coremlscope.verification.distance import finite, relative_error
 from coremlscope.verification.edits import with_function
 from coremlscope.verification.inputs import KINDS, Inputs, Kind, choose_inputs, other_kinds
@@ -34,16 +33,11 @@ from coremlscope.verification.later_calls import check_changes, first_differing_
 from coremlscope.verification.outputs import Tolerance
 from coremlscope.verification.own_run import FunctionCall
 from coremlscope.verification.pairing import Pair
-from coremlscope.verification.precision_faults import (
-    find_inner_faults,
-    find_precision_faults,
-    find_sum_faults,
-    find_unit_faults,
-)
 from coremlscope.verification.references.contract import Reference
 from coremlscope.verification.references.core_ml_model import CoreMLReference
 from coremlscope.verification.references.torch_program import ModuleReference
 from coremlscope.verification.remarks import note_inputs, unused_limits
+from coremlscope.verification.search import find_faults, find_unit_faults
 from coremlscope.verification.suppression import verify_suppression
 from coremlscope.version import __version__
 
@@ -128,7 +122,7 @@ def verify_model(
         check.run_unit(name, measure)
     searched = check if later is None or later.passes else later
     try:
-        _find_faults(searched)
+        find_faults(searched)
         if later is not None:
             check_changes(check, later, reference, drawn, draw)
     except CoremlscopeError as error:
@@ -141,14 +135,6 @@ def verify_model(
     _note_units(check)
     check.findings += unused_limits(check.outputs, check.tolerance)
     return _outcome(check, drawn, later)
-
-
-def _find_faults(check: Check) -> None:
-    """Finds faults in the results of one call."""
-    find_conversion_faults(check)
-    find_precision_faults(check)
-    find_inner_faults(check)
-    find_sum_faults(check)
 
 
 def check_kind(model: Model) -> None:

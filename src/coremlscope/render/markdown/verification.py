@@ -10,12 +10,14 @@ from coremlscope.render.markdown.report import table
 from coremlscope.render.verification import (
     OUTPUT_TITLES,
     PAIR_TITLES,
+    VALUE_TITLES,
     fault_lines,
     fix_lines,
     headline,
     output_rows,
     pair_rows,
     pairing_line,
+    value_rows,
 )
 from coremlscope.results.verification import Verification
 
@@ -26,7 +28,7 @@ def render_markdown_verification(found: Verification) -> str:
     """Renders a verification as Markdown, with all pairs."""
     blocks = [
         f"# {cell(headline(found))}",
-        f"{code(found.model)}, {code(found.function)}, beside {code(found.reference)}. "
+        f"{code(found.model)}, {code(found.function)}, next to {code(found.reference)}. "
         f"Inputs: {cell('; '.join(found.inputs))}.",
         table(OUTPUT_TITLES, output_rows(found)),
     ]
@@ -34,6 +36,9 @@ def render_markdown_verification(found: Verification) -> str:
         blocks += ["## The first operation that differs", _bullets(map(fault_lines, found.faults))]
     if found.fixes:
         blocks += ["## Changes that were tried", _bullets(map(fix_lines, found.fixes))]
+    values = [(fault.op, *row) for fault in found.faults for row in value_rows(fault)]
+    if values:
+        blocks += ["## Values next to each other", table(("operation", *VALUE_TITLES), values)]
     blocks += ["## Pairs", f"{cell(pairing_line(found))}."]
     if found.pairs:
         blocks.append(table(PAIR_TITLES, pair_rows(found, found.pairs)))

@@ -1,0 +1,335 @@
+"""Weights and numbers that are not those of the reference, and those that rounding to fp16 has moved."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+
+import numpy as np
+import numpy.typing as npt
+
+from coremlscope.ir import Array, Function, Op, TensorType
+from coremlscope.ir.rewriting import constants_of
+from coremlscope.results.verification import Cause
+from coremlscope.units import shown
+from coremlscope.verification.causes.site import (
+    Change,
+    Hypothesis,
+    Site,
+    parameters_of,
+)
+from coremlscope.verification.distance import SAME, find_layout, relative_error
+from coremlscope.verification.edits import insert_after, keep_fp32, set_constant
+from coremlscope.verification.intermediates import Intermediate, Run
+from coremlscope.verification.pairing import Pair, general_type
+
+__all__ = ["SMALLEST_FP16", "exact_constants", "predict_constants", "predict_weights", "with_constants"]
+
+#: The smallest positive fp16 number, which is subnormal (IEEE 754 binary16: 2⁻²⁴).
+SMALLEST_FP16 = 2.0**-24
+#: Layers into which a normalization is folded.
+_WEIGHTED = frozenset({"conv", "conv_transpose", "linear"})
+#: A compressed weight has fewer values.
+_FEW_VALUES = 256
+_Floats = npt.NDArray[np.float64]
+
+
+def predict_weights(site: Site) -> Iterator[Hypothesis]:
+    """With the weights of the reference the result is right."""
+    own = [array for value in site.reference_region() for array in parameters_of(value).values()] + [
+        value.array
+        for value in site.reference_region()
+        if value.array.size > 1 and value.array.dtype.kind == "f" and _is_constant(site.theirs, value)
+    ]
+    for value in site.region:
+        mine = parameters_of(value)
+        for changes in _choices(mine, own):
+            keyed = {(value.op, name): array for name, array in changes.items()}
+            found = site.compute(changes=keyed)
+            if found is not None:
+                yield _wrong(site, value, mine, changes, found)
+    yield from _without_bias(site, own)
+    folded = _folded(site)
+    if folded is not None:
+        mine = parameters_of(site.value)
+        changed = {name: one for name, one in folded.items() if relative_error(mine[name], one) > SAME}
+        keyed = {(site.value.op, name): array for name, array in folded.items()}
+        found = site.compute(changes=keyed)
+        if found is not None and changed:
+            yield _wrong(site, site.value, mine, changed, found)
+
+
+def _without_bias(site: Site, own: Sequence[Array]) -> Iterator[Hypothesis]:
+    """Yields the result with a bias of the reference added, where the layer has none."""
+    op = site.op(site.value)
+    if op is None or site.value.type not in _WEIGHTED or op.inputs.get("bias"):
+        return
+    axis = site.local.ndim - 1 if op.type == "linear" else 1
+    planes = [1] * site.local.ndim
+    planes[axis] = -1
+    for bias in own:
+        if bias.size == site.local.shape[axis]:
+            shaped = bias.reshape(planes)
+            apply = partial(
+                insert_after, name=site.value.name, readers=(), op_type="add", parameters={"y": shaped}
+            )
+            yield Hypothesis(
+                value=site.value.name,
+                text="it lacks the bias of the reference",
+                predicted=np.add(site.local, shaped),
+                observed=site.expected,
+                changes=(
+                    Change(text="add the bias of the reference", values=(site.value.name,), apply=apply),
+                ),
+            )
+
+
+def _choices(mine: Mapping[str, Array], own: Sequence[Array]) -> Iterator[dict[str, Array]]:
+    """Yields what weights could be instead: all that fit only one, then each by itself."""
+    fitting = {name: list(_fitting(array, own)) for name, array in mine.items()}
+    sure = {
+        name: found[0]
+        for name, found in fitting.items()
+        if len(found) == 1 and relative_error(mine[name], found[0]) > SAME
+    }
+    if len(sure) > 1:
+        yield sure
+    for name, several in fitting.items():
+        yield from ({name: one} for one in several if relative_error(mine[name], one) > SAME)
+    pairs = [(n, m) for n in fitting for m in fitting if n < m and mine[n].size == mine[m].size]
+    for first, second in pairs:
+        yield {
+            first: mine[second].reshape(mine[first].shape),
+            second: mine[first].reshape(mine[second].shape),
+        }
+
+
+def _fitting(wrong: Array, own: Sequence[Array]) -> Iterator[Array]:
+    """Yields the weights of the reference that have the size of one of the model, in its layout."""
+    for right in own:
+        if right.size != wrong.size:
+            continue
+        for order in [tuple(range(right.ndim)), (1, 0, *range(2, right.ndim))][: 1 + (right.ndim > 1)]:
+            moved = np.transpose(right, order)
+            if [d for d in moved.shape if d > 1] == [d for d in wrong.shape if d > 1]:
+                yield moved.reshape(wrong.shape)
+                if right.ndim != 2 or right.shape[0] != right.shape[1]:
+                    break
+
+
+def _wrong(
+    site: Site, value: Intermediate, mine: Mapping[str, Array], changes: Mapping[str, Array], found: Array
+) -> Hypothesis:
+    """Returns what is wrong with weights, and their replacement."""
+    name, right = max(changes.items(), key=lambda item: relative_error(mine[item[0]], item[1]))
+    wrong = mine[name]
+    cause, what = _difference(site, wrong, right)
+    op = site.op(value)
+    makers = {v.name: one for one in site.call.function.graph.ops for v in one.outputs}
+    given = None if op is None else next(iter(op.inputs.get(name, ())), None)
+    maker = makers.get(getattr(given, "name", ""))
+    if cause == "weights" and maker is not None and maker.type.startswith("constexpr_"):
+        cause, what = "compressed weights", f"is compressed ({maker.type}), {what}"
+    elif cause == "weights" and np.unique(wrong).size <= min(_FEW_VALUES, wrong.size // 16):
+        cause, what = "compressed weights", f"has only {np.unique(wrong).size} different values, {what}"
+    keyed = {(value.op, key): array for key, array in changes.items()}
+    listed = ", ".join(shown(key) for key in changes)
+    change = Change(
+        text=f"replace the {listed} of {shown(value.name)} by that of the reference",
+        values=(value.name,),
+        apply=partial(set_constant, changes=keyed),
+    )
+    return Hypothesis(
+        value=value.name,
+        text=f"its {shown(name)} {what}",
+        predicted=found,
+        observed=site.expected,
+        cause=cause,
+        changes=(change,),
+    )
+
+
+def _difference(site: Site, wrong: Array, right: Array) -> tuple[Cause, str]:
+    """Returns in what a weight differs from the right one."""
+    error = relative_error(wrong, right)
+    for run in (site.theirs, site.ours):
+        for value in run.values.values():
+            for name, other in parameters_of(value, least=wrong.size).items():
+                is_other = other.size == wrong.size and relative_error(other, right) > SAME
+                if is_other and run is site.theirs and find_layout(wrong, other, SAME) is not None:
+                    return "swapped weights", f"is that of {shown(value.name)} of the reference"
+                is_own = run is site.ours and value.name == site.value.name and is_other
+                if is_own and relative_error(other, right) <= SAME:
+                    return "swapped weights", f"is that which {shown(name)} should be"
+    for axes in [(1, 0, *range(2, wrong.ndim)), (*range(wrong.ndim - 2), wrong.ndim - 1, wrong.ndim - 2)]:
+        moved = np.transpose(wrong, axes) if wrong.ndim > 1 else wrong
+        if moved.shape == right.shape and relative_error(moved, right) <= SAME:
+            return "layout", f"is that of the reference transposed by {axes}"
+    for axis in range(wrong.ndim):
+        if relative_error(np.flip(wrong, axis), right) <= SAME:
+            return "layout", f"is that of the reference with axis {axis} in the other direction"
+    if relative_error(np.sort(wrong, axis=None), np.sort(right, axis=None)) <= SAME:
+        return "layout", "has the elements of that of the reference in another order"
+    if not wrong.any():
+        return "weights", "is zero, and that of the reference is not"
+    odd = np.abs(np.subtract(wrong, right)) > SAME * np.abs(right).max()
+    return "weights", f"is off by {error:.2g}, in {int(odd.sum())} of {odd.size} elements"
+
+
+def _folded(site: Site) -> dict[str, Array] | None:
+    """Returns the weights of the reference with the normalization behind them folded in, if the model has
+    none there."""
+    theirs = site.theirs.values[site.pair.theirs]
+    if general_type(theirs.type) == "batch_norm" and theirs.inputs:
+        theirs = site.theirs.values[theirs.inputs[0]]
+    readers = site.theirs.readers.get(theirs.name, ())
+    norm = site.theirs.values[readers[0]] if len(readers) == 1 else None
+    mine = parameters_of(site.value)
+    if norm is None or general_type(norm.type) != "batch_norm" or not {"weight", "bias"} <= set(mine):
+        return None
+    weight = next((a for a in parameters_of(theirs).values() if a.size == mine["weight"].size), None)
+    if weight is None or site.value.type not in _WEIGHTED or norm.array.shape != theirs.array.shape:
+        return None
+    x, y = (
+        np.moveaxis(one.astype(np.float64), 1, 0).reshape(one.shape[1], -1)
+        for one in (theirs.array, norm.array)
+    )
+    centred = x - x.mean(1, keepdims=True)
+    spread = np.square(centred).sum(1)
+    scale = (centred * (y - y.mean(1, keepdims=True))).sum(1) / np.where(spread == 0, 1, spread)
+    if scale.size != mine["bias"].size or len(weight) != scale.size:
+        return None
+    bias = next((a for a in parameters_of(theirs).values() if a.size == scale.size), np.zeros(scale.size))
+    shift = y.mean(1) - scale * x.mean(1)
+    planes = scale.reshape(-1, *(1,) * (weight.ndim - 1))
+    return {
+        "weight": (weight * planes).reshape(mine["weight"].shape),
+        "bias": bias * scale + shift,
+    }
+
+
+def predict_constants(site: Site) -> Iterator[Hypothesis]:
+    """With a single number of the reference the result is right: an epsilon, a slope, a bound."""
+    numbers = sorted(
+        {
+            float(array.reshape(-1)[0])
+            for value in site.reference_region()
+            for parameter in value.parameters
+            if parameter.size == 1 and (array := np.asarray(parameter.read())).dtype.kind in "fiu"
+        }
+    )
+    for value in site.region:
+        for name, array in parameters_of(value, least=1, kinds="fiu").items():
+            if array.size != 1 or (array.dtype.kind != "f" and value.type not in _ARITHMETIC):
+                continue
+            mine = float(array.reshape(-1)[0])
+            for number in sorted((n for n in numbers if n != mine), key=lambda n: abs(n - mine)):
+                keyed = {
+                    (value.op, name): np.array(number, np.float32 if array.dtype.kind == "f" else np.int32)
+                }
+                found = site.compute(changes=keyed)
+                if found is None:
+                    continue
+                change = Change(
+                    text=f"set the {shown(name)} of {shown(value.name)} to {number:.6g}",
+                    values=(value.name,),
+                    apply=partial(set_constant, changes=keyed),
+                )
+                yield Hypothesis(
+                    value=value.name,
+                    text=f"its {shown(name)} is {mine:.6g}, and {number:.6g} in the reference",
+                    predicted=found,
+                    observed=site.expected,
+                    cause=_SUMS_AND_PRODUCTS.get(value.type),
+                    changes=(change,),
+                )
+
+
+#: Operations of which a number is a factor or a summand.
+_SUMS_AND_PRODUCTS: Mapping[str, Cause] = {
+    "add": "offset",
+    "mul": "scale",
+    "real_div": "scale",
+    "sub": "offset",
+}
+#: Operations whose integers are numbers, and no settings.
+_ARITHMETIC = frozenset({"add", "floor_div", "maximum", "minimum", "mod", "mul", "pow", "real_div", "sub"})
+
+
+def _is_constant(run: Run, value: Intermediate) -> bool:
+    """Returns whether an operation computes a value from no input."""
+    above = [run.values[name] for name in run.above(value.name, lambda _: False) if name in run.values]
+    return bool(value.op) and all(one.op for one in above)
+
+
+def exact_constants(ours: Run, theirs: Run, pairs: Sequence[Pair]) -> dict[tuple[str, str], Array]:
+    """Returns the constants of the reference that rounding to fp16 has moved in a model.
+
+    Args:
+        ours: The run of the model.
+        theirs: The run of the reference.
+        pairs: The pairs of their values: a single number is that of the paired operation.
+
+    Returns:
+        The elements in float32, in the shape of the model's constant, by the name of a value and that of the
+        parameter of its operation.
+    """
+    known: dict[tuple[int, bytes], Array] = {}
+    for value in theirs.values.values():
+        arrays = list(parameters_of(value, least=1).values())
+        if _is_constant(theirs, value) and value.array.dtype.kind == "f":
+            arrays.append(value.array)
+        for array in arrays:
+            for key in _keys(array):
+                known.setdefault(key, array)
+    mates = {pair.ours: theirs.values[pair.theirs] for pair in pairs}
+    found: dict[tuple[str, str], Array] = {}
+    for value in ours.values.values():
+        near = parameters_of(mates[value.name], least=1).values() if value.name in mates else ()
+        own = {key: array for array in near if array.size == 1 for key in _keys(array)}
+        for name, rounded in parameters_of(value, least=1).items():
+            numbers = own if rounded.size == 1 and own else known
+            if rounded.size == 1 and not rounded.any() and not own:
+                continue  # A zero is most often no number that was lost.
+            right = numbers.get(_keys(rounded)[0]) if rounded.size else None
+            if right is not None and not np.array_equal(right.reshape(-1), rounded.reshape(-1)):
+                found[value.name, name] = right.reshape(rounded.shape).astype(np.float32)
+    return found
+
+
+def _keys(array: Array) -> list[tuple[int, bytes]]:
+    """Returns the elements of a constant in fp16; second, with the smallest number in place of what is lost,
+    as coremltools writes it."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        half = np.ascontiguousarray(array, np.float16) + np.float16(0)
+        lost = (half == 0) & (np.asarray(array) != 0)
+        kept = np.where(lost, np.float16(SMALLEST_FP16) * np.sign(array).astype(np.float16), half)
+    return [(array.size, one.astype(np.float16).tobytes()) for one in (half, kept)]
+
+
+def with_constants(
+    function: Function, run: Run, exact: Mapping[tuple[str, str], Array], more: Sequence[str] = ()
+) -> Function:
+    """Keeps operations in float32, with exact constants.
+
+    Args:
+        function: The function.
+        run: Its run.
+        exact: The constants by value and parameter.
+        more: Names of further values whose operations are kept in float32.
+    """
+    ids = {run.values[name].op for name in (*(name for name, _ in exact), *more)}
+    wide = keep_fp32(function, ids)
+    makers: dict[str, Op] = {}
+    for op in wide.graph.ops:
+        for value in op.outputs:
+            makers.setdefault(value.name.removesuffix("_fp32"), op)  # A cast back to fp16 follows it.
+    constants = constants_of(wide)
+    changes = {}
+    for (name, key), array in exact.items():
+        maker = makers.get(name)
+        given = None if maker is None else next(iter(maker.inputs.get(key, ())), None)
+        known = given if given is None or not hasattr(given, "name") else constants.get(given.name)
+        if maker is not None and known is not None and isinstance(known.type, TensorType):
+            changes[maker.id, key] = array
+    return set_constant(wide, changes)

@@ -1,0 +1,246 @@
+"""What a cause is: it predicts a value at the first operation that differs, and is believed only if the
+prediction holds for each element."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from coremlscope.errors import CoremlscopeError
+from coremlscope.ir import Array, Function, Op
+from coremlscope.results.verification import Cause
+from coremlscope.verification.distance import explained_elements, unmasked_error
+from coremlscope.verification.edits import set_constant, with_op
+from coremlscope.verification.intermediates import Intermediate, Parameter, Run
+from coremlscope.verification.own_run import FunctionCall, run_from
+from coremlscope.verification.pairing import Pair
+
+__all__ = ["MOST_WEIGHTS", "Change", "Hypothesis", "Row", "Site", "Verdict", "judge", "parameters_of"]
+
+#: Weights are compared element by element up to this size.
+MOST_WEIGHTS = 1 << 24
+#: The share of the largest element by which a prediction may be off, with rounded weights and without.
+_EACH = {True: 1e-2, False: 1e-3}
+#: A cause makes the error smaller by this factor.
+_BETTER = 10
+#: How long further causes are tried once one is found, in seconds.
+_FURTHER_SECONDS = 2.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """A change of a function that may fix a fault.
+
+    Attributes:
+        text: The change, as a sentence.
+        values: Names of the values whose operations it changes.
+        apply: Returns the changed function.
+        code: What to change where the model is converted.
+    """
+
+    text: str
+    values: tuple[str, ...]
+    apply: Callable[[Function], Function]
+    code: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hypothesis:
+    """What a cause says about one site.
+
+    Attributes:
+        value: The name of a value of the operation at fault.
+        text: The cause as a sentence, with the numbers.
+        predicted: What a value is, if the cause is true.
+        observed: What it is.
+        cause: The cause, where it is a special case of that of the row.
+        changes: Changes that may fix it, the most likely first.
+    """
+
+    value: str
+    text: str
+    predicted: Array
+    observed: Array
+    cause: Cause | None = None
+    changes: tuple[Change, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One cause of a wrong value.
+
+    Attributes:
+        cause: Its id.
+        looks_like: What it looks like.
+        predict: Yields what it says about a site, the most likely first.
+        fix: What to do.
+        source: Where it is described.
+        accept: An example that it explains.
+        reject: A similar one that it does not.
+    """
+
+    cause: Cause
+    looks_like: str
+    predict: Callable[[Site], Iterator[Hypothesis]]
+    fix: str
+    source: str
+    accept: str
+    reject: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Site:
+    """The first value that the model computes wrongly from the reference's own values.
+
+    Attributes:
+        value: The value.
+        pair: Its pair.
+        local: What the model computes from the reference's values.
+        expected: The value of the reference, in the model's layout.
+        made: The relative error that is made.
+        inherited: The largest relative error of the values that it is computed from.
+        between: The names of values that were computed on the way and have no counterpart.
+        bounds: The pairs of the values that these are computed from.
+        others: The names of further values with errors of their own.
+        given: The values of the reference, in the model's layout, by the names of the model.
+        call: The function and its inputs.
+        ours: The run of the model.
+        theirs: The run of the reference.
+        is_half: Whether weights are rounded.
+        until: When experiments end, by `time.monotonic`.
+    """
+
+    value: Intermediate
+    pair: Pair
+    local: Array
+    expected: Array
+    made: float
+    inherited: float
+    between: tuple[str, ...]
+    bounds: tuple[Pair, ...]
+    others: tuple[str, ...]
+    given: Mapping[str, Array]
+    call: FunctionCall
+    ours: Run
+    theirs: Run
+    is_half: bool
+    until: float = math.inf
+
+    @property
+    def region(self) -> list[Intermediate]:
+        """The wrong value and those without a counterpart on the way to it, the nearest first."""
+        return [self.value, *(self.ours.values[name] for name in reversed(self.between))]
+
+    def reference_region(self) -> list[Intermediate]:
+        """The values of the reference between the same bounds, that of the site first."""
+        bounds = {pair.theirs for pair in self.bounds}
+        names = self.theirs.above(self.pair.theirs, lambda name: name in bounds)
+        return [self.theirs.values[n] for n in names if n not in bounds and n in self.theirs.values]
+
+    def op(self, value: Intermediate) -> Op | None:
+        """Returns the operation that computes a value, unless it has blocks."""
+        ops = (op for op in self.call.function.graph.ops if op.id == value.op)
+        return next((op for op in ops if not op.blocks), None)
+
+    def compute(
+        self,
+        *,
+        changes: Mapping[tuple[str, str], Array] | None = None,
+        given: Mapping[str, Array] | None = None,
+        op: Op | None = None,
+        name: str = "",
+    ) -> Array | None:
+        """Computes the value of the site, or another one, from the values of the reference.
+
+        Args:
+            changes: Other constants by operation and parameter; see `set_constant`.
+            given: Other values by name.
+            op: An operation in place of the one that computes the same value.
+            name: The value; empty for that of the site.
+
+        Returns:
+            The value; None if it cannot be computed so, or the time is over.
+        """
+        if time.monotonic() > self.until:
+            return None
+        name = name or self.value.name
+        try:
+            function = set_constant(self.call.function, changes) if changes else self.call.function
+            function = with_op(function, op) if op is not None else function
+            bounds = {pair.ours: self.given[pair.ours] for pair in self.bounds}
+            fed = {
+                key: np.asarray(array, self.ours.values[key].array.dtype)
+                for key, array in {**bounds, **(given or {})}.items()
+                if key != name
+            }
+            return run_from(replace(self.call, function=function), fed, [name])[name]
+        except (CoremlscopeError, ValueError, IndexError, TypeError, AssertionError):
+            return None  # There is no such operation: a setting that it does not have, or another shape.
+
+    def tells(self, predicted: Array, observed: Array) -> tuple[int, bool]:
+        """Returns how many elements of a value are as predicted, and whether the prediction explains it."""
+        count = explained_elements(predicted, observed, _EACH[self.is_half])
+        if count < observed.size:
+            return count, False
+        error, made = unmasked_error(predicted, observed), self.made
+        return count, not math.isfinite(made) or error <= made / _BETTER
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """The simplest cause that explains each element of a value.
+
+    Attributes:
+        cause: The cause.
+        found: What it says.
+        also: Further causes that explain each element.
+    """
+
+    cause: Cause
+    found: Hypothesis
+    also: tuple[str, ...] = ()
+
+
+def judge(site: Site, rows: Sequence[Row]) -> tuple[Verdict | None, tuple[str, ...]]:
+    """Finds the first cause whose prediction holds for each element.
+
+    Args:
+        site: The place.
+        rows: The causes, the simplest first.
+
+    Returns:
+        The cause, or None; and the causes that were tried.
+    """
+    best: Verdict | None = None
+    tried, until = [], math.inf
+    for row in rows:
+        if time.monotonic() > until:
+            break
+        tried.append(row.cause)
+        holds = (found for found in row.predict(site) if site.tells(found.predicted, found.observed)[1])
+        found = next(holds, None)
+        if found is None:
+            continue
+        cause = found.cause or row.cause
+        if best is None:
+            best, until = Verdict(cause=cause, found=found), time.monotonic() + _FURTHER_SECONDS
+        elif cause not in (best.cause, *best.also):
+            best = replace(best, also=(*best.also, cause))
+    return best, tuple(tried)
+
+
+def parameters_of(value: Intermediate, *, least: int = 2, kinds: str = "f") -> dict[str, Array]:
+    """Returns the constants that an operation reads, by the name of its parameter."""
+    return {
+        parameter.name.split(" ")[0]: array
+        for parameter in value.parameters
+        if least <= parameter.size <= MOST_WEIGHTS and (array := _read(parameter)).dtype.kind in kinds
+    }
+
+
+def _read(parameter: Parameter) -> Array:
+    return np.asarray(parameter.read())

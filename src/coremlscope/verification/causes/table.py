@@ -1,0 +1,122 @@
+"""The causes of a wrong value in float32: a row each, the simplest first."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from coremlscope.verification.causes.constants import predict_constants, predict_weights
+from coremlscope.verification.causes.integers import predict_narrowed, predict_tie
+from coremlscope.verification.causes.orders import (
+    predict_extra,
+    predict_layout,
+    predict_missing,
+    predict_preprocessing,
+    predict_relation,
+    predict_state,
+)
+from coremlscope.verification.causes.settings import predict_settings
+from coremlscope.verification.causes.site import Row
+
+__all__ = ["ROWS"]
+
+ROWS: Final[tuple[Row, ...]] = (
+    Row(
+        cause="state",
+        looks_like="a state holds zeros after a call, and the buffer of the reference does not",
+        predict=predict_state,
+        fix="write the state: coreml_update_state, or register_buffer and an assignment in PyTorch",
+        source="https://apple.github.io/coremltools/docs-guides/source/stateful-models.html",
+        accept="a state that is read and added, and never written",
+        reject="a state that is written with another sum",
+    ),
+    Row(
+        cause="tie",
+        looks_like="an argmax, top-k or sort returns other places",
+        predict=predict_tie,
+        fix="accept either place, or compare the elements instead of the places",
+        source="https://github.com/pytorch/pytorch/issues/41998",
+        accept="places of equal scores",
+        reject="places of scores that differ",
+    ),
+    Row(
+        cause="narrowed integers",
+        looks_like="large indices or identifiers come back negative, or small",
+        predict=predict_narrowed,
+        fix="remove the pass common::add_int16_cast, or target iOS 16",
+        source="https://github.com/apple/coremltools/issues/2222",
+        accept="70000 becomes 4464 by a cast to int16",
+        reject="70000 becomes 4465",
+    ),
+    Row(
+        cause="weights",
+        looks_like="one layer is off by its whole size, all before it are equal",
+        predict=predict_weights,
+        fix="load the weights of the reference, in the layout of MIL",
+        source="https://apple.github.io/coremltools/source/coremltools.converters.mil.mil.ops.defs.html",
+        accept="a weight is that of another layer, transposed, zero, or rounded to few values",
+        reject="weights are equal, and the padding differs",
+    ),
+    Row(
+        cause="setting",
+        looks_like="values near edges differ, or all by a few per cent",
+        predict=predict_constants,
+        fix="give the operation the number of the reference",
+        source="https://apple.github.io/coremltools/source/coremltools.converters.mil.mil.ops.defs.html",
+        accept="a slope of 0.3 instead of 0.01",
+        reject="a slope for each channel",
+    ),
+    Row(
+        cause="preprocessing",
+        looks_like="all layers differ from the first one on",
+        predict=predict_preprocessing,
+        fix="convert with scale, bias and color_layout of ct.ImageType as the reference prepares its input",
+        source="https://apple.github.io/coremltools/docs-guides/source/image-inputs.html",
+        accept="pixels × 1/255 in the reference, and unchanged in the model",
+        reject="the square root of pixels",
+    ),
+    Row(
+        cause="layout",
+        looks_like="the right numbers in the wrong places",
+        predict=predict_layout,
+        fix="transpose where the reference does",
+        source="https://apple.github.io/coremltools/source/coremltools.converters.mil.mil.ops.defs.html",
+        accept="an argument with channels last",
+        reject="the right elements, sorted",
+    ),
+    Row(
+        cause="setting",
+        looks_like="values near edges differ, or all by a few per cent",
+        predict=predict_settings,
+        fix="set what the reference sets: mode, axis, padding, align_corners, order",
+        source="https://apple.github.io/coremltools/source/coremltools.converters.mil.mil.ops.defs.html",
+        accept="GELU by tanh instead of the exact one",
+        reject="another activation with other numbers",
+    ),
+    Row(
+        cause="missing operation",
+        looks_like="values before and behind an operation of the reference differ",
+        predict=predict_missing,
+        fix="keep the operation: converters warn where they drop one",
+        source="https://github.com/apple/coremltools/issues/1809",
+        accept="the result ahead of the last activation",
+        reject="the activation of another value",
+    ),
+    Row(
+        cause="extra operation",
+        looks_like="the model has an operation that the reference lacks",
+        predict=predict_extra,
+        fix="remove the operation",
+        source="https://github.com/apple/coremltools/issues/2821",
+        accept="a normalization that the reference does not have",
+        reject="a normalization with another epsilon",
+    ),
+    Row(
+        cause="scale",
+        looks_like="the cosine is 1, and the size another one",
+        predict=predict_relation,
+        fix="multiply, or add, as the reference does",
+        source="https://apple.github.io/coremltools/source/coremltools.converters.mil.mil.ops.defs.html",
+        accept="scores without 1/√d",
+        reject="scores with another factor for each head",
+    ),
+)

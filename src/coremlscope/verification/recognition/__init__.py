@@ -1,1 +1,0 @@
-"""Recognition of operations by their values."""
