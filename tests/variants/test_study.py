@@ -260,7 +260,7 @@ def test_without_coremltools_there_is_one_sentence(model: Path, monkeypatch: pyt
     monkeypatch.setattr(coremltools_steps.importlib.util, "find_spec", lambda _: None)
     with pytest.raises(MissingDependencyError) as caught:
         what_if(model)
-    assert caught.value.hint == "pip install 'coremlscope[coreml]'"
+    assert "[coreml]'" in caught.value.hint
 
 
 def test_models_of_several_functions_are_refused(tmp_path: Path) -> None:

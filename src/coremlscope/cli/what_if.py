@@ -29,7 +29,7 @@ from coremlscope.units import format_bytes
 __all__ = ["COMMAND"]
 
 _EPILOG = """\
-Variants are made by coremltools (pip install 'coremlscope[coreml]'), each in a child process. Their
+Variants are made by coremltools (the extra `coreml`), each in a child process. Their
 outputs are compared with the original's on the same inputs, here and in fp32 arithmetic. Results
 are kept in the cache: a call that was stopped continues where it stopped.
 

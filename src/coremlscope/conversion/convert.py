@@ -13,7 +13,7 @@ from typing import Literal
 
 from coremlscope.children import python_child
 from coremlscope.conversion.worker import MISSING, RESULT
-from coremlscope.errors import EngineError, LimitError, MissingDependencyError, UsageError
+from coremlscope.errors import EngineError, LimitError, MissingDependencyError, UsageError, how_to_install
 from coremlscope.writing import check_new_folder, new_folder
 
 __all__ = ["SUFFIXES", "TARGETS", "Conversion", "Target", "convert"]
@@ -25,7 +25,7 @@ SUFFIXES: Mapping[Target, str] = {"core_ml": ".mlpackage", "core_ai": ".aimodel"
 NAMES: Mapping[Target, str] = {"core_ml": "Core ML", "core_ai": "Core AI"}
 
 _CHILD = python_child("coremlscope.conversion.worker")
-_INSTALL = "pip install 'coremlscope[convert]' installs PyTorch and both converters"
+_INSTALL = f"{how_to_install('convert')} installs PyTorch and both converters"
 
 
 @dataclass(frozen=True, slots=True)

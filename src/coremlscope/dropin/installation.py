@@ -26,7 +26,7 @@ from collections.abc import Callable, Iterator, Sequence
 from types import CodeType, FunctionType, ModuleType
 
 from coremlscope.dropin.packages import checked, is_checked, unchecked
-from coremlscope.errors import MissingDependencyError
+from coremlscope.errors import MissingDependencyError, how_to_install
 from coremlscope.module_hooks import after_import
 
 __all__ = ["install", "is_installed", "uninstall"]
@@ -71,9 +71,7 @@ def install(device: str | None = None, os: str | None = None) -> None:
     if sys.platform == "darwin" or is_installed():
         return
     if _PACKAGE not in sys.modules and importlib.util.find_spec(_PACKAGE) is None:
-        raise MissingDependencyError(
-            "coremltools is not installed", "install it with `pip install 'coremlscope[coreml]'`"
-        )
+        raise MissingDependencyError("coremltools is not installed", how_to_install("coreml"))
     sys.meta_path.insert(0, _HOOK)
     _stop_patching = after_import(_CHECKING, _patch)
     if _PACKAGE in sys.modules:

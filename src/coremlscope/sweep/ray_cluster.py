@@ -15,7 +15,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from coremlscope.errors import CoremlscopeError, EngineError, MissingDependencyError, UsageError, known_error
+from coremlscope.errors import (
+    CoremlscopeError,
+    EngineError,
+    MissingDependencyError,
+    UsageError,
+    how_to_install,
+    known_error,
+)
 from coremlscope.formats import container
 from coremlscope.results.encoding import plain
 from coremlscope.sweep.expansion import content_of_path
@@ -242,7 +249,7 @@ def _connect(address: str) -> Any:
         import ray
     except ImportError:
         raise MissingDependencyError(
-            "clusters are run by Ray, which is not installed", "pip install 'coremlscope[ray]'"
+            "clusters are run by Ray, which is not installed", how_to_install("ray")
         ) from None
     try:
         options = {"include_dashboard": False} if address == "local" else {}

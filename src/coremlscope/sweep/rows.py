@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from coremlscope.errors import MissingDependencyError
+from coremlscope.errors import MissingDependencyError, how_to_install
 from coremlscope.results.schema import docstring_parts
 
 if TYPE_CHECKING:
@@ -157,7 +157,7 @@ def require_arrow() -> Any:
     except ImportError:
         raise MissingDependencyError(
             "results of sweeps are Parquet files, and pyarrow is not installed",
-            "pip install 'coremlscope[sweep]'",
+            how_to_install("sweep"),
         ) from None
     return pyarrow
 

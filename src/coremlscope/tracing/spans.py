@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from coremlscope.errors import MissingDependencyError
+from coremlscope.errors import MissingDependencyError, how_to_install
 from coremlscope.results.events import EVENT_KINDS, FAILED, NESTED
 from coremlscope.results.trace import Trace
 from coremlscope.version import __version__
@@ -32,7 +32,7 @@ def otlp_provider() -> Any:
         from opentelemetry.sdk.trace.export import BatchSpanProcessor
     except ImportError as error:
         raise MissingDependencyError(
-            "the SDK of OpenTelemetry is not installed", "install it with `pip install 'coremlscope[otlp]'`"
+            "the SDK of OpenTelemetry is not installed", how_to_install("otlp")
         ) from error
     provider = TracerProvider()
     provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from coremlscope.advice import bind_default_function, find_needless_outputs
-from coremlscope.errors import MissingDependencyError, UnsupportedModelError
+from coremlscope.errors import MissingDependencyError, UnsupportedModelError, how_to_install
 from coremlscope.formats import container
 from coremlscope.formats.packaging import write_mlpackage
 from coremlscope.ir import Model, Program
@@ -57,7 +57,7 @@ def require_coremltools() -> None:
     """
     if importlib.util.find_spec("coremltools") is None:
         raise MissingDependencyError(
-            "variants are made by coremltools, which is not installed", "pip install 'coremlscope[coreml]'"
+            "variants are made by coremltools, which is not installed", how_to_install("coreml")
         )
 
 

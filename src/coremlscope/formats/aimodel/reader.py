@@ -11,7 +11,7 @@ from pathlib import Path
 
 from coremlscope import ir
 from coremlscope.children import python_child
-from coremlscope.errors import CoremlscopeError, CorruptModelError, UnsupportedModelError
+from coremlscope.errors import CoremlscopeError, CorruptModelError, UnsupportedModelError, how_to_install
 from coremlscope.formats.aimodel.bundle import (
     PROGRAM,
     find_compiled,
@@ -41,7 +41,7 @@ OWN_READER = "coremlscope's reader"
 REWRITING = python_child("coremlscope.formats.aimodel.rewriting_child")
 #: Seconds that coreai-core may take, and seconds for each gigabyte of the file. ResNet-50 takes 0.6 s.
 _TIME_S, _TIME_PER_GB_S = 120.0, 60.0
-_INSTALL = "pip install 'coremlscope[coreai]' also reads bundles by Apple's coreai-core, on Linux and macOS"
+_INSTALL = f"{how_to_install('coreai')} also reads bundles by Apple's coreai-core, on Linux and macOS"
 _LISTED = 3
 
 

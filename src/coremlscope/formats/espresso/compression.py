@@ -9,7 +9,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Iterator
 
-from coremlscope.errors import CorruptModelError, UnsupportedModelError
+from coremlscope.errors import CorruptModelError, UnsupportedModelError, how_to_install
 
 __all__ = ["decompress", "is_compressed"]
 
@@ -72,7 +72,7 @@ def _decoder(name: str) -> Callable[[bytes], bytes]:
     except ImportError:
         raise UnsupportedModelError(
             f"{name} is compressed with LZFSE, whose decoder is not installed",
-            "install it with `pip install 'coremlscope[lzfse]'`",
+            how_to_install("lzfse"),
         ) from None
 
     def decode(chunk: bytes) -> bytes:

@@ -20,7 +20,7 @@ import msgspec
 import numpy as np
 
 from coremlscope.engines.host import conditions, this_machine
-from coremlscope.errors import EngineError, MissingDependencyError, UsageError
+from coremlscope.errors import EngineError, MissingDependencyError, UsageError, how_to_install
 from coremlscope.execution.wiring import input_functions, interface_of
 from coremlscope.features import dummy_values, to_tensors
 from coremlscope.findings import Finding
@@ -63,7 +63,7 @@ _HINT = "use --engine onnxruntime, which needs no coreai-core"
 _MUCH = 0.05
 #: Share of a prediction below which the interpreter's own work between operations is noise.
 _LITTLE = 0.02
-_INSTALL = "pip install 'coremlscope[coreai]'"
+_INSTALL = how_to_install("coreai")
 FAILURES = Failures(
     "Core AI",
     (
