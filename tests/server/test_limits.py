@@ -27,7 +27,7 @@ from coremlscope.server.server import Address, serve
 from tests.support.foreign_errors import FOREIGN, SYSTEM, raising
 from tests.support.profiles import small_profile
 
-_LIMITS = ServerLimits(uploads=2, watchers=3)
+_LIMITS = ServerLimits(upload_bytes=1 << 20, uploads=2, watchers=3, connections=40)
 _CROWD = 24
 _PATIENCE_S = 60.0
 
@@ -116,6 +116,63 @@ def test_one_preview_is_made_at_a_time(url: str) -> None:
     assert statuses == [503] * (_CROWD - 1)
 
 
+def test_requests_on_more_connections_than_allowed_are_refused(url: str) -> None:
+    parts = urlsplit(url)
+    with contextlib.ExitStack() as stack:
+        for _ in range(_LIMITS.connections):
+            raw = socket.create_connection((parts.hostname, parts.port), timeout=_PATIENCE_S)
+            stack.enter_context(contextlib.closing(raw))
+        assert _request(url, "GET")[0] == 503
+    end = time.monotonic() + _PATIENCE_S
+    while _request(url, "GET")[0] != 200:
+        assert time.monotonic() < end
+        time.sleep(0.1)
+
+
+def test_why_an_upload_is_refused_is_told_though_it_was_sent(url: str) -> None:
+    sent = bytes(64 << 20)
+    for path, status in (("jobs?name=m.mlmodel", 413), ("jobs?name=m.exe", 413), ("profiles/p", 405)):
+        found, content = _request(url, "POST", path, sent)
+        assert (found, bool(json.loads(content)["error"])) == (status, True)
+    found, content = _request(f"{url[:-2]}/", "POST", "jobs?name=m.mlmodel", sent)
+    assert (found, bool(json.loads(content)["error"])) == (404, True)
+    assert _state(url)["jobs"] == []
+
+
+@pytest.mark.parametrize(
+    ("sent", "status"),
+    [
+        ("GET http://[ HTTP/1.1\nHost: localhost\n\n", 404),
+        ("GET TOKEN HTTP/1.1\nHost: localhost\nHost: localhost\n\n", 400),
+        ("GET TOKEN HTTP/1.1\nHost: localhost\nContent-Length: 1\nContent-Length: 2\n\na", 400),
+        ("GET TOKEN HTTP/1.1\nHost: a\nContent-Length: 1\nTransfer-Encoding: chunked\n\n0\n\n", 400),
+        ("GET TOKEN HTTP/1.1\n\n", 400),
+        (f"GET TOKEN HTTP/1.1\nHost: localhost\nA: {'a' * 300_000}", 400),
+    ],
+)
+def test_malformed_requests_are_refused(url: str, sent: str, status: int) -> None:
+    parts = urlsplit(url)
+    raw = socket.create_connection((parts.hostname, parts.port), timeout=_PATIENCE_S)
+    with contextlib.closing(raw), contextlib.suppress(ConnectionError):
+        raw.sendall(sent.replace("TOKEN", parts.path).replace("\n", "\r\n").encode())
+        assert raw.recv(100).split()[1] == str(status).encode()
+
+
+def test_nothing_that_follows_a_body_of_two_lengths_is_answered(url: str) -> None:
+    parts = urlsplit(url)
+    lines = ("Host: localhost", "Content-Length: 4", "Transfer-Encoding: chunked", "", "0", "", "")
+    hidden = f"GET {parts.path}state HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    sent = "\r\n".join((f"POST {parts.path}jobs?name=m.mlmodel HTTP/1.1", *lines)) + hidden
+    received = b""
+    raw = socket.create_connection((parts.hostname, parts.port), timeout=_PATIENCE_S)
+    with contextlib.closing(raw), contextlib.suppress(ConnectionError):
+        raw.sendall(sent.encode())
+        while chunk := raw.recv(1 << 16):
+            received += chunk
+    assert received.startswith(b"HTTP/1.1 400 ")
+    assert received.count(b"HTTP/1.1 ") == 1
+
+
 @pytest.mark.parametrize("origin", ["http://evil.example", "null", "http://localhost:1", "file://"])
 @pytest.mark.parametrize(
     ("method", "path"),
@@ -130,7 +187,8 @@ def test_other_pages_change_nothing(method: str, path: str, origin: str, url: st
 
 
 def test_the_own_page_and_programs_change_the_state(url: str, folder: Path) -> None:
-    for name, headers in (("p", {"Origin": url.rpartition("/")[0].rpartition("/")[0]}), ("q", {})):
+    own = url.rpartition("/")[0].rpartition("/")[0]
+    for name, headers in (("p", {"Origin": own}), ("q", {}), ("r", {"Origin": own.replace("http", "https")})):
         write_profiles(folder / f"{name}.json", [small_profile()])
         assert _request(url, "DELETE", f"profiles/{name}", headers=headers)[0] == 200
     assert _state(url)["profiles"] == []

@@ -1,11 +1,10 @@
-"""The folder of uploads: its reservations, and what a killed server leaves."""
+"""The folder of uploads: what an error leaves, and what a killed server leaves."""
 
 from __future__ import annotations
 
 import shutil
 import subprocess
 import sys
-import threading
 from pathlib import Path
 
 import pytest
@@ -16,60 +15,27 @@ from coremlscope.server.uploads import Uploads
 _SPARE = 256 << 20
 
 
-@pytest.fixture
-def free(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A disk on which 1000 bytes can be used."""
+def test_an_upload_leaves_some_space(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a disk on which 1000 bytes can be used."""
     usage = shutil.disk_usage("/")._replace(free=_SPARE + 1000)
     monkeypatch.setattr(shutil, "disk_usage", lambda _: usage)
-
-
-@pytest.mark.usefixtures("free")
-def test_uploads_share_the_free_space(tmp_path: Path) -> None:
     uploads = Uploads(tmp_path)
-    with uploads.receive("a.mlmodel", 600) as first:
-        with pytest.raises(OutputError, match="too full"), uploads.receive("b.mlmodel", 600):
-            pass
-        first.write(b"x" * 500)  # the disk reports what is written
-        with uploads.receive("b.mlmodel", 900):
-            pass
-    with uploads.receive("a.mlmodel", 1000):
+    with pytest.raises(OutputError, match="too full"), uploads.new_job(1001):
+        pass
+    with uploads.new_job(1000):
         pass
     uploads.close()
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.usefixtures("free")
-def test_concurrent_uploads_do_not_reserve_the_same_space(tmp_path: Path) -> None:
-    uploads, begin, end = Uploads(tmp_path), threading.Barrier(8), threading.Barrier(8)
-    accepted: list[int] = []
-
-    def receive() -> None:
-        begin.wait()
-        try:
-            with uploads.receive("a.mlmodel", 400) as upload:
-                accepted.append(upload.missing)
-                end.wait()
-        except OutputError:
-            end.wait()
-
-    threads = [threading.Thread(target=receive) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert accepted == [400, 400]
-    uploads.close()
-
-
-def test_only_kept_uploads_remain(tmp_path: Path) -> None:
+def test_only_complete_uploads_remain(tmp_path: Path) -> None:
     uploads = Uploads(tmp_path)
-    with uploads.receive("a.mlmodel", 3) as kept:
-        kept.write(b"abc")
-        kept.keep()
-    with uploads.receive("a.mlmodel", 3) as dropped:
-        dropped.write(b"ab")
-    assert kept.path.read_bytes() == b"abc"
-    assert not dropped.path.parent.exists()
+    with uploads.new_job(3) as kept:
+        (kept / "a.mlmodel").write_bytes(b"abc")
+    with pytest.raises(OutputError), uploads.new_job(3) as dropped:
+        (dropped / "absent" / "a.mlmodel").write_bytes(b"ab")
+    assert not dropped.exists()
+    assert (kept / "a.mlmodel").read_bytes() == b"abc"
     uploads.close()
 
 
@@ -77,8 +43,8 @@ _KILLED = """
 import os, pathlib, sys
 from coremlscope.server.uploads import Uploads
 uploads = Uploads(pathlib.Path(sys.argv[1]))
-with uploads.receive("a.mlmodel", 100) as upload:
-    upload.write(b"half")
+with uploads.new_job(100) as folder:
+    (folder / "a.mlmodel").write_bytes(b"half")
     os.kill(os.getpid(), 9)
 """
 

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import shutil
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
 from http import HTTPStatus
 from typing import Any
 from urllib.parse import quote
 
-import anyio.to_thread
 import msgspec
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
-from starlette.responses import Response
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
@@ -29,35 +27,23 @@ from coremlscope.measure.child import ChildLimits as JobLimits
 from coremlscope.render.json import displayed
 from coremlscope.render.page import build_page, render_html, render_html_comparison
 from coremlscope.results.encoding import plain
-from coremlscope.server.bodies import (
-    EventStream,
-    Places,
-    RefusedError,
-    discard_body,
-    json_response,
-    receive_body,
-    refusal,
-    respond,
-)
 from coremlscope.server.guard import Guard
 from coremlscope.server.jobs import NO_LIMITS, JobQueue
 from coremlscope.server.kept_models import KeptModels
 from coremlscope.server.limits import ServerLimits
 from coremlscope.server.previews import Previews, parse_request
+from coremlscope.server.responses import EventStream, Places, RefusedError, json_response, refusal
 from coremlscope.server.state import SCHEMA, PageState, device_names
 from coremlscope.server.store import ProfileStore, safe_name
 from coremlscope.server.sweeps import SweepFolders
 from coremlscope.server.uploads import Uploads
 from coremlscope.server.worker import MODEL_SUFFIXES
-from coremlscope.writing import write_draft
+from coremlscope.writing import open_draft, write_draft
 
 __all__ = ["App"]
 
-_HTML = "text/html; charset=utf-8"
 #: Names of files that can be uploaded: models, and what is imported. Folders are sent as zip archives.
 _SUFFIXES = tuple(sorted({*MODEL_SUFFIXES, *SUFFIXES, ".txt"}))
-
-
 #: Seconds between looks at the jobs, and their number between looks at the folder and between signs of life.
 _TICK_S, _TICKS_BETWEEN_SCANS, _TICKS_BETWEEN_SIGNS = 0.2, 10, 75
 _MOST_COMPARED = 8
@@ -65,8 +51,8 @@ _MOST_COMPARED = 8
 _RESULTS_S, _REST = 2.0, 4.0
 #: The name of a saved profile in the folder of a job.
 _SAVED = "saved-profile.json"
-#: Maximum number of commas and spaces in a list of devices.
-_MOST_SEPARATORS = 200
+#: Maximum size of a change of an entry.
+_CHANGE_BYTES = 16 << 10
 
 
 class _Change(msgspec.Struct, forbid_unknown_fields=True):
@@ -130,21 +116,15 @@ class App:
                 Route("/jobs/{number}", self._cancel, methods=["DELETE"]),
             ],
             exception_handlers={
+                ClientDisconnect: _refuse_incomplete,
                 CoremlscopeError: _refuse_error,
                 RefusedError: _refuse_request,
                 HTTPException: _refuse_address,
                 Exception: _refuse_failure,
             },
-            lifespan=self._lifespan,
         )
         app.router.redirect_slashes = False
-        return Guard(app, token, hosts, self.limits.requests)
-
-    @contextlib.asynccontextmanager
-    async def _lifespan(self, _: Starlette) -> AsyncIterator[None]:
-        threads = self.limits.requests + self.limits.uploads
-        anyio.to_thread.current_default_thread_limiter().total_tokens = threads
-        yield
+        return Guard(app, token, hosts)
 
     def state(self) -> dict[str, Any]:
         """Returns the content of the page as plain JSON values, with the schema's name."""
@@ -164,16 +144,15 @@ class App:
         return json_response(self.state())
 
     def _home(self, _: Request) -> Response:
-        return respond(build_page(self.state(), "Profiles", connects=True).encode(), _HTML)
+        return HTMLResponse(build_page(self.state(), "Profiles", connects=True))
 
     def _profile(self, request: Request) -> Response:
         name: str = request.path_params["name"]
         if name.endswith(".json"):
-            return respond(self.store.content(name.removesuffix(".json")), "application/json")
+            return Response(self.store.content(name.removesuffix(".json")), media_type="application/json")
         profiles = self.store.read(name)
         subject = profiles[0] if len(profiles) == 1 else profiles
-        page = render_html(subject, is_extensible=name in self.models.ids())
-        return respond(page.encode(), _HTML)
+        return HTMLResponse(render_html(subject, is_extensible=name in self.models.ids()))
 
     def _compare(self, request: Request) -> Response:
         """Shows what differs between entries; the first one is the base."""
@@ -181,7 +160,7 @@ class App:
         if not 2 <= len(ids) <= _MOST_COMPARED:
             raise UsageError("choose the profiles to compare", f"from 2 to {_MOST_COMPARED}")
         comparison = api.compare(*(profile for id_ in ids for profile in self.store.read(id_)))
-        return respond(render_html_comparison(comparison).encode(), _HTML)
+        return HTMLResponse(render_html_comparison(comparison))
 
     def _delete(self, request: Request) -> Response:
         self.store.remove(request.path_params["name"])
@@ -191,14 +170,10 @@ class App:
 
     async def _change(self, request: Request) -> Response:
         """Renames an entry, or replaces its tags."""
-        content = b""
-        async with contextlib.aclosing(receive_body(request.receive, self.limits)) as chunks:
-            async for chunk in chunks:
-                content += chunk
-                if len(content) > self.limits.head_bytes:
-                    raise RefusedError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "the change is too large")
+        if _stated_size(request) > _CHANGE_BYTES:
+            raise RefusedError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "the change is too large")
         try:
-            change = msgspec.json.decode(content, type=_Change)
+            change = msgspec.json.decode(await request.body(), type=_Change)
         except (RecursionError, UnicodeDecodeError, msgspec.DecodeError) as error:
             raise UsageError(f"the change is not valid: {error}") from None
         name = request.path_params["name"]
@@ -217,8 +192,8 @@ class App:
         if not devices:
             raise UsageError("no device is named", "name chips or devices: m1, iPhone 15 Pro")
         self.queue.check_place()
-        content, folder = self.store.content(name), self.uploads.new_folder()
-        try:
+        content = self.store.content(name)
+        with self.uploads.new_job() as folder:
             model = self.models.link(name, folder)
             if model is None:
                 raise UsageError(
@@ -227,34 +202,21 @@ class App:
                 )
             write_draft(folder / _SAVED, content)
             self.queue.add(model, {"profile": _SAVED, "of": name, "devices": devices})
-        except BaseException:
-            shutil.rmtree(folder, ignore_errors=True)
-            raise
         return json_response(self.state(), HTTPStatus.ACCEPTED)
 
     async def _preview(self, request: Request) -> Response:
         """Makes a prediction from the files of the request; see `Previews`."""
-        query = request.query_params
-        try:
-            with self._previewing.take():
-                size = self._upload_size(request)
-                asked = parse_request(
-                    query.get("parts", ""), query.get("resize", ""), query.get("rate", ""), size
-                )
-                body = [chunk async for chunk in receive_body(request.receive, self.limits)]
-                if sum(map(len, body)) != size:
-                    raise RefusedError(HTTPStatus.BAD_REQUEST, "the upload is incomplete", "upload it again")
-                found = await run_in_threadpool(self.previews.make, request.path_params["name"], asked, body)
-        except (CoremlscopeError, RefusedError):
-            await discard_body(request.headers, request.receive)
-            raise
+        query, size = request.query_params, _stated_size(request)
+        asked = parse_request(query.get("parts", ""), query.get("resize", ""), query.get("rate", ""), size)
+        with self._previewing.take():
+            body = await request.body()
+            found = await run_in_threadpool(self.previews.make, request.path_params["name"], asked, body)
         return json_response(plain(found))
 
     def _sweep(self, request: Request) -> Response:
         """Shows the results of a sweep; the page then listens to changes."""
         name: str = request.path_params["name"]
-        page = build_page(self._sweep_values(name), f"Results of {name}", connects=True)
-        return respond(page.encode(), _HTML)
+        return HTMLResponse(build_page(self._sweep_values(name), f"Results of {name}", connects=True))
 
     def _sweep_values(self, name: str) -> dict[str, Any]:
         reports = {entry.model: f"../profiles/{quote(entry.id)}" for entry in reversed(self.store.entries())}
@@ -316,34 +278,14 @@ class App:
         return json_response(self.state())
 
     async def _upload(self, request: Request) -> Response:
-        try:
-            with self._receiving.take():
-                await self._receive(request, self._upload_size(request))
-        except (CoremlscopeError, RefusedError):
-            await discard_body(request.headers, request.receive)
-            raise
-        return json_response(await run_in_threadpool(self.state), HTTPStatus.ACCEPTED)
-
-    def _upload_size(self, request: Request) -> int:
-        """Returns the size of a file that can be received.
-
-        Raises:
-            RefusedError: It is not stated, or too large.
-        """
-        stated = request.headers.get("content-length", "")
-        if not stated.isdecimal():
-            raise RefusedError(HTTPStatus.LENGTH_REQUIRED, "the length of the file is missing")
-        size = int(stated[:20])
+        """Receives a file, and queues it."""
+        size = _stated_size(request)
         if size > self.limits.upload_bytes:
             raise RefusedError(
                 HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
                 f"the file has {size >> 20} MB, but the limit is {self.limits.upload_bytes >> 20} MB",
                 "start the server with a larger --max-upload, or use `coremlscope profile` or `import`",
             )
-        return size
-
-    async def _receive(self, request: Request, size: int) -> None:
-        """Receives a file, and queues it."""
         options = await run_in_threadpool(_options, request.query_params)
         name = safe_name(request.query_params.get("name", ""))
         if not name.lower().endswith(_SUFFIXES):
@@ -352,14 +294,24 @@ class App:
                 f"upload a .mlmodel, a .mlpackage or .mlperf as a zip, or one of {', '.join(SUFFIXES)}, .txt",
             )
         self.queue.check_place()
-        with self.uploads.receive(name, size) as upload:
-            async with contextlib.aclosing(receive_body(request.receive, self.limits)) as chunks:
-                async for chunk in chunks:
-                    await run_in_threadpool(upload.write, chunk)
-            if upload.missing:
-                raise RefusedError(HTTPStatus.BAD_REQUEST, "the upload is incomplete", "upload it again")
-            self.queue.add(upload.path, options)
-            upload.keep()
+        with self._receiving.take(), self.uploads.new_job(size) as folder:
+            with open_draft(folder / name) as file:
+                async for chunk in request.stream():
+                    await run_in_threadpool(file.write, chunk)
+            self.queue.add(folder / name, options)
+        return json_response(await run_in_threadpool(self.state), HTTPStatus.ACCEPTED)
+
+
+def _stated_size(request: Request) -> int:
+    """Returns the size of the body of a request, which is all that is received.
+
+    Raises:
+        RefusedError: It is not stated.
+    """
+    stated = request.headers.get("content-length", "")
+    if not stated.isdecimal():
+        raise RefusedError(HTTPStatus.LENGTH_REQUIRED, "the length of the file is missing")
+    return int(stated[:20])
 
 
 def _options(query: Mapping[str, str]) -> dict[str, object]:
@@ -385,12 +337,10 @@ def _device_names(text: str) -> Iterator[str]:
     """Returns the devices of a list with commas, or of words that each are one.
 
     Raises:
-        UsageError: One is unknown, or there are too many.
+        UsageError: One is unknown.
     """
     from coremlscope.devices import find_device
 
-    if text.count(",") + text.count(" ") > _MOST_SEPARATORS:
-        raise UsageError("there are too many devices", "name fewer of them")
     for part in filter(None, map(str.strip, text.split(","))):
         words = [part]
         try:
@@ -418,6 +368,10 @@ def _refuse_error(_: Request, error: Exception) -> Response:
 def _refuse_request(_: Request, error: Exception) -> Response:
     assert isinstance(error, RefusedError)
     return refusal(error.status, error.error, error.hint)
+
+
+def _refuse_incomplete(_: Request, __: Exception) -> Response:
+    return refusal(HTTPStatus.BAD_REQUEST, "the upload is incomplete", "upload it again")
 
 
 def _refuse_address(request: Request, error: Exception) -> Response:

@@ -10,16 +10,16 @@ import msgspec
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from coremlscope.errors import UsageError
 from coremlscope.render.page import build_page, trace_values
 from coremlscope.results.trace import Trace
-from coremlscope.server.bodies import EventStream, Places, respond
 from coremlscope.server.guard import Guard
 from coremlscope.server.limits import ServerLimits
+from coremlscope.server.responses import EventStream, Places
 from coremlscope.server.server import Address, run_app
 
 __all__ = ["serve_program"]
@@ -51,24 +51,24 @@ def serve_program(
 
 class _LiveApp:
     def __init__(self, read: Callable[[], Trace], limits: ServerLimits) -> None:
-        self._read, self._limits = read, limits
+        self._read = read
         self._watchers = Places(limits.watchers, "too many pages are open", "close some of them")
         self.is_stopping: Callable[[], bool] = lambda: False
 
     def guarded(self, token: str, hosts: frozenset[str] | None) -> ASGIApp:
         """Returns the application for a server; see `Guard`."""
         routes = [Route("/", self._home), Route("/events", self._events)]
-        return Guard(Starlette(routes=routes), token, hosts, self._limits.requests)
+        return Guard(Starlette(routes=routes), token, hosts)
 
     async def _home(self, _: Request) -> Response:
         try:
             trace = await run_in_threadpool(self._read)
         except UsageError:
             text = "The program has not recorded anything yet. Reload this page in a moment.\n"
-            return respond(text.encode(), "text/plain; charset=utf-8")
+            return Response(text, media_type="text/plain")
         values = {**trace_values(trace), "live": True}
         page = build_page(values, " ".join(trace.command), connects=True)
-        return respond(page.encode(), "text/html; charset=utf-8")
+        return HTMLResponse(page)
 
     async def _events(self, _: Request) -> Response:
         return EventStream(self._changes(), self._watchers)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from http import HTTPStatus
 from pathlib import Path, PurePath
@@ -17,8 +16,8 @@ from coremlscope.measure.child import ChildLimits
 from coremlscope.measure.embedded.process import call_isolated
 from coremlscope.preview.predict import GivenFile, preview_files
 from coremlscope.results.preview import Preview
-from coremlscope.server.bodies import RefusedError
 from coremlscope.server.kept_models import KeptModels
+from coremlscope.server.responses import RefusedError
 from coremlscope.server.store import safe_name
 from coremlscope.server.uploads import Uploads
 from coremlscope.writing import write_draft
@@ -120,7 +119,7 @@ class Previews:
         time_s = _LONGEST_S if limits.time_s is None else min(limits.time_s, _LONGEST_S)
         self._models, self._uploads, self._limits = models, uploads, replace(limits, time_s=time_s)
 
-    def make(self, id_: str, request: PreviewRequest, body: Sequence[bytes]) -> Preview:
+    def make(self, id_: str, request: PreviewRequest, body: bytes) -> Preview:
         """Makes a preview, in a process of its own.
 
         Args:
@@ -134,7 +133,7 @@ class Previews:
         """
         folder = self._uploads.new_folder()
         try:
-            return self._make(folder, id_, request, b"".join(body))
+            return self._make(folder, id_, request, body)
         except CoremlscopeError as error:
             # The paths of kept files are not shown.
             error.message = error.message.replace(f"{folder}{os.sep}", "")

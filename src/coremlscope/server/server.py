@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import ipaddress
-import logging
 import secrets
 import signal
 import socket
@@ -21,7 +20,6 @@ from starlette.types import ASGIApp
 from coremlscope.errors import UsageError
 from coremlscope.measure.child import ChildLimits as JobLimits
 from coremlscope.server.app import App
-from coremlscope.server.connections import limited_connection
 from coremlscope.server.jobs import NO_LIMITS, JobQueue
 from coremlscope.server.kept_models import KeptModels, save_result
 from coremlscope.server.limits import ServerLimits
@@ -39,9 +37,13 @@ _BACKLOG = 256
 _GRACE_S = 2
 #: Maximum size of the models that are kept, in uploads of the maximum size.
 _KEPT_UPLOADS = 4
+#: What clients send wrongly is no error here; `Guard` logs those of the application.
+_QUIET = {
+    "version": 1,
+    "incremental": True,
+    "loggers": {name: {"level": "CRITICAL"} for name in ("asyncio", "uvicorn.error")},
+}
 _HEADERS = (
-    # One request per connection: nothing that follows a request can be taken for another one.
-    ("Connection", "close"),
     ("Server", f"coremlscope/{__version__}"),
     ("Cache-Control", "no-store"),
     ("X-Content-Type-Options", "nosniff"),
@@ -171,17 +173,17 @@ class _Server:
     def __init__(self, app: ASGIApp, listening: socket.socket, limits: ServerLimits) -> None:
         config = uvicorn.Config(
             app,
-            http=limited_connection(limits),
+            http="h11",
             ws="none",
             loop="asyncio",
-            lifespan="on",
-            log_config=None,
-            log_level=logging.ERROR,  # the terminal shows the address
+            lifespan="off",
+            log_config=_QUIET,
             access_log=False,
             proxy_headers=False,
             server_header=False,
             headers=list(_HEADERS),
             backlog=_BACKLOG,
+            limit_concurrency=limits.connections,
             timeout_graceful_shutdown=_GRACE_S,
             h11_max_incomplete_event_size=limits.head_bytes,
         )

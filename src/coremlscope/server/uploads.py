@@ -6,7 +6,6 @@ import contextlib
 import os
 import shutil
 import tempfile
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
@@ -14,51 +13,11 @@ from typing import IO
 from coremlscope.errors import OutputError
 from coremlscope.writing import lock_file, open_draft
 
-__all__ = ["Upload", "Uploads"]
+__all__ = ["Uploads"]
 
 _PREFIX, _LOCK = "coremlscope-serve-", ".lock"
-#: Disk space that uploads must leave free, in bytes.
+#: Disk space that an upload must leave free, in bytes.
 _SPARE_BYTES = 256 << 20
-
-
-class Upload:
-    """A file that is being received, alone in a folder.
-
-    Args:
-        path: The file.
-        size: Its size in bytes.
-    """
-
-    def __init__(self, path: Path, size: int) -> None:
-        self.path, self.missing, self.is_kept = path, size, False
-        self._file = open_draft(path)
-
-    def write(self, chunk: bytes) -> None:
-        """Appends to the file.
-
-        Raises:
-            OutputError: The disk is full.
-        """
-        try:
-            self._file.write(chunk)
-            self.missing -= len(chunk)
-            if self.missing <= 0:
-                self._file.close()
-        except OSError as error:
-            raise OutputError(
-                f"the upload cannot be saved: {error.strerror or error}", "free some space"
-            ) from None
-
-    def keep(self) -> None:
-        """Leaves the file where it is; its folder is removed by whoever uses it."""
-        self.is_kept = True
-
-    def close(self) -> None:
-        """Closes the file; removes its folder unless it is kept."""
-        with contextlib.suppress(OSError):
-            self._file.close()
-        if not self.is_kept:
-            shutil.rmtree(self.path.parent, ignore_errors=True)
 
 
 class Uploads:
@@ -72,40 +31,31 @@ class Uploads:
         parent = Path(tempfile.gettempdir()) if parent is None else parent
         _remove_abandoned(parent)
         self.folder, self._lock = _locked_folder(parent)
-        self._running: set[Upload] = set()
-        self._changing = threading.Lock()
 
     @contextlib.contextmanager
-    def receive(self, name: str, size: int) -> Iterator[Upload]:
-        """Reserves space for a file, which is removed when the context ends unless it is kept.
+    def new_job(self, size: int = 0) -> Iterator[Path]:
+        """Yields a folder for the files of a job, which removes it; after an error it is removed here.
 
         Args:
-            name: Its name, which must be safe to use.
-            size: Its size in bytes.
+            size: The size of what is received, in bytes.
 
         Raises:
-            OutputError: There is not enough space for it and for what other uploads have yet to receive.
+            OutputError: There is not enough space, or a file cannot be written.
         """
-        with self._changing:
-            reserved = sum(upload.missing for upload in self._running) + _SPARE_BYTES
-            try:
-                if size + reserved > shutil.disk_usage(self.folder).free:
-                    raise OutputError("the disk is too full for this file", "free some space")
-                upload = Upload(self.new_folder() / name, size)
-            except OSError as error:
-                raise OutputError(
-                    f"the upload cannot be saved: {error.strerror or error}", "free some space"
-                ) from None
-            self._running.add(upload)
         try:
-            yield upload
-        finally:
-            with self._changing:
-                self._running.discard(upload)
-            upload.close()
+            if size + _SPARE_BYTES > shutil.disk_usage(self.folder).free:
+                raise OutputError("the disk is too full for this file", "free some space")
+            folder = self.new_folder()
+            try:
+                yield folder
+            except BaseException:
+                shutil.rmtree(folder, ignore_errors=True)
+                raise
+        except OSError as error:
+            raise _not_saved(error) from None
 
     def new_folder(self) -> Path:
-        """Creates a folder for the files of a job.
+        """Creates a folder.
 
         Raises:
             OutputError: It cannot be created.
@@ -113,15 +63,17 @@ class Uploads:
         try:
             return Path(tempfile.mkdtemp(dir=self.folder))
         except OSError as error:
-            raise OutputError(
-                f"the upload cannot be saved: {error.strerror or error}", "free some space"
-            ) from None
+            raise _not_saved(error) from None
 
     def close(self) -> None:
         """Removes the folder."""
         shutil.rmtree(self.folder, ignore_errors=True)
         self._lock.close()
         shutil.rmtree(self.folder, ignore_errors=True)  # the lock too, which Windows keeps while it is open
+
+
+def _not_saved(error: OSError) -> OutputError:
+    return OutputError(f"the upload cannot be saved: {error.strerror or error}", "free some space")
 
 
 def _locked_folder(parent: Path) -> tuple[Path, IO[bytes]]:
