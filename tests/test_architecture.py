@@ -7,7 +7,7 @@ import itertools
 import re
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping, Set
 from pathlib import Path
 
 import pytest
@@ -22,6 +22,42 @@ _POSITIONAL_DATACLASSES: Mapping[str, int] = {}
 
 #: Statements that are kept from the formatter.
 _UNFORMATTED: Mapping[str, int] = {}
+
+#: Functions above the complexity that others have.
+_COMPLEX: Mapping[str, Set[str]] = {
+    "src/coremlscope/comparison/plans.py": {"compare_views"},
+    "src/coremlscope/describe/stages.py": {"_describe"},
+    "src/coremlscope/features/dummy.py": {"dummy_values"},
+    "src/coremlscope/forecast/columns.py": {"tabulate", "_setting"},
+    "src/coremlscope/formats/aimodel/formulas.py": {"_followed"},
+    "src/coremlscope/formats/aimodel/network.py": {"_block"},
+    "src/coremlscope/formats/espresso/weights.py": {"read_weights"},
+    "src/coremlscope/gate/checks.py": {"_precision"},
+    "src/coremlscope/lower/layer_norms.py": {"spelled_out"},
+    "src/coremlscope/measure/coreml/plan.py": {"plan_from_core_ml"},
+    "src/coremlscope/placement/hypotheses.py": {"_groups"},
+    "src/coremlscope/preview/maps.py": {"find_posenet"},
+    "src/coremlscope/render/terminal/estimates.py": {"render_estimates"},
+    "src/coremlscope/render/terminal/layout.py": {"fit_columns"},
+    "src/coremlscope/render/terminal/plan.py": {"_show_units", "_show_ops"},
+    "src/coremlscope/results/agreement.py": {"_compare"},
+    "src/coremlscope/results/plan.py": {"_op"},
+    "src/coremlscope/sweep/run.py": {"run_sweep"},
+    "src/coremlscope/variants/ranks.py": {"_matmul"},
+    "src/coremlscope/variants/transforms.py": {"_why_not"},
+    "src/coremlscope/verification/causes/constants.py": {"exact_constants"},
+    "src/coremlscope/verification/causes/orders.py": {"_other_order_on_the_way", "predict_extra"},
+    "src/coremlscope/verification/causes/settings.py": {"_places"},
+    "src/coremlscope/verification/changes.py": {"_scaled_before", "precision_changes", "try_changes"},
+    "src/coremlscope/verification/distance.py": {"find_relation"},
+    "src/coremlscope/verification/edits.py": {"insert_after"},
+    "src/coremlscope/verification/inputs.py": {"choose_inputs"},
+    "src/coremlscope/verification/locate.py": {"locate_conversion", "locate_precision"},
+    "src/coremlscope/verification/outputs.py": {"meaning_of"},
+    "src/coremlscope/verification/references/onnx_model.py": {"run"},
+    "src/coremlscope/verification/search.py": {"_exchange_outputs", "_find_conversion_faults"},
+    "src/coremlscope/verification/steps.py": {"verify_model"},
+}
 
 #: Retired words.
 _RETIRED_WORDS: Mapping[str, int] = {}
@@ -62,8 +98,7 @@ _EMPTY_NAMES = {"utils", "util", "helpers", "helper", "common", "manager", "misc
 #: What only a verb that needs it may load: slow to import, or absent on some platforms.
 _HEAVY = ("coremltools", "google.protobuf", "ml_dtypes", "onnx", "onnxruntime", "PIL", "rich", "torch")
 
-_MAX_MODULE_LINES = 1000
-_MAX_FUNCTION_LINES = 50
+_MAX_COMPLEXITY = 20
 _MAX_POSITIONAL_FIELDS = 4
 
 #: Words that say less than a plain one: "synthetic", "interleaved", "releases", "transition costs",
@@ -86,20 +121,33 @@ def _name(path: Path) -> str:
     return str(path.relative_to(_ROOT))
 
 
-def _functions(path: Path) -> Iterator[tuple[str, int]]:
-    """Name and number of lines of every function, decorators and docstring left out."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            body = node.body[1:] if ast.get_docstring(node) is not None and len(node.body) > 1 else node.body
-            yield node.name, (node.end_lineno or node.lineno) - body[0].lineno + 1
+#: What adds a path through a function, by itself or with each of its further operands.
+_BRANCHES = (
+    ast.If,
+    ast.IfExp,
+    ast.For,
+    ast.While,
+    ast.ExceptHandler,
+    ast.Assert,
+    ast.comprehension,
+    ast.match_case,
+)
 
 
-@pytest.mark.parametrize("path", _TEXTS, ids=_name)
-def test_files_and_functions_are_short(path: Path) -> None:
-    lines = len(path.read_text(encoding="utf-8").splitlines())
-    assert lines <= _MAX_MODULE_LINES, f"{lines} lines"
-    long = {name: size for name, size in _functions(path) if size > _MAX_FUNCTION_LINES}
-    assert not long
+def _complexity(function: ast.AST) -> int:
+    """McCabe's number of a function with those inside it: the number of independent paths."""
+    nodes = list(ast.walk(function))
+    operands = sum(len(node.values) - 1 for node in nodes if isinstance(node, ast.BoolOp))
+    filters = sum(len(node.ifs) for node in nodes if isinstance(node, ast.comprehension))
+    return 1 + sum(isinstance(node, _BRANCHES) for node in nodes) + operands + filters
+
+
+@pytest.mark.parametrize("path", _MODULES, ids=_name)
+def test_functions_are_simple(path: Path) -> None:
+    nodes = ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+    functions = [node for node in nodes if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+    found = {one.name: size for one in functions if (size := _complexity(one)) > _MAX_COMPLEXITY}
+    assert set(found) <= set(_COMPLEX.get(_name(path), ())), found
 
 
 @pytest.mark.parametrize("path", _MODULES, ids=_name)

@@ -87,7 +87,7 @@ def _refused(planning: Planning) -> Planning:
     placed = place(
         planning.graph,
         verdicts,
-        lambda node: planning.prices[node.id],
+        planning.prices,
         planning.transition_costs,
         ["cpu_and_ne"],
     )

@@ -15,7 +15,7 @@ from coremlscope import api, ir
 from coremlscope.describe.model import list_operations
 from coremlscope.devices import CPU, SETTINGS, ComputeUnits, all_chips, find_device
 from coremlscope.errors import UnsupportedModelError, UsageError
-from coremlscope.forecast import planner
+from coremlscope.forecast import estimates as making
 from coremlscope.forecast.planner import forecast
 from coremlscope.render.markdown.report import render_markdown
 from coremlscope.render.terminal.estimates import estimates_to_json, render_estimates
@@ -55,7 +55,7 @@ def test_a_note_names_a_setting_that_is_faster_than_all_units(
     deep: ir.Model, clearly: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # With the second factor a setting may even take twice as long.
-    monkeypatch.setattr(planner, "_CLEARLY", clearly)
+    monkeypatch.setattr(making, "_CLEARLY", clearly)
     settings: tuple[ComputeUnits, ...] = ("all", "cpu_and_ne", "cpu_and_gpu")
     chips = [find_device(name) for name in ("m5-pro", "m1-ultra", "iphone-12")]
     estimates = forecast(deep, list_operations(deep), chips, settings).estimates

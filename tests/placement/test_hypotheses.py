@@ -51,13 +51,14 @@ def weigh(count: int, verdicts: dict[int, dict[str, Verdict]], ane: float = 1.0)
             for backend in BACKENDS
         }
 
-    placed = place(graph, known, pricing, _TRANSITIONS, ["cpu_and_ne"])
+    prices = {node.id: pricing(node) for node in graph.walk()}
+    placed = place(graph, known, prices, _TRANSITIONS, ["cpu_and_ne"])
     planning = Planning(
         device=find_device("m4"),
         facts=ProgramFacts(),
         graph=graph,
         verdicts=known,
-        prices={node.id: pricing(node) for node in graph.walk()},
+        prices=prices,
         transition_costs=_TRANSITIONS,
         placed=placed,
     )

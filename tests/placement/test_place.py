@@ -53,7 +53,8 @@ def planned(
         }
 
     verdicts = {node.id: of(node) for node in graph.walk()}
-    return place(graph, verdicts, pricing, TRANSITION_COSTS, settings or [setting])
+    prices = {node.id: pricing(node) for node in graph.walk()}
+    return place(graph, verdicts, prices, TRANSITION_COSTS, settings or [setting])
 
 
 def alternatives(plan, setting="cpu_and_ne"):
@@ -202,7 +203,7 @@ def test_nested_graphs_are_searched_separately() -> None:
     plan = place(
         graph,
         verdicts,
-        lambda node: dict.fromkeys(BACKENDS, PlannedCost(1.0, "assumed")),
+        {node.id: dict.fromkeys(BACKENDS, PlannedCost(1.0, "assumed")) for node in graph.walk()},
         TRANSITION_COSTS,
         ["cpu_only"],
     )

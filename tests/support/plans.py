@@ -69,7 +69,9 @@ def small_plan(*, every: bool = False) -> Profile:
     graph = view_function(bind(function, OPS, None), macos(15))
     verdicts = {node.id: _verdicts(node) for node in graph.walk()}
     settings = _EVERY if every else _EVERY[:1]
-    placed = place(graph, verdicts, _prices, _TRANSITION_COSTS, settings)
+    placed = place(
+        graph, verdicts, {node.id: _prices(node) for node in graph.walk()}, _TRANSITION_COSTS, settings
+    )
     table = _table(placed)
     plan = tabulate(
         table,

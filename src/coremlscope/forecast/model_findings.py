@@ -2,26 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+import msgspec
 
 from coremlscope.advice import Change, Remark
 from coremlscope.cost.latency.geometry import geometry_of
 from coremlscope.cost.latency.kernels import Kernel, takes_activations
 from coremlscope.cost.latency.kinds import kind_of
+from coremlscope.cost.planned.prices import price
+from coremlscope.cost.planned.rates import rate_table
 from coremlscope.devices import SETTINGS, ComputeUnit, ComputeUnits
 from coremlscope.findings import Finding, Saving
+from coremlscope.forecast.kernels import Prediction
 from coremlscope.forecast.what_if import estimate_saving
 from coremlscope.ops.view import OpView
-from coremlscope.placement.backend import BACKENDS_OF, UNIT_OF, Backend, PlannedCost
+from coremlscope.placement.backend import BACKENDS_OF, UNIT_OF
 from coremlscope.placement.eligibility import judge, judge_others
 from coremlscope.placement.hypotheses import Planning, Replanned, plan_with_costs
 from coremlscope.placement.replan import Costs
 from coremlscope.placement.rules import GRAPH_RULES
+from coremlscope.placement.verdict import Verdict
 from coremlscope.results.estimate import Estimate
 from coremlscope.results.plan import TIE_MS
 
-__all__ = ["TOGETHER", "Estimating", "Tally", "change_kernels", "describe_remark", "weigh_remarks"]
+__all__ = ["TOGETHER", "Saved", "change_kernels", "describe_remark", "describe_remarks", "weigh_remarks"]
 
 #: A saving below this share of the whole is none: estimates are known to some ten percent.
 _LEAST_SHARE = 5e-3
@@ -32,50 +39,44 @@ _WEIGHTED = frozenset({"linear", "conv", "pointwise"})
 TOGETHER = "findings-together"
 _OF_FUNCTIONS = frozenset(rule.id for rule in GRAPH_RULES)
 
-#: Estimates a prediction with other kernels, with operations on other units, and with fewer converted bytes.
-Estimating = Callable[[Sequence[Kernel], Mapping[str, ComputeUnit], int], Estimate]
-#: Costs of an operation on every backend.
-Pricing = Callable[[OpView], Mapping[Backend, PlannedCost]]
+
+class Saved(msgspec.Struct, frozen=True, kw_only=True):
+    """What a function costs less without what a rule found, on one device under one setting.
+
+    Attributes:
+        function: The function's name in plans.
+        rule: The rule's id; `TOGETHER` for all that save anything.
+        saving: How much less.
+    """
+
+    function: str
+    rule: str
+    saving: Saving
 
 
-class Tally:
-    """Collects what remarks on functions save, device by device.
+def describe_remarks(remarks: Mapping[str, Sequence[Remark]], saved: Iterable[Saved]) -> tuple[Finding, ...]:
+    """Returns the remarks that save time or space as findings, the largest planned saving first.
+
+    The last ones tell what those of a function save together.
 
     Args:
         remarks: The remarks by function, in the order of the functions.
+        saved: What they save.
     """
-
-    def __init__(self, remarks: Mapping[str, Sequence[Remark]]) -> None:
-        self.remarks = remarks
-        self._savings: dict[tuple[str, str], list[Saving]] = {
-            (name, remark.rule.id): [] for name, several in remarks.items() for remark in several
-        }
-        self._together: dict[str, list[Saving]] = {name: [] for name in remarks}
-
-    def add(self, function: str, rule: str, saving: Saving) -> None:
-        """Adds what a remark saves on a device."""
-        self._savings[function, rule].append(saving)
-
-    def add_together(self, function: str, saving: Saving) -> None:
-        """Adds what all remarks on a function that save anything on a device save together."""
-        self._together[function].append(saving)
-
-    def findings(self) -> tuple[Finding, ...]:
-        """Returns the remarks that save time or space as findings, the largest planned saving first.
-
-        The last ones tell what those of a function save together.
-        """
-        found, together = [], []
-        for name, several in self.remarks.items():
-            where = f"{name.partition('/')[0]}: " if len(self.remarks) > 1 else ""
-            for remark in several:
-                savings = tuple(self._savings[name, remark.rule.id])
-                if savings or remark.found.saved_bytes:
-                    found.append(describe_remark(remark, savings, where))
-            if self._together[name]:
-                together.append(_describe_together(tuple(self._together[name]), where))
-        found.sort(key=lambda one: -max((s.saved_ms for s in one.savings), default=0.0))
-        return (*found, *together)
+    known: dict[tuple[str, str], list[Saving]] = defaultdict(list)
+    for one in saved:
+        known[one.function, one.rule].append(one.saving)
+    found, together = [], []
+    for name, several in remarks.items():
+        where = f"{name.partition('/')[0]}: " if len(remarks) > 1 else ""
+        for remark in several:
+            savings = tuple(known[name, remark.rule.id])
+            if savings or remark.found.saved_bytes:
+                found.append(describe_remark(remark, savings, where))
+        if known[name, TOGETHER]:
+            together.append(_describe_together(tuple(known[name, TOGETHER]), where))
+    found.sort(key=lambda one: -max((s.saved_ms for s in one.savings), default=0.0))
+    return (*found, *together)
 
 
 def _describe_together(savings: tuple[Saving, ...], where: str) -> Finding:
@@ -113,66 +114,45 @@ def describe_remark(remark: Remark, savings: tuple[Saving, ...] = (), where: str
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Kernels:
-    """The kernels of a prediction, and what estimates them under one setting."""
-
-    fused: Sequence[Kernel]
-    estimating: Estimating
-
-
 def weigh_remarks(
-    tally: Tally,
+    remarks: Sequence[Remark],
     planning: Planning,
     setting: ComputeUnits,
-    pricing: Pricing,
-    kernels: Kernels | None,
+    prediction: Prediction | None,
     function: str,
-) -> None:
-    """Adds what each remark on a function saves under a setting, where it saves anything.
+) -> Iterator[Saved]:
+    """Yields what each remark on a function saves under a setting, where it saves anything.
 
     Args:
-        tally: Collects it.
+        remarks: The remarks.
         planning: The function, planned for a device.
         setting: The setting.
-        pricing: What other forms of operations cost.
-        kernels: The kernels; None where no time is estimated.
+        prediction: The prediction that runs it; None where no time is estimated.
         function: The function's name in plans.
     """
-    remarks = tally.remarks.get(function, ())
     if not remarks:
         return
-    weighing = _Weighing(planning, setting, pricing, kernels)
+    weighing = _Weighing(planning, setting, prediction)
     found = weighing.weigh([remark.found.change for remark in remarks])
     saving = [(remark, one) for remark, one in zip(remarks, found, strict=True) if weighing.is_visible(one)]
     for remark, one in saving:
-        tally.add(function, remark.rule.id, one)
+        yield Saved(function=function, rule=remark.rule.id, saving=one)
     if len(saving) > 1:
         both = Change.of_all(remark.found.change for remark, _ in saving)
-        tally.add_together(function, weighing.weigh([both])[0])
+        yield Saved(function=function, rule=TOGETHER, saving=weighing.weigh([both])[0])
 
 
 class _Weighing:
-    """Plans and estimates a function with changes, on one device under one setting.
+    """Plans and estimates a function with changes, on one device under one setting; see `weigh_remarks`."""
 
-    Args:
-        planning: The function, planned for a device.
-        setting: The setting.
-        pricing: What other forms of operations cost.
-        kernels: The kernels; None where no time is estimated.
-    """
-
-    def __init__(
-        self, planning: Planning, setting: ComputeUnits, pricing: Pricing, kernels: Kernels | None
-    ) -> None:
-        self.planning, self.setting, self.pricing, self.kernels = planning, setting, pricing, kernels
-        self.before = None if kernels is None else kernels.estimating(kernels.fused, {}, 0)
+    def __init__(self, planning: Planning, setting: ComputeUnits, prediction: Prediction | None) -> None:
+        self.planning, self.setting, self.prediction = planning, setting, prediction
+        self.before = None if prediction is None else prediction.estimate()
 
     def weigh(self, changes: Sequence[Change]) -> list[Saving]:
         """Returns what each change saves."""
-        planning, setting = self.planning, self.setting
-        costs = [_costs(planning, setting, one, self.pricing) for one in changes]
-        again = plan_with_costs(planning, setting, costs)
+        costs = [_costs(self.planning, self.setting, one) for one in changes]
+        again = plan_with_costs(self.planning, self.setting, costs)
         return [self._saving(change, one) for change, one in zip(changes, again, strict=True)]
 
     def _saving(self, change: Change, replanned: Replanned) -> Saving:
@@ -183,10 +163,12 @@ class _Weighing:
             planned_ms=replanned.total_ms,
             saved_ms=replanned.saved_ms,
         )
-        if self.kernels is None or self.before is None:
+        if self.prediction is None or self.before is None:
             return saving
-        after, kept = _estimate(change, self.planning, replanned, self.kernels)
-        return replace(saving, saved_s=estimate_saving(self.before, after, kept))
+        found = change_kernels(self.prediction.kernels.fused, change, self.planning)
+        moved = {id_: unit for id_, unit in replanned.moved.items() if id_ not in change.removed}
+        after = self.prediction.estimate(moved, [kernel for _, kernel in found], change.converted_bytes)
+        return replace(saving, saved_s=estimate_saving(self.before, after, [index for index, _ in found]))
 
     def is_visible(self, saving: Saving) -> bool:
         """Returns whether a saving is more than a trace."""
@@ -201,16 +183,6 @@ def _saves(saving: Saving, planned_ms: float, before: Estimate | None) -> bool:
     if saving.saved_s is None or before is None:
         return saving.saved_ms > max(_LEAST_SHARE * planned_ms, TIE_MS)
     return saving.saved_s.value > _LEAST_SHARE * before.latency.value
-
-
-def _estimate(
-    change: Change, planning: Planning, replanned: Replanned, kernels: Kernels
-) -> tuple[Estimate, Sequence[int]]:
-    """Estimates a prediction without what a remark is about."""
-    found = change_kernels(kernels.fused, change, planning)
-    moved = {id_: unit for id_, unit in replanned.moved.items() if id_ not in change.removed}
-    after = kernels.estimating([kernel for _, kernel in found], moved, change.converted_bytes)
-    return after, [index for index, _ in found]
 
 
 def change_kernels(fused: Sequence[Kernel], change: Change, planning: Planning) -> list[tuple[int, Kernel]]:
@@ -278,45 +250,42 @@ def _is_half(view: OpView) -> bool:
     return all(dtype is None or dtype.bits <= 8 * _HALF_BYTES for dtype in types)
 
 
-def _costs(planning: Planning, setting: ComputeUnits, change: Change, pricing: Pricing) -> dict[str, Costs]:
+def _costs(planning: Planning, setting: ComputeUnits, change: Change) -> dict[str, Costs]:
     """Returns the costs of the operations that a change concerns."""
-    units = SETTINGS[setting]
-    verdicts = planning.verdicts
+    units, verdicts, rates = SETTINGS[setting], planning.verdicts, rate_table(planning.device)
     if change.has_fixed_shapes:
         facts = replace(planning.facts, flexible_inputs={})
         verdicts = judge(planning.graph, planning.device, facts, with_advice=False)
     others = {id_: view for id_, view in change.replaced.items() if id_ in planning.prices}
     judged = judge_others(planning.graph, planning.device, planning.facts, others) if others else {}
+    concerns_all = change.has_fixed_shapes or change.freed
     found: dict[str, Costs] = {}
     for id_, prices in planning.prices.items():
         if id_ in change.removed:
             found[id_] = {backend: 0.0 for unit in units for backend in BACKENDS_OF[unit]}
             continue
-        allowed = {unit for unit in units if verdicts[id_][unit].supported == "yes"}
         if id_ in others:
-            allowed = {
-                unit
-                for unit in units
-                if judged[id_][unit].supported == "yes" and not _of_function(planning, id_, unit)
-            }
-            prices = pricing(others[id_])
-        elif change.freed:
-            allowed |= {unit for unit in units if _is_free(planning, id_, unit, change.freed)}
-        elif not change.has_fixed_shapes:
+            prices = price(others[id_], rates)
+            allowed = _allowed(judged[id_], units) - _kept_by_function(planning, id_)
+        elif concerns_all:
+            freed = {unit for unit in units if _is_free(planning, id_, unit, change.freed)}
+            allowed = _allowed(verdicts[id_], units) | freed
+        else:
             continue
         known = {backend: cost.ms for backend, cost in prices.items() if UNIT_OF[backend] in allowed}
-        if known and (id_ in others or allowed != _allowed(planning, id_, setting)):
+        if known and (id_ in others or allowed != _allowed(planning.verdicts[id_], units)):
             found[id_] = known
     return found
 
 
-def _allowed(planning: Planning, id_: str, setting: ComputeUnits) -> set[ComputeUnit]:
-    return {unit for unit in SETTINGS[setting] if planning.verdicts[id_][unit].supported == "yes"}
+def _allowed(verdicts: Mapping[ComputeUnit, Verdict], units: Iterable[ComputeUnit]) -> set[ComputeUnit]:
+    return {unit for unit in units if verdicts[unit].supported == "yes"}
 
 
-def _of_function(planning: Planning, id_: str, unit: ComputeUnit) -> bool:
-    """True where a rule about the whole function keeps an operation from a unit."""
-    return any(reason.rule in _OF_FUNCTIONS for reason in planning.verdicts[id_][unit].reasons)
+def _kept_by_function(planning: Planning, id_: str) -> set[ComputeUnit]:
+    """Returns the units from which rules about the whole function keep an operation."""
+    verdicts = planning.verdicts[id_].items()
+    return {unit for unit, one in verdicts if any(reason.rule in _OF_FUNCTIONS for reason in one.reasons)}
 
 
 def _is_free(planning: Planning, id_: str, unit: ComputeUnit, rules: frozenset[str]) -> bool:

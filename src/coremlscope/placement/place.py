@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from operator import itemgetter
 
 from coremlscope.devices.unit import SETTINGS, ComputeUnit, ComputeUnits
 from coremlscope.ir import describe_type
 from coremlscope.placement.backend import BACKENDS_OF, UNIT_OF, Backend, PlannedCost
-from coremlscope.placement.coreml_view import CoreMLGraph, Node
+from coremlscope.placement.coreml_view import CoreMLGraph
 from coremlscope.placement.drawn import UNDECIDED_SHARE, Cell, draw_shares, is_exact
 from coremlscope.placement.eligibility import Verdicts, only_fails
 from coremlscope.placement.search import Route, TransitionCosts, search
@@ -23,7 +23,6 @@ __all__ = [
     "Choice",
     "PlacedFunction",
     "PlacedOp",
-    "Pricing",
     "Segment",
     "graphs_of",
     "path_costs",
@@ -147,14 +146,10 @@ class PlacedFunction:
         return sum(a != b for a, b in itertools.pairwise(units))
 
 
-#: Costs of an operation on each backend.
-Pricing = Callable[[Node], Mapping[Backend, PlannedCost]]
-
-
 def place(
     graph: CoreMLGraph,
     verdicts: Verdicts,
-    pricing: Pricing,
+    prices: Mapping[str, Mapping[Backend, PlannedCost]],
     transition_costs: TransitionCosts,
     settings: Sequence[ComputeUnits],
 ) -> PlacedFunction:
@@ -163,11 +158,10 @@ def place(
     Args:
         graph: The function as Core ML plans it.
         verdicts: Which units run each operation.
-        pricing: What each operation costs.
+        prices: What each operation costs on each backend, by id.
         transition_costs: What else a path costs.
         settings: For which settings of compute units.
     """
-    prices = {node.id: pricing(node) for node in graph.walk()}
     choices: dict[str, dict[ComputeUnits, Choice]] = {id_: {} for id_ in prices}
     segments: dict[ComputeUnits, list[Segment]] = {setting: [] for setting in settings}
     totals = dict.fromkeys(settings, 0.0)
@@ -189,7 +183,7 @@ _EAGER: dict[ComputeUnit, ComputeUnits] = {"neural_engine": "cpu_and_ne", "gpu":
 def reached(
     graph: CoreMLGraph,
     verdicts: Verdicts,
-    pricing: Pricing,
+    prices: Mapping[str, Mapping[Backend, PlannedCost]],
     transition_costs: TransitionCosts,
     unit: ComputeUnit,
 ) -> frozenset[str]:
@@ -200,7 +194,7 @@ def reached(
     Args:
         graph: The function as Core ML plans it.
         verdicts: Which units run each operation.
-        pricing: What each operation costs.
+        prices: What each operation costs on each backend, by id.
         transition_costs: What else a path costs.
         unit: The unit.
     """
@@ -210,7 +204,6 @@ def reached(
         id_: {**by_unit, unit: Verdict(unit, "yes")} if only_fails(by_unit[unit]) else by_unit
         for id_, by_unit in verdicts.items()
     }
-    prices = {node.id: pricing(node) for node in graph.walk()}
     found: set[str] = set()
     for one in graphs_of(graph):
         cells = _cells(one, tried, prices, _EAGER[unit])

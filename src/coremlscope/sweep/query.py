@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from coremlscope.errors import MissingDependencyError, UsageError, how_to_install
+from coremlscope.errors import MissingDependencyError, UsageError
 from coremlscope.sweep.rows import arrow_schema
 from coremlscope.sweep.store import ResultStore
 
@@ -91,7 +91,7 @@ def _require_duckdb() -> Any:
         import duckdb
     except ImportError:
         raise MissingDependencyError(
-            "queries are run by DuckDB, which is not installed", how_to_install("sweep")
+            "queries are run by DuckDB, which is not installed", "pip install 'coremlscope[sweep]'"
         ) from None
     return duckdb
 
