@@ -477,6 +477,10 @@ def test_an_input_is_previewed_on_a_model_that_is_here(app: App, tmp_path: Path)
     damaged = _preview(app, "p", parts.replace(str(size), "3"), b"abc")
     assert damaged.status == HTTPStatus.BAD_REQUEST
     assert "cannot be read as an image" in damaged.json()["error"]
+    for name in ("photo.py", "photo.p\0g", f"photo.{'x' * 300}", "photo./x", "photo"):
+        foreign = [{"input": "image", "name": name, "size": 3}]
+        refused = _preview(app, "p", json.dumps(foreign), b"abc")
+        assert (refused.status, name in refused.json()["error"]) == (HTTPStatus.BAD_REQUEST, True)
 
 
 def test_a_photo_gives_the_prediction_of_predict(

@@ -57,16 +57,14 @@ class Guard:
             # What follows must not be taken for another request.
             error = "the request has a length and a transfer encoding"
             return refusal(HTTPStatus.BAD_REQUEST, error, headers={"connection": "close"})
-        hosts = headers.getlist("host")
-        if len(hosts) > 1:
-            return refusal(HTTPStatus.BAD_REQUEST, "the request has several host names")
-        if self._hosts is not None and _host_name("".join(hosts)) not in self._hosts:
+        host = headers.get("host", "")
+        if self._hosts is not None and _host_name(host) not in self._hosts:
             return refusal(HTTPStatus.FORBIDDEN, "invalid host name for this server")
         if not hmac.compare_digest(token.encode(), self._token.encode()):
             return refusal(HTTPStatus.NOT_FOUND, "open the address that `coremlscope serve` printed")
-        origins, own = headers.getlist("origin"), "".join(hosts)
         # Behind a proxy the page has https.
-        if method not in _READING and origins and origins not in ([f"http://{own}"], [f"https://{own}"]):
+        own_pages = (f"http://{host}", f"https://{host}")
+        if method not in _READING and headers.get("origin", own_pages[0]) not in own_pages:
             return refusal(HTTPStatus.FORBIDDEN, "the request comes from another page")
         return None
 

@@ -30,10 +30,6 @@ _LONGEST_S = 120.0
 _MOST_PARTS = 64
 #: The sample rates that models take, in Hz.
 _RATES = range(1000, 192_001)
-_SUFFIXES = (
-    *(".bmp", ".csv", ".gif", ".jpeg", ".jpg", ".json", ".npy", ".npz", ".png", ".tif", ".tiff", ".txt"),
-    *(".wav", ".wave", ".webp"),
-)
 
 
 class UploadedInput(msgspec.Struct, forbid_unknown_fields=True):
@@ -92,12 +88,6 @@ def parse_request(parts: str, resize: str, rate: str, size: int) -> PreviewReque
         raise UsageError(f"the list of files is not valid: {error}") from None
     if len(read) > _MOST_PARTS or any(part.size < 0 for part in read) or sum(p.size for p in read) != size:
         raise UsageError("the list of files does not fit what was sent", "reload the page")
-    for part in read:
-        if PurePath(part.name).suffix.lower() not in _SUFFIXES:
-            raise UsageError(
-                f"{safe_name(part.name)!r} is no file of a picture, a sound, numbers or a text",
-                f"use one of {', '.join(_SUFFIXES)}",
-            )
     how = next((known for known in RESIZES if known == (resize or DEFAULT_RESIZE)), None)
     if how is None:
         raise UsageError(f"invalid resize mode {resize[:20]!r}", f"use one of {', '.join(RESIZES)}")
@@ -151,7 +141,7 @@ class Previews:
         files, start = [], 0
         for number, part in enumerate(request.parts):
             # The name of a file comes from a stranger: only its suffix is used.
-            path = folder / f"input-{number}{PurePath(part.name).suffix.lower()}"
+            path = folder / f"input-{number}{PurePath(safe_name(part.name)).suffix.lower()}"
             write_draft(path, content[start : start + part.size])
             start += part.size
             files.append(GivenFile(part.input, path, "typed" if part.typed else part.name))
