@@ -23,8 +23,8 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.sweeps.graphs import small_graphs
-from coremlscope.sweep.query import query_results
 from coremlscope.sweep.run import run_sweep
+from coremlscope.sweep.store import ResultStore, count_rows
 
 __all__ = ["lead", "report"]
 
@@ -151,28 +151,23 @@ def _finished(folder: Path) -> int:
 
 
 def _text(chaos: _Chaos, nodes: int, started_s: float, seconds: float, drivers: int, watch: _Watch) -> str:
-    folder = os.fspath(chaos.folder)
-    (found,) = query_results(
-        "SELECT count(*) AS rows, count(DISTINCT key) AS keys, count(DISTINCT model) AS models FROM results",
-        folder,
-    ).to_pylist()
-    failures = query_results("SELECT * FROM failures", folder).num_rows
-    files = f"read_parquet('{folder}/*.parquet')"
-    (written,) = query_results(f"SELECT count(*) AS n FROM {files}", folder).to_pylist()
+    store = ResultStore(chaos.folder)
+    rows = store.table().select(["key", "model", "failure"]).to_pylist()
+    found = [row for row in rows if not row["failure"]]
+    keys, models = ({row[name] for row in found} for name in ("key", "model"))
+    written = sum(map(count_rows, store.parts()))
     cores = os.cpu_count() or 1
     lines = [
         f"{chaos.jobs} jobs, {nodes} nodes on {cores} processors, up after {started_s:.0f} s,"
         f" {watch.most_bytes >> 20} MB at most",
         f"killed: {chaos.killed['worker']} workers, {chaos.killed['node']} nodes, {chaos.killed['driver']}"
         f" drivers; {drivers} drivers ran, {len(chaos.nodes)} nodes were left",
-        f"results: {found['rows']} rows, {found['keys']} keys, {found['models']} models;"
-        f" failures: {failures}; rows in files: {written['n']}",
+        f"results: {len(found)} rows, {len(keys)} keys, {len(models)} models;"
+        f" failures: {len(rows) - len(found)}; rows in files: {written}",
         f"{seconds:.0f} s: {seconds / chaos.jobs * 1e3:.1f} ms for each job, and"
         f" {watch.processor_s / chaos.jobs * 1e3:.1f} ms of processors for all processes",
     ]
-    is_exact = (
-        found["rows"] == found["keys"] == found["models"] == written["n"] == chaos.jobs and not failures
-    )
+    is_exact = len(rows) == len(found) == len(keys) == len(models) == written == chaos.jobs
     return "\n".join([*lines, "nothing was lost or doubled" if is_exact else "MISMATCH: see the counts"])
 
 

@@ -10,8 +10,11 @@ import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
-from coremlscope import query_results, run_sweep
+import pyarrow.parquet as pq
+
+from coremlscope import run_sweep
 from coremlscope.ir import DType, Model, Value
 from coremlscope.probing.building import LayerBuilder
 
@@ -118,13 +121,10 @@ def main() -> None:
     summary = run_sweep(graphs=architectures(count), devices=DEVICES, folder=folder)
     seconds = time.monotonic() - began
     print(f"{summary.made} estimates made in {seconds:.0f} s, {summary.known} existed")
-    best = query_results(
-        "SELECT model, round(flops / 1e6) AS mflops, round(estimated_s * 1e3, 3) AS ms FROM estimates"
-        " WHERE chip = 'm1' AND flops > 400e6 ORDER BY estimated_s LIMIT 5",
-        folder,
-    )
-    for row in best.to_pylist():
-        print(row)
+    rows = pq.read_table(Path(folder, "estimates.parquet")).to_pylist()
+    large = (row for row in rows if row["chip"] == "m1" and row["flops"] > 400e6)
+    for row in sorted(large, key=lambda row: row["estimated_s"])[:5]:
+        print(row["model"], f"{row['flops'] / 1e6:.0f} MFLOPs, {row['estimated_s'] * 1e3:.3f} ms")
 
 
 if __name__ == "__main__":

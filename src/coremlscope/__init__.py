@@ -44,7 +44,6 @@ if TYPE_CHECKING:
     from coremlscope.results.model import ModelSummary
     from coremlscope.results.profile import Profile
     from coremlscope.results.trace import Trace
-    from coremlscope.sweep.query import query_results
     from coremlscope.sweep.run import run_sweep
     from coremlscope.tracing.session import record
     from coremlscope.variants.study import apply_variant, what_if
@@ -79,7 +78,6 @@ __all__ = [
     "probe",
     "profile",
     "profile_power_modes",
-    "query_results",
     "read",
     "record",
     "remove_measurements",
@@ -118,7 +116,6 @@ _MODULES = {
     "profile": "api",
     "profile_power_modes": "api",
     "read": "api",
-    "query_results": "sweep.query",
     "remove_measurements": "own_measurements.report",
     "record": "tracing.session",
     "run_sweep": "sweep.run",

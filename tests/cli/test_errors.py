@@ -103,7 +103,7 @@ def fail(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[int,
         (
             "sweep models -o page.html",
             "-o/--output: page.html is the name of a file, and results are a folder",
-            "choose a folder; `coremlscope query -o page.html` writes the file from it",
+            "choose a folder; it gets estimates.parquet, plans.parquet, times.parquet and results.html",
         ),
     ],
 )

@@ -10,9 +10,9 @@ import sys
 import time
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 
-from coremlscope.sweep.query import query_results
 from coremlscope.sweep.store import ResultStore
 
 pytestmark = pytest.mark.long
@@ -87,15 +87,11 @@ def test_killed_workers_and_drivers_lose_and_double_nothing(tmp_path: Path) -> N
         assert finished <= known, "a result was lost"
         finished = known
         print(f"driver {drivers} ended with {code}: {len(known)} results, {killed} workers killed")
-    (counted,) = query_results(
-        "SELECT count(*) AS rows, count(DISTINCT key) AS keys, count(DISTINCT model) AS models FROM results",
-        results,
-    ).to_pylist()
-    assert counted == {"rows": _JOBS, "keys": _JOBS, "models": _JOBS}
-    assert query_results("SELECT * FROM failures", results).num_rows == 0
-    files = f"read_parquet('{results}/*.parquet')"
-    (written,) = query_results(f"SELECT count(*) AS n FROM {files} WHERE failure = ''", results).to_pylist()
-    assert written["n"] == _JOBS, "a result was made twice"
+    rows = store.table().to_pylist()
+    assert len(rows) == len({row["key"] for row in rows}) == len({row["model"] for row in rows}) == _JOBS
+    assert not any(row["failure"] for row in rows)
+    written = [failure for part in store.parts() for failure in pq.read_table(part)["failure"].to_pylist()]
+    assert written.count("") == _JOBS, "a result was made twice"
     assert not list(results.glob("*.jsonl"))
     assert killed > 3
     assert drivers > 2

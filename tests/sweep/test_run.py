@@ -9,6 +9,7 @@ import shutil
 import sys
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,37 +19,38 @@ from coremlscope.results.sweep import SweepProgress, SweepSummary
 from coremlscope.sweep import run
 from coremlscope.sweep.jobs import Measuring, SweepJob, SweptModel, WantedResult
 from coremlscope.sweep.local import LocalRunner
-from coremlscope.sweep.query import query_results
 from coremlscope.sweep.run import run_sweep
+from coremlscope.sweep.store import ResultStore
 
 
-def rows(folder: Path, sql: str) -> list[dict[str, object]]:
-    found: list[dict[str, object]] = query_results(sql, folder).to_pylist()
-    return found
+def rows(folder: Path, **wanted: object) -> list[dict[str, Any]]:
+    """Returns the rows of a folder with these values."""
+    found = ResultStore(folder).table().to_pylist()
+    return [
+        {**row, "labels": dict(row["labels"]), "numbers": dict(row["numbers"])}
+        for row in found
+        if all(row[name] == value for name, value in wanted.items())
+    ]
 
 
 def test_every_combination_has_one_result_or_one_failure(swept: tuple[Path, SweepSummary]) -> None:
     folder, summary = swept
     assert (summary.made, summary.failed, summary.known) == (2 * 5, 5, 0)
-    by_origin = rows(folder, "SELECT origin, count(*) AS n FROM results GROUP BY origin ORDER BY origin")
-    assert by_origin == [{"origin": "estimated", "n": 8}, {"origin": "measured", "n": 2}]
+    assert len(rows(folder, failure="", origin="estimated")) == 8
+    assert len(rows(folder, failure="", origin="measured")) == 2
     (failed,) = summary.failures
     assert failed.model.endswith("damaged.mlmodel")
     assert failed.exit_code == 3
-    (counted,) = rows(folder, "SELECT count(*) AS n, any_value(exit_code) AS code FROM failures")
-    assert counted == {"n": 5, "code": 3}
+    assert [row["exit_code"] for row in rows(folder) if row["failure"]] == [3] * 5
 
 
 def test_columns_of_another_origin_are_empty(swept: tuple[Path, SweepSummary]) -> None:
     folder, _ = swept
-    mixed = (
-        "measured_s IS NULL, estimated_s IS NULL, planned_ms IS NULL, labels['family'], numbers['accuracy']"
-    )
-    found = query_results(f"SELECT DISTINCT origin, {mixed} FROM results ORDER BY origin", folder)
-    assert [tuple(one.values()) for one in found.to_pylist()] == [
-        ("estimated", True, False, False, "mobilenet", 71.5),
-        ("measured", False, True, True, "mobilenet", 71.5),
-    ]
+    names = ("measured_s", "estimated_s", "planned_ms")
+    for row in rows(folder, failure=""):
+        expected = [True, False, False] if row["origin"] == "estimated" else [False, True, True]
+        assert [row[name] is None for name in names] == expected
+        assert (row["labels"], row["numbers"]) == ({"family": "mobilenet"}, {"accuracy": 71.5})
 
 
 def test_estimates_are_those_of_the_verb(swept: tuple[Path, SweepSummary], zoo: Path) -> None:
@@ -56,9 +58,8 @@ def test_estimates_are_those_of_the_verb(swept: tuple[Path, SweepSummary], zoo: 
 
     folder, _ = swept
     (alone,) = estimate(zoo / "small.mlpackage", "m1", compute_units="cpu_only").estimates
-    select = "SELECT estimated_s, estimated_high_s, cpu_operations FROM estimates"
-    where = "chip = 'm1' AND compute_units = 'cpu_only' AND model LIKE '%small%'"
-    (found,) = rows(folder, f"{select} WHERE {where}")
+    chosen = rows(folder, chip="m1", compute_units="cpu_only", failure="", origin="estimated")
+    (found,) = (row for row in chosen if "small" in row["model"])
     assert found["estimated_s"] == pytest.approx(alone.latency.value)
     assert found["estimated_high_s"] == pytest.approx(alone.latency.high)
     assert isinstance(found["cpu_operations"], int)
@@ -95,17 +96,16 @@ def test_other_labels_replace_those_of_results_that_exist(
     results = tmp_path / "results"
     shutil.copytree(swept[0], results)
     options = {"folder": results, "devices": "m1"}
-    select = "SELECT labels['family'] AS f, numbers['accuracy'] AS a, numbers['size'] AS s FROM results"
-    where = "chip = 'm1' AND compute_units = 'all' AND model LIKE '%small%'"
-    before = rows(results, "SELECT key, made_at FROM results ORDER BY key")
+    before = [(row["key"], row["made_at"]) for row in rows(results)]
     for _ in range(2):
         summary = run_sweep(zoo / "small.mlpackage", **options, labels={"family": "other", "size": 3})
         assert (summary.made, summary.known) == (0, 1)
-        (changed,) = rows(results, f"{select} WHERE {where}")
-        assert changed == {"f": "other", "a": None, "s": 3.0}
-    assert rows(results, "SELECT key, made_at FROM results ORDER BY key") == before
+        chosen = rows(results, chip="m1", compute_units="all", failure="")
+        (changed,) = (row for row in chosen if "small" in row["model"])
+        assert (changed["labels"], changed["numbers"]) == ({"family": "other"}, {"size": 3.0})
+    assert [(row["key"], row["made_at"]) for row in rows(results)] == before
     assert run_sweep(zoo / "small.mlpackage", **options).known == 1, "without labels they stay"
-    assert len(rows(results, "SELECT key FROM results WHERE labelled_at IS NOT NULL")) == 1
+    assert sum(bool(row["labelled_at"]) for row in rows(results)) == 1
 
 
 class _Recording:
@@ -193,7 +193,7 @@ def test_ctrl_c_keeps_what_is_done(zoo: Path, tmp_path: Path, monkeypatch: pytes
     summary = run_sweep(zoo, folder=tmp_path / "r", devices="m1", progress=states.append)
     assert summary.interrupted
     assert summary.failed == 1
-    assert rows(tmp_path / "r", "SELECT failure FROM failures") == [{"failure": "it failed"}]
+    assert [row["failure"] for row in rows(tmp_path / "r") if row["failure"]] == ["it failed"]
     assert [(one.done, one.total, one.failed) for one in states] == [(0, 3, 0), (1, 3, 1)]
     assert states[1].left_s is not None
 
@@ -211,8 +211,7 @@ def test_graphs_without_files_are_taken_one_by_one(zoo: Path, tmp_path: Path) ->
     with pytest.raises(UsageError, match="text is not a model: str"):
         run_sweep(graphs=graphs(), folder=tmp_path, devices=["m1"], workers=1)
     assert taken == ["read", "bytes", "text"]
-    found = rows(tmp_path, "SELECT model, parameters FROM estimates ORDER BY model")
-    assert [one["model"] for one in found] == ["bytes", "read"]
+    assert sorted(row["model"] for row in rows(tmp_path, failure="")) == ["bytes", "read"]
 
 
 @pytest.mark.parametrize(
@@ -242,7 +241,7 @@ def test_names_that_are_not_text_are_swept_with_the_others(zoo: Path, tmp_path: 
         pytest.skip("this file system has only names that are text")
     summary = run_sweep(models, folder=tmp_path / "r", devices="m1")
     assert (summary.made, summary.failed) == (2, 1)
-    found = rows(tmp_path / "r", "SELECT model FROM results UNION SELECT model FROM failures")
+    found = rows(tmp_path / "r")
     assert {Path(str(row["model"])).name for row in found} == {
         "good.mlpackage",
         "bad\\xff.mlpackage",
@@ -266,9 +265,7 @@ def test_a_folder_that_may_not_be_read_is_a_failure_of_its_own(zoo: Path, tmp_pa
 
 def test_results_do_not_say_where_a_person_keeps_models(swept: tuple[Path, SweepSummary], zoo: Path) -> None:
     folder, _ = swept
-    found = rows(
-        folder, "SELECT model, failure, host FROM failures UNION SELECT model, '', host FROM results"
-    )
+    found = rows(folder)
     assert {row["model"] for row in found} == {"small.mlpackage", "large.mlpackage", "damaged.mlmodel"}
     assert not any(str(zoo) in str(value) for row in found for value in row.values())
     assert {row["host"] for row in found} == {""}

@@ -12,7 +12,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from coremlscope.errors import UsageError
-from coremlscope.sweep.query import query_results
 from coremlscope.sweep.rows import Row, arrow_schema
 from coremlscope.sweep.store import ResultStore
 
@@ -22,9 +21,7 @@ def row(key: str, **values: object) -> Row:
 
 
 def keys(folder: Path) -> list[str]:
-    return [
-        str(key) for key in query_results("SELECT key FROM results ORDER BY key", folder)["key"].to_pylist()
-    ]
+    return sorted(ResultStore(folder).table()["key"].to_pylist())
 
 
 def test_rows_are_parquet_of_the_one_schema_when_a_writer_ends(tmp_path: Path) -> None:
@@ -102,9 +99,8 @@ def test_of_equal_keys_a_result_wins_over_a_failure_and_the_newer_one_over_the_o
             writer.add(rows[first::2])
         with store.open_writer() as writer:
             writer.add(rows[second::2])
-        found = query_results("SELECT key, estimated_s FROM results ORDER BY key", tmp_path).to_pylist()
-        assert found == [{"key": "a", "estimated_s": 2.0}, {"key": "b", "estimated_s": 3.0}]
-        assert query_results("SELECT * FROM failures", tmp_path).num_rows == 0
+        found = store.table().select(["key", "estimated_s", "failure"]).to_pylist()
+        assert [tuple(one.values()) for one in found] == [("a", 2.0, ""), ("b", 3.0, "")]
     assert store.keys() == {"a": False, "b": False}
 
 
@@ -122,8 +118,8 @@ def test_a_damaged_file_is_named(tmp_path: Path) -> None:
     (tmp_path / "results-x.parquet").write_bytes(b"PAR1 and no more")
     with pytest.raises(UsageError, match=r"results-x\.parquet is damaged"):
         ResultStore(tmp_path).keys()
-    with pytest.raises(UsageError, match="query failed"):
-        query_results("SELECT * FROM results", tmp_path)
+    with pytest.raises(UsageError, match=r"results-x\.parquet is damaged"):
+        ResultStore(tmp_path).table()
 
 
 def test_a_damaged_line_of_a_journal_is_left_out(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Rows of queries for pages: their numbers are those of the query."""
+"""Results for pages: their numbers are those of the rows."""
 
 from __future__ import annotations
 
@@ -9,14 +9,11 @@ from typing import Any
 
 import pytest
 
-from coremlscope.cli import main
 from coremlscope.errors import UsageError
 from coremlscope.results.sweep import SweepSummary
 from coremlscope.sweep import table as table_module
-from coremlscope.sweep.query import query_results
-from coremlscope.sweep.table import page_query, to_result_table
-
-_FROM_A_LIST = "FROM (VALUES {}) AS made(value)"
+from coremlscope.sweep.store import ResultStore
+from coremlscope.sweep.table import PAGE, to_result_table, write_tables
 
 
 def _payload(page: Path) -> dict[str, Any]:
@@ -26,14 +23,11 @@ def _payload(page: Path) -> dict[str, Any]:
     return result
 
 
-def test_a_page_has_the_numbers_of_the_query(swept: tuple[Path, SweepSummary], tmp_path: Path) -> None:
-    page = tmp_path / "sweep.html"
-    assert main(["query", "--from", str(swept[0]), "-o", str(page), "--quiet"]) == 0
-    shown = _payload(page)
+def test_a_page_has_the_numbers_of_the_results(swept: tuple[Path, SweepSummary]) -> None:
+    shown = _payload(swept[0] / PAGE)
     columns = {column["name"]: column["values"] for column in shown["columns"]}
-    rows = query_results(page_query(), swept[0]).to_pylist()
+    rows = [row for row in ResultStore(swept[0]).table().to_pylist() if not row["failure"]]
     assert shown["rows"] == len(rows) == 10
-    assert shown["sql"] == page_query()
     compared = 0
     for name in rows[0]:
         values = [row[name] for row in rows]
@@ -49,53 +43,32 @@ def test_a_page_has_the_numbers_of_the_query(swept: tuple[Path, SweepSummary], t
 
 
 def test_columns_say_what_they_hold(swept: tuple[Path, SweepSummary]) -> None:
-    sql = "SELECT model, estimated_s, estimated_s * 1e3 AS ms, parameters, sum(1) OVER () AS n FROM estimates"
-    made = to_result_table(query_results(sql, swept[0]), sql)
+    made = to_result_table(ResultStore(swept[0]).table())
     found = {column.name: (column.quantity, column.origin) for column in made.columns}
-    assert found == {
-        "model": ("text", None),
-        "estimated_s": ("seconds", "estimated"),
-        "ms": ("milliseconds", None),
-        "parameters": ("count", "declared"),
-        "n": ("count", None),
-    }
-    assert made.columns[1].meaning == "Estimated time of a prediction."
-    assert made.columns[2].meaning == ""
+    assert found["model"] == ("text", None)
+    assert found["estimated_s"] == ("seconds", "estimated")
+    assert found["planned_ms"] == ("milliseconds", "planned")
+    assert found["parameters"] == ("count", "declared")
+    assert found["numbers.accuracy"] == ("number", None)
+    meanings = {column.name: column.meaning for column in made.columns}
+    assert meanings["estimated_s"] == "Estimated time of a prediction."
 
 
-@pytest.mark.parametrize(
-    ("values", "expected"),
-    [
-        ("(true), (false)", ("yes", "no")),
-        ("(DATE '2026-01-31'), (NULL)", ("2026-01-31", None)),
-        ("(1.5::DECIMAL(9, 3)), (2::DECIMAL(9, 3))", (1.5, 2)),
-        ("([1, 2]), ([3])", ("[1, 2]", "[3]")),
-        ("('<b>'), (NULL)", ("<b>", None)),
-    ],
-)
-def test_values_of_every_type_become_numbers_or_texts(
-    values: str, expected: tuple[object, ...], swept: tuple[Path, SweepSummary]
-) -> None:
-    sql = f"SELECT value {_FROM_A_LIST.format(values)}"
-    assert to_result_table(query_results(sql, swept[0]), sql).columns[0].values == expected
-
-
-def test_a_page_without_rows_or_with_too_many_is_rejected(
+def test_a_page_without_results_or_with_too_many_is_not_written(
     swept: tuple[Path, SweepSummary], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    none = query_results("SELECT * FROM results WHERE model = ''", swept[0])
-    with pytest.raises(UsageError, match="no rows"):
-        to_result_table(none, "")
+    store = ResultStore(tmp_path)
+    with pytest.raises(UsageError, match="no results"):
+        to_result_table(store.table())
+    write_tables(store)
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "estimates.parquet",
+        "plans.parquet",
+        "times.parquet",
+    ]
+    table = ResultStore(swept[0]).table()
+    monkeypatch.setattr(table_module, "_MOST_VALUES", 200)
+    assert {"estimated_s", "measured_s"} <= {column.name for column in to_result_table(table).columns}
     monkeypatch.setattr(table_module, "_MOST_VALUES", 100)
-    page = tmp_path / "sweep.html"
-    assert main(["query", "--from", str(swept[0]), "-o", str(page)]) == 2
-    assert not page.exists()
-
-
-def test_files_get_all_results_without_a_query(swept: tuple[Path, SweepSummary], tmp_path: Path) -> None:
-    page, rows = tmp_path / "sweep.html", tmp_path / "rows.csv"
-    assert main(["query", "--from", str(swept[0]), "-o", str(page), "-o", str(rows)]) == 0
-    (counted,) = query_results("SELECT count(*) AS n FROM results", swept[0]).to_pylist()
-    assert len(rows.read_text().splitlines()) == 1 + counted["n"]
-    assert "coremlscope.results/1" in page.read_text()
-    assert main(["query", "--from", str(swept[0]), "--json"]) == 2
+    with pytest.raises(UsageError, match="at most 100 values"):
+        to_result_table(table)

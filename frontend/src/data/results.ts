@@ -6,12 +6,6 @@ import { settingName } from "./words";
 const NAMES = ["model", "variant", "function", "shapes", "device", "compute_units"];
 /** Columns of long tables that are shown at first, besides the user's own. */
 const FIRST = [...NAMES, "estimated_s", "measured_s", "parameters", "flops", "size_bytes"];
-/** Tables with more columns show some at first. */
-const MANY = 14;
-
-/** Whether the query did not choose its columns. */
-const isWide = (table: ResultTable): boolean => table.columns.length > MANY || /^\s*(select\s+\*|from\s)/i.test(table.sql);
-
 export type Sort = { name: string; descending: boolean } | null;
 export type Wanted = { text: string; chosen: Record<string, string> };
 
@@ -94,13 +88,12 @@ export function intervalOf(table: ResultTable, column: ResultColumn, row: number
   return low === null || high === null ? null : [low, high];
 }
 
-/** The columns that are shown at first: all of a short query, else those that matter to most readers. */
+/** The columns that are shown at first: those that matter to most readers. */
 export function firstColumns(table: ResultTable): string[] {
   const useful = table.columns.filter((column) => !isBound(table, column) && (!isSame(column) || isNumeric(column) || table.rows === 1));
-  if (!isWide(table)) return useful.map((column) => column.name);
   const known = useful.filter((column) => isOwn(column) || (FIRST.includes(column.name) && (isNumeric(column) || varies(column))));
   const ordered = known.sort((a, b) => placeOf(a) - placeOf(b));
-  return (ordered.length ? ordered : useful.slice(0, MANY)).map((column) => column.name);
+  return (ordered.length ? ordered : useful).map((column) => column.name);
 }
 
 /** Whether a column is a label or a number of the user. */
@@ -120,11 +113,11 @@ export const sameTexts = (table: ResultTable): [ResultColumn, string][] =>
           : [[column, textNames(column).get(text) ?? text]];
       });
 
-/** Text columns with few different values, by which rows are chosen; of a long table those that tell results apart. */
+/** Text columns with few different values that tell results apart, by which rows are chosen. */
 export const choices = (table: ResultTable): ResultColumn[] =>
   table.columns.filter((column) => {
     const { length } = distinct(column);
-    const isUseful = !isWide(table) || ["origin", "os", ...NAMES].includes(column.name) || isOwn(column);
+    const isUseful = ["origin", "os", ...NAMES].includes(column.name) || isOwn(column);
     return isUseful && !isNumeric(column) && length > 1 && length <= 30 && column.name !== "model";
   });
 
@@ -186,13 +179,10 @@ export function mainTime(table: ResultTable): ResultColumn | undefined {
   return (named.length ? named : times).sort((a, b) => known(b) - known(a))[0];
 }
 
-/** The order at first: that of the query where it has one, else by time. */
-export function firstSort(table: ResultTable): Sort {
+/** The order at first: by time, but while a sweep runs that of making, in which rows keep their places. */
+export function firstSort(table: ResultTable & { live?: string }): Sort {
   const time = mainTime(table);
-  const byTime: Sort = time ? { name: time.name, descending: false } : null;
-  const isOrdered =
-    /\border\s+by\b/i.test(table.sql) && sorted(table, matching(table, EVERYTHING), byTime).some((row, place) => row !== place);
-  return isOrdered ? null : byTime;
+  return time && !table.live ? { name: time.name, descending: false } : null;
 }
 
 /** What a row is called: the columns that tell results apart, those that all rows share left out. */

@@ -1268,24 +1268,22 @@ export interface Recording {
   origin: Origin;
 }
 
-/** A column of a query over the results of sweeps. */
+/** A column of the results of sweeps. */
 export interface ResultColumn {
-  /** Its name in the query; of labels and numbers of the user `labels.family`, `numbers.accuracy`. */
+  /** Its name; of labels and numbers of the user `labels.family`, `numbers.accuracy`. */
   name: string;
-  /** What it means; empty for columns that only the query has. */
+  /** What it means; empty for labels and numbers of the user. */
   meaning: string;
   /** What its values are. */
   quantity: ColumnQuantity;
-  /** The origin of its numbers; null for texts, the user's numbers and columns of the query. */
+  /** The origin of its numbers; null for texts, and the user's numbers. */
   origin: Origin | null;
   /** One value for each row; null where it is unknown. */
   values: (string | number | null)[];
 }
 
-/** Rows of a query over the results of sweeps. */
+/** Results of sweeps, for a page. */
 export interface ResultTable {
-  /** The query. */
-  sql: string;
   /** Number of rows. */
   rows: number;
   /** Its columns; those without any value are left out. */

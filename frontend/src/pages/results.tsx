@@ -60,10 +60,6 @@ export function ResultsPage(props: { result: ResultsForm }) {
           {same.length > 0 && (
             <p class="lead">In all of them: {same.map(([column, text]) => `${column.name.replaceAll("_", " ")} ${text}`).join(" · ")}</p>
           )}
-          <details class="results-query">
-            <summary class="dim">Query</summary>
-            <code>{result.sql}</code>
-          </details>
         </header>
         <Filters table={result} wanted={wanted} onChange={setWanted} shown={rows.length} />
         <Leaderboard table={result} rows={rows} />

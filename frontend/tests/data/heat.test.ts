@@ -13,7 +13,6 @@ const SECONDS: ResultColumn = {
   values: [0.001, 0.01, 0.1, null, 0.0001],
 };
 const TABLE: ResultTable = {
-  sql: "SELECT * FROM results",
   rows: 5,
   columns: [
     text("model", ["a", "b", "a", "b", "a"]),

@@ -9,7 +9,6 @@ const column = (name: string, quantity: ColumnQuantity, values: (string | number
 });
 
 const TABLE: ResultTable = {
-  sql: "SELECT * FROM results",
   rows: 4,
   columns: [
     column("origin", "text", ["estimated", "estimated", "estimated", "measured"]),
@@ -38,14 +37,13 @@ describe("results of sweeps", () => {
     expect(sorted(TABLE, rows, { name: "device", descending: false })).toEqual([3, 0, 1, 2]);
   });
 
-  it("begins with the order of the query where it has one, else with the time", () => {
+  it("begins with the time, but while a sweep runs with the order of making", () => {
     expect(firstSort(TABLE)).toEqual({ name: "estimated_s", descending: false });
-    expect(firstSort({ ...TABLE, sql: "SELECT 1 ORDER  BY 1" })).toBeNull();
+    expect(firstSort({ ...TABLE, live: "events" })).toBeNull();
   });
 
-  it("shows the columns that a query chose, and of others those that matter", () => {
+  it("shows the columns that matter", () => {
     expect(firstColumns(TABLE)).toEqual(["model", "device", "estimated_s", "numbers.accuracy"]);
-    expect(firstColumns({ ...TABLE, sql: "SELECT origin, model FROM results" })).toEqual(TABLE.columns.map((one) => one.name));
   });
 
   it("names rows by what tells them apart", () => {

@@ -66,7 +66,7 @@ describe("series", () => {
   const commit = text("labels.commit", ["bbb", "aaa", "bbb", "aaa"]);
   const figure: ResultColumn = { ...{ name: "estimated_s", values: [3, 2, 5, 5] }, quantity: "seconds", origin: "estimated", meaning: "" };
   const made = text("made_at", ["2026-01-02T00:00:00", "2026-01-01T00:00:00", "2026-01-03T00:00:00", "2026-01-01T00:00:00"]);
-  const table: ResultTable = { sql: "", rows: 4, columns: [text("model", ["x", "x", "y", "y"]), commit, figure, made] };
+  const table: ResultTable = { rows: 4, columns: [text("model", ["x", "x", "y", "y"]), commit, figure, made] };
 
   it("follow the time of the first result of each commit", () => {
     expect(stepColumns(table)).toEqual([commit, made]);

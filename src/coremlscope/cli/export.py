@@ -20,7 +20,7 @@ probabilities; the labels are in the metadata, as JSON under coremlscope.labels.
 exported as a folder: a file for each stage, and pipeline.json, which describes how they connect.
 Weights of more than 2 GB are written to a second file, OUT.onnx.HASH.data; replacing an export
 removes the previous one. Of a saved profile, measured and estimated times are written as the rows
-of results that `coremlscope query` knows.
+that `coremlscope sweep` keeps.
 
 examples:
   coremlscope export model.mlpackage model.onnx

@@ -30,7 +30,6 @@ from coremlscope.cli import (
     predict,
     probe,
     profile,
-    query,
     rules,
     run,
     runner,
@@ -53,7 +52,6 @@ COMMANDS: tuple[Command, ...] = (
     profile.COMMAND,
     compare.COMMAND,
     sweep.COMMAND,
-    query.COMMAND,
     runner.COMMAND,
     importing.COMMAND,
     inspect.COMMAND,
@@ -98,6 +96,7 @@ _REPLACED = {
     "calibrate": "coremlscope measurements add FILE",
     "evidence": "coremlscope import FILE --share OUT.json",
     "matrix": "coremlscope compare MODEL… --compute-units every",
+    "query": "duckdb -c \"FROM 'sweep-results/estimates.parquet'\"",
     "top": "coremlscope trace --live PROGRAM",
 }
 _INTERRUPTED, _BROKEN_PIPE = 130, 141

@@ -22,8 +22,8 @@ photos, sounds, numbers or texts can be given to the model.
 Profiles can be searched, tagged, renamed, deleted and compared. The address contains a random
 token; requests without it are rejected. Ctrl-C stops the server.
 
-Results of sweeps are listed, too, and open as the page of `query`, which changes while a sweep
-runs: those in sweep-results, in FOLDER, in its folders and in those of --sweep.
+Results of sweeps are listed, too, and open as a page, which changes while a sweep runs: those in
+sweep-results, in FOLDER, in its folders and in those of --sweep.
 
 examples:
   coremlscope serve
@@ -81,7 +81,7 @@ def _run(arguments: argparse.Namespace) -> int:
     from coremlscope.measure.child import ChildLimits as JobLimits
     from coremlscope.server.limits import ServerLimits
     from coremlscope.server.server import Address, serve
-    from coremlscope.sweep.query import RESULTS
+    from coremlscope.sweep.store import RESULTS
 
     address = Address(host=arguments.host, port=arguments.port, is_remote_allowed=arguments.allow_remote)
     limits = ServerLimits(upload_bytes=arguments.max_upload * _MEGABYTE)

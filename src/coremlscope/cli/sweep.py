@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import shlex
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -28,10 +27,9 @@ from coremlscope.cli.terminal import print_note
 if TYPE_CHECKING:
     from coremlscope.results.sweep import SweepProgress
 
-__all__ = ["COMMAND", "QUERY_SUFFIXES", "add_results"]
+__all__ = ["COMMAND"]
 
-#: Suffixes of the files that `query` writes.
-QUERY_SUFFIXES = (".html", ".csv", ".json", ".parquet")
+_FILES = (".html", ".csv", ".json", ".parquet")
 _INTERRUPTED = 130
 _REDRAW_S, _NOTE_S = 0.2, 60.0
 _EPILOG = """\
@@ -41,8 +39,8 @@ computes only what has changed. Ctrl-C, or the end of any process, loses only wh
 command continues. Failures are listed apart, and --retry makes them again.
 
 Measurements run one at a time, on Linux on half of the cores, while plans and estimates use the
-rest. Results are Parquet files; `coremlscope query` reads them, docs/sweep.md describes them, and
-zoo.toml, which lists models with options of their own.
+rest. The folder gets one Parquet file each for estimates, plans and times, and a page, results.html;
+docs/sweep.md describes them, and zoo.toml, which lists models with options of their own.
 
 examples:
   coremlscope sweep models/ --device m1,iphone-15-pro --compute-units every
@@ -77,30 +75,12 @@ def _label(text: str) -> tuple[str, str | float]:
 
 def _folder(text: str) -> Path:
     path = Path(text)
-    if path.suffix.lower() in QUERY_SUFFIXES and not path.is_dir():
+    if path.suffix.lower() in _FILES and not path.is_dir():
         raise argparse.ArgumentTypeError(
             f"{text} is the name of a file, and results are a folder\n"
-            f"choose a folder; `coremlscope query -o {shlex.quote(text)}` writes the file from it"
+            "choose a folder; it gets estimates.parquet, plans.parquet, times.parquet and results.html"
         )
     return path
-
-
-def add_results(parser: argparse.ArgumentParser, flags: tuple[str, ...], what: str) -> None:
-    """Adds the option for the folder of results.
-
-    Args:
-        parser: The verb's parser.
-        flags: The names of the option.
-        what: What is done with the folder.
-    """
-    parser.add_argument(
-        *flags,
-        dest="results",
-        metavar="FOLDER",
-        type=_folder,
-        default=Path("sweep-results"),
-        help=f"{what} (default: sweep-results)",
-    )
 
 
 def _configure(parser: argparse.ArgumentParser) -> None:
@@ -145,13 +125,20 @@ def _configure(parser: argparse.ArgumentParser) -> None:
     )
     _add_places(parser)
     parser.add_argument("--retry", action="store_true", help="make results again that failed before")
-    add_results(parser, ("-o", "--output"), "keep the results in this folder")
     add_json(parser, "the summary")
     add_quiet(parser)
 
 
 def _add_places(parser: argparse.ArgumentParser) -> None:
-    """Adds where the work is done."""
+    """Adds where the work is done, and where the results are kept."""
+    parser.add_argument(
+        *("-o", "--output"),
+        dest="results",
+        metavar="FOLDER",
+        type=_folder,
+        default=Path("sweep-results"),
+        help="keep the results in this folder (default: sweep-results)",
+    )
     parser.add_argument(
         "--workers",
         metavar="N",

@@ -113,7 +113,7 @@ def render_html_gate(report: GateReport) -> str:
 
 
 def render_html_results(table: ResultTable) -> str:
-    """Rows of a query over the results of sweeps as a page."""
+    """Results of sweeps as a page."""
     return build_page(table.to_json(), "Results of sweeps")
 
 

@@ -86,13 +86,13 @@ class SweepSummary:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResultColumn:
-    """A column of a query over the results of sweeps.
+    """A column of the results of sweeps.
 
     Attributes:
-        name: Its name in the query; of labels and numbers of the user `labels.family`, `numbers.accuracy`.
-        meaning: What it means; empty for columns that only the query has.
+        name: Its name; of labels and numbers of the user `labels.family`, `numbers.accuracy`.
+        meaning: What it means; empty for labels and numbers of the user.
         quantity: What its values are.
-        origin: The origin of its numbers; None for texts, the user's numbers and columns of the query.
+        origin: The origin of its numbers; None for texts, and the user's numbers.
         values: One value for each row; None where it is unknown.
     """
 
@@ -105,15 +105,13 @@ class ResultColumn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResultTable:
-    """Rows of a query over the results of sweeps.
+    """Results of sweeps, for a page.
 
     Attributes:
-        sql: The query.
         rows: Number of rows.
         columns: Its columns; those without any value are left out.
     """
 
-    sql: str
     rows: int
     columns: tuple[ResultColumn, ...]
 

@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from coremlscope.errors import UsageError
 from coremlscope.escaping import path_text
-from coremlscope.sweep.query import query_results
 from coremlscope.sweep.store import ResultStore, count_rows, is_journal
-from coremlscope.sweep.table import page_query, to_result_table
+from coremlscope.sweep.table import to_result_table
 from coremlscope.writing import lock_file
 
 if TYPE_CHECKING:
@@ -91,14 +90,12 @@ class SweepFolders:
 
         Raises:
             UsageError: The folder is unknown, a file is damaged, or there is nothing to show.
-            MissingDependencyError: DuckDB or pyarrow is not installed.
+            MissingDependencyError: pyarrow is not installed.
         """
-        for one, folder, files in self._found():
+        for one, folder, _ in self._found():
             if one == id_:
-                # Rows keep their places while others are added.
-                sql = page_query(self._count(files), order="made_at, key")
-                found = query_results(sql, folder)
-                return to_result_table(_with_reports(found, reports), sql).to_json()
+                found = ResultStore(folder).table()
+                return to_result_table(_with_reports(found, reports)).to_json()
         raise UsageError("there is no such folder of results", "go back to the list of profiles")
 
     def _found(self) -> Iterator[tuple[str, Path, _Files]]:

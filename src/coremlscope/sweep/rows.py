@@ -15,7 +15,7 @@ from coremlscope.results.schema import docstring_parts
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["SCHEMA", "Row", "arrow_schema", "describe_columns", "require_arrow"]
+__all__ = ["SCHEMA", "Row", "arrow_schema", "column_meanings", "require_arrow"]
 
 #: The version of the schema, which Parquet files carry under this name in their metadata.
 SCHEMA = ("coremlscope.results", "1")
@@ -184,20 +184,6 @@ def arrow_schema() -> pa.Schema:
     return arrow.schema(fields, metadata={name: version})
 
 
-def describe_columns() -> list[tuple[str, str, str]]:
-    """Returns the name of each column, its type in SQL, and what it means."""
-    _, meanings = docstring_parts(Row.__doc__ or "")
-    hints = typing.get_type_hints(Row)
-    return [(name, _SQL_TYPES.get(name) or _sql_type(hints[name]), meanings[name]) for name in hints]
-
-
-def _sql_type(hint: Any) -> str:
-    parts = [part for part in typing.get_args(hint) if part is not types.NoneType]
-    if typing.get_origin(hint) in (types.UnionType, typing.Union):
-        return _sql_type(parts[0])
-    plain = {str: "VARCHAR", int: "BIGINT", float: "DOUBLE", bool: "BOOLEAN"}
-    return f"MAP({', '.join(plain[part] for part in parts)})" if parts else plain[hint]
-
-
-#: Columns whose type queries see differently.
-_SQL_TYPES = dict.fromkeys(("made_at", "labelled_at"), "TIMESTAMP")
+def column_meanings() -> Mapping[str, str]:
+    """Returns what each column means, by its name."""
+    return docstring_parts(Row.__doc__ or "")[1]

@@ -25,8 +25,8 @@ from coremlscope.sweep.expansion import Expander, Graph, find_sources
 from coremlscope.sweep.jobs import Measuring, SweepJob
 from coremlscope.sweep.local import LocalRunner, Rows
 from coremlscope.sweep.profiles import imported_rows
-from coremlscope.sweep.query import RESULTS
-from coremlscope.sweep.store import ResultStore, Writer
+from coremlscope.sweep.store import RESULTS, ResultStore, Writer
+from coremlscope.sweep.table import write_tables
 from coremlscope.sweep.wanted import Wanted
 from coremlscope.sweep.work import failed_rows, timestamp
 
@@ -55,7 +55,8 @@ def run_sweep(
     retry: bool = False,
     progress: Shown | None = None,
 ) -> SweepSummary:
-    """Plans, estimates and measures many models, and keeps the results in a folder.
+    """Plans, estimates and measures many models, and keeps the results in a folder: `estimates.parquet`,
+    `plans.parquet` and `times.parquet`, and a page.
 
     Results that exist already are not made again: each has an address, a hash of the model's content, the
     options and the versions. If this process or its children are killed, only unfinished jobs are lost.
@@ -81,7 +82,7 @@ def run_sweep(
         progress: Called whenever a job is done.
 
     Returns:
-        What was done. Failures of models are in it and in the table `failures`; they raise nothing.
+        What was done. Failures of models are in it; they raise nothing.
 
     Raises:
         UsageError: An argument or a list is wrong, or nothing is asked for.
@@ -117,6 +118,7 @@ def run_sweep(
         expander = Expander(known=known, own=use_own()[0], place=runner.place, cores=runner.cores)
         sweep.run(runner, expander, models, graphs, wanted)
         sweep.relabel(store, expander)
+    write_tables(store)
     return sweep.summary(store.folder, expander)
 
 

@@ -26,8 +26,10 @@ from coremlscope.writing import check_folder, lock_file, open_journal, write_fil
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["ResultStore", "Writer", "count_rows", "is_journal", "parquet_bytes", "table_bytes"]
+__all__ = ["RESULTS", "ResultStore", "Writer", "count_rows", "is_journal", "parquet_bytes", "table_bytes"]
 
+#: The folder of results where none is named.
+RESULTS = "sweep-results"
 _PREFIX, _PARQUET, _JOURNAL = "results-", ".parquet", ".jsonl"
 #: First bytes of each row of a journal.
 _ROW = b'{"key":'
@@ -74,20 +76,38 @@ class ResultStore:
                 found[key] = bool(failure) and found.get(key, True)
         return found
 
-    def rows(self, keys: Collection[str]) -> dict[str, dict[str, Any]]:
-        """Returns the rows of some results by key, those that queries see.
+    def table(self) -> pa.Table:
+        """Returns one row for each key, those of writers at work included, in the order of their making.
+
+        Failures give way to results, older rows to newer ones.
 
         Raises:
             UsageError: A file is damaged.
         """
-        found: dict[str, dict[str, Any]] = {}
-        for table in [*(self._read(path, None) for path in self.parts()), self.journalled()]:
-            places = [place for place, key in enumerate(table["key"].to_pylist()) if key in keys]
-            for row in table.take(places).to_pylist() if places else ():
-                row |= {name: dict(row[name]) for name in ("labels", "numbers")}
-                if row["key"] not in found or _order(row) >= _order(found[row["key"]]):
-                    found[row["key"]] = row
-        return found
+        arrow = require_arrow()
+        read = [self._read(path, None) for path in self.parts()]
+        whole = arrow.concat_tables([*read, self.journalled()], promote_options="default")
+        taken: dict[str, tuple[tuple[bool, str, str], int]] = {}
+        columns = (whole[name].to_pylist() for name in ("key", "failure", "made_at", "labelled_at"))
+        for place, (key, failure, made_at, labelled_at) in enumerate(zip(*columns, strict=True)):
+            rank = not failure, made_at, labelled_at or ""
+            if key not in taken or rank >= taken[key][0]:
+                taken[key] = rank, place
+        kept = sorted((rank[1], key, place) for key, (rank, place) in taken.items())
+        return whole.take(arrow.array([place for *_, place in kept], "int64"))
+
+    def rows(self, keys: Collection[str]) -> dict[str, dict[str, Any]]:
+        """Returns the rows of some results by key.
+
+        Raises:
+            UsageError: A file is damaged.
+        """
+        table = self.table()
+        places = [place for place, key in enumerate(table["key"].to_pylist()) if key in keys]
+        found = table.take(places).to_pylist() if places else []
+        return {
+            row["key"]: {**row, **{name: dict(row[name]) for name in ("labels", "numbers")}} for row in found
+        }
 
     def complete_abandoned(self) -> None:
         """Writes the journals of writers that were killed as Parquet files.
@@ -204,11 +224,6 @@ def count_rows(path: Path) -> int:
             count: int = arrow.parquet.read_metadata(path).num_rows
             return count
     return 0
-
-
-def _order(row: Mapping[str, Any]) -> tuple[bool, str, str]:
-    """Returns a value that is largest for the row that is taken of those with the same key."""
-    return not row["failure"], row["made_at"], row.get("labelled_at") or ""
 
 
 def _complete(journal: Path, rows: Sequence[Mapping[str, Any]]) -> None:

@@ -1,27 +1,50 @@
-"""Rows of queries as tables with descriptions of columns, for pages."""
+"""The tables of a folder of results: a Parquet file for each origin, and a page."""
 
 from __future__ import annotations
 
-import datetime
-import decimal
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from coremlscope.errors import UsageError
 from coremlscope.figures import Origin
+from coremlscope.render.page import render_html_results
 from coremlscope.results.sweep import ColumnQuantity, ResultColumn, ResultTable
-from coremlscope.sweep.rows import describe_columns
+from coremlscope.sweep.rows import column_meanings
+from coremlscope.sweep.store import ResultStore, table_bytes
+from coremlscope.writing import write_file
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["listed_columns", "page_query", "to_result_table"]
+__all__ = ["PAGE", "TABLES", "to_result_table", "write_tables"]
 
-_ALL = "* EXCLUDE (key, content, failure, hint, exit_code, labelled_at, work_s)"
-#: Columns shown of very many results.
+_OF_ALL = (
+    *("key", "model", "content", "function", "shapes", "variant", "labels", "numbers", "kind", "parameters"),
+    *("operations", "flops", "weights_bytes", "size_bytes", "device", "chip", "os", "compute_units"),
+    *("made_at", "version", "host"),
+)
+_UNITS = ("neural_engine", "gpu", "cpu")
+#: The Parquet files, each with the columns that it has besides those of all.
+TABLES: Mapping[str, tuple[str, ...]] = {
+    "estimates": (
+        *("estimated_s", "estimated_low_s", "estimated_high_s", "basis", "bound"),
+        *(f"{unit}_share" for unit in _UNITS),
+        *("switches", "memory_bytes", "left_out"),
+    ),
+    "plans": ("planned_ms", *(f"{unit}_operations" for unit in _UNITS)),
+    "times": (
+        *("measured_s", "measured_mean_s", "measured_p95_s", "measured_low_s", "measured_high_s"),
+        *("compile_s", "load_s", "iterations", "threads", "peak_bytes", "runtime", "is_partial"),
+    ),
+}
+PAGE = "results.html"
+#: Columns that pages leave out.
+_HIDDEN = ("key", "content", "failure", "hint", "exit_code", "labelled_at", "work_s")
+#: Columns of pages of very many results.
 _FEW = (
-    "model, function, shapes, variant, device, os, compute_units, labels, numbers, parameters, flops,"
-    " size_bytes, measured_s, estimated_s, estimated_low_s, estimated_high_s, basis, made_at"
+    *("model", "function", "shapes", "variant", "device", "os", "compute_units", "labels", "numbers"),
+    *("parameters", "flops", "size_bytes", "measured_s", "estimated_s", "estimated_low_s"),
+    *("estimated_high_s", "basis", "made_at", "report"),
 )
 #: Values that a page may hold; a browser needs some seconds for them.
 _MOST_VALUES = 1_000_000
@@ -43,51 +66,61 @@ _ENDINGS: tuple[tuple[str, ColumnQuantity], ...] = (
 )
 
 
-def page_query(rows: int = 0, *, order: str = "estimated_s, measured_s, key") -> str:
-    """Returns the query of a page for which there is none: all columns that describe results.
-
-    Args:
-        rows: About how many results there are; of very many, only what matters most is shown.
-        order: The order of the rows.
-    """
-    columns = _ALL if rows * len(describe_columns()) <= _MOST_VALUES else _FEW
-    return f"SELECT {columns} FROM results ORDER BY {order}"
-
-
-def listed_columns(table: pa.Table) -> dict[str, list[Any]]:
-    """Returns the values by column; columns of one name are numbered."""
-    found: dict[str, list[Any]] = {}
-    for name, column in zip(table.column_names, table.columns, strict=True):
-        found[name if name not in found else f"{name}_{len(found)}"] = column.to_pylist()
-    return found
-
-
-def to_result_table(table: pa.Table, sql: str) -> ResultTable:
-    """Converts the rows of a query for a page.
-
-    Args:
-        table: The rows.
-        sql: The query.
+def write_tables(store: ResultStore) -> None:
+    """Writes the results of a folder as one file for each table, and as a page if it can show them.
 
     Raises:
-        UsageError: There are no rows, or more than a page can show.
+        UsageError: A file is damaged.
+        OutputError: A file cannot be written.
     """
+    import pyarrow.compute as pc
+
+    results = _without_failures(store.table())
+    measured = pc.equal(results["origin"], "measured")
+    for name, columns in TABLES.items():
+        rows = results.filter(measured if name == "times" else pc.invert(measured))
+        write_file(store.folder / f"{name}.parquet", table_bytes(rows.select([*_OF_ALL, *columns])))
+    try:
+        page = render_html_results(to_result_table(results))
+    except UsageError:  # there are none, or too many
+        return
+    write_file(store.folder / PAGE, page)
+
+
+def _without_failures(table: pa.Table) -> pa.Table:
+    import pyarrow.compute as pc
+
+    return table.filter(pc.equal(table["failure"], ""))
+
+
+def to_result_table(table: pa.Table) -> ResultTable:
+    """Converts results for a page; of very many, only what matters most is shown.
+
+    Args:
+        table: The rows of a folder; failures are left out.
+
+    Raises:
+        UsageError: There are no results, or more than a page can show.
+    """
+    table = _without_failures(table)
     if not table.num_rows:
-        raise UsageError("the query found no rows to show", "try it without -o, or see `coremlscope query`")
-    if table.num_rows * table.num_columns > _MOST_VALUES:
+        raise UsageError("there are no results to show", "`coremlscope sweep` lists what failed")
+    names = [name for name in table.column_names if name not in _HIDDEN]
+    if table.num_rows * len(names) > _MOST_VALUES:
+        names = [name for name in names if name in _FEW]
+    if table.num_rows * len(names) > _MOST_VALUES:
         raise UsageError(
-            f"the query found {table.num_rows} rows of {table.num_columns} columns; a page shows at most"
-            f" {_MOST_VALUES} values",
-            "name the columns that you need instead of *, or add a condition (WHERE …) or LIMIT",
+            f"a page shows at most {_MOST_VALUES} values, and these are {table.num_rows} results",
+            f"read the tables instead: {', '.join(f'{name}.parquet' for name in TABLES)}",
         )
-    meanings = {name: meaning for name, _, meaning in describe_columns()}
+    meanings = column_meanings()
     columns = tuple(
         _column(name, values, meanings.get(name, ""))
-        for given, listed in listed_columns(table).items()
-        for name, values in _without_maps(given, listed)
+        for given in names
+        for name, values in _without_maps(given, table[given].to_pylist())
         if any(value not in (None, "", []) for value in values)
     )
-    return ResultTable(sql=sql, rows=table.num_rows, columns=columns)
+    return ResultTable(rows=table.num_rows, columns=columns)
 
 
 def _without_maps(name: str, values: Sequence[Any]) -> Iterator[tuple[str, Sequence[Any]]]:
@@ -125,13 +158,7 @@ def _value(value: Any) -> str | float | None:
     """Returns a value of Arrow as a number or a text."""
     if isinstance(value, bool):
         return "yes" if value else "no"
-    if value is None or isinstance(value, (str, int, float)):
-        return value
-    if isinstance(value, decimal.Decimal):
-        return int(value) if value == value.to_integral_value() else float(value)
-    if isinstance(value, (datetime.date, datetime.time)):
-        return value.isoformat()
-    return str(value)
+    return value  # type: ignore[no-any-return]
 
 
 def _quantity(name: str, values: Sequence[float | str | None]) -> ColumnQuantity:
