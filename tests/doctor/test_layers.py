@@ -12,13 +12,18 @@ from coremlscope.doctor.layers import find_reason
     [
         ("something plain", "something plain"),
         (
+            "2022-12-03 19:01:04.702382-0500 Hyperpaint[555:11322] [coreml] Error plan build: -1.",
+            "Error plan build: -1.",
+        ),
+        ("ANECF error: Program load failure (0x20004)", "Program load failure (0x20004)"),
+        (
             'Error compiling model: "Error reading protobuf spec. validator error: Layer a has 2 inputs."',
             "Layer a has 2 inputs.",
         ),
         ("[espresso] [Espresso::handle_ex_plan] exception=Invalid dst shape1 x 1", "Invalid dst shape1 x 1"),
         (
             'compiler error:  Espresso exception: "Invalid blob shape": Cannot broadcast blobs".',
-            'Cannot broadcast blobs".',
+            "Cannot broadcast blobs",
         ),
         (
             'Error Domain=com.apple.vis Code=3 "outer" UserInfo={NSLocalizedDescription=outer,'

@@ -12,7 +12,9 @@ __all__ = ["find_reason"]
 #: The beginnings of messages that pass another one on, as Core ML, its compilers, Foundation, Swift, Python
 #: and ONNX Runtime write them. What follows, up to the next of them, is the reason.
 _LAYERS = re.compile(
-    r"""Error\ Domain=[\w.]{1,80}\ Code=-?\d{1,12}\ ?
+    r"""^\d{4}-\d\d-\d\d\ [\d:.+-]{8,32}\ (?:\w{1,2}\ {1,4})?[\w.()-]{1,60}\[\d{1,8}(?::\w{1,16})?\]
+    |(?<!\w)\[(?:coreml|espresso|client|com\.apple\.[\w:.]{1,60})\]
+    |Error\ Domain=[\w.]{1,80}\ Code=-?\d{1,12}\ ?
     |NSLocalizedDescription\ ?=
     |NSLocalizedFailureReason\ ?=
     |NSUnderlyingError\ ?=\ ?(?:0x[0-9a-f]{1,16})?
@@ -32,7 +34,7 @@ _LAYERS = re.compile(
     |Failure\ translating\ MIL->EIR\ network:
     |MIL->EIR\ translation\ error\ at\ [^\s:]{1,400}(?::\d{1,9}){0,2}:
     |E5RT\ encountered\ an\ STL\ exception\.\ msg\ =
-    |\bE5RT:
+    |\bE5RT:(?!:)
     |MILCompile\w{0,10}ANE\ error:
     |ANECF\ error:
     |\bError=(?:_ANECompiler\ :)?
@@ -71,5 +73,11 @@ def _reasons(text: str, start: int = 0) -> list[str]:
     if not matches:
         return [text.strip()]
     ends = [match.start() for match in matches[1:]] + [len(text)]
-    found = (text[match.end() : end].strip(_AROUND) for match, end in zip(matches, ends, strict=True))
+    found = (_bare(text[match.end() : end]) for match, end in zip(matches, ends, strict=True))
     return [reason for reason in found if reason not in ("", "null", ".")]
+
+
+def _bare(reason: str) -> str:
+    """A reason without the quotation marks, the brackets and the full stop of the sentence around it."""
+    bare = re.sub(r"[\"”]\.$", "", reason.strip(_AROUND)).rstrip(_AROUND)
+    return bare + ")" if bare.count("(") == bare.count(")") + 1 else bare

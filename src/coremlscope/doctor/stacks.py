@@ -15,7 +15,7 @@ __all__ = ["Stacks"]
 #: `6   MetalPerformanceShadersGraph   0x221244c80 -[MPSGraphExecutable init] + 300`.
 _FRAME = re.compile(
     r"^[\s*>-]{0,20}(?:frame #?(\d{1,4}): (?:0x[0-9a-f]{1,16} )?([\w.+-]{1,80})[`\s]"
-    r"|(\d{1,4})\s{1,8}([\w.+-]{1,80})\s{1,40}(?:0x[0-9a-f]{1,16}\s{1,8})+)(\S.*)$",
+    r"|(\d{1,4})\s{1,8}([\w.+-]{1,80})\s{1,40}(?:0x[0-9a-f]{1,16}\s{1,40})+)(\S.*)$",
     re.IGNORECASE,
 )
 #: A frame in the output of `sample` and in spindumps, which show running programs.

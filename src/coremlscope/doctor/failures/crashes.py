@@ -125,7 +125,8 @@ CRASHES: tuple[Failure, ...] = (
         texts=("metalperformanceshadersgraph", "getmpsgraphexecutable", "agxmetal", "mpsgraph"),
         pattern=r"^frame \d+: (?:MetalPerformanceShaders|MPS|AGXMetal|.*(?:GetMPSGraphExecutable|MpsGraph))"
         r"|queue ?[:=] ?.{0,100}(?:MPSGraph|metal gpu stream|com\.Metal\.)",
-        cause="The faulting thread was in MPSGraph or the GPU's driver.",
+        cause="The faulting thread was in MPSGraph or the GPU's driver; with MTLReportFailure above it, a"
+        " check of theirs failed.",
         fix="load with CPU_AND_NE or CPU_ONLY to confirm it",
         source=f"{COREMLTOOLS} #2757, #2595",
         confidence="anecdotal",

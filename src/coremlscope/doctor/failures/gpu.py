@@ -12,10 +12,10 @@ _OTHER_UNITS = "load with CPU_AND_NE or CPU_ONLY"
 GPU: tuple[Failure, ...] = (
     Failure(
         id="mpsgraph-abort",
-        texts=("mtlreportfailure", "mlir pass manager failed", "failed assertion", "llvm error", "mps"),
-        pattern=r"(?!.{0,400}(?:minimum deployment target|unhandled platform|greater than the maximum| >"
-        r" 2\*\*|XPC_ERROR))(?:MTLReportFailure|MLIR pass manager failed|failed assertion"
-        r" `shape\.count|MPS\w{1,60}\.mm:\d+.{0,40}failed assertion"
+        texts=("mlir pass manager failed", "failed assertion", "llvm error", "mps"),
+        pattern=r"(?!.{0,400}(?:minimum deployment target|unhandled platform|on this device|greater than the"
+        r" maximum| > 2\*\*|XPC_ERROR|input types '|'mps.dequantize'))(?:MLIR pass manager failed"
+        r"|failed assertion `shape\.count|MPS\w{1,60}\.mm:\d+.{0,40}failed assertion"
         r" [`'](?P<assertion>[^`'\n]{1,200})|'mps\.\w{1,40}' op"
         r" (?P<operation>[^\n]{1,160})|MPSGraph\w{0,40}\.mm.{0,120}error: (?P<problem>.{1,160})|LLVM ERROR:"
         r" Failed to infer result type|validate\w{3,60}(?::\d+|, line \d+): (?:failed"
@@ -38,17 +38,36 @@ GPU: tuple[Failure, ...] = (
         negative_examples=("the pass manager finished", "test.c:3: failed assertion `x > 0'"),
     ),
     Failure(
-        id="mpsgraph-target",
+        id="gpu-feature-missing",
         texts=(
             "unhandled platform for mpsgraph serialization",
             "the minimum deployment target for macos is 14.0.0",
+            "zero metal services found",
+            "not supported on this device",
+            "biases were not found",
         ),
-        cause="MPSGraph cannot store the compiled program for this system.",
-        fix=f"update macOS, or {_OTHER_UNITS}",
-        source=f"mallman/CoreMLaMa #6; {COREMLTOOLS} #2273",
+        pattern=r"unhandled platform for MPSGraph serialization|minimum deployment target for macOS is"
+        r" 14\.0\.0|Zero Metal services found|failed assertion .{0,200}not supported on this device"
+        r"|has_biases is true, but biases were not found",
+        cause="The GPU cannot run the program here. Known: simulators, virtual and Intel Macs, old GPUs and"
+        " Mac Catalyst apps, for which MPSGraph cannot store what it compiled.",
+        fix=f"{_OTHER_UNITS} there; build a Mac Catalyst app as a macOS app, or run the iPad app as it is;"
+        " try another device; update macOS",
+        source=f"mallman/CoreMLaMa #6; imxieyi/waifu2x-ios #84; {COREMLTOOLS} #2273, #1375;"
+        " ZachNagengast/similarity-search-kit #20, #26; ml-explore/mlx-swift PR 47",
         confidence="anecdotal",
-        examples=("unhandled platform for MPSGraph serialization",),
-        negative_examples=("the minimum deployment target for macOS is 13",),
+        examples=(
+            "unhandled platform for MPSGraph serialization",
+            " +[MTLIOAccelDevice registerDevices]: Zero Metal services found",
+            "failed assertion `Dispatch Threads with Non-Uniform Threadgroup Size is not supported on this"
+            " device'",
+            'Espresso exception: "Invalid state": inner product kernel p.has_biases is true, but biases were'
+            " not found!",
+        ),
+        negative_examples=(
+            "the minimum deployment target for macOS is 13",
+            "Haptics are not supported on this device",
+        ),
     ),
     Failure(
         id="mpsgraph-recurrent",

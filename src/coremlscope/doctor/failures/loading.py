@@ -169,12 +169,11 @@ LOADING: tuple[Failure, ...] = (
             "weight size",
             "weight matrix",
             "has incorrect",
-            "biases were not found",
             "has invalid weights",
         ),
         pattern=r"encodes a data buffer of length (?P<found>\d+) but should be (?P<expected>\d+)|[Ss]ize of"
         r" (?:bias|weights?|gamma|beta|mean|variance|alpha)\b.{0,40}not equal to the .{1,200}in layer"
-        r" (?P<where>\S{1,200})|has_biases is true, but biases were not found|has invalid"
+        r" (?P<where>\S{1,200})|has invalid"
         r" weights/bias|validator error: .{0,300}(?:incorrect \w{1,20} size|weight (?:size|matrix)|has"
         r" incorrect)",
         cause="The weights of a layer are missing or lack the size that its parameters ask for: the"
@@ -189,8 +188,6 @@ LOADING: tuple[Failure, ...] = (
             "validator error: In layer instancenormalization_5: incorrect mean size 0",
             "compiler error: Size of bias = 0 is not equal to the output channels = 7 in layer"
             " FullyConnected_17",
-            "inner product kernel p.has_biases is true, but biases were not found! [Exception from Layer: 14:"
-            " x_1_cast]",
         ),
         negative_examples=("a data buffer of length 12 was sent", "biases were not found"),
     ),
@@ -334,12 +331,17 @@ LOADING: tuple[Failure, ...] = (
     Failure(
         id="function-name",
         texts=("functionname", "function name", "function_name"),
-        pattern=r"functionName property must be nil|function named? .{1,200}(?:not found|does not exist)",
-        cause="A function was named that the model does not have; models of a single function take no name.",
+        pattern=r"functionName`? property must be `?nil|function named? .{1,200}(?:not found|does not exist)",
+        cause="A function was named that the model does not have, or the file is not an ML Program of several"
+        " functions; other models take no name.",
         fix="`coremlscope inspect MODEL` lists the functions; leave the name out for models of one function",
-        source="0seba/VoxCPMANE #15",
+        source="0seba/VoxCPMANE #15; Anemll/Anemll #5",
         confidence="anecdotal",
-        examples=("The .functionName property must be nil unless the model has several functions",),
+        examples=(
+            "The .functionName property must be nil unless the model has several functions",
+            "`MLModelConfiguration`'s `.functionName` property must be `nil` unless the model type is ML"
+            " Program.",
+        ),
         negative_examples=("function name: main",),
     ),
     Failure(
@@ -456,6 +458,21 @@ LOADING: tuple[Failure, ...] = (
         negative_examples=("reading protobuf spec took 3 ms", "the voice is not recognizable"),
     ),
     Failure(
+        id="no-model",
+        texts=("failed to load core ml model from", "nil value for url"),
+        cause="There is no compiled model at that place, or only a part of one: it was not made for this"
+        " network, lies elsewhere, or is not a resource of the app.",
+        fix="look for the .mlmodelc folder and its weights; add it to the app's target; `coremlscope doctor"
+        " MODEL` checks its files",
+        source="ggml-org/whisper.cpp #865, #2278; pytorch/pytorch PR 109444",
+        confidence="anecdotal",
+        examples=(
+            "whisper_init_state: failed to load Core ML model from 'models/ggml-base.en-encoder.mlmodelc'",
+            'NSLocalizedDescription = "nil value for URL";',
+        ),
+        negative_examples=("loading Core ML model from 'models/a.mlmodelc'",),
+    ),
+    Failure(
         id="not-compiled",
         texts=("compile the model with xcode or",),
         cause="An uncompiled .mlmodel or .mlpackage, or a damaged .mlmodelc, was given to a call that takes a"
@@ -503,14 +520,19 @@ LOADING: tuple[Failure, ...] = (
             "fail to import blobreader",
             "unable to load coreml.framework",
             "model prediction is only supported on macos",
+            "blobwriter not loaded",
+            "blobreader not loaded",
+            "no module named 'coremltools.lib",
         ),
         cause="coremltools cannot reach Core ML: it does not run on a Mac, or was installed without its"
         " native modules, because there is no wheel for this Python or machine.",
         fix="use Python 3.11 to 3.13; off a Mac `coremlscope run SCRIPT` supplies the runtime",
-        source=f"{COREMLTOOLS} #2465, #2350, #372; tf-coreml/tf-coreml #187",
+        source=f"{COREMLTOOLS} #2465, #2350, #2361, #1712, #372; tf-coreml/tf-coreml #187",
         confidence="anecdotal",
         examples=(
             "Failed to load _MLModelProxy: No module named 'coremltools.libcoremlpython'",
+            "RuntimeError: BlobWriter not loaded",
+            "ModuleNotFoundError: No module named 'coremltools.libmilstoragepython'",
             "Exception: Unable to load CoreML.framework. Cannot make predictions.",
         ),
         negative_examples=("loaded _MLModelProxy",),
@@ -532,16 +554,24 @@ LOADING: tuple[Failure, ...] = (
     ),
     Failure(
         id="custom-layer",
-        texts=("custom layer", "custom neural network layer", "user-provided custom"),
+        texts=("custom layer", "custom neural network layer", "user-provided custom", "inputschema"),
         pattern=r"custom layer \"(?P<layer>[^\"]{1,200})\"|custom (?:neural network )?layer .{0,200}"
         r"(?:requires|not found|failed)|computing user-provided custom layer"
-        r"|missing custom layer",
-        cause="A layer is implemented by a class of the app, which is absent or failed.",
-        fix="add the class to every app that loads the model, and test it; `coremlscope doctor MODEL` names"
-        " them",
-        source=f"mapbox/vision-ios-examples #60; {COREMLTOOLS} #423",
+        r"|missing custom layer|Custom layer (?P<name>\S{1,200}) has an empty 'className'"
+        r"|missingMetadataField\(named: \"inputSchema\"\)",
+        cause="A layer is implemented by a class of the app, which is absent, not named in the model, or"
+        " failed. An ML Program cannot have such layers.",
+        fix="add the class to every app that loads the model, and test it; convert with"
+        " convert_to='neuralnetwork', or write the layer with operations of Core ML; `coremlscope doctor"
+        " MODEL` names them",
+        source=f"mapbox/vision-ios-examples #60; {COREMLTOOLS} #423, #1416, #1301;"
+        " hollance/YOLO-CoreML-MPSNNGraph #48",
         confidence="anecdotal",
-        examples=('[coreml] Error evaluating Core ML custom layer "ArgmaxCustomLayer" on CPU.',),
+        examples=(
+            '[coreml] Error evaluating Core ML custom layer "ArgmaxCustomLayer" on CPU.',
+            "validator error: Custom layer lambda_1 has an empty 'className' field.",
+            'missingMetadataField(named: "inputSchema")',
+        ),
         negative_examples=("a custom layer was drawn",),
     ),
     Failure(
@@ -559,11 +589,12 @@ LOADING: tuple[Failure, ...] = (
     ),
     Failure(
         id="api-newer-than-system",
-        texts=("unrecognized selector",),
-        pattern=r"(?P<call>[-+]\[_?(?:ML|MPS|VN|ANE|ET)\w{1,80} [\w:]{1,200}\]): unrecognized selector",
+        texts=("unrecognized selector", "or later is required to"),
+        pattern=r"(?P<call>[-+]\[_?(?:ML|MPS|VN|ANE|ET)\w{1,80} [\w:]{1,200}\]): unrecognized selector"
+        r"|iOS [\d.]{1,8}\+?/macOS (?P<system>[\d.]{1,8})\+? or later is required to (?P<option>\w{1,60})",
         cause="The program calls a function of Core ML that this system does not have.",
         fix="update the system, or use the version of the package that supports it",
-        source=f"{COREMLTOOLS} #2079; pytorch/executorch #6984",
+        source=f"{COREMLTOOLS} #2079; pytorch/executorch #6984; pagarcia/sam2-onnx-cpp #3",
         confidence="anecdotal",
         examples=("-[MLMultiArray getBytesWithHandler:]: unrecognized selector sent to instance 0x7fa8",),
         negative_examples=("-[NSString foo]: unrecognized selector sent to instance 0x1",),
@@ -582,9 +613,8 @@ LOADING: tuple[Failure, ...] = (
     ),
     Failure(
         id="slow-first-load",
-        texts=("first run on a device may take a while", "load", "compil"),
-        pattern=r"first run on a device may take a while"
-        r"|\b(?:load|compil)\w*\b.{0,60}?\b"
+        texts=("load", "compil"),
+        pattern=r"\b(?:load|compil)\w*\b.{0,60}?\b"
         r"(?:(?P<seconds>\d{1,6}(?:\.\d{1,6})?) ?(?:s|sec|secs|seconds)\b"
         r"|(?P<minutes>\d{1,4}(?:\.\d{1,6})?) ?(?:min|mins|minutes)\b)",
         cause="The first load compiles the model for the Neural Engine, which takes minutes for large"

@@ -71,23 +71,26 @@ MEMORY: tuple[Failure, ...] = (
             "erroroutofmemory",
             "mps backend out of memory",
             "insufficient memory",
+            "cannot create heap",
         ),
         pattern=r"Failed to allocate (?:memory )?(?P<what>IOSurface|E5 buffer) object"
         r"|Memory allocation error \d+: (?P<size>\d+ bytes)|can't allocate region"
         r"|mach_vm_map\(size=(?P<mapped>\d+)|std::bad_alloc|Unable to mmap file"
-        r"|kIOGPUCommandBufferCallbackErrorOutOfMemory|MPS backend out of memory|^insufficient memory \(",
+        r"|kIOGPUCommandBufferCallbackErrorOutOfMemory|MPS backend out of memory|^insufficient memory \("
+        r"|exception=Cannot create heap: (?P<heap>\d+)",
         cause="Memory for weights or results could not be had: the model is too large for the device or for"
         " the app's address space, or buffers of earlier predictions were never released (then it begins"
         " after many predictions, and for inputs of any size). Virtual Macs allow about 1 GB on the GPU.",
         fix=f"{_SMALLER}; wrap predictions in autoreleasepool; request the entitlements for more memory and"
         " extended virtual addressing",
         source="Ma-Dan/Yolact-CoreML #2; totalslacker/switchcraft #87; ggml-org/whisper.cpp #2456;"
-        " cardona/SwiftMistralCoreML #15; actions/runner-images #9918",
+        " cardona/SwiftMistralCoreML #15; actions/runner-images #9918; lengstrom/fast-style-transfer #226",
         confidence="anecdotal",
         examples=(
             "E5RT: Failed to allocate memory IOSurface object. (3)",
             'Espresso exception: "Memory error": Memory allocation error 12: 1448370000 bytes status=-4',
             "MIL->EIR translation error at /a/model.mil:14:12: Unable to mmap file /a/weights/weight.bin",
+            "[Espresso::handle_ex_plan] exception=Cannot create heap: 67108864",
             "RuntimeError: MPS backend out of memory (MPS allocated: 1.02 GB)",
         ),
         negative_examples=("failed to allocate a seat", "memory: 3.2 GB used of 8 GB"),
@@ -119,16 +122,18 @@ MEMORY: tuple[Failure, ...] = (
     ),
     Failure(
         id="half-written-cache",
-        texts=("resources.bin missing at", "manifest.plist"),
-        pattern=r"resources\.bin missing at|manifest\.plist.{0,3} couldn.t be opened",
-        cause="An entry of Core ML's cache is incomplete, because the disk was full or the process was killed"
-        " while it was written.",
-        fix=f"free disk space; {CLEAR_CACHE}",
-        source=f"{COREMLTOOLS} #2507; saurabhav88/EnviousWispr #2585",
+        texts=("resources.bin missing at", "manifest.plist", "initwithmpsgraphpackageaturl"),
+        pattern=r"resources\.bin missing at|manifest\.plist.{0,3} couldn.t be opened"
+        r"|^frame \d+: \S{1,80} .{0,60}initWithMPSGraphPackageAtURL",
+        cause="An entry of Core ML's cache for the GPU cannot be read. Mostly it is incomplete, because the"
+        " disk was full or the process was killed while it was written; betas of macOS failed there as well.",
+        fix=f"free disk space; {CLEAR_CACHE}; if it comes back, load with CPU_AND_NE",
+        source=f"{COREMLTOOLS} #2507; saurabhav88/EnviousWispr #2585; argmaxinc/argmax-oss-swift #264",
         confidence="anecdotal",
         examples=(
             "Error: resources.bin missing at"
             " file:///Users/a/Library/Caches/python/main.mpsgraphpackage/resources.bin",
+            "frame 6: MetalPerformanceShadersGraph -[MPSGraphExecutable initWithMPSGraphPackageAtURL:]",
         ),
         negative_examples=("wrote manifest.plist",),
     ),

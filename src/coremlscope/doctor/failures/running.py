@@ -146,7 +146,9 @@ RUNNING: tuple[Failure, ...] = (
             "currently supported values are",
         ),
         pattern=r"AppendExecutionProvider_CoreML\W{1,3}referenced from|[Uu]ndefined symbols?:"
-        r" \S{0,20}AppendExecutionProvider_CoreML|provider 'CoreMLExecutionProvider' is not in available"
+        r" \S{0,20}AppendExecutionProvider_CoreML"
+        r"|\s\"_Ort\w{1,60}AppendExecutionProvider_CoreML\"\s*$"
+        r"|provider 'CoreMLExecutionProvider' is not in available"
         r"|CoreML [Ee]xecution [Pp]rovider (?:was not included|is not (?:supported|enabled)) in this build"
         r"|Unknown provider name\. Currently supported values are (?!.*CORE_?ML)",
         cause="This build of ONNX Runtime has no Core ML provider. The packages for Python on macOS have it"
@@ -158,6 +160,7 @@ RUNNING: tuple[Failure, ...] = (
         examples=(
             "UserWarning: Specified provider 'CoreMLExecutionProvider' is not in available provider names.",
             '"_OrtSessionOptionsAppendExecutionProvider_CoreML", referenced from:',
+            '  "_OrtSessionOptionsAppendExecutionProvider_CoreML"',
             "The CoreML Execution Provider was not included in this build of ONNX Runtime.",
             "Unknown provider name. Currently supported values are 'OPENVINO', 'SNPE', 'QNN' and 'AZURE'",
         ),

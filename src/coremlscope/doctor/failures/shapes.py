@@ -148,9 +148,11 @@ SHAPES: tuple[Failure, ...] = (
         id="broadcast",
         texts=("broadcast",),
         pattern=r"cannot broadcast (?P<shapes>\[[\d, ]{1,80}\] and \[[\d, ]{1,80}\])|cannot broadcast"
-        r" (?:blobs|shapes?|tensors?|dim)|not compatible for broadcasting|(?:not|n't have) broadcast[-"
-        r" ]?(?:compatible|able)|could not be broadcast"
-        r" together|\bbroadcast\w*\b.{0,60}\b(?:shapes?|blobs?|tensors?|dim\w*)\b.{0,60}(?:incompatible"
+        r" (?:blobs|shapes?|tensors?|dim)|not compatible for broadcasting|(?<!' are )(?:not|n't have)"
+        r" broadcast[- ]?(?:compatible|able)|could not be broadcast"
+        r" together|input types 'tensor<(?:[\dx?*]{0,60}x)?([a-z]\w{0,7})>' and"
+        r" 'tensor<(?:[\dx?*]{0,60}x)?\2>' are not broadcast"
+        r"|\bbroadcast\w*\b.{0,60}\b(?:shapes?|blobs?|tensors?|dim\w*)\b.{0,60}(?:incompatible"
         r"|mismatch|not (?:match|supported))",
         cause="Two tensors that an operation combines have shapes that do not fit each other, mostly because"
         " an upsampling, reshape or slice before it makes another size than the original network, or because"
@@ -163,23 +165,35 @@ SHAPES: tuple[Failure, ...] = (
             'Espresso exception: "Invalid blob shape": Cannot broadcast blobs',
             "generic_elementwise_kernel: cannot broadcast [48, 64, 32, 1, 1] and [24, 32, 32, 1, 1]",
             '"Shapes are not compatible for broadcasting" during ios18.add',
+            "input types 'tensor<1x2xf32>' and 'tensor<3xf32>' are not broadcast compatible",
         ),
-        negative_examples=("broadcasting the stream to 3 clients", "the station cannot broadcast today"),
+        negative_examples=(
+            "input types 'tensor<1x1024xf32>' and 'tensor<1024xf16>' are not broadcast compatible",
+            "broadcasting the stream to 3 clients",
+            "the station cannot broadcast today",
+        ),
     ),
     Failure(
         id="element-types",
         texts=("data type", "element type", "input types"),
         pattern=r"(?:data|element) ?types? must match"
         r"|(?:data|element) ?types? (?:do not|don't|does not) match"
-        r"|input types '(?P<found>tensor<[^>]{1,60}>)' and '(?P<other>tensor<[^>]{1,60}>)'",
+        r"|input types '(?P<found>tensor<(?:[\dx?*]{0,60}x)?([a-z]\w{0,7})>)' and"
+        r" '(?P<other>tensor<(?:[\dx?*]{0,60}x)?(?!\2>)[a-z]\w{0,7}>)'",
         cause="Operands of one operation have different element types, mostly float16 and float32: older"
         " systems converted them silently, newer ones refuse.",
         fix="convert again with a newer coremltools; cast both to one type; keep caches in the type of what"
         " is written to them",
         source="Anemll/Anemll #39; hako-mikan/sd-webui-negpip #31",
         confidence="anecdotal",
-        examples=("Slice update: update data type must match output data type.",),
-        negative_examples=("the data type is float32",),
+        examples=(
+            "Slice update: update data type must match output data type.",
+            "error: input types 'tensor<1x1024xf32>' and 'tensor<1024xf16>' are not broadcast compatible",
+        ),
+        negative_examples=(
+            "the data type is float32",
+            "input types 'tensor<1x2xf32>' and 'tensor<3xf32>' are not broadcast compatible",
+        ),
     ),
     Failure(
         id="rank-limit",
@@ -247,17 +261,25 @@ SHAPES: tuple[Failure, ...] = (
     ),
     Failure(
         id="flexible-size",
-        texts=("dynamically resizing", "in resetsizes", "minimum sequence length", "sequence of length"),
-        pattern=r"Failure dynamically resizing|Failure in resetSizes|computing minimum sequence length"
+        texts=(
+            "std::bad_cast",
+            "dynamically resizing",
+            "in resetsizes",
+            "minimum sequence length",
+            "sequence of length",
+        ),
+        pattern=r"MIL->EIR.{0,400}std::bad_cast|Failure dynamically resizing"
+        r"|Failure in resetSizes|computing minimum sequence length"
         r"|Cannot evaluate a sequence of length (?P<length>\d+).{0,60}maximum of (?P<limit>\d+)",
         cause="A network does not work for an input of this size or length, although its description allows"
         " it: a layer holds a size of the shape that it was converted with, or a limit is exceeded.",
         fix="look for the Espresso line before it, which names the layer; use enumerated or fixed shapes;"
         " split long sequences",
-        source="apple/coremltools #1075, #142; onnx/onnx-coreml #533",
+        source="apple/coremltools #1075, #142, #1420; onnx/onnx-coreml #533",
         confidence="anecdotal",
         examples=(
             "Failure dynamically resizing for sequence length.",
+            "MIL->EIR translation error at /tmp/a.mlmodelc/model.mil:7:12: std::bad_cast",
             "Cannot evaluate a sequence of length 8000, which is longer than maximum of 400.",
         ),
         negative_examples=("dynamically resizing the window",),
