@@ -63,7 +63,8 @@ def test_a_full_temporary_folder_keeps_what_needs_no_engine(sample: Path) -> Non
 
 
 @pytest.mark.parametrize(
-    "arguments", ["profile {} --iterations 3", "matrix {} --device m1", "sweep {} --device m1 -o results"]
+    "arguments",
+    ["profile {} --iterations 3", "compare {} --device m1 --iterations 3", "sweep {} --device m1 -o results"],
 )
 def test_closed_streams_do_not_matter(arguments: str, sample: Path, tmp_path: Path) -> None:
     verb = arguments.format(shlex.quote(str(sample)))
@@ -121,6 +122,6 @@ def test_models_of_the_same_name_keep_the_folders_that_distinguish_them(
     sample: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     models = [shutil.copytree(sample, tmp_path / folder / "net.mlpackage") for folder in ("one", "two")]
-    assert main(["matrix", *map(str, models), "--device", "m1", "--json", "-"]) == 0
+    assert main(["compare", *map(str, models), "--device", "m1", "--json", "-"]) == 0
     profiles = json.loads(capsys.readouterr().out)["profiles"]
     assert [profile["model"]["path"] for profile in profiles] == ["one/net.mlpackage", "two/net.mlpackage"]

@@ -357,7 +357,7 @@ def test_the_verb_reports_mistakes_and_returns_the_programs_code(
     trace = Trace.load(reports[0])
     assert len(slices) == len(trace.events) > 5
     assert main(["trace", str(reports[0]), "--json", "-"]) == 0
-    assert json.loads(capsys.readouterr().out)["command"][0] == str(script)
+    assert json.loads(capsys.readouterr().out)["command"][0] == script.name
 
 
 def test_a_running_program_is_shown_with_its_rates_lanes_mistakes_and_output(models: Path) -> None:

@@ -49,6 +49,9 @@ def link_shapes(model: Model, function: str | None, given: _Shapes) -> dict[str,
     for name in flexible:
         if name in given or name not in bound:
             continue
+        if (paired := _paired(flexible, name, asked)) is not None:
+            found[name] = paired
+            continue
         candidates = [_agreeing(flexible, name, other, asked[other], bound[name]) for other in asked]
         for shape in dict.fromkeys(candidate for candidate in candidates if candidate):
             if shape == bound[name] or _problem(model, function, {**found, name: shape}):
@@ -68,14 +71,23 @@ def _flexibility(feature: Feature) -> ShapeFlexibility | None:
     return type_.flexibility
 
 
+def _paired(flexible: Mapping[str, ShapeFlexibility], name: str, asked: _Shapes) -> _Shape | None:
+    """Returns the enumerated shape of the index of another input's, as Core ML takes only such pairs."""
+    mine = flexible[name]
+    if not isinstance(mine, EnumeratedShapes):
+        return None
+    for other, shape in asked.items():
+        its = flexible[other]
+        if isinstance(its, EnumeratedShapes) and len(its.shapes) == len(mine.shapes) and shape in its.shapes:
+            return mine.shapes[its.shapes.index(shape)]
+    return None
+
+
 def _agreeing(
     flexible: Mapping[str, ShapeFlexibility], name: str, other: str, asked: _Shape, default: _Shape
 ) -> _Shape | None:
     """Returns the shape of an input that agrees with that of another one; None if none does."""
     mine, its = flexible[name], flexible[other]
-    if isinstance(mine, EnumeratedShapes) and isinstance(its, EnumeratedShapes):
-        same_length = len(mine.shapes) == len(its.shapes) and asked in its.shapes
-        return mine.shapes[its.shapes.index(asked)] if same_length else None
     if not (isinstance(mine, RangeShapes) and isinstance(its, RangeShapes)):
         return None
     sizes = {bounds: size for bounds, size in zip(its.bounds, asked, strict=False) if bounds[0] != bounds[1]}

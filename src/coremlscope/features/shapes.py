@@ -60,33 +60,33 @@ def check_shape(feature: Feature, shape: Sequence[int]) -> tuple[int, ...]:
 
 
 def check_combination(description: FunctionDescription, shapes: Mapping[str, Sequence[int]]) -> None:
-    """Checks that several inputs with enumerated shapes have those of the same index, as Core ML requires.
+    """Checks that several inputs with enumerated shapes have those of one index, as Core ML requires.
 
-    A shape that is listed twice counts with its first index. Source:
-    https://github.com/apple/coremltools/issues/2271, for ML Programs.
+    coremltools may sort a list, so that one with equal shapes tells nothing of others, nor do lists of
+    different lengths. Source: https://github.com/apple/coremltools/issues/2271, for ML Programs.
 
     Args:
         description: The interface of an ML Program's function.
-        shapes: Tensor shapes by name; inputs that are not listed are not checked.
+        shapes: Allowed tensor shapes by name; inputs that are not listed are not checked.
 
     Raises:
         InputError: They are of different indices.
     """
-    places: dict[str, int] = {}
+    places: dict[int, dict[str, int]] = {}
     for feature in description.inputs:
         shape, type_ = tuple(shapes.get(feature.name, ())), feature.type
         if shape and isinstance(type_, (ArrayFeature, ImageFeature)):
             match type_.flexibility:
-                case EnumeratedShapes(allowed) if len(allowed) > 1:
+                case EnumeratedShapes(allowed) if len(set(allowed)) == len(allowed) > 1:
                     size = shape[-2:] if isinstance(type_, ImageFeature) else shape
-                    if size in allowed:
-                        places[feature.name] = allowed.index(size)
-    if len(set(places.values())) > 1:
-        given = ", ".join(f"{name} {describe_shape(shapes[name])}" for name in places)
-        raise InputError(
-            f"Core ML refuses this combination of enumerated shapes: {given}",
-            "inputs must have the shapes of one index: all the first ones, all the second ones, …",
-        )
+                    places.setdefault(len(allowed), {})[feature.name] = allowed.index(size)
+    for paired in places.values():
+        if len(set(paired.values())) > 1:
+            given = ", ".join(f"{name} {describe_shape(shapes[name])}" for name in paired)
+            raise InputError(
+                f"Core ML refuses this combination of enumerated shapes: {given}",
+                "inputs must have the shapes of one index: all the first ones, all the second ones, …",
+            )
 
 
 def as_sequence(type_: ArrayFeature, shape: tuple[int, ...]) -> tuple[int, ...]:

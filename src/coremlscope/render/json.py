@@ -45,12 +45,10 @@ def render_json(subject: Result | Explanations | GateReport | Verification) -> s
     return render_values(to_values(subject))
 
 
-def render_values(values: Any) -> str:
+def render_values(values: Any, *, keeps_folders: bool = False) -> str:
     """Renders plain values as JSON text; infinite numbers become null, and absolute paths names."""
-    return (
-        json_text(json.dumps(plain(without_folders(values)), ensure_ascii=False, indent=1, allow_nan=False))
-        + "\n"
-    )
+    shared = plain(values if keeps_folders else without_folders(values))
+    return json_text(json.dumps(shared, ensure_ascii=False, indent=1, allow_nan=False)) + "\n"
 
 
 def without_folders(values: Any) -> Any:

@@ -49,5 +49,6 @@ def _row(model: ListedModel) -> tuple[str, ...]:
 
 
 def bundle_to_json(bundle: BundleSummary) -> str:
-    """The listing as JSON text: `coremlscope.bundle/1`."""
-    return render_values({"schema": "coremlscope.bundle/1", **dataclasses.asdict(bundle)})
+    """The listing as JSON text: `coremlscope.bundle/1`. Its sources are arguments of other verbs."""
+    values = {"schema": "coremlscope.bundle/1", **dataclasses.asdict(bundle)}
+    return render_values(values, keeps_folders=True)
