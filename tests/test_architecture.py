@@ -25,23 +25,6 @@ _UNFORMATTED: Mapping[str, int] = {}
 
 #: Functions above the complexity that others have.
 _COMPLEX: Mapping[str, Set[str]] = {
-    "src/coremlscope/comparison/plans.py": {"compare_views"},
-    "src/coremlscope/describe/stages.py": {"_describe"},
-    "src/coremlscope/features/dummy.py": {"dummy_values"},
-    "src/coremlscope/forecast/columns.py": {"tabulate", "_setting"},
-    "src/coremlscope/formats/aimodel/formulas.py": {"_followed"},
-    "src/coremlscope/formats/aimodel/network.py": {"_block"},
-    "src/coremlscope/formats/espresso/weights.py": {"read_weights"},
-    "src/coremlscope/gate/checks.py": {"_precision"},
-    "src/coremlscope/lower/layer_norms.py": {"spelled_out"},
-    "src/coremlscope/measure/coreml/plan.py": {"plan_from_core_ml"},
-    "src/coremlscope/placement/hypotheses.py": {"_groups"},
-    "src/coremlscope/preview/maps.py": {"find_posenet"},
-    "src/coremlscope/render/terminal/estimates.py": {"render_estimates"},
-    "src/coremlscope/render/terminal/layout.py": {"fit_columns"},
-    "src/coremlscope/render/terminal/plan.py": {"_show_units", "_show_ops"},
-    "src/coremlscope/results/agreement.py": {"_compare"},
-    "src/coremlscope/results/plan.py": {"_op"},
     "src/coremlscope/sweep/run.py": {"run_sweep"},
     "src/coremlscope/variants/ranks.py": {"_matmul"},
     "src/coremlscope/variants/transforms.py": {"_why_not"},

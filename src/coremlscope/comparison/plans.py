@@ -132,22 +132,31 @@ def compare_views(
     units = [unit for unit in before.plan.units if counts[0][unit] or counts[1][unit]]
     totals = [view.plan.total_ms(view.setting) for view in (before, after)]
     types = [] if None in totals else _types(*(list(side.values()) for side in sides))
-    known = [estimate for estimate in estimates if estimate is not None]
     first, second = (sum(op.inserted for op in side.values()) for side in sides)
+    latency, own = _change_of_estimates(*estimates)
     with_system = before.plan.device == after.plan.device and before.plan.os != after.plan.os
     return PlanChange(
         before=label_of(before, with_system=with_system),
         after=label_of(after, with_system=with_system),
-        latency=change_of_figures(known[0].latency, known[1].latency) if len(known) > 1 else None,
+        latency=latency,
         planned=_change_of_costs(*totals),
         switches=(before.setting.switches, after.setting.switches),
         units={unit: (counts[0][unit], counts[1][unit]) for unit in units},
         types=tuple(sorted(types, key=lambda row: -_size(row.planned))),
         ops=tuple(sorted(ops, key=lambda row: -_size(row.planned))),
         moved=sum(a is not None and b is not None and a.unit != b.unit for a, b in pairs),
-        own=(known[0].own, known[1].own) if len(known) > 1 else (None, None),
+        own=own,
         inserted=(first, second),
     )
+
+
+def _change_of_estimates(
+    before: Estimate | None, after: Estimate | None
+) -> tuple[Change | None, tuple[OwnCalibration | None, OwnCalibration | None]]:
+    """Compares two estimates, and returns which own measurements they use."""
+    if before is None or after is None:
+        return None, (None, None)
+    return change_of_figures(before.latency, after.latency), (before.own, after.own)
 
 
 def _change_of_costs(before_ms: float | None, after_ms: float | None) -> Change:

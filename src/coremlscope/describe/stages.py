@@ -191,13 +191,17 @@ def _describe(content: object, names: tuple[str, ...]) -> Iterator[tuple[str, st
             yield "data", format_bytes(data_bytes)
             yield from content.facts
         case TextClassifier() | WordTagger() | Gazetteer() | WordEmbedding():
-            yield "revision", str(content.revision)
-            yield "language", content.language or content.facts.language or "unspecified"
-            yield "data", format_bytes(content.data_bytes)
-            yield from _learnt(content.facts)
-            if isinstance(content, WordTagger):
-                yield from ((f"{role} in", name) for name, role in content.roles.items())
-            yield "to run it", how_to_run(content)
+            yield from _language(content)
+
+
+def _language(content: TextClassifier | WordTagger | Gazetteer | WordEmbedding) -> Iterator[tuple[str, str]]:
+    yield "revision", str(content.revision)
+    yield "language", content.language or content.facts.language or "unspecified"
+    yield "data", format_bytes(content.data_bytes)
+    yield from _learnt(content.facts)
+    if isinstance(content, WordTagger):
+        yield from ((f"{role} in", name) for name, role in content.roles.items())
+    yield "to run it", how_to_run(content)
 
 
 def _learnt(facts: LanguageFacts) -> Iterator[tuple[str, str]]:

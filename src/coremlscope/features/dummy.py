@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -29,6 +29,7 @@ from coremlscope.ir import (
     StateFeature,
     StringFeature,
     TensorType,
+    ValueType,
 )
 
 __all__ = ["dummy_value", "dummy_values"]
@@ -63,33 +64,43 @@ def dummy_values(
     """
     asked = {name: [d or 1 for d in shape] for name, shape in (shapes or {}).items()}
     bound = bind_shapes(description, asked)
-    limits: dict[str, int] = {}
-    for found in map(index_limits, functions):
-        limits.update((name, min(limit, limits.get(name, limit))) for name, limit in found.items())
+    limits = _least_limits(functions)
     declared = {value.name: value.type for function in functions for value in function.graph.inputs}
     words = {name: keys for function in functions for name, keys in known_keys(function).items()}
     values: dict[str, Any] = {}
     budget = Budget.of_model()
     for feature in description.inputs:
         shape = bound.get(feature.name)
-        inside = declared.get(feature.name)
-        if shape is None and isinstance(inside, TensorType):
-            shape = tuple(d or 1 for d in inside.shape or ())
+        if shape is None:
+            shape = _shape_inside(declared.get(feature.name))
         # Each feature has its own generator, so that its values do not depend on other inputs.
         generator = np.random.default_rng([seed, *feature.name.encode()])
         try:
-            budget.check_value(_DRAWN_BYTES * math.prod(shape or ()), f"the input {feature.name!r}")
+            budget.check_value(_DRAWN_BYTES * math.prod(shape), f"the input {feature.name!r}")
             known = words.get(feature.name)
-            value = None if known is None else value_of_keys(feature.type, known, generator, shape or ())
+            value = None if known is None else value_of_keys(feature.type, known, generator, shape)
             if value is None:
-                value = dummy_value(feature.type, generator, shape or (), limits.get(feature.name))
+                value = dummy_value(feature.type, generator, shape, limits.get(feature.name))
             values[feature.name] = value
         except (MemoryError, UnsupportedModelError, ValueError):  # NumPy refuses impossible shapes
             raise InputError(
-                f"the input {feature.name!r} is too large to generate: {describe_shape(shape or ())}",
+                f"the input {feature.name!r} is too large to generate: {describe_shape(shape)}",
                 "set a smaller shape with --shape, if the model allows one",
             ) from None
     return values
+
+
+def _least_limits(functions: Sequence[Function]) -> dict[str, int]:
+    """Returns the number of rows of the smallest table that each input indexes."""
+    limits: dict[str, int] = {}
+    for found in map(index_limits, functions):
+        limits.update((name, min(limit, limits.get(name, limit))) for name, limit in found.items())
+    return limits
+
+
+def _shape_inside(type_: ValueType | None) -> tuple[int, ...]:
+    """Returns the shape that a function declares, with 1 for what is flexible; empty for none."""
+    return tuple(d or 1 for d in type_.shape or ()) if isinstance(type_, TensorType) else ()
 
 
 def dummy_value(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
+from operator import attrgetter
 from typing import Generic, TypeVar
 
 from coremlscope.devices import UNITS, ComputeUnit, ComputeUnits, Device
@@ -18,7 +19,6 @@ from coremlscope.results.plan import (
     Reason,
     SettingPlan,
     Transitions,
-    Undecided,
 )
 
 __all__ = ["tabulate"]
@@ -55,15 +55,12 @@ def tabulate(
     reasons: _Distinct[Reason] = _Distinct()
     bases: _Distinct[str] = _Distinct()
     cost_basis: dict[str, tuple[int, ...]] = {
-        backend: tuple(
-            -1 if op is None or backend not in op.costs else bases.index(op.costs[backend].basis)
-            for op in columns
-        )
-        for backend in BACKENDS
+        backend: tuple(_basis(op, backend, bases) for op in columns) for backend in BACKENDS
     }
-    why = tuple(tuple(reasons.index(r) for v in _verdicts(op) for r in v.reasons) for op in columns)
-    advice = tuple(tuple(reasons.index(r) for v in _verdicts(op) for r in v.advice) for op in columns)
-    doubts = tuple(tuple(reasons.index(r) for v in _verdicts(op) for r in v.doubts) for op in columns)
+    why, advice, doubts = (
+        tuple(tuple(reasons.index(r) for v in _verdicts(op) for r in of(v)) for op in columns)
+        for of in (attrgetter("reasons"), attrgetter("advice"), attrgetter("doubts"))
+    )
     return Plan(
         device=device.name,
         chip=device.chip.id,
@@ -131,15 +128,6 @@ def _setting(
     setting: ComputeUnits, functions: Mapping[str, PlacedFunction], columns: Sequence[PlacedOp | None]
 ) -> SettingPlan:
     choices = [None if op is None else op.choices[setting] for op in columns]
-    detours: dict[ComputeUnit, tuple[float | None, ...]] = {
-        unit: tuple(c.detour_ms.get(unit) if c else None for c in choices) for unit in UNITS
-    }
-    open_: dict[ComputeUnit, tuple[Undecided | None, ...]] = {
-        unit: tuple(c.alternatives.get(unit) if c else None for c in choices) for unit in UNITS
-    }
-    shares: dict[ComputeUnit, tuple[float | None, ...]] = {
-        unit: tuple(c.draw_share.get(unit) if c else None for c in choices) for unit in UNITS
-    }
     return SettingPlan(
         compute_units=setting,
         functions={
@@ -147,16 +135,24 @@ def _setting(
             for name, function in functions.items()
         },
         backend=tuple(_BACKEND_INDEX[c.backend] if c and c.backend else -1 for c in choices),
-        detour_ms={
-            unit: column for unit, column in detours.items() if any(more is not None for more in column)
-        },
-        alternatives={unit: column for unit, column in open_.items() if any(column)},
-        draw_share={unit: column for unit, column in shares.items() if any(column)},
+        detour_ms=_by_unit([c.detour_ms if c else {} for c in choices]),
+        alternatives=_by_unit([c.alternatives if c else {} for c in choices]),
+        draw_share=_by_unit([c.draw_share if c else {} for c in choices]),
     )
+
+
+def _by_unit(known: Sequence[Mapping[ComputeUnit, Item]]) -> dict[ComputeUnit, tuple[Item | None, ...]]:
+    """Returns a column for each unit of which anything is known."""
+    units = set().union(*known)
+    return {unit: tuple(one.get(unit) for one in known) for unit in UNITS if unit in units}
 
 
 def _support(op: PlacedOp | None, unit: ComputeUnit) -> int | None:
     return None if op is None else _SUPPORT[op.supported(unit)]
+
+
+def _basis(op: PlacedOp | None, backend: Backend, bases: _Distinct[str]) -> int:
+    return -1 if op is None or backend not in op.costs else bases.index(op.costs[backend].basis)
 
 
 def _cost(op: PlacedOp | None, backend: Backend) -> float | None:

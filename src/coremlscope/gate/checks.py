@@ -400,15 +400,9 @@ def _precision(model: Model, limits: GateLimits) -> CheckResult:
     except CoremlscopeError as error:
         unknown = _unknown("min-psnr", subject, "decibels", limits.psnr_db, error.message)
         return replace(unknown, hint=error.hint or unknown.hint)
-    lost = sum(output.not_finite for output in outputs)
     ratios = [output.psnr_db for output in outputs if output.psnr_db is not None]
-    # A label may differ where probabilities are nearly equal; their ratio tells how far.
-    others = [one for one in outputs if one.psnr_db is None and (one.top1 is None or not ratios)]
-    differs = next((one.name for one in others if not one.is_equal), None)
-    if lost or not outputs or differs is not None:
-        why = f"{lost} elements are not finite" if lost else "no output has the same name"
-        if outputs and not lost:
-            why = f"{shown(differs or '')!r} differs, and is not numbers of the same shape"
+    why = _why_no_ratio(outputs, ratios)
+    if why:
         return _unknown("min-psnr", subject, "decibels", limits.psnr_db, why)
     if not ratios:
         rounds = limits.reference or any(map(_rounds, bodies_of(model)))
@@ -424,6 +418,19 @@ def _precision(model: Model, limits: GateLimits) -> CheckResult:
         )
     found = _exactly(min(ratios), "measured")
     return _at_least("min-psnr", subject, "decibels", limits.psnr_db, found)
+
+
+def _why_no_ratio(outputs: Sequence[OutputDifference], ratios: Sequence[float]) -> str:
+    """Returns why a ratio says nothing about some output; empty if it does."""
+    lost = sum(output.not_finite for output in outputs)
+    if lost:
+        return f"{lost} elements are not finite"
+    if not outputs:
+        return "no output has the same name"
+    # A label may differ where probabilities are nearly equal; their ratio tells how far.
+    others = [one for one in outputs if one.psnr_db is None and (one.top1 is None or not ratios)]
+    differs = next((one.name for one in others if not one.is_equal), None)
+    return "" if differs is None else f"{shown(differs)!r} differs, and is not numbers of the same shape"
 
 
 def _rounds(function: Function) -> bool:

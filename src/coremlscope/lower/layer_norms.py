@@ -159,17 +159,17 @@ class _Finder:
 
     def spelled_out(self, node: onnx.NodeProto) -> list[onnx.NodeProto] | None:
         """Matches `(x - mean) / sqrt(sum((x - mean)²) / n + epsilon)`, scaled, over the last axes."""
-        scaled = self.scaled(node)
-        quotient = self.made_by(scaled.value, "Div") if scaled else None
-        root = self.made_by(quotient.input[1], "Sqrt") if quotient else None
-        variance = self.with_constant(self.makers.get(root.input[0]), "Add") if root else None
-        mean_square = self.with_constant(self.makers.get(variance[0]), "Div") if variance else None
-        total = self.made_by(mean_square[0], "ReduceSum") if mean_square else None
-        if not (scaled and quotient and root and variance and mean_square and total):
-            return None
-        difference = self.made_by(quotient.input[0], "Sub")
-        mean = self.made_by(difference.input[1], "ReduceMean") if difference else None
-        if difference is None or mean is None or mean.input[0] != difference.input[0]:
+        if not (
+            (scaled := self.scaled(node))
+            and (quotient := self.made_by(scaled.value, "Div"))
+            and (root := self.made_by(quotient.input[1], "Sqrt"))
+            and (variance := self.with_constant(self.makers.get(root.input[0]), "Add"))
+            and (mean_square := self.with_constant(self.makers.get(variance[0]), "Div"))
+            and (total := self.made_by(mean_square[0], "ReduceSum"))
+            and (difference := self.made_by(quotient.input[0], "Sub"))
+            and (mean := self.made_by(difference.input[1], "ReduceMean"))
+            and mean.input[0] == difference.input[0]
+        ):
             return None
         shape = self.shape(scaled.gamma) or ()
         axes = [axis % max(len(shape), 1) for axis in self.numbers(total.input[1])]

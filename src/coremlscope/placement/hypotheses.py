@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from coremlscope.devices.chip import Device
 from coremlscope.devices.unit import CPU, GPU, NEURAL_ENGINE, SETTINGS, ComputeUnit, ComputeUnits
 from coremlscope.placement.backend import BACKENDS_OF, UNIT_OF, Backend, PlannedCost
-from coremlscope.placement.coreml_view import CoreMLGraph
+from coremlscope.placement.coreml_view import CoreMLGraph, Node
 from coremlscope.placement.eligibility import Verdicts
-from coremlscope.placement.place import PlacedFunction, PlacedOp, graphs_of, path_costs
+from coremlscope.placement.place import Choice, PlacedFunction, PlacedOp, graphs_of, path_costs
 from coremlscope.placement.replan import Costs, replan
 from coremlscope.placement.rules.rule import ProgramFacts
 from coremlscope.placement.search import TransitionCosts
-from coremlscope.placement.verdict import Reason
+from coremlscope.placement.verdict import Reason, Verdict
 from coremlscope.results.plan import EQUAL_COST_MS, TIE_MS, Hypothesis
 
 __all__ = ["Planning", "Replanned", "force", "plan_with_costs", "weigh_reasons"]
@@ -170,61 +171,72 @@ def _plan_again(planning: Planning, setting: ComputeUnits, groups: Sequence[_Gro
 def _groups(planning: Planning, setting: ComputeUnits) -> list[_Group]:
     """The hypotheses about a function, with the operations that each of them concerns."""
     ops = {op.id: op for op in planning.placed.ops}
-    verdicts = planning.verdicts
     found: dict[tuple[str, ComputeUnit, str], _Group] = {}
-
-    def group(hypothesis: Hypothesis, unit: ComputeUnit, rule: str) -> _Group:
-        return found.setdefault((hypothesis, unit, rule), _Group(hypothesis=hypothesis, unit=unit))
-
     # Equal operations share their prices.
     spent = {id(one): {b: price.ms for b, price in one.items()} for one in planning.prices.values()}
     for node in planning.graph.walk():
         if node.follows:
             continue
-        prices = spent[id(planning.prices[node.id])]
-        planned = ops[node.id].choices[setting]
-        allowed = {
-            backend: prices[backend]
-            for unit in SETTINGS[setting]
-            if verdicts[node.id][unit].supported == "yes"
-            for backend in BACKENDS_OF[unit]
-        }
-        for unit in SETTINGS[setting]:
-            verdict = verdicts[node.id][unit]
-            there = {backend: prices[backend] for backend in BACKENDS_OF[unit]}
-            if planned.unit == unit:
-                without = {b: ms for b, ms in allowed.items() if UNIT_OF[b] != unit}
-                for reason in verdict.doubts:
-                    _add(group("doubt", unit, reason.rule), node.id, reason, without or _nowhere())
-            if unit != CPU and verdict.supported == "yes" and not node.inserted:
-                gain = 0.0 if planned.backend is None else prices[planned.backend] - min(there.values())
-                if gain > EQUAL_COST_MS and planned.unit != unit:
-                    moved = group("moved", unit, "")
-                    _add(moved, node.id, None, there)
-                    moved.gain_ms += gain
-            if not _is_faster(unit, planned.unit):
-                continue
-            rules = {reason.rule: reason for reason in verdict.reasons}
-            for rule, reason in rules.items():
-                free = allowed | there if len(rules) == 1 else None
-                _add(group("without", unit, rule), node.id, reason, free)
-            if rules:
-                _add(group("without all", unit, ""), node.id, None, allowed | there)
+        prices, planned = spent[id(planning.prices[node.id])], ops[node.id].choices[setting]
+        for one in _assume(node, planned, prices, planning.verdicts[node.id], setting):
+            key = one.hypothesis, one.unit, one.rule
+            group = found.setdefault(key, _Group(hypothesis=one.hypothesis, unit=one.unit))
+            group.concerned.append(node.id)
+            group.gain_ms += one.gain_ms
+            if one.reason is not None:
+                group.reasons[node.id] = one.reason
+            if one.costs is not None:
+                group.changed[node.id] = one.costs
     rules_of = {unit: sum(key[:2] == ("without", unit) for key in found) for unit in _ORDER}
     return [one for key, one in found.items() if key[0] != "without all" or rules_of[key[1]] > 1]
 
 
-def _nowhere() -> Costs:
-    """Costs of an operation that no unit is known to run: zero on the backends of the CPU."""
-    return dict.fromkeys(BACKENDS_OF[CPU], 0.0)
+class _Assumption(NamedTuple):
+    """A hypothesis that concerns an operation, with the costs that it would have; None for its own."""
+
+    hypothesis: Hypothesis
+    unit: ComputeUnit
+    rule: str
+    reason: Reason | None
+    costs: Costs | None
+    gain_ms: float = 0.0
 
 
-def _add(group: _Group, id_: str, reason: Reason | None, costs: Costs | None) -> None:
-    group.concerned.append(id_)
-    if reason is not None:
-        group.reasons[id_] = reason
-    if costs is not None:
-        group.changed[id_] = costs
+def _assume(
+    node: Node,
+    planned: Choice,
+    prices: Mapping[Backend, float],
+    verdicts: Mapping[ComputeUnit, Verdict],
+    setting: ComputeUnits,
+) -> Iterator[_Assumption]:
+    """Yields the hypotheses that concern an operation."""
+    runs = [unit for unit in SETTINGS[setting] if verdicts[unit].supported == "yes"]
+    allowed = {backend: prices[backend] for unit in runs for backend in BACKENDS_OF[unit]}
+    for unit in SETTINGS[setting]:
+        verdict = verdicts[unit]
+        there = {backend: prices[backend] for backend in BACKENDS_OF[unit]}
+        if planned.unit == unit:
+            others = {backend: ms for backend, ms in allowed.items() if UNIT_OF[backend] != unit}
+            yield from _doubt(unit, verdict.doubts, others)
+            continue
+        if unit in runs and unit != CPU and not node.inserted and planned.backend is not None:
+            gain = prices[planned.backend] - min(there.values())
+            if gain > EQUAL_COST_MS:
+                yield _Assumption("moved", unit, "", None, there, gain)
+        if not _is_faster(unit, planned.unit):
+            continue
+        rules = {reason.rule: reason for reason in verdict.reasons}
+        for rule, reason in rules.items():
+            yield _Assumption("without", unit, rule, reason, allowed | there if len(rules) == 1 else None)
+        if rules:
+            yield _Assumption("without all", unit, "", None, allowed | there)
+
+
+def _doubt(unit: ComputeUnit, doubts: Sequence[Reason], others: Costs) -> Iterator[_Assumption]:
+    # What no unit is known to run costs nothing, on the backends of the CPU.
+    costs = others or dict.fromkeys(BACKENDS_OF[CPU], 0.0)
+    for reason in doubts:
+        yield _Assumption("doubt", unit, reason.rule, reason, costs)
 
 
 def _is_faster(unit: ComputeUnit, chosen: ComputeUnit | None) -> bool:

@@ -38,11 +38,9 @@ class Choice:
     Attributes:
         backend: The backend; None where no unit is known to run it.
         weight: Its planned cost over the sum of its graph's, as MLComputePlan gives it.
-        detour_ms: For each unit that could run it but was not chosen: how much more the cheapest plan costs
-            that runs it there.
-        alternatives: The other units where it may go as well, and why: `tie` if the plan costs the same
-            there, `rates` if it goes there in many plans with rates drawn within their intervals.
-        draw_share: For each other unit where it goes in such plans: in which share of them.
+        detour_ms: As in `SettingPlan`, by unit; so are the next two.
+        alternatives: Why it may go to other units as well.
+        draw_share: How many drawn plans put it on other units.
     """
 
     backend: Backend | None

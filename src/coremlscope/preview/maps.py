@@ -179,6 +179,11 @@ def _points(name: str, planes: Array) -> OutputView:
     return OutputView(name=name, kind="points", title="Pose", note=note, points=sure)
 
 
+def _named(arrays: Mapping[str, Array], word: str, channels: int) -> str | None:
+    """Returns the name of the first array with a word in its name and a number of channels."""
+    return next((n for n, a in arrays.items() if len(a) == channels and word in n.lower()), None)
+
+
 def find_posenet(
     arrays: Mapping[str, Array], hints: Hints, size: tuple[int, int]
 ) -> tuple[OutputView, frozenset[str]] | None:
@@ -197,8 +202,7 @@ def find_posenet(
         if array.ndim >= 3 and set(array.shape[:-3]) <= {1}
     }
     count = len(_JOINTS)
-    heat = next((n for n, a in squeezed.items() if len(a) == count and "heat" in n.lower()), None)
-    offsets = next((n for n, a in squeezed.items() if len(a) == 2 * count and "offset" in n.lower()), None)
+    heat, offsets = _named(squeezed, "heat", count), _named(squeezed, "offset", 2 * count)
     if heat is None or offsets is None or squeezed[heat].shape[1:] != squeezed[offsets].shape[1:]:
         return None
     maps: Any = squeezed[heat].astype(np.float64)

@@ -111,9 +111,7 @@ def _compare(index: int, theirs: PlanView, number: int, ours: PlanView) -> Agree
     by, weigh = _weights(theirs, pairs)
     weights = [weigh(their, our) for their, our in pairs]
     total = sum(weights)
-    shares = {
-        their.id: weight / total if total else None for (their, _), weight in zip(pairs, weights, strict=True)
-    }
+    shares = {their.id: _share(weight, total) for (their, _), weight in zip(pairs, weights, strict=True)}
     return Agreement(
         theirs=index,
         ours=number,
@@ -121,17 +119,21 @@ def _compare(index: int, theirs: PlanView, number: int, ours: PlanView) -> Agree
         compared=len(pairs),
         agreed=sum(agreed),
         unknown=len(placed) - len(pairs),
-        share=sum(agreed) / len(pairs) if pairs else None,
-        cost_share=sum(w for w, same in zip(weights, agreed, strict=True) if same) / total if total else None,
+        share=_share(sum(agreed), len(pairs)),
+        cost_share=_share(sum(w for w, same in zip(weights, agreed, strict=True) if same), total),
         weighted_by=by if total else "",
         undecided=len(pairs) - len(decided),
-        decided_share=sum(decided) / len(decided) if decided else None,
+        decided_share=_share(sum(decided), len(decided)),
         disagreements=tuple(
             _disagreement(their, our, ours, shares.get(their.id))
             for their, our in placed
             if their.unit != our.unit
         ),
     )
+
+
+def _share(part: float, whole: float) -> float | None:
+    return part / whole if whole else None
 
 
 def _weights(

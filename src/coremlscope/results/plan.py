@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Literal
+from typing import Literal, TypeVar
 
 from coremlscope.devices.unit import SETTINGS, UNIT_WORDS, UNITS, ComputeUnit, ComputeUnits
 from coremlscope.figures import Figure, Origin
@@ -42,6 +42,9 @@ __all__ = [
     "unit_costs_ms",
     "unit_counts",
 ]
+
+Key = TypeVar("Key")
+Value = TypeVar("Value")
 
 #: Whether a unit can run an operation; `unknown` where no rule covers it.
 Support = Literal["yes", "no", "unknown"]
@@ -313,11 +316,9 @@ class PlannedOp:
         supported: Whether it can run, by unit.
         cost_ms: Its planned cost, by backend that supports it.
         cost_basis: How each of these costs is known.
-        detour_ms: For each unit that could run it but was not chosen: the additional cost of the cheapest
-            plan that runs it there.
-        alternatives: For each other unit where it may run as well: why the evidence does not decide.
-        draw_share: For each other unit: the share of plans with rates drawn within their intervals that run
-            it there; units without such plans are omitted.
+        detour_ms: As in `SettingPlan`, by unit; so are the next two.
+        alternatives: Why it may run on other units as well.
+        draw_share: How many drawn plans run it on other units.
         why: Reasons why it cannot run on units.
         advice: Advice that would make it faster on its unit.
         doubts: Rules known by anecdote only that would take it from a unit.
@@ -447,53 +448,49 @@ class PlanView:
         }
 
     def _op(self, column: int, weight: float) -> PlannedOp:
-        plan, rows, backends = self.plan, len(self._table), list(self.plan.backends)
-        place = self.setting.backend[column]
-        backend = backends[place] if place >= 0 else None
-        table, row = self._table, column
-        if column < rows:
-            inserted = None
-            id_, type_, name = table.id[row], table.type[row], table.name[row]
-            function = table.function[row]
-            outputs, names = table.outputs[row], table.output_names[row]
-        else:
-            inserted = plan.inserted[column - rows]
-            id_, type_, name = inserted.id, inserted.type, inserted.type
-            function = inserted.function
-            outputs, names = inserted.outputs, inserted.output_names
-        costs = {b: ms for b in backends if (ms := plan.cost_ms[b][column]) is not None}
+        plan, setting, rows, table = self.plan, self.setting, len(self._table), self._table
+        place = setting.backend[column]
+        backend = list(plan.backends)[place] if place >= 0 else None
+        inserted = plan.inserted[column - rows] if column >= rows else None
+        id_ = inserted.id if inserted else table.id[column]
+        function = inserted.function if inserted else table.function[column]
+        costs = _known(plan.cost_ms, column)
         return PlannedOp(
             id=id_,
-            type=type_,
-            name=name,
+            type=inserted.type if inserted else table.type[column],
+            name=inserted.type if inserted else table.name[column],
             function=function,
-            outputs=outputs,
-            output_names=names,
+            outputs=inserted.outputs if inserted else table.outputs[column],
+            output_names=inserted.output_names if inserted else table.output_names[column],
             inserted=inserted is not None,
-            depth=0 if inserted is not None else id_.removeprefix(f"{function}/").count("/") // 2,
+            depth=0 if inserted else id_.removeprefix(f"{function}/").count("/") // 2,
             graph=self._graph(column),
             unit=None if backend is None else plan.backends[backend],
             backend=backend,
             planned_ms=None if backend is None else plan.cost_ms[backend][column],
             weight=weight,
-            supported={u: _SUPPORT[s] for u, c in plan.supported.items() if (s := c[column]) is not None},
+            supported={unit: _SUPPORT[code] for unit, code in _known(plan.supported, column).items()},
             cost_ms=costs,
             cost_basis={
-                b: plan.bases[place]
-                for b in costs
-                if b in plan.cost_basis and (place := plan.cost_basis[b][column]) >= 0
+                name: plan.bases[basis]
+                for name, basis in _known(plan.cost_basis, column).items()
+                if basis >= 0 and name in costs
             },
-            detour_ms={u: ms for u, c in self.setting.detour_ms.items() if (ms := c[column]) is not None},
-            alternatives={
-                u: known for u, c in self.setting.alternatives.items() if (known := c[column]) is not None
-            },
-            draw_share={
-                u: share for u, c in self.setting.draw_share.items() if (share := c[column]) is not None
-            },
-            why=tuple(plan.reasons[i] for i in plan.why[column]) if plan.why else (),
-            advice=tuple(plan.reasons[i] for i in plan.advice[column]) if plan.advice else (),
-            doubts=tuple(plan.reasons[i] for i in plan.doubts[column]) if plan.doubts else (),
+            detour_ms=_known(setting.detour_ms, column),
+            alternatives=_known(setting.alternatives, column),
+            draw_share=_known(setting.draw_share, column),
+            why=self._reasons(plan.why, column),
+            advice=self._reasons(plan.advice, column),
+            doubts=self._reasons(plan.doubts, column),
         )
+
+    def _reasons(self, column: tuple[tuple[int, ...], ...], row: int) -> tuple[Reason, ...]:
+        return tuple(self.plan.reasons[index] for index in column[row]) if column else ()
+
+
+def _known(columns: Mapping[Key, Sequence[Value | None]], row: int) -> dict[Key, Value]:
+    """Returns what columns hold for an operation, without those that hold nothing."""
+    return {key: value for key, column in columns.items() if (value := column[row]) is not None}
 
 
 def unit_counts(ops: tuple[PlannedOp, ...]) -> Counter[ComputeUnit | None]:

@@ -7,7 +7,7 @@ equal whatever the sizes are.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from coremlscope.formats.aimodel.bytecode import EncodedValue
 from coremlscope.formats.aimodel.content import Content, StoredOp
@@ -84,17 +84,23 @@ class Formulas:
                 return None
             return self.element(first, int(begin + stride * index), left)
         if name == "concat":
-            for part in op.operands[1:]:
-                length = self._length(part)
-                if length is None or index < length:
-                    return None if length is None else self.element(part, index, left)
-                index -= length
-            return None
+            return self._joined(op.operands[1:], index, left)
         if name in _ARITHMETIC and len(op.operands) == 2:
             parts = (self.element(one, 0 if self._length(one) == 1 else index, left) for one in op.operands)
             return combine(name, *parts)
         is_same = name in ("reshape", "expand_dims", "shrink_dims") and self._length(first) == 1
         return self.element(first, 0, left) if is_same else None
+
+    def _joined(self, parts: Sequence[EncodedValue], index: int, left: int) -> Formula | None:
+        """Returns the formula of an element of joined vectors."""
+        for part in parts:
+            length = self._length(part)
+            if length is None:
+                return None
+            if index < length:
+                return self.element(part, index, left)
+            index -= length
+        return None
 
     def _length(self, value: EncodedValue) -> int | None:
         """Returns the number of elements of a vector; 1 for a number without axes."""

@@ -184,10 +184,9 @@ class _Network:
             if isinstance(type_, TensorType):
                 types[value] = plain_type(type_)
         for op in body.ops:
-            if op.name == "constant" and len(op.results) == 1:
-                found = self._constant(op)
-                if found is not None:
-                    constants[op.results[0]] = found
+            found = self._constant(op)
+            if found is not None:
+                constants[op.results[0]] = found
         constants.update((v, operand) for v, operand in given.items() if isinstance(operand, Constant))
         joined, absorbed = join(body, constants, types)
         followers = {found.follower: op for op, found in joined.items() if found.follower is not None}
@@ -212,7 +211,12 @@ class _Network:
         return operand
 
     def _constant(self, op: StoredOp) -> Constant | None:
-        """Returns a constant; wide and unsigned integers as int32. None if its type is not supported."""
+        """Returns a constant; wide and unsigned integers as int32.
+
+        None for other operations, and if its type is not supported.
+        """
+        if op.name != "constant" or len(op.results) != 1:
+            return None
         try:
             value = self.content.constant(op)
         except UnsupportedModelError:

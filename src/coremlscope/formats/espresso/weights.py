@@ -156,7 +156,16 @@ def read_weights(t: Translation, shape: Sequence[int]) -> Constant:
         return _quantised(t, t.layer.weights["W_U8"], shape, (scale, bias), are_ranges=False)
     if not given and not roles and _CODES not in attributes:
         raise CannotTranslate("it has no weights")
-    numbers = {**t.layer.weights, **{k: attributes[k] for k in (*given, _CODES, _RANGES) if k in attributes}}
+    return _doubted(t, shape)
+
+
+def _doubted(t: Translation, shape: Sequence[int]) -> Constant:
+    """Doubts a layer with weights whose encoding is unknown."""
+    attributes = t.layer.attributes
+    numbers = {
+        **t.layer.weights,
+        **{k: attributes[k] for k in (*_PLAIN, _CODES, _RANGES) if k in attributes},
+    }
     t.doubt_weights(f"the encoding of its weights ({', '.join(sorted(numbers))}) is unknown")
     blobs = [t.blobs.find(number) for number in numbers.values() if isinstance(number, int)]
     return _unknown(shape, sum(blob.size or 0 for blob in blobs if blob is not None))

@@ -11,7 +11,7 @@ import dataclasses
 import itertools
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -182,28 +182,11 @@ def plan_from_core_ml(ours: Plan, ops: OpTable, setting: ComputeUnits, answer: P
         setting: The setting that Core ML was asked for.
         answer: Core ML's plans.
     """
-    analysed = {(op.function, name): op for op in answer.analysed for name in op.outputs[:1]}
     unnamed = _numbers(ops)
     rows = [_row(ops, ours, column, unnamed) for column in range(len(ops) + len(ours.inserted))]
-    listed = [any(c[column] is not None for c in ours.supported.values()) for column in range(len(rows))]
-    reported = {
-        (name, _key(op["outputs"], op.get("unnamed"))): op
-        for name, function in answer.functions.items()
-        for op in function
-    }
-    layers = {(stage, layer["name"]): layer for stage, found in answer.layers.items() for layer in found}
-    known = [
-        _join(row, _places(row, reported, layers), analysed)
-        if is_listed and _is_told(row, analysed)
-        else None
-        for row, is_listed in zip(rows, listed, strict=True)
-    ]
-    backends = list(ours.backends)
-    chosen = [None if op is None else op.backend for op in known]
-    reasons = list(dict.fromkeys(reason for op in known if op is not None for reason in op.reasons))
-    costs: dict[str, tuple[float | None, ...]] = {
-        backend: tuple(None if op is None else op.costs.get(backend) for op in known) for backend in backends
-    }
+    known = _join_all(rows, ours, answer)
+    reasons = list(dict.fromkeys(reason for op in known for reason in op.reasons))
+    costs = {backend: tuple(op.costs.get(backend) for op in known) for backend in ours.backends}
     plan = dataclasses.replace(
         ours,
         planner="Core ML",
@@ -213,16 +196,14 @@ def plan_from_core_ml(ours: Plan, ops: OpTable, setting: ComputeUnits, answer: P
             *(finding.text for finding in plan_findings(answer)),
             *ours.notes,
         ),
-        supported={
-            unit: tuple(None if op is None else op.supported[unit] for op in known) for unit in ours.units
-        },
+        supported={unit: tuple(op.supported.get(unit) for op in known) for unit in ours.units},
         cost_ms=costs,
         cost_basis={b: tuple(-1 if ms is None else 0 for ms in column) for b, column in costs.items()},
         bases=("Core ML",),
         reasons=tuple(reasons),
-        why=tuple(() if op is None else tuple(map(reasons.index, op.reasons)) for op in known),
+        why=tuple(tuple(map(reasons.index, op.reasons)) for op in known),
         advice=tuple(() for _ in known),
-        settings=(_setting(effective_units(setting), rows, chosen, known, ours),),
+        settings=(_setting(effective_units(setting), rows, known, ours),),
     )
     return dataclasses.replace(plan, settings=(_with_switches(plan, ops),))
 
@@ -240,13 +221,16 @@ class _Row:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Joined:
-    """Core ML's plan for one operation."""
+    """Core ML's plan for one operation; nothing for one that it does not list."""
 
-    backend: Backend | None
-    weight: float | None
-    supported: Mapping[ComputeUnit, int]
-    costs: Mapping[str, float]
-    reasons: tuple[Reason, ...]
+    backend: Backend | None = None
+    weight: float | None = None
+    supported: Mapping[ComputeUnit, int] = field(default_factory=dict)
+    costs: Mapping[str, float] = field(default_factory=dict)
+    reasons: tuple[Reason, ...] = ()
+
+
+_NOTHING = _Joined()
 
 
 def _key(outputs: Sequence[str], unnamed: int | None) -> str:
@@ -299,6 +283,24 @@ def _places(
     return reported.get((row.function, row.first), {})
 
 
+def _join_all(rows: Sequence[_Row], ours: Plan, answer: PlansOfModel) -> list[_Joined]:
+    """Core ML's plan for each column of ours."""
+    analysed = {(op.function, name): op for op in answer.analysed for name in op.outputs[:1]}
+    listed = [any(c[column] is not None for c in ours.supported.values()) for column in range(len(rows))]
+    reported = {
+        (name, _key(op["outputs"], op.get("unnamed"))): op
+        for name, function in answer.functions.items()
+        for op in function
+    }
+    layers = {(stage, layer["name"]): layer for stage, found in answer.layers.items() for layer in found}
+    return [
+        _join(row, _places(row, reported, layers), analysed)
+        if is_listed and _is_told(row, analysed)
+        else _NOTHING
+        for row, is_listed in zip(rows, listed, strict=True)
+    ]
+
+
 def _join(
     row: _Row,
     places: Mapping[str, Any],
@@ -347,21 +349,20 @@ def _judge(
 def _setting(
     setting: ComputeUnits,
     rows: Sequence[_Row],
-    chosen: Sequence[Backend | None],
-    known: Sequence[_Joined | None],
+    known: Sequence[_Joined],
     ours: Plan,
 ) -> SettingPlan:
     """The chosen backends, and what they cost together, function by function."""
     backends = list(ours.backends)
     totals: dict[str, float] = dict.fromkeys(ours.settings[0].functions, 0.0)
-    for row, backend, op in zip(rows, chosen, known, strict=True):
-        if op is not None and backend is not None:
-            totals[row.function] = totals.get(row.function, 0.0) + op.costs.get(backend, 0.0)
-    weights = tuple(None if op is None else op.weight for op in known)
+    for row, op in zip(rows, known, strict=True):
+        if op.backend is not None:
+            totals[row.function] = totals.get(row.function, 0.0) + op.costs.get(op.backend, 0.0)
+    weights = tuple(op.weight for op in known)
     return SettingPlan(
         compute_units=setting,
         functions={name: FunctionCost(total, 0) for name, total in totals.items()},
-        backend=tuple(-1 if backend is None else backends.index(backend) for backend in chosen),
+        backend=tuple(-1 if op.backend is None else backends.index(op.backend) for op in known),
         weight=weights if any(weight is not None for weight in weights) else (),
     )
 

@@ -68,33 +68,9 @@ def render_estimates(
         explained: Shows what each estimate is made of instead of kernels.
     """
     screen = Screen(width, color)
-    models = dict.fromkeys(profile.model.path for profile in profiles)
-    name = f"  {model_name(next(iter(models), ''))}" if len(models) == 1 else ""
-    screen.title("Estimated latency of one prediction", name)
-    columns = _COLUMNS if width >= _WIDE else [c for c in _COLUMNS if c.title != "rate"]
-    if width < _WIDE and len(models) > 1:
-        columns = [column for column in columns if column.title != "waits for"]
     results = [(profile, estimate) for profile in profiles for estimate in profile.estimates]
-    cells = [_cells(profile, estimate) for profile, estimate in results]
-    # What all have in common is not worth a column.
-    dull = {
-        name
-        for name in ("model", "setting")
-        if len({row[name] for row in cells}) == 1 and not (name == "setting" and cells[0][name] != "all")
-    }
-    kept = [column for column in columns if column.title not in dull]
-    if results:
-        screen.table(kept, [tuple(row[column.title] for column in kept) for row in cells])
-    _show_marks(screen, [estimate for _, estimate in results])
-    for text in dict.fromkeys(_left_out(profile, estimate) for profile, estimate in results):
-        if text:
-            screen.line(text, "yellow", indent=2)
-    for _, estimate in results:
-        of = f"{estimate.device}, {estimate.compute_units}: " if len(results) > 1 else ""
-        for text in estimate.notes:
-            screen.line(of + text, "dim", indent=2)
-    note = "estimated from published latencies, not measured; assumes that nothing else runs on the device"
-    screen.line(note if results else "no estimate", "dim", indent=2)
+    _show_table(screen, profiles, results)
+    _show_notes(screen, results)
     show_rates(screen, [rate for profile in profiles for rate in profile.rates])
     if len(profiles) == 1:
         show_savings(screen, profiles[0], profiles[0].estimates)
@@ -109,6 +85,42 @@ def render_estimates(
         f"more: {explain}--compute-units every, --json -; `coremlscope plan MODEL --device NAME`", "dim"
     )
     return screen.text
+
+
+def _show_table(
+    screen: Screen, profiles: Sequence[Profile], results: Sequence[tuple[Profile, Estimate]]
+) -> None:
+    models = list(dict.fromkeys(profile.model.path for profile in profiles))
+    screen.title(
+        "Estimated latency of one prediction", f"  {model_name(models[0])}" if len(models) == 1 else ""
+    )
+    if not results:
+        return
+    cells = [_cells(profile, estimate) for profile, estimate in results]
+    hidden = set()
+    if screen.width < _WIDE:
+        hidden = {"rate", "waits for"} if len(models) > 1 else {"rate"}
+    # What all have in common is not worth a column.
+    if len({row["model"] for row in cells}) == 1:
+        hidden.add("model")
+    if {row["setting"] for row in cells} == {"all"}:
+        hidden.add("setting")
+    kept = [column for column in _COLUMNS if column.title not in hidden]
+    screen.table(kept, [tuple(row[column.title] for column in kept) for row in cells])
+
+
+def _show_notes(screen: Screen, results: Sequence[tuple[Profile, Estimate]]) -> None:
+    """Explains marks, and prints what estimates leave out and what else they say."""
+    _show_marks(screen, [estimate for _, estimate in results])
+    for text in dict.fromkeys(_left_out(profile, estimate) for profile, estimate in results):
+        if text:
+            screen.line(text, "yellow", indent=2)
+    for _, estimate in results:
+        of = f"{estimate.device}, {estimate.compute_units}: " if len(results) > 1 else ""
+        for text in estimate.notes:
+            screen.line(of + text, "dim", indent=2)
+    note = "estimated from published latencies, not measured; assumes that nothing else runs on the device"
+    screen.line(note if results else "no estimate", "dim", indent=2)
 
 
 def _left_out(profile: Profile, estimate: Estimate) -> str:

@@ -72,38 +72,51 @@ def fit_columns(columns: Sequence[Column], rows: Sequence[Sequence[str]], width:
         width: The number of columns of the terminal.
     """
     lead = _label(columns)
-    columns = [_as_label(column) if i == lead else column for i, column in enumerate(columns)]
+    columns = [*columns[:lead], *map(_as_label, columns[lead : lead + 1]), *columns[lead + 1 :]]
     widest = [_widest(column, [row[i] for row in rows]) for i, column in enumerate(columns)]
     least = [_narrowest(column, widest[i], [row[i] for row in rows]) for i, column in enumerate(columns)]
-    shown, below, left_out = list(range(len(columns))), list[int](), list[int]()
-
-    def excess(widths: Sequence[int]) -> int:
-        return sum(widths[i] for i in shown) + GAP * (len(shown) - 1) - width
-
-    for i in sorted(shown, key=lambda i: -widest[i]):
-        if excess(least) > 0 and i != lead and columns[i].wraps and widest[i] > _LEAST_WRAPPED:
-            shown.remove(i)
-            below.append(i)
-    for i in sorted(shown, key=lambda i: (-columns[i].rank, -i)):
-        if excess(least) > 0 and i != lead:
-            shown.remove(i)
-            left_out.append(i)
+    shown = list(range(len(columns)))
+    wide = (i for i in shown if i != lead and columns[i].wraps and widest[i] > _LEAST_WRAPPED)
+    below = _take(shown, sorted(wide, key=lambda i: -widest[i]), least, width)
+    others = (i for i in shown if i != lead)
+    left_out = _take(shown, sorted(others, key=lambda i: (-columns[i].rank, -i)), least, width)
     widths = list(widest)
-    for group in (
-        [i for i in shown if i != lead and columns[i].wraps],
-        [i for i in shown if i != lead and not columns[i].wraps],
-        [lead],
-    ):
-        while (over := excess(widths)) > 0:
-            shrinkable = [i for i in group if widths[i] > least[i]]
-            if not shrinkable:
-                break
-            longest = max(shrinkable, key=widths.__getitem__)
-            others = max((widths[i] for i in shrinkable if i != longest), default=0)
-            widths[longest] = max(least[longest], widths[longest] - over, min(others, widths[longest] - 1))
-    if excess(widths) > 0:  # the label alone is too wide
-        widths[lead] = max(1, widths[lead] - excess(widths))
+    # Those that wrap become narrower first, and the labels last.
+    ranks = [2 if i == lead else 0 if column.wraps else 1 for i, column in enumerate(columns)]
+    for rank in sorted(set(ranks)):
+        group = [i for i in shown if ranks[i] == rank]
+        _shrink(widths, least, shown, group, width)
+    excess = _total(widths, shown) - width
+    if excess > 0:  # the label alone is too wide
+        widths[lead] = max(1, widths[lead] - excess)
     return Layout({i: widths[i] for i in shown}, tuple(sorted(below)), tuple(sorted(left_out)))
+
+
+def _total(widths: Sequence[int], shown: Sequence[int]) -> int:
+    return sum(widths[i] for i in shown) + GAP * (len(shown) - 1)
+
+
+def _take(shown: list[int], candidates: Sequence[int], widths: Sequence[int], width: int) -> list[int]:
+    """Takes candidates out of the columns that are shown, until the others fit; returns those."""
+    taken = []
+    for i in candidates:
+        if _total(widths, shown) > width:
+            shown.remove(i)
+            taken.append(i)
+    return taken
+
+
+def _shrink(
+    widths: list[int], least: Sequence[int], shown: Sequence[int], group: Sequence[int], width: int
+) -> None:
+    """Makes the widest columns of a group narrower, until all fit or the group is at its least."""
+    while (over := _total(widths, shown) - width) > 0:
+        shrinkable = [i for i in group if widths[i] > least[i]]
+        if not shrinkable:
+            return
+        longest = max(shrinkable, key=widths.__getitem__)
+        others = max((widths[i] for i in shrinkable if i != longest), default=0)
+        widths[longest] = max(least[longest], widths[longest] - over, min(others, widths[longest] - 1))
 
 
 def _label(columns: Sequence[Column]) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from coremlscope.devices import all_chips
 from coremlscope.devices.unit import GPU, NEURAL_ENGINE, SETTINGS, UNITS, ComputeUnit
@@ -205,42 +205,57 @@ def _show_function(
 def _show_units(screen: Screen, view: PlanView, name: str, ops: tuple[PlannedOp, ...]) -> None:
     screen.heading("Units", f"{plural(len(ops), 'operation')}, planned")
     counts, costs = unit_counts(ops), unit_costs_ms(ops, view.compute_units)
-    total = sum(costs.values())
-    weights = {unit: sum(op.weight for op in ops if op.unit == unit) for unit in costs}
-    known = any(op.planned_ms is not None for op in ops)
+    has_costs = any(op.planned_ms is not None for op in ops)
+    parts = _cost_shares(ops, costs, has_costs=has_costs)
     rows = []
     for unit in UNITS:
         if unit not in SETTINGS[view.compute_units] and not counts[unit]:
             continue
-        supported = sum(op.supported.get(unit) == "yes" for op in ops)
-        unknown = sum(op.supported.get(unit) == "unknown" for op in ops)
-        shared = weights[unit] if any(weights.values()) else None
-        part = costs[unit] / total if total else None if known else shared
-        share = "–" if part is None else format_share(part)
-        cost_there = format_duration(costs[unit] / 1e3) if known else "–"
+        known = Counter(op.supported.get(unit) for op in ops)
+        share = "–" if parts is None else format_share(parts[unit])
+        cost_there = format_duration(costs[unit] / 1e3) if has_costs else "–"
         cells = [_unit_title(screen, unit), str(counts[unit]), share, cost_there]
-        rows.append((*cells, str(supported), str(unknown) if unknown else ""))
+        rows.append((*cells, str(known["yes"]), str(known["unknown"] or "")))
     if counts[None]:
         rows.append(("unknown", str(counts[None]), "", "", "", ""))
     shares = ("share", "cost") if screen.width < _NARROW else ("cost share", "planned cost")
     titles = ("chosen", *shares, "supported", "unknown")
     screen.table([Column("", style="cyan"), *(Column(title, is_number=True) for title in titles)], rows)
-    cost = view.setting.functions.get(name)
-    if cost is not None:
-        changes = f"{plural(cost.switches, 'change')} of unit"
-        total_cost = f"{'at least ' if view.plan.left_out else ''}{format_duration(cost.total_ms / 1e3)}"
-        whole = f"{total_cost} planned in all, launches and {changes} included"
-        if 0 < total < cost.total_ms:
-            whole += f"; shares are those of the {format_duration(total / 1e3)} without them"
-        has_costs = view.plan.total_ms(view.setting) is not None
-        without = f"nothing is known of {view.plan.left_out}" if view.plan.left_out else ""
-        why_none = f"no total cost, because {without}" if without else "the planner gives no costs"
-        screen.line(whole if has_costs else f"{changes}; {why_none}", "dim", indent=2)
-        if has_costs and without:
-            screen.line(without, "yellow", indent=2)
+    _show_cost(screen, view, name, sum(costs.values()))
     undecided = undecided_line(ops)
     if undecided:
         screen.line(f"{POSSIBLE} {undecided}", "dim", indent=2)
+
+
+def _cost_shares(
+    ops: Sequence[PlannedOp], costs: Mapping[ComputeUnit, float], *, has_costs: bool
+) -> Mapping[ComputeUnit, float] | None:
+    """Returns the share of each unit in the costs, or in the weights where the planner gives only these."""
+    total = sum(costs.values())
+    if total:
+        return {unit: cost / total for unit, cost in costs.items()}
+    weights = {unit: sum(op.weight for op in ops if op.unit == unit) for unit in costs}
+    return weights if any(weights.values()) and not has_costs else None
+
+
+def _show_cost(screen: Screen, view: PlanView, name: str, ops_ms: float) -> None:
+    """Shows the cost of a function, of which `ops_ms` are those of its operations."""
+    cost, left_out = view.setting.functions.get(name), view.plan.left_out
+    if cost is None:
+        return
+    changes = f"{plural(cost.switches, 'change')} of unit"
+    without = f"nothing is known of {left_out}" if left_out else ""
+    if view.plan.total_ms(view.setting) is None:
+        why_none = f"no total cost, because {without}" if without else "the planner gives no costs"
+        screen.line(f"{changes}; {why_none}", "dim", indent=2)
+        return
+    total_cost = f"{'at least ' if left_out else ''}{format_duration(cost.total_ms / 1e3)}"
+    whole = f"{total_cost} planned in all, launches and {changes} included"
+    if 0 < ops_ms < cost.total_ms:
+        whole += f"; shares are those of the {format_duration(ops_ms / 1e3)} without them"
+    screen.line(whole, "dim", indent=2)
+    if without:
+        screen.line(without, "yellow", indent=2)
 
 
 def _show_segments(screen: Screen, view: PlanView, ops: tuple[PlannedOp, ...]) -> None:
@@ -272,21 +287,28 @@ def _show_ops(screen: Screen, view: PlanView, ops: Sequence[PlannedOp], list_ops
     screen.heading("Operations" if whole else title, quiet)
     wide = screen.width >= _WIDE
     may_move = wide and any(op.alternatives for op in listed)
-    columns = [
-        *(Column(SHORT_UNIT_NAMES[unit], most=3, style="green") for unit in UNITS),
-        Column("operation", most=max(screen.width - (110 if may_move else 96 if wide else 58), 24)),
-        Column("type", style="cyan", most=24 if wide else 20),
-        *((Column("share", is_number=True), Column("planned", is_number=True)) if has_weights else ()),
-    ]
-    if wide:
-        columns.append(Column("result", most=24))
-        if may_move:
-            columns.append(Column("may go to", most=24))
-        if has_weights:
-            columns += [Column(f"on {SHORT_UNIT_NAMES[unit]}", is_number=True) for unit in UNITS]
+    columns = _op_columns(screen.width, has_weights=has_weights, may_move=may_move)
     screen.table(columns, [_op_row(view, op, wide, has_weights, may_move) for op in listed])
     if len(listed) < len(ops):
         screen.line(f"and {len(ops) - len(listed)} more: --ops lists all in order", "dim", indent=2)
+
+
+def _op_columns(width: int, *, has_weights: bool, may_move: bool) -> list[Column]:
+    wide = width >= _WIDE
+    columns = [
+        *(Column(SHORT_UNIT_NAMES[unit], most=3, style="green") for unit in UNITS),
+        Column("operation", most=max(width - (110 if may_move else 96 if wide else 58), 24)),
+        Column("type", style="cyan", most=24 if wide else 20),
+    ]
+    if has_weights:
+        columns += [Column("share", is_number=True), Column("planned", is_number=True)]
+    if wide:
+        columns.append(Column("result", most=24))
+    if may_move:
+        columns.append(Column("may go to", most=24))
+    if wide and has_weights:
+        columns += [Column(f"on {SHORT_UNIT_NAMES[unit]}", is_number=True) for unit in UNITS]
+    return columns
 
 
 def _op_row(view: PlanView, op: PlannedOp, wide: bool, has_weights: bool, may_move: bool) -> tuple[str, ...]:
