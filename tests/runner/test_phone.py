@@ -36,14 +36,13 @@ def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Scene:
     """Puts a Mac with Xcode and a phone in place."""
 
-    def put(**scenario: Any) -> Path:
+    def put(*, silence_s: float = 60.0, **scenario: Any) -> Path:
         folder = tmp_path / "xcode"
         commands = fake_xcode.install(folder, **scenario)
         monkeypatch.setenv("PATH", f"{commands}{os.pathsep}{os.environ['PATH']}")
         monkeypatch.setattr("coremlscope.runner.phone.sys.platform", "darwin")
-        monkeypatch.setattr(
-            "coremlscope.runner.phone.PhoneTimeouts", lambda: PhoneTimeouts(silence_s=1.5, copy_pause_s=0.0)
-        )
+        timeouts = PhoneTimeouts(silence_s=silence_s, copy_pause_s=0.0)
+        monkeypatch.setattr("coremlscope.runner.phone.PhoneTimeouts", lambda: timeouts)
         return folder
 
     return put
@@ -90,7 +89,7 @@ def test_the_app_goes_on_after_crashes(package: Path, scene: Scene) -> None:
 
 
 def test_an_app_that_says_nothing_more_is_started_again(package: Path, scene: Scene) -> None:
-    scene(hangs=["cpu_and_gpu"])
+    scene(silence_s=5.0, hangs=["cpu_and_gpu"])
     found = measure(package)
     assert states(found) == [("all", "done"), ("cpu_and_gpu", "crashed"), ("cpu_only", "done")]
     assert found.record.results[1].step == "load"
