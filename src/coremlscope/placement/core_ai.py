@@ -12,12 +12,12 @@ import itertools
 from collections.abc import Mapping, Sequence
 
 from coremlscope.devices.unit import CPU, GPU, NEURAL_ENGINE, ComputeUnit, ComputeUnits
-from coremlscope.ir import DType, describe_type
+from coremlscope.ir import DType
 from coremlscope.placement.backend import BACKENDS_OF, UNIT_OF, Backend
 from coremlscope.placement.coreml_view import CoreMLGraph, Node
 from coremlscope.placement.eligibility import Verdicts
 from coremlscope.placement.forms import run_time_tensors
-from coremlscope.placement.place import Choice, PlacedFunction, PlacedOp, Segment, graphs_of
+from coremlscope.placement.place import Choice, PlacedFunction, graphs_of, list_ops
 from coremlscope.placement.verdict import Verdict
 from coremlscope.results.plan import Undecided
 
@@ -49,19 +49,23 @@ def place_by_preference(
         settings: For which settings of compute units.
         preferences: The order in which units are preferred, by setting.
     """
-    backends = {setting: _backends(graph, verdicts, preferences[setting]) for setting in settings}
+    choices: dict[str, dict[ComputeUnits, Choice]] = {node.id: {} for node in graph.walk()}
+    for setting in settings:
+        for id_, backend in _backends(graph, verdicts, preferences[setting]).items():
+            choices[id_][setting] = _choice(verdicts[id_], setting, backend)
+    path = [choices[node.id] for one in graphs_of(graph) for node in one.nodes]
     return PlacedFunction(
         name=graph.name,
-        ops=tuple(_placed(graph, verdicts, backends, 0)),
-        segments={setting: tuple(_segments(graph, backends[setting])) for setting in settings},
+        ops=tuple(list_ops(graph, verdicts, {}, choices)),
+        units={setting: tuple(of_op[setting].unit for of_op in path) for setting in settings},
         total_ms=dict.fromkeys(settings, 0.0),
     )
 
 
 def crossings(placed: PlacedFunction, setting: ComputeUnits) -> int:
     """How often values go from the Neural Engine to another unit or come from it: a way and back is one."""
-    units = [None if s.backend is None else UNIT_OF[s.backend] for s in placed.segments[setting]]
-    changes = sum(NEURAL_ENGINE in pair and pair[0] != pair[1] for pair in itertools.pairwise(units))
+    pairs = itertools.pairwise(placed.units[setting])
+    changes = sum(NEURAL_ENGINE in pair and pair[0] != pair[1] for pair in pairs)
     return -(-changes // 2)
 
 
@@ -106,43 +110,3 @@ def _choice(
             if unit != UNIT_OF[backend] and verdicts[unit].supported == "yes":
                 others[unit] = "unpublished"
     return Choice(backend=backend, alternatives=others)
-
-
-def _segments(graph: CoreMLGraph, backends: Mapping[str, Backend | None]) -> list[Segment]:
-    found = []
-    for one in graphs_of(graph):
-        placed = ((backends[node.id], node.id) for node in one.nodes)
-        for backend, run in itertools.groupby(placed, key=lambda pair: pair[0]):
-            found.append(Segment(backend, tuple(id_ for _, id_ in run), 0.0))
-    return found
-
-
-def _placed(
-    graph: CoreMLGraph,
-    verdicts: Verdicts,
-    backends: Mapping[ComputeUnits, Mapping[str, Backend | None]],
-    depth: int,
-) -> list[PlacedOp]:
-    found = []
-    for node in graph.nodes:
-        op = node.view.op
-        found.append(
-            PlacedOp(
-                id=node.id,
-                name=op.name,
-                type=op.type,
-                outputs=tuple(value.name for value in op.outputs),
-                types=tuple(describe_type(value.type) for value in node.view.outputs),
-                inserted=False,
-                depth=depth,
-                costs={},
-                verdicts=verdicts[node.id],
-                choices={
-                    setting: _choice(verdicts[node.id], setting, placed[node.id])
-                    for setting, placed in backends.items()
-                },
-            )
-        )
-        for block in node.blocks:
-            found.extend(_placed(block, verdicts, backends, depth + 1))
-    return found

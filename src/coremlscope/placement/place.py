@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from operator import itemgetter
 
 from coremlscope.devices.unit import SETTINGS, ComputeUnit, ComputeUnits
 from coremlscope.ir import describe_type
@@ -23,8 +21,8 @@ __all__ = [
     "Choice",
     "PlacedFunction",
     "PlacedOp",
-    "Segment",
     "graphs_of",
+    "list_ops",
     "path_costs",
     "place",
     "reached",
@@ -95,52 +93,24 @@ class PlacedOp:
 
 
 @dataclass(frozen=True, slots=True)
-class Segment:
-    """Operations in a row that run on one backend.
-
-    Attributes:
-        backend: The backend; None for operations that no unit is known to run.
-        ops: Their ids.
-        planned_ms: The sum of their planned costs.
-    """
-
-    backend: Backend | None
-    ops: tuple[str, ...]
-    planned_ms: float
-
-
-@dataclass(frozen=True, slots=True)
 class PlacedFunction:
     """One function, placed.
 
     Attributes:
         name: The function.
         ops: Its operations in order, nested ones after their owner.
-        segments: By setting: what runs in one piece (nested graphs by themselves).
+        units: By setting: the unit of each operation along the paths, of which each graph has one of its own.
         total_ms: By setting: the planned cost of the cheapest path, launches and switches included.
     """
 
     name: str
     ops: tuple[PlacedOp, ...]
-    segments: Mapping[ComputeUnits, tuple[Segment, ...]]
+    units: Mapping[ComputeUnits, tuple[ComputeUnit | None, ...]]
     total_ms: Mapping[ComputeUnits, float]
-
-    def counts(self, setting: ComputeUnits) -> Counter[ComputeUnit | None]:
-        """How many operations go to each unit; None counts those without a unit."""
-        return Counter(op.choices[setting].unit for op in self.ops)
-
-    def cost_ms(self, setting: ComputeUnits) -> dict[ComputeUnit, float]:
-        """The planned cost of the operations on each unit, without launches and switches."""
-        costs: dict[ComputeUnit, float] = dict.fromkeys(SETTINGS[setting], 0.0)
-        for op in self.ops:
-            unit = op.choices[setting].unit
-            if unit is not None:
-                costs[unit] += op.cost_ms(setting) or 0.0
-        return costs
 
     def switches(self, setting: ComputeUnits) -> int:
         """How often the path changes its compute unit."""
-        units = [UNIT_OF[s.backend] for s in self.segments[setting] if s.backend is not None]
+        units = [unit for unit in self.units[setting] if unit is not None]
         return sum(a != b for a, b in itertools.pairwise(units))
 
 
@@ -160,18 +130,21 @@ def place(
         transition_costs: What else a path costs.
         settings: For which settings of compute units.
     """
-    choices: dict[str, dict[ComputeUnits, Choice]] = {id_: {} for id_ in prices}
-    segments: dict[ComputeUnits, list[Segment]] = {setting: [] for setting in settings}
+    choices: dict[str, dict[ComputeUnits, Choice]] = {node.id: {} for node in graph.walk()}
+    units: dict[ComputeUnits, list[ComputeUnit | None]] = {setting: [] for setting in settings}
     totals = dict.fromkeys(settings, 0.0)
     for one in graphs_of(graph):
-        for setting, routed in _route(one, verdicts, prices, transition_costs, settings).items():
-            for node, choice in zip(one.nodes, routed.choices, strict=True):
+        for setting, (placed, total_ms) in _route(one, verdicts, prices, transition_costs, settings).items():
+            for node, choice in zip(one.nodes, placed, strict=True):
                 choices[node.id][setting] = choice
-            segments[setting].extend(routed.segments)
-            totals[setting] += routed.total_ms
-    ops = tuple(_placed(graph, verdicts, prices, choices, 0))
-    found = {setting: tuple(of_setting) for setting, of_setting in segments.items()}
-    return PlacedFunction(name=graph.name, ops=ops, segments=found, total_ms=totals)
+                units[setting].append(choice.unit)
+            totals[setting] += total_ms
+    return PlacedFunction(
+        name=graph.name,
+        ops=tuple(list_ops(graph, verdicts, prices, choices)),
+        units={setting: tuple(of_setting) for setting, of_setting in units.items()},
+        total_ms=totals,
+    )
 
 
 #: The setting that uses a unit most: the CPU is always allowed.
@@ -223,13 +196,6 @@ def graphs_of(graph: CoreMLGraph) -> list[CoreMLGraph]:
     return [graph, *(inner for node in graph.nodes for block in node.blocks for inner in graphs_of(block))]
 
 
-@dataclass(frozen=True, slots=True)
-class _Routed:
-    choices: list[Choice]
-    segments: list[Segment]
-    total_ms: float
-
-
 def _cells(
     graph: CoreMLGraph,
     verdicts: Verdicts,
@@ -270,8 +236,8 @@ def _route(
     prices: Mapping[str, Mapping[Backend, PlannedCost]],
     transition_costs: TransitionCosts,
     settings: Sequence[ComputeUnits],
-) -> dict[ComputeUnits, _Routed]:
-    """One graph's cheapest path under each setting."""
+) -> dict[ComputeUnits, tuple[list[Choice], float]]:
+    """One graph's cheapest path under each setting, and its cost in milliseconds."""
     cells = {setting: _cells(graph, verdicts, prices, setting) for setting in settings}
     routes = {setting: _search(cells[setting], transition_costs, setting) for setting in settings}
     chosen = {setting: route.backends for setting, route in routes.items()}
@@ -284,7 +250,7 @@ def _route(
         for node in graph.nodes:
             before = Choice(backend=placed[-1].backend if placed else None)
             placed.append(before if node.follows else next(of_ops))
-        found[setting] = _routed(graph, prices, placed, route.total_ms)
+        found[setting] = _weighted(graph, prices, placed), route.total_ms
     return found
 
 
@@ -297,23 +263,18 @@ def _search(cells: Sequence[Cell], transition_costs: TransitionCosts, setting: C
     return route
 
 
-def _routed(
-    graph: CoreMLGraph,
-    prices: Mapping[str, Mapping[Backend, PlannedCost]],
-    placed: Sequence[Choice],
-    total_ms: float,
-) -> _Routed:
-    """The choices with their weights, and the segments."""
+def _weighted(
+    graph: CoreMLGraph, prices: Mapping[str, Mapping[Backend, PlannedCost]], placed: Sequence[Choice]
+) -> list[Choice]:
+    """The choices with their weights."""
     spent = [
         0.0 if choice.backend is None else prices[node.id][choice.backend].ms
         for node, choice in zip(graph.nodes, placed, strict=True)
     ]
     total = sum(spent)
-    choices = [
+    return [
         replace(choice, weight=ms / total if total else 0.0) for choice, ms in zip(placed, spent, strict=True)
     ]
-    ids = [node.id for node in graph.nodes]
-    return _Routed(choices, _segments(ids, [choice.backend for choice in placed], spent), total_ms)
 
 
 def _choices(
@@ -356,27 +317,26 @@ def _detours(route: Route, allowed: Sequence[tuple[Backend, ...]]) -> list[dict[
     return detours
 
 
-def _segments(
-    ids: Sequence[str], backends: Sequence[Backend | None], spent: Sequence[float]
-) -> list[Segment]:
-    steps = zip(backends, ids, spent, strict=True)
-    return [
-        Segment(backend, tuple(id_ for _, id_, _ in run), sum(ms for _, _, ms in run))
-        for backend, run in ((key, list(run)) for key, run in itertools.groupby(steps, key=itemgetter(0)))
-    ]
-
-
-def _placed(
+def list_ops(
     graph: CoreMLGraph,
     verdicts: Verdicts,
     prices: Mapping[str, Mapping[Backend, PlannedCost]],
     choices: Mapping[str, Mapping[ComputeUnits, Choice]],
-    depth: int,
+    depth: int = 0,
 ) -> list[PlacedOp]:
+    """Returns the operations of a graph in order, nested ones after their owner.
+
+    Args:
+        graph: The function.
+        verdicts: Which units run each operation.
+        prices: What each operation costs, by id; empty where costs are not known.
+        choices: Where each operation goes, by id and setting.
+        depth: How many operations with nested graphs it lies within.
+    """
     found = []
     for node in graph.nodes:
         op, known = node.view.op, verdicts[node.id]
-        costs = prices[node.id]
+        costs = prices.get(node.id, {})
         if any(known[UNIT_OF[backend]].supported != "yes" for backend in costs):
             costs = {b: cost for b, cost in costs.items() if known[UNIT_OF[b]].supported == "yes"}
         types = tuple(describe_type(value.type) for value in node.view.outputs)
@@ -397,5 +357,5 @@ def _placed(
             )
         )
         for block in node.blocks:
-            found.extend(_placed(block, verdicts, prices, choices, depth + 1))
+            found.extend(list_ops(block, verdicts, prices, choices, depth + 1))
     return found
