@@ -10,6 +10,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+# Nothing is asserted on time, which is that of a busy machine.
+settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("any machine")
 
 # Tests import ONNX Runtime themselves; without this it would write telemetry files.
 os.environ["ORT_DISABLE_TELEMETRY"] = "1"

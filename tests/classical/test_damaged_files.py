@@ -56,7 +56,7 @@ def test_truncations_and_single_flips(kind: str) -> None:
             _read(bytes(damaged))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     kind=st.sampled_from(_KINDS),
     where=st.lists(st.floats(0, 1, exclude_max=True), max_size=3),

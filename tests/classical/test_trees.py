@@ -68,7 +68,7 @@ def _trees(dimensions: int) -> st.SearchStrategy[Any]:
     )
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(data=st.data(), dimensions=st.sampled_from([1, 3]))
 def test_any_trees(data: st.DataObject, dimensions: int) -> None:
     """All behaviours, missing values, bare leaves, leaves that add to none or to several sums."""

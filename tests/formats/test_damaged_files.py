@@ -41,7 +41,7 @@ def _read_everything(data: bytes | Path) -> ir.Model | None:
     return model
 
 
-@settings(max_examples=300, deadline=1000)
+@settings(max_examples=300)
 @given(flips=st.lists(st.tuples(st.integers(0, len(_SPEC) - 1), st.integers(1, 255)), min_size=1, max_size=4))
 def test_bit_flips(flips: list[tuple[int, int]]) -> None:
     data = bytearray(_SPEC)
@@ -56,7 +56,7 @@ def test_truncations() -> None:
         _read_everything(_SPEC[:length])
 
 
-@settings(max_examples=200, deadline=1000)
+@settings(max_examples=200)
 @given(data=st.binary(max_size=200))
 @example(data=b"\x08\x07\xb2\x1f\x00")
 @example(data=b"\x08\x07\x12\x00\xa2\x1f\x00")
@@ -76,7 +76,7 @@ def archive(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     return buffer.getvalue()
 
 
-@settings(max_examples=150, deadline=1000)
+@settings(max_examples=150)
 @given(where=st.floats(0, 1, exclude_max=True), mask=st.integers(1, 255))
 def test_bit_flips_in_archives(
     archive: bytes, tmp_path_factory: pytest.TempPathFactory, where: float, mask: int
@@ -88,7 +88,7 @@ def test_bit_flips_in_archives(
     _read_everything(path)
 
 
-@settings(max_examples=150, deadline=1000)
+@settings(max_examples=150)
 @given(position=st.integers(0, 159), word=st.integers(0, 2**64 - 1))
 def test_damaged_weight_files(tmp_path_factory: pytest.TempPathFactory, position: int, word: int) -> None:
     package = tmp_path_factory.getbasetemp() / "damaged.mlpackage"

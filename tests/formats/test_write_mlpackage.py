@@ -70,7 +70,7 @@ def _nested(members: st.SearchStrategy[ir.Constant]) -> st.SearchStrategy[ir.Con
     )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(constant=st.one_of(_tensors(), _strings(), _nested(_tensors())), spec_version=st.sampled_from([6, 9]))
 def test_constants_read_back_equal(
     tmp_path_factory: pytest.TempPathFactory, constant: ir.Constant, spec_version: int
@@ -126,7 +126,7 @@ _FUNCTIONS = st.builds(
 )
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(
     functions=st.lists(_FUNCTIONS, min_size=1, max_size=3),
     training=st.lists(_FEATURES, max_size=1).map(tuple),

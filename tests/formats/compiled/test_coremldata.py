@@ -181,7 +181,7 @@ def test_truncations() -> None:
         assert parse_compiled_data(_WHOLE[:length], "m").description.input[0].name == "x"
 
 
-@settings(max_examples=300, deadline=1000)
+@settings(max_examples=300)
 @given(
     flips=st.lists(st.tuples(st.integers(0, len(_WHOLE) - 1), st.integers(1, 255)), min_size=1, max_size=4)
 )

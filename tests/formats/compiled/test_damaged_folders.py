@@ -40,7 +40,7 @@ def _describe(folder: Path) -> bool:
     return False
 
 
-@settings(max_examples=200, deadline=2000, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     name=st.sampled_from(_FILES),
     place=st.floats(0, 1, exclude_max=True),

@@ -16,7 +16,7 @@ _TEXTS = sorted(Path(__file__).parents[4].glob("shared/corpus/models/*/*.mlmodel
 _PACKAGES = sorted(Path(__file__).parents[4].glob("shared/corpus/models/*/*.mlpackage"))
 
 
-@settings(max_examples=80, deadline=None, phases=[Phase.generate])
+@settings(max_examples=80, phases=[Phase.generate])
 @given(programs())
 def test_generated_programs(program: ir.Program) -> None:
     text = print_program(program)

@@ -65,7 +65,7 @@ def test_truncated_networks() -> None:
         _read_and_lower(whole[:length])
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(
     flips=st.lists(st.tuples(st.floats(0, 1, exclude_max=True), st.integers(1, 255)), min_size=1, max_size=5)
 )
