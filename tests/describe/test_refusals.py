@@ -174,6 +174,59 @@ def test_inputs_of_networks(
     assert _ids(_network(exact, shape, add)) == ["refused-network-input"] * refused
 
 
+@pytest.mark.parametrize(
+    ("state", "first", "second", "refused"),
+    [
+        (None, None, None, False),
+        (None, ir.RangeShapes(((1, 8),)), ir.RangeShapes(((1, 8),)), False),
+        (None, ir.RangeShapes(((1, 8),)), None, True),
+        (ir.EnumeratedShapes(((4,), (8,))), None, None, True),
+    ],
+)
+def test_flexible_shapes_next_to_states(
+    state: ir.ShapeFlexibility | None,
+    first: ir.ShapeFlexibility | None,
+    second: ir.ShapeFlexibility | None,
+    refused: bool,
+) -> None:
+    held = array_feature("s", (4,), ir.DType.FP16, state).type
+    assert isinstance(held, ir.ArrayFeature)
+    inputs = [array_feature("a", (4,), flexibility=first), array_feature("b", (4,), flexibility=second)]
+    one = model(inputs, [], {"main": ir.Graph(name="main", inputs=(), ops=(), outputs=())})
+    interface = dataclasses.replace(
+        one.description.main, states=(ir.Feature("s", ir.StateFeature(array=held)),)
+    )
+    described = dataclasses.replace(one.description, functions={"main": interface})
+    one = dataclasses.replace(one, description=described, spec_version=9)
+    assert _ids(one) == ["refused-flexible-state"] * refused
+    without = model(inputs, [], {"main": ir.Graph(name="main", inputs=(), ops=(), outputs=())})
+    assert "refused-flexible-state" not in _ids(without)
+
+
+@pytest.mark.parametrize(("shape", "refused"), [((1, 2, 3, 2, 2), False), ((1, 2, 3, 1, 2, 2), True)])
+def test_tensors_have_five_dimensions(shape: tuple[int, ...], refused: bool) -> None:
+    x, y = value("x", tensor(1, 2, 3, 4)), value("y", tensor(*shape))
+    body = ir.Graph(name="main", inputs=(x,), ops=(op("reshape", y, x=x),), outputs=(y,))
+    one = model([array_feature("x", (1, 2, 3, 4))], [array_feature("y", ())], {"main": body})
+    assert _ids(one) == ["refused-rank"] * refused
+
+    def add(builder: Any) -> None:
+        builder.add_reshape_static("r", "x", "y", shape)
+
+    assert _ids(_network(True, (1, 2, 3, 4), add)) == ["refused-rank"] * refused
+
+
+@pytest.mark.parametrize(
+    ("channels", "space", "refused"),
+    [(3, "RGB", False), (2, "RGB", True), (1, "GRAYSCALE", False), (3, "GRAYSCALE", True)],
+)
+def test_image_outputs_have_the_channels_of_their_colors(channels: int, space: str, refused: bool) -> None:
+    x, y = (value(name, tensor(1, channels, 4, 6)) for name in "xy")
+    body = ir.Graph(name="main", inputs=(x,), ops=(op("relu", y, x=x),), outputs=(y,))
+    one = model([array_feature("x", (1, channels, 4, 6))], [image_feature("y", space)], {"main": body})
+    assert _ids(one) == ["refused-image-output"] * refused
+
+
 def test_values_between_stages_have_one_type() -> None:
     first, second = arithmetic("add", "m", "x"), arithmetic("mul", "y", "m")
     given, result = array_feature("x", (3,)), array_feature("y", (3,))

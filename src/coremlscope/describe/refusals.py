@@ -44,6 +44,8 @@ _NETWORK = f"{_VALIDATORS}/NeuralNetwork/NeuralNetworkValidator.cpp"
 _IOS_12, _IOS_14, _IOS_16, _IOS_18 = 3, 5, 7, 9
 #: The number of the first layer type of iOS 13 in the format.
 _FIRST_OF_IOS_13 = 600
+#: Of a tensor.
+_MOST_DIMENSIONS = 5
 _NETWORKS = ("neuralNetwork", "neuralNetworkClassifier", "neuralNetworkRegressor")
 
 
@@ -116,6 +118,26 @@ def _flexible_shapes(model: Model) -> Iterator[str]:
                 yield from _ranges(feature.name, shape, bounds)
 
 
+def _flexible_states(model: Model) -> Iterator[str]:
+    interface = model.description.main
+    for feature in interface.states:
+        type_ = feature.type.array if isinstance(feature.type, StateFeature) else feature.type
+        if isinstance(type_, ArrayFeature) and type_.flexibility is not None:
+            yield f"the state {feature.name!r} has a flexible shape"
+    arrays = [feature for feature in interface.inputs if isinstance(feature.type, ArrayFeature)]
+    ranged = {
+        feature.name
+        for feature in arrays
+        if isinstance(feature.type, ArrayFeature) and isinstance(feature.type.flexibility, RangeShapes)
+    }
+    fixed = [feature.name for feature in arrays if feature.name not in ranged]
+    if interface.states and ranged and fixed:
+        yield (
+            f"it has a state, and next to the range of shapes of {min(ranged)!r} the input {fixed[0]!r} has"
+            " none, which counts as an enumerated shape: loading it ended the app"
+        )
+
+
 def _ranges(name: str, shape: Sequence[int], bounds: Sequence[tuple[int, int]]) -> Iterator[str]:
     empty = next(((low, high) for low, high in bounds if 0 < high < low), None)
     if empty is not None:
@@ -142,6 +164,47 @@ def _newer_types(model: Model) -> Iterator[str]:
             needed, what = _IOS_18, "the type state"
         if version < needed:
             yield f"{feature.name!r} has {what}, for which version {needed} of the specification is needed"
+
+
+# Results
+
+
+def _ranks(model: Model) -> Iterator[str]:
+    if not isinstance(model.content, Program):
+        return
+    for function in model.content.functions.values():
+        # Only what the file itself names: operations that stand for a layer here may have more dimensions.
+        layers = {name for layer in function.layers for name in layer.outputs}
+        for op in function.graph.walk():
+            for result in op.outputs:
+                type_ = result.type
+                is_own = result.name in layers if model.content.is_network else _is_computed(op.type)
+                if is_own and isinstance(type_, TensorType) and len(type_.shape or ()) > _MOST_DIMENSIONS:
+                    yield f"{result.name!r} of a {op.type} has {len(type_.shape or ())} dimensions"
+                    return
+
+
+def _is_computed(op_type: str) -> bool:
+    return op_type != "const" and not op_type.startswith("constexpr")
+
+
+def _image_channels(model: Model) -> Iterator[str]:
+    if not isinstance(model.content, Program) or model.content.is_network:
+        return
+    for name, interface in model.description.functions.items():
+        function = model.content.functions.get(name)
+        results = {} if function is None else {one.name: one.type for one in function.graph.outputs}
+        for feature in interface.outputs:
+            type_ = results.get(feature.name)
+            if not isinstance(feature.type, ImageFeature) or not isinstance(type_, TensorType):
+                continue
+            shape = type_.shape
+            channels = 3 if feature.type.color_space in ("RGB", "BGR") else 1
+            if shape is not None and (len(shape) != 4 or shape[1] not in (channels, None)):
+                yield (
+                    f"the image {feature.name!r} ({feature.type.color_space}) needs 1x{channels}xHxW, but its"
+                    f" tensor is {describe_shape(shape)}"
+                )
 
 
 # Classifiers and regressors
@@ -309,6 +372,27 @@ RULES: tuple[InterfaceRule, ...] = (
         find=_flexible_shapes,
         fix="make the default shape one of the allowed shapes",
         source=_INTERFACE,
+    ),
+    InterfaceRule(
+        id="refused-flexible-state",
+        find=_flexible_states,
+        fix="give states a fixed shape, and give all inputs of a model with states a range"
+        " (ct.RangeDim(n, n + 1) for a fixed one), or none",
+        source="https://github.com/apple/coremltools/issues/2537, https://github.com/apple/coremltools/issues/2548",
+        confidence="measured",
+    ),
+    InterfaceRule(
+        id="refused-rank",
+        find=_ranks,
+        fix="keep to five dimensions: merge some before the operation, and split them again behind it",
+        source="https://github.com/apple/coremltools/issues/1723",
+        confidence="measured",
+    ),
+    InterfaceRule(
+        id="refused-image-output",
+        find=_image_channels,
+        fix="give the output as many channels as its color space has, or declare it as a tensor",
+        source="https://github.com/apple/coremltools/issues/1740",
     ),
     InterfaceRule(
         id="refused-newer-type",

@@ -26,6 +26,7 @@ from coremlscope.placement.rules.rule import (
     Scope,
     fp16,
     fp32,
+    int32,
     weight,
 )
 
@@ -201,6 +202,23 @@ def _transposed(unit: ComputeUnit, prefix: str) -> Rule:
     )
 
 
+def _looked_up(unit: ComputeUnit, prefix: str) -> Rule:
+    x = fp16(4, 8, 16)
+    return Rule(
+        id=f"{prefix}-gather-nd-at-run-time",
+        unit=unit,
+        ops=("gather_nd",),
+        when=lambda view, context: view.has("indices") and view.bound("indices").constant is None,
+        effect="corrupts",
+        message="gather_nd with indices only known at run time returned slice 0 for some shapes",
+        fix="make the indices constant, or use gather or gather_along_axis",
+        source="microsoft/onnxruntime pull request 28598; which shapes and which unit is not published",
+        confidence="anecdotal",
+        applies_to=(Example("gather_nd", {"x": x, "indices": int32(5, 1)}),),
+        negative_examples=(Example("gather_nd", {"x": x, "indices": np.array([[0], [2]], np.int32)}),),
+    )
+
+
 _LONG = _attention((1, 8, 128, 512))
 _ON_26_6 = Scope(since=(26, 5), before=(27, 0))
 
@@ -208,6 +226,9 @@ RULES: tuple[Rule, ...] = (
     _transposed(NEURAL_ENGINE, "ne"),
     _transposed(GPU, "gpu"),
     _transposed(CPU, "cpu"),
+    _looked_up(NEURAL_ENGINE, "ne"),
+    _looked_up(GPU, "gpu"),
+    _looked_up(CPU, "cpu"),
     Rule(
         id="ne-attention-mask",
         unit=NEURAL_ENGINE,

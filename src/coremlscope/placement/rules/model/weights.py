@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from coremlscope.devices.unit import GPU, NEURAL_ENGINE
+from coremlscope.devices.unit import GPU, NEURAL_ENGINE, ComputeUnit
 from coremlscope.ir import Array, Constant, DType, TensorType, Value
 from coremlscope.ops import traits_of
 from coremlscope.ops.traits import Trait
@@ -70,8 +70,13 @@ def _blockwise(context: GraphContext) -> Mapping[str, str]:
 
 
 def _scaled_palettes(context: GraphContext) -> Mapping[str, str]:
-    """Weights from a palette with a scale for each output (per_channel_scale)."""
+    """Weights from a palette with a scale for each output (per_channel_scale), on the weight or its table."""
     hits = {}
+    for id_, _, maker in packed_weights(context, "constexpr_lut_to_dense"):
+        table = maker.op.inputs.get("lut", ())
+        source = context.producers.get(table[0].name) if table and isinstance(table[0], Value) else None
+        if source is not None and source.op.type == "constexpr_blockwise_shift_scale":
+            hits[id_] = ""
     for id_, _, maker in packed_weights(context, "constexpr_blockwise_shift_scale"):
         given = maker.op.inputs.get("data", ())
         source = context.producers.get(given[0].name) if given and isinstance(given[0], Value) else None
@@ -156,6 +161,39 @@ def _scaled_palette() -> tuple[Example, ...]:
     )
 
 
+def _scaled_table() -> tuple[Example, ...]:
+    packed = {"data": weight(16, 1, 1, 1, 16, 1, dtype=DType.INT8), "scale": weight(16, 1, 1, 1, 1, 1)}
+    indices = weight(64, 64, 3, 3, dtype=DType.UINT8)
+    return (
+        Example("constexpr_blockwise_shift_scale", packed, outputs=(fp16(16, 1, 1, 1, 16, 1),)),
+        Example(
+            "constexpr_lut_to_dense", {"indices": indices, "lut": Result(0)}, outputs=(fp16(64, 64, 3, 3),)
+        ),
+        Example("conv", {"x": fp16(1, 64, 32, 32), "weight": Result(1)}),
+    )
+
+
+def _ends_with_scaled_palettes(unit: ComputeUnit, prefix: str) -> GraphRule:
+    return GraphRule(
+        id=f"{prefix}-scaled-palettes",
+        unit=unit,
+        find=_scaled_palettes,
+        effect="crashes",
+        message="weights from palettes with scales per channel ended the app on macOS 26, on the GPU and"
+        " while loading for the Neural Engine",
+        fix="palettize without enable_per_channel_scale",
+        source="apple/coremltools pull request 2688 (M4, macOS 26.6.2)",
+        confidence="anecdotal",
+        ops=(_WEIGHTED,),
+        scope=Scope(since=(26, 0), before=(27, 0)),
+        examples=(
+            GraphExample(ops=_scaled_palette(), hits=(2,), os="26"),
+            GraphExample(ops=_scaled_table(), hits=(2,), os="26"),
+            GraphExample(ops=_palette(1), os="26"),
+        ),
+    )
+
+
 GRAPH_RULES: tuple[GraphRule, ...] = (
     GraphRule(
         id="ne-blockwise-weights",
@@ -193,20 +231,6 @@ GRAPH_RULES: tuple[GraphRule, ...] = (
         ops=(_WEIGHTED,),
         examples=(GraphExample(ops=_affine(3), hits=(1,)), GraphExample(ops=_affine(0))),
     ),
-    GraphRule(
-        id="gpu-scaled-palettes",
-        unit=GPU,
-        find=_scaled_palettes,
-        effect="crashes",
-        message="weights from palettes with scales per channel ended the app on the GPU of macOS 26",
-        fix="palettize without enable_per_channel_scale",
-        source="apple/coremltools issue 2688",
-        confidence="anecdotal",
-        ops=(_WEIGHTED,),
-        scope=Scope(since=(26, 0), before=(27, 0)),
-        examples=(
-            GraphExample(ops=_scaled_palette(), hits=(2,), os="26"),
-            GraphExample(ops=_palette(1), os="26"),
-        ),
-    ),
+    _ends_with_scaled_palettes(NEURAL_ENGINE, "ne"),
+    _ends_with_scaled_palettes(GPU, "gpu"),
 )
