@@ -8,12 +8,10 @@ from typing import Any
 
 import pytest
 
-from coremlscope.comparison.models import compare_on_devices
+from coremlscope import api
 from coremlscope.comparison.profiles import Comparison, compare_profiles
-from coremlscope.devices import find_device
 from coremlscope.formats.sample import sample_model
 from coremlscope.render.page import render_html_comparison
-from coremlscope.results.measurement import Settings
 from coremlscope.units import format_duration
 from tests.support.browser import Drive
 from tests.support.comparisons import changed, rounds, timed
@@ -29,9 +27,8 @@ def comparison() -> Comparison:
     names = (HOSTILE, *after.ops.name[1:])
     after = dataclasses.replace(after, ops=dataclasses.replace(after.ops, name=names))
     found = compare_profiles([before, after], rounds=[rounds(1), rounds(1.4)], labels=["main", HOSTILE])
-    devices = [find_device("m1")]
     model = sample_model(size=224, width=0.5, classes=4)
-    plans = compare_on_devices(model, Settings(), devices, ["all", "cpu_only"])
+    plans = api.compare(model, devices="m1", compute_units=["all", "cpu_only"])
     (difference,) = found.differences
     changes = tuple(plan for one in plans.differences for plan in one.plans)
     return dataclasses.replace(found, differences=(dataclasses.replace(difference, plans=changes),))
@@ -47,7 +44,7 @@ def seen(drive: Drive, comparison: Comparison, tmp_path_factory: pytest.TempPath
 
 def test_the_page_says_what_the_json_says(seen: dict[str, Any], comparison: Comparison) -> None:
     (difference,) = comparison.differences
-    assert seen["sections"] == [f"{HOSTILE} against main"]
+    assert seen["sections"] == ["Times of predictions", f"{HOSTILE} against main"]
     assert seen["facts"] == list(comparison.differing)
     assert seen["verdicts"] == [change.verdict for change in difference.phases.values()]
     assert seen["before"] == [format_duration(c.before or 0.0) for c in difference.phases.values()]

@@ -17,7 +17,7 @@ from coremlscope.server.server import Address, serve
 from coremlscope.server.tags import read_tags
 from coremlscope.sweep.rows import Row
 from coremlscope.sweep.store import ResultStore
-from coremlscope.sweep.table import to_result_table
+from coremlscope.sweep.table import by_time, to_result_table
 from tests.support.browser import Drive
 from tests.support.profiles import small_profile
 
@@ -50,7 +50,7 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> ResultTable:
         writer.add(
             _row(model, seconds, to) for model, seconds in _SECONDS.items() for to in ("M1", "iPhone 15 Pro")
         )
-    return to_result_table(store.table())
+    return to_result_table(by_time(store.table()))
 
 
 @pytest.fixture(scope="module")
@@ -111,7 +111,7 @@ def test_the_trend_shows_each_commit_and_the_changes(drive: Drive, tmp_path: Pat
     with store.open_writer() as writer:
         writer.add(_row("net", one, "iPhone 15 Pro", commit) for commit, one in enumerate(seconds))
         writer.add(_row("other", 0.001, "iPhone 15 Pro", commit) for commit in range(5))
-    path.write_text(render_html_results(to_result_table(store.table())))
+    path.write_text(render_html_results(to_result_table(by_time(store.table()))))
     seen = drive("trend", path)
     assert seen["points"] == [f"c{i}: {1e3 * one:.2f} ms, 1 result" for i, one in enumerate(seconds)]
     assert seen["changes"] == ["c3: 2.00 ms → 3.00 ms (+50.0 %)"]
