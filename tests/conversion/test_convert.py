@@ -97,4 +97,4 @@ def test_missing_converters(program: Path, tmp_path: Path, capsys: pytest.Captur
     with pytest.raises(MissingDependencyError, match="needs torch"):
         convert(program, tmp_path)
     assert main(["convert", str(program), "--core-ai", "-o", str(tmp_path)]) == 7
-    assert "coremlscope[convert]" in capsys.readouterr().err
+    assert "[convert]'" in capsys.readouterr().err

@@ -259,4 +259,4 @@ def test_ray_is_an_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(MissingDependencyError) as raised:
         ray_cluster.RayRunner("auto").run([], lambda *_: None)
-    assert "coremlscope[ray]" in raised.value.hint
+    assert "[ray]'" in raised.value.hint
