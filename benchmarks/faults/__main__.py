@@ -138,6 +138,8 @@ def _distance(network: Network, module: nn.Module, twin: Twin, seed: int) -> flo
     with torch.no_grad():
         x = network.draw(seed + 7)
         pair = [one[:-1](x) if network.is_classifier else one(x) for one in (module, twin.module)]
+    if network.is_classifier:  # What is added to all classes alike has no effect.
+        pair = [one - one.mean(-1, keepdim=True) for one in pair]
     outputs = [[one] if isinstance(one, torch.Tensor) else list(one) for one in pair]
     return max(float((a - b).abs().max() / (a.max() - a.min())) for a, b in zip(*outputs, strict=True))
 

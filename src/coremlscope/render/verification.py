@@ -76,8 +76,9 @@ def headline(found: Verification) -> str:
         return f"same within {within}: outputs differ by up to {worst:.1g} of their size"
     first = failed[0]
     size = "" if first.relative is None else f" ({first.relative:.2g} of its size)"
-    what = f"{first.name} {first.why}{size} in {first.run}"
-    more = f", and {plural(len(failed) - 1, 'more comparison')}" if len(failed) > 1 else ""
+    how = first.why if first.largest is None else f"by up to {first.largest:.3g}"
+    what = f"{first.name} {how}{size} in {first.run}"
+    more = f" and {len(failed) - 1} more" if len(failed) > 1 else ""
     cause = f"; {CAUSES[found.faults[0].cause]}" if found.faults else ""
     return f"different: {what}{more}{cause}"
 

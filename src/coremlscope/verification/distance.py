@@ -1,4 +1,4 @@
-"""How far two arrays are apart, and how one results from the other: a transposition, a factor, truncation."""
+"""How far two arrays are apart, and how one results from the other: a transposition, a factor, a summand."""
 
 from __future__ import annotations
 
@@ -46,9 +46,8 @@ _SAMPLE = 4096
 #: `reordered` it has the same elements in another order;
 #: `scaled`    each element is multiplied by one factor;
 #: `shifted`   one number is added to each element;
-#: `truncated` fractions are lost;
 #: `negated`   the sign differs.
-Kind = Literal["permuted", "reordered", "scaled", "shifted", "truncated", "negated"]
+Kind = Literal["permuted", "reordered", "scaled", "shifted", "negated"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -255,8 +254,6 @@ def find_relation(ours: Array, theirs: Array, tolerance: float = SAME) -> Relati
     a, b = _numbers(ours), _numbers(theirs)
     if not (np.isfinite(a).all() and np.isfinite(b).all()) or not a.any() or not b.any():
         return None
-    if b.std() > 0 and np.array_equal(a, np.trunc(b)) and not np.array_equal(a, b):
-        return Relation(kind="truncated")
     factor = float(a @ b / (b @ b))
     is_whole = ours.dtype.kind in "iub"
     if (

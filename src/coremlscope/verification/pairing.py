@@ -155,7 +155,6 @@ def pair_runs(ours: Run, theirs: Run, outputs: Mapping[str, str]) -> tuple[Pair,
         pairing.by_flow()
         pairing.by_name(is_numbered=True)
         pairing.by_flow()
-        pairing.by_part_of_flow()
         pairing.by_order()
         pairing.by_flow()
     order = {name: place for place, name in enumerate(ours.values)}
@@ -400,23 +399,6 @@ class _Pairing:
         above = run.above(name, lambda n: n in paired)
         return tuple(sorted(general_type(run.values[n].type) for n in above if n not in paired))
 
-    def by_part_of_flow(self) -> None:
-        """Pairs results of operations of the same type and size that share one of the paired values which
-        they are computed from, where no other operation does: it may read a wrong value."""
-        while True:
-            before = len(self.pairs)
-            mine, others = self._above_ours.groups(), self._above_theirs.groups()
-            sized, other_sized = _by_size(mine), _by_size(others)
-            for (kind, size, origin), values in mine.items():
-                near = [(key, names) for key, names in other_sized[kind, size] if key & origin]
-                alike = [key for key, _ in sized[kind, size] if near and key & near[0][0]]
-                if len(values) == len(near) == len(alike) == 1 and len(near[0][1]) == 1:
-                    self.add(values[0], near[0][1][0], "flow")
-                    break
-            if len(self.pairs) == before:
-                return
-            self.by_flow()
-
     def by_order(self) -> None:
         """Pairs results of operations of the same type and size, in the same order."""
         mine, others = self._open()
@@ -428,16 +410,6 @@ class _Pairing:
             for step in range(length):
                 if mine[first + step].op:
                     self.add(mine[first + step].name, others[second + step].name, "order")
-
-
-def _by_size(
-    groups: Mapping[_Origin, list[str]],
-) -> defaultdict[tuple[str, int], list[tuple[frozenset[str], list[str]]]]:
-    """Returns the origins and values of groups by their type and size."""
-    found = defaultdict(list)
-    for (kind, size, origin), names in groups.items():
-        found[kind, size].append((origin, names))
-    return found
 
 
 def _layout(ours: Array, theirs: Array, tolerance: float) -> tuple[int, ...] | None:

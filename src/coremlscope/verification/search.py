@@ -208,7 +208,7 @@ def _kinds_of_constants(
         time.monotonic(),
     )
     order = sorted({name for name, _ in read}, key=lambda name: -made.get(name, 0.0))
-    count = 1
+    check.made, count = made, 1
     while count < min(len(order), _MOST_RESTORED):
         kept = set(order[:count])
         yield "cancellation", {key: array for key, array in read.items() if key[0] in kept}

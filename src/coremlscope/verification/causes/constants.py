@@ -12,6 +12,7 @@ from coremlscope.ir import Array, Function, Op, TensorType
 from coremlscope.ir.rewriting import constants_of
 from coremlscope.results.verification import Cause
 from coremlscope.units import shown
+from coremlscope.verification.causes.orders import is_prepared
 from coremlscope.verification.causes.site import (
     Change,
     Hypothesis,
@@ -132,6 +133,8 @@ def _wrong(
         cause, what = "compressed weights", f"is compressed ({maker.type}), {what}"
     elif cause == "weights" and np.unique(wrong).size <= min(_FEW_VALUES, wrong.size // 16):
         cause, what = "compressed weights", f"has only {np.unique(wrong).size} different values, {what}"
+    if cause == "weights" and value.type in _SUMS_AND_PRODUCTS and is_prepared(site, value.name):
+        cause = "preprocessing"
     keyed = {(value.op, key): array for key, array in changes.items()}
     listed = ", ".join(shown(key) for key in changes)
     change = Change(
@@ -240,7 +243,7 @@ def predict_constants(site: Site) -> Iterator[Hypothesis]:
                     text=f"its {shown(name)} is {mine:.6g}, and {number:.6g} in the reference",
                     predicted=found,
                     observed=site.expected,
-                    cause=_SUMS_AND_PRODUCTS.get(value.type),
+                    cause="weights" if name in ("bias", "weight") else _SUMS_AND_PRODUCTS.get(value.type),
                     changes=(change,),
                 )
 

@@ -16,6 +16,7 @@ from coremlscope.verification.edits import bypass, insert_after, read_instead, s
 from coremlscope.verification.intermediates import Intermediate
 
 __all__ = [
+    "is_prepared",
     "predict_extra",
     "predict_layout",
     "predict_missing",
@@ -37,7 +38,6 @@ _CAUSES: dict[str, Cause] = {
     "reordered": "layout",
     "scaled": "scale",
     "shifted": "offset",
-    "truncated": "cast",
     "negated": "sign",
 }
 
@@ -49,7 +49,6 @@ def _described(relation: Relation, what: str) -> str:
         "reordered": f"{what} with its elements in another order",
         "scaled": f"{what} times {relation.number:.5g}{more}",
         "shifted": f"{what} plus {relation.number:.5g}",
-        "truncated": f"{what} without its fractions",
         "negated": f"{what} with the other sign",
     }[relation.kind]
 
@@ -180,7 +179,7 @@ def predict_preprocessing(site: Site) -> Iterator[Hypothesis]:
     """What is computed from an input alone, by sums and products, is that of the reference with another scale
     or offset, or with its channels in another order."""
     for pair in site.bounds:
-        if not _is_prepared(site, pair.ours):
+        if not is_prepared(site, pair.ours):
             continue
         given = site.given[pair.ours]
         for other in site.reference_region():
@@ -198,7 +197,7 @@ def predict_preprocessing(site: Site) -> Iterator[Hypothesis]:
                     observed=site.expected,
                     changes=_prepared(site, pair.ours, *fitted[1:]),
                 )
-    if len(site.bounds) == 1 and _is_prepared(site, site.bounds[0].ours):
+    if len(site.bounds) == 1 and is_prepared(site, site.bounds[0].ours):
         given = site.given[site.bounds[0].ours]
         is_image = given.ndim == 4 and given.shape[1] == 3
         found = site.compute(given={site.bounds[0].ours: given[:, ::-1]}) if is_image else None
@@ -209,7 +208,7 @@ def predict_preprocessing(site: Site) -> Iterator[Hypothesis]:
                 predicted=found,
                 observed=site.expected,
             )
-    if site.value.type in _PREPARING and all(_is_prepared(site, name) for name in site.value.inputs):
+    if site.value.type in _PREPARING and all(is_prepared(site, name) for name in site.value.inputs):
         fitted = _fit_channels(site.local, site.expected)
         if fitted is not None:
             planes = (-1, *(1,) * (site.local.ndim - 2)) if fitted[1].size > 1 else ()
@@ -223,7 +222,7 @@ def predict_preprocessing(site: Site) -> Iterator[Hypothesis]:
             )
 
 
-def _is_prepared(site: Site, name: str) -> bool:
+def is_prepared(site: Site, name: str) -> bool:
     """Returns whether a value is an input of floats, or sums and products of one with constants."""
     above = [site.ours.values[one] for one in site.ours.above(name, lambda _: False)]
     return all(one.type in _PREPARING or not one.op for one in above) and any(
@@ -393,7 +392,7 @@ def predict_extra(site: Site) -> Iterator[Hypothesis]:
 def predict_relation(site: Site) -> Iterator[Hypothesis]:
     """The result is that of the reference times a number, plus a number, or transposed."""
     relation = find_relation(site.local, site.expected)
-    if relation is None or relation.kind in ("reordered", "truncated"):
+    if relation is None or relation.kind == "reordered":
         return
     if relation.axis is not None and site.value.type not in _WEIGHTED:
         return  # The factor of a function of which only a small part is seen.
