@@ -193,4 +193,6 @@ def test_reports_show_the_values_and_the_fix(tmp_path: Path) -> None:
     ):
         assert text in page
     assert "<script" not in page
-    assert f"{found.faults[0].values[0].reference:.6g}" in render_markdown_verification(found)
+    markdown = render_markdown_verification(found)
+    assert f"{found.faults[0].values[0].reference:.6g}" in markdown
+    assert str(tmp_path) not in page + markdown

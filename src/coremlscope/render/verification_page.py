@@ -17,6 +17,7 @@ from coremlscope.render.verification import (
     parted_pairs,
     value_rows,
 )
+from coremlscope.render.words import model_name
 from coremlscope.results.verification import PairedValue, Verification
 
 __all__ = ["render_html_verification"]
@@ -45,7 +46,11 @@ def render_html_verification(found: Verification) -> str:
         f"<h1>{text(headline(found))}</h1>",
         _table(
             ("", ""),
-            [("model", found.model), ("reference", found.reference), ("inputs", "; ".join(found.inputs))],
+            [
+                ("model", model_name(found.model)),
+                ("reference", found.reference),
+                ("inputs", "; ".join(found.inputs)),
+            ],
         ),
         "<h2>Outputs</h2>",
         _table(OUTPUT_TITLES, output_rows(found)),

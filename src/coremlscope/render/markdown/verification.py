@@ -19,6 +19,7 @@ from coremlscope.render.verification import (
     pairing_line,
     value_rows,
 )
+from coremlscope.render.words import model_name
 from coremlscope.results.verification import Verification
 
 __all__ = ["render_markdown_verification"]
@@ -28,7 +29,7 @@ def render_markdown_verification(found: Verification) -> str:
     """Renders a verification as Markdown, with all pairs."""
     blocks = [
         f"# {cell(headline(found))}",
-        f"{code(found.model)}, {code(found.function)}, next to {code(found.reference)}. "
+        f"{code(model_name(found.model))}, {code(found.function)}, next to {code(found.reference)}. "
         f"Inputs: {cell('; '.join(found.inputs))}.",
         table(OUTPUT_TITLES, output_rows(found)),
     ]
