@@ -20,10 +20,11 @@ import tempfile
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import torch
 
@@ -213,7 +214,7 @@ def _table(rows: Sequence[Row], threads: int) -> str:
 def _write(rows: Sequence[Row], threads: int, folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "speed.md").write_text(_table(rows, threads), encoding="utf-8")
-    result = {"threads": threads, "rows": [asdict(row) for row in rows]}
+    result = {"threads": threads, "rows": [msgspec.to_builtins(row) for row in rows]}
     (folder / "speed.json").write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import itertools
 import re
 import subprocess
 import sys
@@ -18,7 +17,6 @@ from tests.support.large_models import converted_program
 # that nothing needs any more is an error, so that the lists only shrink.
 
 #: Dataclasses with more than four fields that can be given by position.
-_POSITIONAL_DATACLASSES: Mapping[str, int] = {}
 
 #: Statements that are kept from the formatter.
 _UNFORMATTED: Mapping[str, int] = {}
@@ -82,7 +80,6 @@ _EMPTY_NAMES = {"utils", "util", "helpers", "helper", "common", "manager", "misc
 _HEAVY = ("coremltools", "google.protobuf", "ml_dtypes", "onnx", "onnxruntime", "PIL", "rich", "torch")
 
 _MAX_COMPLEXITY = 20
-_MAX_POSITIONAL_FIELDS = 4
 
 #: Words that say less than a plain one: "synthetic", "interleaved", "releases", "transition costs",
 #: "negative examples", "is not valid JSON", "invalid compute units", "repeatedly".
@@ -216,29 +213,6 @@ def _compare(found: Iterable[tuple[Path, int]], allowed: Mapping[str, int]) -> N
     assert sorted(allowed.keys() - counts.keys()) == [], "entries of the allow-list that nothing needs"
 
 
-def _positional_fields(node: ast.ClassDef) -> int:
-    """How many fields of a dataclass can be given by position; 0 for other classes."""
-    decorators = [ast.unparse(decorator) for decorator in node.decorator_list]
-    if not any(re.match(r"(dataclasses\.)?dataclass\b(?!.*\bkw_only=True)", text) for text in decorators):
-        return 0
-    fields = [each for each in node.body if isinstance(each, ast.AnnAssign)]
-    before = itertools.takewhile(lambda field: "KW_ONLY" not in ast.unparse(field.annotation), fields)
-    return sum(
-        "ClassVar" not in ast.unparse(field.annotation)
-        and not (field.value and re.search(r"\b(init=False|kw_only=True)", ast.unparse(field.value)))
-        for field in before
-    )
-
-
-def test_wide_dataclasses_are_keyword_only() -> None:
-    def count(path: Path) -> int:
-        tree = ast.parse(path.read_text(encoding="utf-8"))
-        classes = (node for node in ast.walk(tree) if isinstance(node, ast.ClassDef))
-        return sum(_positional_fields(node) > _MAX_POSITIONAL_FIELDS for node in classes)
-
-    _compare(((path, count(path)) for path in _MODULES), _POSITIONAL_DATACLASSES)
-
-
 def test_nothing_is_kept_from_the_formatter() -> None:
     files = [*_MODULES, *sorted((_ROOT / "tests").rglob("*.py"))]
     pattern = re.compile(r"#\s*fmt:\s*(?:skip|off)")
@@ -308,7 +282,7 @@ def test_the_search_for_writers_finds_them(tmp_path: Path) -> None:
     )
     readers = (
         *("open(path)", "path.open('rb')", "'a'.replace('b', 'c')", "replace(x, a=1)", "np.save(file, x)"),
-        *("dataclasses.replace(x, y=1)", "os.fdopen(3, 'rb')", "model.save(path)"),
+        *("msgspec.structs.replace(x, y=1)", "os.fdopen(3, 'rb')", "model.save(path)"),
     )
     source = tmp_path / "source.py"
     for text, expected in [*((text, 1) for text in writers), *((text, 0) for text in readers)]:

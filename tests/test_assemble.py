@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from datetime import UTC, datetime, timedelta
 
+import msgspec.structs
 import pytest
 
 from coremlscope.assemble import assemble, made_here
@@ -87,7 +87,7 @@ def test_the_operations_of_the_description_become_those_of_the_profile() -> None
     assert profile.ops == summary.ops
     assert len(profile.ops) > 0
     assert profile.model.ops == OpTable()
-    assert profile.model == dataclasses.replace(summary, ops=OpTable())
+    assert profile.model == msgspec.structs.replace(summary, ops=OpTable())
     # A table that is given takes its place.
     other = assemble(summary, small_ops())
     assert (other.ops, other.model.ops) == (small_ops(), OpTable())

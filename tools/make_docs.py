@@ -6,7 +6,6 @@ python tools/make_docs.py
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import inspect
 import io
 import json
@@ -17,6 +16,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from unittest import mock
 
+import msgspec
+import msgspec.structs
 import numpy as np
 
 from coremlscope.advice import CORE_ML_VALUE_RULES, RULES, VALUE_RULES, AdviceRule
@@ -252,8 +253,8 @@ def _reachable(root: type) -> list[type]:
 
 
 def _classes(hint: object) -> Iterator[type]:
-    if dataclasses.is_dataclass(hint):
-        yield typing.cast("type", hint)
+    if isinstance(hint, type) and issubclass(hint, msgspec.Struct):
+        yield hint
     for argument in typing.get_args(hint):
         yield from _classes(argument)
 
@@ -263,8 +264,8 @@ def _fields(kind: type) -> str:
     _, descriptions = docstring_parts(kind.__doc__ or "")
     hints = typing.get_type_hints(kind)
     rows = [
-        f"| `{field.name}` | {_spell(hints[field.name])} | {_in_a_cell(descriptions.get(field.name, ''))} |"
-        for field in dataclasses.fields(kind)
+        f"| `{field}` | {_spell(hints[field])} | {_in_a_cell(descriptions.get(field, ''))} |"
+        for field in kind.__struct_fields__
     ]
     return "\n".join(["| field | type | |", "|---|---|---|", *rows])
 
@@ -286,9 +287,8 @@ def _spell(hint: object) -> str:
     """Names a type in the terms of JSON."""
     if hint in _SCALARS:
         return _SCALARS[hint]
-    if dataclasses.is_dataclass(hint):
-        name = getattr(hint, "__name__", "")
-        return f"[{name}](#{name.lower()})"
+    if isinstance(hint, type) and issubclass(hint, msgspec.Struct):
+        return f"[{hint.__name__}](#{hint.__name__.lower()})"
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin is typing.Literal:
         return " or ".join(f"`{value}`" for value in arguments)

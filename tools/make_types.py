@@ -1,4 +1,4 @@
-"""Writes the TypeScript types of the page's data, from the dataclasses that Python writes as JSON.
+"""Writes the TypeScript types of the page's data, from the data classes that Python writes as JSON.
 
 python tools/make_types.py
 """
@@ -33,7 +33,7 @@ from coremlscope.server.state import PageState
 OUTPUT = Path(__file__).parents[1] / "frontend" / "src" / "data" / "schema.ts"
 
 _HEAD = """\
-// Written by tools/make_types.py from the dataclasses of the Python package; do not edit.
+// Written by tools/make_types.py from the data classes of the Python package; do not edit.
 // Times are seconds, sizes are bytes, columns have one entry for each row of the op table.
 """
 
@@ -74,12 +74,12 @@ def type_script() -> str:
 
 
 def _classes() -> set[type]:
-    """Returns the dataclasses nested in the root types."""
+    """Returns the data classes nested in the root types."""
     found: set[type] = set()
     queue = list(inspect.multi_type_info(_ROOTS))
     while queue:
         info = queue.pop()
-        if isinstance(info, inspect.DataclassType):
+        if isinstance(info, inspect.StructType):
             if info.cls in found:
                 continue
             found.add(info.cls)
@@ -115,7 +115,7 @@ def _literals(kinds: list[type]) -> dict[frozenset[Any], str]:
 
 def _all_types(kind: type) -> Iterator[inspect.Type]:
     info = inspect.type_info(kind)
-    assert isinstance(info, inspect.DataclassType)
+    assert isinstance(info, inspect.StructType)
     queue = [field.type for field in info.fields]
     while queue:
         one = queue.pop()
@@ -145,7 +145,7 @@ def _union(name: str, members: list[str], doc: str = "") -> str:
 
 def _interface(kind: type, names: Mapping[frozenset[Any], str]) -> str:
     info = inspect.type_info(kind)
-    assert isinstance(info, inspect.DataclassType)
+    assert isinstance(info, inspect.StructType)
     text, descriptions = docstring_parts(kind.__doc__ or "")
     lines = []
     for field in info.fields:
@@ -191,7 +191,7 @@ def _spell(info: inspect.Type, names: Mapping[frozenset[Any], str]) -> str:
             return "unknown"
         case inspect.CustomType():  # a column of a trace, as text
             return "string"
-        case inspect.DataclassType():
+        case inspect.StructType():
             return str(info.cls.__name__)
         case inspect.LiteralType():
             return names.get(frozenset(info.values)) or " | ".join(f'"{value}"' for value in info.values)

@@ -16,8 +16,9 @@ from __future__ import annotations
 
 import argparse
 import json
-from dataclasses import asdict
 from pathlib import Path
+
+import msgspec
 
 from benchmarks.latency import core_ai
 from benchmarks.latency.dataset import load_measurements, load_networks
@@ -155,7 +156,7 @@ def _write(results: dict[ComputeUnit, Result]) -> None:
         "switch_s": _SWITCH_S,
         "switch_Bps": _SWITCH_BPS,
         "convert_Bps": _CONVERT_BPS,
-        "spreads": {unit: asdict(result.spread) for unit, result in results.items()},
+        "spreads": {unit: msgspec.to_builtins(result.spread) for unit, result in results.items()},
         "families": {unit: [_family(one) for one in result.families] for unit, result in results.items()},
     }
     _CALIBRATION.parent.mkdir(exist_ok=True)

@@ -12,8 +12,10 @@ import math
 import statistics
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from coremlscope.cost.latency.core_ai import CROSSING_S, CoreAIFactor
 from coremlscope.cost.latency.recorded import estimate_recorded
@@ -164,7 +166,7 @@ def render(rows: Sequence[Row]) -> str:
 
 def write(rows: Sequence[Row]) -> Path:
     """Writes the factors that the package includes."""
-    units = {unit: asdict(factor) for unit, factor in sorted(fit(rows).items())}
+    units = {unit: msgspec.to_builtins(factor) for unit, factor in sorted(fit(rows).items())}
     about = "Written by `python -m benchmarks.latency core-ai` from benchmarks/latency/data/core_ai.json.gz."
     _FACTORS.write_text(json.dumps({"about": about, "units": units}, indent=2) + "\n")
     return _FACTORS

@@ -8,10 +8,11 @@ import io
 import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
+from msgspec.structs import replace
 
 from benchmarks.latency.extract import (
     FURTHER_KERNELS,
@@ -140,7 +141,9 @@ def load_networks() -> dict[str, Network]:
     for path in (KERNELS, FURTHER_KERNELS, HELD_OUT_KERNELS):
         text = gzip.decompress(path.read_bytes()).decode()
         for row in csv.DictReader(io.StringIO(text)):
-            numbers = {name: float(row[name]) for name in ("times", *KernelTable.__slots__) if name != "kind"}
+            numbers = {
+                name: float(row[name]) for name in ("times", *KernelTable.__struct_fields__) if name != "kind"
+            }
             rows[row["network"]].append({**numbers, "kind": KERNEL_KINDS.index(row["kind"])})  # type: ignore[arg-type]
     return {name: _network(kernels) for name, kernels in rows.items()}
 
@@ -170,6 +173,8 @@ def in_precision(table: KernelTable, precision: str) -> KernelTable:
 def concatenate(networks: Sequence[Network], precision: str) -> tuple[KernelTable, Floats, np.ndarray]:
     """Concatenates networks; returns the table, the counts of kernels and the first row of each network."""
     parts = [in_precision(network.table, precision) for network in networks]
-    columns = {name: np.concatenate([getattr(p, name) for p in parts]) for name in KernelTable.__slots__}
+    columns = {
+        name: np.concatenate([getattr(p, name) for p in parts]) for name in KernelTable.__struct_fields__
+    }
     begins = np.cumsum([0, *(len(p) for p in parts)])[:-1]
     return KernelTable(**columns), np.concatenate([n.times for n in networks]), begins

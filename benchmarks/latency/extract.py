@@ -12,8 +12,10 @@ import io
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import astuple, fields
 from pathlib import Path
+
+import msgspec
+import msgspec.structs
 
 from coremlscope.cost.latency.kernels import fuse
 from coremlscope.cost.latency.kinds import KERNEL_KINDS
@@ -131,7 +133,7 @@ def _write_kernels(path: Path, packages: Path, networks: Iterable[str]) -> None:
     written = kernels_by_network(path)
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(("network", "times", *(field.name for field in fields(KernelTable))))
+    writer.writerow(("network", "times", *(field for field in KernelTable.__struct_fields__)))
     for network in sorted(networks):
         package = packages / f"{network}.mlpackage"
         lines = written[network] if network in written and not package.exists() else _kernels(package)
@@ -201,7 +203,7 @@ def _kernels(path: Path) -> Iterator[tuple[object, ...]]:
     assert isinstance(content, Program)
     function = next(iter(content.functions.values()))
     table = KernelTable.of(fuse(bind(function, OPS).graph))
-    counted = Counter(zip(*astuple(table), strict=True))
+    counted = Counter(zip(*msgspec.structs.astuple(table), strict=True))
     for (kind, *numbers), times in counted.items():
         yield (
             times,

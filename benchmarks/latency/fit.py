@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.optimize import least_squares
@@ -267,7 +267,7 @@ def _centres(publications: Sequence[tuple[str, str]], keys: Sequence[tuple[str, 
 def _parameters(priors: Mapping[str, Prior], free: Sequence[str], logs: Floats) -> UnitParameters:
     values = {name: prior.value for name, prior in priors.items()}
     values.update(zip(free, map(float, np.exp(logs)), strict=True))
-    return UnitParameters(**{field.name: values[field.name] for field in fields(UnitParameters)})
+    return UnitParameters(**{field: values[field] for field in UnitParameters.__struct_fields__})
 
 
 def _sigmas(unit: ComputeUnit, measurements: Sequence[Measurement]) -> Floats:

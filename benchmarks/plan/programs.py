@@ -9,7 +9,8 @@ that ending on the GPU costs less than on the Neural Engine, and the large leaf 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from benchmarks.plan.agreement import Agreement
 from coremlscope.devices import ComputeUnit, Device, find_device

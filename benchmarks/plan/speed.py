@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from coremlscope.devices import NEURAL_ENGINE, SETTINGS, ComputeUnit, find_device
 from coremlscope.forecast.planner import place_functions, plan_functions

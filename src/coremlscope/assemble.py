@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping, Sequence
+
+import msgspec.structs
 
 from coremlscope.advice import RULES
 from coremlscope.cost.latency.own import NOTHING_OWN, Own
@@ -51,7 +52,7 @@ def assemble(
     table = model.ops if ops is None else ops
     known = forecast or Forecast()
     return Profile(
-        model=dataclasses.replace(model, ops=OpTable(), findings=()),
+        model=msgspec.structs.replace(model, ops=OpTable(), findings=()),
         ops=table,
         made=made or made_here(),
         measurements=tuple(measurements),
@@ -67,7 +68,9 @@ def assemble(
 
 def with_plans(profile: Profile, plans: Sequence[Plan]) -> Profile:
     """Returns a profile with other plans, and how far they agree."""
-    return dataclasses.replace(profile, plans=tuple(plans), agreements=find_agreements(plans, profile.ops))
+    return msgspec.structs.replace(
+        profile, plans=tuple(plans), agreements=find_agreements(plans, profile.ops)
+    )
 
 
 def with_devices(
@@ -99,7 +102,7 @@ def with_devices(
     wanted = {(device.name, str(device.os)): device for device in (*known, *devices)}
     found = forecast(model, profile.ops, list(wanted.values()), list(SETTINGS), shapes=shapes, own=own)
     asked = tuple(dict.fromkeys(rate.compute_units for rate in profile.rates)) or ("all",)
-    return dataclasses.replace(
+    return msgspec.structs.replace(
         with_plans(profile, (*theirs, *found.plans)),
         kernels=found.kernels,
         estimates=found.estimates,
@@ -144,7 +147,7 @@ def with_plans_by_rules(profile: Profile, model: Model) -> Profile:
             )
         except (UsageError, UnsupportedModelError):  # the system or the kind of model is not known
             continue
-        ours += (dataclasses.replace(plan, os=system) for plan in found.plans)
+        ours += (msgspec.structs.replace(plan, os=system) for plan in found.plans)
     return with_plans(profile, [*profile.plans, *ours]) if ours else profile
 
 

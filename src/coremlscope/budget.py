@@ -7,8 +7,9 @@ import ctypes
 import functools
 import os
 import sys
-from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from coremlscope.errors import UnsupportedModelError
 from coremlscope.units import format_bytes
@@ -33,8 +34,7 @@ _CGROUP_LIMITS = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Budget:
+class Budget(msgspec.Struct, frozen=True, kw_only=True):
     """The memory and the work that may be spent on a model's constants and values.
 
     Attributes:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
+
+import msgspec
 
 __all__ = ["Figure", "Origin"]
 
 Origin = Literal["measured", "planned", "estimated", "declared"]
 
 
-@dataclass(frozen=True, slots=True)
-class Figure:
+class Figure(msgspec.Struct, frozen=True):
     """A value with an interval and an origin.
 
     Attributes:

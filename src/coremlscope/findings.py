@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
+
+import msgspec
 
 from coremlscope.figures import Figure
 
@@ -14,8 +15,7 @@ Severity = Literal["info", "warning", "error"]
 Confidence = Literal["measured", "documented", "static analysis", "anecdotal"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Saving:
+class Saving(msgspec.Struct, frozen=True, kw_only=True):
     """The cost that a model saves on a device once a finding is fixed.
 
     Attributes:
@@ -36,8 +36,7 @@ class Saving:
     saved_s: Figure | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
+class Finding(msgspec.Struct, frozen=True, kw_only=True):
     """One remark about a model or a measurement.
 
     Attributes:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from pathlib import Path
 from typing import Any
+
+import msgspec
+import msgspec.structs
 
 __all__ = [
     "escape_controls",
@@ -138,7 +140,7 @@ def short_repr(value: Any) -> str:
 
     For use as its `__repr__`.
     """
-    fields = ((field.name, getattr(value, field.name)) for field in dataclasses.fields(value))
+    fields = ((field, getattr(value, field)) for field in value.__struct_fields__)
     return f"<{type(value).__name__}: {', '.join(f'{name}: {_short(part)}' for name, part in fields)}>"
 
 
@@ -151,8 +153,8 @@ def _short(part: object) -> str:
             if len(part) <= _MAX_ITEMS and all(map(_is_plain, items))
             else f"{len(part)} items"
         )
-    if dataclasses.is_dataclass(part) and not isinstance(part, type):
-        names = [field.name for field in dataclasses.fields(part)]
+    if isinstance(part, msgspec.Struct):
+        names = list(part.__struct_fields__)
         is_plain = len(names) <= _MAX_ITEMS and all(_is_plain(getattr(part, name)) for name in names)
         return repr(part) if is_plain else type(part).__name__
     return shown(repr(part)) if _is_plain(part) else type(part).__name__

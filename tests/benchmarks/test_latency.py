@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import msgspec.structs
 import numpy as np
 import pytest
 
@@ -105,7 +106,7 @@ def test_a_fit_finds_the_speed_that_made_the_measurements() -> None:
     networks, family = load_networks(), PRIORS[NEURAL_ENGINE][0]
     chosen = [m for m in choose(load_measurements(), NEURAL_ENGINE, family) if m.chip == "a14"][::3]
     known = load_calibration().families[NEURAL_ENGINE][0].constants
-    truth = replace(known, dispatch_s=known.dispatch_s * 1.2)
+    truth = msgspec.structs.replace(known, dispatch_s=known.dispatch_s * 1.2)
     made = Estimator(NEURAL_ENGINE, family.reference, chosen, networks).seconds(truth) * 1e3
     synthetic = [replace(m, ms=float(ms), rounding=1e-6) for m, ms in zip(chosen, made, strict=True)]
     fitted = fit(NEURAL_ENGINE, family, synthetic, networks)
@@ -163,7 +164,7 @@ def test_spreads_hold_what_they_aim_at() -> None:
     assert 0.75 < coverage(held, lambda h: spread) < 0.9
     # Chips that inherit constants never have smaller errors than the measured ones.
     assert spread.extrapolated >= max(spread.by_chip.values())
-    assert coverage(held, lambda h: replace(spread, by_chip={})) > 0.8
+    assert coverage(held, lambda h: msgspec.structs.replace(spread, by_chip={})) > 0.8
     narrow = Spread(
         base=0.001,
         unusual=0.0,
@@ -209,7 +210,7 @@ def test_estimates_without_measurements_of_related_chips_are_uncertain_by_a_fact
         below, above = interval_factors(spread, chips[chip], 0.0)
         assert below <= 1 / least
         assert above >= least
-    alone = replace(spread, by_chip={"m1": 0.1}, base=0.01, extrapolated=0.1)
+    alone = msgspec.structs.replace(spread, by_chip={"m1": 0.1}, base=0.01, extrapolated=0.1)
     assert interval_factors(alone, chips["m2"], 0.0) == (pytest.approx(1 / 1.7), pytest.approx(1.7))
     assert interval_factors(alone, chips["a16"], 0.0) == (pytest.approx(0.5), pytest.approx(2.0))
 

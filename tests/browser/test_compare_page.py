@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 from pathlib import Path
 from typing import Any
 
+import msgspec.structs
 import pytest
 
 from coremlscope import api
@@ -25,13 +25,13 @@ def comparison() -> Comparison:
     """Two model versions with a hostile name, and the plans of a model under two settings."""
     before, after = timed(small_profile()), changed()
     names = (HOSTILE, *after.ops.name[1:])
-    after = dataclasses.replace(after, ops=dataclasses.replace(after.ops, name=names))
+    after = msgspec.structs.replace(after, ops=msgspec.structs.replace(after.ops, name=names))
     found = compare_profiles([before, after], rounds=[rounds(1), rounds(1.4)], labels=["main", HOSTILE])
     model = sample_model(size=224, width=0.5, classes=4)
     plans = api.compare(model, devices="m1", compute_units=["all", "cpu_only"])
     (difference,) = found.differences
     changes = tuple(plan for one in plans.differences for plan in one.plans)
-    return dataclasses.replace(found, differences=(dataclasses.replace(difference, plans=changes),))
+    return msgspec.structs.replace(found, differences=(msgspec.structs.replace(difference, plans=changes),))
 
 
 @pytest.fixture(scope="module")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import dataclasses
 import io
 import json
 import re
@@ -12,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec.structs
 import numpy as np
 import pytest
 from coremltools.converters.mil import Builder as mb
@@ -344,9 +344,9 @@ def test_columns_are_moved_resized_and_remembered(drive: Drive, looped: Profile,
 
 def test_hostile_names_stay_text(drive: Drive, tmp_path: Path) -> None:
     profile = large_profile(20, name=HOSTILE + "{index}")
-    model = dataclasses.replace(profile.model, path=f"models/{HOSTILE}.mlpackage", description=HOSTILE)
+    model = msgspec.structs.replace(profile.model, path=f"models/{HOSTILE}.mlpackage", description=HOSTILE)
     findings = (Finding(id="x", severity="warning", text=HOSTILE, hint=HOSTILE, ops=("main/1",)),)
-    hostile = dataclasses.replace(profile, model=model, findings=findings)
+    hostile = msgspec.structs.replace(profile, model=model, findings=findings)
     page = write(tmp_path, hostile)
     assert page.read_text(encoding="utf-8").count("<script") == 2
     seen = drive("page", page)
@@ -389,7 +389,7 @@ def test_pipelines_and_classical_models_have_pages(drive: Drive, tmp_path: Path)
         StageTiming(name="model0", kind="glmRegressor", run_s=1e-5, convert_s=2e-6, operations_s=8e-6),
         StageTiming(name="model1", kind="soundAnalysisPreprocessing", absent="is a part of the system"),
     )
-    model = dataclasses.replace(
+    model = msgspec.structs.replace(
         small_summary(),
         stages=tuple(
             StageSummary(name=one.name, kind=one.kind, inputs=(), outputs=(), absent=one.absent)
@@ -397,7 +397,7 @@ def test_pipelines_and_classical_models_have_pages(drive: Drive, tmp_path: Path)
         ),
         facts=(("trees", "3 trees of 7 nodes"),),
     )
-    profile = dataclasses.replace(with_measurement(small_profile(), stages=stages), model=model)
+    profile = msgspec.structs.replace(with_measurement(small_profile(), stages=stages), model=model)
     seen = drive("page", write(tmp_path, profile))
     assert seen["complaints"] == []
     assert any("model0" in row and "12.0 µs" in row and "100.0 %" in row for row in seen["times"])
@@ -479,7 +479,7 @@ def test_a_list_of_profiles_has_a_table(drive: Drive, tmp_path: Path) -> None:
     profiles = [PROFILES[parts]() for parts in ("everything", "plan", "failure")]
     slow = with_measurement(small_profile(), predict=Phase.of((0.5,) * 4))
     profiles.append(
-        dataclasses.replace(slow, model=dataclasses.replace(slow.model, path="models/slow.mlmodel"))
+        msgspec.structs.replace(slow, model=msgspec.structs.replace(slow.model, path="models/slow.mlmodel"))
     )
     path = tmp_path / "page.html"
     path.write_text(render_html(profiles), encoding="utf-8")

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 import threading
 from typing import Any
 
+import msgspec.structs
 import pytest
 
 from coremlscope.formats.packaging import write_mlpackage
@@ -25,7 +25,7 @@ def seen(drive: Drive, tmp_path_factory: pytest.TempPathFactory) -> dict[str, An
     profiles.mkdir()
     for number, name in enumerate(("first", "second")):
         made = Provenance(f"2026-02-0{number + 1}T00:00:00Z")
-        write_profiles(profiles / f"{name}.json", [dataclasses.replace(small_profile(), made=made)])
+        write_profiles(profiles / f"{name}.json", [msgspec.structs.replace(small_profile(), made=made)])
     write_profiles(folder / "upload.json", [small_profile()])
     write_mlpackage(sample_model(size=32, width=0.5, classes=10), folder / "small.mlpackage")
     with serve(profiles, Address(), ServerLimits()) as (url, answer):

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import math
 from pathlib import Path
 from statistics import NormalDist
 from typing import Any
 
+import msgspec.structs
 import numpy as np
 import onnxruntime
 import pytest
@@ -151,8 +151,8 @@ class TestInputs:
                 "x", ir.ArrayFeature(dtype=ir.DType.FP64, shape=(3,), flexibility=ir.RangeShapes(((1, 9),)))
             ),
         )
-        interface = dataclasses.replace(model.description.main, inputs=inputs)
-        flexible = dataclasses.replace(model, description=ir.Description({"main": interface}, "main"))
+        interface = msgspec.structs.replace(model.description.main, inputs=inputs)
+        flexible = msgspec.structs.replace(model, description=ir.Description({"main": interface}, "main"))
         with FunctionPredictor(flexible) as predictor:
             assert predictor.predict({"x": [1, 1, 1]}) == {"y": 6.0}
             with pytest.raises(CorruptModelError, match="takes 3 numbers, but its inputs hold 4"):

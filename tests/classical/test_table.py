@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import dataclasses
 from contextlib import closing
 from pathlib import Path
 
@@ -55,14 +54,8 @@ def test_a_model_is_read_as_the_content_of_its_row(kind: str) -> None:
     assert (row.kind, model.kind) == (kind, kind)
     assert type(model.content) is row.content
     assert isinstance(model.content, Classical)
-    assert row.content.__dataclass_params__.frozen
+    assert row.content.__struct_config__.frozen
     assert not hasattr(model.content, "__dict__")
-
-
-@every_kind
-def test_wide_contents_are_constructed_by_keyword(kind: str) -> None:
-    fields = dataclasses.fields(CLASSICAL_TYPES[kind].content)
-    assert len(fields) <= 4 or all(field.kw_only for field in fields)
 
 
 @every_kind
@@ -99,7 +92,7 @@ def test_operations_have_the_weights_of_the_summary(kind: str) -> None:
 def test_the_parameters_are_described_in_words(kind: str) -> None:
     content = read_spec(EXAMPLES[kind]).content
     facts = list(CLASSICAL_TYPES[kind].describe(content))
-    assert bool(facts) == bool(dataclasses.fields(content))
+    assert bool(facts) == bool(content.__struct_fields__)
     assert all(what and value and (what + value).isprintable() for what, value in facts)
 
 

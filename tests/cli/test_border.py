@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import errno
 import os
 import subprocess
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import coremltools as ct
+import msgspec.structs
 import numpy as np
 import pytest
 from coremltools.converters.mil import Builder as mb
@@ -33,7 +33,7 @@ from tests.support.profiles import small_profile
 def _run(verb: str, error: Exception, options: list[str], monkeypatch: pytest.MonkeyPatch) -> int:
     """Runs a verb that takes one file and then raises an exception."""
     changed = tuple(
-        dataclasses.replace(
+        msgspec.structs.replace(
             command, configure=lambda parser: parser.add_argument("model"), run=raising(error)
         )
         for command in COMMANDS

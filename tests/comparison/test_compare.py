@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import re
 from collections.abc import Sequence
 from pathlib import Path
 
+import msgspec.structs
 import numpy as np
 import pytest
 
@@ -115,7 +115,7 @@ def test_operations_and_kinds() -> None:
 def test_telling_rows_begin_with_what_is_certain() -> None:
     after = changed()
     groups = [
-        dataclasses.replace(group, low_s=None) if group.label == "linear" else group
+        msgspec.structs.replace(group, low_s=None) if group.label == "linear" else group
         for group in after.measurement.groups
     ]
     unclear = with_measurement(after, groups=tuple(groups))
@@ -126,10 +126,10 @@ def test_telling_rows_begin_with_what_is_certain() -> None:
 def test_what_was_fused_anew_is_one_row() -> None:
     before = timed(small_profile())
     first, conv, *rest = before.measurement.groups
-    half = dataclasses.replace(conv, wall_s=conv.wall_s / 2, low_s=0.0002, high_s=0.0004)
+    half = msgspec.structs.replace(conv, wall_s=conv.wall_s / 2, low_s=0.0002, high_s=0.0004)
     split = [
-        dataclasses.replace(half, label="conv", ops=(2,)),
-        dataclasses.replace(half, label="clip", ops=(3,)),
+        msgspec.structs.replace(half, label="conv", ops=(2,)),
+        msgspec.structs.replace(half, label="clip", ops=(3,)),
     ]
     after = with_measurement(before, groups=(first, *split, *rest), group=(0, -1, 1, 2, 4, -1))
     (difference,) = compare_profiles([before, after]).differences
@@ -140,12 +140,12 @@ def test_what_was_fused_anew_is_one_row() -> None:
 
 
 def on_cores(profile: Profile, cores: int) -> Profile:
-    machine = dataclasses.replace(profile.measurement.machine, cores=cores)
+    machine = msgspec.structs.replace(profile.measurement.machine, cores=cores)
     return with_measurement(profile, machine=machine)
 
 
 def in_power_mode(profile: Profile, mode: str) -> Profile:
-    machine = dataclasses.replace(profile.measurement.machine, power_mode=mode)
+    machine = msgspec.structs.replace(profile.measurement.machine, power_mode=mode)
     return with_measurement(profile, machine=machine)
 
 
@@ -191,7 +191,7 @@ def test_profiled_runs_that_drifted_are_not_trusted() -> None:
     before, after = timed(small_profile()), timed(small_profile(), conv=1.2, linear=1.2, mul=1.2)
     nodes = after.measurement.nodes
     assert nodes is not None
-    drifted = with_measurement(after, nodes=dataclasses.replace(nodes, run_s=nodes.run_s * 1.2))
+    drifted = with_measurement(after, nodes=msgspec.structs.replace(nodes, run_s=nodes.run_s * 1.2))
     (found,) = compare_profiles([before, drifted], rounds=[rounds(1), rounds(1)]).differences
     assert {row.time.verdict for row in found.rows} == {"no change"}
     (real,) = compare_profiles([before, drifted], rounds=[rounds(1), rounds(1.2)]).differences
@@ -306,7 +306,9 @@ def test_plans_for_different_devices_are_compared_without_estimates() -> None:
 
 
 def test_plans_of_several_devices_have_no_partners() -> None:
-    several = dataclasses.replace(planned_profile(), plans=(device_plan(), device_plan("M2")), estimates=())
+    several = msgspec.structs.replace(
+        planned_profile(), plans=(device_plan(), device_plan("M2")), estimates=()
+    )
     compared = compare_profiles([several, planned_profile("M4")])
     assert compared.differences[0].plans == ()
     assert compared.differing == ("planned for",)
@@ -314,7 +316,7 @@ def test_plans_of_several_devices_have_no_partners() -> None:
 
 def test_plans_for_another_system_name_it() -> None:
     newer = planned_profile()
-    newer = dataclasses.replace(newer, plans=(dataclasses.replace(newer.plans[0], os="macOS 27"),))
+    newer = msgspec.structs.replace(newer, plans=(msgspec.structs.replace(newer.plans[0], os="macOS 27"),))
     first, _ = compare_profiles([planned_profile(), newer]).differences[0].plans
     assert (first.before, first.after) == ("M1, macOS 15, all", "M1, macOS 27, all")
 
@@ -331,13 +333,13 @@ def test_plans_of_one_planner_are_compared() -> None:
 def test_a_planner_without_costs_has_no_total() -> None:
     profile = PARTIAL["several measurements"]()
     theirs = profile.plans[0]
-    free = dataclasses.replace(
+    free = msgspec.structs.replace(
         theirs,
         cost_ms=dict.fromkeys(theirs.cost_ms, (None,) * 7),
-        settings=(dataclasses.replace(theirs.settings[0], functions={"main": FunctionCost(0.0, 2)}),),
+        settings=(msgspec.structs.replace(theirs.settings[0], functions={"main": FunctionCost(0.0, 2)}),),
     )
     assert free.total_ms(free.settings[0]) is None
-    alone = dataclasses.replace(profile, plans=(free,), agreements=(), measurements=())
+    alone = msgspec.structs.replace(profile, plans=(free,), agreements=(), measurements=())
     (difference,) = compare_profiles([alone, alone]).differences
     assert difference.plans[0].planned.before is None
     for text in (render_console(alone), render_markdown(alone), render_plan(alone)):
@@ -373,10 +375,10 @@ def test_phases_of_one_sample() -> None:
 
 
 def test_measurements_of_one_runtime_and_setting_are_compared() -> None:
-    before = dataclasses.replace(
+    before = msgspec.structs.replace(
         planned_profile(), measurements=(small_profile().measurement, timed_by("Core ML on M2", 0.002))
     )
-    after = dataclasses.replace(before, measurements=(timed_by("Core ML on M2", 0.004),))
+    after = msgspec.structs.replace(before, measurements=(timed_by("Core ML on M2", 0.004),))
     (difference,) = compare_profiles([before, after]).differences
     assert difference.measured == ("Core ML on M2", "Core ML on M2")
     assert difference.incomparable == ""
@@ -387,7 +389,7 @@ def test_measurements_of_one_runtime_and_setting_are_compared() -> None:
 
 
 def test_without_two_of_one_kind_the_first_ones_stand_beside_each_other() -> None:
-    before = dataclasses.replace(small_profile(), measurements=(timed_by("Core ML on M2", 0.002),))
+    before = msgspec.structs.replace(small_profile(), measurements=(timed_by("Core ML on M2", 0.002),))
     (difference,) = compare_profiles([before, small_profile()]).differences
     assert difference.measured == ("Core ML on M2", small_profile().measurement.label)
     assert "measured on different hosts" in difference.incomparable
@@ -397,7 +399,7 @@ def test_without_two_of_one_kind_the_first_ones_stand_beside_each_other() -> Non
 @pytest.mark.parametrize("side", [0, 1])
 def test_profiles_without_measurements_are_compared_by_their_plans(side: int) -> None:
     profiles = [planned_profile(), planned_profile(slow=3)]
-    profiles[side] = dataclasses.replace(profiles[side], measurements=())
+    profiles[side] = msgspec.structs.replace(profiles[side], measurements=())
     comparison = compare_profiles(profiles)
     (difference,) = comparison.differences
     assert (difference.measured, difference.incomparable) == ((), "")
@@ -409,7 +411,7 @@ def test_profiles_without_measurements_are_compared_by_their_plans(side: int) ->
 
 def test_estimates_stay_with_their_device_and_setting() -> None:
     base = planned_profile()
-    both = dataclasses.replace(
+    both = msgspec.structs.replace(
         base,
         plans=(device_plan("M1"), device_plan("M2", slow=3)),
         estimates=(*device_estimates("M2", slow=3), *device_estimates("M1")),
@@ -419,7 +421,7 @@ def test_estimates_stay_with_their_device_and_setting() -> None:
     assert (change.before, change.after) == ("M1, all", "M2, all")
     assert change.latency is not None
     assert (change.latency.before, change.latency.after) == (pytest.approx(0.00175), pytest.approx(0.00225))
-    without = dataclasses.replace(both, estimates=())
+    without = msgspec.structs.replace(both, estimates=())
     (bare,) = compare_on_devices(without, ["all"]).differences[0].plans
     assert bare.latency is None
     assert bare.planned.ratio == pytest.approx(3 / 2.25)
@@ -428,16 +430,16 @@ def test_estimates_stay_with_their_device_and_setting() -> None:
 def test_what_core_ml_inserts_is_matched_by_its_id() -> None:
     bare = planned_profile()
     plan = bare.plans[0]
-    less = dataclasses.replace(
+    less = msgspec.structs.replace(
         plan,
         inserted=(),
         supported={unit: column[:-1] for unit, column in plan.supported.items()},
         cost_ms={backend: column[:-1] for backend, column in plan.cost_ms.items()},
         why=plan.why[:-1],
         advice=plan.advice[:-1],
-        settings=tuple(dataclasses.replace(s, backend=s.backend[:-1]) for s in plan.settings),
+        settings=tuple(msgspec.structs.replace(s, backend=s.backend[:-1]) for s in plan.settings),
     )
-    other = dataclasses.replace(bare, plans=(less,))
+    other = msgspec.structs.replace(bare, plans=(less,))
     (same,) = compare_profiles([bare, bare], settings=["all"]).differences[0].plans
     assert same.ops == ()
     (change,) = compare_profiles([bare, other], settings=["all"]).differences[0].plans
@@ -447,7 +449,7 @@ def test_what_core_ml_inserts_is_matched_by_its_id() -> None:
 
 
 def test_a_model_without_measurements_or_plans_is_described() -> None:
-    bare = dataclasses.replace(small_profile(), measurements=())
+    bare = msgspec.structs.replace(small_profile(), measurements=())
     comparison = compare_profiles([bare, small_profile()])
     known = ["kind", "file", "specification", "parameters", "weights", "weight bytes", "FLOPs", "operations"]
     known.append("constants")
@@ -461,8 +463,8 @@ def test_types_whose_number_changed_are_counted() -> None:
     before, after = small_profile(), small_profile()
     kinds = list(after.ops.type)
     first = kinds[0]
-    changed = dataclasses.replace(after.ops, type=("cast", *kinds[1:]))
-    difference = compare_profiles([before, dataclasses.replace(after, ops=changed)]).differences[0]
+    changed = msgspec.structs.replace(after.ops, type=("cast", *kinds[1:]))
+    difference = compare_profiles([before, msgspec.structs.replace(after, ops=changed)]).differences[0]
     assert difference.types == {
         "cast": (kinds.count("cast"), kinds.count("cast") + 1),
         first: (kinds.count(first), kinds.count(first) - 1),
@@ -472,10 +474,10 @@ def test_types_whose_number_changed_are_counted() -> None:
 
 def test_a_type_that_is_missing_on_one_side_has_no_planned_cost_there() -> None:
     before, after = planned_profile(), planned_profile()
-    renamed = dataclasses.replace(
+    renamed = msgspec.structs.replace(
         after.ops, type=tuple("gelu" if type_ == "clip" else type_ for type_ in after.ops.type)
     )
-    compared = compare_profiles([before, dataclasses.replace(after, ops=renamed)], settings=["all"])
+    compared = compare_profiles([before, msgspec.structs.replace(after, ops=renamed)], settings=["all"])
     types = {row.type: row for row in compared.differences[0].plans[0].types}
     for name, given, missing in (("clip", "before", "after"), ("gelu", "after", "before")):
         change = types[name].planned

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from pathlib import Path
 from typing import Any
 
+import msgspec.structs
 import numpy as np
 import pytest
 from coremltools.converters.mil import Builder as mb
@@ -52,8 +52,8 @@ def with_message(profile: Profile, text: str) -> Profile:
     """A profile in which Core ML says why `linear` is not on the CPU."""
     theirs = profile.plans[0]
     reason = Reason(unit="cpu", rule="core-ml", text=text, core_ml=text)
-    changed = dataclasses.replace(theirs, reasons=(reason,), why=(*((),) * 4, (0,), (), ()))
-    return dataclasses.replace(profile, plans=(changed, *profile.plans[1:]))
+    changed = msgspec.structs.replace(theirs, reasons=(reason,), why=(*((),) * 4, (0,), (), ()))
+    return msgspec.structs.replace(profile, plans=(changed, *profile.plans[1:]))
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from coremlscope.comparison.work import pair_work
 from coremlscope.results.operations import OpDetails, OpRow, OpTable, Signature, WeightKind, WeightTable

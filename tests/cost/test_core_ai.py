@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
-
+import msgspec.structs
 import pytest
 
 from coremlscope.cost.latency.core_ai import CROSSING_S, CoreAIFactor, adapt
@@ -56,8 +55,8 @@ def test_units_and_crossings() -> None:
 
 def test_crossings_hold_the_launch_of_the_other_unit() -> None:
     plain = _estimate()
-    gpu = dataclasses.replace(plain.terms[1], launch_s=1e-3)
-    launching = dataclasses.replace(
+    gpu = msgspec.structs.replace(plain.terms[1], launch_s=1e-3)
+    launching = msgspec.structs.replace(
         plain, terms=(plain.terms[0], gpu), parts={**plain.parts, "dispatch": 2e-3}
     )
     crossed, alone = adapt(launching, 1, _FACTORS), adapt(launching, 0, _FACTORS)
@@ -66,7 +65,7 @@ def test_crossings_hold_the_launch_of_the_other_unit() -> None:
 
 
 def test_intervals_are_never_narrower_than_those_of_core_ml() -> None:
-    wide = dataclasses.replace(_estimate(), latency=Figure(6.4e-3, 0.64e-3, 64e-3, "estimated"))
+    wide = msgspec.structs.replace(_estimate(), latency=Figure(6.4e-3, 0.64e-3, 64e-3, "estimated"))
     found = adapt(wide, 0, _FACTORS)
     assert found.latency.high / found.latency.value == pytest.approx(10)
     assert found.parts["switches"] == 0

@@ -44,7 +44,7 @@ def test_weights_count_in_every_kernel_of_a_network() -> None:
 
 
 def test_sizes_by_hand() -> None:
-    columns = {name: [0.0, 0.0] for name in KernelTable.__slots__}
+    columns = {name: [0.0, 0.0] for name in KernelTable.__struct_fields__}
     columns |= {"kind": [0.0, 7.0], "macs": [100.0, 0.0], "inputs": [10.0, 4.0], "outputs": [20.0, 4.0]}
     columns |= {"weight_bytes": [50.0, 0.0]}
     found = structure_of(KernelTable.of_columns(columns), np.array([2.0, 3.0]))

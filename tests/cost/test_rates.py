@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from coremlscope.cost.planned.publications import BNNS_SPEEDUP, Border, publications
 from coremlscope.cost.planned.rates import CLASSES, rate_table

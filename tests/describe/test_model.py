@@ -1,10 +1,10 @@
 from __future__ import annotations
 
 import csv
-import dataclasses
 import json
 from pathlib import Path
 
+import msgspec.structs
 import numpy as np
 import pytest
 
@@ -170,7 +170,7 @@ def test_other_kinds_show_everything_above_the_content() -> None:
 
 
 def test_absent_weights_are_named() -> None:
-    model = dataclasses.replace(
+    model = msgspec.structs.replace(
         relu_model("main"), weight_files=(ir.WeightFile("a.bin", None), ir.WeightFile("b", 3))
     )
     assert describe_model(model).missing_weights == ("a.bin",)

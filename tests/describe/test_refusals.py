@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import msgspec.structs
 import numpy as np
 import pytest
 
@@ -37,7 +37,7 @@ def _identity(feature: ir.Feature, version: int = 9) -> ir.Model:
     shape = (None,) * len(feature.type.shape)
     x, y = (value(name, ir.TensorType(feature.type.dtype, shape)) for name in (feature.name, "y"))
     body = ir.Graph(name="main", inputs=(x,), ops=(op("relu", y, x=x),), outputs=(y,))
-    return dataclasses.replace(
+    return msgspec.structs.replace(
         model([feature], [array_feature("y", ())], {"main": body}), spec_version=version
     )
 
@@ -193,11 +193,11 @@ def test_flexible_shapes_next_to_states(
     assert isinstance(held, ir.ArrayFeature)
     inputs = [array_feature("a", (4,), flexibility=first), array_feature("b", (4,), flexibility=second)]
     one = model(inputs, [], {"main": ir.Graph(name="main", inputs=(), ops=(), outputs=())})
-    interface = dataclasses.replace(
+    interface = msgspec.structs.replace(
         one.description.main, states=(ir.Feature("s", ir.StateFeature(array=held)),)
     )
-    described = dataclasses.replace(one.description, functions={"main": interface})
-    one = dataclasses.replace(one, description=described, spec_version=9)
+    described = msgspec.structs.replace(one.description, functions={"main": interface})
+    one = msgspec.structs.replace(one, description=described, spec_version=9)
     assert _ids(one) == ["refused-flexible-state"] * refused
     without = model(inputs, [], {"main": ir.Graph(name="main", inputs=(), ops=(), outputs=())})
     assert "refused-flexible-state" not in _ids(without)

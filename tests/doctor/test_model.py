@@ -1,8 +1,8 @@
 from __future__ import annotations
 
-import dataclasses
 from pathlib import Path
 
+import msgspec.structs
 import pytest
 from coremltools.models import datatypes
 from coremltools.models.neural_network import NeuralNetworkBuilder
@@ -72,11 +72,11 @@ def test_several_inputs_with_enumerated_shapes(inputs: int, found: bool) -> None
     both = ir.EnumeratedShapes(((1, 4), (2, 4)))
     features = tuple(array_feature(f"x{k}", (1, 4), flexibility=both) for k in range(inputs))
     one = perceptron()
-    interface = dataclasses.replace(one.description.main, inputs=features)
-    description = dataclasses.replace(
+    interface = msgspec.structs.replace(one.description.main, inputs=features)
+    description = msgspec.structs.replace(
         one.description, functions=dict.fromkeys(one.description.functions, interface)
     )
-    problems = find_problems(dataclasses.replace(one, description=description))
+    problems = find_problems(msgspec.structs.replace(one, description=description))
     assert ("enumerated-inputs" in [problem.id for problem in problems]) is found
 
 
@@ -128,7 +128,7 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
 
 
 def test_a_specification_that_is_too_new() -> None:
-    given = dataclasses.replace(perceptron(), spec_version=9)
+    given = msgspec.structs.replace(perceptron(), spec_version=9)
     found = find_problems(given, parse_systems("iOS 17,macOS 14.5, iOS 18,macos 15"))
     assert [(problem.id, problem.effect) for problem in found] == [
         ("newer-than-system", "not in Core ML")
@@ -136,7 +136,7 @@ def test_a_specification_that_is_too_new() -> None:
     assert found[0].text == "Specification version 9 needs iOS 18; iOS 17 is older."
     assert found[1].text == "Specification version 9 needs macOS 15; macOS 14.5 is older."
     assert find_problems(given) == []
-    (unknown,) = find_problems(dataclasses.replace(given, spec_version=99), [ios(26), macos(26)])
+    (unknown,) = find_problems(msgspec.structs.replace(given, spec_version=99), [ios(26), macos(26)])
     assert unknown.id == "unknown-version"
 
 
@@ -159,7 +159,7 @@ def test_first_releases() -> None:
 def test_unsupported_operations() -> None:
     x, y, z = (value(name, tensor(3)) for name in "xyz")
     rows = [op("frobnicate", (y,), x=x), op("twiddle", (z,), x=y)]
-    ops = tuple(dataclasses.replace(row, id=f"main/{index}") for index, row in enumerate(rows))
+    ops = tuple(msgspec.structs.replace(row, id=f"main/{index}") for index, row in enumerate(rows))
     graph = ir.Graph(name="main", inputs=(x,), ops=ops, outputs=(z,))
     given = model([array_feature("x", (3,))], [array_feature("z", (3,))], {"main": graph})
     (problem,) = find_problems(given)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import coremltools as ct
+import msgspec.structs
 import numpy as np
 import pytest
 
@@ -68,7 +68,7 @@ def test_fixed_shapes_are_one_step_for_each_function() -> None:
         if isinstance(one.content, ir.Program)
     }
     interfaces = {"infer": infer.description.main, "prefill": prefill.description.main}
-    both = dataclasses.replace(
+    both = msgspec.structs.replace(
         infer, content=ir.Program(functions=functions), description=ir.Description(interfaces, "infer")
     )
     assert found(both) == [(1, 512, 512), (64, 512, 512)]

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 from pathlib import Path
 
+import msgspec.structs
 import pytest
 
 from coremlscope import ir
@@ -16,9 +16,11 @@ from tests.support.ir_models import absent_weights, accumulator, adder, array_fe
 
 def _described(model: ir.Model, **parts: tuple[ir.Feature, ...]) -> ir.Model:
     """The model with another description."""
-    interface = dataclasses.replace(model.description.main, **parts)
+    interface = msgspec.structs.replace(model.description.main, **parts)
     functions = dict.fromkeys(model.description.functions, interface)
-    return dataclasses.replace(model, description=dataclasses.replace(model.description, functions=functions))
+    return msgspec.structs.replace(
+        model, description=msgspec.structs.replace(model.description, functions=functions)
+    )
 
 
 def test_functions_and_states() -> None:

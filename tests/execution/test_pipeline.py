@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 import math
 from pathlib import Path
 from typing import Any
 
+import msgspec.structs
 import numpy as np
 import pytest
 from PIL import Image
@@ -87,7 +87,7 @@ def test_unknown_functions_and_unsupported_stages() -> None:
     good = pipeline(A, _outputs("b"), arithmetic("mul", "b", "a"))
     with pytest.raises(UsageError, match="unknown function 'other'"):
         open_predictor(good, "other")
-    unread = dataclasses.replace(arithmetic("mul", "b", "a"), content=ir.Opaque("somethingNew"))
+    unread = msgspec.structs.replace(arithmetic("mul", "b", "a"), content=ir.Opaque("somethingNew"))
     with pytest.raises(UnsupportedModelError, match=r"stage 'model0' of the pipeline, .* somethingNew"):
         open_predictor(pipeline(A, _outputs("b"), unread))
 
@@ -113,7 +113,7 @@ def test_numbers_become_arrays_of_one_element_and_back() -> None:
     array = {"multiArrayType": {"shape": [1], "dataType": 65600}}
     first = read_spec(regressor([[2]], [1]))  # a double from a double
     second = read_spec(regressor([[10]], [0], inputs={"y": array}))
-    renamed = dataclasses.replace(first.description.main.outputs[0], type=ir.Int64Feature())
+    renamed = msgspec.structs.replace(first.description.main.outputs[0], type=ir.Int64Feature())
     given = pipeline(first.description.main.inputs, [renamed], first, second)
     assert _predict(given, {"x0": 3}) == {"y": 70}
 
@@ -157,10 +157,10 @@ def test_two_stages_read_one_image() -> None:
 
 def test_an_omitted_input_is_omitted_in_its_stage() -> None:
     bias = ir.Feature("bias", ir.ArrayFeature(dtype=ir.DType.FP32, shape=(3,), default=4.0), is_optional=True)
-    plain = dataclasses.replace(bias, type=ir.ArrayFeature(dtype=ir.DType.FP32, shape=(3,)))
+    plain = msgspec.structs.replace(bias, type=ir.ArrayFeature(dtype=ir.DType.FP32, shape=(3,)))
     stage = arithmetic("add", "c", "a", "bias")
     interface = ir.FunctionDescription(inputs=(*A, bias), outputs=tuple(_outputs("c")))
-    stage = dataclasses.replace(stage, description=ir.Description({"main": interface}, "main"))
+    stage = msgspec.structs.replace(stage, description=ir.Description({"main": interface}, "main"))
     given = pipeline([*A, plain], _outputs("c"), stage)
     np.testing.assert_array_equal(_predict(given, {"a": X})["c"], X + 4)
     np.testing.assert_array_equal(_predict(given, {"a": X, "bias": X})["c"], 2 * X)
@@ -264,7 +264,7 @@ def test_two_outputs_of_the_network_for_objects(tmp_path: Path) -> None:
 
 
 def test_placeholders_of_labels_are_labels(tmp_path: Path) -> None:
-    content = ir.TextClassifier(1, "en", 9, ("no", "yes"))
+    content = ir.TextClassifier(revision=1, language="en", data_bytes=9, labels=("no", "yes"))
     features = [ir.Feature("label", ir.StringFeature()), ir.Feature("odds", ir.DictionaryFeature("string"))]
     first = external(content, [ir.Feature("text", ir.StringFeature())], features)
     given = pipeline(
@@ -289,7 +289,7 @@ def test_a_cache_holds_every_stage(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     source.write_bytes(b"content")
     inner = pipeline(A, _outputs("b"), arithmetic("mul", "b", "a"))
     given = pipeline(A, _outputs("c"), inner, arithmetic("add", "c", "b"))
-    given = dataclasses.replace(given, source=source)
+    given = msgspec.structs.replace(given, source=source)
     cache = ArtefactCache(tmp_path / "cache")
     for _ in range(2):
         with open_predictor(given, None, cache) as predictor:

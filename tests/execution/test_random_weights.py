@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 from pathlib import Path
 
+import msgspec.structs
 import numpy as np
 import pytest
 
@@ -135,7 +135,7 @@ def test_weights_inside_blocks_are_replaced() -> None:
     given = absent_weights(perceptron())
     inner = choose_function(given).function.graph
     holder = ir.Op(id="main/0", type="cond", inputs={}, outputs=inner.outputs, blocks=(inner, inner))
-    graph = dataclasses.replace(inner, ops=(holder,))
+    graph = msgspec.structs.replace(inner, ops=(holder,))
     nested = model(given.description.main.inputs, given.description.main.outputs, {"main": graph})
     assert missing_weights(choose_function(nested).function) == 2
     assert missing_weights(choose_function(with_random_weights(nested, 0)).function) == 0

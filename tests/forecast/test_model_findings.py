@@ -1,7 +1,6 @@
 from __future__ import annotations
 
-import dataclasses
-
+import msgspec.structs
 import pytest
 
 from coremlscope import api
@@ -129,8 +128,8 @@ def test_words_tell_the_saving_and_the_confidence() -> None:
     assert "1 operation computes what nothing reads: debug. If fixed, on iPhone 13: planned" in text
     assert "estimated" in text
     assert finding_hint(finding).endswith("evidence: static analysis")
-    savings = [dataclasses.replace(one, compute_units="cpu_only") for one in finding.savings]
-    on_cpu = dataclasses.replace(finding, savings=tuple(savings))
+    savings = [msgspec.structs.replace(one, compute_units="cpu_only") for one in finding.savings]
+    on_cpu = msgspec.structs.replace(finding, savings=tuple(savings))
     assert "If fixed, on iPhone 13 with cpu_only: planned" in describe_finding(on_cpu)
 
 
@@ -145,4 +144,4 @@ def test_a_finding_survives_json() -> None:
     profile = api.estimate(MODELS["unused-operations"][0][0], ["m1"])
     again = type(profile).from_json(profile.to_json())
     assert again.findings == profile.findings
-    assert dataclasses.asdict(again.findings[0])["savings"]
+    assert msgspec.to_builtins(again.findings[0])["savings"]

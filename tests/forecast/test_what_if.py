@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
-
+import msgspec.structs
 import pytest
 
 from coremlscope.figures import Figure
@@ -31,7 +30,7 @@ NOW = Estimate(
     kernel_bound=("compute", "compute"),
 )
 #: The first kernel moved, four times as fast, and no change of unit is left.
-AFTER = dataclasses.replace(
+AFTER = msgspec.structs.replace(
     NOW,
     latency=Figure(0.006, 0.0054, 0.0072, "estimated"),
     parts={"compute": 0.006, "switches": 0.0},
@@ -54,7 +53,7 @@ def replanned(**changes: object) -> Replanned:
         saved_ms=1.0,
         switches=1,
     )
-    return dataclasses.replace(one, **changes)  # type: ignore[arg-type]
+    return msgspec.structs.replace(one, **changes)  # type: ignore[arg-type]
 
 
 def described(*all_: Replanned) -> list[WhatIf]:
@@ -123,7 +122,7 @@ def test_effects(changes: dict[str, object], effect: str) -> None:
 
 
 def test_anecdotes_that_put_operations_on_a_unit() -> None:
-    runs = dataclasses.replace(REASON, effect="runs")
+    runs = msgspec.structs.replace(REASON, effect="runs")
     (one,) = described(replanned(hypothesis="doubt", reasons={"main/0": runs}, moved={}))
     assert one.effect == "would move nothing if that does not hold (anecdotal)"
 
@@ -132,7 +131,9 @@ def test_operations_kept_by_launches_name_the_rule_that_takes_them_along() -> No
     kept = replanned(
         hypothesis="moved", reasons={}, ops=("main/1", "main/3"), gain_ms=0.5, saved_ms=-0.25, total_ms=3.25
     )
-    long = dataclasses.replace(REASON, text="kernels wider than 15 (square ones: 16) do not run: it is 20")
+    long = msgspec.structs.replace(
+        REASON, text="kernels wider than 15 (square ones: 16) do not run: it is 20"
+    )
     moved, _ = described(kept, replanned(reasons={"main/0": long}))
     assert moved.reason == (
         "the Neural Engine can run these, planned at 500 µs less by themselves, but launches and changes of"

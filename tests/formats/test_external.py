@@ -68,15 +68,15 @@ def test_sound() -> None:
 
 
 def test_language() -> None:
-    given = (2, "en-US", 7)
+    given = {"revision": 2, "language": "en-US", "data_bytes": 7}
     found = _read("textClassifier", {**_LANGUAGE, "stringClassLabels": _LABELS}).content
-    assert found == ir.TextClassifier(*given, ("no", "yes"))
+    assert found == ir.TextClassifier(**given, labels=("no", "yes"))
     found = _read("gazetteer", {**_LANGUAGE, "stringClassLabels": _LABELS}).content
-    assert found == ir.Gazetteer(*given, ("no", "yes"))
-    assert _read("wordEmbedding", _LANGUAGE).content == ir.WordEmbedding(*given)
+    assert found == ir.Gazetteer(**given, labels=("no", "yes"))
+    assert _read("wordEmbedding", _LANGUAGE).content == ir.WordEmbedding(**given)
     names = {"tokensOutputFeatureName": "words", "tokenTagsOutputFeatureName": "tags"}
     found = _read("wordTagger", {**_LANGUAGE, **names, "stringTags": _LABELS}).content
-    assert found == ir.WordTagger(*given, ("no", "yes"), {"words": "tokens", "tags": "tags"})
+    assert found == ir.WordTagger(**given, labels=("no", "yes"), roles={"words": "tokens", "tags": "tags"})
 
 
 def _parameters(properties: bytes, vocabulary: bytes = b"\0\0the\0and\0") -> bytes:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
-
+import msgspec.structs
 import pytest
 
 from coremlscope import ir
@@ -21,7 +20,7 @@ def test_types_of_operations_cannot_contain_terminal_controls() -> None:
     model = model_of({})
     x, y = value("x", tensor(1, 4)), value("y", tensor(1, 4))
     main = function((x,), (op("r\x1b[2Jange\n", y, x=x),), (x,))
-    model = dataclasses.replace(model, content=ir.Program(functions={"main": main}))
+    model = msgspec.structs.replace(model, content=ir.Program(functions={"main": main}))
     read = container.read(write_spec(model, write_immediate))
     with pytest.raises(UnsupportedOpError) as caught:
         lower_function(read)
@@ -29,7 +28,7 @@ def test_types_of_operations_cannot_contain_terminal_controls() -> None:
 
 
 def test_names_of_weight_files_cannot_contain_terminal_controls() -> None:
-    model = dataclasses.replace(linear_model(), weight_files=(ir.WeightFile("weig\x01t.bin", None),))
+    model = msgspec.structs.replace(linear_model(), weight_files=(ir.WeightFile("weig\x01t.bin", None),))
     assert _missing_weights_error(model, 1).message.isprintable()
 
 

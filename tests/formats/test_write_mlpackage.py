@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import math
 from pathlib import Path
 
+import msgspec.structs
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -136,8 +136,8 @@ def test_descriptions_read_back_equal(
 ) -> None:
     names = ["main", "other", "third"][: len(functions)]
     described = dict(zip(names, functions, strict=True))
-    described[names[-1]] = dataclasses.replace(described[names[-1]], training_inputs=training)
-    model = dataclasses.replace(
+    described[names[-1]] = msgspec.structs.replace(described[names[-1]], training_inputs=training)
+    model = msgspec.structs.replace(
         model_of({}),
         description=ir.Description(described, names[-1]),
         metadata=ir.Metadata(
@@ -208,10 +208,10 @@ def test_references_to_a_missing_file_are_kept(tmp_path: Path) -> None:
     assert isinstance(model.content, ir.Program)
     main = model.content.functions["main"]
     first = main.graph.ops[0]
-    grown = dataclasses.replace(first, attributes={**first.attributes, "extra": more})
-    graph = dataclasses.replace(main.graph, ops=(grown, *main.graph.ops[1:]))
-    model = dataclasses.replace(
-        model, content=ir.Program(functions={"main": dataclasses.replace(main, graph=graph)})
+    grown = msgspec.structs.replace(first, attributes={**first.attributes, "extra": more})
+    graph = msgspec.structs.replace(main.graph, ops=(grown, *main.graph.ops[1:]))
+    model = msgspec.structs.replace(
+        model, content=ir.Program(functions={"main": msgspec.structs.replace(main, graph=graph)})
     )
 
     again = _round_trip(model, tmp_path)
@@ -265,7 +265,7 @@ class TestErrors:
             packaging.write_mlpackage(linear_model(), tmp_path / "m.mlpackage")
 
     def test_other_model_types(self, tmp_path: Path) -> None:
-        model = dataclasses.replace(linear_model(), content=ir.Opaque("treeEnsembleRegressor"))
+        model = msgspec.structs.replace(linear_model(), content=ir.Opaque("treeEnsembleRegressor"))
         with pytest.raises(OutputError, match="treeEnsembleRegressor cannot be written"):
             packaging.write_mlpackage(model, tmp_path / "m.mlpackage")
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from pathlib import Path
 from typing import Any
 
+import msgspec.structs
 import numpy as np
 import pytest
 from coremltools.converters.mil import Builder as mb
@@ -83,7 +83,7 @@ def test_a_table_that_occurs_twice_is_of_another_recording(tmp_path: Path) -> No
 @pytest.mark.parametrize(("name", "ids"), [("small", []), ("other", ["another-model-recorded"])])
 def test_a_recording_of_another_model_is_named(name: str, ids: list[str], tmp_path: Path) -> None:
     model = programs.build(lambda x: mb.relu(x=x), {"x": np.zeros((1, 8), np.float32)})
-    model = dataclasses.replace(model, source=tmp_path / f"{name}.mlpackage")
+    model = msgspec.structs.replace(model, source=tmp_path / f"{name}.mlpackage")
     profile = import_files([recorded_files.write(tmp_path, "coreml.xml")], model)
     assert [one.id for one in profile.findings] == ids
     assert profile.measurement.recording is not None

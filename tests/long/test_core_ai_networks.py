@@ -10,12 +10,13 @@ import sys
 import types
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from coremlscope import api
 from coremlscope.comparison.work import pair_work

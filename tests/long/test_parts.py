@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 import random
 from pathlib import Path
 
+import msgspec.structs
 import pytest
 
 from coremlscope.formats import container
@@ -50,7 +50,7 @@ def test_parts_of_real_models_have_the_values_of_the_whole(corpus: Path, tmp_pat
         part = cutter.cut(range(first, last + 1))
         path = tmp_path / f"{first}-{last}{cutter.suffix}"
         write_part(cutter, part, path, overwrite=True)
-        again = dataclasses.replace(part, model=container.read(path))
+        again = msgspec.structs.replace(part, model=container.read(path))
         found = differences(part.expected, run_here(again))
         assert found
         assert all(value is not None and value <= 1e-6 for value in found.values())

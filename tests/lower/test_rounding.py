@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import coremltools as ct
+import msgspec.structs
 import numpy as np
 import pytest
 from coremltools.converters.mil import Builder as mb
@@ -27,8 +27,8 @@ def _run(
     program = lower(bind_main(model), "fp16")
     port = program.ranges
     assert port is not None
-    ranges = dataclasses.replace(program.outputs[0], name="ranges", value=port.value)
-    results = run_onnx(dataclasses.replace(program, outputs=(*program.outputs, ranges)), inputs, **more)
+    ranges = msgspec.structs.replace(program.outputs[0], name="ranges", value=port.value)
+    results = run_onnx(msgspec.structs.replace(program, outputs=(*program.outputs, ranges)), inputs, **more)
     rows = read_ranges(port, {port.value: results.pop("ranges")})
     return list(results.values()), list(rows)
 

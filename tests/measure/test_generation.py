@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import msgspec.structs
 import pytest
 
 from coremlscope import api, ir
@@ -45,9 +45,9 @@ class ByContext:
             raise EngineError("the engine failed", "try again")
         measured = ScriptedMeasurer(predict_s=(context / 1000,)).measure(subject, settings)
         if context == self.interrupted:
-            return dataclasses.replace(measured, partial=EarlyEnd("interrupted", "predict", "by Ctrl-C"))
+            return msgspec.structs.replace(measured, partial=EarlyEnd("interrupted", "predict", "by Ctrl-C"))
         if context == self.limited:
-            return dataclasses.replace(measured, partial=EarlyEnd("limit", "predict", "it took too long"))
+            return msgspec.structs.replace(measured, partial=EarlyEnd("limit", "predict", "it took too long"))
         return measured
 
 

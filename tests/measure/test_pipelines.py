@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 
+import msgspec.structs
 import numpy as np
 import pytest
 
@@ -102,7 +102,7 @@ def test_rounding_speaks_of_every_stage() -> None:
     features = [array_feature(name, (3,), ir.DType.FP16) for name in "abc"]
     stages = [tripler(features[i], features[i + 1], ir.DType.FP16) for i in range(2)]
     given = pipeline(features[:1], features[2:], *stages)
-    request = dataclasses.replace(QUICK, precision="fp16")
+    request = msgspec.structs.replace(QUICK, precision="fp16")
     profile = measure(given, request, inputs={"a": np.float32([1, 2, 20000])})
     assert [row.fp16_overflows for row in joined_rows(profile)] == [0, 1]
     found = {f.id: f for f in profile.all_findings if f.severity == "warning"}
@@ -113,20 +113,20 @@ def test_inputs_shapes_and_weights() -> None:
     flexible = ir.RangeShapes(((4, 9), (6, 9)))
     image, last = (image_feature(name, "RGB", flexible) for name in ("image", "last"))
     given = pipeline([image], [last], tripler(image, last))
-    profile = _measure(given, dataclasses.replace(QUICK, shapes={"image": (5, 8)}))
+    profile = _measure(given, msgspec.structs.replace(QUICK, shapes={"image": (5, 8)}))
     assert list(profile.ops.outputs) == [("tensor<fp32, [1, 3, 5, 8]>",)]
     by_value = _measure(_chain(), inputs={"a": np.ones(3, np.float32)})
     assert by_value.measurement.settings.inputs == ("a",)
     with pytest.raises(InputError, match="does not allow"):
-        _measure(given, dataclasses.replace(QUICK, shapes={"image": (1, 8)}))
+        _measure(given, msgspec.structs.replace(QUICK, shapes={"image": (1, 8)}))
     with pytest.raises(UsageError, match="unknown function 'other'"):
-        _measure(given, dataclasses.replace(QUICK, function="other"))
+        _measure(given, msgspec.structs.replace(QUICK, function="other"))
     hollow = absent_weights(perceptron())
     interface = hollow.description.main
     whole = pipeline(interface.inputs, interface.outputs, hollow)
     with pytest.raises(MissingWeightsError, match="in the stage 'model0' of the pipeline"):
         _measure(whole)
-    made = _measure(whole, dataclasses.replace(QUICK, random_weights=True))
+    made = _measure(whole, msgspec.structs.replace(QUICK, random_weights=True))
     assert "random-weights" in {f.id for f in made.all_findings}
 
 
@@ -181,7 +181,9 @@ def test_parameters_of_all_stages_are_counted() -> None:
 
 
 def test_a_model_of_the_system_tells_all_that_its_file_holds() -> None:
-    content = ir.WordTagger(3, "", 1500, ("A", "B"), {"words": "tokens"})
+    content = ir.WordTagger(
+        revision=3, language="", data_bytes=1500, labels=("A", "B"), roles={"words": "tokens"}
+    )
     interface = ir.FunctionDescription(
         inputs=(ir.Feature("text", ir.StringFeature()),),
         outputs=(ir.Feature("words", ir.SequenceFeature("string")),),
@@ -222,7 +224,7 @@ def test_plans_and_estimates_say_what_they_lack() -> None:
 
 def test_pipelines_are_timed_interleaved() -> None:
     engine = ScriptedEngine(clock=ScriptedClock(), run_s=(RUN_S,))
-    quick = dataclasses.replace(QUICK, iterations=ROUNDS)
+    quick = msgspec.structs.replace(QUICK, iterations=ROUNDS)
     models = [_chain(), _standing()]
     first, second = time_interleaved(models, [quick, quick], engine=engine, clock=engine.clock)
     assert first == [(2 * RUN_S,)] * ROUNDS

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec.structs
 import pytest
 
 from coremlscope import api
@@ -77,7 +77,7 @@ def test_a_mode_that_cannot_be_read_is_not_another_mode(modes: dict[str, str]) -
 def test_without_power_modes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr("coremlscope.engines.host.power_mode", lambda: "")
     with pytest.raises(UsageError, match="does not report a power mode"):
-        api.profile_power_modes(dataclasses.replace(sample_model()))
+        api.profile_power_modes(msgspec.structs.replace(sample_model()))
 
 
 def test_the_option(

@@ -7,12 +7,12 @@ import json
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from benchmarks.latency.own import play
 from coremlscope import api

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import base64
-import dataclasses
 import io
 import wave
 from pathlib import Path
 from typing import Any
 
+import msgspec.structs
 import numpy as np
 import pytest
 from PIL import Image
@@ -198,8 +198,8 @@ class TestHints:
         model = sample_model(size=32, width=0.5, classes=10)
         key = "com.apple.coreml.model.preview"
         said = {f"{key}.type": "imageSegmenter", f"{key}.parameters": '{"labels": ["a", "b"], "colors": []}'}
-        metadata = dataclasses.replace(model.metadata, user_defined=said)
-        hints = find_hints(dataclasses.replace(model, metadata=metadata))
+        metadata = msgspec.structs.replace(model.metadata, user_defined=said)
+        hints = find_hints(msgspec.structs.replace(model, metadata=metadata))
         assert (hints.type, hints.labels) == ("imageSegmenter", ("a", "b"))
 
     @pytest.mark.parametrize(
@@ -213,8 +213,8 @@ class TestHints:
     )
     def test_labels(self, said: dict[str, str], labels: tuple[str, ...]) -> None:
         model = sample_model(size=32, width=0.5, classes=10)
-        metadata = dataclasses.replace(model.metadata, user_defined=said)
-        assert find_hints(dataclasses.replace(model, metadata=metadata)).labels == labels
+        metadata = msgspec.structs.replace(model.metadata, user_defined=said)
+        assert find_hints(msgspec.structs.replace(model, metadata=metadata)).labels == labels
 
 
 class TestSound:

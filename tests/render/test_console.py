@@ -1,8 +1,8 @@
 from __future__ import annotations
 
-import dataclasses
 import re
 
+import msgspec.structs
 import pytest
 from rich.cells import cell_len
 
@@ -80,11 +80,11 @@ def test_times_are_never_cut_by_long_names() -> None:
     profile = small_profile()
     names = tuple(f"{name}_{'x' * 80}" for name in profile.ops.name)
     groups = tuple(
-        dataclasses.replace(g, label=f"{g.label} and {'more ' * 12}") for g in profile.measurement.groups
+        msgspec.structs.replace(g, label=f"{g.label} and {'more ' * 12}") for g in profile.measurement.groups
     )
-    measured = dataclasses.replace(profile.measurement, groups=groups)
-    ops = dataclasses.replace(profile.ops, name=names)
-    long = dataclasses.replace(profile, ops=ops, measurements=(measured,))
+    measured = msgspec.structs.replace(profile.measurement, groups=groups)
+    ops = msgspec.structs.replace(profile.ops, name=names)
+    long = msgspec.structs.replace(profile, ops=ops, measurements=(measured,))
     for width in (80, 100, 140):
         text = render_console(long, width=width)
         slowest = text[text.index("Slowest") : text.index("Findings")]
@@ -104,11 +104,11 @@ def test_wide_characters_take_two_columns() -> None:
 
 def test_foreign_text_steers_no_terminal() -> None:
     evil = "\x1b[31mred\x1b]0;title\x07\x9b2J\u202eright\n[bold]markup[/bold]"
-    summary = dataclasses.replace(small_summary(list_ops=True), author=evil, user_defined={evil: evil})
-    ops = dataclasses.replace(summary.ops, name=(evil,) * len(summary.ops))
+    summary = msgspec.structs.replace(small_summary(list_ops=True), author=evil, user_defined={evil: evil})
+    ops = msgspec.structs.replace(summary.ops, name=(evil,) * len(summary.ops))
     for text in (
-        render_console(dataclasses.replace(summary, ops=ops), width=140),
-        render_markdown(dataclasses.replace(summary, ops=ops)),
+        render_console(msgspec.structs.replace(summary, ops=ops), width=140),
+        render_markdown(msgspec.structs.replace(summary, ops=ops)),
     ):
         assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202e]", text)
         assert "\\x1b[31mred" in text

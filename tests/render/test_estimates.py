@@ -1,7 +1,6 @@
 from __future__ import annotations
 
-import dataclasses
-
+import msgspec.structs
 import pytest
 
 from coremlscope import api
@@ -18,14 +17,14 @@ def profiles() -> list[Profile]:
     model = sample_model(size=32, width=0.5, classes=4)
     profile = api.estimate(model, ["m1", "iphone-15-pro"], compute_units=list(SETTINGS))
     return [
-        dataclasses.replace(profile, model=dataclasses.replace(profile.model, path=path))
+        msgspec.structs.replace(profile, model=msgspec.structs.replace(profile.model, path=path))
         for path in ("folder/a_rather_long_name_of_a_model.mlpackage", "b.mlpackage")
     ]
 
 
 def first(profile: Profile, count: int) -> Profile:
     """The profile with its first estimates only."""
-    return dataclasses.replace(profile, estimates=profile.estimates[:count])
+    return msgspec.structs.replace(profile, estimates=profile.estimates[:count])
 
 
 @pytest.mark.parametrize("width", [60, 80, 100, 140])

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from coremlscope.errors import UsageError
 from coremlscope.render.explanation import chosen_line, path_text, rule_details, rule_line

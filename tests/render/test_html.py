@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import base64
-import dataclasses
 import hashlib
 import json
 import re
 from importlib import resources
 from typing import Any
+
+import msgspec.structs
 
 from coremlscope.findings import Finding
 from coremlscope.render.json import plain
@@ -54,13 +55,13 @@ def test_the_page_of_several_profiles() -> None:
 def test_planned_costs_have_six_digits() -> None:
     profile = large_profile(4)
     cost = 1 / 3
-    setting = dataclasses.replace(
+    setting = msgspec.structs.replace(
         profile.plans[0].settings[0], detour_ms={"cpu": (cost, None, 0.0, 1e-9 / 3)}
     )
     whole = profile.plans[0]
     costs = {**whole.cost_ms, "bnns": (cost, None, 2.0, 0.0)}
-    plan = dataclasses.replace(whole, cost_ms=costs, settings=(setting,))
-    one = dataclasses.replace(profile, plans=(plan,))
+    plan = msgspec.structs.replace(whole, cost_ms=costs, settings=(setting,))
+    one = msgspec.structs.replace(profile, plans=(plan,))
     for held in (payload(render_html(one)), payload(render_html((one, one)))):
         (shown,) = held["result"].get("profiles", [held["result"]])[0]["plans"]
         assert shown["cost_ms"]["bnns"] == [0.333333, None, 2.0, 0.0]
@@ -75,9 +76,9 @@ def test_payload_with_plans() -> None:
 
 def test_hostile_names_end_nothing() -> None:
     profile = large_profile(4, name=HOSTILE + "{index}")
-    model = dataclasses.replace(profile.model, path=f"a/{HOSTILE}", description=HOSTILE, author=HOSTILE)
+    model = msgspec.structs.replace(profile.model, path=f"a/{HOSTILE}", description=HOSTILE, author=HOSTILE)
     findings = (Finding(id=HOSTILE, severity="info", text=HOSTILE, hint=HOSTILE),)
-    page = render_html(dataclasses.replace(profile, model=model, findings=findings))
+    page = render_html(msgspec.structs.replace(profile, model=model, findings=findings))
     assert page.count("</script") == page.count("<script") == 2
     assert "<!--" not in page
     assert "\u2028" not in page

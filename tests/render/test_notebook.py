@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 import sys
 import types
 from html.parser import HTMLParser
 from typing import Any
 
+import msgspec.structs
 import pytest
 
 from coremlscope.errors import MissingDependencyError
@@ -82,7 +82,7 @@ def test_a_card_says_where_numbers_come_from() -> None:
 def test_hostile_names_stay_text() -> None:
     evil = "<script>alert(1)</script>\x1b\u202e"
     profile = small_profile()
-    named = dataclasses.replace(profile, ops=dataclasses.replace(profile.ops, name=(evil,) * 6))
+    named = msgspec.structs.replace(profile, ops=msgspec.structs.replace(profile.ops, name=(evil,) * 6))
     html = named._repr_html_()
     assert "<script" not in html
     assert "\x1b" not in html

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
-
+import msgspec.structs
 import pytest
 
 from coremlscope import ir
@@ -41,7 +40,7 @@ def _summary() -> ModelSummary:
             weights_bytes=164_000,
         ),
     )
-    return dataclasses.replace(small_summary(), kind="pipelineClassifier", stages=stages)
+    return msgspec.structs.replace(small_summary(), kind="pipelineClassifier", stages=stages)
 
 
 def _profile() -> Profile:
@@ -55,7 +54,7 @@ def _profile() -> Profile:
             operations_s=0.0008,
         ),
     )
-    return dataclasses.replace(with_measurement(small_profile(), stages=timings), model=_summary())
+    return msgspec.structs.replace(with_measurement(small_profile(), stages=timings), model=_summary())
 
 
 SUBJECTS = {"inspect": _summary, "profile": _profile}
@@ -84,7 +83,7 @@ def test_markdown() -> None:
 
 
 def test_a_model_of_the_system_alone() -> None:
-    alone = dataclasses.replace(small_summary(), facts=(("language", "en"),), absent=_ABSENT)
+    alone = msgspec.structs.replace(small_summary(), facts=(("language", "en"),), absent=_ABSENT)
     for text in (render_console(alone, width=140), render_markdown(alone)):
         assert "en" in text
         assert _ABSENT in text
@@ -92,8 +91,8 @@ def test_a_model_of_the_system_alone() -> None:
 
 def test_estimates_say_what_they_leave_out() -> None:
     left_out = ("model0 (visionFeaturePrint)",)
-    estimates = tuple(dataclasses.replace(e, left_out=left_out) for e in device_estimates())
-    profile = dataclasses.replace(_profile(), kernels=KERNELS, estimates=estimates)
+    estimates = tuple(msgspec.structs.replace(e, left_out=left_out) for e in device_estimates())
+    profile = msgspec.structs.replace(_profile(), kernels=KERNELS, estimates=estimates)
     assert "sample at least, without model0 (visionFeaturePrint): unknown" in render_estimates([profile])
     for text in (render_console(profile), render_markdown(profile)):
         assert "without model0 (visionFeaturePrint): unknown" in text

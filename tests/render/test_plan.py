@@ -1,11 +1,11 @@
 from __future__ import annotations
 
-import dataclasses
 import json
 import re
-from dataclasses import replace
 
+import msgspec.structs
 import pytest
+from msgspec.structs import replace
 
 from coremlscope.devices import all_chips
 from coremlscope.render.columns import op_columns
@@ -163,7 +163,7 @@ def _undecided_plan() -> Profile:
     profile = small_plan()
     (plan, *others), count = profile.plans, len(profile.plans[0].settings[0].backend)
     setting, *rest = plan.settings
-    setting = dataclasses.replace(
+    setting = msgspec.structs.replace(
         setting,
         alternatives={
             "gpu": ("rates", *[None] * (count - 1)),
@@ -171,8 +171,8 @@ def _undecided_plan() -> Profile:
         },
         draw_share={"gpu": (0.37, 0.05, *[None] * (count - 2))},
     )
-    plan = dataclasses.replace(plan, settings=(setting, *rest))
-    return dataclasses.replace(profile, plans=(plan, *others))
+    plan = msgspec.structs.replace(plan, settings=(setting, *rest))
+    return msgspec.structs.replace(profile, plans=(plan, *others))
 
 
 def test_undecided_operations_are_shown_with_their_share_of_drawn_plans() -> None:

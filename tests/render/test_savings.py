@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any
 
+import msgspec.structs
 import numpy as np
 import pytest
 from coremltools.converters.mil import Builder as mb
@@ -56,7 +56,7 @@ def test_on_the_console(profile: Profile, width: int) -> None:
     effects = [find_savings(view)[0].effect for e in profile.estimates if (view := profile.view_of(e))]
     for text in (
         render_estimates([profile], width=width),
-        render_console(dataclasses.replace(profile, plans=profile.plans[:1]), width=width),
+        render_console(msgspec.structs.replace(profile, plans=profile.plans[:1]), width=width),
         render_console(profile, width=width),
     ):
         words = " ".join(text.split())
@@ -68,16 +68,16 @@ def test_on_the_console(profile: Profile, width: int) -> None:
 
 
 def test_nothing_is_said_where_nothing_would_be_saved(profile: Profile) -> None:
-    cpu = dataclasses.replace(profile.estimates[0], compute_units="cpu_only")
+    cpu = msgspec.structs.replace(profile.estimates[0], compute_units="cpu_only")
     assert profile.view_of(cpu) is None
-    assert _TITLE not in render_estimates([dataclasses.replace(profile, estimates=(cpu,))])
-    bare = dataclasses.replace(profile, plans=())
+    assert _TITLE not in render_estimates([msgspec.structs.replace(profile, estimates=(cpu,))])
+    bare = msgspec.structs.replace(profile, plans=())
     assert _TITLE not in render_estimates([bare])
     assert estimates_to_json([bare])[0]["savings"] == []
 
 
 def test_of_many_estimates_none_is_listed(profile: Profile) -> None:
-    many = dataclasses.replace(profile, estimates=profile.estimates * 3)
+    many = msgspec.structs.replace(profile, estimates=profile.estimates * 3)
     assert _TITLE not in render_estimates([many])
 
 
@@ -86,6 +86,6 @@ def test_what_would_take_longer_is_left_out(profile: Profile) -> None:
     assert view is not None
     (one,) = find_savings(view)
     for changes in ({"moved": {}}, {"hypothesis": "doubt"}, {"saved_ms": -1.0, "saved_s": None}):
-        setting = dataclasses.replace(view.setting, what_ifs=(dataclasses.replace(one, **changes),))
-        plan = dataclasses.replace(view.plan, settings=(setting,))
+        setting = msgspec.structs.replace(view.setting, what_ifs=(msgspec.structs.replace(one, **changes),))
+        plan = msgspec.structs.replace(view.plan, settings=(setting,))
         assert find_savings(plan.view(profile.ops, setting)) == []

@@ -1,9 +1,9 @@
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
 
+import msgspec.structs
 import pytest
 
 from coremlscope import api
@@ -66,7 +66,7 @@ def test_models_before_anything_is_known() -> None:
 def test_plans_without_costs_have_no_planned_times(tmp_path: Path) -> None:
     """The costs of Core AI are not published."""
     bundle = write_numbered(tmp_path / "net.aimodel")
-    profile = dataclasses.replace(api.estimate(bundle, "m4"), plans=api.plan(bundle, "m4").plans)
+    profile = msgspec.structs.replace(api.estimate(bundle, "m4"), plans=api.plan(bundle, "m4").plans)
     text = render_side_by_side([profile], width=140)
     assert "estimated" in text
     assert "planned" not in text

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
-
+import msgspec.structs
 from coremltools.models import datatypes
 from coremltools.models.neural_network import NeuralNetworkBuilder
 
@@ -49,17 +48,17 @@ def _with_groups(profile: Profile, *groups: tuple[int, ...]) -> Profile:
         )
         for index, rows in enumerate(groups)
     )
-    measured = dataclasses.replace(profile.measurement, groups=made, group=())
-    return dataclasses.replace(profile, measurements=(measured,))
+    measured = msgspec.structs.replace(profile.measurement, groups=made, group=())
+    return msgspec.structs.replace(profile, measurements=(measured,))
 
 
 def test_groups_of_one_layer_are_joined_and_none_is_split() -> None:
     profile = _profile()
     assert profile.ops.name == ("act", "soft", "sig")
-    ops = dataclasses.replace(
+    ops = msgspec.structs.replace(
         profile.ops, layer=("act", "act", "sig"), layer_type=("activation", "activation", "activation")
     )
-    profile = dataclasses.replace(profile, ops=ops)
+    profile = msgspec.structs.replace(profile, ops=ops)
     apart = _with_groups(profile, (0,), (1,), (2,), ()).measurement
     first, second, added = by_layer(ops, apart)
     assert (first.label, first.wall_s, first.ops) == ("activation", 2.0, (0, 1))
@@ -87,7 +86,7 @@ def test_reports_name_layers() -> None:
 
 def test_times_through_python_and_conditions_stand_beside_the_runtimes_own() -> None:
     hot = Conditions("normal", "AC Power", "moderate")
-    measured = dataclasses.replace(
+    measured = msgspec.structs.replace(
         timed_by("Core ML on Apple M2", 0.004),
         runtime=Runtime("coreml", "Core ML", through="coremltools 9.0"),
         first_load=Phase.of((60.0,)),
@@ -103,7 +102,7 @@ def test_times_through_python_and_conditions_stand_beside_the_runtimes_own() -> 
     ]
     assert "by coremltools 9.0" in python_note(measured)
     assert python_note(timed_by("Core ML on Apple M2", 0.004)) == ""
-    profile = dataclasses.replace(small_profile(), measurements=(measured,))
+    profile = msgspec.structs.replace(small_profile(), measurements=(measured,))
     for text in (render_markdown(profile), render_console(profile, width=140), profile_card(profile)):
         assert "predict, through Python" in text
         assert "first load" in text
@@ -115,10 +114,10 @@ def test_times_through_python_and_conditions_stand_beside_the_runtimes_own() -> 
 def test_measurements_with_equal_labels_are_distinguished() -> None:
     first = small_measurement()
     assert measurement_name(first) == measurement_name(first, [first]) == first.label
-    other = dataclasses.replace(first, threads=4)
+    other = msgspec.structs.replace(first, threads=4)
     assert measurement_name(other, [first, other]) == f"{first.label}, 4 threads"
     timed = timed_by("Core ML on Apple M2", 0.001, compute_units="cpu_only")
     assert measurement_name(timed) == "Core ML on Apple M2, cpu_only"
-    slow = dataclasses.replace(timed, machine=Machine(processor="Apple M2", power_mode="low power"))
+    slow = msgspec.structs.replace(timed, machine=Machine(processor="Apple M2", power_mode="low power"))
     assert measurement_name(slow, [slow, timed]).endswith(", power mode: low power")
     assert measurement_name(timed, [slow, timed]).endswith(", power mode: unknown")

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from collections import Counter
 from typing import Any
 
+import msgspec.structs
 import pytest
 
 from coremlscope.render.trace import render_trace
@@ -121,7 +121,9 @@ def test_arrows_where_the_unit_changes(events: list[Event]) -> None:
 def test_without_plans_there_is_what_was_measured() -> None:
     evil = "</script>\x1b[31m"
     ops = small_profile().ops
-    named = dataclasses.replace(small_profile(), ops=dataclasses.replace(ops, name=(evil,) * len(ops)))
+    named = msgspec.structs.replace(
+        small_profile(), ops=msgspec.structs.replace(ops, name=(evil,) * len(ops))
+    )
     text = render_trace(named)
     assert {e["pid"] for e in json.loads(text)["traceEvents"]} == {1}
     assert "\\x1b" in text

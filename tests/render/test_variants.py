@@ -1,8 +1,8 @@
 from __future__ import annotations
 
-import dataclasses
 import json
 
+import msgspec.structs
 import pytest
 
 from coremlscope.figures import Figure
@@ -67,7 +67,7 @@ REPORT = VariantReport(
     made=Provenance("2026-01-01T00:00:00Z", "0.1.0"),
     coremltools="9.0",
     variants=(
-        dataclasses.replace(_variant("original", 8_000_000, None), difference=None, notes=()),
+        msgspec.structs.replace(_variant("original", 8_000_000, None), difference=None, notes=()),
         _variant("int8", 4_000_000, 45.0),
         _variant("palettize-4", 2_000_000, 30.0, 0.5),
         _variant("prune-50", 5_000_000, 20.0),
@@ -97,13 +97,13 @@ def test_the_original_is_not_beaten_by_a_few_bytes() -> None:
     original = REPORT.original
     assert original.size_bytes is not None
     equal = next(one.difference for one in REPORT.variants if one.difference)
-    equal = dataclasses.replace(
-        equal, outputs=tuple(dataclasses.replace(o, is_equal=True) for o in equal.outputs)
+    equal = msgspec.structs.replace(
+        equal, outputs=tuple(msgspec.structs.replace(o, is_equal=True) for o in equal.outputs)
     )
-    newer = dataclasses.replace(
+    newer = msgspec.structs.replace(
         original, name="ios18", size_bytes=original.size_bytes - 200, difference=equal
     )
-    points = chart_points(dataclasses.replace(REPORT, variants=(original, newer)))
+    points = chart_points(msgspec.structs.replace(REPORT, variants=(original, newer)))
     assert {point.name: point.is_best for point in points} == {original.name: True, "ios18": False}
 
 
@@ -129,7 +129,7 @@ def test_the_chart_marks_the_best() -> None:
     assert rows["d"] < rows["a"] < rows["b"] < rows["c"], "equal, 45 dB, 30 dB, 20 dB"
     columns = [lines[rows[mark]].index(mark, 9) for mark in "bacd"]
     assert columns == sorted(columns), "2, 4, 5 and 8 MB"
-    assert render_chart(chart_points(dataclasses.replace(REPORT, variants=REPORT.variants[:2])), 80) == []
+    assert render_chart(chart_points(msgspec.structs.replace(REPORT, variants=REPORT.variants[:2])), 80) == []
 
 
 @pytest.mark.parametrize("renderer", VARIANT_RENDERERS, ids=lambda renderer: renderer.suffix)
@@ -145,7 +145,7 @@ def test_json_follows_the_schema_and_is_read_again() -> None:
     data = json.loads(render_json(REPORT))
     assert data.pop("schema") == "coremlscope.variants/1"
     assert violations(data, schema, schema) == []
-    assert decode(data, VariantReport) == dataclasses.replace(REPORT, path="net.mlpackage")
+    assert decode(data, VariantReport) == msgspec.structs.replace(REPORT, path="net.mlpackage")
 
 
 def test_csv_has_a_row_for_each_variant_and_device() -> None:
@@ -160,7 +160,7 @@ def test_csv_has_a_row_for_each_variant_and_device() -> None:
 
 def test_a_failure_of_several_variants_is_told_once() -> None:
     failed = [Variant(name=name, title=name, failure="it failed", hint="wait") for name in ("a", "b")]
-    report = dataclasses.replace(REPORT, variants=(REPORT.original, *failed))
+    report = msgspec.structs.replace(REPORT, variants=(REPORT.original, *failed))
     assert variant_failures(report) == [("a, b: it failed", "wait")]
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
-
+import msgspec.structs
 import pytest
 
 from coremlscope.render.agreement import agreement_line
@@ -20,8 +19,8 @@ def by_core_ml(backend: tuple[int, ...], weight: tuple[float, ...] = (), **chang
     """Core ML's plan under `all`: by rules, `mul`, `cast` and `linear` are on the CPU, `conv` and `clip` on
     the Neural Engine, the last cast and what is inserted are unknown and on the CPU."""
     plan = device_plan()
-    setting = dataclasses.replace(plan.settings[0], backend=(*backend, CPU), weight=weight)
-    return dataclasses.replace(plan, planner="Core ML", settings=(setting,), **changes)  # type: ignore[arg-type]
+    setting = msgspec.structs.replace(plan.settings[0], backend=(*backend, CPU), weight=weight)
+    return msgspec.structs.replace(plan, planner="Core ML", settings=(setting,), **changes)  # type: ignore[arg-type]
 
 
 def agreement(theirs: Plan) -> Agreement:
@@ -79,10 +78,10 @@ def test_both_sides_say_why() -> None:
 def test_plans_for_other_chips_and_systems_are_not_compared() -> None:
     theirs = by_core_ml((CPU,) * 6)
     for other in (
-        dataclasses.replace(theirs, chip="m2"),
-        dataclasses.replace(theirs, chip=""),
-        dataclasses.replace(theirs, os="macOS 26"),
-        dataclasses.replace(theirs, planner="rules"),
+        msgspec.structs.replace(theirs, chip="m2"),
+        msgspec.structs.replace(theirs, chip=""),
+        msgspec.structs.replace(theirs, os="macOS 26"),
+        msgspec.structs.replace(theirs, planner="rules"),
     ):
         assert find_agreements([other, device_plan()], small_ops()) == ()
 
@@ -91,7 +90,9 @@ def test_undecided_operations_are_counted_apart() -> None:
     ours = device_plan()
     first, *others = ours.settings
     may = {"cpu": (None, None, None, "tie", None, None, None)}
-    open_plan = dataclasses.replace(ours, settings=(dataclasses.replace(first, alternatives=may), *others))
+    open_plan = msgspec.structs.replace(
+        ours, settings=(msgspec.structs.replace(first, alternatives=may), *others)
+    )
     theirs = by_core_ml((CPU, CPU, ANE, CPU, CPU, UNKNOWN))
     (found,) = find_agreements([theirs, open_plan], small_ops())
     assert (found.share, found.undecided, found.decided_share) == (0.8, 1, 1.0)

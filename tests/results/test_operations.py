@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
-
+import msgspec.structs
 import pytest
 
 from coremlscope.results.operations import OpDetails, OpRow, OpTable, Signature, WeightKind, WeightTable
@@ -22,7 +21,7 @@ def test_rows_there_and_back() -> None:
 
 
 def test_rows_have_the_columns_of_the_table() -> None:
-    assert [field.name for field in dataclasses.fields(OpRow)] == COLUMNS
+    assert list(OpRow.__struct_fields__) == COLUMNS
 
 
 def test_an_empty_table() -> None:
@@ -37,14 +36,14 @@ def test_columns_of_another_length_are_refused(column: str, change: str) -> None
     values = getattr(table, column)
     wrong = {"one less": values[:-1], "one more": (*values, values[-1]), "none": ()}[change]
     with pytest.raises(ValueError, match=r"column \w+ does not have \d rows"):
-        dataclasses.replace(table, **{column: wrong})
+        msgspec.structs.replace(table, **{column: wrong})
 
 
 def test_functions_in_the_order_of_their_first_operation() -> None:
     row = next(iter(small_ops()))
     names = ["model0/main", "model1/main", "model0/main"]
     table = OpTable.of(
-        dataclasses.replace(row, id=f"main/{index}", function=name) for index, name in enumerate(names)
+        msgspec.structs.replace(row, id=f"main/{index}", function=name) for index, name in enumerate(names)
     )
     assert table.functions == ("model0/main", "model1/main")
 
@@ -83,7 +82,7 @@ def detailed(**changes: object) -> OpTable:
         arguments=(("in", -1),),
         weights=WEIGHTS,
     )
-    return dataclasses.replace(OpTable.of([row]), details=dataclasses.replace(details, **changes))
+    return msgspec.structs.replace(OpTable.of([row]), details=msgspec.structs.replace(details, **changes))
 
 
 @pytest.mark.parametrize(
@@ -105,6 +104,6 @@ def test_details_that_contradict_the_table_are_refused(changes: dict[str, object
 
 def test_columns_of_weights_are_equally_long() -> None:
     with pytest.raises(ValueError, match="differ in length"):
-        dataclasses.replace(WEIGHTS, name=())
+        msgspec.structs.replace(WEIGHTS, name=())
     with pytest.raises(ValueError, match="kind that is out of range"):
-        dataclasses.replace(WEIGHTS, kind=(1,))
+        msgspec.structs.replace(WEIGHTS, kind=(1,))

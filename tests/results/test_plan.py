@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
+import msgspec.structs
 
 from coremlscope.results.plan import (
     COST_RULE,
@@ -26,7 +26,9 @@ def view(plan: Plan = PLAN, setting: str = "all") -> PlanView:
 def with_detours(**detours: tuple[float | None, ...]) -> Plan:
     """The plan under all units, where the cheapest path through other units costs more."""
     first, *others = PLAN.settings
-    return dataclasses.replace(PLAN, settings=(dataclasses.replace(first, detour_ms=detours), *others))
+    return msgspec.structs.replace(
+        PLAN, settings=(msgspec.structs.replace(first, detour_ms=detours), *others)
+    )
 
 
 def test_operations_stand_in_program_order() -> None:
@@ -34,17 +36,17 @@ def test_operations_stand_in_program_order() -> None:
     assert [op.inserted for op in view().ops] == [True] + [False] * 6
     places = (0, 3, 3, 6)
     inserted = tuple(
-        dataclasses.replace(PLAN.inserted[0], id=f"main/{index}/new", before=before)
+        msgspec.structs.replace(PLAN.inserted[0], id=f"main/{index}/new", before=before)
         for index, before in enumerate(places)
     )
-    more = dataclasses.replace(
+    more = msgspec.structs.replace(
         PLAN,
         inserted=inserted,
         supported={unit: (*column, 0, 0, 0) for unit, column in PLAN.supported.items()},
         cost_ms={backend: (*column, None, None, None) for backend, column in PLAN.cost_ms.items()},
         why=(*PLAN.why, (), (), ()),
         advice=(*PLAN.advice, (), (), ()),
-        settings=tuple(dataclasses.replace(s, backend=(*s.backend, -1, -1, -1)) for s in PLAN.settings),
+        settings=tuple(msgspec.structs.replace(s, backend=(*s.backend, -1, -1, -1)) for s in PLAN.settings),
     )
     first, second, third, *rest = PROFILE.ops.id
     new = [op.id for op in inserted]
@@ -53,7 +55,7 @@ def test_operations_stand_in_program_order() -> None:
 
 
 def test_operations_that_plans_do_not_list_have_no_row() -> None:
-    bare = dataclasses.replace(
+    bare = msgspec.structs.replace(
         PLAN, supported={unit: (None, *column[1:]) for unit, column in PLAN.supported.items()}
     )
     assert [op.id for op in view(bare).ops] == ["main/input", *PROFILE.ops.id[1:]]
@@ -75,7 +77,9 @@ def test_costs_counts_and_shares() -> None:
 def test_shares_that_core_ml_reports_are_its_own() -> None:
     first, *others = PLAN.settings
     weights = (0.5, 0.25, None, 0.125, 0.125, None, 0.0)
-    reported = dataclasses.replace(PLAN, settings=(dataclasses.replace(first, weight=weights), *others))
+    reported = msgspec.structs.replace(
+        PLAN, settings=(msgspec.structs.replace(first, weight=weights), *others)
+    )
     assert [op.weight for op in view(reported).ops] == [0.0, 0.5, 0.25, 0.0, 0.125, 0.125, 0.0]
 
 
@@ -99,7 +103,7 @@ def test_costs_are_reasons_where_another_unit_could_run_it() -> None:
     tie = with_detours(cpu=(None, None, 0.0, None, None, None, None))
     (same,) = view(tie).reasons(next(op for op in view(tie).ops if op.type == "conv"))
     assert same.text.endswith("would cost the same")
-    equal = dataclasses.replace(tie, cost_ms={**tie.cost_ms, "ane": tie.cost_ms["bnns"]})
+    equal = msgspec.structs.replace(tie, cost_ms={**tie.cost_ms, "ane": tie.cost_ms["bnns"]})
     (same,) = view(equal).reasons(next(op for op in view(equal).ops if op.type == "conv"))
     assert same.text == "the CPU can run it, at the same planned cost: the whole plan would cost the same"
     assert same.fix == ""

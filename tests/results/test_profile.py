@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 import sys
 import types
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec.structs
 import pytest
 
 from coremlscope.devices import ComputeUnits
@@ -29,45 +29,47 @@ PROFILES = {name: make() for name, make in MAKERS.items()}
 
 
 def measurement(**changes: Any) -> Profile:
-    return dataclasses.replace(BASE, measurements=(dataclasses.replace(BASE.measurements[0], **changes),))
+    return msgspec.structs.replace(
+        BASE, measurements=(msgspec.structs.replace(BASE.measurements[0], **changes),)
+    )
 
 
 def plan(**changes: Any) -> Profile:
-    return dataclasses.replace(BASE, plans=(dataclasses.replace(BASE.plans[0], **changes),))
+    return msgspec.structs.replace(BASE, plans=(msgspec.structs.replace(BASE.plans[0], **changes),))
 
 
 def setting(**changes: Any) -> Profile:
     first, *others = BASE.plans[0].settings
-    return plan(settings=(dataclasses.replace(first, **changes), *others))
+    return plan(settings=(msgspec.structs.replace(first, **changes), *others))
 
 
 def estimate(**changes: Any) -> Profile:
-    return dataclasses.replace(BASE, estimates=(dataclasses.replace(BASE.estimates[0], **changes),))
+    return msgspec.structs.replace(BASE, estimates=(msgspec.structs.replace(BASE.estimates[0], **changes),))
 
 
 def group(**changes: Any) -> Profile:
     first, *others = BASE.measurements[0].groups
-    return measurement(groups=(dataclasses.replace(first, **changes), *others))
+    return measurement(groups=(msgspec.structs.replace(first, **changes), *others))
 
 
 def kernel(*ops: int) -> Profile:
     first, *others = BASE.kernels
-    return dataclasses.replace(BASE, kernels=(dataclasses.replace(first, ops=ops), *others))
+    return msgspec.structs.replace(BASE, kernels=(msgspec.structs.replace(first, ops=ops), *others))
 
 
 def inserted(**changes: Any) -> Profile:
     (op,) = BASE.plans[0].inserted
-    return plan(inserted=(dataclasses.replace(op, **changes),))
+    return plan(inserted=(msgspec.structs.replace(op, **changes),))
 
 
 def what_if(**changes: object) -> Profile:
     first = BASE.plans[0].settings[0].what_ifs[0]
-    return setting(what_ifs=(dataclasses.replace(first, **changes),))
+    return setting(what_ifs=(msgspec.structs.replace(first, **changes),))
 
 
 def inputs(*rows: int) -> Profile:
     table = BASE.ops
-    return dataclasses.replace(BASE, ops=dataclasses.replace(table, inputs=(rows, *table.inputs[1:])))
+    return msgspec.structs.replace(BASE, ops=msgspec.structs.replace(table, inputs=(rows, *table.inputs[1:])))
 
 
 SEVEN, TEN = (0,) * 7, (None,) * 10
@@ -105,10 +107,10 @@ WRONG: list[tuple[str, Callable[[], Profile]]] = [
     ("kernels contain an index", lambda: kernel(6)),
     ("estimate for M1 does not match the kernels", lambda: estimate(kernel_s=(1.0,))),
     ("estimate for M1 does not match the kernels", lambda: estimate(kernel_unit=())),
-    ("estimate for M1 does not match the kernels", lambda: dataclasses.replace(BASE, kernels=())),
+    ("estimate for M1 does not match the kernels", lambda: msgspec.structs.replace(BASE, kernels=())),
     ("units of the estimate for M1 contain an index", lambda: estimate(kernel_unit=(0, 3, 0))),
     ("inputs contain an index", lambda: inputs(6)),
-    ("does not match|does not have|hold an index", lambda: dataclasses.replace(BASE, ops=OpTable())),
+    ("does not match|does not have|hold an index", lambda: msgspec.structs.replace(BASE, ops=OpTable())),
 ]
 
 
@@ -138,7 +140,7 @@ def test_the_first_measurement() -> None:
 def test_findings_of_the_profile_precede_those_of_measurements() -> None:
     own = Finding(id="own", severity="info", text="Of the profile.")
     measured = small_profile().measurement
-    profile = dataclasses.replace(small_profile(), findings=(own,), measurements=(measured, measured))
+    profile = msgspec.structs.replace(small_profile(), findings=(own,), measurements=(measured, measured))
     # A remark that several measurements share is one remark.
     assert profile.all_findings == (own, *measured.findings)
 
@@ -168,7 +170,7 @@ def test_settings_of_a_plan() -> None:
 def test_phases_of_a_measurement() -> None:
     measured: Measurement = small_profile().measurement
     assert list(measured.phases) == ["compile", "load", "predict"]
-    bare = dataclasses.replace(measured, compile=None, predict=None)
+    bare = msgspec.structs.replace(measured, compile=None, predict=None)
     assert list(bare.phases) == ["load"]
 
 

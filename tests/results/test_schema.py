@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import msgspec
+import msgspec.structs
 import pytest
 
 from coremlscope.errors import UsageError
@@ -68,8 +68,8 @@ def test_the_schema_describes_lists_and_models() -> None:
 
 def _classes(value: Any) -> set[str]:
     """The names of the dataclasses within a result."""
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        inner = (getattr(value, field.name) for field in dataclasses.fields(value))
+    if isinstance(value, msgspec.Struct):
+        inner = (getattr(value, field) for field in value.__struct_fields__)
         return {type(value).__name__}.union(*map(_classes, inner))
     if isinstance(value, dict):
         return set().union(*map(_classes, value.values()))
@@ -120,7 +120,7 @@ def test_absent_keys_take_their_defaults_and_unknown_ones_are_ignored() -> None:
 
 
 REQUIRED = SCHEMA["$defs"]["Measurement"]["required"]
-OPTIONAL = [field.name for field in dataclasses.fields(Measurement) if field.name not in REQUIRED]
+OPTIONAL = [field for field in Measurement.__struct_fields__ if field not in REQUIRED]
 
 
 @pytest.mark.parametrize("name", OPTIONAL)
@@ -134,7 +134,7 @@ def test_every_optional_key_may_be_absent(name: str) -> None:
     data = through_text(profile.to_json())
     for key in less:
         del data["measurements"][0][key]
-    assert Profile.from_json(data).measurement == dataclasses.replace(profile.measurement, **less)
+    assert Profile.from_json(data).measurement == msgspec.structs.replace(profile.measurement, **less)
 
 
 def test_plain_values_are_those_of_json() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import io
 import json
 import os
@@ -19,6 +18,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+import msgspec.structs
 import numpy as np
 import pytest
 from PIL import Image
@@ -529,7 +529,7 @@ def test_previews_that_are_refused(app: App, parts: str, body: bytes, more: str,
 
 
 def test_the_size_of_previews_is_limited(app: App) -> None:
-    app.limits = dataclasses.replace(app.limits, upload_bytes=1 << 30)
+    app.limits = msgspec.structs.replace(app.limits, upload_bytes=1 << 30)
     headers = {"host": "localhost", "content-length": str(100 << 20)}
     target = f"/{_TOKEN}/profiles/p/preview?parts=[]"
     answer = ask(app.guarded(_TOKEN, frozenset({"localhost"})), "POST", target, headers, b"")
@@ -608,25 +608,25 @@ def test_profiles_of_any_kind_are_listed(tmp_path: Path) -> None:
     assert (entry.predict_s.origin, entry.load_s, entry.iterations) == ("planned", None, 0)
     entry = _entry(tmp_path, estimate)
     assert (entry.label, entry.predict_s) == ("M1, macOS 27, cpu_only", estimate.estimates[0].latency)
-    bare = dataclasses.replace(plan, plans=())
+    bare = msgspec.structs.replace(plan, plans=())
     entry = _entry(tmp_path, bare)
     assert (entry.label, entry.predict_s, entry.operations) == ("", None, len(plan.ops))
 
 
 def test_the_first_measurement_of_several_is_shown(tmp_path: Path) -> None:
     profile = small_profile()
-    again = dataclasses.replace(profile.measurement, label="another", predict=None)
-    entry = _entry(tmp_path, dataclasses.replace(profile, measurements=(profile.measurement, again)))
+    again = msgspec.structs.replace(profile.measurement, label="another", predict=None)
+    entry = _entry(tmp_path, msgspec.structs.replace(profile, measurements=(profile.measurement, again)))
     assert (entry.label, entry.iterations) == (profile.measurement.label, 4)
     assert profile.measurement.predict is not None
     median = profile.measurement.predict.statistics.median
     assert entry.predict_s == Figure(median, 0.0011, 0.0014, "measured")
-    entry = _entry(tmp_path, dataclasses.replace(profile, measurements=(again, profile.measurement)))
+    entry = _entry(tmp_path, msgspec.structs.replace(profile, measurements=(again, profile.measurement)))
     assert (entry.label, entry.predict_s, entry.iterations) == ("another", None, 0)
 
 
 def test_lists_of_profiles_are_one_entry(app: App) -> None:
-    later = dataclasses.replace(small_profile(), made=Provenance("2026-03-01T00:00:00Z"))
+    later = msgspec.structs.replace(small_profile(), made=Provenance("2026-03-01T00:00:00Z"))
     failed = Profile(model=ModelSummary(path="no-model.txt"))
     write_profiles(app.store.folder / "list.json", [failed, small_profile(), later])
     (entry,) = app.store.entries()
@@ -642,7 +642,7 @@ def test_entries_are_ordered_by_when_profiles_were_made(tmp_path: Path) -> None:
     times = ["", "not a date", "2026-01-31T12:00:00Z", "2026-01-31T12:30:00+02:00", "2026-02-01T00:00:00"]
     for number, at in enumerate(times):
         path = tmp_path / f"{number}.json"
-        write_profiles(path, [dataclasses.replace(small_profile(), made=Provenance(at))])
+        write_profiles(path, [msgspec.structs.replace(small_profile(), made=Provenance(at))])
         os.utime(path, (1e9 - number, 1e9 - number))
     entries = ProfileStore(tmp_path).entries()
     assert [entry.id for entry in entries] == ["4", "2", "3", "0", "1"]

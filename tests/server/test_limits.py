@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import http.client
 import json
 import os
@@ -17,6 +16,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit
 
+import msgspec.structs
 import pytest
 
 from coremlscope.errors import known_error
@@ -197,7 +197,7 @@ def test_the_own_page_and_programs_change_the_state(url: str, folder: Path) -> N
 @pytest.mark.parametrize("moment", ["0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-14:00", "-1", "ΩΩ"])
 def test_a_profile_of_no_possible_time_is_kept_and_shown(moment: str, url: str, tmp_path: Path) -> None:
     profile = small_profile()
-    odd = dataclasses.replace(profile, made=dataclasses.replace(profile.made, at=moment))
+    odd = msgspec.structs.replace(profile, made=msgspec.structs.replace(profile.made, at=moment))
     write_profiles(tmp_path / "odd.json", [odd])
     for name in ("odd.json", "next.json"):
         assert _request(url, "POST", f"jobs?name={name}", (tmp_path / "odd.json").read_bytes())[0] == 202

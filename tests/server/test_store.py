@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec.structs
 import pytest
 
 from coremlscope.errors import EngineError, OutputError, UsageError
@@ -169,14 +169,16 @@ def test_what_limits_a_time_is_remarked(store: ProfileStore) -> None:
     early = EarlyEnd("limit", "predict", "the engine took longer than 2 s")
     stage = StageTiming(name="model0", kind="visionFeaturePrint", absent="it is part of the system")
     lost = Finding(id="layer-not-run", severity="warning", text="A layer was not run.")
-    measured = dataclasses.replace(small_measurement(), partial=early, stages=(stage,), findings=(lost, lost))
+    measured = msgspec.structs.replace(
+        small_measurement(), partial=early, stages=(stage,), findings=(lost, lost)
+    )
     write_profiles(
-        store.folder / "own.json", [dataclasses.replace(small_profile(), measurements=(measured,))]
+        store.folder / "own.json", [msgspec.structs.replace(small_profile(), measurements=(measured,))]
     )
     failed = not_measured("The model", EngineError("the engine crashed"))
     write_profiles(
         store.folder / "z.json",
-        [dataclasses.replace(small_profile(), measurements=(), findings=(failed,))],
+        [msgspec.structs.replace(small_profile(), measurements=(), findings=(failed,))],
     )
     remarks = {entry.id: entry.remarks for entry in store.entries()}
     assert remarks == {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
+import msgspec.structs
 
 from coremlscope.comparison.profiles import Comparison, compare_profiles
 from coremlscope.results.measurement import Group, Phase
@@ -27,8 +27,8 @@ def rounds(factor: float) -> list[tuple[float, ...]]:
 
 def with_measurement(profile: Profile, **changes: object) -> Profile:
     """The profile with other fields of its measurement."""
-    measured = dataclasses.replace(profile.measurement, **changes)  # type: ignore[arg-type]
-    return dataclasses.replace(profile, measurements=(measured,))
+    measured = msgspec.structs.replace(profile.measurement, **changes)  # type: ignore[arg-type]
+    return msgspec.structs.replace(profile, measurements=(measured,))
 
 
 def timed(profile: Profile, **factors: float) -> Profile:
@@ -36,7 +36,7 @@ def timed(profile: Profile, **factors: float) -> Profile:
     groups = []
     for group in profile.measurement.groups:
         wall = group.wall_s * factors.get(group.label.split(" ")[0], 1.0)
-        groups.append(dataclasses.replace(group, wall_s=wall, low_s=wall * 0.98, high_s=wall * 1.02))
+        groups.append(msgspec.structs.replace(group, wall_s=wall, low_s=wall * 0.98, high_s=wall * 1.02))
     return with_measurement(profile, groups=tuple(groups))
 
 
@@ -44,8 +44,8 @@ def changed() -> Profile:
     """The small profile after its convolution was slowed down and its last cast replaced by a relu."""
     profile = timed(small_profile(), conv=1.5)
     rows = [row for row in profile.ops if row.name != "probabilities"]
-    new = dataclasses.replace(rows[-1], id="main/600", type="relu", name="new")
-    rows = [dataclasses.replace(row, name="scaled") if row.id == "main/1" else row for row in rows]
+    new = msgspec.structs.replace(rows[-1], id="main/600", type="relu", name="new")
+    rows = [msgspec.structs.replace(row, name="scaled") if row.id == "main/1" else row for row in rows]
     extra = Group(
         label="relu",
         ops=(len(rows),),
@@ -56,17 +56,17 @@ def changed() -> Profile:
         high_s=0.00006,
     )
     old = profile.measurement
-    measured = dataclasses.replace(
+    measured = msgspec.structs.replace(
         old,
-        settings=dataclasses.replace(old.settings, compute_units="all"),
+        settings=msgspec.structs.replace(old.settings, compute_units="all"),
         load=Phase.of((0.03,)),
         groups=(*old.groups, extra),
         status=(*old.status[: len(rows)], "timed"),
         group=(*old.group[: len(rows)], len(old.groups)),
     )
-    return dataclasses.replace(
+    return msgspec.structs.replace(
         profile,
-        model=dataclasses.replace(profile.model, path="models/after.mlpackage", size_bytes=1_000_000),
+        model=msgspec.structs.replace(profile.model, path="models/after.mlpackage", size_bytes=1_000_000),
         ops=OpTable.of([*rows, new]),
         measurements=(measured,),
     )

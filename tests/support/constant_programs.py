@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator, Mapping
 
+import msgspec.structs
 import numpy as np
 
 from coremlscope import ir
@@ -67,9 +67,9 @@ def linear_model() -> ir.Model:
         blocks=blocks,
         attributes={"name": ir.constant("branch")},
     )
-    graph = dataclasses.replace(main.graph, ops=(*main.graph.ops, cond), outputs=(y,))
-    program = ir.Program(functions={"main": dataclasses.replace(main, graph=graph)})
-    return dataclasses.replace(model, content=program)
+    graph = msgspec.structs.replace(main.graph, ops=(*main.graph.ops, cond), outputs=(y,))
+    program = ir.Program(functions={"main": msgspec.structs.replace(main, graph=graph)})
+    return msgspec.structs.replace(model, content=program)
 
 
 def constants_of(model: ir.Model) -> Iterator[ir.Constant]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
+import msgspec.structs
 
 from coremlscope.figures import Figure
 from coremlscope.results.explanation import (
@@ -51,7 +51,7 @@ _ONE = Explanation(
     draw_share={"gpu": 0.37},
     planned_ms=2.0,
     supported={"cpu": "yes", "gpu": "yes", "neural_engine": "no"},
-    costs=(_COST, dataclasses.replace(_COST, backend="ane", unit="neural_engine", is_supported=False)),
+    costs=(_COST, msgspec.structs.replace(_COST, backend="ane", unit="neural_engine", is_supported=False)),
     path=PATH,
     forced=(
         Forced(unit="cpu", is_chosen=True, is_supported=True, is_allowed=True),
@@ -70,8 +70,8 @@ _ONE = Explanation(
     ),
     rules=(
         AppliedRule(reason=REASON, counts=True),
-        AppliedRule(reason=dataclasses.replace(REASON, confidence="anecdotal"), counts=False),
-        AppliedRule(reason=dataclasses.replace(REASON, effect="runs"), counts=False),
+        AppliedRule(reason=msgspec.structs.replace(REASON, confidence="anecdotal"), counts=False),
+        AppliedRule(reason=msgspec.structs.replace(REASON, effect="runs"), counts=False),
     ),
 )
 EXPLANATIONS = Explanations(

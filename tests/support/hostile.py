@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from collections.abc import Mapping
 from functools import cache
 from typing import Any, TypeVar, get_type_hints
+
+import msgspec.structs
 
 __all__ = ["HARMLESS", "HOSTILE", "UNSEEN", "with_text"]
 
@@ -28,14 +29,14 @@ Result = TypeVar("Result")
 
 def with_text(result: Result, text: str) -> Result:
     """Puts a text before every free text of a result, which stays consistent: equal texts stay equal."""
-    if not dataclasses.is_dataclass(result):
+    if not isinstance(result, msgspec.Struct):
         return result
     changes = {
         name: _changed(getattr(result, name), hint, text if name != "path" else _in_name(text))
         for name, hint in _hints(type(result)).items()
         if name not in _OURS
     }
-    return dataclasses.replace(result, **changes)  # type: ignore[type-var]
+    return msgspec.structs.replace(result, **changes)  # type: ignore[type-var]
 
 
 def _in_name(text: str) -> str:
@@ -45,7 +46,7 @@ def _in_name(text: str) -> str:
 
 @cache
 def _hints(type_: type) -> Mapping[str, str]:
-    known = {field.name for field in dataclasses.fields(type_) if field.init}
+    known = set(type_.__struct_fields__)
     return {name: str(hint) for name, hint in get_type_hints(type_).items() if name in known}
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping, Sequence
 
+import msgspec.structs
 import numpy as np
 
 from coremlscope import ir
@@ -129,14 +129,16 @@ def absent_weights(given: ir.Model) -> ir.Model:
         value = op.constant
         if value is None or not isinstance(value.type, ir.TensorType) or value.type.rank != 2:
             return op
-        return dataclasses.replace(op, attributes={**op.attributes, "val": ir.Constant(value.type, Absent())})
+        return msgspec.structs.replace(
+            op, attributes={**op.attributes, "val": ir.Constant(value.type, Absent())}
+        )
 
     functions = {
-        name: dataclasses.replace(
-            f, graph=dataclasses.replace(f.graph, ops=tuple(gone(op) for op in f.graph.ops))
+        name: msgspec.structs.replace(
+            f, graph=msgspec.structs.replace(f.graph, ops=tuple(gone(op) for op in f.graph.ops))
         )
         for name, f in given.content.functions.items()
     }
-    content = dataclasses.replace(given.content, functions=functions)
+    content = msgspec.structs.replace(given.content, functions=functions)
     files = (ir.WeightFile("weights/weight.bin", None),)
-    return dataclasses.replace(given, content=content, weight_files=files)
+    return msgspec.structs.replace(given, content=content, weight_files=files)

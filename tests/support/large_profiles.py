@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
+import msgspec.structs
 
 from coremlscope.devices import ComputeUnit, ComputeUnits
 from coremlscope.figures import Figure
@@ -64,16 +64,16 @@ def large_profile(count: int, *, name: str = "model.layers.{layer}.block.{index}
         for k in range(pairs)
     )
     fused: Status = "fused"
-    measured = dataclasses.replace(
+    measured = msgspec.structs.replace(
         small_measurement(),
         groups=groups,
         status=(fused,) * count,
         group=tuple(i // 2 for i in range(count)),
     )
     best = _best(count)
-    return dataclasses.replace(
+    return msgspec.structs.replace(
         small_profile(),
-        ops=dataclasses.replace(OpTable.of(rows), details=_details(count)),
+        ops=msgspec.structs.replace(OpTable.of(rows), details=_details(count)),
         measurements=(measured,),
         plans=(_plan(count, best),),
         kernels=tuple(Kernel(rows[2 * k].name, "linear", (2 * k, 2 * k + 1)) for k in range(pairs)),
@@ -187,7 +187,7 @@ def layered_profile(count: int) -> Profile:
     """The same with layers of attention: values branch, join and pass around; each layer reads a mask."""
     profile = large_profile(count)
     inputs = tuple(_layered_inputs(i) for i in range(count))
-    return dataclasses.replace(profile, ops=dataclasses.replace(profile.ops, inputs=inputs))
+    return msgspec.structs.replace(profile, ops=msgspec.structs.replace(profile.ops, inputs=inputs))
 
 
 #: By the place of an operation in a layer of 24, the places that it reads; else the operation before it.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
+import msgspec.structs
 
 from coremlscope.comparison.models import FAILED
 from coremlscope.devices import ComputeUnits
@@ -90,7 +90,7 @@ def host_matrix() -> tuple[Profile, ...]:
         first,
         Profile(model=ModelSummary(path="b.mlpackage"), measurements=(measured,), findings=(unplanned,)),
         Profile(model=ModelSummary(path="c.txt"), findings=(unread,)),
-        dataclasses.replace(
+        msgspec.structs.replace(
             first, model=ModelSummary(path="d.mlpackage"), plans=(_plan(2),), estimates=_estimates(2)
         ),
     )

@@ -49,7 +49,7 @@ def joined_rows(profile: Profile) -> list[SimpleNamespace]:
         ranges = measured.fp16
         rows.append(
             SimpleNamespace(
-                **{name: getattr(row, name) for name in row.__slots__},
+                **{name: getattr(row, name) for name in row.__struct_fields__},
                 status=measured.status[place],
                 group=measured.group[place],
                 fp16_largest=None if ranges is None else ranges.largest[place],

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
+
+import msgspec.structs
 
 from coremlscope.assemble import with_plans
 from coremlscope.figures import Figure
@@ -44,17 +45,17 @@ def _failed() -> Profile:
 
 def _ops_only() -> Profile:
     """A model that was not measured yet."""
-    return dataclasses.replace(small_profile(), measurements=())
+    return msgspec.structs.replace(small_profile(), measurements=())
 
 
 def _partial() -> Profile:
     """A measurement that was interrupted during predictions, after one phase."""
     end, finding = explain_partial(KeyboardInterrupt(), "predict")
     whole = small_profile()
-    measured = dataclasses.replace(
+    measured = msgspec.structs.replace(
         whole.measurement, partial=end, findings=(finding,), groups=(), status=(), group=(), nodes=None
     )
-    return dataclasses.replace(whole, measurements=(measured,))
+    return msgspec.structs.replace(whole, measurements=(measured,))
 
 
 def _decoder() -> Profile:
@@ -77,34 +78,34 @@ def _decoder() -> Profile:
         tokens_per_s=rate,
         peak_memory_bytes=10**8,
     )
-    return dataclasses.replace(whole, token_timings=(timing,))
+    return msgspec.structs.replace(whole, token_timings=(timing,))
 
 
 def _estimates_only() -> Profile:
     """Estimates without plans, as profiles of older versions hold them."""
-    return dataclasses.replace(planned_profile(), measurements=(), plans=())
+    return msgspec.structs.replace(planned_profile(), measurements=(), plans=())
 
 
 def _brief_estimates() -> Profile:
     """Estimates without kernels."""
     whole = planned_profile()
     estimates = tuple(
-        dataclasses.replace(e, kernel_s=(), kernel_unit=(), kernel_bound=(), parts={})
+        msgspec.structs.replace(e, kernel_s=(), kernel_unit=(), kernel_bound=(), parts={})
         for e in whole.estimates
     )
-    return dataclasses.replace(whole, measurements=(), plans=(), kernels=(), estimates=estimates)
+    return msgspec.structs.replace(whole, measurements=(), plans=(), kernels=(), estimates=estimates)
 
 
 def _one_phase() -> Profile:
     """A measurement of predictions alone, by a runtime of which little is known."""
-    measured = dataclasses.replace(timed_by("Core ML on iPhone 15 Pro", 0.0012), load=None)
-    return dataclasses.replace(small_profile(), measurements=(measured,))
+    measured = msgspec.structs.replace(timed_by("Core ML on iPhone 15 Pro", 0.0012), load=None)
+    return msgspec.structs.replace(small_profile(), measurements=(measured,))
 
 
 def _no_phase() -> Profile:
     """A measurement of operations alone."""
-    measured = dataclasses.replace(small_measurement(), compile=None, load=None, predict=None, nodes=None)
-    return dataclasses.replace(small_profile(), measurements=(measured,))
+    measured = msgspec.structs.replace(small_measurement(), compile=None, load=None, predict=None, nodes=None)
+    return msgspec.structs.replace(small_profile(), measurements=(measured,))
 
 
 def _several() -> Profile:
@@ -113,25 +114,25 @@ def _several() -> Profile:
     ranges = Fp16Ranges(
         largest=(1.5,) * ops, overflows=(0,) * ops, infinities=(None,) * ops, nans=(None,) * ops
     )
-    rounded = dataclasses.replace(small_measurement(), threads=4, fp16=ranges, findings=())
+    rounded = msgspec.structs.replace(small_measurement(), threads=4, fp16=ranges, findings=())
     measurements = (
         small_measurement(),
         rounded,
         timed_by("Core ML on Apple M2", 0.0003, compute_units="cpu_and_ne"),
         timed_by("Core ML on Apple M2", 0.0021, compute_units="cpu_only"),
     )
-    profile = dataclasses.replace(small_profile(), measurements=measurements)
+    profile = msgspec.structs.replace(small_profile(), measurements=measurements)
     return with_plans(profile, (_by_core_ml(), device_plan()))
 
 
 def _by_core_ml() -> Plan:
     """The plan of Core ML itself under one setting: the linear layer is on the Neural Engine as well."""
     plan = device_plan()
-    setting = dataclasses.replace(
+    setting = msgspec.structs.replace(
         plan.settings[0], backend=(2, 2, 0, 0, 0, -1, 2), weight=(0.5, 0.0, 0.25, 0.125, 0.125, None, 0.0)
     )
     ane = (None, None, 0.25, 0.125, 0.125, None, None)
-    return dataclasses.replace(
+    return msgspec.structs.replace(
         plan,
         planner="Core ML",
         cost_model="this Mac",
@@ -142,7 +143,7 @@ def _by_core_ml() -> Plan:
 
 def _no_measurement() -> Profile:
     """Plans and estimates, as `estimate` makes them."""
-    return dataclasses.replace(planned_profile(), measurements=())
+    return msgspec.structs.replace(planned_profile(), measurements=())
 
 
 def _empty() -> Profile:
@@ -152,7 +153,7 @@ def _empty() -> Profile:
 def three_measurements_beside_two_plans() -> Profile:
     """This host, Core ML under two settings; plans and estimates for two devices."""
     base = planned_profile()
-    return dataclasses.replace(
+    return msgspec.structs.replace(
         base,
         measurements=(
             small_measurement(),
@@ -242,7 +243,7 @@ def _every_setting() -> Settings:
 
 def _every_field() -> Profile:
     """A measurement of a pipeline in half precision, with every field that may be absent."""
-    measured = dataclasses.replace(
+    measured = msgspec.structs.replace(
         small_measurement(),
         settings=_every_setting(),
         stages=(
@@ -269,10 +270,10 @@ def _every_field() -> Profile:
         before=Conditions("normal", "AC Power", "nominal"),
         after=Conditions("normal", "Battery Power", "moderate"),
     )
-    model = dataclasses.replace(small_summary(), stages=(_stage(),), facts=(("trees", "3"),))
+    model = msgspec.structs.replace(small_summary(), stages=(_stage(),), facts=(("trees", "3"),))
     profile = small_profile()
-    ops = dataclasses.replace(profile.ops, details=_small_details())
-    return dataclasses.replace(
+    ops = msgspec.structs.replace(profile.ops, details=_small_details())
+    return msgspec.structs.replace(
         profile, model=model, ops=ops, measurements=(measured,), findings=(_finding(),)
     )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
+import msgspec.structs
 
 from coremlscope.devices import ComputeUnit, ComputeUnits
 from coremlscope.devices.app_limits import AppLimit
@@ -79,7 +79,7 @@ def device_plan(device: str = "M1", *, slow: float = 1.0) -> Plan:
         why=((0,), (), (), (), (0,), (), ()),
         advice=((),) * 7,
         settings=(
-            dataclasses.replace(
+            msgspec.structs.replace(
                 _setting("all", (2, 2, 0, 0, 2, -1, 2), 1.875 + 0.375 * slow, 2), what_ifs=(_WITHOUT,)
             ),
             _setting("cpu_only", (2, 2, 2, 2, 2, -1, 2), 7.5, 0),
@@ -185,7 +185,7 @@ def _rate(device: str) -> TokenRate:
 
 def planned_profile(device: str = "M1", *, slow: float = 1.0) -> Profile:
     """The small profile with a plan, kernels and estimates."""
-    return dataclasses.replace(
+    return msgspec.structs.replace(
         small_profile(),
         plans=(device_plan(device, slow=slow),),
         kernels=KERNELS,

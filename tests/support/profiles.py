@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
+
+import msgspec.structs
 
 from coremlscope.describe.model import describe_model
 from coremlscope.findings import Finding
@@ -36,7 +37,7 @@ _GROUP = (0, -1, 1, 1, 3, -1)
 def small_summary(*, list_ops: bool = False) -> ModelSummary:
     """The summary of a small sample, as if it had been read from a package."""
     summary = describe_model(sample_model(size=32, width=0.5, classes=10), list_ops=list_ops)
-    return dataclasses.replace(
+    return msgspec.structs.replace(
         summary,
         path="models/sample.mlpackage",
         container="mlpackage",
@@ -50,7 +51,7 @@ def small_ops() -> OpTable:
     """Six operations of the sample: a product, a cast, a convolution, its clip, a linear layer, a cast."""
     kept = {"main/1", "main/13", "main/16", "main/542"}
     rows = [row for row in small_summary(list_ops=True).ops if row.id in kept or row.type == "cast"]
-    return OpTable.of(dataclasses.replace(row, inputs=None, live_bytes=None) for row in rows)
+    return OpTable.of(msgspec.structs.replace(row, inputs=None, live_bytes=None) for row in rows)
 
 
 def small_measurement() -> Measurement:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
-
+import msgspec.structs
 import numpy as np
 
 from coremlscope.results.events import KIND_CODES
@@ -52,5 +51,5 @@ def recorded_program(predictions: int, *, name: str = "net") -> Trace:
         threads=("MainThread",),
         sites=(Site(f"/app/{name}.py", 3),),
         details=(f"x {name} → float16",),
-        mistakes=(dataclasses.replace(mistake, events=1),),
+        mistakes=(msgspec.structs.replace(mistake, events=1),),
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import os
 import shutil
 import sys
@@ -11,6 +10,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
+import msgspec.structs
 import pytest
 
 from coremlscope import read
@@ -164,7 +164,7 @@ def test_jobs_whose_process_is_killed_are_tried_again(tmp_path: Path) -> None:
 @pytest.mark.parametrize("raised", [KeyboardInterrupt, OutputError("the disk is full", "")])
 def test_more_measuring_jobs_than_may_wait_end_with_the_sweep(tmp_path: Path, raised: BaseException) -> None:
     runner = LocalRunner(2, measures=True, command=(sys.executable, "-c", _CHILD))
-    measured = (dataclasses.replace(job("m", tmp_path), measuring=Measuring()) for _ in range(1000))
+    measured = (msgspec.structs.replace(job("m", tmp_path), measuring=Measuring()) for _ in range(1000))
 
     def done(*_: object) -> None:
         raise raised

@@ -19,7 +19,7 @@ _QUERIES = re.findall(r"^```sql\n(.*?)^```$", _PAGE, re.M | re.S)
 
 
 def test_columns_are_those_of_a_row() -> None:
-    assert list(column_meanings()) == list(arrow_schema().names) == list(Row.__dataclass_fields__)
+    assert list(column_meanings()) == list(arrow_schema().names) == list(Row.__struct_fields__)
 
 
 def test_a_sweep_writes_a_table_of_each_origin_without_doubles_and_failures(

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 import shutil
 from pathlib import Path
 
+import msgspec.structs
 import pytest
 
 from coremlscope.errors import NotAModelError, UsageError
@@ -123,7 +123,7 @@ def test_results_that_are_made_together_are_one_job(zoo: Path) -> None:
     expander = Expander(known={together.cases[0].key: False, together.cases[3].key: True})
     wanted = Wanted(devices=("m1", "m4"), compute_units=("all", "cpu_only"))
     (rest,) = expander.jobs_of_path(path, wanted)
-    assert rest == dataclasses.replace(rest, cases=together.cases[1:3])
+    assert rest == msgspec.structs.replace(rest, cases=together.cases[1:3])
     assert (expander.wanted, expander.found, expander.failed) == (4, 1, 1)
     assert len(jobs(path, measuring=Measuring(), variants=("", "int8"))) == 4
 

@@ -1,13 +1,13 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import json
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import coremltools as ct
 import coremltools.optimize.coreml as cto
+import msgspec.structs
 import numpy as np
 import pytest
 from coremltools.converters.mil import Builder as mb
@@ -162,7 +162,7 @@ def test_a_variant_that_cannot_be_made_is_a_row_with_a_sentence(report: VariantR
 def test_a_variant_without_any_change_was_not_made(report: VariantReport) -> None:
     original = variant(report, "original")
     palettized = parse_transform("palettize-8")
-    same = study._with_remark(dataclasses.replace(original, name="palettize-8"), palettized, original)
+    same = study._with_remark(msgspec.structs.replace(original, name="palettize-8"), palettized, original)
     assert same.failure == "no weight was compressed"
     assert (same.size_bytes, same.difference, same.forecasts) == (None, None, ())
     assert study._with_remark(variant(report, "int8"), parse_transform("int8"), original).notes == ()

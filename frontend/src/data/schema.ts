@@ -1,4 +1,4 @@
-// Written by tools/make_types.py from the dataclasses of the Python package; do not edit.
+// Written by tools/make_types.py from the data classes of the Python package; do not edit.
 // Times are seconds, sizes are bytes, columns have one entry for each row of the op table.
 
 export type Bound = "activations" | "compute" | "dispatch" | "switches" | "weights";
@@ -106,14 +106,14 @@ export interface AppLimit {
    * The bytes, as somebody measured them on this device, or on one with as much memory; 0 in the table where only the memory is published.
    */
   limit_bytes: number;
-  /** Who published it, and how it was measured. */
-  source: string;
-  /** Where. */
-  url: string;
   /** Bytes of the device's memory; 0 if the source does not say. */
   memory_bytes: number;
   /** The system on which it was measured; empty if the source does not say. */
   os: string;
+  /** Who published it, and how it was measured. */
+  source: string;
+  /** Where. */
+  url: string;
 }
 
 /** The change of a figure between two subjects. */
@@ -138,6 +138,8 @@ export interface Change {
 export interface CheckResult {
   /** What the limit is of. */
   kind: CheckKind;
+  /** The device, system and setting, or what else the figure belongs to; may be empty. */
+  subject: string;
   /** What the numbers are. */
   quantity: Quantity;
   /** The limit. */
@@ -148,8 +150,6 @@ export interface CheckResult {
   verdict: Verdict;
   /** All of it as a sentence. */
   text: string;
-  /** The device, system and setting, or what else the figure belongs to; may be empty. */
-  subject: string;
   /** What may help; may be empty. */
   hint: string;
 }
@@ -215,8 +215,6 @@ export interface Difference {
   base: number;
   /** Index of the other. */
   other: number;
-  /** Number of operations with a counterpart. */
-  matched: number;
   /** true if predictions of both were timed in interleaved rounds. */
   interleaved: boolean;
   /** Labels of the two compared measurements; empty if either subject has none. */
@@ -229,6 +227,8 @@ export interface Difference {
   kinds: KindChange[];
   /** Times by operation, largest difference first. */
   rows: RowChange[];
+  /** Number of operations with a counterpart. */
+  matched: number;
   /** Number of matched operations with another name. */
   renamed: number;
   /** Ids of operations of the other without a counterpart. */
@@ -743,13 +743,6 @@ export interface MemoryEstimate {
   expanded_bytes: number;
   /** The most bytes of inputs and results that are alive at the same time, by their declared types; null if a size is not known. */
   activations_bytes: number | null;
-  /**
-   * Stored weights, states and live results. The ends are bounds, not an 80 % interval: without the weights, which the system maps and may
-   * drop; and with weights in the type that operations read beside the stored ones, and each result twice.
-   */
-  peak: Figure | null;
-  /** How the figures are derived. */
-  basis: string;
   /** The id of the operation at which that is; empty if it is not known. */
   peak_op: string;
   /** Bytes of states. */
@@ -758,6 +751,13 @@ export interface MemoryEstimate {
   weights_by_unit: Partial<Record<ComputeUnit, number>>;
   /** The most bytes that are alive while an operation runs on each unit. */
   activations_by_unit: Partial<Record<ComputeUnit, number>>;
+  /**
+   * Stored weights, states and live results. The ends are bounds, not an 80 % interval: without the weights, which the system maps and may
+   * drop; and with weights in the type that operations read beside the stored ones, and each result twice.
+   */
+  peak: Figure | null;
+  /** How the figures are derived. */
+  basis: string;
   /** What an app may use on the device; null where no published measurement is known. */
   limit: AppLimit | null;
 }
@@ -766,14 +766,14 @@ export interface MemoryEstimate {
 export interface Mistake {
   /** A stable identifier in kebab case: `model-reloaded`. */
   id: string;
+  /** `warning`, or `info` where it may be intended. */
+  severity: "info" | "warning";
   /** A few words. */
   title: string;
   /** One sentence with the figures that show it. */
   evidence: string;
   /** One sentence with what to change. */
   fix: string;
-  /** `warning`, or `info` where it may be intended. */
-  severity: "info" | "warning";
   /** Position in `Trace.sites` of the line to change; −1 if unknown. */
   site: number;
   /** Position in `Trace.models`; −1 for none. */
@@ -841,6 +841,8 @@ export interface NearRow {
   family: string;
   /** Who measured it. */
   publication: string;
+  /** Where it was published; may be empty. */
+  url: string;
   /** The chip's id. */
   chip: string;
   /** The compute unit that ran it. */
@@ -853,8 +855,6 @@ export interface NearRow {
   estimated_s: number;
   /** How far its structure is from that of the estimate: 0 for equal ones, 1 for ones that have little in common. */
   distance: number;
-  /** Where it was published; may be empty. */
-  url: string;
 }
 
 /** The relation between the times of groups and of predictions. All times are medians, in seconds. */
@@ -1073,10 +1073,18 @@ export interface Plan {
   chip: string;
   /** The system. */
   os: string;
+  /** The source of the plan: `rules` (coremlscope), `Core ML` or `Core AI`. */
+  planner: string;
   /** The published plans from which the costs were recovered; empty if the framework's costs are not published, as those of Core AI. */
   cost_model: string;
+  /** Further remarks. */
+  notes: string[];
+  /** The compute units that columns refer to. */
+  units: ComputeUnit[];
   /** The implementations that Core ML chooses from, with the unit of each. */
   backends: Record<string, ComputeUnit>;
+  /** Operations that Core ML adds. */
+  inserted: InsertedOp[];
   /**
    * For each unit, per operation: 1 if it can run there, 0 if it cannot, -1 if no rule covers it; null for operations that plans do not
    * list, such as those known before run time.
@@ -1084,16 +1092,6 @@ export interface Plan {
   supported: Partial<Record<ComputeUnit, (number | null)[]>>;
   /** For each backend, per operation: its planned cost; null if it cannot run there. */
   cost_ms: Record<string, (number | null)[]>;
-  /** All settings that were planned, the requested one first. */
-  settings: SettingPlan[];
-  /** The source of the plan: `rules` (coremlscope), `Core ML` or `Core AI`. */
-  planner: string;
-  /** Further remarks. */
-  notes: string[];
-  /** The compute units that columns refer to. */
-  units: ComputeUnit[];
-  /** Operations that Core ML adds. */
-  inserted: InsertedOp[];
   /** For each backend, per operation: how that cost is known, an index into `bases`; -1 for none. Empty in older profiles. */
   cost_basis: Record<string, number[]>;
   /** The bases of costs: `recovered`, `fitted`, `assumed`, … */
@@ -1111,6 +1109,8 @@ export interface Plan {
    * profiles.
    */
   doubts: number[][];
+  /** All settings that were planned, the requested one first. */
+  settings: SettingPlan[];
   /** The operations that planned costs do not include, because nothing is known of them. */
   left_out: string;
   /** The share of the parameters that they read. Where it is above 0.2, there is no total. */
@@ -1613,6 +1613,8 @@ export interface TokenRate {
 export interface TokenTiming {
   /** The source of the times, as in `Measurement`. */
   label: string;
+  /** The setting of compute units in effect; empty if the runtime has none. */
+  compute_units: string;
   /** The function. */
   function: string;
   /** `decode` or `prefill`. */
@@ -1625,18 +1627,16 @@ export interface TokenTiming {
   attended: number;
   /** Bytes of the cache of keys and values, in the type of the file. */
   cache_bytes: number;
+  /** Bytes of the cache in this runtime, which may have another type; null if unknown. */
+  held_bytes: number | null;
+  /** Shapes of inputs that differ from the defaults. */
+  shapes: Record<string, number[]>;
   /** The predictions, one after the other. */
   predict: Phase;
   /** Seconds of a prediction: the median, with its 95 % confidence interval. */
   step_s: Figure;
   /** Tokens per second at the median, with its interval. */
   tokens_per_s: Figure;
-  /** The setting of compute units in effect; empty if the runtime has none. */
-  compute_units: string;
-  /** Bytes of the cache in this runtime, which may have another type; null if unknown. */
-  held_bytes: number | null;
-  /** Shapes of inputs that differ from the defaults. */
-  shapes: Record<string, number[]>;
   /** Peak resident memory of the process that ran them; null if unknown. */
   peak_memory_bytes: number | null;
 }
@@ -1825,12 +1825,12 @@ export interface ValueAgreement {
   before: string;
   /** Its name in the other model. */
   after: string;
+  /** The id of the operation of the base that computes it; empty for outputs. */
+  op: string;
   /** The root mean square of the difference over that of the base. */
   error: number;
   /** The largest absolute difference. */
   largest: number;
-  /** The id of the operation of the base that computes it; empty for outputs. */
-  op: string;
   /** The cosine of the angle between both; null if it is not defined. */
   cosine: number | null;
   /** Whether the largest element is at the same place; null for intermediate values. */
@@ -1893,12 +1893,12 @@ export interface VariantForecast {
   latency: Figure;
   /** Whether the model of latencies was fitted to this chip and unit. */
   basis: EstimateBasis;
-  /** The memory of a prediction. */
-  memory: MemoryEstimate;
   /** Number of operations on each unit, as planned. */
   operations: Partial<Record<ComputeUnit, number>>;
   /** The share of each unit in the estimated time. */
   share: Partial<Record<ComputeUnit, number>>;
+  /** The memory of a prediction. */
+  memory: MemoryEstimate;
   /** Times of loading; null where they are not known. */
   load: LoadEstimate | null;
   /** What the estimate does not include. */
@@ -1913,10 +1913,10 @@ export interface VariantReport {
   kind: string;
   /** When, where and by which version. */
   made: Provenance;
-  /** The original first. */
-  variants: Variant[];
   /** The version of coremltools that applied the transforms. */
   coremltools: string;
+  /** The original first. */
+  variants: Variant[];
   /** Remarks on all of them. */
   findings: Finding[];
 }
@@ -1981,6 +1981,14 @@ export interface WhatIf {
   rule: string;
   /** The reason, with the numbers of the first operation. */
   reason: string;
+  /** How to avoid it; may be empty. */
+  fix: string;
+  /** How the rule is known. */
+  confidence: Confidence;
+  /** The source of the rule. */
+  source: string;
+  /** true where the reasons of other operations have other numbers. */
+  varies: boolean;
   /** The operations that the reason concerns, as columns of the plan. */
   ops: number[];
   /** How many operations move to each unit; those that only follow others included. */
@@ -1991,14 +1999,6 @@ export interface WhatIf {
   saved_ms: number;
   /** Number of changes of unit. */
   switches: number;
-  /** How to avoid it; may be empty. */
-  fix: string;
-  /** How the rule is known. */
-  confidence: Confidence;
-  /** The source of the rule. */
-  source: string;
-  /** true where the reasons of other operations have other numbers. */
-  varies: boolean;
   /**
    * The estimated time that a prediction takes less, in seconds, with an 80 % interval; null where nothing moves or no time is estimated.
    */

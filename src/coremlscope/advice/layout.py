@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from coremlscope.advice.rule import (
     AdviceRule,
@@ -163,7 +165,7 @@ def _narrowed(view: OpView) -> OpView | None:
         "x": (_typed(view.bound("x"), (*given[:axis], fewer, *given[axis + 1 :])),),
         "weight": (_typed(view.bound("weight"), (weight[0], fewer, *weight[2:])),),
     }
-    return replace(view, inputs=inputs)
+    return dataclasses.replace(view, inputs=inputs)
 
 
 def _typed(value: BoundValue, shape: tuple[int, ...]) -> BoundValue:

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import cached_property
+
+import msgspec
 
 from coremlscope.devices.unit import ComputeUnits
 from coremlscope.findings import Confidence, Severity
@@ -41,8 +42,7 @@ _NAMES, _LONGEST = 3, 48
 _FINISHED = ("mlmodelc", "aimodel")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
+class Change(msgspec.Struct, frozen=True, kw_only=True):
     """The differences of the function after a fix.
 
     Attributes:
@@ -55,9 +55,9 @@ class Change:
     """
 
     removed: frozenset[str] = frozenset()
-    replaced: Mapping[str, OpView] = field(default_factory=dict)
+    replaced: Mapping[str, OpView] = msgspec.field(default_factory=dict)
     freed: frozenset[str] = frozenset()
-    fused: Mapping[str, str] = field(default_factory=dict)
+    fused: Mapping[str, str] = msgspec.field(default_factory=dict)
     has_fixed_shapes: bool = False
     converted_bytes: int = 0
 
@@ -76,8 +76,7 @@ class Change:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class Found(msgspec.Struct, frozen=True, kw_only=True):
     """A place where a rule applies.
 
     Attributes:
@@ -91,7 +90,7 @@ class Found:
 
     text: str
     ops: tuple[str, ...] = ()
-    change: Change = field(default_factory=Change)
+    change: Change = msgspec.field(default_factory=Change)
     saved_bytes: int = 0
     fix: str = ""
     transform: str | None = None
@@ -200,8 +199,7 @@ class FunctionView:
         return self.only_reader(view) is not None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AdviceRule:
+class AdviceRule(msgspec.Struct, frozen=True, kw_only=True):
     """A fact about models.
 
     Attributes:
@@ -227,8 +225,7 @@ class AdviceRule:
     settings: frozenset[ComputeUnits] = frozenset()
 
 
-@dataclass(frozen=True, slots=True)
-class Remark:
+class Remark(msgspec.Struct, frozen=True):
     """A rule, and a place in a function where it applies.
 
     Attributes:

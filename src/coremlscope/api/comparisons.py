@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
+
+import msgspec.structs
 
 from coremlscope.api.models import Source, name_of, open_sources
 from coremlscope.devices import find_devices
@@ -167,7 +168,9 @@ def _choose(
     if choose_engine(engine, only_embedded=only_embedded) != "coreml":
         return embedded, [asked]
     measurer = core_ml(only_embedded=only_embedded)
-    return measurer, [dataclasses.replace(asked, compute_units=setting) for setting in distinct_units(units)]
+    return measurer, [
+        msgspec.structs.replace(asked, compute_units=setting) for setting in distinct_units(units)
+    ]
 
 
 def _with_plans_of_this_mac(
@@ -181,7 +184,9 @@ def _with_plans_of_this_mac(
     measured = [one for one in profile.measurements if one.runtime.id == "coreml"]
     if not measured:
         remarks = default_engine_findings() if profile.measurements else ()
-        return dataclasses.replace(profile, findings=(*remarks, *profile.findings)) if remarks else profile
+        return (
+            msgspec.structs.replace(profile, findings=(*remarks, *profile.findings)) if remarks else profile
+        )
     made, findings = with_plans_of_this_mac(None, subject, measured[0].settings, measured, limits, kept)
-    whole = dataclasses.replace(profile, findings=(*profile.findings, *findings))
+    whole = msgspec.structs.replace(profile, findings=(*profile.findings, *findings))
     return with_plans(whole, [*made.plans, *profile.plans])

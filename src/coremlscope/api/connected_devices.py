@@ -6,13 +6,14 @@ compilations, Core ML's plan, memory and power modes. Neither is confirmed on a 
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import tempfile
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Literal
+
+import msgspec.structs
 
 from coremlscope.assemble import assemble, with_plans, with_plans_by_rules
 from coremlscope.comparison.models import Forecaster, failure_of, fill_profiles
@@ -167,14 +168,14 @@ def _profile(model: Model, name: str, found: PhoneResults) -> Profile:
             [file], model, device=None if is_known else found.phone.model or None, name=name
         )
     measurements = tuple(
-        dataclasses.replace(
+        msgspec.structs.replace(
             one,
             label=one.label.removesuffix(f", from {file.name}"),
             findings=tuple(finding for finding in one.findings if finding.id != "imported"),
         )
         for one in profile.measurements
     )
-    return dataclasses.replace(profile, measurements=measurements)
+    return msgspec.structs.replace(profile, measurements=measurements)
 
 
 def _forecast(profile: Profile, model: Model, forecaster: Forecaster | None) -> Profile:
@@ -184,8 +185,8 @@ def _forecast(profile: Profile, model: Model, forecaster: Forecaster | None) -> 
         found = forecaster(MeasuredModel(model, profile.model, profile.ops))
     except CoremlscopeError as error:
         findings = (*profile.findings, failure_of("plan and estimate", error))
-        return dataclasses.replace(profile, findings=findings)
-    extended = dataclasses.replace(
+        return msgspec.structs.replace(profile, findings=findings)
+    extended = msgspec.structs.replace(
         profile,
         kernels=found.kernels,
         estimates=found.estimates,

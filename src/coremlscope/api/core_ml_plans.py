@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Collection, Mapping, Sequence
+
+import msgspec.structs
 
 from coremlscope.devices import ComputeUnits
 from coremlscope.devices.unit import SETTINGS
@@ -48,7 +49,7 @@ def with_plans_of_this_mac(
     """
     known, units = forecast or Forecast(), {measured.compute_units for measured in measurements}
     plans, findings = _plans_of_this_mac(subject, settings, units, limits, kept)
-    return dataclasses.replace(known, plans=plans + known.plans), findings
+    return msgspec.structs.replace(known, plans=plans + known.plans), findings
 
 
 def _plans_of_this_mac(

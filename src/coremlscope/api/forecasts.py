@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
+
+import msgspec.structs
 
 from coremlscope.api.models import Source, read
 from coremlscope.devices import find_devices
@@ -129,7 +130,7 @@ def estimate(
             model, chosen, settings, function=function, shapes=given, own=own, known=found.estimates
         )
         largest = tuple(find_at_largest(model, chosen, settings, function, shapes, with_estimates=True))
-    found = dataclasses.replace(found, rates=rates)
+    found = msgspec.structs.replace(found, rates=rates)
     assumed = (*length_findings(model, given, shapes), *shape_findings(model, function, shapes), *largest)
     return assemble(summary, forecast=found, findings=[*assumed, *findings])
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
+
+import msgspec
+import msgspec.structs
 
 from coremlscope.api.models import Source, read
 from coremlscope.devices import find_devices
@@ -157,8 +158,7 @@ def profile(
     return _profile(request, keeps_failed)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Request:
+class _Request(msgspec.Struct, frozen=True, kw_only=True):
     """The arguments of `profile`, resolved.
 
     Attributes:
@@ -210,7 +210,9 @@ def _profile(request: _Request, keeps_failed: bool) -> Profile:
     with request.kept, runs if isinstance(runs, AbstractContextManager) else nullcontext():
         try:
             first = resolve_settings(model, request.asked, inputs)
-            settings = [dataclasses.replace(first, compute_units=units) for units in request.compute_units]
+            settings = [
+                msgspec.structs.replace(first, compute_units=units) for units in request.compute_units
+            ]
             subject = MeasuredModel.of(model, first)
             forecast, remarks = forecast_profiled(subject, first, request.devices)
             findings += remarks
@@ -298,8 +300,8 @@ def profile_power_modes(
             lost = not_measured("The other power mode", error)
         else:
             lost = interrupted("Measuring in the other power mode")
-        return dataclasses.replace(first, findings=(*first.findings, lost))
-    return dataclasses.replace(
+        return msgspec.structs.replace(first, findings=(*first.findings, lost))
+    return msgspec.structs.replace(
         first,
         measurements=(*first.measurements, *second.measurements),
         token_timings=(*first.token_timings, *second.token_timings),

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
+
+import msgspec
 
 from coremlscope.classical.interface import Interface
 from coremlscope.ir import Classical, Feature
@@ -19,8 +20,7 @@ Fact = tuple[str, str]
 _Content = TypeVar("_Content", bound=Classical)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClassicalType(Generic[_Content]):
+class ClassicalType(msgspec.Struct, Generic[_Content], frozen=True, kw_only=True):
     """One row of the table of classical models.
 
     Attributes:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+import msgspec
+import msgspec.structs
 import numpy as np
 
 from coremlscope.classical import CLASSICAL_TYPES
@@ -49,16 +50,16 @@ def as_function(content: Classical, name: str, interface: FunctionDescription) -
 
 def _parameters(content: Any) -> Iterator[tuple[str, Constant]]:
     """The arrays and numbers of a model and of its parts, by name."""
-    for field in dataclasses.fields(content):
-        value = getattr(content, field.name)
+    for field in content.__struct_fields__:
+        value = getattr(content, field)
         if isinstance(value, Constant):
-            yield field.name, value
-        elif dataclasses.is_dataclass(value):
+            yield field, value
+        elif isinstance(value, msgspec.Struct):
             yield from _parameters(value)
         elif isinstance(value, (bool, int)) and abs(value) < 2**31:
-            yield field.name, constant(value)
+            yield field, constant(value)
         elif isinstance(value, float):
-            yield field.name, constant(np.float64(value))
+            yield field, constant(np.float64(value))
 
 
 def _type(feature: Feature) -> ValueType:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import NoReturn
 
 import numpy as np
+from msgspec.structs import replace
 
 from coremlscope.errors import CorruptModelError, UnsupportedModelError
 from coremlscope.ir import Constant, DictType, DType, ListType, TensorType, Value, ValueType, describe_type

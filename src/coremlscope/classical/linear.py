@@ -7,9 +7,9 @@ The lowering uses products and functions of ONNX's default domain, in float64. O
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
+import msgspec
 import numpy as np
 
 from coremlscope.classical.contract import ClassicalType, Fact
@@ -33,8 +33,7 @@ ClassEncoding = Literal["ReferenceClass", "OneVsRest"]
 _TRANSFORM_NAMES: Mapping[Transform, str] = {"NoTransform": "none", "Logit": "logistic", "Probit": "probit"}
 
 
-@dataclass(frozen=True, slots=True)
-class GLMRegressor(Classical):
+class GLMRegressor(Classical, msgspec.Struct, frozen=True):
     """A generalised linear regression: `transform(weights · x + offsets)`.
 
     Attributes:
@@ -48,8 +47,7 @@ class GLMRegressor(Classical):
     transform: Transform
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GLMClassifier(Classical):
+class GLMClassifier(Classical, msgspec.Struct, frozen=True, kw_only=True):
     """A generalised linear classification: the scores `weights · x + offsets` become probabilities.
 
     Attributes:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
+import msgspec
 import numpy as np
 
 from coremlscope.classical.contract import ClassicalType, Fact
@@ -26,8 +26,7 @@ NeighborIndex = Literal["linearIndex", "singleKdTreeIndex"]
 NeighborWeighting = Literal["uniformWeighting", "inverseDistanceWeighting"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KNearestNeighborsClassifier(Classical):
+class KNearestNeighborsClassifier(Classical, msgspec.Struct, frozen=True, kw_only=True):
     """The most frequent class among the nearest samples, by squared Euclidean distance.
 
     Attributes:

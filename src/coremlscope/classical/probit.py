@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
+import msgspec
 import numpy as np
 
 from coremlscope.classical.contract import ClassicalType, Fact
@@ -22,8 +22,7 @@ from coremlscope.schema import Message
 __all__ = ["TYPES", "BayesianProbitRegressor"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BayesianProbitRegressor(Classical):
+class BayesianProbitRegressor(Classical, msgspec.Struct, frozen=True, kw_only=True):
     """The probability of an event. Each value of each feature adds a normally distributed weight.
 
     The probability is the cumulative distribution function of the standard normal distribution at

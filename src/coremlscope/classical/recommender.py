@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
+import msgspec
 import numpy as np
 
 from coremlscope.classical.contract import ClassicalType, Fact
@@ -24,8 +24,7 @@ __all__ = ["TYPES", "ItemSimilarityRecommender"]
 _MOST_UNNAMED = 2**24
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ItemSimilarityRecommender(Classical):
+class ItemSimilarityRecommender(Classical, msgspec.Struct, frozen=True, kw_only=True):
     """The items most similar to the given items.
 
     The score of an item k is the sum over the given items i of

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any, ClassVar
+
+import msgspec
+from msgspec.structs import replace
 
 from coremlscope.classical.contract import ClassicalType, Fact
 from coremlscope.classical.interface import F64, Interface
@@ -21,8 +23,7 @@ __all__ = ["TYPES", "NonMaximumSuppression"]
 _ALL_BOXES = 2**31 - 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NonMaximumSuppression(Classical):
+class NonMaximumSuppression(Classical, msgspec.Struct, frozen=True, kw_only=True):
     """The most confident of the boxes that overlap.
 
     ONNX Runtime compares boxes in float32.

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import argparse
-import dataclasses
+
+import msgspec
 
 from coremlscope.cli.command import Command, add_json, one_of, write_result
 
@@ -49,7 +50,7 @@ def _run(arguments: argparse.Namespace) -> int:
                 "folder": str(cache.root),
                 "limit_bytes": cache.limit_bytes,
                 "removed": removed or 0,
-                "entries": [dataclasses.asdict(entry) for entry in entries],
+                "entries": [msgspec.to_builtins(entry) for entry in entries],
             }
         )
 

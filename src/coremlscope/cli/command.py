@@ -8,9 +8,10 @@ import shutil
 import sys
 import textwrap
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, NoReturn, cast
+
+import msgspec
 
 from coremlscope.cli.terminal import (
     has_color,
@@ -53,8 +54,7 @@ _LEAST_COLUMN = 20
 _WHOLE_RESULT = "the whole result"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Command:
+class Command(msgspec.Struct, frozen=True, kw_only=True):
     """A command.
 
     Attributes:
@@ -140,8 +140,7 @@ class Parser(argparse.ArgumentParser):
         raise UsageError(f"`{self.prog}` {verb} {name!r}", hint)
 
 
-@dataclass(frozen=True, slots=True)
-class OneOf:
+class OneOf(msgspec.Struct, frozen=True):
     """A type of arguments that accepts one of several words.
 
     Attributes:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import argparse
-from dataclasses import replace
 from math import inf
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from coremlscope.cli.command import (
     EVERY,

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Literal
+
+import msgspec
+import msgspec.structs
 
 from coremlscope.figures import Figure, Origin
 from coremlscope.results.statistics import median_interval
@@ -26,8 +27,7 @@ _SIDE_LEVEL = 1 - (1 - _LEVEL) / 2
 _ROUNDING = 1e-5
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
+class Change(msgspec.Struct, frozen=True, kw_only=True):
     """The change of a figure between two subjects.
 
     Attributes:
@@ -152,5 +152,5 @@ def change_of_figures(before: Figure, after: Figure) -> Change:
         )
     change = Change.within(before, after)
     if change.verdict == "no change":
-        return dataclasses.replace(change, verdict="unclear")
+        return msgspec.structs.replace(change, verdict="unclear")
     return change

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeAlias, TypeVar
+
+import msgspec
+import msgspec.structs
 
 from coremlscope.assemble import assemble
 from coremlscope.comparison.plans import plan_views
@@ -158,18 +160,17 @@ def _measure(
     return measured
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Filling:
+class _Filling(msgspec.Struct, frozen=True):
     """Profiles that are being filled."""
 
     profiles: list[Profile]
     changed: Callable[[tuple[Profile, ...]], None]
-    errors: list[CoremlscopeError] = dataclasses.field(default_factory=list)
+    errors: list[CoremlscopeError] = msgspec.field(default_factory=list)
 
     def begin(self, index: int, subject: MeasuredModel) -> None:
         """Adds a model's description."""
         old = self.profiles[index]
-        summary = dataclasses.replace(subject.summary, path=old.model.path)
+        summary = msgspec.structs.replace(subject.summary, path=old.model.path)
         self.set(index, assemble(summary, subject.ops, findings=old.findings))
 
     def add_measurement(self, index: int, measurement: Measurement | None) -> None:
@@ -177,13 +178,13 @@ class _Filling:
         if measurement is not None:
             old = self.profiles[index]
             measurements = (*old.measurements, measurement)
-            self.set(index, dataclasses.replace(old, measurements=measurements))
+            self.set(index, msgspec.structs.replace(old, measurements=measurements))
 
     def add_forecast(self, index: int, forecast: Forecast | None) -> None:
         """Adds plans and estimates."""
         if forecast is not None:
             old = self.profiles[index]
-            new = dataclasses.replace(
+            new = msgspec.structs.replace(
                 old,
                 plans=forecast.plans,
                 kernels=forecast.kernels,
@@ -195,7 +196,7 @@ class _Filling:
     def add_finding(self, index: int, finding: Finding) -> None:
         """Adds a finding."""
         old = self.profiles[index]
-        self.set(index, dataclasses.replace(old, findings=(*old.findings, finding)))
+        self.set(index, msgspec.structs.replace(old, findings=(*old.findings, finding)))
 
     def attempt(self, index: int, what: str, work: Callable[[], Found]) -> Found | None:
         """Returns the result of `work`; if it fails, adds a finding to the profile and returns None."""
@@ -263,8 +264,8 @@ def interleave(
         measured = profiles[index].measurement
         warmups = measured.predict.warmups_s if measured.predict is not None else ()
         phase = Phase.of([s for round_ in seconds for s in round_], warmups)
-        measured = dataclasses.replace(measured, predict=phase)
-        timed[index] = dataclasses.replace(profiles[index], measurements=(measured,))
+        measured = msgspec.structs.replace(measured, predict=phase)
+        timed[index] = msgspec.structs.replace(profiles[index], measurements=(measured,))
     return tuple(timed), rounds
 
 
@@ -322,7 +323,7 @@ def compare_sources(
             settings=settings,
         )
     made = [profile for (_, one), profile in zip(sources, profiles, strict=True) if one is not profile]
-    return dataclasses.replace(found, profiles=tuple(profiles), exit_code=exit_code_of(made))
+    return msgspec.structs.replace(found, profiles=tuple(profiles), exit_code=exit_code_of(made))
 
 
 def _is_described(profile: Profile) -> bool:

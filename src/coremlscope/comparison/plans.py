@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from coremlscope.comparison.change import Change, change_of_figures
 from coremlscope.devices import ComputeUnit
@@ -17,8 +18,7 @@ from coremlscope.results.profile import Profile
 __all__ = ["PlanChange", "PlannedOpChange", "TypeCost", "compare_views", "label_of", "plan_views"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlannedOpChange:
+class PlannedOpChange(msgspec.Struct, frozen=True, kw_only=True):
     """An operation whose unit or planned cost changes.
 
     Attributes:
@@ -40,8 +40,7 @@ class PlannedOpChange:
     planned: Change
 
 
-@dataclass(frozen=True, slots=True)
-class TypeCost:
+class TypeCost(msgspec.Struct, frozen=True):
     """The planned cost of all operations of one type.
 
     Attributes:
@@ -57,8 +56,7 @@ class TypeCost:
     planned: Change
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlanChange:
+class PlanChange(msgspec.Struct, frozen=True, kw_only=True):
     """The differences between two plans.
 
     Attributes:

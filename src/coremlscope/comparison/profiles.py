@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from pathlib import PurePath
 from typing import Any, Literal
+
+import msgspec
+from msgspec.structs import replace
 
 from coremlscope.comparison.alignment import align
 from coremlscope.comparison.change import Change, change_of_rounds, change_of_samples
@@ -45,8 +47,7 @@ Presence = Literal["both", "added", "removed"]
 Rounds = Sequence[Sequence[float]]
 
 
-@dataclass(frozen=True, slots=True)
-class Subject:
+class Subject(msgspec.Struct, frozen=True):
     """One of the compared models or profiles.
 
     Attributes:
@@ -60,8 +61,7 @@ class Subject:
     facts: Mapping[str, str]
 
 
-@dataclass(frozen=True, slots=True)
-class KindChange:
+class KindChange(msgspec.Struct, frozen=True):
     """The measured time of all operations that the engine ran in one kind of group.
 
     Attributes:
@@ -77,8 +77,7 @@ class KindChange:
     time: Change
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RowChange:
+class RowChange(msgspec.Struct, frozen=True, kw_only=True):
     """The measured time of operations that correspond to each other. It is never split among operations
     that the engine runs as one, so a row holds all that belongs together on either side.
 
@@ -99,8 +98,7 @@ class RowChange:
     time: Change
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Difference:
+class Difference(msgspec.Struct, frozen=True, kw_only=True):
     """The differences between the base and one other subject.
 
     Attributes:
@@ -130,14 +128,14 @@ class Difference:
     interleaved: bool = False
     measured: tuple[str, ...] = ()
     incomparable: str = ""
-    phases: Mapping[str, Change] = field(default_factory=dict)
+    phases: Mapping[str, Change] = msgspec.field(default_factory=dict)
     kinds: tuple[KindChange, ...] = ()
     rows: tuple[RowChange, ...] = ()
     matched: int
     renamed: int = 0
     added: tuple[str, ...] = ()
     removed: tuple[str, ...] = ()
-    types: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    types: Mapping[str, tuple[int, int]] = msgspec.field(default_factory=dict)
     compiled: tuple[str, ...] = ()
     plans: tuple[PlanChange, ...] = ()
     work: SharedWork | None = None
@@ -152,8 +150,7 @@ class Difference:
         return (*clear, *alone, *rest)
 
 
-@dataclass(frozen=True, slots=True)
-class Comparison(Presented):
+class Comparison(Presented, msgspec.Struct, frozen=True):
     """Two or more subjects, each compared with the first.
 
     Attributes:

@@ -10,7 +10,8 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from coremlscope.comparison.alignment import align
 from coremlscope.results.migration import SharedWork, WorkGroup

@@ -7,9 +7,10 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
+
+import msgspec
 
 from coremlscope.children import python_child
 from coremlscope.conversion.worker import MISSING, RESULT
@@ -28,8 +29,7 @@ _CHILD = python_child("coremlscope.conversion.worker")
 _INSTALL = f"{how_to_install('convert')} installs PyTorch and both converters"
 
 
-@dataclass(frozen=True, slots=True)
-class Conversion:
+class Conversion(msgspec.Struct, frozen=True):
     """The conversion to one target.
 
     Attributes:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from itertools import accumulate
+
+import msgspec
 
 from coremlscope.ir import TensorType, Value, ValueType
 from coremlscope.ops.view import BoundGraph, OpView
@@ -12,8 +13,7 @@ from coremlscope.ops.view import BoundGraph, OpView
 __all__ = ["Flow", "trace_dataflow"]
 
 
-@dataclass(frozen=True, slots=True)
-class Flow:
+class Flow(msgspec.Struct, frozen=True):
     """The inputs of an operation, and the bytes that are alive while it runs.
 
     Attributes:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+import msgspec
 
 from coremlscope.describe.stages import programs_of
 from coremlscope.describe.weights import blobs_of
@@ -18,8 +19,7 @@ __all__ = ["LoadProblem", "check_weights", "find_load_problem"]
 _LISTED = 3
 
 
-@dataclass(frozen=True, slots=True)
-class LoadProblem:
+class LoadProblem(msgspec.Struct, frozen=True):
     """Why a system does not load a model.
 
     Attributes:

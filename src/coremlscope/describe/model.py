@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+
+import msgspec.structs
+from msgspec.structs import replace
 
 from coremlscope.classical import CLASSICAL_TYPES
 from coremlscope.describe.arguments import ArgumentLister, Scope
@@ -186,12 +187,12 @@ def _merged(whole: FunctionSummary, stages: Sequence[BoundStage]) -> FunctionSum
     ops, compute = (sum((Counter(getattr(p, name)) for p in parts), Counter()) for name in ("ops", "compute"))
     work = sum((p.work for p in parts if p.work is not None), WorkSummary(live_bytes=0))
     is_complete = work.is_complete and all(p.work is not None for p in parts)
-    return dataclasses.replace(
+    return msgspec.structs.replace(
         whole,
         ops=dict(ops.most_common()),
         constants=sum(p.constants for p in parts),
         compute=dict(compute.most_common()),
-        work=dataclasses.replace(work, is_complete=is_complete),
+        work=msgspec.structs.replace(work, is_complete=is_complete),
     )
 
 
@@ -240,10 +241,10 @@ def _function(model: Model, name: str, shapes: Mapping[str, Sequence[int]] | Non
     largest = largest_shapes(interface) or None
     at_largest = None if largest is None else _bound_at(model, name, largest)
     sizes = {} if at_largest is None else _varying_outputs(bound, at_largest)
-    return dataclasses.replace(
+    return msgspec.structs.replace(
         summary,
         outputs=tuple(
-            dataclasses.replace(one, flexibility=f"other sizes with the inputs, up to {sizes[one.name]}")
+            msgspec.structs.replace(one, flexibility=f"other sizes with the inputs, up to {sizes[one.name]}")
             if one.name in sizes and not one.flexibility
             else one
             for one in summary.outputs
@@ -312,7 +313,9 @@ def _outputs(interface: FunctionDescription, bound: BoundFunction | None) -> Seq
             and type_.is_static
         ):
             shape = tuple(d for d in type_.shape or () if d is not None)
-            feature = dataclasses.replace(feature, type=dataclasses.replace(feature.type, shape=shape))
+            feature = msgspec.structs.replace(
+                feature, type=msgspec.structs.replace(feature.type, shape=shape)
+            )
         outputs.append(feature)
     return outputs
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 
 from coremlscope.ir import (
@@ -28,8 +28,7 @@ _IMAGENET_MEAN, _IMAGENET_STD = np.array([0.485, 0.456, 0.406]), np.array([0.229
 _TOLERANCE = 0.03
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Preprocessing:
+class Preprocessing(msgspec.Struct, frozen=True, kw_only=True):
     """A pixel `p` of each channel becomes `scale × p + bias`.
 
     Attributes:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 
 from coremlscope.errors import CoremlscopeError
@@ -21,8 +21,7 @@ _MOST_DECODED = 1 << 22
 _INTERVALS, _FEWEST = 16, 1024
 
 
-@dataclass(frozen=True, slots=True)
-class Values:
+class Values(msgspec.Struct, frozen=True):
     """The values of a weight; see `WeightTable`."""
 
     looked_at: int = 0

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
+import msgspec
+
 from coremlscope.formats.mlmodel import resolve_weight_name
 from coremlscope.formats.weights import BlobData, WeightStorage
 from coremlscope.ir import (
@@ -106,8 +108,7 @@ def stored_bytes(constant: Constant) -> int:
     return constant.data.stored_bytes if packed is None else packed
 
 
-@dataclass(frozen=True, slots=True)
-class _Makers:
+class _Makers(msgspec.Struct, frozen=True):
     """Where the weights of a function come from.
 
     Attributes:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import csv
 import functools
-from dataclasses import dataclass, replace
 from importlib import resources
+
+import msgspec
+from msgspec.structs import replace
 
 __all__ = ["AppLimit", "app_limit", "load_app_limits"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AppLimit:
+class AppLimit(msgspec.Struct, frozen=True, kw_only=True):
     """The memory at which a system ends an app, without the entitlement for more.
 
     Attributes:

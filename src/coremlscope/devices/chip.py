@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+import msgspec
 
 from coremlscope.devices.release import OSRelease, Platform
 from coremlscope.devices.unit import ComputeUnit
@@ -11,8 +12,7 @@ from coremlscope.devices.unit import ComputeUnit
 __all__ = ["Chip", "Device", "Fact", "Facts", "Product"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Fact:
+class Fact(msgspec.Struct, frozen=True, kw_only=True):
     """A published number and its source.
 
     Attributes:
@@ -31,8 +31,7 @@ class Fact:
     note: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Product:
+class Product(msgspec.Struct, frozen=True):
     """A device model that Apple sells or sold.
 
     Attributes:
@@ -53,8 +52,7 @@ class Product:
 Facts = Mapping[str, tuple[Fact, ...]]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Chip:
+class Chip(msgspec.Struct, frozen=True, kw_only=True):
     """A chip.
 
     Attributes:
@@ -88,8 +86,7 @@ class Chip:
         return int(self.units["neural_engine"]["generation"][0].value)
 
 
-@dataclass(frozen=True, slots=True)
-class Device:
+class Device(msgspec.Struct, frozen=True):
     """The target of a plan: a chip and an operating system version.
 
     Attributes:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Literal
+
+import msgspec
 
 from coremlscope.errors import UsageError
 
@@ -28,8 +29,7 @@ ONLY_IOS = (16, 17, 18)
 _OLDEST = 11
 
 
-@dataclass(frozen=True, slots=True)
-class OSRelease:
+class OSRelease(msgspec.Struct, frozen=True):
     """A version of iOS (iPadOS counts as iOS), macOS or visionOS.
 
     Attributes:

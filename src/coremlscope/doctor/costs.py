@@ -14,6 +14,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import msgspec
+
 from coremlscope.units import escape_controls
 
 __all__ = ["CostLine", "CostTable", "Costs", "LoggedTypeCost", "parse_cost"]
@@ -26,8 +28,7 @@ _LONGEST_NAME, _MOST_TYPES, _LISTED = 80, 500, 10
 _MOST_TOKENS = 256
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CostLine:
+class CostLine(msgspec.Struct, frozen=True, kw_only=True):
     """One line: what Core ML's cost model says of an operation on one backend.
 
     Attributes:
@@ -62,8 +63,7 @@ class LoggedTypeCost:
     compute_bound: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Costs:
+class Costs(msgspec.Struct, frozen=True):
     """Costs that the lines of a log state.
 
     Attributes:

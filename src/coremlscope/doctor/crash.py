@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from coremlscope.units import escape_controls, format_bytes
 
@@ -19,8 +20,7 @@ _KEPT, _MOST_FRAMES = 300, 64
 _MEMORY_EVENT, _LARGEST_PAGE = "298", 1 << 20
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Crash:
+class Crash(msgspec.Struct, frozen=True, kw_only=True):
     """A crash.
 
     Attributes:

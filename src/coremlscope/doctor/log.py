@@ -10,6 +10,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import BinaryIO
 
+import msgspec
+
 from coremlscope.doctor.costs import Costs, CostTable, parse_cost
 from coremlscope.doctor.crash import LARGEST_REPORT, Crash, is_header, read_crash
 from coremlscope.doctor.explain import Hit, explain_line
@@ -76,8 +78,7 @@ class LoggedFailure:
     ops: dict[str, None] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LogReport:
+class LogReport(msgspec.Struct, frozen=True, kw_only=True):
     """Known failures and other findings in a log.
 
     Attributes:

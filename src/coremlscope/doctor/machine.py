@@ -11,10 +11,11 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 from typing import Literal
+
+import msgspec
 
 from coremlscope.devices import find_device
 from coremlscope.engines.host import processor_name
@@ -65,8 +66,7 @@ _TOOLS = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Check:
+class Check(msgspec.Struct, frozen=True, kw_only=True):
     """One line of the report.
 
     Attributes:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
+
+import msgspec
 
 from coremlscope.describe.loading import check_weights, find_load_problem
 from coremlscope.describe.pictures import find_dark_pictures
@@ -49,8 +50,7 @@ Effect = Literal["nothing works", "not in Core ML", "not here", "needs care"]
 _MOST_NAMES = 8
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Problem:
+class Problem(msgspec.Struct, frozen=True, kw_only=True):
     """Something that keeps a model from loading or running.
 
     Attributes:
@@ -68,8 +68,7 @@ class Problem:
     ops: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModelReport:
+class ModelReport(msgspec.Struct, frozen=True, kw_only=True):
     """Problems that keep a model from loading or running.
 
     Attributes:

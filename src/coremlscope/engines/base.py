@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
+
+import msgspec
 
 from coremlscope.engines.host import physical_cores
 from coremlscope.errors import UsageError
@@ -18,8 +19,7 @@ __all__ = ["GRAPH_FILE", "Engine", "EngineNode", "EngineOptions", "NodeProfile",
 GRAPH_FILE = "graph.onnx"
 
 
-@dataclass(frozen=True, slots=True)
-class EngineOptions:
+class EngineOptions(msgspec.Struct, frozen=True):
     """User settings of an engine.
 
     Attributes:
@@ -44,8 +44,7 @@ class EngineOptions:
         return self.threads or physical_cores()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EngineNode:
+class EngineNode(msgspec.Struct, frozen=True, kw_only=True):
     """A node of the graph as the engine runs it, after the engine's own optimisations.
 
     Attributes:
@@ -68,8 +67,7 @@ class EngineNode:
     runs: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class NodeProfile:
+class NodeProfile(msgspec.Struct, frozen=True):
     """The results of the engine's own profiler.
 
     Attributes:

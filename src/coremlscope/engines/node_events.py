@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from coremlscope.engines.base import EngineNode
 from coremlscope.errors import EngineError
 
@@ -21,8 +23,7 @@ _MICROSECOND = 1e-6
 Key = tuple[str, str]
 
 
-@dataclass(frozen=True, slots=True)
-class NodeEvents:
+class NodeEvents(msgspec.Struct, frozen=True):
     """Node executions, one tuple per run, each with its duration in seconds."""
 
     runs: tuple[tuple[tuple[Key, float], ...], ...]

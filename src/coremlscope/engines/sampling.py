@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from coremlscope.results.statistics import Statistics, median_interval, summarize
 
@@ -37,8 +38,7 @@ _LEAST_S, LONGEST_S = 2.0, 30.0
 _LEVEL, _NARROW = 0.99, 0.01
 
 
-@dataclass(frozen=True, slots=True)
-class Samples:
+class Samples(msgspec.Struct, frozen=True):
     """Measured durations in seconds, in the order in which they were taken."""
 
     seconds: tuple[float, ...]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from coremlscope.engines.base import GRAPH_FILE
@@ -24,8 +24,7 @@ _SCHEMA = "coremlscope.compiled/1"
 _HINT = "compile the model again"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Manifest:
+class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     """The manifest of a compiled function: what was compiled, with which options, by which engine.
 
     Attributes:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, replace
+
+import msgspec
+from msgspec.structs import replace
 
 from coremlscope.budget import Budget
 from coremlscope.classical.function import as_function
@@ -36,8 +38,7 @@ __all__ = ["Chosen", "bind_model", "choose_function", "program_of", "sharing_bin
 _SHARED: ContextVar[dict[object, tuple[Model, BoundFunction]] | None] = ContextVar("shared", default=None)
 
 
-@dataclass(frozen=True, slots=True)
-class Chosen:
+class Chosen(msgspec.Struct, frozen=True):
     """A function of a model and its interface.
 
     Attributes:

@@ -15,8 +15,9 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from coremlscope.errors import OutputError, UsageError
 from coremlscope.folders import cache_folder
@@ -122,8 +123,7 @@ def _default_limit() -> int:
     return limit
 
 
-@dataclass(frozen=True, slots=True)
-class CacheEntry:
+class CacheEntry(msgspec.Struct, frozen=True):
     """A cached folder.
 
     Attributes:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+
+import msgspec
+from msgspec.structs import replace
 
 from coremlscope.ir import Function, Graph, Model, Op, Pipeline, Program, Shape, TensorType, Value, constant
 from coremlscope.ops.randomness import DRAWN_ONCE
@@ -13,8 +15,7 @@ __all__ = ["CustomLayer", "custom_layers", "replace_custom_layers"]
 _CUSTOM, _REPLACEMENT = "custom", "random_uniform"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CustomLayer:
+class CustomLayer(msgspec.Struct, frozen=True, kw_only=True):
     """A layer that a class in an app implements.
 
     Attributes:

@@ -11,8 +11,9 @@ from __future__ import annotations
 import itertools
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Literal
+
+import msgspec
 
 from coremlscope.errors import CoremlscopeError
 from coremlscope.execution.binding import bind_model, choose_function
@@ -56,8 +57,7 @@ Shapes = dict[str, tuple[int, ...]]
 _Role = Literal["tokens", "attended", "past", "other"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class Step(msgspec.Struct, frozen=True, kw_only=True):
     """The work of one prediction of a decoder.
 
     Attributes:
@@ -76,8 +76,7 @@ class Step:
     cache_elements: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DecoderStep:
+class DecoderStep(msgspec.Struct, frozen=True, kw_only=True):
     """A step of a decoder, and how to make it.
 
     Attributes:
@@ -91,8 +90,7 @@ class DecoderStep:
     step: Step
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Write:
+class _Write(msgspec.Struct, frozen=True, kw_only=True):
     """Rows that are written into a cache: shapes of the rows and of the cache, and the cache's size."""
 
     cache: str
@@ -265,8 +263,7 @@ def _may_have_cache(function: Function) -> bool:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Axis:
+class _Axis(msgspec.Struct, frozen=True, kw_only=True):
     """A flexible dimension of inputs, and its bounds; several inputs may have it, such as all caches."""
 
     inputs: tuple[str, ...]

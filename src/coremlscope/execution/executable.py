@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from coremlscope.classical.function import with_absent_values
 from coremlscope.engines import engine as default_engine
@@ -32,8 +33,7 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CompileOptions:
+class CompileOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Options for compiling and loading a function.
 
     Attributes:
@@ -49,7 +49,7 @@ class CompileOptions:
     """
 
     engine: Engine | None = None
-    engine_options: EngineOptions = field(default_factory=EngineOptions)
+    engine_options: EngineOptions = msgspec.field(default_factory=EngineOptions)
     random_weights: int | None = None
     precision: Precision = "fp32"
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from coremlscope.budget import Budget
 from coremlscope.errors import CorruptModelError, MissingWeightsError
@@ -20,8 +21,7 @@ from coremlscope.units import shown
 __all__ = ["Lowered", "lower_function"]
 
 
-@dataclass(frozen=True, slots=True)
-class Lowered:
+class Lowered(msgspec.Struct, frozen=True):
     """A lowered function.
 
     Attributes:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
 from pathlib import Path
 from time import perf_counter
 from typing import Any
+
+import msgspec
+from msgspec.structs import replace
 
 from coremlscope.classical.function import with_absent_values
 from coremlscope.engines.base import EngineOptions
@@ -59,8 +61,7 @@ _Values = Mapping[str, FeatureValue]
 _Step = Executable | Placeholder
 
 
-@dataclass(frozen=True, slots=True)
-class StageRun:
+class StageRun(msgspec.Struct, frozen=True):
     """One run of one stage of a pipeline.
 
     Attributes:

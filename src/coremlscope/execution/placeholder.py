@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec.structs
 import numpy as np
 
 from coremlscope.execution.wiring import Stage, Wiring
@@ -51,7 +51,9 @@ class Placeholder:
     def _make(self, wiring: Wiring, index: int, feature: Feature) -> FeatureValue:
         shape = _shape(wiring, index, feature)
         if isinstance(feature.type, ArrayFeature) and shape is not None:
-            feature = dataclasses.replace(feature, type=dataclasses.replace(feature.type, shape=shape))
+            feature = msgspec.structs.replace(
+                feature, type=msgspec.structs.replace(feature.type, shape=shape)
+            )
         tensor = to_tensors((feature,), {feature.name: self._value(feature, shape or (1,))})[feature.name]
         return FeatureValue(feature, tensor, is_input=True)
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 
+import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from coremlscope.ir import (
     Argument,
@@ -32,8 +33,7 @@ _MASKS = {"mask": "nonzero_data", "indices_mask": "indices_nonzero_data"}
 _QUANTISED_BITS = 8
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class RandomData:
+class RandomData(msgspec.Struct, frozen=True, eq=False):
     """Random elements of a constant; the same seed always draws the same elements.
 
     Attributes:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+import msgspec
 
 from coremlscope.ir import Array
 from coremlscope.ops.program import RangePort
@@ -11,8 +12,7 @@ from coremlscope.ops.program import RangePort
 __all__ = ["OpRange", "read_ranges"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OpRange:
+class OpRange(msgspec.Struct, frozen=True, kw_only=True):
     """The range of one operation's fp16 results, over all elements and all executions in a run.
 
     Attributes:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+
+import msgspec
+from msgspec.structs import replace
 
 from coremlscope.errors import CoremlscopeError, CorruptModelError, UnsupportedModelError, UsageError
 from coremlscope.execution.binding import bind_model, choose_function
@@ -52,8 +54,7 @@ _DEEPEST = 64
 _DAMAGED = "the file is damaged or was assembled incorrectly; export or download the model again"
 
 
-@dataclass(frozen=True, slots=True)
-class Wire:
+class Wire(msgspec.Struct, frozen=True):
     """The source of a feature.
 
     Attributes:
@@ -70,8 +71,7 @@ class Wire:
         return self.stage == _OUTSIDE
 
 
-@dataclass(frozen=True, slots=True)
-class Stage:
+class Stage(msgspec.Struct, frozen=True):
     """A model of a pipeline, other than a nested pipeline.
 
     Attributes:
@@ -90,8 +90,7 @@ class Stage:
         return self.model.description.main
 
 
-@dataclass(frozen=True, slots=True)
-class Wiring:
+class Wiring(msgspec.Struct, frozen=True):
     """A flattened pipeline.
 
     Attributes:
@@ -295,8 +294,7 @@ def output_shapes(bound: BoundFunction) -> dict[str, Shape]:
     }
 
 
-@dataclass(frozen=True, slots=True)
-class BoundStage:
+class BoundStage(msgspec.Struct, frozen=True):
     """A stage and its function with bound shapes.
 
     Attributes:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from coremlscope.features.shapes import check_shape, default_shape
@@ -28,8 +28,7 @@ from coremlscope.ir import (
 __all__ = ["FeatureValue", "input_tensors", "is_compatible"]
 
 
-@dataclass(frozen=True, slots=True)
-class FeatureValue:
+class FeatureValue(msgspec.Struct, frozen=True):
     """A feature and its value, as a tensor of the model that produced it.
 
     Attributes:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 import numpy as np
+from msgspec.structs import replace
 
 from coremlscope.cost.latency.evidence import find_nearest
 from coremlscope.cost.latency.loads import estimate_loads

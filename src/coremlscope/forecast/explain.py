@@ -6,7 +6,8 @@ import difflib
 import itertools
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from coremlscope.cost.planned.rates import rate_table
 from coremlscope.devices import UNITS, ComputeUnit, ComputeUnits, find_device

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from coremlscope.describe.stages import programs_of, why_absent
 from coremlscope.describe.weights import group_weights
@@ -24,8 +25,7 @@ _BASIS = "live ranges of the file's tensors; bounds, not measured"
 _NO_SIZE = "the size of a result is not known before a prediction"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MemoryModel:
+class MemoryModel(msgspec.Struct, frozen=True, kw_only=True):
     """Facts about a model from which its memory on any device is estimated.
 
     Attributes:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 
 import msgspec
+from msgspec.structs import replace
 
 from coremlscope.advice import Remark, find_remarks
 from coremlscope.cost.latency.own import NOTHING_OWN, Own
@@ -71,8 +71,7 @@ _CORE_AI = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Forecast:
+class Forecast(msgspec.Struct, frozen=True, kw_only=True):
     """Plans and estimates of one model.
 
     Attributes:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from coremlscope.classical import CLASSICAL_TYPES
 from coremlscope.cost.latency.kernels import Kernel, fuse

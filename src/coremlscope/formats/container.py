@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import os
 import shlex
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
+import msgspec.structs
 
 from coremlscope import ir
 from coremlscope.errors import CorruptModelError, ModelError, NotAModelError, UsageError
@@ -36,8 +37,7 @@ from coremlscope.formats.weights import WeightStorage
 __all__ = ["CONTAINERS", "Container", "on_disk", "open_with_models", "path_of", "read", "read_found", "sniff"]
 
 
-@dataclass(frozen=True, slots=True)
-class Container:
+class Container(msgspec.Struct, frozen=True):
     """A container format of models.
 
     Attributes:
@@ -92,7 +92,7 @@ def _head(path: Path) -> bytes:
 def _read_compiled(path: Path, weights_dir: Path | None) -> ir.Model:
     if is_own_compiled(path):
         model = _read_path(locate_source(path), weights_dir)
-        return dataclasses.replace(model, source=path, container="mlmodelc")
+        return msgspec.structs.replace(model, source=path, container="mlmodelc")
     return read_compiled(path, weights_dir)
 
 
@@ -143,7 +143,7 @@ def read_found(
             error.message = error.message.replace(str(located), str(source))
             error.args = (error.message,)
             raise
-    return dataclasses.replace(read_model, source=source)
+    return msgspec.structs.replace(read_model, source=source)
 
 
 def _read_aimodel(path: Path, weights_dir: Path | None) -> ir.Model:

@@ -32,27 +32,26 @@ def _read_sound(message: Message) -> ir.SoundAnalysisPreprocessing:
     return ir.SoundAnalysisPreprocessing(message.WhichOneof("SoundAnalysisPreprocessingType") or "")
 
 
-def _of_language(message: Message) -> tuple[int, str, int]:
-    return message.revision, message.language, len(message.modelParameterData)
-
-
-def _facts(message: Message) -> ir.LanguageFacts:
-    return read_language_facts(bytes(message.modelParameterData))
+def _of_language(message: Message) -> dict[str, Any]:
+    return {
+        "revision": message.revision,
+        "language": message.language,
+        "data_bytes": len(message.modelParameterData),
+        "facts": read_language_facts(bytes(message.modelParameterData)),
+    }
 
 
 def _read_text_classifier(message: Message) -> ir.TextClassifier:
     labels = tuple(message.stringClassLabels.vector)
-    return ir.TextClassifier(*_of_language(message), labels, facts=_facts(message))
+    return ir.TextClassifier(labels=labels, **_of_language(message))
 
 
 def _read_gazetteer(message: Message) -> ir.Gazetteer:
-    return ir.Gazetteer(
-        *_of_language(message), tuple(message.stringClassLabels.vector), facts=_facts(message)
-    )
+    return ir.Gazetteer(labels=tuple(message.stringClassLabels.vector), **_of_language(message))
 
 
 def _read_word_embedding(message: Message) -> ir.WordEmbedding:
-    return ir.WordEmbedding(*_of_language(message), facts=_facts(message))
+    return ir.WordEmbedding(**_of_language(message))
 
 
 def _read_word_tagger(message: Message) -> ir.WordTagger:
@@ -64,7 +63,7 @@ def _read_word_tagger(message: Message) -> ir.WordTagger:
     }
     roles = {name: role for name, role in named.items() if name}
     tags = tuple(message.stringTags.vector)
-    return ir.WordTagger(*_of_language(message), tags, roles, facts=_facts(message))
+    return ir.WordTagger(labels=tags, roles=roles, **_of_language(message))
 
 
 def _read_custom(message: Message) -> ir.CustomModel:

@@ -13,9 +13,10 @@ import mmap
 import os
 import struct
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
+
+import msgspec
 
 from coremlscope import ir
 from coremlscope.errors import CorruptModelError, MissingWeightsError
@@ -152,8 +153,7 @@ class WeightStorage:
         return ""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class BlobData:
+class BlobData(msgspec.Struct, frozen=True, eq=False):
     """A constant's elements in a weight file, which is opened on first access.
 
     Attributes:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
+
+import msgspec
 
 from coremlscope.devices import NEURAL_ENGINE
 from coremlscope.errors import CoremlscopeError, UsageError
@@ -18,8 +19,7 @@ from coremlscope.version import __version__
 __all__ = ["Baseline", "read_baseline"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Baseline:
+class Baseline(msgspec.Struct, frozen=True, kw_only=True):
     """The figures of an earlier model.
 
     Attributes:
@@ -33,8 +33,8 @@ class Baseline:
 
     size_bytes: float | None = None
     memory_bytes: float | None = None
-    latency_s: Mapping[str, float] = field(default_factory=dict)
-    neural_engine: Mapping[str, float] = field(default_factory=dict)
+    latency_s: Mapping[str, float] = msgspec.field(default_factory=dict)
+    neural_engine: Mapping[str, float] = msgspec.field(default_factory=dict)
     note: str = ""
     model: str = ""
 

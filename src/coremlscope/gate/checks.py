@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
+
+import msgspec
+from msgspec.structs import replace
 
 from coremlscope.describe.loading import check_weights, find_load_problem
 from coremlscope.describe.model import describe_model
@@ -45,8 +47,7 @@ __all__ = ["check_model", "compare_outputs", "format_quantity"]
 _SAMPLES = 4
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Placed:
+class _Placed(msgspec.Struct, frozen=True, kw_only=True):
     """The plan and the estimate on one device.
 
     Attributes:
@@ -62,8 +63,7 @@ class _Placed:
     defects: Sequence[PlacedDefect]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Facts:
+class _Facts(msgspec.Struct, frozen=True, kw_only=True):
     """The facts about a model that checks use.
 
     Attributes:

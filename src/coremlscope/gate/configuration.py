@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+
+import msgspec
+from msgspec.structs import replace
 
 from coremlscope.devices.unit import SETTINGS, ComputeUnits
 from coremlscope.errors import UsageError
@@ -21,8 +23,7 @@ _FILE, _TOOL = "pyproject.toml", "coremlscope"
 _TABLE = f"[tool.{_TOOL}]"
 
 
-@dataclass(frozen=True, slots=True)
-class Configuration:
+class Configuration(msgspec.Struct, frozen=True):
     """The models of a project with their limits.
 
     Attributes:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from decimal import Decimal
+
+import msgspec
 
 from coremlscope.devices.unit import ComputeUnits
 from coremlscope.errors import UsageError
@@ -20,8 +21,7 @@ _SECONDS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0}
 _BYTES = {"b": 1.0, "kb": 1e3, "mb": 1e6, "gb": 1e9, "kib": 1024.0, "mib": 1024.0**2, "gib": 1024.0**3}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GateLimits:
+class GateLimits(msgspec.Struct, frozen=True, kw_only=True):
     """The limits of a model.
 
     Attributes:
@@ -42,7 +42,7 @@ class GateLimits:
         shapes: Shapes of flexible inputs.
     """
 
-    latency_s: Mapping[str, float] = field(default_factory=dict)
+    latency_s: Mapping[str, float] = msgspec.field(default_factory=dict)
     neural_engine: float | None = None
     size_bytes: float | None = None
     memory_bytes: float | None = None
@@ -54,7 +54,7 @@ class GateLimits:
     devices: tuple[str, ...] = ()
     os: str | None = None
     compute_units: ComputeUnits = "all"
-    shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    shapes: Mapping[str, tuple[int, ...]] = msgspec.field(default_factory=dict)
 
     @property
     def all_devices(self) -> tuple[str, ...]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections import Counter
 from collections.abc import Sequence
+
+import msgspec.structs
 
 from coremlscope.errors import UsageError
 from coremlscope.findings import Finding
@@ -69,7 +70,7 @@ def _imported(exports: Sequence[tuple[SourceFile, Export]], origin: ListingOrigi
     if origin.device == ListingOrigin(file="").device:
         origin = named_origin(origin, summary.device, summary.system)
     if len(exports) > 1:
-        origin = dataclasses.replace(origin, file=f"{origin.file} and {len(exports) - 1} more")
+        origin = msgspec.structs.replace(origin, file=f"{origin.file} and {len(exports) - 1} more")
     measured = measurement_of(
         origin,
         {"predict": summary.predictions_s},

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, TypeVar
+
+import msgspec
+import msgspec.structs
 
 from coremlscope.comparison.alignment import align
 from coremlscope.errors import UsageError
@@ -25,8 +26,7 @@ Value = TypeVar("Value")
 _FOLDED = "constexpr_"
 
 
-@dataclass(frozen=True, slots=True)
-class _Rows:
+class _Rows(msgspec.Struct, frozen=True):
     """Which operation of the file each operation of the model is.
 
     Attributes:
@@ -55,7 +55,7 @@ def join(imported: Imported, ops: OpTable, model: str) -> Imported:
         UsageError: The file lists operations, and none of them is in the model.
     """
     if not len(imported.ops):
-        return dataclasses.replace(imported, ops=ops)
+        return msgspec.structs.replace(imported, ops=ops)
     rows = _match(imported.ops, ops)
     file, total = imported.origin.file, len(imported.ops)
     joined = len(set(rows.of.values()))
@@ -75,7 +75,7 @@ def join(imported: Imported, ops: OpTable, model: str) -> Imported:
         + rest,
         hint=f"check that {file} is of this model: most of them have no counterpart" if few else "",
     )
-    return dataclasses.replace(
+    return msgspec.structs.replace(
         imported,
         ops=ops,
         measurements=tuple(_moved_times(one, ops, rows.of) for one in imported.measurements),
@@ -142,7 +142,7 @@ def _moved(plan: Plan, file: OpTable, model: OpTable, rows: dict[int, int]) -> P
         return tuple(absent[i] if row is None else column[row] for i, row in enumerate(order))
 
     settings = tuple(
-        dataclasses.replace(
+        msgspec.structs.replace(
             setting,
             functions={functions.get(name, name): cost for name, cost in setting.functions.items()},
             backend=move(setting.backend, -1),
@@ -150,7 +150,7 @@ def _moved(plan: Plan, file: OpTable, model: OpTable, rows: dict[int, int]) -> P
         )
         for setting in plan.settings
     )
-    return dataclasses.replace(
+    return msgspec.structs.replace(
         plan,
         inserted=inserted,
         supported={unit: supported(column) for unit, column in plan.supported.items()},
@@ -171,7 +171,7 @@ def _moved_times(measured: Measurement, model: OpTable, rows: dict[int, int]) ->
         of_file.setdefault(there, []).append(row)
     members = [sorted(row for one in group.ops for row in of_file.get(one, ())) for group in measured.groups]
     groups = tuple(
-        dataclasses.replace(group, ops=tuple(rows_of))
+        msgspec.structs.replace(group, ops=tuple(rows_of))
         for group, rows_of in zip(measured.groups, members, strict=True)
     )
     column: list[int] = [-1] * len(model)
@@ -182,7 +182,7 @@ def _moved_times(measured: Measurement, model: OpTable, rows: dict[int, int]) ->
             status[row] = "timed" if len(groups[column[row]].ops) == 1 else "fused"
         else:
             status[row] = measured.status[there]
-    return dataclasses.replace(measured, groups=groups, group=tuple(column), status=tuple(status))
+    return msgspec.structs.replace(measured, groups=groups, group=tuple(column), status=tuple(status))
 
 
 def _inserted(

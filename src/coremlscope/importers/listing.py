@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+
+import msgspec
 
 from coremlscope.devices.unit import SETTINGS, UNITS, ComputeUnit, ComputeUnits
 from coremlscope.findings import Finding
@@ -19,8 +20,7 @@ UNKNOWN_TYPE = "unknown"
 _UNIT_BACKENDS: Mapping[str, ComputeUnit] = {unit: unit for unit in UNITS}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ListingOrigin:
+class ListingOrigin(msgspec.Struct, frozen=True, kw_only=True):
     """Where the figures of a file are from.
 
     Attributes:
@@ -43,8 +43,7 @@ class ListingOrigin:
         return f"Core ML on {self.device}, {self.os}, from {self.file}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Imported:
+class Imported(msgspec.Struct, frozen=True, kw_only=True):
     """The content of a file.
 
     Attributes:
@@ -58,14 +57,13 @@ class Imported:
 
     origin: ListingOrigin
     model: str = ""
-    ops: OpTable = field(default_factory=OpTable)
+    ops: OpTable = msgspec.field(default_factory=OpTable)
     measurements: tuple[Measurement, ...] = ()
     plans: tuple[Plan, ...] = ()
     findings: tuple[Finding, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ListedOp:
+class ListedOp(msgspec.Struct, frozen=True, kw_only=True):
     """An operation as a file lists it.
 
     Attributes:
@@ -90,9 +88,9 @@ class ListedOp:
     name: str = ""
     place: tuple[int, ...] = ()
     layer: str | None = None
-    supported: Mapping[ComputeUnit, int] = field(default_factory=dict)
+    supported: Mapping[ComputeUnit, int] = msgspec.field(default_factory=dict)
     backend: str | None = None
-    cost_ms: Mapping[str, float] = field(default_factory=dict)
+    cost_ms: Mapping[str, float] = msgspec.field(default_factory=dict)
     weight: float | None = None
     reasons: tuple[Reason, ...] = ()
 

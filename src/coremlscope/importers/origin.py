@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from pathlib import Path
+
+import msgspec.structs
 
 from coremlscope.devices import find_device
 from coremlscope.errors import UsageError
@@ -53,7 +54,7 @@ def named_origin(
         except UsageError:
             chip = ""
     notes = (f"device and system are named by {by}",) if by else ()
-    return dataclasses.replace(
+    return msgspec.structs.replace(
         origin, device=shown, chip=chip, os=_release(os) or origin.os, notes=notes or origin.notes
     )
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Protocol
+
+import msgspec
+import msgspec.structs
 
 from coremlscope.assemble import assemble, with_plans
 from coremlscope.describe.model import describe_model, list_operations
@@ -54,8 +55,7 @@ class _GroupReader(Protocol):
     def __call__(self, sources: Sequence[SourceFile], origins: Sequence[ListingOrigin]) -> list[Imported]: ...
 
 
-@dataclass(frozen=True, slots=True)
-class Importer:
+class Importer(msgspec.Struct, frozen=True):
     """A format that is imported.
 
     Attributes:
@@ -212,7 +212,7 @@ def _with_distinct_labels(plans: Sequence[Plan]) -> tuple[Plan, ...]:
     """Returns the plans; those of the same device and system with the names of their files, as labels."""
     counts = Counter((plan.device, plan.os) for plan in plans)
     return tuple(
-        dataclasses.replace(plan, device=f"{plan.device} ({plan.cost_model})")
+        msgspec.structs.replace(plan, device=f"{plan.device} ({plan.cost_model})")
         if counts[plan.device, plan.os] > 1
         else plan
         for plan in plans

@@ -6,9 +6,10 @@ measurement of its own, and results of different power modes are never put toget
 
 from __future__ import annotations
 
-import dataclasses
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
+
+import msgspec.structs
 
 from coremlscope.devices import product_name
 from coremlscope.devices.unit import SETTINGS, UNITS, ComputeUnit, ComputeUnits
@@ -87,7 +88,7 @@ def _origin(origin: ListingOrigin, device: DeviceIdentity) -> ListingOrigin:
     system = f"{device.system} {device.system_version}"
     unknown = ListingOrigin(file=origin.file)
     named = named_origin(origin, name if origin.device == unknown.device else None, system)
-    return named if origin.os == unknown.os else dataclasses.replace(named, os=origin.os)
+    return named if origin.os == unknown.os else msgspec.structs.replace(named, os=origin.os)
 
 
 def _model(record: Record, model: str, origin: ListingOrigin) -> Iterator[Imported]:
@@ -294,7 +295,7 @@ def _plan(listed: Mapping[ComputeUnits, Sequence[ListedOp]], origin: ListingOrig
         rows = zip(*columns, strict=True) if columns else ((-1,) for _ in next(iter(listed.values())))
         supported[unit] = tuple(max(known for known in row if known is not None) for row in rows)
     settings = tuple(setting for plan in plans.values() for setting in plan.settings)
-    return dataclasses.replace(next(iter(plans.values())), supported=supported, settings=settings)
+    return msgspec.structs.replace(next(iter(plans.values())), supported=supported, settings=settings)
 
 
 def _listed(op: PlannedOperation) -> ListedOp:

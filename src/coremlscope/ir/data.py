@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Protocol
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from coremlscope.ir.pickling import pickled_by_fields
 from coremlscope.ir.types import DType, TensorType, ValueType
 
 __all__ = ["Array", "Constant", "DataSource", "Derived", "EncodedSource", "Immediate", "Nested", "constant"]
@@ -47,8 +46,7 @@ class EncodedSource:
         raise NotImplementedError
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Immediate:
+class Immediate(msgspec.Struct, frozen=True, eq=False):
     """Elements stored inline in the model file."""
 
     array: Array
@@ -87,8 +85,7 @@ def _immediate_objects(shape: tuple[int, ...], *items: object) -> Immediate:
     return Immediate(array.reshape(shape))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Derived:
+class Derived(msgspec.Struct, frozen=True, eq=False):
     """Elements computed on demand from other constants (a decompressed weight, a folded value).
 
     Attributes:
@@ -117,8 +114,7 @@ class Derived:
         return self.compute()
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Nested:
+class Nested(msgspec.Struct, frozen=True, eq=False):
     """A constant list, tuple or dictionary.
 
     Attributes:
@@ -145,9 +141,7 @@ class Nested:
         return array
 
 
-@pickled_by_fields
-@dataclass(frozen=True, slots=True, eq=False)
-class Constant:
+class Constant(msgspec.Struct, frozen=True, eq=False):
     """A value known before run time.
 
     Equality compares type and content, regardless of where the content is stored.

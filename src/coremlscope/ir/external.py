@@ -7,8 +7,9 @@ documentation of CreateMLComponents (`ImageFeaturePrint.revision`).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import ClassVar
+
+import msgspec
 
 from coremlscope.ir.graph import CORE_AI
 from coremlscope.ir.types import Shape
@@ -34,8 +35,7 @@ _IN_SYSTEM = "its network is part of Apple's systems and not of the file"
 _IN_LANGUAGE = "its parameters can only be read by Apple's Natural Language framework"
 
 
-@dataclass(frozen=True, slots=True)
-class VisionFeaturePrint:
+class VisionFeaturePrint(msgspec.Struct, frozen=True):
     """A network of Apple's Vision framework that turns an image into features.
 
     Attributes:
@@ -67,8 +67,7 @@ class VisionFeaturePrint:
         return {}
 
 
-@dataclass(frozen=True, slots=True)
-class AudioFeaturePrint:
+class AudioFeaturePrint(msgspec.Struct, frozen=True):
     """A network of Apple's Sound Analysis framework that turns audio samples into features.
 
     Attributes:
@@ -86,8 +85,7 @@ class AudioFeaturePrint:
         return dict.fromkeys(names, (512,)) if (self.extractor, self.version) == ("sound", 1) else {}
 
 
-@dataclass(frozen=True, slots=True)
-class SoundAnalysisPreprocessing:
+class SoundAnalysisPreprocessing(msgspec.Struct, frozen=True):
     """The preprocessing of audio samples in Apple's Sound Analysis framework.
 
     Attributes:
@@ -103,8 +101,7 @@ class SoundAnalysisPreprocessing:
         return dict.fromkeys(names, (1, 96, 64)) if self.extractor == "vggish" else {}
 
 
-@dataclass(frozen=True, slots=True)
-class LanguageFacts:
+class LanguageFacts(msgspec.Struct, frozen=True):
     """Facts about the parameters of a text classifier or word tagger.
 
     Attributes:
@@ -120,8 +117,7 @@ class LanguageFacts:
     words: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class _OfLanguage:
+class _OfLanguage(msgspec.Struct, frozen=True, kw_only=True):
     """The common part of the Natural Language framework's models.
 
     Attributes:
@@ -137,22 +133,20 @@ class _OfLanguage:
     language: str
     data_bytes: int
     labels: tuple[str, ...] = ()
-    facts: LanguageFacts = field(default=LanguageFacts(), kw_only=True)
+    facts: LanguageFacts = LanguageFacts()
 
     def output_shapes(self, names: tuple[str, ...]) -> Mapping[str, Shape]:
         """Returns an empty mapping, because no output of these models has a fixed shape."""
         return {}
 
 
-@dataclass(frozen=True, slots=True)
-class TextClassifier(_OfLanguage):
+class TextClassifier(_OfLanguage, frozen=True):
     """Classifies a text."""
 
     kind: ClassVar[str] = "textClassifier"
 
 
-@dataclass(frozen=True, slots=True)
-class WordTagger(_OfLanguage):
+class WordTagger(_OfLanguage, frozen=True):
     """Tags each word of a text.
 
     Attributes:
@@ -160,25 +154,22 @@ class WordTagger(_OfLanguage):
     """
 
     kind: ClassVar[str] = "wordTagger"
-    roles: Mapping[str, str] = field(default_factory=dict)
+    roles: Mapping[str, str] = msgspec.field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Gazetteer(_OfLanguage):
+class Gazetteer(_OfLanguage, frozen=True):
     """Maps each of a set of terms to a label."""
 
     kind: ClassVar[str] = "gazetteer"
 
 
-@dataclass(frozen=True, slots=True)
-class WordEmbedding(_OfLanguage):
+class WordEmbedding(_OfLanguage, frozen=True):
     """Maps each of a set of words to a vector."""
 
     kind: ClassVar[str] = "wordEmbedding"
 
 
-@dataclass(frozen=True, slots=True)
-class CustomModel:
+class CustomModel(msgspec.Struct, frozen=True):
     """A model that is implemented by a class of an app.
 
     Attributes:
@@ -198,8 +189,7 @@ class CustomModel:
         return {}
 
 
-@dataclass(frozen=True, slots=True)
-class LinkedModel:
+class LinkedModel(msgspec.Struct, frozen=True):
     """A link to another model file.
 
     Attributes:
@@ -217,8 +207,7 @@ class LinkedModel:
         return {}
 
 
-@dataclass(frozen=True, slots=True)
-class SerializedModel:
+class SerializedModel(msgspec.Struct, frozen=True):
     """A model in a proprietary format.
 
     Attributes:
@@ -236,8 +225,7 @@ class SerializedModel:
         return {}
 
 
-@dataclass(frozen=True, slots=True)
-class CompiledModel:
+class CompiledModel(msgspec.Struct, frozen=True):
     """A model that Apple's compiler has written in a format of which only the interface is known.
 
     Attributes:

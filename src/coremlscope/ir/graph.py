@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+
+import msgspec
 
 from coremlscope.ir.data import Constant
-from coremlscope.ir.pickling import pickled_by_fields
 from coremlscope.ir.types import Shape, ValueType
 
 __all__ = ["CORE_AI", "Argument", "Function", "Graph", "Layer", "Op", "Program", "Value"]
 
 
-@pickled_by_fields
-@dataclass(frozen=True, slots=True)
-class Value:
+class Value(msgspec.Struct, frozen=True):
     """A named result of an operation or input of a graph, with the type declared in the file."""
 
     name: str
@@ -27,8 +25,7 @@ CORE_AI = "coreAIProgram"
 Argument = Value | Constant
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Layer:
+class Layer(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """A layer of a neural network, from which operations were translated.
 
     Attributes:
@@ -46,14 +43,21 @@ class Layer:
     type: str
     problem: str = ""
     doubt: str = ""
-    is_timeable: bool = field(default=False, compare=False)
-    inputs: tuple[str, ...] = field(default=(), compare=False)
-    outputs: tuple[str, ...] = field(default=(), compare=False)
+    is_timeable: bool = False
+    inputs: tuple[str, ...] = ()
+    outputs: tuple[str, ...] = ()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Layer) and self._compared() == other._compared()
+
+    def __hash__(self) -> int:
+        return hash(self._compared())
+
+    def _compared(self) -> tuple[str, ...]:
+        return self.name, self.type, self.problem, self.doubt
 
 
-@pickled_by_fields
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Op:
+class Op(msgspec.Struct, frozen=True, kw_only=True):
     """One operation.
 
     Attributes:
@@ -72,7 +76,7 @@ class Op:
     inputs: Mapping[str, tuple[Argument, ...]]
     outputs: tuple[Value, ...]
     blocks: tuple[Graph, ...] = ()
-    attributes: Mapping[str, Constant] = field(default_factory=dict)
+    attributes: Mapping[str, Constant] = msgspec.field(default_factory=dict)
     layer: Layer | None = None
 
     @property
@@ -89,8 +93,7 @@ class Op:
         return self.attributes.get("val") if self.type == "const" else None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Graph:
+class Graph(msgspec.Struct, frozen=True, kw_only=True):
     """A list of operations in execution order.
 
     Attributes:
@@ -105,7 +108,7 @@ class Graph:
     inputs: Sequence[Value]
     ops: Sequence[Op]
     outputs: tuple[Value, ...]
-    attributes: Mapping[str, Constant] = field(default_factory=dict)
+    attributes: Mapping[str, Constant] = msgspec.field(default_factory=dict)
 
     def walk(self) -> Iterator[Op]:
         """Iterates over all operations, each before the operations of its nested blocks."""
@@ -115,8 +118,7 @@ class Graph:
                 yield from block.walk()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Function:
+class Function(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """An entry point of a program.
 
     Attributes:
@@ -133,13 +135,21 @@ class Function:
     name: str
     opset: str
     graph: Graph
-    attributes: Mapping[str, Constant] = field(default_factory=dict)
-    specialise: Callable[[Mapping[str, Shape]], Function] | None = field(default=None, compare=False)
+    attributes: Mapping[str, Constant] = msgspec.field(default_factory=dict)
+    specialise: Callable[[Mapping[str, Shape]], Function] | None = None
     layers: tuple[Layer, ...] = ()
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Function) and self._compared() == other._compared()
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Program:
+    def __hash__(self) -> int:
+        return hash((self.name, self.opset))
+
+    def _compared(self) -> tuple[object, ...]:
+        return self.name, self.opset, self.graph, self.attributes, self.layers
+
+
+class Program(msgspec.Struct, frozen=True, kw_only=True):
     """An ML Program, or a neural network translated into the same operations.
 
     Attributes:
@@ -154,7 +164,7 @@ class Program:
     functions: Mapping[str, Function]
     version: int = 1
     doc: str = ""
-    attributes: Mapping[str, Constant] = field(default_factory=dict)
+    attributes: Mapping[str, Constant] = msgspec.field(default_factory=dict)
     kind: str = "mlProgram"
 
     @property

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
+
+import msgspec
 
 from coremlscope.ir.classical import Classical
 from coremlscope.ir.external import External
@@ -36,15 +37,13 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, slots=True)
-class EnumeratedShapes:
+class EnumeratedShapes(msgspec.Struct, frozen=True):
     """The allowed shapes of a flexible feature (images: `(height, width)`)."""
 
     shapes: tuple[tuple[int, ...], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class RangeShapes:
+class RangeShapes(msgspec.Struct, frozen=True):
     """Inclusive bounds of each dimension (images: height, width). An upper bound of -1 means unbounded."""
 
     bounds: tuple[tuple[int, int], ...]
@@ -53,8 +52,7 @@ class RangeShapes:
 ShapeFlexibility = EnumeratedShapes | RangeShapes
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ArrayFeature:
+class ArrayFeature(msgspec.Struct, frozen=True, kw_only=True):
     """A multi-array.
 
     Attributes:
@@ -74,8 +72,7 @@ class ArrayFeature:
     takes_sequences: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class ImageFeature:
+class ImageFeature(msgspec.Struct, frozen=True):
     """An image. `color_space` is `RGB`, `BGR`, `GRAYSCALE` or `GRAYSCALE_FLOAT16`."""
 
     color_space: str
@@ -84,38 +81,32 @@ class ImageFeature:
     flexibility: ShapeFlexibility | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Int64Feature:
+class Int64Feature(msgspec.Struct, frozen=True):
     """A 64-bit integer."""
 
 
-@dataclass(frozen=True, slots=True)
-class DoubleFeature:
+class DoubleFeature(msgspec.Struct, frozen=True):
     """A double."""
 
 
-@dataclass(frozen=True, slots=True)
-class StringFeature:
+class StringFeature(msgspec.Struct, frozen=True):
     """A string."""
 
 
-@dataclass(frozen=True, slots=True)
-class DictionaryFeature:
+class DictionaryFeature(msgspec.Struct, frozen=True):
     """A dictionary from `int64` or `string` keys to doubles."""
 
     key: str
 
 
-@dataclass(frozen=True, slots=True)
-class SequenceFeature:
+class SequenceFeature(msgspec.Struct, frozen=True):
     """A sequence of `int64` or `string`. `bounds` are those of its length; -1 means unbounded."""
 
     element: str
     bounds: tuple[int, int] = (0, -1)
 
 
-@dataclass(frozen=True, slots=True)
-class StateFeature:
+class StateFeature(msgspec.Struct, frozen=True):
     """A state: an array that predictions read and update."""
 
     array: ArrayFeature
@@ -133,8 +124,7 @@ FeatureType = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Feature:
+class Feature(msgspec.Struct, frozen=True):
     """A named input, output or state of a model."""
 
     name: str
@@ -143,8 +133,7 @@ class Feature:
     doc: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FunctionDescription:
+class FunctionDescription(msgspec.Struct, frozen=True, kw_only=True):
     """The interface of a function.
 
     Attributes:
@@ -164,8 +153,7 @@ class FunctionDescription:
     training_inputs: Sequence[Feature] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Description:
+class Description(msgspec.Struct, frozen=True):
     """The interface of each function, and the name of the default function.
 
     The interface of a model with a single function is stored under the name `default`.
@@ -180,19 +168,17 @@ class Description:
         return self.functions[self.default]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Metadata:
+class Metadata(msgspec.Struct, frozen=True, kw_only=True):
     """The author's information about the model."""
 
     description: str = ""
     version: str = ""
     author: str = ""
     licence: str = ""
-    user_defined: Mapping[str, str] = field(default_factory=dict)
+    user_defined: Mapping[str, str] = msgspec.field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Opaque:
+class Opaque(msgspec.Struct, frozen=True):
     """Content of which only the kind is read.
 
     Attributes:
@@ -202,8 +188,7 @@ class Opaque:
     kind: str
 
 
-@dataclass(frozen=True, slots=True)
-class Pipeline:
+class Pipeline(msgspec.Struct, frozen=True):
     """A sequence of models, which take inputs of the pipeline and outputs of earlier models.
 
     Attributes:
@@ -217,16 +202,14 @@ class Pipeline:
     models: tuple[Model, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class WeightFile:
+class WeightFile(msgspec.Struct, frozen=True):
     """A weight file of the package. `size` is in bytes, or None if the file is missing."""
 
     name: str
     size: int | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Model:
+class Model(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """A model, independent of its container.
 
     Attributes:
@@ -249,17 +232,26 @@ class Model:
     spec_version: int
     description: Description
     content: Program | Pipeline | Classical | External | Opaque
-    metadata: Metadata = field(default_factory=Metadata)
+    metadata: Metadata = msgspec.field(default_factory=Metadata)
     is_updatable: bool = False
-    source: Path | None = field(default=None, compare=False)
-    container: str = field(default="mlmodel", compare=False)
-    reader: str = field(default="", compare=False)
-    size_bytes: int = field(default=0, compare=False)
-    weight_files: tuple[WeightFile, ...] = field(default=(), compare=False)
-    stage: str = field(default="", compare=False)
-    remarks: tuple[str, ...] = field(default=(), compare=False)
+    source: Path | None = None
+    container: str = "mlmodel"
+    reader: str = ""
+    size_bytes: int = 0
+    weight_files: tuple[WeightFile, ...] = ()
+    stage: str = ""
+    remarks: tuple[str, ...] = ()
 
     __repr__ = short_repr
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Model) and self._compared() == other._compared()
+
+    def __hash__(self) -> int:
+        return hash((self.spec_version, self.kind))
+
+    def _compared(self) -> tuple[object, ...]:
+        return self.spec_version, self.description, self.content, self.metadata, self.is_updatable
 
     @property
     def kind(self) -> str:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from coremlscope.ir.data import Array, Constant, constant
 from coremlscope.ir.graph import Argument, Function, Op, Value

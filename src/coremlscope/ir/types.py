@@ -5,11 +5,9 @@ from __future__ import annotations
 import enum
 import functools
 import math
-from dataclasses import dataclass
 
+import msgspec
 import numpy as np
-
-from coremlscope.ir.pickling import pickled_by_fields
 
 __all__ = [
     "DType",
@@ -131,9 +129,7 @@ _NUMPY: dict[DType, np.dtype[np.generic]] = {dtype: np.dtype(kind) for dtype, (_
 _MOST_ELEMENTS = 2**63 - 1
 
 
-@pickled_by_fields
-@dataclass(frozen=True, slots=True)
-class TensorType:
+class TensorType(msgspec.Struct, frozen=True):
     """A tensor. `shape` is `None` if the rank is unknown; `()` is a scalar."""
 
     dtype: DType
@@ -166,31 +162,27 @@ class TensorType:
         return None if count is None else (count * self.dtype.bits + 7) // 8
 
 
-@dataclass(frozen=True, slots=True)
-class ListType:
+class ListType(msgspec.Struct, frozen=True):
     """A list of values of one type. `length` is `None` if the list can grow."""
 
     element: ValueType
     length: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class TupleType:
+class TupleType(msgspec.Struct, frozen=True):
     """A tuple of values."""
 
     elements: tuple[ValueType, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class DictType:
+class DictType(msgspec.Struct, frozen=True):
     """A dictionary."""
 
     key: ValueType
     value: ValueType
 
 
-@dataclass(frozen=True, slots=True)
-class StateType:
+class StateType(msgspec.Struct, frozen=True):
     """A value that keeps its content from one prediction to the next."""
 
     wrapped: ValueType

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+
+import msgspec
+from msgspec.structs import replace
 
 from coremlscope.errors import UnsupportedModelError
 from coremlscope.ir import (
@@ -34,8 +36,7 @@ _FIRST_WITH_FP16 = 7
 _ALWAYS_ALLOWED = (DType.FP32, DType.INT32)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GraphPart:
+class GraphPart(msgspec.Struct, frozen=True, kw_only=True):
     """A set of operations of a function, and what connects them to the others.
 
     Attributes:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
+
+import msgspec
 
 from coremlscope.engines.base import EngineOptions
 from coremlscope.ir import Array, ArrayFeature, Model
@@ -20,8 +21,7 @@ EXACT = EngineOptions(fuses=False)
 Values = Mapping[str, Array]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
+class Part(msgspec.Struct, frozen=True, kw_only=True):
     """A part of a model as a model of its own.
 
     Attributes:
@@ -37,9 +37,9 @@ class Part:
 
     model: Model
     units: tuple[IsolatedUnit, ...]
-    inputs: Values = field(default_factory=dict)
-    expected: Values = field(default_factory=dict)
-    states: Values = field(default_factory=dict)
+    inputs: Values = msgspec.field(default_factory=dict)
+    expected: Values = msgspec.field(default_factory=dict)
+    states: Values = msgspec.field(default_factory=dict)
     precision: Precision = "fp32"
     spec: bytes = b""
 

@@ -7,9 +7,10 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
+
+import msgspec
 
 from coremlscope import api
 from coremlscope.devices import expand_names, find_device
@@ -40,8 +41,7 @@ _SKIP, _FATAL = 125, 128
 _LONGEST_NOTE = 200
 
 
-@dataclass(frozen=True, slots=True)
-class TestResult:
+class TestResult(msgspec.Struct, frozen=True):
     """The result of testing a part.
 
     Attributes:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any
 
+import msgspec
 import numpy as np
 import onnx
 import onnx.helper
+from msgspec.structs import replace
 from onnx import numpy_helper
 
 from coremlscope.ops.emit import F32, Emitter
@@ -21,8 +22,7 @@ __all__ = ["join_clamps"]
 _ROUNDING = 2.0**-20
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Clamp:
+class _Clamp(msgspec.Struct, frozen=True, kw_only=True):
     """A chain of nodes that computes `min(max(factor * x + summand, low), high)`.
 
     Attributes:

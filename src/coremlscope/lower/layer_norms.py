@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 import onnx
 import onnx.helper
@@ -34,8 +34,7 @@ def join_layer_norms(
     return joined
 
 
-@dataclass(frozen=True, slots=True)
-class _Scaled:
+class _Scaled(msgspec.Struct, frozen=True):
     """`value * gamma + beta`, and the names of the intermediate values."""
 
     value: str
@@ -44,8 +43,7 @@ class _Scaled:
     through: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class _Norm:
+class _Norm(msgspec.Struct, frozen=True):
     """A normalization of `x` over the last axes, whose sizes are `shape`."""
 
     x: str

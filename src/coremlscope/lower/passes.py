@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 import onnx
 import onnx.helper
@@ -22,8 +22,7 @@ Nodes = list[onnx.NodeProto]
 _FP16_SPACING = 2.0**-10
 
 
-@dataclass(frozen=True, slots=True)
-class Pass:
+class Pass(msgspec.Struct, frozen=True):
     """A rewrite of the node list.
 
     Attributes:

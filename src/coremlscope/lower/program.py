@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 
 import numpy as np
 import onnx
+from msgspec.structs import replace
 from onnx import helper
 
 from coremlscope.budget import Budget

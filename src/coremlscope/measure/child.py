@@ -14,7 +14,6 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -42,8 +41,7 @@ _LAST_BYTES = 64 * 1024
 _MOST_BYTES = 1 << 30
 
 
-@dataclass(frozen=True, slots=True)
-class ChildLimits:
+class ChildLimits(msgspec.Struct, frozen=True):
     """When to give up.
 
     Attributes:
@@ -59,8 +57,7 @@ class ChildLimits:
     time_s: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Task:
+class Task(msgspec.Struct, frozen=True):
     """The work of a process, for messages about its failures.
 
     Attributes:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import sys
 from typing import TYPE_CHECKING
+
+import msgspec.structs
 
 from coremlscope.engines import engine as engine_of
 from coremlscope.errors import UsageError, how_to_install
@@ -121,7 +122,7 @@ def _choose_core_ai(threads: int | None, limits: tuple[float | None, int | None]
     time_s, memory = limits
     held = CoreAIMeasurer().limits
     return CoreAIMeasurer(
-        limits=dataclasses.replace(held, time_s=time_s, memory_bytes=memory or held.memory_bytes)
+        limits=msgspec.structs.replace(held, time_s=time_s, memory_bytes=memory or held.memory_bytes)
     )
 
 

@@ -6,11 +6,12 @@ the machine, and contains the times of the phases and operations that its source
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Protocol
+
+import msgspec
+import msgspec.structs
 
 from coremlscope.describe.model import describe_model
 from coremlscope.devices.unit import SETTINGS
@@ -30,8 +31,7 @@ __all__ = ["MeasuredModel", "Measurer", "Progress", "now", "resolve_settings"]
 Progress = Callable[[str, int, int], None]
 
 
-@dataclass(frozen=True, slots=True)
-class MeasuredModel:
+class MeasuredModel(msgspec.Struct, frozen=True):
     """The model to measure.
 
     Attributes:
@@ -44,7 +44,7 @@ class MeasuredModel:
     model: Model
     summary: ModelSummary
     ops: OpTable
-    shapes: Mapping[str, tuple[int, ...]] = dataclasses.field(default_factory=dict)
+    shapes: Mapping[str, tuple[int, ...]] = msgspec.field(default_factory=dict)
 
     @classmethod
     def of(cls, model: Model, settings: Settings) -> MeasuredModel:
@@ -56,7 +56,7 @@ class MeasuredModel:
         """
         function = settings.function or None
         summary = describe_model(model, settings.shapes, function=function, list_ops=True, reads_weights=True)
-        return cls(model, dataclasses.replace(summary, ops=OpTable()), summary.ops, settings.shapes)
+        return cls(model, msgspec.structs.replace(summary, ops=OpTable()), summary.ops, settings.shapes)
 
 
 class Measurer(Protocol):
@@ -105,7 +105,9 @@ def resolve_settings(model: Model, settings: Settings, inputs: Mapping[str, Any]
     function, interface = interface_of(model, settings.function or None)
     given = {**_own_shapes(interface, inputs or {}), **settings.shapes}
     shapes = choose_lengths(model, function, given)
-    return dataclasses.replace(settings, function=function, inputs=tuple(sorted(inputs or {})), shapes=shapes)
+    return msgspec.structs.replace(
+        settings, function=function, inputs=tuple(sorted(inputs or {})), shapes=shapes
+    )
 
 
 def now() -> str:

@@ -6,8 +6,9 @@ import re
 import signal
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import NoReturn
+
+import msgspec
 
 __all__ = ["Failures", "KnownFailure", "end_with", "explain", "find_failure", "lines_of"]
 
@@ -16,8 +17,7 @@ _LONGEST = 300
 _REASON = "ends because:"
 
 
-@dataclass(frozen=True, slots=True)
-class KnownFailure:
+class KnownFailure(msgspec.Struct, frozen=True):
     """A known failure.
 
     Attributes:
@@ -31,8 +31,7 @@ class KnownFailure:
     hint: str
 
 
-@dataclass(frozen=True, slots=True)
-class Failures:
+class Failures(msgspec.Struct, frozen=True):
     """Known failures of a runtime.
 
     Attributes:

@@ -6,9 +6,10 @@ prediction, as in an app. Compilation and loading are measured with the model it
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 from collections.abc import Sequence
+
+import msgspec.structs
 
 from coremlscope.engines import ENGINES
 from coremlscope.errors import EngineError, UsageError
@@ -99,7 +100,7 @@ def measure_generation(
 
 def _settings_of(one: DecoderStep, setting: Settings, tokens: int) -> Settings:
     is_decode = one.step.tokens == 1
-    return dataclasses.replace(
+    return msgspec.structs.replace(
         setting,
         function=one.function,
         shapes=one.shapes,

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
+import msgspec
+
 from coremlscope.errors import CoremlscopeError, EngineError, LimitError
 from coremlscope.measure.child import Child, ChildLimits, Task
 from coremlscope.measure.embedded.process import rebuild_error
@@ -25,8 +27,7 @@ JobT = TypeVar("JobT")
 AnswerT = TypeVar("AnswerT")
 
 
-@dataclass(frozen=True, slots=True)
-class Lane(Generic[JobT]):
+class Lane(msgspec.Struct, Generic[JobT], frozen=True):
     """Jobs, and the processes that work on them.
 
     Attributes:

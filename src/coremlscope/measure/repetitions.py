@@ -6,8 +6,9 @@ known within 1 % (`engines.sampling.is_settled`), or after 30 s. A number that i
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Mapping, Sequence
+
+import msgspec.structs
 
 from coremlscope.engines.sampling import LONGEST_S, PHASE_BUDGET_S, is_settled
 from coremlscope.findings import Finding
@@ -39,7 +40,7 @@ def choose_repetitions(
     """
     given = {"compile": compile_iterations, "load": load_iterations, "predict": iterations}
     counts = {phase: _MOST[phase] if number is None else number for phase, number in given.items()}
-    return dataclasses.replace(
+    return msgspec.structs.replace(
         settings,
         iterations=counts["predict"],
         compile_iterations=counts["compile"],

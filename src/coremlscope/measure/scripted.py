@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
+
+import msgspec
 
 from coremlscope.measure.contract import MeasuredModel, Progress
 from coremlscope.results.measurement import Machine, Measurement, Phase, Runtime, Settings
@@ -12,8 +13,7 @@ from coremlscope.results.measurement import Machine, Measurement, Phase, Runtime
 __all__ = ["ScriptedMeasurer"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ScriptedMeasurer:
+class ScriptedMeasurer(msgspec.Struct, frozen=True, kw_only=True):
     """A measurer that replays given times without running a model.
 
     Attributes:
@@ -28,12 +28,12 @@ class ScriptedMeasurer:
     """
 
     label: str = "Scripted runtime on Example 9000"
-    runtime: Runtime = field(default_factory=lambda: Runtime("scripted", "Scripted runtime", "1"))
-    machine: Machine = field(default_factory=lambda: Machine(processor="Example 9000", cores=4))
+    runtime: Runtime = msgspec.field(default_factory=lambda: Runtime("scripted", "Scripted runtime", "1"))
+    machine: Machine = msgspec.field(default_factory=lambda: Machine(processor="Example 9000", cores=4))
     load_s: tuple[float, ...] = (0.5,)
     predict_s: tuple[float, ...] = (0.25,)
     has_compute_units: bool = True
-    failures: Mapping[str, BaseException] = field(default_factory=dict)
+    failures: Mapping[str, BaseException] = msgspec.field(default_factory=dict)
     measured_at: str = "2026-01-31T12:00:00Z"
 
     def measure(

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+
+import msgspec
+from msgspec.structs import replace
 
 from coremlscope.budget import Budget
 from coremlscope.ir import (
@@ -39,8 +42,7 @@ _CHEAP_BYTES = 16 << 10
 _MOST_DIMENSIONS = 32
 
 
-@dataclass(frozen=True, slots=True)
-class BoundFunction:
+class BoundFunction(msgspec.Struct, frozen=True):
     """A function with bound shapes.
 
     Attributes:

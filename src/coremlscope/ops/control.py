@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from coremlscope.ir import Argument, Constant, Graph, ListType, Op, Shape, TensorType, Value, ValueType
 from coremlscope.ops.bind import Binder, join, simulation_effort

@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Hashable, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
+from msgspec.structs import replace
 
 from coremlscope.budget import Budget
 from coremlscope.errors import CorruptModelError, UnsupportedModelError
@@ -62,8 +63,7 @@ def range_state(op_id: str) -> str:
     return f"{op_id}:range"
 
 
-@dataclass(frozen=True, slots=True)
-class Tensor:
+class Tensor(msgspec.Struct, frozen=True):
     """A value of the ONNX graph.
 
     Attributes:
@@ -77,8 +77,7 @@ class Tensor:
     labels: tuple[str | int, ...] | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WeightSlot:
+class WeightSlot(msgspec.Struct, frozen=True, kw_only=True):
     """A constant kept in the weight file.
 
     Attributes:

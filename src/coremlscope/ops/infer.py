@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from coremlscope.ir import DType, Shape, TensorType, ValueType
 from coremlscope.ops.view import CannotInfer, OpView

@@ -8,9 +8,9 @@ The table holds for ONNX Runtime 1.31; a test probes the installed version.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 import numpy as np
 
 __all__ = ["LACKING", "Detour", "detour", "result_type"]
@@ -74,8 +74,7 @@ _DATA = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Detour:
+class Detour(msgspec.Struct, frozen=True):
     """A cast around a missing kernel.
 
     Attributes:

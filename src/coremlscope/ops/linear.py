@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 
 from coremlscope.ir import Shape, TensorType, ValueType
@@ -73,8 +73,7 @@ def _linear_work(view: OpView) -> Work:
 # matmul
 
 
-@dataclass(frozen=True, slots=True)
-class _Product:
+class _Product(msgspec.Struct, frozen=True):
     """Operands of a matrix product as matrices: vectors get an axis of one, transposes are applied."""
 
     x: Shape
@@ -154,8 +153,7 @@ def _summed_flops(products: int) -> int:
 # einsum
 
 
-@dataclass(frozen=True, slots=True)
-class _Einsum:
+class _Einsum(msgspec.Struct, frozen=True):
     """An equation of two operands: the labels of each and of the result, and the size of each label."""
 
     operands: tuple[str, ...]

@@ -6,7 +6,8 @@ A list is one tensor with the elements stacked along a new first axis; elements 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from coremlscope.ir import Constant, DType, ListType, Shape, TensorType, ValueType, constant
 from coremlscope.ops.emit import BOOL, I32, I64, Lowering, Tensor, carry

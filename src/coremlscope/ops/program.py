@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, get_args
 
+import msgspec
 import numpy as np
 
 from coremlscope.errors import UsageError
@@ -48,8 +48,7 @@ def check_precision(precision: str) -> None:
         raise UsageError(f"invalid precision {precision!r}", f"use one of {', '.join(get_args(Precision))}")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Port:
+class Port(msgspec.Struct, frozen=True, kw_only=True):
     """An input or output of a lowered program.
 
     Attributes:
@@ -97,8 +96,7 @@ def copy_out(emitter: Emitter, tensor: Tensor, stem: str, *, is_flat: bool = Fal
 MERGED = "coremlscope.merged"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StatePort:
+class StatePort(msgspec.Struct, frozen=True, kw_only=True):
     """A state: fed to one ONNX value, and read back from another where the program writes it.
 
     Attributes:
@@ -114,8 +112,7 @@ class StatePort:
     updated: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class RangePort:
+class RangePort(msgspec.Struct, frozen=True):
     """Where a program that rounds to fp16 tells what its results were like.
 
     Attributes:
@@ -130,8 +127,7 @@ class RangePort:
     ops: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OnnxProgram:
+class OnnxProgram(msgspec.Struct, frozen=True, kw_only=True):
     """A function lowered to ONNX.
 
     Attributes:

@@ -9,8 +9,8 @@ the input.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 
 from coremlscope.ir import Array, TensorType, ValueType
@@ -23,8 +23,7 @@ from coremlscope.ops.view import CannotInfer, CannotLower, OpView
 __all__ = ["OPS"]
 
 
-@dataclass(frozen=True, slots=True)
-class _Activation:
+class _Activation(msgspec.Struct, frozen=True):
     """ONNX's name of an activation, with the parameters that it takes."""
 
     onnx_op: str
@@ -44,8 +43,7 @@ _ACTIVATIONS = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Layer:
+class _Layer(msgspec.Struct, frozen=True, kw_only=True):
     """The differences between the three recurrent layers.
 
     Attributes:

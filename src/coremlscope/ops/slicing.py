@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 
 from coremlscope.ir import Array, TensorType, ValueType
@@ -22,8 +22,7 @@ __all__ = ["OPS"]
 _LAST, _FIRST = np.iinfo(np.int64).max, np.iinfo(np.int64).min
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Slices:
+class _Slices(msgspec.Struct, frozen=True, kw_only=True):
     """The arguments of `slice_by_index`, one entry per axis; `begin` and `end` are None where not known."""
 
     begin: list[int] | None
@@ -48,7 +47,7 @@ class _Slices:
             end_mask=flags("end_mask"),
             squeeze=flags("squeeze_mask"),
         )
-        for name in cls.__slots__:
+        for name in cls.__struct_fields__:
             given = getattr(slices, name)
             if given is not None and len(given) != rank:
                 raise CannotInfer(f"`{name}` holds {len(given)} elements for a tensor of rank {rank}")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from coremlscope.ir import Constant, ListType, StateType, TensorType, ValueType
 from coremlscope.ops.emit import Lowering, Tensor
@@ -13,8 +14,7 @@ from coremlscope.ops.view import CONTRADICTIONS, CannotInfer, CannotLower, OpVie
 __all__ = ["Infer", "Lower", "OpSpec", "Work", "bytes_of", "free", "moved", "moved_output", "work_of"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Work:
+class Work(msgspec.Struct, frozen=True, kw_only=True):
     """The work of an operation, independent of what runs it.
 
     Attributes:
@@ -54,8 +54,7 @@ Infer = Callable[[OpView], Sequence[ValueType]]
 Lower = Callable[[Lowering], Sequence[Tensor] | Tensor]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OpSpec:
+class OpSpec(msgspec.Struct, frozen=True, kw_only=True):
     """One row of the table of operations.
 
     Attributes:

@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+import msgspec
+
 from coremlscope.ir import Array, Constant, Graph, Op, Shape, StateType, TensorType, ValueType
 
 __all__ = ["CONTRADICTIONS", "BoundGraph", "BoundValue", "CannotInfer", "CannotLower", "OpView"]
@@ -32,8 +34,7 @@ CONTRADICTIONS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class BoundValue:
+class BoundValue(msgspec.Struct, frozen=True):
     """A value once shapes are bound.
 
     Attributes:
@@ -45,8 +46,7 @@ class BoundValue:
     constant: Constant | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class BoundGraph:
+class BoundGraph(msgspec.Struct, frozen=True):
     """A graph once shapes are bound; `ops` are in the order of `graph.ops`."""
 
     graph: Graph

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from coremlscope.ir import Shape
 from coremlscope.ops.view import CannotInfer, OpView
@@ -20,8 +21,7 @@ def interleaved(pads: Sequence[Padding]) -> list[int]:
     return [before for before, _ in pads] + [after for _, after in pads]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Window:
+class Window(msgspec.Struct, frozen=True, kw_only=True):
     """A window that slides over the spatial axes.
 
     Attributes:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
+
+import msgspec
+from msgspec.structs import replace
 
 from coremlscope.cost.latency.recorded import estimate_recorded, structure_digest
 from coremlscope.describe.model import list_operations
@@ -25,8 +27,7 @@ __all__ = ["Gathered", "gather"]
 _PURE = 0.8
 
 
-@dataclass(frozen=True, slots=True)
-class Gathered:
+class Gathered(msgspec.Struct, frozen=True):
     """Measurements found in files.
 
     Attributes:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
+
+import msgspec
 
 from coremlscope.devices import (
     CPU,
@@ -37,8 +38,7 @@ _SETTING_OF: Mapping[ComputeUnit, ComputeUnits] = {
 _LOW_POWER = "low power"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MeasuredPrediction:
+class MeasuredPrediction(msgspec.Struct, frozen=True, kw_only=True):
     """A measured prediction, before its model was read.
 
     Attributes:
@@ -68,7 +68,7 @@ class MeasuredPrediction:
     seconds: float
     samples: int = 0
     function: str = ""
-    shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    shapes: Mapping[str, tuple[int, ...]] = msgspec.field(default_factory=dict)
     ops: tuple[str, ...] = ()
 
 

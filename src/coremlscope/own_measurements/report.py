@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from coremlscope.cost.latency.own import NOTHING_OWN, Own, calibrate, is_usable
 from coremlscope.errors import CoremlscopeError, UsageError

@@ -5,8 +5,9 @@ from __future__ import annotations
 import csv
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from coremlscope.devices import ComputeUnit, ComputeUnits
 from coremlscope.errors import UsageError
@@ -33,8 +34,7 @@ _HINT = "the first line names the columns: model, chip, unit, milliseconds"
 _SHORTEST_MS, _LONGEST_MS = 1e-3, 3.6e6
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SheetRow:
+class SheetRow(msgspec.Struct, frozen=True, kw_only=True):
     """A line of a table.
 
     Attributes:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
 from functools import partial
+
+import msgspec.structs
 
 from coremlscope.devices import SETTINGS, ComputeUnits, Device
 from coremlscope.errors import UnsupportedModelError
@@ -55,7 +56,7 @@ def forecast_profiled(
         own=own,
         known=[one for one in found.estimates if one.compute_units == units[0]],
     )
-    return dataclasses.replace(found, rates=rates), list(findings)
+    return msgspec.structs.replace(found, rates=rates), list(findings)
 
 
 def forecast_subject(
@@ -89,4 +90,4 @@ def forecast_subject(
         with_advice=False,
         own=own,
     )
-    return dataclasses.replace(found, findings=(*found.findings, *findings))
+    return msgspec.structs.replace(found, findings=(*found.findings, *findings))

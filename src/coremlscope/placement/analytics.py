@@ -15,7 +15,8 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+
+import msgspec
 
 from coremlscope.errors import CorruptModelError
 from coremlscope.formats.miltext.literals import unescape
@@ -45,8 +46,7 @@ _TEXT_PAIR = re.compile(r'\{"([^"]*)", "((?:[^"\\]|\\.)*)"\}')
 _FUNCTION = re.compile(r"\s*func ([A-Za-z_]\w*)(?:<(\w+)>)?[<(]")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AnalysedOp:
+class AnalysedOp(msgspec.Struct, frozen=True, kw_only=True):
     """An operation as Core ML analysed it.
 
     Attributes:
@@ -77,8 +77,7 @@ class AnalysedOp:
     place: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class AnalysedFunction:
+class AnalysedFunction(msgspec.Struct, frozen=True):
     """The header of a function.
 
     Attributes:
@@ -90,12 +89,11 @@ class AnalysedFunction:
 
     name: str
     opset: str = ""
-    launch_ms: Mapping[str, float] = field(default_factory=dict)
-    switch_ms: Mapping[tuple[str, str], float] = field(default_factory=dict)
+    launch_ms: Mapping[str, float] = msgspec.field(default_factory=dict)
+    switch_ms: Mapping[tuple[str, str], float] = msgspec.field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Analytics:
+class Analytics(msgspec.Struct, frozen=True, kw_only=True):
     """A file.
 
     Attributes:

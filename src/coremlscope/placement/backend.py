@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass, field
 from typing import Literal
+
+import msgspec
 
 from coremlscope.devices.unit import CPU, GPU, NEURAL_ENGINE, ComputeUnit
 
@@ -36,8 +37,7 @@ BACKENDS_OF: dict[ComputeUnit, tuple[Backend, ...]] = {
 CostBasis = Literal["Apple", "recovered", "fitted", "transferred", "assumed"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rate:
+class Rate(msgspec.Struct, frozen=True, kw_only=True):
     """A rate of a class of operations on a backend.
 
     Attributes:
@@ -65,8 +65,7 @@ class Rate:
     is_common: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class PlannedCost:
+class PlannedCost(msgspec.Struct, frozen=True, eq=False):
     """The cost of an operation on a backend by Core ML's cost model: planned, never measured.
 
     Attributes:
@@ -82,9 +81,17 @@ class PlannedCost:
     basis: CostBasis
     is_complete: bool = True
     bounds_ms: tuple[float, float] | None = None
-    _: KW_ONLY
     is_open: bool = False
-    rate: Rate | None = field(default=None, compare=False, repr=False)
+    rate: Rate | None = None
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, PlannedCost) and self._compared() == other._compared()
+
+    def __hash__(self) -> int:
+        return hash(self._compared())
+
+    def _compared(self) -> tuple[object, ...]:
+        return self.ms, self.basis, self.is_complete, self.bounds_ms, self.is_open
 
     @property
     def low(self) -> float:

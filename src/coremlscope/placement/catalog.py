@@ -6,8 +6,9 @@ import difflib
 import functools
 import inspect
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from coremlscope.devices import all_chips, find_device
 from coremlscope.devices.chip import Device
@@ -44,8 +45,7 @@ _VARIANTS = (" Pro", " Max", " Ultra")
 _MACOS_OF_IOS = {14: 11, 15: 12, 16: 13, 17: 14, 18: 15}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CatalogEntry:
+class CatalogEntry(msgspec.Struct, frozen=True, kw_only=True):
     """A rule or note, in words.
 
     Attributes:
@@ -94,8 +94,7 @@ class CatalogEntry:
         }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WorkExample:
+class WorkExample(msgspec.Struct, frozen=True, kw_only=True):
     """The work of one form of an operation."""
 
     operation: str
@@ -105,8 +104,7 @@ class WorkExample:
     written_bytes: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OpCard:
+class OpCard(msgspec.Struct, frozen=True, kw_only=True):
     """Everything known about an operation.
 
     Attributes:

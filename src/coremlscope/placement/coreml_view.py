@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import KW_ONLY, dataclass
+
+import msgspec
 
 from coremlscope.devices.release import OSRelease
 from coremlscope.ir import (
@@ -46,8 +47,7 @@ _CACHE = re.compile(r"past|present|(^|_)kv|(key|value)s?_?(cache|states?)|cache_
 _LISTS_OUTPUTS = (26, 0)
 
 
-@dataclass(frozen=True, slots=True)
-class Node:
+class Node(msgspec.Struct, frozen=True):
     """An operation that is planned.
 
     Attributes:
@@ -62,7 +62,6 @@ class Node:
     inserted: bool = False
     follows: bool = False
     blocks: tuple[CoreMLGraph, ...] = ()
-    _: KW_ONLY
     kind: int | None = None
 
     @property
@@ -76,8 +75,7 @@ class Node:
         return self.id if self.kind is None else self.kind
 
 
-@dataclass(frozen=True, slots=True)
-class CoreMLGraph:
+class CoreMLGraph(msgspec.Struct, frozen=True):
     """A list of operations in planning order.
 
     Attributes:

@@ -19,9 +19,9 @@ import functools
 import math
 import random
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from statistics import NormalDist
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -51,8 +51,7 @@ _EVEN: Floats = (np.arange(DRAWS) + 0.5) / DRAWS
 _NORMAL: Floats = np.array([NormalDist().inv_cdf(quantile) for quantile in _EVEN])
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Cell:
+class Cell(msgspec.Struct, frozen=True, eq=False):
     """Planned costs of equal operations on the backends that may run them.
 
     Attributes:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import functools
 import itertools
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 
 import msgspec
+import msgspec.structs
 
 from coremlscope.devices.catalog import find_device
 from coremlscope.devices.chip import Device
@@ -209,11 +209,10 @@ def _contexts(
     views = itertools.chain((node.view for node in graph.walk()), graph.walk_packed())
     producers = {value.name: view for view in views for value in view.op.outputs}
     plain = RuleContext(device=device, facts=facts, producers=producers)
-    return plain, dataclasses.replace(plain, inserted=True), producers
+    return plain, msgspec.structs.replace(plain, inserted=True), producers
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Judged:
+class _Judged(msgspec.Struct, frozen=True):
     """Verdicts on a kind of operations, or the rules whose reasons differ among them."""
 
     verdicts: Mapping[ComputeUnit, Verdict] | None
@@ -329,11 +328,11 @@ def _apply_graph_rule(
         old = verdicts[id_][rule.unit]
         reason = rule.reason(detail)
         if rule.effect in _ADVICE:
-            new = dataclasses.replace(old, advice=(*old.advice, reason))
+            new = msgspec.structs.replace(old, advice=(*old.advice, reason))
         elif not _is_anecdote(reason):
             new = Verdict(rule.unit, "no", (*old.reasons, reason), old.advice)
         elif old.supported == "yes":
-            new = dataclasses.replace(old, doubts=(*old.doubts, reason))
+            new = msgspec.structs.replace(old, doubts=(*old.doubts, reason))
         else:
             continue
         verdicts[id_][rule.unit] = new
@@ -366,7 +365,7 @@ def _spread_failures(
         if not failures:
             continue
         culprit, cause = failures[0]
-        spread = dataclasses.replace(
+        spread = msgspec.structs.replace(
             cause,
             text=f"the compiler rejects the whole function because of {names[culprit]}: {cause.text}",
             effect="fails",

@@ -7,9 +7,8 @@ Execution" article for coremltools). So plans and estimates use half-precision t
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
+from msgspec.structs import replace
 
 from coremlscope.ir import Constant, Derived, DType, TensorType, ValueType
 from coremlscope.ops.bind import BoundFunction

@@ -7,6 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+import msgspec
+
 from coremlscope.devices.chip import Device
 from coremlscope.devices.unit import CPU, GPU, NEURAL_ENGINE, SETTINGS, ComputeUnit, ComputeUnits
 from coremlscope.placement.backend import BACKENDS_OF, UNIT_OF, Backend, PlannedCost
@@ -25,8 +27,7 @@ __all__ = ["Planning", "Replanned", "force", "plan_with_costs", "weigh_reasons"]
 _ORDER: tuple[ComputeUnit, ...] = (NEURAL_ENGINE, GPU, CPU)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Planning:
+class Planning(msgspec.Struct, frozen=True, kw_only=True):
     """A planned function, with what its plan follows from.
 
     Attributes:
@@ -60,8 +61,7 @@ class _Group:
     gain_ms: float = 0.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Replanned:
+class Replanned(msgspec.Struct, frozen=True, kw_only=True):
     """The plan of a function under a hypothesis.
 
     Attributes:

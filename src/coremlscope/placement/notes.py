@@ -5,8 +5,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
+
+import msgspec
 
 from coremlscope.devices.unit import GPU, NEURAL_ENGINE, ComputeUnit
 from coremlscope.findings import Confidence
@@ -33,8 +34,7 @@ __all__ = ["NOTES", "Note"]
 _STUDY = "751K/Apple-Neural-Engine-Microarchitecture-Study-M6: notes"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Note:
+class Note(msgspec.Struct, frozen=True, kw_only=True):
     """A fact for people.
 
     Attributes:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+
+import msgspec
+from msgspec.structs import replace
 
 from coremlscope.devices.unit import SETTINGS, ComputeUnit, ComputeUnits
 from coremlscope.ir import describe_type
@@ -29,8 +31,7 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Choice:
+class Choice(msgspec.Struct, frozen=True, kw_only=True):
     """Where one operation goes under one setting of compute units.
 
     Attributes:
@@ -43,9 +44,9 @@ class Choice:
 
     backend: Backend | None
     weight: float = 0.0
-    detour_ms: Mapping[ComputeUnit, float] = field(default_factory=dict)
-    alternatives: Mapping[ComputeUnit, Undecided] = field(default_factory=dict)
-    draw_share: Mapping[ComputeUnit, float] = field(default_factory=dict)
+    detour_ms: Mapping[ComputeUnit, float] = msgspec.field(default_factory=dict)
+    alternatives: Mapping[ComputeUnit, Undecided] = msgspec.field(default_factory=dict)
+    draw_share: Mapping[ComputeUnit, float] = msgspec.field(default_factory=dict)
 
     @property
     def unit(self) -> ComputeUnit | None:
@@ -53,8 +54,7 @@ class Choice:
         return None if self.backend is None else UNIT_OF[self.backend]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlacedOp:
+class PlacedOp(msgspec.Struct, frozen=True, kw_only=True):
     """An operation and where it goes.
 
     Attributes:
@@ -92,8 +92,7 @@ class PlacedOp:
         return None if cost is None else cost.ms
 
 
-@dataclass(frozen=True, slots=True)
-class PlacedFunction:
+class PlacedFunction(msgspec.Struct, frozen=True):
     """One function, placed.
 
     Attributes:

@@ -19,7 +19,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+
+import msgspec
 
 from coremlscope.placement.backend import BACKENDS, Backend
 from coremlscope.results.plan import TIE_MS
@@ -30,16 +31,14 @@ __all__ = ["Bounds", "Route", "TransitionCosts", "search"]
 _SOME_MS = 1e-6
 
 
-@dataclass(frozen=True, slots=True)
-class Bounds:
+class Bounds(msgspec.Struct, frozen=True):
     """The interval of a cost in milliseconds."""
 
     low: float
     high: float
 
 
-@dataclass(frozen=True, slots=True)
-class TransitionCosts:
+class TransitionCosts(msgspec.Struct, frozen=True):
     """The costs of a path besides its operations, in milliseconds.
 
     Attributes:
@@ -49,14 +48,13 @@ class TransitionCosts:
         launch_bounds: The intervals of costs of entering that are not known exactly.
     """
 
-    launch_ms: Mapping[Backend, float] = field(default_factory=dict)
+    launch_ms: Mapping[Backend, float] = msgspec.field(default_factory=dict)
     switch_ms: float = 0.0
-    finish_ms: Mapping[Backend, float] = field(default_factory=dict)
-    launch_bounds: Mapping[Backend, Bounds] = field(default_factory=dict)
+    finish_ms: Mapping[Backend, float] = msgspec.field(default_factory=dict)
+    launch_bounds: Mapping[Backend, Bounds] = msgspec.field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Route:
+class Route(msgspec.Struct, frozen=True):
     """The cheapest path.
 
     Attributes:

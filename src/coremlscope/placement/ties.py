@@ -12,7 +12,8 @@ known, 41 have the smaller sum (or, where the sums are the same to the bit, the 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from coremlscope.placement.backend import BACKENDS, Backend
 from coremlscope.placement.search import Route, TransitionCosts
@@ -27,8 +28,7 @@ _End = tuple[int, Backend]
 _MOST_ADDITIONS = 100
 
 
-@dataclass(frozen=True, slots=True)
-class _Segment:
+class _Segment(msgspec.Struct, frozen=True):
     """Operations in a row on one backend, as the last segment of a path.
 
     Attributes:

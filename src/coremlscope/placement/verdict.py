@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass
+import msgspec
 
 from coremlscope.devices.unit import ComputeUnit
 from coremlscope.findings import Confidence
@@ -14,8 +14,7 @@ __all__ = ["CONFIDENCES", "DEFECTS", "Effect", "Reason", "Support", "Verdict"]
 CONFIDENCES: tuple[Confidence, ...] = ("measured", "documented", "static analysis", "anecdotal")
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(msgspec.Struct, frozen=True):
     """Whether a unit can run an operation.
 
     Attributes:
@@ -32,5 +31,4 @@ class Verdict:
     supported: Support
     reasons: tuple[Reason, ...] = ()
     advice: tuple[Reason, ...] = ()
-    _: KW_ONLY
     doubts: tuple[Reason, ...] = ()

@@ -5,8 +5,9 @@ from __future__ import annotations
 import ast
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from coremlscope.classical.suppression import NonMaximumSuppression
 from coremlscope.ir import Model, Pipeline
@@ -20,8 +21,7 @@ _NAMES = ("classes", "names", "labels")
 _LONGEST_TEXT = 1 << 20
 
 
-@dataclass(frozen=True, slots=True)
-class Hints:
+class Hints(msgspec.Struct, frozen=True):
     """Preview hints in a model's metadata.
 
     Attributes:

@@ -64,7 +64,7 @@ def _with_type(view: OutputView, features: Mapping[str, Feature]) -> OutputView:
     types = ", ".join(
         dict.fromkeys(describe_feature(features[name].type) for name in names if name in features)
     )
-    fields = {name: getattr(view, name) for name in OutputView.__slots__}
+    fields = {name: getattr(view, name) for name in OutputView.__struct_fields__}
     return OutputView(**{**fields, "type": types})
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
+import msgspec.structs
 import numpy as np
 
 from coremlscope.engines import engine
@@ -42,8 +43,7 @@ _RESIZED: Mapping[Resize, str] = {
 _PICTURES = (".png", ".jpg", ".jpeg", ".webp", ".gif", ".bmp", ".tif", ".tiff")
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class GivenFile:
+class GivenFile(msgspec.Struct, frozen=True):
     """A file with the value of an input.
 
     Attributes:
@@ -163,7 +163,7 @@ def _picture_numbers(feature: Feature, path: Path, resize: Resize) -> tuple[Any,
     is_first = kept[0] == 3
     height, width = kept[1:] if is_first else kept[:2]
     picture = ImageFeature(width=width, height=height, color_space="RGB")
-    image = read_input(dataclasses.replace(feature, type=picture), path, resize)
+    image = read_input(msgspec.structs.replace(feature, type=picture), path, resize)
     pixels = np.asarray(image.convert("RGB"), dtype=np.float64)
     if feature.type.dtype.is_float:
         pixels /= 255

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 
 from coremlscope import ir
@@ -25,8 +25,7 @@ _OPSET, _SPEC_VERSION = 8, 9
 _MOST_ELEMENTS, _MOST_WEIGHTS = 2**30, 2**28
 
 
-@dataclass(frozen=True, slots=True)
-class _Drawn:
+class _Drawn(msgspec.Struct, frozen=True):
     """Random numbers, drawn whenever they are read, so that a graph of many weights stays small.
 
     Attributes:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+
+import msgspec
 
 from coremlscope.errors import UsageError
 from coremlscope.units import shown
@@ -34,8 +35,7 @@ _WORDS: Mapping[str, bool] = {"true": True, "false": False, "yes": True, "no": F
 _FORM = "write it as KIND(OPTION=VALUE, …): conv(kernel=3, dilations=1,2,4)"
 
 
-@dataclass(frozen=True, slots=True)
-class Probe:
+class Probe(msgspec.Struct, frozen=True):
     """A kind of layer and its options, each with one value or several.
 
     Attributes:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+
+import msgspec
 
 from coremlscope.errors import UsageError
 from coremlscope.ir import DType, TensorType, Value, constant
@@ -17,8 +18,7 @@ _IMAGE = (1, 64, 56, 56)
 _TOKENS = (1, 128, 768)
 
 
-@dataclass(frozen=True, slots=True)
-class Options:
+class Options(msgspec.Struct, frozen=True):
     """The options of one layer, checked when they are read.
 
     Attributes:
@@ -82,8 +82,7 @@ class Options:
 Build = Callable[[LayerBuilder, Value, Options], list[Value]]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LayerKind:
+class LayerKind(msgspec.Struct, frozen=True, kw_only=True):
     """A kind of layer.
 
     Attributes:
@@ -98,7 +97,7 @@ class LayerKind:
     name: str
     doc: str
     shape: tuple[int, ...] = _IMAGE
-    options: Mapping[str, OptionValue] = field(default_factory=dict)
+    options: Mapping[str, OptionValue] = msgspec.field(default_factory=dict)
     build: Build
     takes: DType | None = None
 

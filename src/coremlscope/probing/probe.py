@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import re
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
+
+import msgspec.structs
 
 from coremlscope import api
 from coremlscope.assemble import assemble, with_plans
@@ -104,14 +105,14 @@ def _with_times(
     if known is None:
         return measured
     findings = (*measured.findings, *known.findings)
-    extended = dataclasses.replace(
+    extended = msgspec.structs.replace(
         measured, kernels=known.kernels, estimates=known.estimates, findings=findings
     )
     return with_plans(extended, [*measured.plans, *known.plans])
 
 
 def _named(profile: Profile, label: str) -> Profile:
-    return dataclasses.replace(profile, model=dataclasses.replace(profile.model, path=label))
+    return msgspec.structs.replace(profile, model=msgspec.structs.replace(profile.model, path=label))
 
 
 def _failed(label: str, error: UsageError) -> Profile:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from coremlscope.devices.unit import CPU, ComputeUnit
@@ -27,8 +28,7 @@ _CPU = "cpu"
 _PREDICTIONS: Mapping[str, str] = {CORE_ML.schema: "prediction", CORE_AI.schema: "inference"}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Summary:
+class Summary(msgspec.Struct, frozen=True, kw_only=True):
     """The content of a recording.
 
     Attributes:

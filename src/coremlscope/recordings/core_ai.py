@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -35,8 +34,7 @@ _MOST_EVENTS, _MOST_OPS = 5_000_000, 500_000
 _EXECUTE, _LOAD = "Function Execute", "Function Load"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DebugOp:
+class DebugOp(msgspec.Struct, frozen=True, kw_only=True):
     """An operation of the debug information.
 
     Attributes:
@@ -62,8 +60,7 @@ class DebugOp:
     results: tuple[tuple[int, int, int], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Interval:
+class Interval(msgspec.Struct, frozen=True):
     """One interval of the profiler: its name, the number of its operation, seconds."""
 
     name: str
@@ -71,16 +68,14 @@ class Interval:
     seconds: float
 
 
-@dataclass(frozen=True, slots=True)
-class LoggedPrediction:
+class LoggedPrediction(msgspec.Struct, frozen=True):
     """A prediction: its seconds, and the intervals within it."""
 
     seconds: float
     intervals: tuple[Interval, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class LoggedEvents:
+class LoggedEvents(msgspec.Struct, frozen=True):
     """The content of a log: seconds of loads of functions, and predictions."""
 
     loads_s: tuple[float, ...]

@@ -14,6 +14,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+import msgspec
+
 from coremlscope.devices.unit import CPU, GPU, NEURAL_ENGINE, ComputeUnit
 from coremlscope.errors import UsageError
 from coremlscope.recordings.stacks import classify_frame
@@ -35,8 +37,7 @@ _MOST_TABLES = 4096
 _PENDING = MISSING - 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TableKind:
+class TableKind(msgspec.Struct, frozen=True, kw_only=True):
     """A table that is read.
 
     Attributes:

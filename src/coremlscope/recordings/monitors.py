@@ -7,10 +7,11 @@ Both give power in watts. macmon has `cpu_power`, `gpu_power`, `ane_power`, `ram
 
 from __future__ import annotations
 
-import dataclasses
 import datetime
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
+
+import msgspec.structs
 
 from coremlscope.recordings.power import Reading, Readings
 from coremlscope.results.recording import SystemPart
@@ -60,7 +61,7 @@ def read_samples(samples: Iterable[Any]) -> Readings:
         readings.add(Reading(watts, None, thermal[:_LONGEST_NAME] if isinstance(thermal, str) else ""))
         moments.append(_moment(plain.get("timestamp")))
     seconds = _interval_s(moments)
-    readings.listed = [dataclasses.replace(reading, seconds=seconds) for reading in readings.listed]
+    readings.listed = [msgspec.structs.replace(reading, seconds=seconds) for reading in readings.listed]
     return readings
 
 

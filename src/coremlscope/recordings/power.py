@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+import msgspec
+
 from coremlscope.errors import UsageError
 from coremlscope.findings import Finding
 from coremlscope.results.recording import Energy, SystemPart, UnitEnergy
@@ -27,8 +29,7 @@ _MOST_W = 1e5
 _MOST_LEVELS = 20
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
+class Reading(msgspec.Struct, frozen=True):
     """Mean power over an interval.
 
     Attributes:

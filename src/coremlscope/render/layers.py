@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
+
+import msgspec
 
 from coremlscope.devices.unit import SETTINGS, UNITS, ComputeUnit, ComputeUnits
 from coremlscope.escaping import markdown_text
@@ -30,8 +31,7 @@ _LEGEND = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LayerRow:
+class LayerRow(msgspec.Struct, frozen=True, kw_only=True):
     """One layer on one device under one setting.
 
     Attributes:

@@ -7,7 +7,8 @@ notebook's own, so that they match light and dark themes.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from coremlscope.comparison.change import Change
 from coremlscope.comparison.profiles import Comparison, Difference
@@ -58,8 +59,7 @@ _PHASE_TITLES = ("runs", "min", "median", "p95", "max")
 Row = Sequence[str | float]
 
 
-@dataclass(frozen=True, slots=True)
-class Grid:
+class Grid(msgspec.Struct, frozen=True):
     """A table of a card.
 
     Attributes:

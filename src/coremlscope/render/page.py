@@ -12,9 +12,10 @@ import functools
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from importlib import resources
 from typing import Any
+
+import msgspec
 
 from coremlscope.comparison.profiles import Comparison
 from coremlscope.devices import all_chips
@@ -92,7 +93,7 @@ def render_html_trace(trace: Trace) -> str:
 
 def trace_values(trace: Trace) -> dict[str, Any]:
     """A recorded program as plain values for a page, with the kinds of events."""
-    return {**trace.to_json(), "kinds": [asdict(kind) for kind in EVENT_KINDS]}
+    return {**trace.to_json(), "kinds": [msgspec.to_builtins(kind) for kind in EVENT_KINDS]}
 
 
 def render_html_comparison(comparison: Comparison) -> str:

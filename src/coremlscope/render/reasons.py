@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+
+import msgspec
+from msgspec.structs import replace
 
 from coremlscope.devices.unit import CPU, GPU, NEURAL_ENGINE, SETTINGS, UNIT_WORDS, ComputeUnit
 from coremlscope.results.plan import (
@@ -37,8 +39,7 @@ _SLOWER: dict[ComputeUnit, tuple[ComputeUnit, ...]] = {NEURAL_ENGINE: (GPU, CPU)
 _Members = list[tuple[PlannedOp, Reason]]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReasonGroup:
+class ReasonGroup(msgspec.Struct, frozen=True, kw_only=True):
     """Operations that one rule keeps off a unit.
 
     Attributes:

@@ -8,9 +8,10 @@ from __future__ import annotations
 import difflib
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, TypeVar
+
+import msgspec
 
 from coremlscope.comparison.profiles import Comparison
 from coremlscope.errors import UsageError
@@ -85,8 +86,7 @@ __all__ = [
 Subject = TypeVar("Subject", contravariant=True)
 
 
-@dataclass(frozen=True, slots=True)
-class Renderer(Generic[Subject]):
+class Renderer(msgspec.Struct, Generic[Subject], frozen=True):
     """A format of reports.
 
     Attributes:

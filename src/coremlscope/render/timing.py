@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from coremlscope.ir import kind_name
 from coremlscope.render.words import main_function, plural
@@ -56,8 +57,7 @@ _STATUS_WORDS: Mapping[Status, str] = {
 _Layer = tuple[str, str, str]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TypeTiming:
+class TypeTiming(msgspec.Struct, frozen=True, kw_only=True):
     """Groups with operations of the same types.
 
     Attributes:

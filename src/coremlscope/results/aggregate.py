@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Literal
 
+import msgspec
 import numpy as np
 
 from coremlscope.results.events import EVENT_KINDS, FAILED, Lane
@@ -17,8 +17,7 @@ __all__ = ["Aggregate", "OperationTotal", "Order", "aggregate", "group_models", 
 Order = Literal["total", "count", "max", "name"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Aggregate:
+class Aggregate(msgspec.Struct, frozen=True, kw_only=True):
     """All events of one kind and model.
 
     Attributes:
@@ -52,8 +51,7 @@ class Aggregate:
     bytes: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OperationTotal:
+class OperationTotal(msgspec.Struct, frozen=True, kw_only=True):
     """All executions of an operation, or of operations that the engine runs as one.
 
     Attributes:

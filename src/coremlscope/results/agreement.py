@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final, Literal
+
+import msgspec
 
 from coremlscope.devices.unit import ComputeUnit, ComputeUnits
 from coremlscope.results.operations import OpTable
@@ -16,8 +17,7 @@ _CORE_ML: Final = "Core ML"
 _RULES: Final = "rules"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Disagreement:
+class Disagreement(msgspec.Struct, frozen=True, kw_only=True):
     """An operation that the two plans run on different units.
 
     Attributes:
@@ -43,8 +43,7 @@ class Disagreement:
     undecided: Undecided | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Agreement:
+class Agreement(msgspec.Struct, frozen=True, kw_only=True):
     """The agreement of the plan by rules with Core ML's, under one setting, on the operations of the file.
 
     Attributes:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
+
+import msgspec
 
 from coremlscope.devices.unit import ComputeUnit, ComputeUnits
 from coremlscope.figures import Figure
@@ -26,8 +27,7 @@ __all__ = [
 CALIBRATION = "coremlscope.calibration/1"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KernelColumns:
+class KernelColumns(msgspec.Struct, frozen=True, kw_only=True):
     """The kernels of a prediction as numbers, without names: all that an estimate is computed from.
 
     Attributes:
@@ -42,8 +42,7 @@ class KernelColumns:
     converted_bytes: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OwnMeasurement:
+class OwnMeasurement(msgspec.Struct, frozen=True, kw_only=True):
     """A measured prediction on a device, added by the user.
 
     Attributes:
@@ -79,8 +78,7 @@ class OwnMeasurement:
     kernels: KernelColumns
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Calibrations:
+class Calibrations(msgspec.Struct, frozen=True, kw_only=True):
     """All measurements that a user added.
 
     Attributes:
@@ -96,8 +94,7 @@ class Calibrations:
         return {"schema": CALIBRATION, **plain(self)}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OwnCalibration:
+class OwnCalibration(msgspec.Struct, frozen=True, kw_only=True):
     """How a user's own measurements changed an estimate.
 
     Attributes:
@@ -108,11 +105,10 @@ class OwnCalibration:
 
     measurements: int
     models: int
-    factors: Mapping[ComputeUnit, float] = field(default_factory=dict)
+    factors: Mapping[ComputeUnit, float] = msgspec.field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CheckedMeasurement:
+class CheckedMeasurement(msgspec.Struct, frozen=True, kw_only=True):
     """A measurement beside our estimate of it.
 
     Attributes:
@@ -132,8 +128,7 @@ class CheckedMeasurement:
     like: ComputeUnit | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UnitCorrection:
+class UnitCorrection(msgspec.Struct, frozen=True, kw_only=True):
     """Correction of estimates for a unit of a chip, from the user's measurements.
 
     Attributes:
@@ -155,8 +150,7 @@ class UnitCorrection:
     checked: tuple[CheckedMeasurement, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Skipped:
+class Skipped(msgspec.Struct, frozen=True):
     """A measurement in a file that is not used.
 
     Attributes:
@@ -168,8 +162,7 @@ class Skipped:
     reason: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CalibrationReport:
+class CalibrationReport(msgspec.Struct, frozen=True, kw_only=True):
     """All measurements that a user added, and what they say.
 
     Attributes:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Literal
+
+import msgspec
 
 from coremlscope.devices.app_limits import AppLimit
 from coremlscope.devices.unit import UNITS, ComputeUnit, ComputeUnits
@@ -30,8 +31,7 @@ Bound = Literal["compute", "weights", "activations", "dispatch", "switches"]
 EstimateBasis = Literal["calibrated", "extrapolated"]
 
 
-@dataclass(frozen=True, slots=True)
-class Kernel:
+class Kernel(msgspec.Struct, frozen=True):
     """Operations that a device is assumed to run as one.
 
     Attributes:
@@ -45,8 +45,7 @@ class Kernel:
     ops: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UnitTerms:
+class UnitTerms(msgspec.Struct, frozen=True, kw_only=True):
     """The terms of a compute unit in the estimated time of a prediction, in seconds.
 
     Where arithmetic, activations and weights of a kernel are handled at the same time, only the slowest
@@ -74,8 +73,7 @@ class UnitTerms:
         return self.compute_s + self.weights_s + self.activations_s + self.operations_s + self.launch_s
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LoadEstimate:
+class LoadEstimate(msgspec.Struct, frozen=True, kw_only=True):
     """Estimated times of loading on a Neural Engine, from published ones and the number of parameters.
 
     Attributes:
@@ -90,8 +88,7 @@ class LoadEstimate:
     publications: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NearRow:
+class NearRow(msgspec.Struct, frozen=True, kw_only=True):
     """A published latency of a similar network on a similar chip, beside our estimate of it.
 
     Attributes:
@@ -120,8 +117,7 @@ class NearRow:
     distance: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Estimate:
+class Estimate(msgspec.Struct, frozen=True, kw_only=True):
     """The estimated time of a prediction on a device under one setting. Nothing was measured.
 
     The columns of kernels have one entry for each of the profile's kernels, in order of execution. A kernel's
@@ -176,7 +172,7 @@ class Estimate:
     kernel_s: tuple[float, ...] = ()
     kernel_unit: tuple[int, ...] = ()
     kernel_bound: tuple[Bound, ...] = ()
-    units: tuple[ComputeUnit, ...] = field(default=UNITS)
+    units: tuple[ComputeUnit, ...] = msgspec.field(default=UNITS)
 
     __repr__ = short_repr
 
@@ -191,8 +187,7 @@ class Estimate:
         return 1 / self.latency.value
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MemoryEstimate:
+class MemoryEstimate(msgspec.Struct, frozen=True, kw_only=True):
     """The memory of one prediction on a device, derived from the file. Nothing was measured.
 
     Attributes:
@@ -217,8 +212,8 @@ class MemoryEstimate:
     activations_bytes: int | None
     peak_op: str = ""
     state_bytes: int = 0
-    weights_by_unit: Mapping[ComputeUnit, int] = field(default_factory=dict)
-    activations_by_unit: Mapping[ComputeUnit, int] = field(default_factory=dict)
+    weights_by_unit: Mapping[ComputeUnit, int] = msgspec.field(default_factory=dict)
+    activations_by_unit: Mapping[ComputeUnit, int] = msgspec.field(default_factory=dict)
     peak: Figure | None
     basis: str
     limit: AppLimit | None = None

@@ -5,8 +5,9 @@ A recorder imports them in every process that it records, so this module imports
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final, Literal
+
+import msgspec
 
 __all__ = [
     "COPIED",
@@ -34,8 +35,7 @@ FAILED, NOT_CONTIGUOUS, IN_EVENT_LOOP, ON_MAIN_THREAD, COPIED, SHARES_BASE, NEST
 )
 
 
-@dataclass(frozen=True, slots=True)
-class EventKind:
+class EventKind(msgspec.Struct, frozen=True):
     """A kind of event.
 
     Attributes:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
+
+import msgspec
 
 from coremlscope.devices.unit import ComputeUnit, ComputeUnits
 from coremlscope.results.encoding import plain
@@ -16,8 +17,7 @@ __all__ = ["SCHEMA", "Evidence", "EvidencePlan", "EvidenceRow", "OpForm", "UnitV
 SCHEMA = "coremlscope.evidence/1"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OpForm:
+class OpForm(msgspec.Struct, frozen=True, kw_only=True):
     """The form of an operation, on which placement depends.
 
     Attributes:
@@ -28,12 +28,11 @@ class OpForm:
             or booleans. Weights are never among them.
     """
 
-    inputs: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    attributes: Mapping[str, Any] = field(default_factory=dict)
+    inputs: Mapping[str, tuple[str, ...]] = msgspec.field(default_factory=dict)
+    attributes: Mapping[str, Any] = msgspec.field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UnitVerdict:
+class UnitVerdict(msgspec.Struct, frozen=True, kw_only=True):
     """The verdict of one plan on an operation.
 
     Attributes:
@@ -46,13 +45,12 @@ class UnitVerdict:
 
     unit: ComputeUnit | None = None
     backend: str | None = None
-    supported: Mapping[ComputeUnit, Support] = field(default_factory=dict)
-    cost_ms: Mapping[str, float] = field(default_factory=dict)
-    reasons: Mapping[ComputeUnit, tuple[str, ...]] = field(default_factory=dict)
+    supported: Mapping[ComputeUnit, Support] = msgspec.field(default_factory=dict)
+    cost_ms: Mapping[str, float] = msgspec.field(default_factory=dict)
+    reasons: Mapping[ComputeUnit, tuple[str, ...]] = msgspec.field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EvidenceRow:
+class EvidenceRow(msgspec.Struct, frozen=True, kw_only=True):
     """One operation under one setting.
 
     Attributes:
@@ -68,7 +66,7 @@ class EvidenceRow:
 
     type: str
     layer_type: str = ""
-    form: OpForm = field(default_factory=OpForm)
+    form: OpForm = msgspec.field(default_factory=OpForm)
     outputs: tuple[str, ...] = ()
     before: tuple[str, ...] = ()
     ours: UnitVerdict
@@ -76,8 +74,7 @@ class EvidenceRow:
     share: float | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EvidencePlan:
+class EvidencePlan(msgspec.Struct, frozen=True, kw_only=True):
     """Operations of one model on one chip, under one setting.
 
     Attributes:
@@ -109,8 +106,7 @@ class EvidencePlan:
     rows: tuple[EvidenceRow, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Evidence:
+class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     """Rows that can correct rules. They contain no weights, names, paths or descriptions.
 
     Attributes:

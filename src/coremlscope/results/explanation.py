@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from coremlscope.devices.unit import ComputeUnit, ComputeUnits
 from coremlscope.figures import Figure, Origin
@@ -17,8 +18,7 @@ __all__ = ["AppliedRule", "BackendCost", "Explanation", "Explanations", "Forced"
 SCHEMA = "coremlscope.explanation/1"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BackendCost:
+class BackendCost(msgspec.Struct, frozen=True, kw_only=True):
     """The planned cost of an operation on one backend.
 
     Attributes:
@@ -44,8 +44,7 @@ class BackendCost:
     rate_source: str
 
 
-@dataclass(frozen=True, slots=True)
-class PathStep:
+class PathStep(msgspec.Struct, frozen=True):
     """Operations in a row on one unit.
 
     Attributes:
@@ -59,8 +58,7 @@ class PathStep:
     holds_it: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Forced:
+class Forced(msgspec.Struct, frozen=True, kw_only=True):
     """The plan if the operation had to run on one unit.
 
     Attributes:
@@ -86,8 +84,7 @@ class Forced:
     path: tuple[PathStep, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AppliedRule:
+class AppliedRule(msgspec.Struct, frozen=True, kw_only=True):
     """A rule that applies to the operation.
 
     Attributes:
@@ -100,8 +97,7 @@ class AppliedRule:
     counts: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Explanation:
+class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     """Why one operation runs where it does.
 
     Attributes:
@@ -142,8 +138,7 @@ class Explanation:
     rules: tuple[AppliedRule, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Explanations:
+class Explanations(msgspec.Struct, frozen=True, kw_only=True):
     """Explanations of the operations that a name selects, on one device under one setting.
 
     Attributes:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Literal
+
+import msgspec
 
 from coremlscope.figures import Figure
 from coremlscope.results.encoding import plain
@@ -48,8 +49,7 @@ Quantity = Literal["seconds", "bytes", "share", "decibels", "version", "operatio
 Verdict = Literal["pass", "uncertain", "fail", "unknown"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CheckResult:
+class CheckResult(msgspec.Struct, frozen=True, kw_only=True):
     """One limit, and what was found.
 
     Attributes:
@@ -77,8 +77,7 @@ class CheckResult:
         return self.verdict == "pass" or (self.verdict == "uncertain" and not strict)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CheckedModel:
+class CheckedModel(msgspec.Struct, frozen=True, kw_only=True):
     """A model and its limits.
 
     Attributes:
@@ -98,8 +97,7 @@ class CheckedModel:
     exit_code: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GateReport:
+class GateReport(msgspec.Struct, frozen=True, kw_only=True):
     """Models and their limits.
 
     Attributes:

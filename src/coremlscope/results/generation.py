@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Literal
+
+import msgspec
 
 from coremlscope.devices.unit import ComputeUnits
 from coremlscope.figures import Figure
@@ -26,8 +27,7 @@ def phase_of(tokens: int) -> GenerationPhase:
     return "decode" if tokens == 1 else "prefill"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TokenRate:
+class TokenRate(msgspec.Struct, frozen=True, kw_only=True):
     """The estimated speed of a language model on a device under one setting. Nothing was measured.
 
     Attributes:
@@ -66,8 +66,7 @@ class TokenRate:
     attended: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TokenTiming:
+class TokenTiming(msgspec.Struct, frozen=True, kw_only=True):
     """The measured speed of a language model in predictions of one kind, which share one state.
 
     Attributes:
@@ -96,7 +95,7 @@ class TokenTiming:
     attended: int
     cache_bytes: int
     held_bytes: int | None = None
-    shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    shapes: Mapping[str, tuple[int, ...]] = msgspec.field(default_factory=dict)
     predict: Phase
     step_s: Figure
     tokens_per_s: Figure

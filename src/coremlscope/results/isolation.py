@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Literal
+
+import msgspec
 
 from coremlscope.results.encoding import plain
 from coremlscope.results.profile import Profile, to_json
@@ -26,8 +27,7 @@ ISOLATION = "coremlscope.isolation/1"
 Verdict = Literal["yes", "no", "untestable"]
 
 
-@dataclass(frozen=True, slots=True)
-class IsolatedUnit:
+class IsolatedUnit(msgspec.Struct, frozen=True):
     """An operation of an ML Program, or a layer of a neural network, of which parts consist.
 
     Attributes:
@@ -41,8 +41,7 @@ class IsolatedUnit:
     type: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PartTensor:
+class PartTensor(msgspec.Struct, frozen=True, kw_only=True):
     """An input, output or state of the part, with the range of its values in the whole model.
 
     Attributes:
@@ -64,8 +63,7 @@ class PartTensor:
     difference: Mapping[str, float | None]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PartTest:
+class PartTest(msgspec.Struct, frozen=True, kw_only=True):
     """One test of a part.
 
     Attributes:
@@ -85,8 +83,7 @@ class PartTest:
     seconds: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PartSearch:
+class PartSearch(msgspec.Struct, frozen=True, kw_only=True):
     """The search for the smallest part with a property.
 
     Attributes:
@@ -106,8 +103,7 @@ class PartSearch:
     note: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Isolation:
+class Isolation(msgspec.Struct, frozen=True, kw_only=True):
     """A part of a model as a model of its own.
 
     Attributes:

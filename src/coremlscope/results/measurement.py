@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Literal
+
+import msgspec
 
 from coremlscope.figures import Origin
 from coremlscope.findings import Finding
@@ -43,8 +44,7 @@ Status = Literal["timed", "fused", "inside", "folded", "not run", "unattributed"
 _NOMINAL = ("", "nominal")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Machine:
+class Machine(msgspec.Struct, frozen=True, kw_only=True):
     """A machine that ran the model or made the profile.
 
     Attributes:
@@ -73,8 +73,7 @@ class Machine:
         return "under Rosetta" in self.os
 
 
-@dataclass(frozen=True, slots=True)
-class Conditions:
+class Conditions(msgspec.Struct, frozen=True):
     """Conditions of a machine that can change while a model is measured; empty where it does not report them.
 
     Attributes:
@@ -90,8 +89,7 @@ class Conditions:
     thermal_state: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Runtime:
+class Runtime(msgspec.Struct, frozen=True):
     """The runtime that compiled, loaded and ran the model.
 
     Attributes:
@@ -107,8 +105,7 @@ class Runtime:
     through: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """The requested settings of a measurement.
 
     Attributes:
@@ -137,15 +134,14 @@ class Settings:
     early: tuple[str, ...] = ()
     warmups: int | None = None
     seed: int = 0
-    shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    shapes: Mapping[str, tuple[int, ...]] = msgspec.field(default_factory=dict)
     inputs: tuple[str, ...] = ()
     random_weights: bool = False
     precision: Precision = "fp32"
     times_operations: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class TimesThroughPython:
+class TimesThroughPython(msgspec.Struct, frozen=True):
     """Durations of a phase around the calls of a library in Python.
 
     They contain more than the runtime's own: the conversion of inputs and outputs, and the call itself.
@@ -161,8 +157,7 @@ class TimesThroughPython:
     origin: Origin = "measured"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Phase:
+class Phase(msgspec.Struct, frozen=True, kw_only=True):
     """A benchmarked phase and its samples.
 
     Attributes:
@@ -214,8 +209,7 @@ class Phase:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Group:
+class Group(msgspec.Struct, frozen=True, kw_only=True):
     """Operations and engine nodes whose time was measured together; it is never split among them.
 
     Attributes:
@@ -240,8 +234,7 @@ class Group:
     stage: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StageTiming:
+class StageTiming(msgspec.Struct, frozen=True, kw_only=True):
     """Times of a stage of a pipeline. All times are medians, in seconds.
 
     Attributes:
@@ -263,8 +256,7 @@ class StageTiming:
     origin: Origin = "measured"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NodeTiming:
+class NodeTiming(msgspec.Struct, frozen=True, kw_only=True):
     """The relation between the times of groups and of predictions. All times are medians, in seconds.
 
     The engine's own profiler slows it down. Group times are measured in a separate session and never scaled
@@ -296,8 +288,7 @@ class NodeTiming:
     origin: Origin = "measured"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Fp16Ranges:
+class Fp16Ranges(msgspec.Struct, frozen=True, kw_only=True):
     """Ranges of results in a prediction rounded to fp16, one entry for each row of the op table.
 
     Attributes:
@@ -315,8 +306,7 @@ class Fp16Ranges:
     nans: tuple[int | None, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class EarlyEnd:
+class EarlyEnd(msgspec.Struct, frozen=True):
     """Why a measurement ended before everything was measured.
 
     Attributes:
@@ -332,8 +322,7 @@ class EarlyEnd:
     text: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Measurement:
+class Measurement(msgspec.Struct, frozen=True, kw_only=True):
     """Measured times of a model.
 
     Attributes:
@@ -372,14 +361,14 @@ class Measurement:
     label: str
     runtime: Runtime
     machine: Machine
-    settings: Settings = field(default_factory=Settings)
+    settings: Settings = msgspec.field(default_factory=Settings)
     compute_units: str = ""
     threads: int | None = None
     compile: Phase | None = None
     first_load: Phase | None = None
     load: Phase | None = None
     predict: Phase | None = None
-    other_predictions: Mapping[str, Phase] = field(default_factory=dict)
+    other_predictions: Mapping[str, Phase] = msgspec.field(default_factory=dict)
     groups: tuple[Group, ...] = ()
     status: tuple[Status, ...] = ()
     group: tuple[int, ...] = ()

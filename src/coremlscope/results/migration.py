@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 __all__ = ["OutputAgreement", "SharedWork", "ValueAgreement", "WorkGroup"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WorkGroup:
+class WorkGroup(msgspec.Struct, frozen=True, kw_only=True):
     """Operations of two models that compute the same.
 
     Attributes:
@@ -26,8 +25,7 @@ class WorkGroup:
     other_flops: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SharedWork:
+class SharedWork(msgspec.Struct, frozen=True, kw_only=True):
     """The work that two models have in common.
 
     Attributes:
@@ -60,8 +58,7 @@ class SharedWork:
         return self.shared_flops / most if most else None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ValueAgreement:
+class ValueAgreement(msgspec.Struct, frozen=True, kw_only=True):
     """How far a value of one model is from its counterpart.
 
     Attributes:
@@ -83,8 +80,7 @@ class ValueAgreement:
     same_top: bool | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OutputAgreement:
+class OutputAgreement(msgspec.Struct, frozen=True, kw_only=True):
     """How the values of two models agree for the same inputs.
 
     Attributes:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
+
+import msgspec
 
 from coremlscope.findings import Finding
 from coremlscope.results.encoding import MODEL, plain
@@ -34,16 +35,14 @@ COMPILED_BY, READ_BY = "compiled by", "read by"
 _Pairs = tuple[tuple[str, str], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class ClassLabels:
+class ClassLabels(msgspec.Struct, frozen=True):
     """The number of classes of a classifier, and the first few."""
 
     count: int
     first: tuple[str | int, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WeightGroup:
+class WeightGroup(msgspec.Struct, frozen=True, kw_only=True):
     """The weights that are stored in one way.
 
     Attributes:
@@ -61,8 +60,7 @@ class WeightGroup:
     nbytes: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StageSummary:
+class StageSummary(msgspec.Struct, frozen=True, kw_only=True):
     """A model of a pipeline that is not a pipeline itself.
 
     Attributes:
@@ -93,8 +91,7 @@ class StageSummary:
         return f"{self.name}/main"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FeatureSummary:
+class FeatureSummary(msgspec.Struct, frozen=True, kw_only=True):
     """An input, output or state.
 
     Attributes:
@@ -113,8 +110,7 @@ class FeatureSummary:
     preprocessing: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WorkSummary:
+class WorkSummary(msgspec.Struct, frozen=True, kw_only=True):
     """The declared work of one prediction at the bound shapes; derived from the file, not measured.
 
     Attributes:
@@ -133,7 +129,7 @@ class WorkSummary:
     weight_bytes: int = 0
     written_bytes: int = 0
     is_complete: bool = True
-    unknown_ops: Mapping[str, int] = field(default_factory=dict)
+    unknown_ops: Mapping[str, int] = msgspec.field(default_factory=dict)
     left_out_share: float = 0.0
     live_bytes: int | None = None
     sizes: str = ""
@@ -159,8 +155,7 @@ class WorkSummary:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FunctionSummary:
+class FunctionSummary(msgspec.Struct, frozen=True, kw_only=True):
     """One function of a model.
 
     Attributes:
@@ -182,16 +177,15 @@ class FunctionSummary:
     predicted_probabilities: str = ""
     opset: str = ""
     opset_os: str = ""
-    ops: Mapping[str, int] = field(default_factory=dict)
+    ops: Mapping[str, int] = msgspec.field(default_factory=dict)
     constants: int = 0
-    compute: Mapping[str, int] = field(default_factory=dict)
+    compute: Mapping[str, int] = msgspec.field(default_factory=dict)
     work: WorkSummary | None = None
     largest_work: WorkSummary | None = None
-    layers: Mapping[str, int] = field(default_factory=dict)
+    layers: Mapping[str, int] = msgspec.field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModelSummary(Presented):
+class ModelSummary(Presented, msgspec.Struct, frozen=True, kw_only=True):
     """The description of a model.
 
     Attributes:
@@ -228,7 +222,7 @@ class ModelSummary(Presented):
     version: str = ""
     author: str = ""
     licence: str = ""
-    user_defined: Mapping[str, str] = field(default_factory=dict)
+    user_defined: Mapping[str, str] = msgspec.field(default_factory=dict)
     is_updatable: bool = False
     stages: tuple[StageSummary, ...] = ()
     labels: ClassLabels | None = None
@@ -240,7 +234,7 @@ class ModelSummary(Presented):
     facts: _Pairs = ()
     absent: str = ""
     findings: tuple[Finding, ...] = ()
-    ops: OpTable = field(default_factory=OpTable)
+    ops: OpTable = msgspec.field(default_factory=OpTable)
 
     __repr__ = short_repr
 
@@ -258,8 +252,7 @@ class ModelSummary(Presented):
         return self.functions[0]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ListedModel:
+class ListedModel(msgspec.Struct, frozen=True, kw_only=True):
     """A model in a bundle.
 
     Attributes:
@@ -285,8 +278,7 @@ class ListedModel:
     problem: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class BundleSummary:
+class BundleSummary(msgspec.Struct, frozen=True):
     """A bundle.
 
     Attributes:

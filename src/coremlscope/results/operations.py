@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 from typing import Any
+
+import msgspec
+import msgspec.structs
 
 from coremlscope.units import short_repr
 
 __all__ = ["OpDetails", "OpRow", "OpTable", "Signature", "WeightKind", "WeightTable"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OpRow:
+class OpRow(msgspec.Struct, frozen=True, kw_only=True):
     """One operation; see `OpTable`."""
 
     id: str
@@ -33,8 +33,7 @@ class OpRow:
     live_bytes: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Signature:
+class Signature(msgspec.Struct, frozen=True, kw_only=True):
     """The parameters of an operation. Operations with equal parameters share one.
 
     Attributes:
@@ -47,8 +46,7 @@ class Signature:
     attributes: tuple[tuple[str, str], ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WeightKind:
+class WeightKind(msgspec.Struct, frozen=True, kw_only=True):
     """The type of weights and how they are stored.
 
     Attributes:
@@ -60,8 +58,7 @@ class WeightKind:
     storage: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WeightTable:
+class WeightTable(msgspec.Struct, frozen=True, kw_only=True):
     """A column for each property of the weights that operations read.
 
     Attributes:
@@ -87,15 +84,14 @@ class WeightTable:
     histogram: tuple[tuple[int, ...], ...] = ()
 
     def __post_init__(self) -> None:
-        columns = (column.name for column in dataclasses.fields(self) if column.name != "kinds")
+        columns = (column for column in self.__struct_fields__ if column != "kinds")
         if len({len(getattr(self, name)) for name in columns}) > 1:
             raise ValueError("the columns of weights differ in length")
         if any(not 0 <= kind < len(self.kinds) for kind in self.kind):
             raise ValueError("a weight has a kind that is out of range")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OpDetails:
+class OpDetails(msgspec.Struct, frozen=True, kw_only=True):
     """The arguments of operations; empty in profiles of older versions and where only names are known.
 
     Attributes:
@@ -110,11 +106,10 @@ class OpDetails:
     signatures: tuple[Signature, ...] = ()
     signature: tuple[int, ...] = ()
     arguments: tuple[tuple[int | str, ...], ...] = ()
-    weights: WeightTable = field(default_factory=WeightTable)
+    weights: WeightTable = msgspec.field(default_factory=WeightTable)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OpTable:
+class OpTable(msgspec.Struct, frozen=True, kw_only=True):
     """A column for each property of all operations except constants, nested ones included.
 
     Measurements, plans and estimates refer to the rows of this table.
@@ -151,7 +146,7 @@ class OpTable:
     layer_type: tuple[str | None, ...] = ()
     inputs: tuple[tuple[int, ...] | None, ...] = ()
     live_bytes: tuple[int | None, ...] = ()
-    details: OpDetails = field(default_factory=OpDetails)
+    details: OpDetails = msgspec.field(default_factory=OpDetails)
 
     __repr__ = short_repr
 
@@ -166,7 +161,7 @@ class OpTable:
     @classmethod
     def columns(cls) -> tuple[str, ...]:
         """Returns the names of the columns."""
-        return tuple(column.name for column in dataclasses.fields(cls) if column.name != "details")
+        return tuple(column for column in cls.__struct_fields__ if column != "details")
 
     def __len__(self) -> int:
         return len(self.id)

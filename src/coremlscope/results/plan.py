@@ -5,9 +5,10 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal, TypeVar
+
+import msgspec
 
 from coremlscope.devices.unit import SETTINGS, UNIT_WORDS, UNITS, ComputeUnit, ComputeUnits
 from coremlscope.figures import Figure, Origin
@@ -92,8 +93,7 @@ _SUPPORT: Mapping[int, Support] = {1: "yes", 0: "no", -1: "unknown"}
 Hypothesis = Literal["without", "without all", "moved", "doubt"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reason:
+class Reason(msgspec.Struct, frozen=True, kw_only=True):
     """Why an operation does not run on a unit, or what would make it faster there.
 
     Attributes:
@@ -117,8 +117,7 @@ class Reason:
     effect: Effect = "rejects"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class InsertedOp:
+class InsertedOp(msgspec.Struct, frozen=True, kw_only=True):
     """An operation that Core ML adds to those in the file.
 
     Attributes:
@@ -138,8 +137,7 @@ class InsertedOp:
     output_names: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class FunctionCost:
+class FunctionCost(msgspec.Struct, frozen=True):
     """The planned cost of one function under one setting.
 
     Attributes:
@@ -151,8 +149,7 @@ class FunctionCost:
     switches: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SettingPlan:
+class SettingPlan(msgspec.Struct, frozen=True, kw_only=True):
     """The plan under one setting of compute units.
 
     Attributes:
@@ -177,10 +174,10 @@ class SettingPlan:
     compute_units: ComputeUnits
     functions: Mapping[str, FunctionCost]
     backend: tuple[int, ...]
-    detour_ms: Mapping[ComputeUnit, tuple[float | None, ...]] = field(default_factory=dict)
+    detour_ms: Mapping[ComputeUnit, tuple[float | None, ...]] = msgspec.field(default_factory=dict)
     weight: tuple[float | None, ...] = ()
-    alternatives: Mapping[ComputeUnit, tuple[Undecided | None, ...]] = field(default_factory=dict)
-    draw_share: Mapping[ComputeUnit, tuple[float | None, ...]] = field(default_factory=dict)
+    alternatives: Mapping[ComputeUnit, tuple[Undecided | None, ...]] = msgspec.field(default_factory=dict)
+    draw_share: Mapping[ComputeUnit, tuple[float | None, ...]] = msgspec.field(default_factory=dict)
     what_ifs: tuple[WhatIf, ...] = ()
 
     @property
@@ -194,8 +191,7 @@ class SettingPlan:
         return sum(cost.switches for cost in self.functions.values())
 
 
-@dataclass(frozen=True, slots=True)
-class Transitions:
+class Transitions(msgspec.Struct, frozen=True):
     """Costs of a plan besides its operations, in milliseconds.
 
     Attributes:
@@ -209,8 +205,7 @@ class Transitions:
     finish_ms: Mapping[str, float]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """The placement of every operation on the units of a device, with planned costs and reasons.
 
     Columns have one entry for each row of the profile's op table, then one for each of `inserted`.
@@ -256,7 +251,7 @@ class Plan:
     inserted: tuple[InsertedOp, ...] = ()
     supported: Mapping[ComputeUnit, tuple[int | None, ...]]
     cost_ms: Mapping[str, tuple[float | None, ...]]
-    cost_basis: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    cost_basis: Mapping[str, tuple[int, ...]] = msgspec.field(default_factory=dict)
     bases: tuple[str, ...] = ()
     transitions: Transitions | None = None
     reasons: tuple[Reason, ...] = ()
@@ -295,8 +290,7 @@ class Plan:
         return PlanView(self, ops, setting or self.settings[0])
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlannedOp:
+class PlannedOp(msgspec.Struct, frozen=True, kw_only=True):
     """One operation of a plan under one setting.
 
     Attributes:
@@ -540,8 +534,7 @@ def _cost_reason(unit: ComputeUnit, there_ms: float, here_ms: float, more_ms: fl
     return Reason(unit=unit, rule=COST_RULE, text=text, source=COST_SOURCE)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WhatIf:
+class WhatIf(msgspec.Struct, frozen=True, kw_only=True):
     """The plan again under a hypothesis about operations that are not on the fastest unit.
 
     Attributes:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
+
+import msgspec
 
 __all__ = [
     "GivenInput",
@@ -20,8 +21,7 @@ __all__ = [
 ViewKind = Literal["classes", "boxes", "mask", "map", "points", "image", "text", "curve", "values"]
 
 
-@dataclass(frozen=True, slots=True)
-class ScoredClass:
+class ScoredClass(msgspec.Struct, frozen=True):
     """A class with its score.
 
     Attributes:
@@ -33,8 +33,7 @@ class ScoredClass:
     score: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SeenBox:
+class SeenBox(msgspec.Struct, frozen=True, kw_only=True):
     """A box over the picture; all lengths are shares of its width or height.
 
     Attributes:
@@ -54,8 +53,7 @@ class SeenBox:
     height: float
 
 
-@dataclass(frozen=True, slots=True)
-class SeenPoint:
+class SeenPoint(msgspec.Struct, frozen=True):
     """A point over the picture.
 
     Attributes:
@@ -71,8 +69,7 @@ class SeenPoint:
     y: float
 
 
-@dataclass(frozen=True, slots=True)
-class LegendRow:
+class LegendRow(msgspec.Struct, frozen=True):
     """A class of a mask.
 
     Attributes:
@@ -86,8 +83,7 @@ class LegendRow:
     share: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OutputView:
+class OutputView(msgspec.Struct, frozen=True, kw_only=True):
     """One output, or several that belong together, and how they are shown.
 
     Attributes:
@@ -128,8 +124,7 @@ class OutputView:
     text: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class GivenInput:
+class GivenInput(msgspec.Struct, frozen=True):
     """An input of the prediction.
 
     Attributes:
@@ -145,8 +140,7 @@ class GivenInput:
     note: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Preview:
+class Preview(msgspec.Struct, frozen=True, kw_only=True):
     """One prediction, as it is shown to a person.
 
     Attributes:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from os import PathLike
 from typing import Any
+
+import msgspec
 
 from coremlscope.errors import UsageError
 from coremlscope.findings import Finding
@@ -25,8 +26,7 @@ __all__ = ["Profile", "Provenance", "profiles_from_json", "read_profiles", "to_j
 _OLD_PROFILE = "coremlscope.profile/1"
 
 
-@dataclass(frozen=True, slots=True)
-class Provenance:
+class Provenance(msgspec.Struct, frozen=True):
     """When, where and by which version a profile was made.
 
     Attributes:
@@ -40,8 +40,7 @@ class Provenance:
     machine: Machine | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class Profile(Presented):
+class Profile(Presented, msgspec.Struct, frozen=True, kw_only=True):
     """A model with its measurements, plans and estimates, each of which may be empty.
 
     Attributes:
@@ -61,8 +60,8 @@ class Profile(Presented):
     """
 
     model: ModelSummary
-    ops: OpTable = field(default_factory=OpTable)
-    made: Provenance = field(default_factory=Provenance)
+    ops: OpTable = msgspec.field(default_factory=OpTable)
+    made: Provenance = msgspec.field(default_factory=Provenance)
     measurements: tuple[Measurement, ...] = ()
     plans: tuple[Plan, ...] = ()
     kernels: tuple[Kernel, ...] = ()

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Literal
+
+import msgspec
 
 from coremlscope.devices.unit import ComputeUnit
 from coremlscope.figures import Origin
@@ -19,8 +20,7 @@ Scope = Literal["device", "processes"]
 SystemPart = Literal["cpu", "gpu", "neural_engine", "memory", "system"]
 
 
-@dataclass(frozen=True, slots=True)
-class ActivityPart:
+class ActivityPart(msgspec.Struct, frozen=True):
     """A part of a unit's intervals: those with one label, or of one process.
 
     Attributes:
@@ -34,8 +34,7 @@ class ActivityPart:
     busy_s: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UnitActivity:
+class UnitActivity(msgspec.Struct, frozen=True, kw_only=True):
     """When a compute unit was busy, by one table of a recording.
 
     Tables of one unit overlap, so their times are never added.
@@ -70,8 +69,7 @@ class UnitActivity:
     intervals_per_prediction: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class UnitSamples:
+class UnitSamples(msgspec.Struct, frozen=True):
     """Samples of call stacks with frames of a unit's software; a stack may count for several units.
 
     Attributes:
@@ -83,8 +81,7 @@ class UnitSamples:
     samples: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Recording:
+class Recording(msgspec.Struct, frozen=True, kw_only=True):
     """A recording by Instruments of a running model. Recording slows a program down.
 
     Attributes:
@@ -107,15 +104,14 @@ class Recording:
     duration_s: float | None = None
     predictions: int | None = None
     are_delimited: bool = False
-    tables: Mapping[str, int | None] = field(default_factory=dict)
+    tables: Mapping[str, int | None] = msgspec.field(default_factory=dict)
     units: tuple[UnitActivity, ...] = ()
     samples: tuple[UnitSamples, ...] = ()
     total_samples: int = 0
     origin: Origin = "measured"
 
 
-@dataclass(frozen=True, slots=True)
-class UnitEnergy:
+class UnitEnergy(msgspec.Struct, frozen=True):
     """The energy of a part of the system over a window.
 
     Attributes:
@@ -129,8 +125,7 @@ class UnitEnergy:
     energy_j: float | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Energy:
+class Energy(msgspec.Struct, frozen=True, kw_only=True):
     """Energy over a window of time, by counters of the system: of everything that ran, not of a process.
 
     Apple's counters are a model of the chip's energy, so the figures are estimates.

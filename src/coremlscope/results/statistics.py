@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 
 __all__ = ["Statistics", "median_interval", "summarize"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Statistics:
+class Statistics(msgspec.Struct, frozen=True, kw_only=True):
     """Summary statistics of samples, in the samples' unit.
 
     Attributes:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Literal
+
+import msgspec
 
 from coremlscope.figures import Origin
 from coremlscope.results.encoding import plain
@@ -16,8 +17,7 @@ RESULT_TABLE = "coremlscope.results/1"
 ColumnQuantity = Literal["seconds", "milliseconds", "bytes", "count", "share", "number", "text"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SweepProgress:
+class SweepProgress(msgspec.Struct, frozen=True, kw_only=True):
     """How far a sweep is.
 
     Attributes:
@@ -35,8 +35,7 @@ class SweepProgress:
     left_s: float | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FailedModel:
+class FailedModel(msgspec.Struct, frozen=True, kw_only=True):
     """Results of a model that do not exist, for one reason.
 
     Attributes:
@@ -54,8 +53,7 @@ class FailedModel:
     results: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SweepSummary:
+class SweepSummary(msgspec.Struct, frozen=True, kw_only=True):
     """Summary of a sweep.
 
     Attributes:
@@ -84,8 +82,7 @@ class SweepSummary:
         return sum(one.results for one in self.failures)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ResultColumn:
+class ResultColumn(msgspec.Struct, frozen=True, kw_only=True):
     """A column of the results of sweeps.
 
     Attributes:
@@ -103,8 +100,7 @@ class ResultColumn:
     values: tuple[str | float | None, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ResultTable:
+class ResultTable(msgspec.Struct, frozen=True, kw_only=True):
     """Results of sweeps, for a page.
 
     Attributes:

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import base64
 import zlib
-from dataclasses import dataclass, fields
 from os import PathLike
 from pathlib import Path
 from typing import Any, Final, Literal
 
 import msgspec
+import msgspec.structs
 import numpy as np
 import numpy.typing as npt
 
@@ -43,8 +43,7 @@ _MOST_BYTES = 4 << 30
 _Column = npt.NDArray[Any]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Events:
+class Events(msgspec.Struct, frozen=True, kw_only=True):
     """Events in the order of their start; every column has one element for each event.
 
     Attributes:
@@ -87,7 +86,7 @@ class Events:
 
     def where(self, mask: _Column) -> Events:
         """Returns the events that a boolean mask or an array of positions selects."""
-        return Events(**{f.name: getattr(self, f.name)[mask] for f in fields(self)})
+        return Events(**{f: getattr(self, f)[mask] for f in self.__struct_fields__})
 
     def of(self, *names: str) -> Events:
         """Returns the events of the kinds with these names."""
@@ -102,8 +101,7 @@ class Events:
 _DTYPES: Final = ("<i8", "<i4", "|u1")
 
 
-@dataclass(frozen=True, slots=True)
-class Site:
+class Site(msgspec.Struct, frozen=True):
     """A line of a program that made a call.
 
     Attributes:
@@ -120,8 +118,7 @@ class Site:
         return f"{Path(self.file).name}:{self.line}"
 
 
-@dataclass(frozen=True, slots=True)
-class TracedFeature:
+class TracedFeature(msgspec.Struct, frozen=True):
     """An input or output of a model.
 
     Attributes:
@@ -137,8 +134,7 @@ class TracedFeature:
     shape: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TracedModel:
+class TracedModel(msgspec.Struct, frozen=True, kw_only=True):
     """A loaded model: each load makes another one.
 
     Attributes:
@@ -170,8 +166,7 @@ class TracedModel:
     unloaded_at_ns: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TracedProcess:
+class TracedProcess(msgspec.Struct, frozen=True, kw_only=True):
     """A recorded process.
 
     Attributes:
@@ -193,8 +188,7 @@ class TracedProcess:
     overhead_s: float = 0.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Mistake:
+class Mistake(msgspec.Struct, frozen=True, kw_only=True):
     """A mistake that a recording shows.
 
     Attributes:
@@ -221,8 +215,7 @@ class Mistake:
     gain_s: float | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Trace(Presented):
+class Trace(Presented, msgspec.Struct, frozen=True, kw_only=True):
     """A recording of a program, with its children.
 
     Attributes:
@@ -338,8 +331,8 @@ class Trace(Presented):
             "site": self.sites,
             "detail": self.details,
         }
-        for column_field in fields(self.events):
-            name = column_field.name
+        for column_field in self.events.__struct_fields__:
+            name = column_field
             column = getattr(self.events, name)
             if len(column) != len(self.events):
                 raise UsageError(f"the recording is damaged: the column {name} has another length")

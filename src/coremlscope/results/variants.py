@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
+
+import msgspec
 
 from coremlscope.devices.unit import ComputeUnit, ComputeUnits
 from coremlscope.figures import Figure
@@ -32,8 +33,7 @@ VARIANTS = "coremlscope.variants/1"
 ORIGINAL = "original"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OutputDifference:
+class OutputDifference(msgspec.Struct, frozen=True, kw_only=True):
     """How far an output of a variant is from that of the original, over all samples.
 
     Attributes:
@@ -61,8 +61,7 @@ class OutputDifference:
     not_finite: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VariantDifference:
+class VariantDifference(msgspec.Struct, frozen=True, kw_only=True):
     """How far the outputs of a variant are from those of the original.
 
     Attributes:
@@ -94,8 +93,7 @@ class VariantDifference:
         return min((o.top1 for o in self.outputs if o.top1 is not None), default=None)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VariantForecast:
+class VariantForecast(msgspec.Struct, frozen=True, kw_only=True):
     """The plan and estimate of a variant on a device under one setting.
 
     Attributes:
@@ -118,8 +116,8 @@ class VariantForecast:
     compute_units: ComputeUnits
     latency: Figure
     basis: EstimateBasis
-    operations: Mapping[ComputeUnit, int] = field(default_factory=dict)
-    share: Mapping[ComputeUnit, float] = field(default_factory=dict)
+    operations: Mapping[ComputeUnit, int] = msgspec.field(default_factory=dict)
+    share: Mapping[ComputeUnit, float] = msgspec.field(default_factory=dict)
     memory: MemoryEstimate
     load: LoadEstimate | None = None
     left_out: tuple[str, ...] = ()
@@ -130,8 +128,7 @@ class VariantForecast:
         return self.device, self.os, self.compute_units
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Variant:
+class Variant(msgspec.Struct, frozen=True, kw_only=True):
     """A model after one transform or several, or why there is none.
 
     Attributes:
@@ -170,8 +167,7 @@ class Variant:
         return next((one for one in self.forecasts if one.key == key), None)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VariantReport(Presented):
+class VariantReport(Presented, msgspec.Struct, frozen=True, kw_only=True):
     """A model and its variants.
 
     Attributes:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Final, Literal
+
+import msgspec
 
 from coremlscope.findings import Finding
 from coremlscope.results.encoding import plain
@@ -62,8 +63,7 @@ Cause = Literal[
 ]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ComparedOutput:
+class ComparedOutput(msgspec.Struct, frozen=True, kw_only=True):
     """One output of the model next to that of the reference, or what it is made of: scores before a softmax,
     intermediate values, the names of classes.
 
@@ -106,8 +106,7 @@ class ComparedOutput:
     why: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PairedValue:
+class PairedValue(msgspec.Struct, frozen=True, kw_only=True):
     """A value of the model and the corresponding value of the reference.
 
     Attributes:
@@ -133,8 +132,7 @@ class PairedValue:
     fp16: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class DifferingElement:
+class DifferingElement(msgspec.Struct, frozen=True):
     """An element of the first value that differs.
 
     Attributes:
@@ -148,8 +146,7 @@ class DifferingElement:
     reference: float | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VerifiedFault:
+class VerifiedFault(msgspec.Struct, frozen=True, kw_only=True):
     """The first operation whose results differ, and why.
 
     Attributes:
@@ -187,8 +184,7 @@ class VerifiedFault:
     values: tuple[DifferingElement, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProposedFix:
+class ProposedFix(msgspec.Struct, frozen=True, kw_only=True):
     """A change of the model, and what it brings: it was applied, and the model ran again.
 
     Attributes:
@@ -210,8 +206,7 @@ class ProposedFix:
     works: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Verification:
+class Verification(msgspec.Struct, frozen=True, kw_only=True):
     """A model beside a reference.
 
     Attributes:

@@ -15,9 +15,10 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from coremlscope.errors import EngineError, UsageError
 from coremlscope.ir import Model
@@ -48,8 +49,7 @@ _HINT = "connect the device by cable, unlock it, and run it again; see docs/from
 Progress = Callable[[str, int, int], None]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PhoneTimeouts:
+class PhoneTimeouts(msgspec.Struct, frozen=True, kw_only=True):
     """When the runner is given up.
 
     Attributes:
@@ -62,8 +62,7 @@ class PhoneTimeouts:
     copy_pause_s: float = 1.0
 
 
-@dataclass(frozen=True, slots=True)
-class PhoneResults:
+class PhoneResults(msgspec.Struct, frozen=True):
     """The results of a device.
 
     Attributes:

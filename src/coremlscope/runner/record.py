@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -38,8 +37,7 @@ Count = Annotated[int, msgspec.Meta(ge=0)]
 StepStatus = Literal["running", "done", "failed", "crashed"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeviceIdentity:
+class DeviceIdentity(msgspec.Struct, frozen=True, kw_only=True):
     """The device that ran the models, and its system. Nothing identifies its owner.
 
     Attributes:
@@ -69,8 +67,7 @@ class DeviceIdentity:
     neural_engine_cores: Count | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StepFailure:
+class StepFailure(msgspec.Struct, frozen=True, kw_only=True):
     """A failure in one step.
 
     Attributes:
@@ -86,8 +83,7 @@ class StepFailure:
     code: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Compilation:
+class Compilation(msgspec.Struct, frozen=True, kw_only=True):
     """The compilations of one model on the device.
 
     Attributes:
@@ -103,8 +99,7 @@ class Compilation:
     failure: StepFailure | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeviceState:
+class DeviceState(msgspec.Struct, frozen=True, kw_only=True):
     """The state of the device at one moment.
 
     Attributes:
@@ -124,8 +119,7 @@ class DeviceState:
     is_charging: bool | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PreparedInput:
+class PreparedInput(msgspec.Struct, frozen=True, kw_only=True):
     """An input and the form of the synthetic value that it was given.
 
     Attributes:
@@ -141,8 +135,7 @@ class PreparedInput:
     shape: tuple[Count, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Throughput:
+class Throughput(msgspec.Struct, frozen=True, kw_only=True):
     """Predictions of which several were in flight at the same time.
 
     Attributes:
@@ -156,8 +149,7 @@ class Throughput:
     wall_s: Seconds
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BackedPredictions:
+class BackedPredictions(msgspec.Struct, frozen=True, kw_only=True):
     """Predictions into buffers that the app provided (`MLPredictionOptions.outputBackings`).
 
     Attributes:
@@ -171,8 +163,7 @@ class BackedPredictions:
     ignored: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlannedOperation:
+class PlannedOperation(msgspec.Struct, frozen=True, kw_only=True):
     """An operation of a program or a layer of a neural network, as `MLComputePlan` has it.
 
     Attributes:
@@ -196,8 +187,7 @@ class PlannedOperation:
     cost: Annotated[float, msgspec.Meta(ge=0, le=1e6)] | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SettingRecord:
+class SettingRecord(msgspec.Struct, frozen=True, kw_only=True):
     """One function of a model under one setting of compute units in one power mode.
 
     Attributes:
@@ -247,12 +237,11 @@ class SettingRecord:
     backings: BackedPredictions | None = None
     largest_footprint_bytes: Count | None = None
     plan: tuple[PlannedOperation, ...] | None = None
-    in_background: dict[str, tuple[Count, ...]] = field(default_factory=dict)
+    in_background: dict[str, tuple[Count, ...]] = msgspec.field(default_factory=dict)
     measured_at: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Record:
+class Record(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that one run of the runner measured.
 
     Attributes:

@@ -5,16 +5,15 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import secrets
 import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+import msgspec
 import numpy as np
 
 from coremlscope.describe.loading import check_weights
@@ -51,8 +50,7 @@ POWER_MODES: Mapping[PowerMode, tuple[str, ...]] = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunnerSettings:
+class RunnerSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Measurement settings for every model.
 
     Attributes:
@@ -82,7 +80,7 @@ class RunnerSettings:
     loads: int = 5
     in_flight: int = 4
     seed: int = 0
-    shapes: Mapping[str, tuple[int, ...]] = dataclasses.field(default_factory=dict)
+    shapes: Mapping[str, tuple[int, ...]] = msgspec.field(default_factory=dict)
     reshape_frequency: str = ""
     specialization_strategy: str = ""
     low_precision: bool | None = None

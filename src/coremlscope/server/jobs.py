@@ -8,9 +8,10 @@ import json
 import shutil
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
+
+import msgspec
 
 from coremlscope.errors import UsageError, known_error
 from coremlscope.measure.child import Child, ChildLimits, Task, python_child
@@ -29,8 +30,7 @@ _TASK = Task(
 )
 
 
-@dataclass(slots=True, kw_only=True)
-class Job:
+class Job(msgspec.Struct, kw_only=True):
     """The profiling of a model, the addition of devices to its profile, or the import of a file.
 
     Attributes:
@@ -55,7 +55,7 @@ class Job:
     profile: str = ""
     error: str = ""
     hint: str = ""
-    request: Mapping[str, Any] = field(default_factory=dict)
+    request: Mapping[str, Any] = msgspec.field(default_factory=dict)
 
 
 class JobQueue:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import shutil
-from dataclasses import dataclass, replace
 from http import HTTPStatus
 from pathlib import Path, PurePath
 
 import msgspec
+from msgspec.structs import replace
 
 from coremlscope.errors import CoremlscopeError, UsageError
 from coremlscope.features.images import DEFAULT_RESIZE, RESIZES, Resize
@@ -48,8 +48,7 @@ class UploadedInput(msgspec.Struct, forbid_unknown_fields=True):
     typed: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class PreviewRequest:
+class PreviewRequest(msgspec.Struct, frozen=True):
     """A request for a preview.
 
     Attributes:

@@ -9,11 +9,11 @@ import signal
 import socket
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Protocol
 
+import msgspec
 import uvicorn
 from starlette.types import ASGIApp
 
@@ -52,8 +52,7 @@ _HEADERS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Address:
+class Address(msgspec.Struct, frozen=True):
     """The address to listen on.
 
     Attributes:

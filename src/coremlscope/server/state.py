@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache
+
+import msgspec
 
 from coremlscope.devices import all_chips
 from coremlscope.server.jobs import Job
@@ -16,8 +17,7 @@ __all__ = ["SCHEMA", "DeviceName", "PageState", "device_names"]
 SCHEMA = "coremlscope.server/2"
 
 
-@dataclass(frozen=True, slots=True)
-class DeviceName:
+class DeviceName(msgspec.Struct, frozen=True):
     """A name by which a device can be requested.
 
     Attributes:
@@ -29,8 +29,7 @@ class DeviceName:
     chip: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PageState:
+class PageState(msgspec.Struct, frozen=True, kw_only=True):
     """The content of the page.
 
     Attributes:

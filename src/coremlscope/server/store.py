@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
 import shutil
 import stat
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path, PurePath
 
 import msgspec
+import msgspec.structs
 
 from coremlscope.errors import OutputError, UsageError, known_error
 from coremlscope.escaping import path_text
@@ -32,8 +31,7 @@ _LONGEST_NAME = 80
 _MOST_ALIKE = 1000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class Entry(msgspec.Struct, frozen=True, kw_only=True):
     """A file of the folder. For several profiles, it describes the first one whose model could be read.
 
     Attributes:
@@ -114,7 +112,7 @@ class ProfileStore:
                     found[id_] = version, _describe(path, id_)
             self._seen = found
             tags = read_tags(self.folder)
-        entries = (dataclasses.replace(one, tags=tags.get(one.id, ())) for _, one in found.values())
+        entries = (msgspec.structs.replace(one, tags=tags.get(one.id, ())) for _, one in found.values())
         by_id = sorted(entries, key=lambda entry: entry.id)
         return sorted(by_id, key=lambda entry: entry.made_at, reverse=True)
 

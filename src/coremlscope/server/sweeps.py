@@ -7,10 +7,11 @@ import itertools
 import stat
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from coremlscope.errors import UsageError
 from coremlscope.escaping import path_text
@@ -27,8 +28,7 @@ __all__ = ["SweepFolder", "SweepFolders"]
 _NEW_S = 2.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SweepFolder:
+class SweepFolder(msgspec.Struct, frozen=True, kw_only=True):
     """A folder with results of sweeps.
 
     Attributes:

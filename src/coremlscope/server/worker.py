@@ -7,13 +7,14 @@ itself to the limits of the request, and ends with the server.
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import sys
 import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+import msgspec.structs
 
 from coremlscope import api
 from coremlscope.assemble import with_devices
@@ -101,7 +102,7 @@ def _profiled(model: Path, request: Mapping[str, Any]) -> Profile:
     name = path[: -len(_ARCHIVE)] if path.lower().endswith(_ARCHIVE) else path
     if not name.lower().endswith(_PACKAGES):
         return profile
-    return dataclasses.replace(profile, model=dataclasses.replace(profile.model, path=name))
+    return msgspec.structs.replace(profile, model=msgspec.structs.replace(profile.model, path=name))
 
 
 def _failure(profile: Profile) -> Finding | None:

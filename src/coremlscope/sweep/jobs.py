@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import pickle
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import msgspec
@@ -32,8 +31,7 @@ __all__ = [
 MEASURED, ESTIMATED = "measured", "estimated"
 
 
-@dataclass(frozen=True, slots=True)
-class PickledModel:
+class PickledModel(msgspec.Struct, frozen=True):
     """A model in memory, on its way to another process of this package.
 
     Attributes:
@@ -53,8 +51,7 @@ class PickledModel:
         return model
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SweptModel:
+class SweptModel(msgspec.Struct, frozen=True, kw_only=True):
     """A model, or a part or variant of it.
 
     Attributes:
@@ -72,10 +69,10 @@ class SweptModel:
     source: Path | bytes | PickledModel
     content: str
     function: str = ""
-    shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    shapes: Mapping[str, tuple[int, ...]] = msgspec.field(default_factory=dict)
     variant: str = ""
-    labels: Mapping[str, str] = field(default_factory=dict)
-    numbers: Mapping[str, float] = field(default_factory=dict)
+    labels: Mapping[str, str] = msgspec.field(default_factory=dict)
+    numbers: Mapping[str, float] = msgspec.field(default_factory=dict)
 
     @property
     def shape_text(self) -> str:
@@ -84,8 +81,7 @@ class SweptModel:
         return " ".join(f"{name}={'x'.join(map(str, shape))}" for name, shape in pairs)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Measuring:
+class Measuring(msgspec.Struct, frozen=True, kw_only=True):
     """How a model is measured on the machine that works on the job.
 
     Attributes:
@@ -107,8 +103,7 @@ class Measuring:
     memory_bytes: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WantedResult:
+class WantedResult(msgspec.Struct, frozen=True, kw_only=True):
     """One wanted result.
 
     Attributes:
@@ -124,8 +119,7 @@ class WantedResult:
     os: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SweepJob:
+class SweepJob(msgspec.Struct, frozen=True, kw_only=True):
     """The wanted results of one model that are made together.
 
     Attributes:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+
+import msgspec.structs
 
 from coremlscope.devices import CPU, GPU, NEURAL_ENGINE, ComputeUnit
 from coremlscope.results.estimate import Estimate
@@ -53,14 +54,14 @@ def imported_rows(profile: Profile, path: Path) -> Iterator[Row]:
         path: Its file, which names a model without a path.
     """
     for row in rows_of(profile):
-        named = dataclasses.replace(row, model=row.model or path.name)
+        named = msgspec.structs.replace(row, model=row.model or path.name)
         key = hashlib.sha256(repr(named).encode()).hexdigest()[:32]
-        yield dataclasses.replace(named, key=key)
+        yield msgspec.structs.replace(named, key=key)
 
 
 def _measured(common: Row, found: Measurement) -> Row:
     runtime = found.runtime
-    row = dataclasses.replace(
+    row = msgspec.structs.replace(
         common,
         origin="measured",
         function=found.settings.function,
@@ -78,7 +79,7 @@ def _measured(common: Row, found: Measurement) -> Row:
     if found.predict is None:
         return row
     times = found.predict.statistics
-    return dataclasses.replace(
+    return msgspec.structs.replace(
         row,
         measured_s=times.median,
         measured_mean_s=times.mean,
@@ -91,7 +92,7 @@ def _measured(common: Row, found: Measurement) -> Row:
 
 def _estimated(common: Row, profile: Profile, found: Estimate) -> Row:
     peak = found.memory.peak if found.memory is not None else None
-    row = dataclasses.replace(
+    row = msgspec.structs.replace(
         common,
         origin="estimated",
         device=found.device,
@@ -114,7 +115,7 @@ def _estimated(common: Row, profile: Profile, found: Estimate) -> Row:
     if view is None:
         return row
     counts, cost_ms = _placed(view.plan, view.setting)
-    return dataclasses.replace(
+    return msgspec.structs.replace(
         row,
         planned_ms=cost_ms,
         neural_engine_operations=counts[NEURAL_ENGINE],

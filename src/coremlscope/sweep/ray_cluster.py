@@ -11,9 +11,11 @@ import tempfile
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+
+import msgspec
+from msgspec.structs import replace
 
 from coremlscope.errors import (
     CoremlscopeError,
@@ -51,8 +53,7 @@ _WAIT_S = 1.0
 _USAGE = "RAY_USAGE_STATS_ENABLED"
 
 
-@dataclass(frozen=True, slots=True)
-class PackedModel:
+class PackedModel(msgspec.Struct, frozen=True):
     """The files of a model, on their way to another machine.
 
     Attributes:
@@ -275,8 +276,7 @@ def pack(path: Path) -> PackedModel:
     return PackedModel(place.name, {file.relative_to(place).as_posix(): file.read_bytes() for file in files})
 
 
-@dataclass(frozen=True, slots=True)
-class BatchAnswer:
+class BatchAnswer(msgspec.Struct, frozen=True):
     """The results of a task.
 
     Attributes:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 import types
 import typing
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+
+import msgspec
+import msgspec.structs
 
 from coremlscope.errors import MissingDependencyError, how_to_install
 from coremlscope.results.schema import docstring_parts
@@ -21,8 +22,7 @@ __all__ = ["SCHEMA", "Row", "arrow_schema", "column_meanings", "require_arrow"]
 SCHEMA = ("coremlscope.results", "1")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
+class Row(msgspec.Struct, frozen=True, kw_only=True):
     """One result, or why there is none. Times are in seconds, sizes in bytes.
 
     Columns of another origin than the row's are empty: a row holds either measured times or estimated ones,
@@ -96,8 +96,8 @@ class Row:
     function: str = ""
     shapes: str = ""
     variant: str = ""
-    labels: Mapping[str, str] = field(default_factory=dict)
-    numbers: Mapping[str, float] = field(default_factory=dict)
+    labels: Mapping[str, str] = msgspec.field(default_factory=dict)
+    numbers: Mapping[str, float] = msgspec.field(default_factory=dict)
     kind: str = ""
     parameters: int | None = None
     operations: int | None = None
@@ -179,7 +179,7 @@ def arrow_schema() -> pa.Schema:
         return plain[hint]
 
     hints = typing.get_type_hints(Row)
-    fields = [(each.name, type_of(hints[each.name])) for each in dataclasses.fields(Row)]
+    fields = [(each, type_of(hints[each])) for each in Row.__struct_fields__]
     name, version = SCHEMA
     return arrow.schema(fields, metadata={name: version})
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import collections
-import dataclasses
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -11,6 +10,8 @@ from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
 from typing import Any, Literal, Protocol
+
+import msgspec.structs
 
 from coremlscope.devices import ComputeUnits, expand_names, find_device
 from coremlscope.devices.unit import choose_settings
@@ -176,7 +177,7 @@ class _Sweep:
         for path, own in saved:
             for profile in read_any(path):
                 rows = [
-                    dataclasses.replace(row, labels=own.labels, numbers=own.numbers)
+                    msgspec.structs.replace(row, labels=own.labels, numbers=own.numbers)
                     for row in imported_rows(profile, path)
                     if row.key not in known
                 ]

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import dataclasses
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, cast
+
+import msgspec
+import msgspec.structs
 
 from coremlscope.devices import ComputeUnits, expand_names
 from coremlscope.devices.unit import choose_settings
@@ -26,8 +27,7 @@ EVERY = "every"
 _EXAMPLE = 'write [[models]] with path = "*.mlpackage", and options above'
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     """The results requested of each model.
 
     Attributes:
@@ -49,8 +49,8 @@ class Wanted:
     functions: tuple[str, ...] = ("",)
     shapes: tuple[Mapping[str, tuple[int, ...]], ...] = (MappingProxyType({}),)
     variants: tuple[str, ...] = ("",)
-    labels: Mapping[str, str] = field(default_factory=dict)
-    numbers: Mapping[str, float] = field(default_factory=dict)
+    labels: Mapping[str, str] = msgspec.field(default_factory=dict)
+    numbers: Mapping[str, float] = msgspec.field(default_factory=dict)
 
 
 def read_zoo(path: Path, given: Wanted) -> Iterator[tuple[str, Wanted]]:
@@ -105,10 +105,10 @@ def _with_options(known: Wanted, options: Mapping[str, Any]) -> Wanted:
     if not isinstance(is_measured, bool):
         raise UsageError("measure must be true or false")
     if is_measured:
-        changes["measuring"] = dataclasses.replace(known.measuring or Measuring(), **measuring)
+        changes["measuring"] = msgspec.structs.replace(known.measuring or Measuring(), **measuring)
     else:
         changes["measuring"] = None
-    return dataclasses.replace(known, **changes)
+    return msgspec.structs.replace(known, **changes)
 
 
 def _texts(name: str, value: object) -> tuple[str, ...]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import dataclasses
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
+
+import msgspec.structs
 
 from coremlscope import api
 from coremlscope.assemble import assemble
@@ -51,7 +52,7 @@ def run_job(job: SweepJob) -> tuple[Row, ...]:
     except Exception as error:  # one model must not stop the others
         found = failed_rows(job, known_error(error, job.subject.name))
     work_s, made_at = time.monotonic() - began, timestamp()
-    return tuple(dataclasses.replace(row, work_s=work_s, made_at=made_at) for row in found)
+    return tuple(msgspec.structs.replace(row, work_s=work_s, made_at=made_at) for row in found)
 
 
 def timestamp() -> str:
@@ -62,7 +63,7 @@ def timestamp() -> str:
 def failed_rows(job: SweepJob, error: CoremlscopeError) -> tuple[Row, ...]:
     """Returns a row for each case of a job that has no results."""
     return tuple(
-        dataclasses.replace(
+        msgspec.structs.replace(
             job.row(case),
             failure=_named(job.subject, error.message),
             hint=error.hint,
@@ -197,12 +198,12 @@ def _completed(job: SweepJob, profile: Profile, cases: Sequence[WantedResult]) -
     if len(made) < len(cases):
         text = next((finding.text for finding in profile.findings), "there is no estimate")
         yield from failed_rows(
-            dataclasses.replace(job, cases=tuple(cases)), CoremlscopeError(text.rstrip("."), "")
+            msgspec.structs.replace(job, cases=tuple(cases)), CoremlscopeError(text.rstrip("."), "")
         )
         return
     for case, row in zip(cases, made, strict=True):
         known = job.row(case)
-        yield dataclasses.replace(row, **{name: getattr(known, name) for name in _IDENTITY})
+        yield msgspec.structs.replace(row, **{name: getattr(known, name) for name in _IDENTITY})
 
 
 #: The columns that a job knows better than the profile that it makes.

@@ -7,13 +7,14 @@ import datetime
 import json
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
+from msgspec.structs import replace
 
 from coremlscope.engines.host import processor_name
 from coremlscope.errors import UsageError

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 
+import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from coremlscope.results.events import (
     COPIED,
@@ -41,8 +42,7 @@ _SMALL_GAP = 0.5
 _FEWEST_IN_ROW = 8
 
 
-@dataclass(frozen=True)
-class _View:
+class _View(msgspec.Struct, frozen=True, dict=True):
     """A trace, with the selections that several checks need."""
 
     trace: Trace

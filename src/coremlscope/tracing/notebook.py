@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from importlib import import_module
 from typing import Any
+
+from msgspec.structs import replace
 
 from coremlscope.results.trace import Site, Trace
 from coremlscope.tracing.threads import is_kernel

@@ -6,10 +6,10 @@ import contextlib
 import functools
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -36,8 +36,7 @@ _Rows = npt.NDArray[Any]
 _Node = tuple[int, int, Key]
 
 
-@dataclass(frozen=True, slots=True)
-class _Run:
+class _Run(msgspec.Struct, frozen=True):
     """A run in a profile; times are nanoseconds from the start of the profile.
 
     Attributes:

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
+
+import msgspec
 
 from coremlscope.results.events import EVENT_KINDS, KIND_CODES
 from coremlscope.tracing.call import NUMBER, Call
@@ -24,8 +25,7 @@ __all__ = ["CONVERSIONS", "POINTS", "Point"]
 CONVERSIONS = "coremlscope.features.tensors"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Point:
+class Point(msgspec.Struct, frozen=True, kw_only=True):
     """A function whose calls are recorded.
 
     Attributes:
@@ -54,15 +54,15 @@ class Point:
     wrapper: Literal["call", "prediction", "checks"] = "call"
     data: tuple[int, str] = (0, "")
     session: Literal["make", "run", ""] = ""
-    is_activity: bool = field(init=False)
-    code: int = field(init=False)
-    nested_code: int = field(init=False)
+    is_activity: bool = False
+    code: int = 0
+    nested_code: int = 0
 
     def __post_init__(self) -> None:
         code = KIND_CODES[self.kind]
-        object.__setattr__(self, "is_activity", EVENT_KINDS[code].lane == "activity")
-        object.__setattr__(self, "code", code)
-        object.__setattr__(self, "nested_code", KIND_CODES[self.kind_when_nested or self.kind])
+        msgspec.structs.force_setattr(self, "is_activity", EVENT_KINDS[code].lane == "activity")
+        msgspec.structs.force_setattr(self, "code", code)
+        msgspec.structs.force_setattr(self, "nested_code", KIND_CODES[self.kind_when_nested or self.kind])
 
 
 def _loaded_with(

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import cast
+
+import msgspec.structs
 
 from coremlscope.devices.unit import SETTINGS, UNIT_WORDS, UNITS, ComputeUnit, ComputeUnits
 from coremlscope.results.plan import PlannedOp
@@ -40,7 +41,7 @@ def add_unused_units(
         missing = [unit for unit in SETTINGS[setting] if unit != "cpu" and not counts[unit]]
         if ops and missing:
             found.append(_mistake(model, index, sites.get(index, -1), device, missing, counts))
-    return dataclasses.replace(trace, mistakes=(*trace.mistakes, *found))
+    return msgspec.structs.replace(trace, mistakes=(*trace.mistakes, *found))
 
 
 def _mistake(

@@ -5,10 +5,12 @@ from __future__ import annotations
 import importlib.util
 import shutil
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
+
+from msgspec.structs import replace
 
 from coremlscope.advice import bind_default_function, find_needless_outputs
 from coremlscope.errors import MissingDependencyError, UnsupportedModelError, how_to_install

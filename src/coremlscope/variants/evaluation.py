@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 import pickle
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import msgspec
+import msgspec.structs
 
 from coremlscope.cost.latency.own import NOTHING_OWN, Own
 from coremlscope.describe.model import describe_model
@@ -30,8 +31,7 @@ __all__ = ["Question", "evaluate", "read_samples", "write_samples"]
 _Values = Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
+class Question(msgspec.Struct, frozen=True, kw_only=True):
     """How every variant of a model is evaluated.
 
     Attributes:
@@ -50,7 +50,7 @@ class Question:
     devices: tuple[str, ...] = ()
     os: str | None = None
     compute_units: tuple[ComputeUnits, ...] = ("all",)
-    shapes: Mapping[str, tuple[tuple[int, ...], ...]] = dataclasses.field(default_factory=dict)
+    shapes: Mapping[str, tuple[tuple[int, ...], ...]] = msgspec.field(default_factory=dict)
     samples: Path
     sample_count: int
     synthetic: int
@@ -115,7 +115,7 @@ def evaluate(path: Path, question: Question, variant: Variant, *, is_original: b
         difference = _run(model, question, notes, is_original=is_original, fp16=fp16)
     except CoremlscopeError as error:
         problems.append(error)
-    return dataclasses.replace(
+    return msgspec.structs.replace(
         variant,
         size_bytes=summary.size_bytes,
         weights_bytes=summary.weights_bytes,

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
+from msgspec.structs import replace
 
 from coremlscope.advice import bind_default_function, find_pictures
 from coremlscope.describe.preprocessing import find_preprocessing
@@ -44,8 +45,7 @@ _IMAGENET_MEAN, _IMAGENET_STD = np.array([0.485, 0.456, 0.406]), np.array([0.229
 _RGB, _GRAY, _RANK = 3, 1, 4
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pictures:
+class Pictures(msgspec.Struct, frozen=True, kw_only=True):
     """The pictures of a model, and how an image becomes the array that the original takes.
 
     Attributes:

@@ -8,9 +8,9 @@ and is turned back where an operation reads it that works in the original layout
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 
 import numpy as np
+from msgspec.structs import replace
 
 from coremlscope.ir import (
     Argument,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import hashlib
 import importlib.metadata
 import os
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
+import msgspec.structs
 
 from coremlscope.assemble import made_here
 from coremlscope.budget import machine_memory_bytes
@@ -140,7 +140,7 @@ def what_if(
         study = _Study(
             model=model,
             path=path,
-            question=dataclasses.replace(
+            question=msgspec.structs.replace(
                 question, devices=names, os=os, compute_units=choose_settings(compute_units), own=own
             ),
             cache=default_cache() if has_cache else None,
@@ -203,7 +203,7 @@ def apply_variant(
         job = VariantJob(model=path, is_network=is_network, transform=None, question=question)
         found: list[Variant] = []
         # One process makes them one after the other: the variant is compared with the original.
-        jobs = [job, dataclasses.replace(job, transform=chosen, target=made)]
+        jobs = [job, msgspec.structs.replace(job, transform=chosen, target=made)]
         VariantPool(1).make(jobs, lambda _, answer: found.append(_or_raise(answer)))
         if is_network:
             write_file(target, made.read_bytes())
@@ -392,8 +392,7 @@ def _samples(
     ]
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class _Study:
+class _Study(msgspec.Struct, frozen=True, kw_only=True):
     """Variants that are being made."""
 
     model: Model
@@ -401,7 +400,7 @@ class _Study:
     question: Question
     cache: ArtefactCache | None
     progress: Progress
-    keys: dict[str, str] = dataclasses.field(default_factory=dict)
+    keys: dict[str, str] = msgspec.field(default_factory=dict)
 
     def run(self, pool: VariantPool, transforms: Sequence[Transform]) -> tuple[Variant, ...]:
         """Returns the original and the variants of the transforms."""
@@ -491,10 +490,10 @@ class _Study:
         assert self.cache is not None
         if name in self.keys:
             return self.keys[name]
-        asked = dataclasses.replace(self.question, samples=Path(), outputs=Path())
+        asked = msgspec.structs.replace(self.question, samples=Path(), outputs=Path())
         samples = hashlib.sha256(self.question.samples.read_bytes()).hexdigest()
         own = hashlib.sha256(pickle.dumps(asked.own)).hexdigest()
-        shown = repr(dataclasses.replace(asked, own=NOTHING_OWN))
+        shown = repr(msgspec.structs.replace(asked, own=NOTHING_OWN))
         versions = [f"{package} {_version(package)}" for package in _PACKAGES]
         parts = ["variant", name, digest_of_code(), *versions, shown, samples, own]
         self.keys[name] = self.cache.key(self.path, parts)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Literal
+
+import msgspec
 
 from coremlscope.advice import Remark, bind_default_function, find_channel_swaps, find_remarks
 from coremlscope.errors import CoremlscopeError, UsageError
@@ -67,8 +68,7 @@ _EXAMPLES = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class Step(msgspec.Struct, frozen=True, kw_only=True):
     """One transform of coremltools.
 
     Attributes:
@@ -94,8 +94,7 @@ class Step:
         return _TITLES[self.kind](self)
 
 
-@dataclass(frozen=True, slots=True)
-class Transform:
+class Transform(msgspec.Struct, frozen=True):
     """Steps that are applied one after the other.
 
     Attributes:

@@ -5,7 +5,6 @@ Each line of its standard input names the file of a `VariantJob`; it ends with i
 
 from __future__ import annotations
 
-import dataclasses
 import logging
 import os
 import pickle
@@ -16,9 +15,11 @@ import tempfile
 import time
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import msgspec
+import msgspec.structs
 
 from coremlscope.errors import (
     CoremlscopeError,
@@ -48,8 +49,7 @@ _ON_SYNTHETIC = "these inputs are synthetic: calibrate on real ones (--input) be
 _LONGEST = 300
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VariantJob:
+class VariantJob(msgspec.Struct, frozen=True, kw_only=True):
     """One variant to make.
 
     Attributes:
@@ -124,14 +124,14 @@ def make_variant(job: VariantJob, folder: Path, shared: SharedSteps | None = Non
     made = evaluate(target, question, known, is_original=False, fp16=job.transform.has("fp16"))
     pruned = [step for step in job.transform.steps if step.kind == "prune"]
     if pruned:
-        made = dataclasses.replace(made, notes=(*made.notes, *_on_sparsity(target, pruned[0].percent)))
+        made = msgspec.structs.replace(made, notes=(*made.notes, *_on_sparsity(target, pruned[0].percent)))
     return made
 
 
 def _on_pictures(job: VariantJob, pictures: Pictures, folder: Path) -> Question:
     """Returns the question with images of the same pictures that the original was given as arrays."""
     pairs = [pictures.samples(one, place) for place, one in enumerate(read_samples(job.question.samples))]
-    question = dataclasses.replace(
+    question = msgspec.structs.replace(
         job.question,
         samples=folder / "pictures",
         outputs=folder / "outputs",
@@ -143,7 +143,7 @@ def _on_pictures(job: VariantJob, pictures: Pictures, folder: Path) -> Question:
     known = Variant(name="original", title="as it is")
     evaluate(job.model, question, known, is_original=True, fp16=False)
     write_samples(question.samples, [images for _, images in pairs])
-    return dataclasses.replace(question, devices=job.question.devices)
+    return msgspec.structs.replace(question, devices=job.question.devices)
 
 
 def _transform(

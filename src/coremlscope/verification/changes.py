@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -110,7 +110,7 @@ def _outputs_with(check: Check, function: Function, run: str) -> list[ComparedOu
     Raises:
         CoremlscopeError: It cannot be run: a change does not suit its arguments, or their order.
     """
-    call = replace(check.call, function=function)
+    call = dataclasses.replace(check.call, function=function)
     problems = call.bind().problems
     if problems:
         raise ValueError(f"{len(problems)} operations cannot be run")

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -147,7 +148,7 @@ class Check:
 
     def working_call(self) -> FunctionCall:
         """Returns the call of the function with the changes so far."""
-        return replace(self.call, function=self.working)
+        return dataclasses.replace(self.call, function=self.working)
 
     def run_both(self, reference: Reference, drawn: Inputs, *, is_rounded: bool = True) -> None:
         """Runs the model, in float32 and rounded, and the reference on the inputs that suit it best.
@@ -241,8 +242,8 @@ class Check:
             moved = found.transpose(axes) if axes else found
             if axes and relative_error(mine, moved) < relative_error(mine, found.reshape(mine.shape)):
                 name = theirs.outputs[other]
-                values[name] = replace(values[name], array=np.ascontiguousarray(moved))
-        return replace(theirs, values=values)
+                values[name] = dataclasses.replace(values[name], array=np.ascontiguousarray(moved))
+        return dataclasses.replace(theirs, values=values)
 
     def _note_preprocessing(self, names: tuple[str, ...]) -> None:
         inputs = {f.name: f.type for f in choose_function(self.call.model, self.name).description.inputs}

@@ -6,14 +6,15 @@ ML fuses and where it runs operations.
 
 from __future__ import annotations
 
+import dataclasses
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from msgspec.structs import replace
 
 from coremlscope.devices.unit import ComputeUnits
 from coremlscope.errors import EngineError, MissingDependencyError, UsageError
@@ -83,7 +84,7 @@ def unit_runner(units: ComputeUnits) -> Callable[[Model, str, Mapping[str, Array
             except Exception as error:  # Core ML's failures reach Python as exceptions of several types.
                 raise EngineError(f"Core ML cannot run the model under {units}: {error}") from error
         values = {
-            name: replace(
+            name: dataclasses.replace(
                 value, array=np.asarray(results[name]).astype(value.array.dtype).reshape(value.array.shape)
             )
             for name, value in exact.values.items()

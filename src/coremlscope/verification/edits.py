@@ -4,9 +4,9 @@ function."""
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import replace
 
 import numpy as np
+from msgspec.structs import replace
 
 from coremlscope.ir import (
     Argument,
@@ -457,7 +457,7 @@ def with_half_results(function: Function) -> Function:
 
     def half(value: Value) -> Value:
         is_single = isinstance(value.type, TensorType) and value.type.dtype is DType.FP32
-        return replace(value, type=replace(value.type, dtype=DType.FP16)) if is_single else value  # type: ignore[arg-type]
+        return replace(value, type=replace(value.type, dtype=DType.FP16)) if is_single else value
 
     def argument(given: Argument) -> Argument:
         return half(given) if isinstance(given, Value) else given

@@ -10,9 +10,9 @@ maximum first, and Mish, x · tanh(softplus(x)), returns 0 instead of x. The CPU
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import replace
 
 import numpy as np
+from msgspec.structs import replace
 
 from coremlscope.ir import Argument, Array, Constant, DType, Function, Op, TensorType, Value, constant
 from coremlscope.ir.rewriting import Chain, constants_of, with_ops

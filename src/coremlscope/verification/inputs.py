@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 import numpy as np
 import numpy.typing as npt
+from msgspec.structs import replace
 
 from coremlscope.describe.preprocessing import Preprocessing, find_preprocessing
 from coremlscope.errors import InputError
@@ -171,7 +173,7 @@ def other_kinds(chosen: Chosen, drawn: Inputs, seed: int = 0) -> Iterator[tuple[
                 made = {"faint": given * _FAINT, "zeros": np.zeros_like(given)}.get(kind, made)
             tensors[name] = np.ascontiguousarray(made, given.dtype)
         prepared = {name: _prepare(tensors[name], drawn.steps[name]) for name in drawn.prepared}
-        yield kind, replace(drawn, tensors=tensors, prepared=prepared)
+        yield kind, dataclasses.replace(drawn, tensors=tensors, prepared=prepared)
 
 
 def _indices(kind: Kind, given: Array, rows: int) -> Array:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from coremlscope.errors import CoremlscopeError
 from coremlscope.findings import Finding
@@ -47,7 +49,7 @@ def first_differing_kind(
             check.findings.append(Finding(id="kinds-left-out", severity="info", text=text))
             break
         one = Check(
-            call=replace(check.call, inputs=drawn.tensors),
+            call=dataclasses.replace(check.call, inputs=drawn.tensors),
             name=check.name,
             tolerance=check.tolerance,
             progress=check.progress,
@@ -82,7 +84,7 @@ def first_differing_call(check: Check, reference: Reference, draw: Callable[[int
     for number in range(2, _CALLS + 1):
         before = (*before, call.inputs)
         drawn = draw(number)
-        call = replace(call, inputs=drawn.tensors, states=_states_after(current))
+        call = dataclasses.replace(call, inputs=drawn.tensors, states=_states_after(current))
         current = Check(
             call=call, name=check.name, tolerance=check.tolerance, progress=check.progress, before=before
         )
@@ -107,7 +109,7 @@ def check_changes(
     if not later.works or later.kind:
         return
     changed = Check(
-        call=replace(check.call, function=later.working),
+        call=dataclasses.replace(check.call, function=later.working),
         name=check.name,
         tolerance=check.tolerance,
         progress=check.progress,

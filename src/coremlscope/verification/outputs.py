@@ -3,9 +3,10 @@ numbers."""
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -281,7 +282,7 @@ def compare_logits(
         label,
         (pair[0], pair[1]),
         "logits",
-        replace(tolerance, top_k=None, min_psnr=None),
+        dataclasses.replace(tolerance, top_k=None, min_psnr=None),
         is_half,
     )
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -94,7 +94,9 @@ def _find_conversion_faults(check: Check, until: float) -> None:
         )
         check.made = check.made or made
         if site is None:
-            relied = [replace(pair, how="flow") if pair.how == "order" else pair for pair in pairs]
+            relied = [
+                dataclasses.replace(pair, how="flow") if pair.how == "order" else pair for pair in pairs
+            ]
             site, _ = locate_conversion(
                 check.working_call(),
                 exact,
@@ -179,7 +181,9 @@ def _restore_constants(check: Check) -> bool:
 def _passes_with(check: Check, constants: Mapping[tuple[str, str], Array]) -> bool:
     run = check.working_run("fp32")
     function = with_constants(check.working, run, constants)
-    outputs = check.compare(record(replace(check.call, function=function), names=check.judged), "fp32")
+    outputs = check.compare(
+        record(dataclasses.replace(check.call, function=function), names=check.judged), "fp32"
+    )
     return all(output.passed for output in outputs)
 
 
@@ -270,7 +274,7 @@ def _differs_where_masked(check: Check, change: Change) -> bool:
     """Returns whether outputs with a finite mask differ in those rows only in which all is masked, and notes
     them: with a finite mask the softmax of such rows is another one."""
     function = change.apply(check.working)
-    run = record(replace(check.call, function=function), names=check.judged)
+    run = record(dataclasses.replace(check.call, function=function), names=check.judged)
     rows = [
         (given.array.reshape(-1, given.array.shape[-1]).max(-1) < -LARGEST_FP16)
         for value in check.theirs.values.values()
@@ -392,7 +396,7 @@ def _errors_of_rounding(
     check: Check, function: Function, given: Mapping[str, Array], names: list[str]
 ) -> dict[str, float]:
     """Returns the errors that rounding makes in each operation alone, by the name of its value."""
-    local = run_from(replace(check.call, function=function), given, names, "fp16")
+    local = run_from(dataclasses.replace(check.call, function=function), given, names, "fp16")
     return {name: relative_error(local[name], given[name]) for name in names}
 
 

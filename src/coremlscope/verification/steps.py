@@ -4,8 +4,10 @@ it."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, TypeVar, cast
+
+from msgspec.structs import replace
 
 from coremlscope.advice import bind_default_function, find_remarks
 from coremlscope.classical.suppression import NonMaximumSuppression

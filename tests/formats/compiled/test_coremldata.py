@@ -83,7 +83,7 @@ def test_complete_specification(tmp_path: Path) -> None:
     content = _head(_TEXT_CLASSIFIER, b"spec", (1, 0, 0)) + spec.SerializeToString()
     (tmp_path / COREMLDATA).write_bytes(content)
     model = container.read(tmp_path)
-    assert model.content == ir.TextClassifier(1, "en", 0, ("spam", "ham"))
+    assert model.content == ir.TextClassifier(revision=1, language="en", data_bytes=0, labels=("spam", "ham"))
     assert (model.container, model.source, model.size_bytes) == ("mlmodelc", tmp_path, len(content))
     program = _head(_TEXT_CLASSIFIER, b"spec") + write_spec(linear_model(), write_immediate)
     with pytest.raises(CorruptModelError, match="says that the model is a textClassifier, but contains"):

@@ -6,11 +6,11 @@ import base64
 import hashlib
 import shutil
 import zipfile
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from coremlscope import ir
 from coremlscope.errors import CorruptModelError, NotAModelError, OutputError, UsageError

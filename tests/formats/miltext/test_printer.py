@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 from pathlib import Path
 
+import msgspec.structs
 import numpy as np
 import pytest
 
@@ -27,8 +27,8 @@ _COMPILED = (
 
 def _text(model: ir.Model, opset: str = "CoreML7") -> str:
     assert isinstance(model.content, ir.Program)
-    main = dataclasses.replace(model.content.functions["main"], opset=opset)
-    return miltext.print_program(dataclasses.replace(model.content, functions={"main": main}))
+    main = msgspec.structs.replace(model.content.functions["main"], opset=opset)
+    return miltext.print_program(msgspec.structs.replace(model.content, functions={"main": main}))
 
 
 @pytest.mark.corpus
@@ -109,8 +109,10 @@ def test_states_and_unknown_sizes() -> None:
         inputs={"values": main.graph.inputs * 2},
         outputs=(ir.Value("y", ir.TensorType(ir.DType.FP32, None)),),
     )
-    graph = dataclasses.replace(main.graph, inputs=(*main.graph.inputs, state), ops=(write, join))
-    program = dataclasses.replace(model.content, functions={"main": dataclasses.replace(main, graph=graph)})
+    graph = msgspec.structs.replace(main.graph, inputs=(*main.graph.inputs, state), ops=(write, join))
+    program = msgspec.structs.replace(
+        model.content, functions={"main": msgspec.structs.replace(main, graph=graph)}
+    )
     text = miltext.print_program(program)
     assert "func main<ios17>(state<tensor<fp16, [1, ?]>> s, tensor<fp32, [1, 4]> x) {" in text
     assert "\n            write_state(data = x, input = s);\n" in text

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import msgspec.structs
 import pytest
 
 from coremlscope import api
@@ -66,7 +67,7 @@ def _subject(package: Path) -> MeasuredModel:
 def test_in_a_later_setting_or_a_recorded_run(
     package: Path, times: int, measured: int, recorded: bool
 ) -> None:
-    settings = [dataclasses.replace(SHORT, compute_units=units) for units in ("all", "cpu_only")]
+    settings = [msgspec.structs.replace(SHORT, compute_units=units) for units in ("all", "cpu_only")]
     recorder = _Interrupted(0) if recorded else None
     found, (finding,) = measure_settings(_Interrupted(times), _subject(package), settings, recorder=recorder)
     assert len(found) == measured

@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -59,8 +58,7 @@ def measure(package: Path, others: OtherPredictions) -> Measurement:
     return measurer.measure(MeasuredModel.of(model, resolve_settings(model, SETTINGS)), SETTINGS)
 
 
-@dataclass(frozen=True)
-class Keeper(OtherPredictions):
+class Keeper(OtherPredictions, frozen=True):
     """Keeps the folder of a measurement, and times nothing."""
 
     kept: Path = Path()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import shutil
 import subprocess
 import sys
@@ -10,6 +9,7 @@ from functools import partial
 from pathlib import Path
 
 import coremltools as ct
+import msgspec.structs
 import numpy as np
 import pytest
 from PIL import Image
@@ -118,7 +118,7 @@ def test_what_was_timed_before_is_kept(
     command = scripted_timing_child(f"if (phase, number) == ('predict', 1): {end}")
     measured = CoreMLMeasurer(command=command, limits=ChildLimits(time_s=600.0)).measure(
         subject_of(container.read(package)),
-        dataclasses.replace(SHORT, iterations=9),
+        msgspec.structs.replace(SHORT, iterations=9),
         progress=minutes_later(monkeypatch) if cause == "limit" else None,
     )
     assert measured.partial is not None
@@ -217,7 +217,7 @@ def test_states_and_functions(tmp_path: Path) -> None:
     for path in (stateful, functions):
         for function in container.read(path).description.functions:
             model = container.read(path)
-            settings = resolve_settings(model, dataclasses.replace(SHORT, function=function))
+            settings = resolve_settings(model, msgspec.structs.replace(SHORT, function=function))
             measured = CoreMLMeasurer(command=TIMING_CHILD).measure(
                 MeasuredModel.of(model, settings), settings
             )
@@ -231,7 +231,7 @@ def test_flexible_shapes(tmp_path: Path) -> None:
     model = container.read(path)
     (feature,) = model.description.main.inputs
     shape = (5, 8)
-    settings = resolve_settings(model, dataclasses.replace(SHORT, shapes={feature.name: shape}))
+    settings = resolve_settings(model, msgspec.structs.replace(SHORT, shapes={feature.name: shape}))
     measured = CoreMLMeasurer(command=TIMING_CHILD).measure(MeasuredModel.of(model, settings), settings)
     assert measured.settings.shapes == {feature.name: shape}
 
@@ -317,7 +317,7 @@ def test_tokens_of_a_decoder_through_coremltools(tmp_path: Path) -> None:
     save_flexible_decoder(path)
     model = container.read(path)
     shapes = {"ids": (1, 1), "mask": (1, 1, 1, 24)}
-    asked = dataclasses.replace(SHORT, compute_units="cpu_only", shapes=shapes)
+    asked = msgspec.structs.replace(SHORT, compute_units="cpu_only", shapes=shapes)
     whole = ScriptedMeasurer().measure(MeasuredModel.of(model, asked), asked)
     measurer = CoreMLMeasurer(command=TIMING_CHILD)
     timings, findings = measure_generation(measurer, model, check_decoder(model, asked), [whole], 3)

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-import dataclasses
+import msgspec.structs
 
 from coremlscope.measure.embedded.findings import MeasurementEvidence, remark_on
 from tests.support.profiles import small_profile
@@ -16,5 +16,5 @@ def test_operations_are_named_as_their_author_named_them() -> None:
     shown = f"{profile.ops.type[row]} {profile.ops.name[row]!r}"
     assert finding.text == f"The arguments of {shown} contradict each other: one is odd."
     assert finding.ops == (profile.ops.id[row],)
-    other = dataclasses.replace(found, problems=(("main/999", "one is odd"),))
+    other = msgspec.structs.replace(found, problems=(("main/999", "one is odd"),))
     assert "main/999" not in "".join(one.text for one in remark_on(other))

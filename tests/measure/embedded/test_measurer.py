@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from pathlib import Path
 from typing import Any
 
+import msgspec.structs
 import numpy as np
 import pytest
 
@@ -154,7 +154,7 @@ def test_the_request_is_recorded() -> None:
     )
     profile = _measure(flexible, asked, inputs={"x": np.ones((4, 3))})
     measured = profile.measurement
-    assert measured.settings == dataclasses.replace(asked, inputs=("x",))
+    assert measured.settings == msgspec.structs.replace(asked, inputs=("x",))
     assert list(profile.ops.outputs) == [("tensor<fp32, [4, 3]>",)]
     assert profile.model.main.name == "times"
     assert measured.runtime == Runtime("scripted", "Scripted engine", "1")
@@ -202,7 +202,7 @@ def test_values_of_flexible_inputs_bring_their_shapes() -> None:
     with pytest.raises(InputError, match="does not allow the shape 5×3"):
         measure(model, quick, inputs={"x": np.ones((5, 3), np.float32)})
     with pytest.raises(InputError, match="but 4×3 was given"):
-        measure(model, dataclasses.replace(quick, shapes={"x": (2, 3)}), inputs=values)
+        measure(model, msgspec.structs.replace(quick, shapes={"x": (2, 3)}), inputs=values)
 
 
 def test_nothing_is_left_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

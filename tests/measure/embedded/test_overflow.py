@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import coremltools as ct
+import msgspec.structs
 import numpy as np
 import pytest
 from coremltools.converters.mil import Builder as mb
@@ -149,7 +149,7 @@ def test_a_program_in_fp32_is_said_to_round_nothing() -> None:
 
 
 def test_fp32_profiles_have_no_fp16_findings() -> None:
-    profile = measure(accumulator(), dataclasses.replace(ONCE, precision="fp32"))
+    profile = measure(accumulator(), msgspec.structs.replace(ONCE, precision="fp32"))
     assert not _findings_by_id(profile)
     assert profile.measurement.fp16 is None
 

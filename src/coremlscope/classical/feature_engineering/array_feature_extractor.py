@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
+import msgspec
 import numpy as np
 
 from coremlscope.classical.contract import ClassicalType, Fact
@@ -20,8 +20,7 @@ from coremlscope.schema import Message
 __all__ = ["TYPES", "ArrayFeatureExtractor"]
 
 
-@dataclass(frozen=True, slots=True)
-class ArrayFeatureExtractor(Classical):
+class ArrayFeatureExtractor(Classical, msgspec.Struct, frozen=True):
     """Selects elements of an array. `indices` is int64 `[elements]`, into the flattened array."""
 
     kind: ClassVar[str] = "arrayFeatureExtractor"

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
+import msgspec
 import numpy as np
 
 from coremlscope.classical.contract import ClassicalType, Fact
@@ -20,8 +20,7 @@ from coremlscope.schema import Message
 __all__ = ["TYPES", "CategoricalMapping"]
 
 
-@dataclass(frozen=True, slots=True)
-class CategoricalMapping(Classical):
+class CategoricalMapping(Classical, msgspec.Struct, frozen=True):
     """Maps strings to numbers, or numbers to strings.
 
     Attributes:

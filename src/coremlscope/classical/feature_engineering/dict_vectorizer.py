@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any, ClassVar
+
+import msgspec
 
 from coremlscope.classical.contract import ClassicalType, Fact
 from coremlscope.classical.interface import Interface
@@ -17,8 +18,7 @@ from coremlscope.schema import Message
 __all__ = ["TYPES", "DictVectorizer"]
 
 
-@dataclass(frozen=True, slots=True)
-class DictVectorizer(Classical):
+class DictVectorizer(Classical, msgspec.Struct, frozen=True):
     """Turns a dictionary into an array, in the order of `keys`; absent keys are 0, unknown keys are ignored.
 
     Attributes:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any, ClassVar
+
+import msgspec
 
 from coremlscope.classical.contract import ClassicalType, Fact
 from coremlscope.classical.interface import F64, Interface
@@ -18,8 +19,7 @@ from coremlscope.schema import Message
 __all__ = ["TYPES", "FeatureVectorizer"]
 
 
-@dataclass(frozen=True, slots=True)
-class FeatureVectorizer(Classical):
+class FeatureVectorizer(Classical, msgspec.Struct, frozen=True):
     """Concatenates features into one array. `columns` holds the name and size of each."""
 
     kind: ClassVar[str] = "featureVectorizer"

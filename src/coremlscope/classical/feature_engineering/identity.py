@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any, ClassVar
+
+import msgspec
 
 from coremlscope.classical.contract import ClassicalType, Fact
 from coremlscope.classical.interface import Interface
@@ -15,8 +16,7 @@ from coremlscope.schema import Message
 __all__ = ["TYPES", "Identity"]
 
 
-@dataclass(frozen=True, slots=True)
-class Identity(Classical):
+class Identity(Classical, msgspec.Struct, frozen=True):
     """Passes features through unchanged."""
 
     kind: ClassVar[str] = "identity"

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
+import msgspec
 import numpy as np
 
 from coremlscope.classical.contract import ClassicalType, Fact
@@ -30,8 +30,7 @@ from coremlscope.schema import Message
 __all__ = ["TYPES", "Imputer"]
 
 
-@dataclass(frozen=True, slots=True)
-class Imputer(Classical):
+class Imputer(Classical, msgspec.Struct, frozen=True):
     """Replaces missing values.
 
     Attributes:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
+
+import msgspec
 
 from coremlscope.classical.contract import ClassicalType, Fact
 from coremlscope.classical.interface import F64, Interface
@@ -21,8 +22,7 @@ Norm = Literal["LMax", "L1", "L2"]
 _NORMS = {"LMax": "largest magnitude (LMax)", "L1": "sum of magnitudes (L1)", "L2": "root of squares (L2)"}
 
 
-@dataclass(frozen=True, slots=True)
-class Normalizer(Classical):
+class Normalizer(Classical, msgspec.Struct, frozen=True):
     """Divides an array by its norm; an array of zeros is unchanged."""
 
     kind: ClassVar[str] = "normalizer"

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
+import msgspec
 import numpy as np
 
 from coremlscope.classical.contract import ClassicalType, Fact
@@ -20,8 +20,7 @@ from coremlscope.schema import Message
 __all__ = ["TYPES", "OneHotEncoder"]
 
 
-@dataclass(frozen=True, slots=True)
-class OneHotEncoder(Classical):
+class OneHotEncoder(Classical, msgspec.Struct, frozen=True):
     """An array with a 1 at the index of a category, and 0 elsewhere.
 
     Attributes:

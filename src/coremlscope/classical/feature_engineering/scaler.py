@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any, ClassVar
+
+import msgspec
 
 from coremlscope.classical.contract import ClassicalType, Fact
 from coremlscope.classical.interface import Interface
@@ -17,8 +18,7 @@ from coremlscope.schema import Message
 __all__ = ["TYPES", "Scaler"]
 
 
-@dataclass(frozen=True, slots=True)
-class Scaler(Classical):
+class Scaler(Classical, msgspec.Struct, frozen=True):
     """`(x + shift) · scale`. Both are fp64 `[1]` or `[elements]`."""
 
     kind: ClassVar[str] = "scaler"

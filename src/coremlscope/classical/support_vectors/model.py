@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
+
+import msgspec
 
 from coremlscope.ir import Classical, Constant
 
@@ -21,20 +22,17 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, slots=True)
-class LinearKernel:
+class LinearKernel(msgspec.Struct, frozen=True):
     """`u · v`."""
 
 
-@dataclass(frozen=True, slots=True)
-class RBFKernel:
+class RBFKernel(msgspec.Struct, frozen=True):
     """`exp(-gamma |u - v|²)`."""
 
     gamma: float
 
 
-@dataclass(frozen=True, slots=True)
-class PolyKernel:
+class PolyKernel(msgspec.Struct, frozen=True):
     """`(gamma u · v + c) ** degree`."""
 
     degree: int
@@ -42,8 +40,7 @@ class PolyKernel:
     gamma: float
 
 
-@dataclass(frozen=True, slots=True)
-class SigmoidKernel:
+class SigmoidKernel(msgspec.Struct, frozen=True):
     """`tanh(gamma u · v + c)`."""
 
     gamma: float
@@ -53,8 +50,7 @@ class SigmoidKernel:
 Kernel = LinearKernel | RBFKernel | PolyKernel | SigmoidKernel
 
 
-@dataclass(frozen=True, slots=True)
-class DenseVectors:
+class DenseVectors(msgspec.Struct, frozen=True):
     """Support vectors. `vectors` is fp64 `[vectors, features]`."""
 
     vectors: Constant
@@ -65,8 +61,7 @@ class DenseVectors:
         return len(self.vectors.numpy())
 
 
-@dataclass(frozen=True, slots=True)
-class SparseVectors:
+class SparseVectors(msgspec.Struct, frozen=True):
     """Support vectors with only some elements given; the others are 0.
 
     Attributes:
@@ -85,8 +80,7 @@ class SparseVectors:
 SupportVectors = DenseVectors | SparseVectors
 
 
-@dataclass(frozen=True, slots=True)
-class SupportVectorRegressor(Classical):
+class SupportVectorRegressor(Classical, msgspec.Struct, frozen=True):
     """`sum of coefficient · kernel(x, support vector) - rho`.
 
     Attributes:
@@ -100,8 +94,7 @@ class SupportVectorRegressor(Classical):
     rho: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SupportVectorClassifier(Classical):
+class SupportVectorClassifier(Classical, msgspec.Struct, frozen=True, kw_only=True):
     """A regression for each pair of classes, which votes for one of the two.
 
     Attributes:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from msgspec.structs import replace
 
 from coremlscope.classical.contract import ClassicalType, Fact
 from coremlscope.classical.trees.lower import lower_tree_ensemble_classifier, lower_tree_ensemble_regressor

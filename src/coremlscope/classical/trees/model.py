@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar, Literal
+
+import msgspec
 
 from coremlscope.ir import Classical, Constant
 
@@ -22,8 +23,7 @@ TreeTransform = Literal[
 LEAF = 6
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TreeEnsemble:
+class TreeEnsemble(msgspec.Struct, frozen=True, kw_only=True):
     """Trees whose leaves are summed. The nodes of all trees are stored together.
 
     Attributes:
@@ -58,8 +58,7 @@ class TreeEnsemble:
     depth: int
 
 
-@dataclass(frozen=True, slots=True)
-class TreeEnsembleRegressor(Classical):
+class TreeEnsembleRegressor(Classical, msgspec.Struct, frozen=True):
     """The sums over all trees, transformed."""
 
     kind: ClassVar[str] = "treeEnsembleRegressor"
@@ -67,8 +66,7 @@ class TreeEnsembleRegressor(Classical):
     transform: TreeTransform
 
 
-@dataclass(frozen=True, slots=True)
-class TreeEnsembleClassifier(Classical):
+class TreeEnsembleClassifier(Classical, msgspec.Struct, frozen=True):
     """The sums over all trees, transformed to probabilities; with one sum, that of the second class."""
 
     kind: ClassVar[str] = "treeEnsembleClassifier"

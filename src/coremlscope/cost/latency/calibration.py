@@ -5,9 +5,11 @@ from __future__ import annotations
 import functools
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from importlib import resources
 from typing import Any
+
+import msgspec
+from msgspec.structs import replace
 
 from coremlscope.devices.chip import Chip
 from coremlscope.devices.unit import ComputeUnit
@@ -15,8 +17,7 @@ from coremlscope.devices.unit import ComputeUnit
 __all__ = ["Calibration", "FamilyConstants", "OwnConstants", "Spread", "UnitParameters", "load_calibration"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UnitParameters:
+class UnitParameters(msgspec.Struct, frozen=True, kw_only=True):
     """Effective ceilings of a compute unit, on the chip that it was calibrated on.
 
     Rates of arithmetic count a multiply-add as two operations. Rates of bytes count what is read and written.
@@ -120,8 +121,7 @@ class UnitParameters:
     dispatch_share: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Spread:
+class Spread(msgspec.Struct, frozen=True, kw_only=True):
     """How published latencies deviate from estimates: standard deviations of the logarithm of their ratio.
 
     Attributes:
@@ -146,8 +146,7 @@ class Spread:
     calibrated: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FamilyConstants:
+class FamilyConstants(msgspec.Struct, frozen=True, kw_only=True):
     """The constants of a unit on the chips of a family, and what they are based on.
 
     Attributes:
@@ -167,8 +166,7 @@ class FamilyConstants:
     spreads: Mapping[str, float]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OwnConstants:
+class OwnConstants(msgspec.Struct, frozen=True, kw_only=True):
     """Constants of a unit on one chip that replace those of its family.
 
     Attributes:
@@ -185,8 +183,7 @@ class OwnConstants:
     slower: float = 1.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Calibration:
+class Calibration(msgspec.Struct, frozen=True, kw_only=True):
     """The constants of all units, and the uncertainty of estimates with them.
 
     Attributes:
@@ -204,7 +201,7 @@ class Calibration:
     switch_s: float
     switch_Bps: float  # noqa: N815
     convert_Bps: float  # noqa: N815
-    own: Mapping[tuple[str, ComputeUnit], OwnConstants] = field(default_factory=dict)
+    own: Mapping[tuple[str, ComputeUnit], OwnConstants] = msgspec.field(default_factory=dict)
 
     def family(self, chip: Chip, unit: ComputeUnit) -> FamilyConstants:
         """Returns the family of a chip; chips before the oldest family belong to it."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Mapping
-from dataclasses import fields, replace
+
+from msgspec.structs import replace
 
 from coremlscope.cost.latency.calibration import Calibration, UnitParameters
 from coremlscope.devices.catalog import all_chips
@@ -164,9 +165,9 @@ def faster(constants: UnitParameters, speed: float, **changes: float) -> UnitPar
         changes: New values by name.
     """
     rates = {
-        field.name: getattr(constants, field.name) * speed
-        for field in fields(constants)
-        if field.name.endswith(("_FLOPps", "_Bps")) and field.name != "weights_Bps"
+        field: getattr(constants, field) * speed
+        for field in constants.__struct_fields__
+        if field.endswith(("_FLOPps", "_Bps")) and field != "weights_Bps"
     }
     return replace(constants, **{**rates, "kernel_s": constants.kernel_s / speed, **changes})
 

@@ -11,8 +11,10 @@ from __future__ import annotations
 import functools
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from importlib import resources
+
+import msgspec
+from msgspec.structs import replace
 
 from coremlscope.devices import ComputeUnit
 from coremlscope.figures import Figure
@@ -27,8 +29,7 @@ __all__ = ["CROSSING_S", "CoreAIFactor", "adapt", "load_factors"]
 CROSSING_S = (0.60e-3, 0.96e-3, 1.75e-3)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CoreAIFactor:
+class CoreAIFactor(msgspec.Struct, frozen=True, kw_only=True):
     """How published latencies of Core AI relate to estimates for Core ML on one unit.
 
     Attributes:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+
+import msgspec
+from msgspec.structs import replace
 
 from coremlscope.ir import TensorType
 from coremlscope.ops import traits_of
@@ -14,8 +16,7 @@ from coremlscope.ops.view import CONTRADICTIONS, BoundValue, CannotInfer, Cannot
 __all__ = ["Geometry", "geometry_of"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Geometry:
+class Geometry(msgspec.Struct, frozen=True, kw_only=True):
     """The shape of the work.
 
     Attributes:

@@ -11,6 +11,8 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
+import msgspec
+
 from coremlscope.cost.latency.geometry import Geometry, geometry_of
 from coremlscope.cost.latency.kinds import KernelKind, kind_of, moves_channels, shape_of
 from coremlscope.cost.latency.norms import find_norms, over_maps
@@ -23,8 +25,7 @@ from coremlscope.ops.view import BoundGraph, BoundValue, OpView
 __all__ = ["FUSIONS", "Fusion", "Kernel", "fuse", "takes_activations"]
 
 
-@dataclass(slots=True, kw_only=True)
-class Kernel:
+class Kernel(msgspec.Struct, kw_only=True):
     """One pass over the data.
 
     Attributes:
@@ -63,8 +64,7 @@ class Kernel:
     loop: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Fusion:
+class Fusion(msgspec.Struct, frozen=True, kw_only=True):
     """A rule about which operations are fused with a kernel.
 
     Attributes:

@@ -13,10 +13,10 @@ import functools
 import math
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from importlib import resources
 from typing import Literal
 
+import msgspec
 import numpy as np
 
 from coremlscope.figures import Figure
@@ -37,8 +37,7 @@ _LEAST_PARAMETERS = 1e7
 _SLOPE_SPREAD = 0.3
 
 
-@dataclass(frozen=True, slots=True)
-class PublishedLoad:
+class PublishedLoad(msgspec.Struct, frozen=True):
     """A published time of loading on a Neural Engine."""
 
     publication: str
@@ -47,8 +46,7 @@ class PublishedLoad:
     seconds: float
 
 
-@dataclass(frozen=True, slots=True)
-class _Line:
+class _Line(msgspec.Struct, frozen=True):
     """`log(seconds) = level + slope · log(parameters / 1e8)`, with the standard deviation around it."""
 
     level: float

@@ -9,7 +9,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+
+import msgspec
+from msgspec.structs import replace
 
 from coremlscope.cost.latency.calibration import Calibration, Spread, UnitParameters, load_calibration
 from coremlscope.cost.latency.constants import constants_of, faster
@@ -43,8 +46,7 @@ _MATTERS = 0.1
 _LIKELIER = 1.5
 
 
-@dataclass(frozen=True, slots=True)
-class Own:
+class Own(msgspec.Struct, frozen=True):
     """The constants with a user's measurements, and what these say.
 
     Attributes:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from coremlscope.cost.latency.calibration import Calibration
 from coremlscope.cost.latency.geometry import Geometry
@@ -20,7 +21,7 @@ from coremlscope.results.estimate import Estimate
 __all__ = ["estimate_recorded", "is_current", "on_unit", "record", "structure_digest"]
 
 _STEPS, _UNIT = "steps", "unit"
-_COLUMNS = (*KernelTable.__slots__, _STEPS, _UNIT)
+_COLUMNS = (*KernelTable.__struct_fields__, _STEPS, _UNIT)
 
 
 def record(
@@ -37,7 +38,7 @@ def record(
     rows: dict[tuple[float, ...], int] = {}
     order = []
     for place, kernel in enumerate(kernels):
-        numbers = [float(getattr(table, name)[place]) for name in KernelTable.__slots__]
+        numbers = [float(getattr(table, name)[place]) for name in KernelTable.__struct_fields__]
         unit = next((units[id_] for id_ in kernel.ops if id_ in units), CPU)
         row = (*numbers, float(kernel.steps), float(UNITS.index(unit)))
         order.append(rows.setdefault(row, len(rows)))
@@ -86,7 +87,7 @@ def estimate_recorded(
         for place, (kind, steps) in enumerate(zip(columns["kind"], columns[_STEPS], strict=True))
     ]
     units = {str(place): UNITS[int(unit)] for place, unit in enumerate(columns[_UNIT])}
-    table = KernelTable.of_columns({name: columns[name] for name in KernelTable.__slots__})
+    table = KernelTable.of_columns({name: columns[name] for name in KernelTable.__struct_fields__})
     return estimate(
         kernels,
         units,

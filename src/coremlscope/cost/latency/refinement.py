@@ -16,8 +16,8 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -35,8 +35,7 @@ _ENOUGH = 3
 _MAD = 0.6745
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Refinement:
+class Refinement(msgspec.Struct, frozen=True, kw_only=True):
     """Correction of a unit of a chip, from measurements.
 
     Attributes:

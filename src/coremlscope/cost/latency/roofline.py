@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -26,8 +26,7 @@ _WINDOW = 9
 _ROW_STEP = 32
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KernelTimes:
+class KernelTimes(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds of each kernel: four terms that add up to the whole.
 
     Where two terms run at the same time, only the slower one counts, and the other is zero.

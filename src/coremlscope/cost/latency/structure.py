@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from itertools import starmap
+
+import msgspec
 
 from coremlscope.cost.latency.kinds import KernelKind
 from coremlscope.cost.latency.table import Floats, KernelTable
@@ -27,8 +28,7 @@ _SCALE = 4.0
 _MOST = 1.5
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Structure:
+class Structure(msgspec.Struct, frozen=True, kw_only=True):
     """Sizes of a network. Work is in multiply-adds, traffic in elements that kernels read and write.
 
     Attributes:

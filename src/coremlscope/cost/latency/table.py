@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -27,8 +27,7 @@ def _floats(numbers: Sequence[float]) -> Floats:
         return np.array([min(number, _LARGEST) for number in numbers], dtype=np.float64)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KernelTable:
+class KernelTable(msgspec.Struct, frozen=True, kw_only=True):
     """One column per number of a kernel; see `Kernel` and `Geometry`.
 
     Attributes:
@@ -69,13 +68,13 @@ class KernelTable:
     def of(cls, kernels: Sequence[Kernel]) -> KernelTable:
         """The table of kernels, in their order."""
         rows = [_numbers(kernel) for kernel in kernels]
-        return cls.of_columns({name: [row[name] for row in rows] for name in cls.__slots__})
+        return cls.of_columns({name: [row[name] for row in rows] for name in cls.__struct_fields__})
 
     @classmethod
     def of_columns(cls, columns: Mapping[str, Sequence[float]]) -> KernelTable:
         """The table of columns by name, each with one number per kernel."""
         kinds = np.array(columns["kind"], dtype=np.int64)
-        others = {name: _floats(columns[name]) for name in cls.__slots__ if name != "kind"}
+        others = {name: _floats(columns[name]) for name in cls.__struct_fields__ if name != "kind"}
         return cls(kind=kinds, **others)
 
     def __len__(self) -> int:

@@ -13,8 +13,9 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import get_args
+
+from msgspec.structs import replace
 
 from coremlscope.cost.planned.publications import Border
 from coremlscope.cost.planned.rates import RateTable

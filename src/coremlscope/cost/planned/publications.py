@@ -6,11 +6,12 @@ import functools
 import math
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
 from importlib import resources
 from typing import Any
 
+import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from coremlscope.devices.catalog import find_device
 from coremlscope.devices.chip import Chip
@@ -33,8 +34,7 @@ _DIGITS: Mapping[str, tuple[CostBasis, float]] = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PublishedNumber:
+class PublishedNumber(msgspec.Struct, frozen=True, kw_only=True):
     """A published number and its bounds.
 
     Attributes:
@@ -52,8 +52,7 @@ class PublishedNumber:
     note: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Border:
+class Border(msgspec.Struct, frozen=True):
     """The border between two leaves of a decision tree.
 
     Attributes:
@@ -85,8 +84,7 @@ class Border:
         return replace(self, likely=math.sqrt(low * high))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Borders:
+class Borders(msgspec.Struct, frozen=True, kw_only=True):
     """The borders between the leaves of convolutions, in operations per byte.
 
     Attributes:
@@ -104,8 +102,7 @@ class Borders:
     weights_bytes: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Publication:
+class Publication(msgspec.Struct, frozen=True, kw_only=True):
     """The rates in the published plans of one system.
 
     Attributes:
@@ -128,7 +125,7 @@ class Publication:
     url: str
     rates: Mapping[str, Mapping[Backend, PublishedNumber]]
     own: frozenset[tuple[str, Backend]] = frozenset()
-    launch_ms: Mapping[Backend, PublishedNumber] = field(default_factory=dict)
+    launch_ms: Mapping[Backend, PublishedNumber] = msgspec.field(default_factory=dict)
     borders: tuple[Borders, ...] = ()
 
 

@@ -14,7 +14,9 @@ import functools
 import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+
+import msgspec
+from msgspec.structs import replace
 
 from coremlscope.cost.planned.publications import Borders, Publication, PublishedNumber, publications
 from coremlscope.devices.catalog import all_chips
@@ -117,8 +119,7 @@ _SWITCH_MS = 0.125
 _GPU_FINISH_MS = 0.1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RateTable:
+class RateTable(msgspec.Struct, frozen=True, kw_only=True):
     """The rates of one chip and system.
 
     Attributes:

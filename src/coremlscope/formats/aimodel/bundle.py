@@ -9,9 +9,10 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from coremlscope import ir
 from coremlscope.errors import CorruptModelError, UnsupportedModelError
@@ -40,8 +41,7 @@ _CHUNK_BYTES = 8 << 20
 _INCOMPLETE = "the bundle is incomplete; copy or download the whole folder again"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AssetMetadata:
+class AssetMetadata(msgspec.Struct, frozen=True, kw_only=True):
     """The description of a bundle in its metadata.
 
     Attributes:
@@ -52,7 +52,7 @@ class AssetMetadata:
 
     asset_version: str = ""
     producer: str = ""
-    metadata: ir.Metadata = field(default_factory=ir.Metadata)
+    metadata: ir.Metadata = msgspec.field(default_factory=ir.Metadata)
 
 
 def is_bundle(path: Path) -> bool:

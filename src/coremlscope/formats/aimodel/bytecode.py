@@ -11,6 +11,8 @@ from __future__ import annotations
 import itertools
 from dataclasses import dataclass, field
 
+import msgspec
+
 from coremlscope.errors import NotAModelError, UnsupportedModelError
 from coremlscope.formats.aimodel.cursor import Cursor, damaged
 
@@ -52,8 +54,7 @@ _MOST_PRODUCER_BYTES = 1024
 _BLOB = 0
 
 
-@dataclass(frozen=True, slots=True)
-class EncodedEntry:
+class EncodedEntry(msgspec.Struct, frozen=True):
     """An encoded attribute or type.
 
     Attributes:
@@ -69,8 +70,7 @@ class EncodedEntry:
     is_custom: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Resource:
+class Resource(msgspec.Struct, frozen=True):
     """A blob of data in the file.
 
     Attributes:
@@ -127,8 +127,7 @@ class Region:
     blocks: list[EncodedBlock]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Bytecode:
+class Bytecode(msgspec.Struct, frozen=True, kw_only=True):
     """The content of a file.
 
     Attributes:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 
 from coremlscope import ir
@@ -34,8 +35,7 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoredData:
+class StoredData(msgspec.Struct, frozen=True, kw_only=True):
     """The elements of a constant, in the file.
 
     Attributes:
@@ -124,8 +124,7 @@ class BlockContent:
     ops: tuple[StoredOp, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GraphFeature:
+class GraphFeature(msgspec.Struct, frozen=True, kw_only=True):
     """An input or result of a graph: its name, its type, and the state that it is ("" for none)."""
 
     name: str

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
-from dataclasses import dataclass
+
+import msgspec
 
 from coremlscope import ir
 from coremlscope.formats.aimodel.bytecode import Bytecode, EncodedEntry
@@ -77,8 +78,7 @@ _MOST_RANK = 32
 _FLOATS = {16: "<e", 32: "<f", 64: "<d"}
 
 
-@dataclass(frozen=True, slots=True)
-class OtherType:
+class OtherType(msgspec.Struct, frozen=True):
     """A type that Core ML does not have: a token, a function, complex numbers.
 
     Attributes:
@@ -93,36 +93,31 @@ class OtherType:
 Type = ir.TensorType | ir.StateType | OtherType
 
 
-@dataclass(frozen=True, slots=True)
-class Unknown:
+class Unknown(msgspec.Struct, frozen=True):
     """An attribute with an encoding that is not known, by the number with which it begins."""
 
     number: int
 
 
-@dataclass(frozen=True, slots=True)
-class EnumMember:
+class EnumMember(msgspec.Struct, frozen=True):
     """A member of an enumeration, by number."""
 
     number: int
 
 
-@dataclass(frozen=True, slots=True)
-class TypeNumber:
+class TypeNumber(msgspec.Struct, frozen=True):
     """A type as an attribute: an index of the table of types."""
 
     index: int
 
 
-@dataclass(frozen=True, slots=True)
-class ResourceName:
+class ResourceName(msgspec.Struct, frozen=True):
     """The elements of a tensor, in a resource."""
 
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class Dense:
+class Dense(msgspec.Struct, frozen=True):
     """The elements of a tensor, in the table of attributes.
 
     Attributes:
@@ -136,8 +131,7 @@ class Dense:
     is_splat: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Flags:
+class Flags(msgspec.Struct, frozen=True):
     """Truth values of one bit each, the first one in the lowest bit; a single byte for equal ones.
 
     Attributes:
@@ -149,8 +143,7 @@ class Flags:
     size: int
 
 
-@dataclass(frozen=True, slots=True)
-class Location:
+class Location(msgspec.Struct, frozen=True):
     """The source location of an operation: metadata by name (`call_stack`, `op_id`, `sources`)."""
 
     metadata: dict[str, Attribute]

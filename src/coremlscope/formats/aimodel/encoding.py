@@ -6,8 +6,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Protocol
+
+import msgspec
 
 from coremlscope.formats.aimodel.bytecode import Bytecode, Operation
 from coremlscope.formats.aimodel.cursor import Cursor
@@ -44,8 +45,7 @@ _PROPERTIES: Mapping[str, tuple[str, ...]] = {
 _MOST_FRAMES = 64
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OperationOrigin:
+class OperationOrigin(msgspec.Struct, frozen=True, kw_only=True):
     """Where an operation comes from, as far as the file tells.
 
     Attributes:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from coremlscope import ir
 from coremlscope.formats.aimodel.content import Content, GraphContent, GraphFeature

@@ -6,8 +6,10 @@ import importlib.util
 import subprocess
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
+
+import msgspec
+from msgspec.structs import replace
 
 from coremlscope import ir
 from coremlscope.children import python_child
@@ -45,8 +47,7 @@ _INSTALL = f"{how_to_install('coreai')} also reads bundles by Apple's coreai-cor
 _LISTED = 3
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OpenedProgram:
+class OpenedProgram(msgspec.Struct, frozen=True, kw_only=True):
     """The program of a bundle.
 
     Attributes:

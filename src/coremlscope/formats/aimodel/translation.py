@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from coremlscope.formats.aimodel.content import StoredOp
 from coremlscope.formats.aimodel.dialect import Attribute, EnumMember, Type
@@ -13,8 +14,7 @@ from coremlscope.ir import Array, Constant, DType, TensorType
 __all__ = ["Operand", "Row", "Token", "Translation", "dims_of", "known"]
 
 
-@dataclass(frozen=True, slots=True)
-class Token:
+class Token(msgspec.Struct, frozen=True):
     """A value that only orders operations, or a state, by name."""
 
     state: str = ""
@@ -48,8 +48,7 @@ def dims_of(operand: Operand) -> tuple[int | None, ...]:
     raise CannotTranslate("an argument is not a tensor")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Translation:
+class Translation(msgspec.Struct, frozen=True, kw_only=True):
     """An operation that is being translated.
 
     Attributes:
@@ -146,8 +145,7 @@ class Translation:
 Result = Operand | Sequence[Operand]
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(msgspec.Struct, frozen=True):
     """A row of the table of operations.
 
     Attributes:

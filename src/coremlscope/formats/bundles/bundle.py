@@ -12,9 +12,10 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Literal
+
+import msgspec
 
 from coremlscope.errors import NotAModelError
 from coremlscope.formats.bundles.executorch import looks_like_executorch, read_executorch
@@ -44,8 +45,7 @@ _EXTRACTED: dict[tuple[Path, int, int, PurePosixPath], Path] = {}
 _LISTED = 8
 
 
-@dataclass(frozen=True, slots=True)
-class FoundModel:
+class FoundModel(msgspec.Struct, frozen=True):
     """A model in a bundle.
 
     Attributes:

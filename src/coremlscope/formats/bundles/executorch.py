@@ -15,9 +15,10 @@ import json
 import mmap
 import struct
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
+
+import msgspec
 
 from coremlscope.errors import CorruptModelError, NotAModelError
 from coremlscope.formats.bundles.trees import MemoryTree
@@ -83,8 +84,7 @@ def read_executorch(path: Path) -> MemoryTree:
     return MemoryTree(path, files)
 
 
-@dataclass(frozen=True, slots=True)
-class _Delegate:
+class _Delegate(msgspec.Struct, frozen=True):
     """A delegate: its method, the name of its backend, the place of its content in the file, the content."""
 
     method: str

@@ -32,9 +32,10 @@ import functools
 import hashlib
 import struct
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
+
+import msgspec
 
 from coremlscope import schema
 from coremlscope.errors import CorruptModelError, NotAModelError
@@ -66,8 +67,7 @@ _MAX_BYTES = 2**31 - 1
 _T = TypeVar("_T")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CompiledData:
+class CompiledData(msgspec.Struct, frozen=True, kw_only=True):
     """The content of `coremldata.bin`.
 
     Attributes:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from pathlib import Path
+
+import msgspec
+from msgspec.structs import replace
 
 from coremlscope import ir
 from coremlscope.errors import NotAModelError
@@ -14,8 +16,7 @@ from coremlscope.formats.description import read_description, read_metadata
 __all__ = ["CompiledInterface", "find_interface"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CompiledInterface:
+class CompiledInterface(msgspec.Struct, frozen=True, kw_only=True):
     """The description in every compiled model.
 
     Attributes:

@@ -9,9 +9,10 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from coremlscope import ir
 from coremlscope.errors import CorruptModelError
@@ -51,8 +52,7 @@ _REDEFINED_IN_IOS16 = {"reduce_sum", "relu", "sigmoid", "silu", "softmax"}
 _COLOR_SPACES = ("RGB", "BGR", "GRAYSCALE", "GRAYSCALE_FLOAT16")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CompiledMetadata:
+class CompiledMetadata(msgspec.Struct, frozen=True, kw_only=True):
     """The content of `metadata.json`.
 
     Attributes:

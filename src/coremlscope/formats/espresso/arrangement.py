@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from coremlscope.formats.espresso.attributes import CompiledLayer
 from coremlscope.formats.espresso.axes import axis_from_end, grown_axis, keep, nd_axis, refold

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
+
+import msgspec
 
 from coremlscope.formats.neuralnetwork.builder import CannotTranslate
 
@@ -15,8 +16,7 @@ __all__ = ["LARGEST", "CompiledLayer"]
 LARGEST = 3.4028234663852886e38
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CompiledLayer:
+class CompiledLayer(msgspec.Struct, frozen=True, kw_only=True):
     """A layer as it is stored.
 
     Attributes:
@@ -33,7 +33,7 @@ class CompiledLayer:
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     attributes: Mapping[str, Any]
-    weights: Mapping[str, Any] = field(default_factory=dict)
+    weights: Mapping[str, Any] = msgspec.field(default_factory=dict)
 
     def integer(self, name: str, default: int | None = None) -> int:
         """Returns an attribute that is an integer.

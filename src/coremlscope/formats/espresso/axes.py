@@ -8,7 +8,8 @@ the end if negative.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from coremlscope.formats.espresso.translation import Translation
 from coremlscope.formats.neuralnetwork.builder import Blob, Builder, CannotTranslate

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+import msgspec
 
 from coremlscope.errors import CorruptModelError
 from coremlscope.formats.weights import WeightStorage
@@ -22,8 +23,7 @@ _ENTRY = struct.Struct("<QQ")
 _DAMAGED = "the weight file is damaged or incomplete; copy or download the whole folder again"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class BlobRange:
+class BlobRange(msgspec.Struct, frozen=True, eq=False):
     """The bytes of one blob.
 
     Attributes:
@@ -52,8 +52,7 @@ class BlobRange:
         return self.storage.read(self.offset, self.size or 0, f"the blob {self.number}")
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class BlobFile:
+class BlobFile(msgspec.Struct, frozen=True, eq=False):
     """The table of a weight file.
 
     Attributes:
@@ -62,7 +61,7 @@ class BlobFile:
     """
 
     storage: WeightStorage
-    table: Mapping[int, tuple[int, int]] = field(default_factory=dict)
+    table: Mapping[int, tuple[int, int]] = msgspec.field(default_factory=dict)
 
     @classmethod
     def open(cls, storage: WeightStorage) -> BlobFile:

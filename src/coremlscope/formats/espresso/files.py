@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from coremlscope.errors import CorruptModelError, NotAModelError
 from coremlscope.formats.espresso.attributes import CompiledLayer
@@ -25,8 +26,7 @@ _DAMAGED = "the file is damaged or incomplete; copy or download the whole folder
 _POINTER = b"version https://git-lfs."
 
 
-@dataclass(frozen=True, slots=True)
-class BlobShape:
+class BlobShape(msgspec.Struct, frozen=True):
     """The shape of a blob.
 
     Attributes:
@@ -45,8 +45,7 @@ class BlobShape:
         return self.sizes if self.rank is None else self.sizes[len(self.sizes) - self.rank :]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CompiledNetwork:
+class CompiledNetwork(msgspec.Struct, frozen=True, kw_only=True):
     """The content of the file with the layers.
 
     Attributes:
@@ -59,7 +58,7 @@ class CompiledNetwork:
     layers: tuple[CompiledLayer, ...]
     version: int = 0
     storage: str = ""
-    transforms: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    transforms: Mapping[str, Mapping[str, Any]] = msgspec.field(default_factory=dict)
 
 
 def read_network_file(path: Path) -> CompiledNetwork:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Any
+
+import msgspec
+from msgspec.structs import replace
 
 from coremlscope.errors import CorruptModelError
 from coremlscope.formats.espresso.attributes import LARGEST, CompiledLayer
@@ -40,8 +42,7 @@ _DAMAGED = "the file is damaged or incomplete; copy or download the whole folder
 _SILENT = ("attributes", "debug_info")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CompiledFiles:
+class CompiledFiles(msgspec.Struct, frozen=True, kw_only=True):
     """The content of the three files.
 
     Attributes:
@@ -54,7 +55,7 @@ class CompiledFiles:
     network: CompiledNetwork
     shapes: Mapping[str, BlobShape]
     blobs: BlobFile
-    scaling: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    scaling: Mapping[str, Mapping[str, Any]] = msgspec.field(default_factory=dict)
 
     @property
     def transforms(self) -> Mapping[str, Mapping[str, Any]]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+
+import msgspec
 
 from coremlscope.formats.espresso.attributes import CompiledLayer
 from coremlscope.formats.espresso.blobs import BlobFile
@@ -13,8 +14,7 @@ from coremlscope.formats.neuralnetwork.builder import Blob, Builder
 __all__ = ["LayerSpec", "Translation"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Translation:
+class Translation(msgspec.Struct, frozen=True, kw_only=True):
     """A layer that is being translated.
 
     Attributes:
@@ -34,8 +34,8 @@ class Translation:
     blobs: BlobFile
     shapes: Mapping[str, BlobShape]
     is_exact: bool
-    doubts: list[str] = field(default_factory=list)
-    weight_doubts: list[str] = field(default_factory=list)
+    doubts: list[str] = msgspec.field(default_factory=list)
+    weight_doubts: list[str] = msgspec.field(default_factory=list)
 
     def doubt(self, text: str) -> None:
         """Records that a part of the layer's meaning is not established."""
@@ -56,8 +56,7 @@ class Translation:
         return self.inputs[0]
 
 
-@dataclass(frozen=True, slots=True)
-class LayerSpec:
+class LayerSpec(msgspec.Struct, frozen=True):
     """A row of the table of layers.
 
     Attributes:

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from typing import Any
 
+import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from coremlscope.formats.espresso.attributes import CompiledLayer
 from coremlscope.formats.espresso.blobs import BlobFile, BlobRange
@@ -42,8 +43,7 @@ _CODES, _RANGES = "quantization_lut_weights_blob", "quantization_ranges_blob"
 _AFFINE = {"W_U8", "per_ch_qscale", "per_ch_qbias"}
 
 
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class CompiledWeights(EncodedSource):
+class CompiledWeights(EncodedSource, msgspec.Struct, frozen=True, eq=False, kw_only=True):
     """The elements of a blob.
 
     Attributes:
@@ -100,8 +100,7 @@ class CompiledWeights(EncodedSource):
         return np.asarray(codes * first + second, np.float32)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class UnknownWeights(EncodedSource):
+class UnknownWeights(EncodedSource, msgspec.Struct, frozen=True, eq=False):
     """Weights whose encoding is unknown, so that only their shape is.
 
     Attributes:
@@ -267,8 +266,7 @@ def _blob(t: Translation, number: object, shape: Sequence[int], stored: np.dtype
     return None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Part:
+class _Part(msgspec.Struct, frozen=True, eq=False):
     """A row or a column of a table of numbers."""
 
     table: Constant

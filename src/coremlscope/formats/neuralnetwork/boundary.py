@@ -6,9 +6,9 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 
 import numpy as np
+from msgspec.structs import replace
 
 from coremlscope.errors import CorruptModelError
 from coremlscope.formats.neuralnetwork.builder import FLOAT, Blob, Builder, CannotTranslate

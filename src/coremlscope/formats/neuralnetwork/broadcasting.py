@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from coremlscope.formats.neuralnetwork.arithmetic import in_one_layout
 from coremlscope.formats.neuralnetwork.builder import Blob, Builder

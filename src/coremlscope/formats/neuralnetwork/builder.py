@@ -6,9 +6,10 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 
+import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from coremlscope.ir import (
     Array,
@@ -41,8 +42,7 @@ class CannotTranslate(Exception):  # noqa: N818
     """A layer is inconsistent with itself or its inputs, or has no translation. The message is the reason."""
 
 
-@dataclass(frozen=True, slots=True)
-class Blob:
+class Blob(msgspec.Struct, frozen=True):
     """A value of a neural network.
 
     Attributes:

@@ -8,10 +8,11 @@ they clear a flag, and the following layers are run only if the flag is set.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from typing import Any
 
+import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from coremlscope.formats.neuralnetwork.builder import Blob, Builder, CannotTranslate
 from coremlscope.formats.neuralnetwork.translation import LayerSpec, Translation
@@ -37,8 +38,7 @@ _FALSE_BELOW = 1e-6
 _MAX_DEPTH = 5
 
 
-@dataclass(frozen=True, slots=True)
-class _Layers:
+class _Layers(msgspec.Struct, frozen=True):
     """A sequence of layers with the interface of a network message."""
 
     layers: Sequence[Message]

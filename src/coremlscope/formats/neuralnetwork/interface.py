@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from coremlscope.ir import ArrayFeature, Description, Feature, FunctionDescription
 from coremlscope.schema import Message

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from sys import intern
+
+from msgspec.structs import replace
 
 from coremlscope.budget import Budget
 from coremlscope.errors import CorruptModelError

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from coremlscope import schema
 from coremlscope.formats.description import write_features
@@ -20,8 +21,7 @@ __all__ = ["LayerCut", "NetworkLayers"]
 _KINDS = ("neuralNetwork", "neuralNetworkClassifier", "neuralNetworkRegressor")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LayerCut:
+class LayerCut(msgspec.Struct, frozen=True, kw_only=True):
     """Some layers of a network.
 
     Attributes:

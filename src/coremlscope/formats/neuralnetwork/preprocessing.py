@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
+from msgspec.structs import replace
 
 from coremlscope.errors import CorruptModelError
 from coremlscope.formats.neuralnetwork.builder import Blob, Builder, CannotTranslate

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from coremlscope.formats.neuralnetwork.builder import Blob, Builder, CannotTranslate, Given
@@ -37,8 +37,7 @@ _DEFAULT_CLIP = 50.0
 _INEFFECTIVE_CLIP = 500.0
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Joined(EncodedSource):
+class _Joined(EncodedSource, msgspec.Struct, frozen=True, eq=False):
     """The concatenated weights of the gates.
 
     Attributes:
@@ -96,8 +95,7 @@ def _join(
     return Constant(TensorType(DType.FP16 if is_half else DType.FP32, shape), data)
 
 
-@dataclass(frozen=True, slots=True)
-class SequenceOfVectors:
+class SequenceOfVectors(msgspec.Struct, frozen=True):
     """Conversion of a recurrent layer's input to `[sequence, batch, vector]`, and of its results back."""
 
     builder: Builder
@@ -257,8 +255,7 @@ def _gru(t: Translation) -> Sequence[Blob]:
 # LSTMs
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Cell:
+class _Cell(msgspec.Struct, frozen=True, kw_only=True):
     """The parameters of one direction of an LSTM."""
 
     params: Message

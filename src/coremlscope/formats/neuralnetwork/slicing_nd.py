@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+
+import msgspec
+from msgspec.structs import replace
 
 from coremlscope.formats.neuralnetwork.builder import Blob, Builder, CannotTranslate
 from coremlscope.formats.neuralnetwork.shaping import at_least_rank_1
@@ -62,8 +64,7 @@ def _mask(given: Sequence[int | bool], rank: int) -> list[bool]:
     return [bool(v) for v in given] or [False] * rank
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Slices:
+class _Slices(msgspec.Struct, frozen=True, kw_only=True):
     """The bounds of a slice, with one element per axis."""
 
     begin: Blob | list[int]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from coremlscope.formats.neuralnetwork.builder import Blob, Builder
 from coremlscope.schema import Message
@@ -11,8 +12,7 @@ from coremlscope.schema import Message
 __all__ = ["LayerSpec", "Translate", "Translation"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Translation:
+class Translation(msgspec.Struct, frozen=True, kw_only=True):
     """A layer that is being translated.
 
     Attributes:
@@ -39,8 +39,7 @@ class Translation:
 Translate = Callable[[Translation], Blob | Sequence[Blob]]
 
 
-@dataclass(frozen=True, slots=True)
-class LayerSpec:
+class LayerSpec(msgspec.Struct, frozen=True):
     """A row of the table of layers.
 
     Attributes:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -77,8 +77,7 @@ def _encoding(message: Message) -> str:
     return "floatValue"
 
 
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class EncodedWeights(EncodedSource):
+class EncodedWeights(EncodedSource, msgspec.Struct, frozen=True, eq=False, kw_only=True):
     """The elements of `WeightParams`, as stored in the file.
 
     Attributes:

@@ -9,7 +9,9 @@ from __future__ import annotations
 import statistics
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+
+import msgspec
+from msgspec.structs import replace
 
 from coremlscope.devices.unit import NEURAL_ENGINE, ComputeUnit
 from coremlscope.errors import UsageError
@@ -115,8 +117,7 @@ def _imported(sources: Sequence[SourceFile], origin: ListingOrigin) -> Imported:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Layer:
+class _Layer(msgspec.Struct, frozen=True):
     """A layer of the debug information.
 
     Attributes:

@@ -11,8 +11,9 @@ import os
 import re
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from coremlscope.errors import UsageError
 from coremlscope.findings import Finding
@@ -29,8 +30,7 @@ _MOST_FILES = 200_000
 _LISTED = 8
 
 
-@dataclass(frozen=True, slots=True)
-class Regions:
+class Regions(msgspec.Struct, frozen=True):
     """Regions by architecture and function.
 
     Attributes:

@@ -6,9 +6,7 @@ hardware. On macOS 27 it reaches the system's framework, which is not yet confir
 
 from __future__ import annotations
 
-import dataclasses
 import importlib.util
-import json
 import statistics
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -17,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import msgspec.structs
 import numpy as np
 
 from coremlscope.engines.host import conditions, this_machine
@@ -89,8 +88,7 @@ def require_coreai(instead: str = "`--engine onnxruntime` needs no coreai-core")
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CoreAIMeasurer:
+class CoreAIMeasurer(msgspec.Struct, frozen=True, kw_only=True):
     """Measures Core AI on this machine: its reference interpreter, or on macOS 27 the system's framework.
 
     Attributes:
@@ -163,7 +161,7 @@ class CoreAIMeasurer:
             *repetition_findings(settings, {} if report.phases.partial else bare.phases),
             *condition_findings(before, bare.after),
         )
-        return dataclasses.replace(bare, findings=findings)
+        return msgspec.structs.replace(bare, findings=findings)
 
     def _run(self, request: Path, settings: Settings, progress: Progress | None) -> _ChildReport:
         """Returns what the child says; of one that fails or is interrupted, what it said before."""
@@ -259,7 +257,7 @@ def _prepare_request(
         early=settings.early,
     )
     path = folder / "request.json"
-    write_draft(path, json.dumps(dataclasses.asdict(request)))
+    write_draft(path, msgspec.json.encode(request))
     return path
 
 

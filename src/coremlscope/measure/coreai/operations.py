@@ -11,6 +11,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+import msgspec
+
 from coremlscope.ir import Layer
 from coremlscope.recordings.core_ai import INTERPRETER, DebugOp
 from coremlscope.results.measurement import Group, Status
@@ -27,8 +29,7 @@ _GROUP_LEVEL = 0.995
 _MOST_NODES = 16
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
+class Event(msgspec.Struct, frozen=True):
     """The execution of an operation.
 
     Attributes:
@@ -44,8 +45,7 @@ class Event:
     seconds: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OperationTimes:
+class OperationTimes(msgspec.Struct, frozen=True, kw_only=True):
     """The times of operations.
 
     Attributes:

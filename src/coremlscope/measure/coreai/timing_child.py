@@ -15,9 +15,10 @@ import statistics
 import sys
 import time
 from collections.abc import Callable, Coroutine, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from coremlscope.measure.channel import send
 from coremlscope.measure.coreai.program import CoreAIProgram
@@ -40,8 +41,7 @@ _WATCHED, _ROUNDS, _WATCHED_S = 17, 15, 10.0
 _WARM, _TIMED = 2, 3
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CoreAITimingRequest:
+class CoreAITimingRequest(msgspec.Struct, frozen=True, kw_only=True):
     """Timings requested of the child process.
 
     Attributes:

@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+
+import msgspec
+from msgspec.structs import replace
 
 from coremlscope.measure.coreai.operations import Event
 
@@ -22,8 +24,7 @@ _LEAST_EVENTS = 32
 _LEAST_ROUNDS, _LEAST_WATCHED = 3, 2
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProfilerCost:
+class ProfilerCost(msgspec.Struct, frozen=True, kw_only=True):
     """The time that the profiler takes within each event.
 
     Attributes:
@@ -56,8 +57,7 @@ def profiler_cost(runs: Sequence[Sequence[Event]], slowed_s: float) -> ProfilerC
     return ProfilerCost(seconds=seconds, usual_s=max(statistics.median(shortest), seconds), events=events)
 
 
-@dataclass(frozen=True, slots=True)
-class Watch:
+class Watch(msgspec.Struct, frozen=True):
     """A call in which a single operation was watched.
 
     Attributes:
@@ -71,8 +71,7 @@ class Watch:
     took_s: float
 
 
-@dataclass(frozen=True, slots=True)
-class Round:
+class Round(msgspec.Struct, frozen=True):
     """Calls in turn: some for each operation that is watched, and some without.
 
     Attributes:
@@ -84,8 +83,7 @@ class Round:
     plain_s: Sequence[float]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Composition:
+class Composition(msgspec.Struct, frozen=True, kw_only=True):
     """Times of operations that add up to what a call without the profiler takes for them.
 
     Attributes:

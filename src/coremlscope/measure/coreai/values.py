@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
-import json
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -39,8 +36,7 @@ _TASK = Task(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class OpResult:
+class OpResult(msgspec.Struct, frozen=True):
     """A result of an operation of the file.
 
     Attributes:
@@ -56,8 +52,7 @@ class OpResult:
     array: np.ndarray
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CoreAIValues:
+class CoreAIValues(msgspec.Struct, frozen=True, kw_only=True):
     """The values of a prediction.
 
     Attributes:
@@ -101,7 +96,7 @@ def record_values(
             model=str(source.expanduser().resolve()), function=function, most_bytes=most_bytes
         )
         path = folder / "request.json"
-        write_draft(path, json.dumps(dataclasses.asdict(request)))
+        write_draft(path, msgspec.json.encode(request))
         # On a Mac, the interpreter that coreai-core contains instead of the system's framework.
         environment = {"TMPDIR": name, "USE_LOCAL_COREAI": "1"}
         with run_child([*command, str(path)], limits, _TASK, environment=environment) as messages:

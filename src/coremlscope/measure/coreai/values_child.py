@@ -10,10 +10,10 @@ import asyncio
 import json
 import sys
 from collections.abc import Callable, Coroutine, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from coremlscope.errors import UsageError
@@ -32,8 +32,7 @@ TOO_LARGE = "intermediate values are larger than allowed"
 _PLAIN_KINDS = "fiub"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ValuesRequest:
+class ValuesRequest(msgspec.Struct, frozen=True, kw_only=True):
     """Values requested of the child process.
 
     Attributes:

@@ -12,8 +12,9 @@ import subprocess
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from coremlscope.errors import EngineError, MissingDependencyError
 from coremlscope.recordings.export import CORE_ML, KINDS, Export, read_export
@@ -38,8 +39,7 @@ _LAST_CHARACTERS = 300
 _CHUNK_BYTES = 1 << 20
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class InstrumentsTimeouts:
+class InstrumentsTimeouts(msgspec.Struct, frozen=True, kw_only=True):
     """How long each step may take, in seconds, and how often it is tried.
 
     Attributes:
@@ -98,8 +98,7 @@ def _ask(arguments: Sequence[str], timeouts: InstrumentsTimeouts) -> str:
     return reported.stdout + reported.stderr
 
 
-@dataclass(frozen=True, slots=True)
-class InstrumentsRecording:
+class InstrumentsRecording(msgspec.Struct, frozen=True):
     """A finished recording.
 
     Attributes:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
+import msgspec.structs
 
 from coremlscope.measure.child import ChildLimits
 
@@ -18,6 +18,6 @@ def core_ml_limits(given: tuple[float | None, int | None]) -> ChildLimits:
         given: Seconds and bytes of memory; None for the usual limit.
     """
     time_s, memory = given
-    return dataclasses.replace(
+    return msgspec.structs.replace(
         CORE_ML_LIMITS, time_s=time_s, memory_bytes=memory or CORE_ML_LIMITS.memory_bytes
     )

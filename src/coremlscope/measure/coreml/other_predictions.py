@@ -5,11 +5,13 @@ Not yet confirmed on a device.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+import msgspec
+import msgspec.structs
 
 from coremlscope.errors import EngineError, how_to_install
 from coremlscope.findings import Finding
@@ -38,8 +40,7 @@ class Timed:
     findings: list[Finding] = field(default_factory=list)
 
 
-@dataclass(frozen=True, slots=True)
-class OtherPredictions:
+class OtherPredictions(msgspec.Struct, frozen=True):
     """Times each other way to predict in a process of its own; a failure affects that way alone.
 
     Attributes:
@@ -75,7 +76,7 @@ class OtherPredictions:
         if reason:
             timed.findings.append(_not_timed("Other ways to predict were", reason, "", "info"))
             return timed
-        patient = dataclasses.replace(limits, silence_s=min(limits.silence_s, self.patience_s))
+        patient = msgspec.structs.replace(limits, silence_s=min(limits.silence_s, self.patience_s))
         for kind, name in _KINDS.items():
             messages: list[Mapping[str, Any]] = []
             command, task = [*self.command, str(request), kind], Task(name, _HINT, FAILURES)

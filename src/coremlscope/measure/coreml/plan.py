@@ -7,13 +7,14 @@ its caches (CFFIXED_USER_HOME) makes every time the first and leaves nothing beh
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+import msgspec
+import msgspec.structs
 
 from coremlscope.devices import UNITS, ComputeUnit, ComputeUnits, Device, find_device
 from coremlscope.engines.host import macos_version, processor_name
@@ -42,8 +43,7 @@ __all__ = ["PlansOfModel", "ask_core_ml", "empty_plan", "plan_findings", "plan_f
 _NO_CORE_ML = "try `coremlscope plan MODEL --device NAME`, which needs no Core ML"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlansOfModel:
+class PlansOfModel(msgspec.Struct, frozen=True, kw_only=True):
     """The plans of Core ML for a model.
 
     Attributes:
@@ -57,9 +57,9 @@ class PlansOfModel:
 
     functions: Mapping[str, Sequence[Mapping[str, Any]]]
     analysed: Sequence[AnalysedOp] = ()
-    layers: Mapping[str, Sequence[Mapping[str, Any]]] = dataclasses.field(default_factory=dict)
+    layers: Mapping[str, Sequence[Mapping[str, Any]]] = msgspec.field(default_factory=dict)
     asked: int = 0
-    failed: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    failed: Mapping[str, str] = msgspec.field(default_factory=dict)
     requested: ComputeUnits = "all"
 
     @property
@@ -187,7 +187,7 @@ def plan_from_core_ml(ours: Plan, ops: OpTable, setting: ComputeUnits, answer: P
     known = _join_all(rows, ours, answer)
     reasons = list(dict.fromkeys(reason for op in known for reason in op.reasons))
     costs = {backend: tuple(op.costs.get(backend) for op in known) for backend in ours.backends}
-    plan = dataclasses.replace(
+    plan = msgspec.structs.replace(
         ours,
         planner="Core ML",
         cost_model="this Mac",
@@ -205,11 +205,10 @@ def plan_from_core_ml(ours: Plan, ops: OpTable, setting: ComputeUnits, answer: P
         advice=tuple(() for _ in known),
         settings=(_setting(effective_units(setting), rows, known, ours),),
     )
-    return dataclasses.replace(plan, settings=(_with_switches(plan, ops),))
+    return msgspec.structs.replace(plan, settings=(_with_switches(plan, ops),))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Row:
+class _Row(msgspec.Struct, frozen=True, kw_only=True):
     """A column of a plan: an operation of the file, or one that Core ML inserts."""
 
     function: str
@@ -219,14 +218,13 @@ class _Row:
     layer: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Joined:
+class _Joined(msgspec.Struct, frozen=True, kw_only=True):
     """Core ML's plan for one operation; nothing for one that it does not list."""
 
     backend: Backend | None = None
     weight: float | None = None
-    supported: Mapping[ComputeUnit, int] = field(default_factory=dict)
-    costs: Mapping[str, float] = field(default_factory=dict)
+    supported: Mapping[ComputeUnit, int] = msgspec.field(default_factory=dict)
+    costs: Mapping[str, float] = msgspec.field(default_factory=dict)
     reasons: tuple[Reason, ...] = ()
 
 
@@ -375,7 +373,7 @@ def _with_switches(plan: Plan, ops: OpTable) -> SettingPlan:
         name: FunctionCost(cost.total_ms, _switches(functions[name], plan))
         for name, cost in view.setting.functions.items()
     }
-    return dataclasses.replace(view.setting, functions=counted)
+    return msgspec.structs.replace(view.setting, functions=counted)
 
 
 def _switches(ops: tuple[PlannedOp, ...], plan: Plan) -> int:

@@ -5,12 +5,13 @@ Written against coremltools' documented interface; not yet confirmed on a device
 
 from __future__ import annotations
 
-import dataclasses
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+import msgspec
+import msgspec.structs
 
 from coremlscope.engines.host import conditions, this_machine
 from coremlscope.errors import EngineError
@@ -58,8 +59,7 @@ CHILD = python_child("coremlscope.measure.coreml.timing_child")
 _HINT = "try another setting with --compute-units"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CoreMLMeasurer:
+class CoreMLMeasurer(msgspec.Struct, frozen=True, kw_only=True):
     """Measures Core ML on this Mac, under the compute units of the settings.
 
     Attributes:
@@ -130,7 +130,7 @@ class CoreMLMeasurer:
             *repetition_findings(settings, {} if reported.partial else bare.phases),
             *condition_findings(before, after),
         )
-        return dataclasses.replace(bare, findings=findings)
+        return msgspec.structs.replace(bare, findings=findings)
 
     def _run(self, request: Path, settings: Settings, progress: Progress | None) -> Reported:
         """Returns what the child sends; of one that fails or is interrupted, what it sent before.
@@ -217,7 +217,7 @@ def prepare_request(
         waits=waits,
     )
     file = folder / "request.json"
-    write_draft(file, json.dumps(dataclasses.asdict(request)))
+    write_draft(file, msgspec.json.encode(request))
     return file
 
 

@@ -15,9 +15,10 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from coremlscope.measure.channel import send
 from coremlscope.measure.coreml.energy import find_meter, measure_energy
@@ -36,8 +37,7 @@ _LONGEST_WAIT_S = 600.0
 _RECORDED_S = 5.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CoreMLTimingRequest:
+class CoreMLTimingRequest(msgspec.Struct, frozen=True, kw_only=True):
     """Timings requested of the child process.
 
     Attributes:

@@ -5,13 +5,14 @@ Not yet confirmed on a device.
 
 from __future__ import annotations
 
-import dataclasses
 import tempfile
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+import msgspec
+import msgspec.structs
 
 from coremlscope.engines.host import conditions, this_machine
 from coremlscope.errors import EngineError, UsageError
@@ -48,8 +49,7 @@ _HINT = "profile without --trace"
 _INHERITED = ("PATH", "HOME", "LANG", "LC_ALL", "PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "DEVELOPER_DIR")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TraceMeasurer:
+class TraceMeasurer(msgspec.Struct, frozen=True, kw_only=True):
     """Predicts in a process of its own while Instruments records it with the template Core ML.
 
     Its times are those of a recorded run, which is slower than one without a recording.
@@ -62,7 +62,7 @@ class TraceMeasurer:
     """
 
     limits: ChildLimits = CORE_ML_LIMITS
-    timeouts: InstrumentsTimeouts = field(default_factory=InstrumentsTimeouts)
+    timeouts: InstrumentsTimeouts = msgspec.field(default_factory=InstrumentsTimeouts)
     command: Sequence[str] = CHILD
     kept: KeptFolders | None = None
 
@@ -82,7 +82,7 @@ class TraceMeasurer:
             UnsupportedModelError: coremltools cannot pass such inputs to Core ML.
         """
         machine, before = this_machine(), conditions()
-        once = dataclasses.replace(settings, compile_iterations=1, load_iterations=1)
+        once = msgspec.structs.replace(settings, compile_iterations=1, load_iterations=1)
         with tempfile.TemporaryDirectory(prefix="coremlscope-", ignore_cleanup_errors=True) as name:
             folder = Path(name)
             home = self.kept.of(effective_units(settings.compute_units)) if self.kept else None
@@ -110,7 +110,7 @@ class TraceMeasurer:
             label=f"Core ML on {place_of(machine)}, recorded by {tool}",
             runtime=Runtime("coreml", "Core ML", through=f"coremltools {reported.coremltools}".strip()),
             machine=machine,
-            settings=dataclasses.replace(once, iterations=len(predicted)),
+            settings=msgspec.structs.replace(once, iterations=len(predicted)),
             compute_units=effective_units(settings.compute_units),
             predict=reported.phase("predict", "warm-up"),
             before=before,

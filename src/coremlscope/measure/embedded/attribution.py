@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from coremlscope.engines.base import EngineNode
 from coremlscope.ir import Graph, Op
@@ -41,8 +42,7 @@ _FUSED_FORWARD = frozenset({"Pad"})
 _ENDING = re.compile(r"(?:^|[_/])[^_/]*$")
 
 
-@dataclass(frozen=True, slots=True)
-class NodeGroup:
+class NodeGroup(msgspec.Struct, frozen=True):
     """Operations and nodes of the engine that are timed together.
 
     Attributes:
@@ -54,8 +54,7 @@ class NodeGroup:
     nodes: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Attribution:
+class Attribution(msgspec.Struct, frozen=True):
     """The status and group of every operation of a function.
 
     Attributes:

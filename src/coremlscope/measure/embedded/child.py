@@ -6,7 +6,6 @@ as long as the parent wants the result. When it closes, the child sends what it 
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import pickle
 import signal
@@ -15,9 +14,11 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import msgspec
+import msgspec.structs
 
 from coremlscope.measure.channel import open_channel, send
 from coremlscope.measure.process_limits import end_with_parent, hold_to_limits, peak_memory_bytes
@@ -29,8 +30,7 @@ __all__ = ["ProcessRequest", "Report", "call", "main", "measure"]
 _EVERY_S = 0.25
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProcessRequest:
+class ProcessRequest(msgspec.Struct, frozen=True, kw_only=True):
     """The work of the process. The parent writes it to a private folder, so that it may be pickled.
 
     Attributes:
@@ -114,7 +114,7 @@ def measure(
     whole = MeasuredModel(model=container.read(model), **subject)
     measured = measurer.measure(whole, settings, inputs=inputs, progress=report.progress)
     report.flush()
-    send(measurement=dataclasses.replace(measured, peak_memory_bytes=peak_memory_bytes()))
+    send(measurement=msgspec.structs.replace(measured, peak_memory_bytes=peak_memory_bytes()))
 
 
 def call(

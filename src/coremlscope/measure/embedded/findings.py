@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+
+import msgspec
 
 from coremlscope.execution.custom_layers import CustomLayer
 from coremlscope.findings import Finding
@@ -31,8 +32,7 @@ _RECORDED = 0.05
 _NAMES = 3
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MeasurementEvidence:
+class MeasurementEvidence(msgspec.Struct, frozen=True, kw_only=True):
     """The data from which findings are derived.
 
     Attributes:

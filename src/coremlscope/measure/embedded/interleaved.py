@@ -6,9 +6,10 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from coremlscope.engines import engine as default_engine
 from coremlscope.engines.base import Engine, EngineOptions
@@ -93,8 +94,7 @@ def time_files(
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Runner:
+class _Runner(msgspec.Struct, frozen=True):
     executable: Runnable
     tensors: Mapping[str, Array]
     state: Any

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -142,7 +141,7 @@ class IsolatedMeasurer:
     def _request(
         self, subject: MeasuredModel, settings: Settings, inputs: Mapping[str, Any]
     ) -> dict[str, Any]:
-        fields = (f.name for f in dataclasses.fields(subject) if f.name != "model")
+        fields = (f for f in subject.__struct_fields__ if f != "model")
         return {
             "engine": self.engine,
             "threads": self.threads,

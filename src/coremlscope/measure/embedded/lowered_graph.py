@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from coremlscope.ops.program import MERGED, OnnxProgram
 
@@ -18,8 +19,7 @@ _RANDOM = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LoweredNode:
+class LoweredNode(msgspec.Struct, frozen=True, kw_only=True):
     """A top-level node of the lowered graph, with everything nested in it.
 
     Attributes:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import shutil
 import statistics
 import tempfile
@@ -12,6 +11,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+import msgspec
+import msgspec.structs
 
 from coremlscope.engines import engine as default_engine
 from coremlscope.engines.base import Engine, EngineOptions, NodeProfile
@@ -77,8 +79,7 @@ _DECIDED = 1.5
 _GROUP_LEVEL = 0.995
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EngineMeasurer:
+class EngineMeasurer(msgspec.Struct, frozen=True, kw_only=True):
     """Measures with an embedded engine, on this machine's processor.
 
     Attributes:
@@ -169,8 +170,7 @@ def _tensors(
     return dict(to_tensors(executable.description.inputs, {**synthetic, **inputs}, executable.shapes))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Part:
+class _Part(msgspec.Struct, frozen=True, kw_only=True):
     """A profiled function: the whole model, or a stage of a pipeline.
 
     Attributes:
@@ -300,7 +300,9 @@ class _Run:
     def round(self, folder: Path, tensors: Mapping[str, Array]) -> tuple[OpRange, ...]:
         """Predicts once with results rounded to fp16, after all timing."""
         reported = self._told("fp16", 1)
-        executable = self._compiled(folder / "rounded", dataclasses.replace(self.options, precision="fp16"))
+        executable = self._compiled(
+            folder / "rounded", msgspec.structs.replace(self.options, precision="fp16")
+        )
         _, ranges = executable.run_with_ranges(tensors)
         executable.close()
         reported(0.0)
@@ -358,7 +360,7 @@ def _stage_feeds(
 def _without_operations(bare: Measurement) -> Measurement:
     """Returns the measurement with findings, where operations are not to be timed."""
     findings = repetition_findings(bare.settings, bare.phases) + condition_findings(bare.before, bare.after)
-    return dataclasses.replace(bare, findings=findings)
+    return msgspec.structs.replace(bare, findings=findings)
 
 
 def _assemble(
@@ -386,7 +388,7 @@ def _assemble(
                 status[rows[op_id]] = known
         groups += _groups(timed[-1], part, subject.ops, rows)
     timing = _timing(parts, timed)
-    measurement = dataclasses.replace(
+    measurement = msgspec.structs.replace(
         bare,
         groups=tuple(_with_shares(groups, timing)),
         status=tuple(status),
@@ -403,7 +405,7 @@ def _assemble(
         findings += note_ranges(graphs, ranges, unused)
     findings += repetition_findings(bare.settings, bare.phases)
     findings += condition_findings(bare.before, bare.after)
-    return dataclasses.replace(measurement, findings=findings)
+    return msgspec.structs.replace(measurement, findings=findings)
 
 
 def _findings(
@@ -517,7 +519,7 @@ def _with_shares(groups: Sequence[Group], timing: NodeTiming) -> list[Group]:
     plain = timing.run_s - timing.profiler_overhead_s
     if 0 < _DECIDED * plain < total:
         return list(groups)
-    return [dataclasses.replace(g, share=g.wall_s / total if total else 0.0) for g in groups]
+    return [msgspec.structs.replace(g, share=g.wall_s / total if total else 0.0) for g in groups]
 
 
 def _label(group: NodeGroup, profiled: NodeProfile, ops: OpTable, rows: Mapping[str, int]) -> str:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from coremlscope.execution.ranges import OpRange
 from coremlscope.findings import Finding, Severity
@@ -223,8 +224,7 @@ class _Flow:
         return found - {op_id}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Kind:
+class _Kind(msgspec.Struct, frozen=True, kw_only=True):
     """A kind of finding.
 
     Attributes:

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from coremlscope.engines.base import NodeProfile
 from coremlscope.measure.embedded.attribution import Attribution, NodeGroup
@@ -25,8 +26,7 @@ _UNCERTAIN_OF_GROUP = 0.5
 _UNCERTAIN_OF_PREDICTION = 0.1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GroupTimes:
+class GroupTimes(msgspec.Struct, frozen=True, kw_only=True):
     """The times of the groups of a function.
 
     Attributes:

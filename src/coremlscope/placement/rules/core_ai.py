@@ -9,7 +9,8 @@ with Core ML apply as well, known less well, since they were not measured with C
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from coremlscope.devices.unit import CPU, GPU, NEURAL_ENGINE, ComputeUnit
 from coremlscope.ir import DType, StateType, TensorType, Value, ValueType

@@ -47,9 +47,9 @@ function with the verdicts of the rules above, and returns the operations to whi
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, field
 from typing import Literal
 
+import msgspec
 import numpy as np
 
 from coremlscope.devices.chip import Chip, Device
@@ -115,8 +115,7 @@ def selects(selection: Selection, op: str) -> bool:
     return any(isinstance(one, Trait) and one & traits for one in selection)
 
 
-@dataclass(frozen=True, slots=True)
-class Scope:
+class Scope(msgspec.Struct, frozen=True):
     """Where a rule holds. The empty scope is everywhere.
 
     Attributes:
@@ -149,8 +148,7 @@ class Scope:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProgramFacts:
+class ProgramFacts(msgspec.Struct, frozen=True, kw_only=True):
     """Facts about the program around an operation.
 
     Attributes:
@@ -168,18 +166,17 @@ class ProgramFacts:
 
     opset: int = 8
     spec_version: int = 9
-    flexible_inputs: Mapping[str, str] = field(default_factory=dict)
-    resized_inputs: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    flexible_inputs: Mapping[str, str] = msgspec.field(default_factory=dict)
+    resized_inputs: Mapping[str, tuple[int, ...]] = msgspec.field(default_factory=dict)
     weights_bytes: int = 0
     states: int = 0
     decodes: bool = False
     runtime: Runtime = "Core ML"
-    inputs: Mapping[str, FeatureType] = field(default_factory=dict)
-    outputs: Mapping[str, FeatureType] = field(default_factory=dict)
+    inputs: Mapping[str, FeatureType] = msgspec.field(default_factory=dict)
+    outputs: Mapping[str, FeatureType] = msgspec.field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RuleContext:
+class RuleContext(msgspec.Struct, frozen=True, kw_only=True):
     """Facts that a rule can use besides the operation.
 
     Attributes:
@@ -190,8 +187,8 @@ class RuleContext:
     """
 
     device: Device
-    facts: ProgramFacts = field(default_factory=ProgramFacts)
-    producers: Mapping[str, OpView] = field(default_factory=dict)
+    facts: ProgramFacts = msgspec.field(default_factory=ProgramFacts)
+    producers: Mapping[str, OpView] = msgspec.field(default_factory=dict)
     inserted: bool = False
 
     @property
@@ -205,8 +202,7 @@ class RuleContext:
         return self.device.os
 
 
-@dataclass(frozen=True, slots=True)
-class Example:
+class Example(msgspec.Struct, frozen=True):
     """An operation, as an example for a rule.
 
     Attributes:
@@ -222,19 +218,17 @@ class Example:
 
     type: str
     arguments: Mapping[str, object]
-    _: KW_ONLY
     outputs: tuple[TensorType, ...] = ()
     opset: int = 8
     chip: str = "m4"
     os: str = "27"
-    facts: ProgramFacts = field(default_factory=ProgramFacts)
+    facts: ProgramFacts = msgspec.field(default_factory=ProgramFacts)
 
 
 When = Callable[[OpView, RuleContext], bool | str]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rule:
+class Rule(msgspec.Struct, frozen=True, kw_only=True):
     """A fact about a unit: which forms of which operations it runs, or does not run.
 
     Attributes:
@@ -312,8 +306,7 @@ class Rule:
         return self.core_ml.replace("{operation}", operation).replace("{operand}", operand)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GraphContext:
+class GraphContext(msgspec.Struct, frozen=True, kw_only=True):
     """A function with what is known about each of its operations.
 
     Attributes:
@@ -334,8 +327,7 @@ class GraphContext:
     function: BoundFunction | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GraphExample:
+class GraphExample(msgspec.Struct, frozen=True, kw_only=True):
     """A function, as an example for a rule: operations whose arguments may be earlier results, as `Result`.
 
     Attributes:
@@ -348,21 +340,19 @@ class GraphExample:
 
     ops: tuple[Example, ...]
     hits: tuple[int, ...] = ()
-    facts: ProgramFacts = field(default_factory=ProgramFacts)
+    facts: ProgramFacts = msgspec.field(default_factory=ProgramFacts)
     chip: str = "m4"
     os: str = "27"
 
 
-@dataclass(frozen=True, slots=True)
-class Result:
+class Result(msgspec.Struct, frozen=True):
     """In the arguments of a graph's example: a result of an earlier operation."""
 
     op: int
     index: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GraphRule:
+class GraphRule(msgspec.Struct, frozen=True, kw_only=True):
     """A fact about a unit that concerns a whole function.
 
     Attributes:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from typing import Any
 
 from coremlscope.render.csv import render_columns
@@ -20,4 +19,4 @@ def render_program_csv(trace: Trace) -> str:
 def total_columns(trace: Trace) -> dict[str, list[Any]]:
     """Returns the totals as columns by name."""
     rows = aggregate(trace)
-    return {f.name: [getattr(row, f.name) for row in rows] for f in fields(Aggregate)}
+    return {f: [getattr(row, f) for row in rows] for f in Aggregate.__struct_fields__}

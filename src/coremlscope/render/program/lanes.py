@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -21,8 +21,7 @@ _LETTERS = {KIND_CODES["load"]: "L", KIND_CODES["compile"]: "C"}
 _TITLES: dict[Lane, str] = {"activity": "Activity", "data": "Data", "compute": "Compute"}
 
 
-@dataclass(frozen=True, slots=True)
-class TextLane:
+class TextLane(msgspec.Struct, frozen=True):
     """A lane of one model.
 
     Attributes:

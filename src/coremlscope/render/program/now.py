@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
 
+import msgspec.structs
 import numpy as np
 
 from coremlscope.render.program.terminal import show_lanes, show_mistakes
@@ -69,9 +69,9 @@ def render_now(
         ]
         screen.table(columns, cells)
     if len(window):
-        show_lanes(screen, dataclasses.replace(trace, events=window, duration_ns=int(now_s * 1e9)))
+        show_lanes(screen, msgspec.structs.replace(trace, events=window, duration_ns=int(now_s * 1e9)))
     if trace.mistakes:
-        show_mistakes(screen, dataclasses.replace(trace, mistakes=trace.mistakes[:_MOST_MISTAKES]))
+        show_mistakes(screen, msgspec.structs.replace(trace, mistakes=trace.mistakes[:_MOST_MISTAKES]))
     if output:
         screen.heading("Output")
         for line in output:

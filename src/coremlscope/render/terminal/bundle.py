@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 import shlex
 from pathlib import Path, PurePath
+
+import msgspec
 
 from coremlscope.ir import kind_name
 from coremlscope.render.json import render_values
@@ -50,5 +51,5 @@ def _row(model: ListedModel) -> tuple[str, ...]:
 
 def bundle_to_json(bundle: BundleSummary) -> str:
     """The listing as JSON text: `coremlscope.bundle/1`. Its sources are arguments of other verbs."""
-    values = {"schema": "coremlscope.bundle/1", **dataclasses.asdict(bundle)}
+    values = {"schema": "coremlscope.bundle/1", **msgspec.to_builtins(bundle)}
     return render_values(values, keeps_folders=True)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
 from typing import Any
+
+import msgspec
 
 from coremlscope.cost.planned.rates import RateTable
 from coremlscope.devices.chip import Chip, Fact, Facts
@@ -169,10 +170,10 @@ def rates_to_json(table: RateTable) -> dict[str, Any]:
         "os": table.os,
         "name": table.name,
         "rates": {
-            name: {backend: dataclasses.asdict(rate) for backend, rate in rates.items()}
+            name: {backend: msgspec.to_builtins(rate) for backend, rate in rates.items()}
             for name, rates in table.rates.items()
         },
-        "transition_costs": dataclasses.asdict(table.transition_costs),
+        "transition_costs": msgspec.to_builtins(table.transition_costs),
     }
 
 
@@ -188,14 +189,14 @@ def _chip(chip: Chip) -> dict[str, Any]:
         "family": chip.family,
         "platform": chip.platform,
         "releases": dict(chip.releases),
-        "devices": [dataclasses.asdict(product) for product in chip.products],
+        "devices": [msgspec.to_builtins(product) for product in chip.products],
         "units": {unit: _plain(facts) for unit, facts in chip.units.items()},
         "memory": _plain(chip.memory),
     }
 
 
 def _plain(facts: Facts) -> dict[str, Any]:
-    return {name: [dataclasses.asdict(fact) for fact in several] for name, several in facts.items()}
+    return {name: [msgspec.to_builtins(fact) for fact in several] for name, several in facts.items()}
 
 
 def _gigabytes(rate_Bps: float) -> str:  # noqa: N803

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
 from typing import Any
+
+import msgspec
 
 from coremlscope.doctor.costs import Costs
 from coremlscope.doctor.crash import Crash
@@ -204,7 +205,7 @@ def _log_to_json(report: LogReport) -> dict[str, Any]:
             "messages": list(crash.messages),
             "frames": list(crash.frames),
         },
-        "costs": None if report.costs is None else dataclasses.asdict(report.costs),
+        "costs": None if report.costs is None else msgspec.to_builtins(report.costs),
         "failures": [_found_to_json(found) for found in report.found],
         "unexplained": {
             "lines": report.unexplained,

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass, replace
+
+import msgspec
+from msgspec.structs import replace
 
 __all__ = ["GAP", "Column", "Layout", "fit_columns"]
 
@@ -15,8 +17,7 @@ _LEAST, _LEAST_WRAPPED, _LEAST_LABEL = 16, 20, 22
 _LONGEST_WORD = 32
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
+class Column(msgspec.Struct, frozen=True):
     """A column of a table.
 
     Attributes:
@@ -31,7 +32,6 @@ class Column:
     """
 
     title: str
-    _: KW_ONLY
     is_number: bool = False
     most: int | None = None
     least: int | None = None
@@ -44,8 +44,7 @@ class Column:
         return not self.is_number and self.most is None
 
 
-@dataclass(frozen=True, slots=True)
-class Layout:
+class Layout(msgspec.Struct, frozen=True):
     """Where the columns of a table go.
 
     Attributes:

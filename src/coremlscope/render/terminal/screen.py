@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from coremlscope.render.terminal.layout import GAP, Column, Layout, fit_columns
 from coremlscope.render.terminal.wrapping import wrap

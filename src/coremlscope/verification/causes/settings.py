@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from functools import partial
 
 import numpy as np
+from msgspec.structs import replace
 
 from coremlscope.ir import Argument, Array, Constant, Op, TensorType, Value, constant
 from coremlscope.ir.rewriting import constant_argument, constants_of

@@ -3,10 +3,11 @@ prediction holds for each element."""
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -177,7 +178,7 @@ class Site:
                 for key, array in {**bounds, **(given or {})}.items()
                 if key != name
             }
-            return run_from(replace(self.call, function=function), fed, [name])[name]
+            return run_from(dataclasses.replace(self.call, function=function), fed, [name])[name]
         except (CoremlscopeError, ValueError, IndexError, TypeError, AssertionError):
             return None  # There is no such operation: a setting that it does not have, or another shape.
 
@@ -229,7 +230,7 @@ def judge(site: Site, rows: Sequence[Row]) -> tuple[Verdict | None, tuple[str, .
         if best is None:
             best, until = Verdict(cause=cause, found=found), time.monotonic() + _FURTHER_SECONDS
         elif cause not in (best.cause, *best.also):
-            best = replace(best, also=(*best.also, cause))
+            best = dataclasses.replace(best, also=(*best.also, cause))
     return best, tuple(tried)
 
 

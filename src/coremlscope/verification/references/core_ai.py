@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+import msgspec.structs
 import numpy as np
 
 from coremlscope.budget import Budget
@@ -117,7 +118,7 @@ def _by_layer(
     by_layer: dict[_Key, list[OpResult]] = defaultdict(list)
     others: list[OpResult] = []
     for result in results:
-        found = layers_of(dataclasses.replace(result.op, ops=(result.number,)), layers)
+        found = layers_of(msgspec.structs.replace(result.op, ops=(result.number,)), layers)
         if len(found) == 1:
             (layer,) = found
             by_layer[layer.name, layer.type].append(result)

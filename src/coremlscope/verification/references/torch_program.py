@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 import itertools
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -89,7 +89,9 @@ class ExportedReference:
                     recorder.run(*_to_tensors(torch, given.arrays).values())
             except Exception as error:  # the author's code may raise anything
                 raise EngineError(f"PyTorch cannot run {self.label}: {_reason(error)}") from error
-        return replace(_run_of(module, recorder, f"PyTorch, {self.label}"), by_order=given.by_order)
+        return dataclasses.replace(
+            _run_of(module, recorder, f"PyTorch, {self.label}"), by_order=given.by_order
+        )
 
 
 class ModuleReference:
@@ -131,7 +133,7 @@ class ModuleReference:
             assigned = [self._assigned(one) for one in (*before, inputs)]
             with assigned[-1].naming_order():
                 found = self._run([one.arrays for one in assigned])
-            found = replace(found, by_order=assigned[-1].by_order)
+            found = dataclasses.replace(found, by_order=assigned[-1].by_order)
             # In training mode normalizations update their statistics, which are no states.
             return _without_states(found) if self._module.training else found
         finally:
@@ -232,7 +234,7 @@ def _to_tensors(torch: Any, arrays: Mapping[str, Array]) -> dict[str, Any]:
 
 def _without_states(run: Run) -> Run:
     outputs = {name: value for name, value in run.outputs.items() if name not in run.states}
-    return replace(run, outputs=outputs, states=frozenset())
+    return dataclasses.replace(run, outputs=outputs, states=frozenset())
 
 
 @contextmanager
@@ -294,7 +296,9 @@ def _run_of(module: Any, recorder: Any, label: str) -> Run:
                 before = (contents[name],) if name in contents and contents[name] not in reads else ()
                 content = f"{name} after {node.name}"
                 inputs = (*reads, *before)
-                values[content] = replace(value, name=content, array=_array(tensor), inputs=inputs)
+                values[content] = dataclasses.replace(
+                    value, name=content, array=_array(tensor), inputs=inputs
+                )
                 contents[name] = content
     states = {name: content for name, content in contents.items() if name not in outputs}
     return Run(label=label, values=values, outputs={**outputs, **states}, states=frozenset(states))

@@ -11,9 +11,10 @@ import re
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from coremlscope.errors import EngineError, MissingDependencyError, UsageError
 from coremlscope.measure.endings import KnownFailure, find_failure
@@ -83,8 +84,7 @@ _FAILURES: tuple[KnownFailure, ...] = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Phone:
+class Phone(msgspec.Struct, frozen=True, kw_only=True):
     """An iPhone or iPad known to this Mac.
 
     Attributes:

@@ -10,9 +10,10 @@ import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from coremlscope.errors import (
     EngineError,
@@ -64,8 +65,7 @@ def device_measurer(name: str, team: str, *, command: Sequence[str] = _CHILD) ->
         yield DeviceMeasurer(device=name, team=team, folder=Path(folder), command=command)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeviceMeasurer:
+class DeviceMeasurer(msgspec.Struct, frozen=True, kw_only=True):
     """Measures Core ML on an iPhone or iPad that is connected to this Mac.
 
     Attributes:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+import msgspec
 
 from coremlscope.devices.unit import NEURAL_ENGINE
 from coremlscope.findings import Confidence
@@ -21,8 +22,7 @@ _X = {"x": fp16(1, 64)}
 _IMAGE = {"x": fp16(1, 64, 32, 32)}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Absent:
+class _Absent(msgspec.Struct, frozen=True, kw_only=True):
     """An operation that the unit does not have: its name, what to do, an example, the source."""
 
     op: str
