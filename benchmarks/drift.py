@@ -26,14 +26,14 @@ from typing import Any
 
 import numpy as np
 
-from coremlscope.engines.base import EngineOptions
-from coremlscope.errors import CoremlscopeError
-from coremlscope.execution.executable import CompileOptions
-from coremlscope.execution.pipeline import compile_whole
-from coremlscope.execution.wiring import input_functions
-from coremlscope.features import dummy_values, to_tensors
+from coremlscope.base.errors import CoremlscopeError
 from coremlscope.formats.container import read
 from coremlscope.formats.sample import write_sample
+from coremlscope.model.features import dummy_values, to_tensors
+from coremlscope.runtime.engines.base import EngineOptions
+from coremlscope.runtime.execution.executable import CompileOptions
+from coremlscope.runtime.execution.pipeline import compile_whole
+from coremlscope.runtime.execution.wiring import input_functions
 
 __all__ = ["Row", "compare_outputs", "main", "predict_twice"]
 

@@ -29,9 +29,9 @@ import numpy as np
 import torch
 
 from benchmarks.networks import NETWORKS, Network, convert_network
-from coremlscope.engines.base import EngineOptions
-from coremlscope.execution.executable import CompileOptions, compile_model
 from coremlscope.formats.container import read
+from coremlscope.runtime.engines.base import EngineOptions
+from coremlscope.runtime.execution.executable import CompileOptions, compile_model
 
 __all__ = ["main"]
 

@@ -4,7 +4,7 @@ import { defineConfig } from "vite";
 /** One classic script and one style sheet, without hashes in their names: Python inlines both into every page. */
 export default defineConfig({
   build: {
-    outDir: fileURLToPath(new URL("../src/coremlscope/render/bundle", import.meta.url)),
+    outDir: fileURLToPath(new URL("../src/coremlscope/reports/bundle", import.meta.url)),
     emptyOutDir: true,
     target: "es2022",
     cssCodeSplit: false,

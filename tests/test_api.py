@@ -10,7 +10,7 @@ import pytest
 
 import coremlscope
 from coremlscope import api
-from coremlscope.errors import UsageError
+from coremlscope.base.errors import UsageError
 from coremlscope.formats.sample import sample_model
 from coremlscope.results.measurement import Settings
 from tests.support.classical_specs import regressor
@@ -62,7 +62,7 @@ def test_one_spelling_of_each_keyword() -> None:
 
 def test_what_cannot_be_estimated_does_not_stop_a_profile(monkeypatch: pytest.MonkeyPatch) -> None:
     model = api.read(regressor([[1.0, 2.0]], [0.5]).SerializeToString())
-    monkeypatch.setattr("coremlscope.forecast.planner.tabular_kernels", lambda model, shapes: [])
+    monkeypatch.setattr("coremlscope.planning.forecast.planner.tabular_kernels", lambda model, shapes: [])
     profile = coremlscope.profile(
         model, iterations=2, compile_iterations=1, load_iterations=1, warmups=0, devices=["m1"]
     )

@@ -23,9 +23,9 @@ _UNFORMATTED: Mapping[str, int] = {}
 
 #: Functions above the complexity that others have.
 _COMPLEX: Mapping[str, Set[str]] = {
-    "src/coremlscope/sweep/run.py": {"run_sweep"},
-    "src/coremlscope/variants/ranks.py": {"_matmul"},
-    "src/coremlscope/variants/transforms.py": {"_why_not"},
+    "src/coremlscope/studies/sweep/run.py": {"run_sweep"},
+    "src/coremlscope/studies/variants/ranks.py": {"_matmul"},
+    "src/coremlscope/studies/variants/transforms.py": {"_why_not"},
     "src/coremlscope/verification/causes/constants.py": {"exact_constants"},
     "src/coremlscope/verification/causes/orders.py": {"_other_order_on_the_way", "predict_extra"},
     "src/coremlscope/verification/causes/settings.py": {"_places"},
@@ -50,20 +50,20 @@ _SIMILAR_NAMES: Mapping[str, int] = {}
 #: yet, a draft or a temporary one, or renames folders of the cache.
 _OTHER_WRITERS: Mapping[str, int] = {
     "src/coremlscope/cli/terminal.py": 1,  # the null device
-    "src/coremlscope/conversion/convert.py": 1,  # copies into a draft
+    "src/coremlscope/studies/conversion/convert.py": 1,  # copies into a draft
     "src/coremlscope/dropin/compiled.py": 2,  # copies into a temporary folder
-    "src/coremlscope/engines/onnxruntime.py": 1,  # a link to the null device
-    "src/coremlscope/execution/cache.py": 1,  # an entry that is being removed
-    "src/coremlscope/execution/export.py": 1,  # a name in a draft
+    "src/coremlscope/runtime/engines/onnxruntime.py": 1,  # a link to the null device
+    "src/coremlscope/runtime/execution/cache.py": 1,  # an entry that is being removed
+    "src/coremlscope/runtime/execution/export.py": 1,  # a name in a draft
     "src/coremlscope/formats/bundles/trees.py": 2,  # copies into a temporary folder
     "src/coremlscope/formats/compiled/writing.py": 4,  # copies into a draft
     "src/coremlscope/measure/channel.py": 2,  # a pipe to the parent
     "src/coremlscope/measure/process_limits.py": 1,  # a setting of the kernel
-    "src/coremlscope/runner/request.py": 2,  # copies into a draft
+    "src/coremlscope/measure/runner/request.py": 2,  # copies into a draft
     "src/coremlscope/server/kept_models.py": 2,  # names of uploads in a temporary folder
-    "src/coremlscope/variants/study.py": 4,  # copies into a draft, and into a temporary folder
+    "src/coremlscope/studies/variants/study.py": 4,  # copies into a draft, and into a temporary folder
     # A ring is a memory mapping, and its log must survive the process at every moment.
-    "src/coremlscope/tracing/ring.py": 2,
+    "src/coremlscope/dropin/tracing/ring.py": 2,
 }
 
 _ROOT = Path(__file__).resolve().parents[1]
@@ -181,10 +181,11 @@ def test_describing_a_program_imports_no_renderer_or_reader_of_others() -> None:
 import sys
 from coremlscope import api
 from coremlscope.describe import model
-from coremlscope.render.terminal.report import render_console
+from coremlscope.reports.terminal.report import render_console
 print([name for name in sys.modules if name.startswith((
-    "coremlscope.comparison", "coremlscope.formats.aimodel.reader", "coremlscope.formats.espresso.network",
-    "coremlscope.formats.neuralnetwork", "coremlscope.render.page", "coremlscope.results.verification"))])
+    "coremlscope.describe.comparison", "coremlscope.formats.aimodel.reader",
+    "coremlscope.formats.espresso.network", "coremlscope.formats.neuralnetwork",
+    "coremlscope.reports.page", "coremlscope.results.verification"))])
 """
     finished = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
     assert (finished.stdout, finished.stderr) == ("[]\n", "")
@@ -291,5 +292,5 @@ def test_the_search_for_writers_finds_them(tmp_path: Path) -> None:
 
 
 def test_files_are_written_by_one_module() -> None:
-    modules = [path for path in _MODULES if path != _PACKAGE / "writing.py"]
+    modules = [path for path in _MODULES if path != _PACKAGE / "base" / "writing.py"]
     _compare(((path, _writing_calls(path)) for path in modules), _OTHER_WRITERS)

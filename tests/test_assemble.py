@@ -8,17 +8,17 @@ from datetime import UTC, datetime, timedelta
 import msgspec.structs
 import pytest
 
-from coremlscope.assemble import assemble, made_here
+from coremlscope.api.assemble import assemble, made_here
+from coremlscope.base.findings import Finding
+from coremlscope.base.version import __version__
 from coremlscope.devices import ComputeUnits, find_device
-from coremlscope.engines.host import this_machine
-from coremlscope.findings import Finding
-from coremlscope.forecast.planner import Forecast, forecast
 from coremlscope.measure.contract import MeasuredModel, now, resolve_settings
 from coremlscope.measure.embedded.measurer import EngineMeasurer
+from coremlscope.planning.forecast.planner import Forecast, forecast
 from coremlscope.results.measurement import Settings
 from coremlscope.results.operations import OpTable
 from coremlscope.results.profile import Profile
-from coremlscope.version import __version__
+from coremlscope.runtime.engines.host import this_machine
 from tests.support.ir_models import perceptron
 from tests.support.planned_profiles import KERNELS, device_estimates, device_plan
 from tests.support.profiles import MADE, small_measurement, small_ops, small_summary, timed_by

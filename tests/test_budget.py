@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 
 import coremlscope
-from coremlscope import budget as budgets
-from coremlscope import ir
-from coremlscope.budget import Budget
-from coremlscope.errors import EngineError, InputError, UnsupportedModelError
-from coremlscope.execution.lowering import lower_function
+from coremlscope.base import budget as budgets
+from coremlscope.base.budget import Budget
+from coremlscope.base.errors import EngineError, InputError, UnsupportedModelError
 from coremlscope.formats import container
+from coremlscope.model import ir
 from coremlscope.ops import OPS
 from coremlscope.ops.bind import bind
+from coremlscope.runtime.execution.lowering import lower_function
 from tests.support.graphs import const, function, op, tensor, value
 from tests.support.large_models import converted_program, deep_network
 
@@ -194,7 +194,7 @@ class TestRunning:
             )
 
     def test_synthetic_inputs(self) -> None:
-        from coremlscope.features.dummy import dummy_values
+        from coremlscope.model.features.dummy import dummy_values
 
         feature = ir.Feature("x", ir.ArrayFeature(dtype=ir.DType.FP32, shape=(2**30,)))
         with pytest.raises(InputError, match="the input 'x' is too large to generate: 1073741824"):
@@ -207,7 +207,7 @@ def _no_memory(*_: object, **__: object) -> None:
 
 class TestMemoryErrors:
     def test_engine(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        from coremlscope.engines import onnxruntime as engine
+        from coremlscope.runtime.engines import onnxruntime as engine
 
         monkeypatch.setattr(engine, "_session_options", lambda *_: None)
         monkeypatch.setattr("onnxruntime.InferenceSession", _no_memory)

@@ -3,7 +3,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from coremlscope.units import format_duration, short_repr
+from coremlscope.base.units import format_duration, short_repr
 
 
 def test_a_short_repr_counts_what_is_long() -> None:

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from coremlscope import writing
-from coremlscope.errors import OutputError
-from coremlscope.writing import (
+from coremlscope.base import writing
+from coremlscope.base.errors import OutputError
+from coremlscope.base.writing import (
     check_file,
     check_folder,
     create_file,
@@ -31,7 +31,7 @@ _POSIX = pytest.mark.skipif(os.name != "posix", reason="needs permissions, links
 _WRITER = """
 import sys
 from pathlib import Path
-from coremlscope.writing import write_file
+from coremlscope.base.writing import write_file
 for _ in range(40):
     write_file(Path(sys.argv[1]), sys.argv[2] * 20_000)
 """

@@ -23,7 +23,7 @@ trap 'rm -rf "$built"' EXIT
   npm run --silent test
   npx --no-install vite build --logLevel warn --outDir "$built" --emptyOutDir
 )
-if ! diff -rq "$built" src/coremlscope/render/bundle; then
-  echo "src/coremlscope/render/bundle differs from the build of frontend/: run make frontend" >&2
+if ! diff -rq "$built" src/coremlscope/reports/bundle; then
+  echo "src/coremlscope/reports/bundle differs from the build of frontend/: run make frontend" >&2
   exit 1
 fi

@@ -20,23 +20,23 @@ import msgspec
 import msgspec.structs
 import numpy as np
 
-from coremlscope.advice import CORE_ML_VALUE_RULES, RULES, VALUE_RULES, AdviceRule
 from coremlscope.cli import COMMANDS, main
-from coremlscope.cost.planned.publications import publications
-from coremlscope.cost.planned.rates import CLASSES, rate_table
 from coremlscope.devices import GPU, SETTINGS, find_device
 from coremlscope.devices.catalog import all_chips
 from coremlscope.ops import kernels
-from coremlscope.placement.backend import BACKENDS, Backend
+from coremlscope.planning.advice import CORE_ML_VALUE_RULES, RULES, VALUE_RULES, AdviceRule
+from coremlscope.planning.cost.planned.publications import publications
+from coremlscope.planning.cost.planned.rates import CLASSES, rate_table
+from coremlscope.planning.placement.backend import BACKENDS, Backend
 from coremlscope.results.encoding import COMPARISON, MODEL, PROFILE, PROFILES
 from coremlscope.results.evidence import SCHEMA as EVIDENCE
 from coremlscope.results.evidence import Evidence
 from coremlscope.results.gate import GateReport
 from coremlscope.results.profile import Profile
+from coremlscope.results.runner_record import SCHEMA, Record
 from coremlscope.results.schema import docstring_parts, json_schema, json_schema_of
 from coremlscope.results.variants import VariantReport
 from coremlscope.results.verification import VERIFICATION, Verification
-from coremlscope.runner.record import SCHEMA, Record
 from coremlscope.verification.causes.rounding import ROUNDING_ROWS
 from coremlscope.verification.causes.table import ROWS
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from google.protobuf import descriptor_pb2
 from google.protobuf.descriptor import FileDescriptor
 
-OUTPUT = Path(__file__).parents[1] / "src/coremlscope/schema/coreml.binpb"
+OUTPUT = Path(__file__).parents[1] / "src/coremlscope/model/schema/coreml.binpb"
 
 
 def collect_files(descriptor: FileDescriptor, into: dict[str, descriptor_pb2.FileDescriptorProto]) -> None:

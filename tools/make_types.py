@@ -14,8 +14,8 @@ from typing import Any
 
 from msgspec import inspect
 
-from coremlscope.comparison.profiles import Comparison
-from coremlscope.ir import KIND_NAMES
+from coremlscope.describe.comparison.profiles import Comparison
+from coremlscope.model.ir import KIND_NAMES
 from coremlscope.results.encoding import COMPARISON, MODEL, PROFILE, PROFILES
 from coremlscope.results.events import EventKind
 from coremlscope.results.gate import GATE, GateReport

@@ -24,7 +24,7 @@ from torch import nn
 from benchmarks.faults.networks import NETWORKS, Network, build
 from benchmarks.faults.twins import Twin, permute_classes, twins_of, without_preprocessing
 from coremlscope import verify
-from coremlscope.errors import CoremlscopeError
+from coremlscope.base.errors import CoremlscopeError
 from coremlscope.results.verification import Verification
 
 #: Outputs that differ by less, relative to their range, are those of the sound network.

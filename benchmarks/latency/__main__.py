@@ -39,11 +39,11 @@ from benchmarks.latency.priors import PRIORS
 from benchmarks.latency.report import FamilyResult, Result, draw, render
 from benchmarks.latency.shipped_evidence import write
 from benchmarks.latency.validate import choose, hold_out, kind_of
-from coremlscope.cost.latency.calibration import load_calibration
 from coremlscope.devices import CPU, GPU, NEURAL_ENGINE, ComputeUnit
+from coremlscope.planning.cost.latency.calibration import load_calibration
 
 _ROOT = Path(__file__).parents[2]
-_CALIBRATION = _ROOT / "src" / "coremlscope" / "cost" / "latency" / "data" / "calibration.json"
+_CALIBRATION = _ROOT / "src" / "coremlscope" / "planning" / "cost" / "latency" / "data" / "calibration.json"
 _RATES = _ROOT / "docs" / "token-rates.md"
 _PAGE = _ROOT / "docs" / "accuracy.md"
 #: Cost of coming back to an accelerator: a round trip without the preparation of a prediction.

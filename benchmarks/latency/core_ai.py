@@ -17,15 +17,15 @@ from pathlib import Path
 
 import msgspec
 
-from coremlscope.cost.latency.core_ai import CROSSING_S, CoreAIFactor
-from coremlscope.cost.latency.recorded import estimate_recorded
 from coremlscope.devices import ComputeUnit, ComputeUnits, find_device
+from coremlscope.planning.cost.latency.core_ai import CROSSING_S, CoreAIFactor
+from coremlscope.planning.cost.latency.recorded import estimate_recorded
 from coremlscope.results.calibration import KernelColumns
 
 __all__ = ["Row", "fit", "hold_out", "load_rows", "render", "write"]
 
 _DATA = Path(__file__).parent / "data" / "core_ai.json.gz"
-_FACTORS = Path(__file__).parents[2] / "src/coremlscope/cost/latency/data/core_ai.json"
+_FACTORS = Path(__file__).parents[2] / "src/coremlscope/planning/cost/latency/data/core_ai.json"
 #: Latencies of other publications without which an interval cannot be checked.
 _LEAST_ROWS = 2
 #: Quantiles of Student's t for the 80 % interval, by degrees of freedom.

@@ -21,9 +21,9 @@ from benchmarks.latency.extract import (
     KERNELS,
     MEASUREMENTS,
 )
-from coremlscope.cost.latency.kinds import KERNEL_KINDS
-from coremlscope.cost.latency.table import Floats, KernelTable
 from coremlscope.devices import Chip, ComputeUnit, ComputeUnits, OSRelease, all_chips, ios, macos
+from coremlscope.planning.cost.latency.kinds import KERNEL_KINDS
+from coremlscope.planning.cost.latency.table import Floats, KernelTable
 
 _CHIP_IDS = {"A17 Pro": "a17-pro", "A19 Pro": "a19-pro"}
 

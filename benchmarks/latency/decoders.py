@@ -13,11 +13,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from coremlscope.cost.latency.geometry import Geometry
-from coremlscope.cost.latency.kernels import Kernel
-from coremlscope.cost.latency.kinds import KernelKind
-from coremlscope.cost.latency.model import estimate
 from coremlscope.devices import ComputeUnit, ComputeUnits, all_chips, find_device
+from coremlscope.planning.cost.latency.geometry import Geometry
+from coremlscope.planning.cost.latency.kernels import Kernel
+from coremlscope.planning.cost.latency.kinds import KernelKind
+from coremlscope.planning.cost.latency.model import estimate
 
 __all__ = ["Rate", "kernels_of", "load_rates", "render"]
 

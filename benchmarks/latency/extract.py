@@ -17,14 +17,14 @@ from pathlib import Path
 import msgspec
 import msgspec.structs
 
-from coremlscope.cost.latency.kernels import fuse
-from coremlscope.cost.latency.kinds import KERNEL_KINDS
-from coremlscope.cost.latency.table import KernelTable
 from coremlscope.devices import CPU, GPU, NEURAL_ENGINE
 from coremlscope.formats import container
-from coremlscope.ir import Program
+from coremlscope.model.ir import Program
 from coremlscope.ops import OPS
 from coremlscope.ops.bind import bind
+from coremlscope.planning.cost.latency.kernels import fuse
+from coremlscope.planning.cost.latency.kinds import KERNEL_KINDS
+from coremlscope.planning.cost.latency.table import KernelTable
 
 DATA = Path(__file__).parent / "data"
 MEASUREMENTS = DATA / "measurements.csv"

@@ -16,11 +16,11 @@ from scipy.optimize import least_squares
 
 from benchmarks.latency.dataset import Measurement, Network, concatenate
 from benchmarks.latency.priors import FamilyPriors, Prior
-from coremlscope.cost.latency.calibration import UnitParameters
-from coremlscope.cost.latency.constants import on_system, scaled_to
-from coremlscope.cost.latency.roofline import time_kernels
-from coremlscope.cost.latency.table import Floats
 from coremlscope.devices import CPU, GPU, NEURAL_ENGINE, ComputeUnit, Device, OSRelease, all_chips
+from coremlscope.planning.cost.latency.calibration import UnitParameters
+from coremlscope.planning.cost.latency.constants import on_system, scaled_to
+from coremlscope.planning.cost.latency.roofline import time_kernels
+from coremlscope.planning.cost.latency.table import Floats
 
 #: Standard deviation between networks of one publication on one chip, in addition to rounding: what the form
 #: of the model leaves.

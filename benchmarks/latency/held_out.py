@@ -17,11 +17,11 @@ import numpy as np
 from benchmarks.latency.dataset import Measurement, Network, in_precision, load_networks, measurement_of
 from benchmarks.latency.extract import HELD_OUT_MEASUREMENTS
 from benchmarks.latency.validate import errors
-from coremlscope.cost.latency.calibration import load_calibration
-from coremlscope.cost.latency.constants import constants_of, on_system
-from coremlscope.cost.latency.model import interval_factors
-from coremlscope.cost.latency.roofline import time_kernels
 from coremlscope.devices import CPU, GPU, NEURAL_ENGINE, ComputeUnit, all_chips, macos
+from coremlscope.planning.cost.latency.calibration import load_calibration
+from coremlscope.planning.cost.latency.constants import constants_of, on_system
+from coremlscope.planning.cost.latency.model import interval_factors
+from coremlscope.planning.cost.latency.roofline import time_kernels
 
 #: The article's page, whose table of MobileCLIP on M1 is not stored with the other sources.
 ARTICLE = "https://fguzman82.github.io/ProfilingCoreMLModels.html"

@@ -9,10 +9,10 @@ import numpy as np
 
 from benchmarks.latency.dataset import Measurement
 from benchmarks.latency.validate import HeldOut
-from coremlscope.cost.latency.calibration import Spread
-from coremlscope.cost.latency.model import interval_factors
-from coremlscope.cost.latency.table import Floats
 from coremlscope.devices import all_chips
+from coremlscope.planning.cost.latency.calibration import Spread
+from coremlscope.planning.cost.latency.model import interval_factors
+from coremlscope.planning.cost.latency.table import Floats
 
 #: A normal distribution holds 80 % of its mass within this many standard deviations.
 _Z80 = 1.2816

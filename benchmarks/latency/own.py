@@ -15,10 +15,10 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from benchmarks.latency.dataset import Measurement, Network, in_precision, load_measurements, load_networks
-from coremlscope.cost.latency.own import calibrate, device_of
-from coremlscope.cost.latency.recorded import estimate_recorded, structure_digest
-from coremlscope.cost.latency.table import KernelTable
 from coremlscope.devices import CPU, GPU, UNITS, ComputeUnit, ComputeUnits
+from coremlscope.planning.cost.latency.own import calibrate, device_of
+from coremlscope.planning.cost.latency.recorded import estimate_recorded, structure_digest
+from coremlscope.planning.cost.latency.table import KernelTable
 from coremlscope.results.calibration import KernelColumns, OwnMeasurement
 
 __all__ = ["Outcome", "play", "render"]

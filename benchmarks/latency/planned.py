@@ -18,11 +18,16 @@ from benchmarks.latency.dataset import Measurement, load_networks
 from benchmarks.latency.fit import Linear, fit, linearize
 from benchmarks.latency.priors import PRIORS
 from benchmarks.latency.validate import CONTRADICTED, choose
-from coremlscope.cost.latency.calibration import Calibration, FamilyConstants, Spread, load_calibration
-from coremlscope.cost.latency.recorded import estimate_recorded
 from coremlscope.devices import ComputeUnit, Device, all_chips
-from coremlscope.forecast.planner import record_prediction
 from coremlscope.formats import container
+from coremlscope.planning.cost.latency.calibration import (
+    Calibration,
+    FamilyConstants,
+    Spread,
+    load_calibration,
+)
+from coremlscope.planning.cost.latency.recorded import estimate_recorded
+from coremlscope.planning.forecast.planner import record_prediction
 from coremlscope.results.estimate import Estimate
 
 __all__ = ["MODELS", "PlannedEstimate", "estimate_planned", "render_planned"]

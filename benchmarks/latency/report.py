@@ -19,8 +19,8 @@ from benchmarks.latency.intervals import coverage, unseen_spreads
 from benchmarks.latency.planned import PlannedEstimate, render_planned
 from benchmarks.latency.priors import FamilyPriors
 from benchmarks.latency.validate import KINDS, Errors, HeldOut, errors, kind_of, noise_floor, oracle
-from coremlscope.cost.latency.calibration import Spread
 from coremlscope.devices import NEURAL_ENGINE, ComputeUnit, all_chips
+from coremlscope.planning.cost.latency.calibration import Spread
 
 
 @dataclass(frozen=True, slots=True)

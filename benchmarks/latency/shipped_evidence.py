@@ -15,15 +15,24 @@ from benchmarks.latency.dataset import (
     load_networks,
     load_rows,
 )
-from coremlscope.cost.latency.calibration import load_calibration
-from coremlscope.cost.latency.constants import constants_of, on_system
-from coremlscope.cost.latency.evidence import PublishedLatency, write_evidence
-from coremlscope.cost.latency.roofline import time_kernels
-from coremlscope.cost.latency.structure import structure_of
-from coremlscope.cost.latency.table import Floats, KernelTable
 from coremlscope.devices import ComputeUnit, all_chips
+from coremlscope.planning.cost.latency.calibration import load_calibration
+from coremlscope.planning.cost.latency.constants import constants_of, on_system
+from coremlscope.planning.cost.latency.evidence import PublishedLatency, write_evidence
+from coremlscope.planning.cost.latency.roofline import time_kernels
+from coremlscope.planning.cost.latency.structure import structure_of
+from coremlscope.planning.cost.latency.table import Floats, KernelTable
 
-EVIDENCE = Path(__file__).parents[2] / "src" / "coremlscope" / "cost" / "latency" / "data" / "evidence.csv.gz"
+EVIDENCE = (
+    Path(__file__).parents[2]
+    / "src"
+    / "coremlscope"
+    / "planning"
+    / "cost"
+    / "latency"
+    / "data"
+    / "evidence.csv.gz"
+)
 
 
 def published() -> Iterator[PublishedLatency]:

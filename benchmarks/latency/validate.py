@@ -11,11 +11,11 @@ import numpy as np
 from benchmarks.latency.dataset import Measurement, Network, concatenate
 from benchmarks.latency.fit import Estimator, Fitted, fit, linearize
 from benchmarks.latency.priors import FamilyPriors
-from coremlscope.cost.latency.calibration import UnitParameters
-from coremlscope.cost.latency.constants import on_system, scaled_to
-from coremlscope.cost.latency.roofline import time_kernels
-from coremlscope.cost.latency.table import Floats
 from coremlscope.devices import NEURAL_ENGINE, ComputeUnit, all_chips
+from coremlscope.planning.cost.latency.calibration import UnitParameters
+from coremlscope.planning.cost.latency.constants import on_system, scaled_to
+from coremlscope.planning.cost.latency.roofline import time_kernels
+from coremlscope.planning.cost.latency.table import Floats
 
 #: A13 with iOS 13, in whole milliseconds, stays out of the constants of the Neural Engine.
 _PHONES = ("a14", "a15", "a16", "a17-pro", "a19-pro")

@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 from benchmarks.plan.cases import GROUPS, build
 from benchmarks.plan.edgetpu import network
 from benchmarks.plan.published import DumpRow, read_context, read_dump, read_support
-from coremlscope.cost.planned.rates import RateTable
 from coremlscope.devices import NEURAL_ENGINE, ComputeUnit, Device, find_device
-from coremlscope.forecast.planner import place_functions
-from coremlscope.ir import Model
-from coremlscope.placement.backend import BACKENDS, UNIT_OF
-from coremlscope.placement.place import PlacedFunction, PlacedOp
+from coremlscope.model.ir import Model
+from coremlscope.planning.cost.planned.rates import RateTable
+from coremlscope.planning.forecast.planner import place_functions
+from coremlscope.planning.placement.backend import BACKENDS, UNIT_OF
+from coremlscope.planning.placement.place import PlacedFunction, PlacedOp
 
 __all__ = ["Agreement", "compare_context", "compare_network", "compare_support"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from coremlscope.ir import (
+from coremlscope.model.ir import (
     Argument,
     Constant,
     Description,
@@ -21,7 +21,7 @@ from coremlscope.ir import (
 )
 from coremlscope.ops import OPS
 from coremlscope.ops.view import BoundValue, OpView
-from coremlscope.placement.rules.rule import fp16, weight
+from coremlscope.planning.placement.rules.rule import fp16, weight
 
 __all__ = ["Builder", "shape_of"]
 

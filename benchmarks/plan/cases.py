@@ -20,7 +20,7 @@ from coremltools.converters.mil import Builder as mb
 from coremltools.converters.mil.mil import Function, Program, types
 
 from coremlscope.formats import container
-from coremlscope.ir import Model
+from coremlscope.model.ir import Model
 
 __all__ = ["CASES", "Case", "build"]
 

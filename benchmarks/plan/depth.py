@@ -17,14 +17,14 @@ from pathlib import Path
 
 from benchmarks.plan.agreement import Agreement
 from benchmarks.plan.builder import Builder, shape_of
-from coremlscope.cost.planned.prices import price
-from coremlscope.cost.planned.rates import RateTable, rate_table
 from coremlscope.devices import CPU, GPU, NEURAL_ENGINE, ComputeUnit, ComputeUnits, find_device
-from coremlscope.forecast.planner import place_functions
-from coremlscope.ir import DType, Model, TensorType, Value, constant
-from coremlscope.placement.backend import Backend
-from coremlscope.placement.place import PlacedOp
-from coremlscope.placement.rules.rule import Example, example_view, fp16, weight
+from coremlscope.model.ir import DType, Model, TensorType, Value, constant
+from coremlscope.planning.cost.planned.prices import price
+from coremlscope.planning.cost.planned.rates import RateTable, rate_table
+from coremlscope.planning.forecast.planner import place_functions
+from coremlscope.planning.placement.backend import Backend
+from coremlscope.planning.placement.place import PlacedOp
+from coremlscope.planning.placement.rules.rule import Example, example_view, fp16, weight
 
 __all__ = ["compare_depth", "depth_anything", "zipdepth"]
 

@@ -1,9 +1,9 @@
 """Checks how often plans say that operations run elsewhere with other rates within their intervals.
 
 First against 300 plans of five networks with draws of their own: independent ones from the same assumptions
-(see `coremlscope.placement.drawn`), planned by `replan`. Then against published plans that run a network on
-one unit, on chips whose rates are transferred from others: of the operations that go to a unit in a share of
-draws, how many are published there. These are few networks: their operations move together.
+(see `coremlscope.planning.placement.drawn`), planned by `replan`. Then against published plans that run a
+network on one unit, on chips whose rates are transferred from others: of the operations that go to a unit
+in a share of draws, how many are published there. These are few networks: their operations move together.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from dataclasses import dataclass
 
 from benchmarks.plan import encoders, wholes
 from benchmarks.plan.wholes import network_names, read_network
-from coremlscope.cost.planned.rates import rate_table
 from coremlscope.devices import CPU, GPU, NEURAL_ENGINE, ComputeUnit, Device, find_device
-from coremlscope.forecast.planner import place_functions
-from coremlscope.placement.backend import UNIT_OF, Backend, PlannedCost
-from coremlscope.placement.drawn import UNDECIDED_SHARE
-from coremlscope.placement.place import Choice, PlacedOp
-from coremlscope.placement.replan import replan
-from coremlscope.placement.search import TransitionCosts
+from coremlscope.planning.cost.planned.rates import rate_table
+from coremlscope.planning.forecast.planner import place_functions
+from coremlscope.planning.placement.backend import UNIT_OF, Backend, PlannedCost
+from coremlscope.planning.placement.drawn import UNDECIDED_SHARE
+from coremlscope.planning.placement.place import Choice, PlacedOp
+from coremlscope.planning.placement.replan import replan
+from coremlscope.planning.placement.search import TransitionCosts
 
 __all__ = ["Drawn", "draw_plans", "report"]
 

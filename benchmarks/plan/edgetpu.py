@@ -8,7 +8,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from coremlscope.formats import container
-from coremlscope.ir import (
+from coremlscope.model.ir import (
     ArrayFeature,
     DType,
     Function,

@@ -20,12 +20,12 @@ from benchmarks.plan.agreement import Agreement
 from benchmarks.plan.builder import Builder, shape_of
 from benchmarks.plan.counting import CountedNetworks
 from benchmarks.plan.transformers import BASE, LARGE, Shape, transformer
-from coremlscope.cost.planned.rates import RateTable, rate_table
 from coremlscope.devices import CPU, GPU, NEURAL_ENGINE, ComputeUnit, ComputeUnits, find_device
-from coremlscope.forecast.planner import place_functions
-from coremlscope.ir import DType, Model, Value, constant
-from coremlscope.placement.place import Choice, PlacedOp
-from coremlscope.placement.rules.rule import fp16, weight
+from coremlscope.model.ir import DType, Model, Value, constant
+from coremlscope.planning.cost.planned.rates import RateTable, rate_table
+from coremlscope.planning.forecast.planner import place_functions
+from coremlscope.planning.placement.place import Choice, PlacedOp
+from coremlscope.planning.placement.rules.rule import fp16, weight
 
 __all__ = ["choices_on_one_unit", "compare_encoders", "encoder"]
 

@@ -20,11 +20,11 @@ from dataclasses import dataclass
 
 from benchmarks.plan.edgetpu import network
 from benchmarks.plan.published import read_dump
-from coremlscope.cost.planned.rates import rate_table
 from coremlscope.devices import find_device
-from coremlscope.execution.binding import bind_model
 from coremlscope.ops.view import OpView
-from coremlscope.placement.backend import BACKENDS, Backend
+from coremlscope.planning.cost.planned.rates import rate_table
+from coremlscope.planning.placement.backend import BACKENDS, Backend
+from coremlscope.runtime.execution.binding import bind_model
 
 __all__ = ["Convolution", "Leaf", "derive", "report", "shapes"]
 

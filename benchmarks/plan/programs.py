@@ -14,8 +14,7 @@ from msgspec.structs import replace
 
 from benchmarks.plan.agreement import Agreement
 from coremlscope.devices import ComputeUnit, Device, find_device
-from coremlscope.forecast.planner import place_functions
-from coremlscope.ir import (
+from coremlscope.model.ir import (
     Description,
     Function,
     FunctionDescription,
@@ -27,7 +26,8 @@ from coremlscope.ir import (
     Value,
     constant,
 )
-from coremlscope.placement.rules.rule import fp16, weight
+from coremlscope.planning.forecast.planner import place_functions
+from coremlscope.planning.placement.rules.rule import fp16, weight
 
 __all__ = ["compare_programs"]
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from coremlscope.devices import ComputeUnit, ComputeUnits
-from coremlscope.placement.backend import Backend
+from coremlscope.planning.placement.backend import Backend
 
 __all__ = [
     "FOLDER",

@@ -12,10 +12,10 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from coremlscope.cost.planned.publications import publications
-from coremlscope.cost.planned.rates import rate_table
 from coremlscope.devices.chip import Device
-from coremlscope.placement.backend import Backend
+from coremlscope.planning.cost.planned.publications import publications
+from coremlscope.planning.cost.planned.rates import rate_table
+from coremlscope.planning.placement.backend import Backend
 
 __all__ = ["KeptAside", "compare_rates", "report"]
 

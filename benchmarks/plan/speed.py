@@ -7,8 +7,7 @@ import time
 from msgspec.structs import replace
 
 from coremlscope.devices import NEURAL_ENGINE, SETTINGS, ComputeUnit, find_device
-from coremlscope.forecast.planner import place_functions, plan_functions
-from coremlscope.ir import (
+from coremlscope.model.ir import (
     Description,
     DType,
     Function,
@@ -21,9 +20,10 @@ from coremlscope.ir import (
     Value,
     constant,
 )
-from coremlscope.placement.hypotheses import Planning, weigh_reasons
-from coremlscope.placement.place import place
-from coremlscope.placement.verdict import Reason, Verdict
+from coremlscope.planning.forecast.planner import place_functions, plan_functions
+from coremlscope.planning.placement.hypotheses import Planning, weigh_reasons
+from coremlscope.planning.placement.place import place
+from coremlscope.planning.placement.verdict import Reason, Verdict
 
 __all__ = ["large_model", "report"]
 

@@ -15,8 +15,8 @@ from benchmarks.latency.dataset import Measurement, load_measurements
 from benchmarks.latency.planned import MODELS
 from benchmarks.plan.agreement import Agreement
 from coremlscope.devices import CPU, GPU, NEURAL_ENGINE, ComputeUnit, ComputeUnits, Device, all_chips
-from coremlscope.forecast.planner import place_functions
 from coremlscope.formats import container
+from coremlscope.planning.forecast.planner import place_functions
 
 __all__ = ["Shown", "compare_times", "find_shown"]
 

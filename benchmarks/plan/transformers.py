@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from benchmarks.plan.builder import Builder, shape_of
-from coremlscope.ir import DType, Model, Value, constant
-from coremlscope.placement.rules.rule import int32, weight
+from coremlscope.model.ir import DType, Model, Value, constant
+from coremlscope.planning.placement.rules.rule import int32, weight
 
 __all__ = ["BASE", "LARGE", "Shape", "transformer"]
 

@@ -19,9 +19,6 @@ from benchmarks.plan.counting import CountedNetworks
 from benchmarks.plan.depth import compare_depth
 from benchmarks.plan.encoders import compare_encoders
 from benchmarks.plan.published import FOLDER, read_mobilenet, read_shapes, read_shares
-from coremlscope.cost.planned.prices import price
-from coremlscope.cost.planned.publications import publications
-from coremlscope.cost.planned.rates import RateTable, rate_table
 from coremlscope.devices import (
     CPU,
     GPU,
@@ -31,13 +28,16 @@ from coremlscope.devices import (
     Device,
     find_device,
 )
-from coremlscope.forecast.planner import place_functions
 from coremlscope.formats import container
-from coremlscope.ir import Model
+from coremlscope.model.ir import Model
 from coremlscope.ops.view import OpView
-from coremlscope.placement.backend import Backend
-from coremlscope.placement.place import Choice, PlacedOp
-from coremlscope.placement.rules.rule import Example, example_view, fp16, weight
+from coremlscope.planning.cost.planned.prices import price
+from coremlscope.planning.cost.planned.publications import publications
+from coremlscope.planning.cost.planned.rates import RateTable, rate_table
+from coremlscope.planning.forecast.planner import place_functions
+from coremlscope.planning.placement.backend import Backend
+from coremlscope.planning.placement.place import Choice, PlacedOp
+from coremlscope.planning.placement.rules.rule import Example, example_view, fp16, weight
 
 __all__ = [
     "choices_on_one_unit",

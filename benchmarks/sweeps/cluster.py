@@ -23,8 +23,8 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.sweeps.graphs import small_graphs
-from coremlscope.sweep.run import run_sweep
-from coremlscope.sweep.store import ResultStore, count_rows
+from coremlscope.studies.sweep.run import run_sweep
+from coremlscope.studies.sweep.store import ResultStore, count_rows
 
 __all__ = ["lead", "report"]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from coremlscope.ir import DType, Model
-from coremlscope.probing.building import LayerBuilder
+from coremlscope.model.ir import DType, Model
+from coremlscope.studies.probing.building import LayerBuilder
 
 __all__ = ["small_graphs"]
 

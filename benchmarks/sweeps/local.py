@@ -10,9 +10,9 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from coremlscope.ir import Model
+from coremlscope.model.ir import Model
 from coremlscope.results.sweep import SweepProgress
-from coremlscope.sweep.run import run_sweep
+from coremlscope.studies.sweep.run import run_sweep
 from examples.search_space.search import build, sample
 
 __all__ = ["report_architectures", "report_corpus", "report_ray", "report_workers"]

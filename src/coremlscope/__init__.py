@@ -8,8 +8,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING
 
+from coremlscope.base.version import __version__
 from coremlscope.results.presentation import present_with
-from coremlscope.version import __version__
 
 if TYPE_CHECKING:
     from coremlscope.api import (
@@ -28,25 +28,25 @@ if TYPE_CHECKING:
         read,
     )
     from coremlscope.api.connected_devices import measure_on_device
-    from coremlscope.comparison.evidence import gather_evidence
-    from coremlscope.comparison.profiles import Comparison
-    from coremlscope.dropin import install, uninstall
-    from coremlscope.errors import CoremlscopeError
-    from coremlscope.forecast.explain import explain
-    from coremlscope.gate.run import check
-    from coremlscope.isolation.isolate import isolate
-    from coremlscope.own_measurements.report import (
+    from coremlscope.api.evidence import gather_evidence
+    from coremlscope.api.own_measurements.report import (
         add_measurements,
         list_measurements,
         remove_measurements,
     )
-    from coremlscope.probing.probe import probe
+    from coremlscope.base.errors import CoremlscopeError
+    from coremlscope.describe.comparison.profiles import Comparison
+    from coremlscope.dropin import install, uninstall
+    from coremlscope.dropin.tracing.session import record
+    from coremlscope.planning.forecast.explain import explain
     from coremlscope.results.model import ModelSummary
     from coremlscope.results.profile import Profile
     from coremlscope.results.trace import Trace
-    from coremlscope.sweep.run import run_sweep
-    from coremlscope.tracing.session import record
-    from coremlscope.variants.study import apply_variant, what_if
+    from coremlscope.studies.gate.run import check
+    from coremlscope.studies.isolation.isolate import isolate
+    from coremlscope.studies.probing.probe import probe
+    from coremlscope.studies.sweep.run import run_sweep
+    from coremlscope.studies.variants.study import apply_variant, what_if
     from coremlscope.verification.verify import verify
 
 __all__ = [
@@ -88,44 +88,44 @@ __all__ = [
 ]
 
 _MODULES = {
-    "Comparison": "comparison.profiles",
-    "CoremlscopeError": "errors",
+    "Comparison": "describe.comparison.profiles",
+    "CoremlscopeError": "base.errors",
     "ModelSummary": "results.model",
     "Profile": "results.profile",
     "Trace": "results.trace",
-    "add_measurements": "own_measurements.report",
-    "apply_variant": "variants.study",
-    "check": "gate.run",
+    "add_measurements": "api.own_measurements.report",
+    "apply_variant": "studies.variants.study",
+    "check": "studies.gate.run",
     "compare": "api",
     "compile": "api",
     "estimate": "api",
-    "explain": "forecast.explain",
+    "explain": "planning.forecast.explain",
     "export": "api",
-    "gather_evidence": "comparison.evidence",
+    "gather_evidence": "api.evidence",
     "import_files": "api",
     "inspect": "api",
     "install": "dropin",
-    "isolate": "isolation.isolate",
-    "list_measurements": "own_measurements.report",
+    "isolate": "studies.isolation.isolate",
+    "list_measurements": "api.own_measurements.report",
     "list_models": "api",
     "measure_on_device": "api.connected_devices",
     "open": "api",
     "plan": "api",
     "predict": "api",
-    "probe": "probing.probe",
+    "probe": "studies.probing.probe",
     "profile": "api",
     "profile_power_modes": "api",
     "read": "api",
-    "remove_measurements": "own_measurements.report",
-    "record": "tracing.session",
-    "run_sweep": "sweep.run",
+    "remove_measurements": "api.own_measurements.report",
+    "record": "dropin.tracing.session",
+    "run_sweep": "studies.sweep.run",
     "uninstall": "dropin",
-    "what_if": "variants.study",
+    "what_if": "studies.variants.study",
     "verify": "verification.verify",
 }
 
 # Results do not import renderers, which stand above them.
-present_with(lambda: importlib.import_module(f"{__name__}.render.renderers"))
+present_with(lambda: importlib.import_module(f"{__name__}.reports.renderers"))
 
 
 def __getattr__(name: str) -> object:

@@ -22,7 +22,7 @@ def main() -> int:
     Returns:
         The exit code; 143 after SIGTERM.
     """
-    from coremlscope.writing import open_standard_streams
+    from coremlscope.base.writing import open_standard_streams
 
     open_standard_streams()
     with _terminations() as received:

@@ -36,9 +36,9 @@ def coremlscope_check() -> CheckFixture:
 
 
 def _check(*sources: str | os.PathLike[str], strict: bool = False, **limits: Any) -> GateReport:
-    from coremlscope.errors import CoremlscopeError
-    from coremlscope.gate.run import check, check_project
-    from coremlscope.render.terminal.gate import render_gate
+    from coremlscope.base.errors import CoremlscopeError
+    from coremlscope.reports.terminal.gate import render_gate
+    from coremlscope.studies.gate.run import check, check_project
 
     __tracebackhide__ = True
     has_limits = bool(sources) and bool(limits)

@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 from coremltools.converters.mil import Builder as mb
 
-from coremlscope.advice import RULES, bind_default_function, find_remarks
 from coremlscope.formats import container
 from coremlscope.formats.packaging import write_mlpackage
 from coremlscope.formats.weights import BlobData
-from coremlscope.ir import Constant, DType, Model, Program, TensorType, Value, constant
-from coremlscope.variants.transforms import parse_transform
+from coremlscope.model.ir import Constant, DType, Model, Program, TensorType, Value, constant
+from coremlscope.planning.advice import RULES, bind_default_function, find_remarks
+from coremlscope.studies.variants.transforms import parse_transform
 from tests.support import programs
 from tests.support.advised_models import MODELS, Builder, few_values, two_layers
 

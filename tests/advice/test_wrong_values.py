@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import coremlscope
-from coremlscope.advice import VALUE_RULES, bind_default_function, find_remarks
 from coremlscope.formats import container
+from coremlscope.planning.advice import VALUE_RULES, bind_default_function, find_remarks
 from tests.support.aicode import Body, Graph, Type, Val, tensor, write_bundle
 
 _Case = tuple[Sequence[Type], Callable[..., Sequence[Val]]]

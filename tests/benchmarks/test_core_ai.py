@@ -7,7 +7,7 @@ import math
 import pytest
 
 from benchmarks.latency.core_ai import fit, hold_out, load_rows
-from coremlscope.cost.latency.core_ai import load_factors
+from coremlscope.planning.cost.latency.core_ai import load_factors
 
 
 def test_the_package_has_the_fitted_factors() -> None:

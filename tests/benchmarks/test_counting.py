@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from benchmarks.plan.counting import CountedNetworks
-from coremlscope.placement.place import Choice
+from coremlscope.planning.placement.place import Choice
 
 
 def test_open_operations_count_for_either_unit_in_the_second_figures() -> None:

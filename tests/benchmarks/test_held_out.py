@@ -24,8 +24,8 @@ from benchmarks.latency.held_out import (
     render_article,
     render_held_out,
 )
-from coremlscope.cost.latency.calibration import load_calibration
 from coremlscope.devices import CPU, GPU, NEURAL_ENGINE
+from coremlscope.planning.cost.latency.calibration import load_calibration
 
 _HEADER = HELD_OUT_MEASUREMENTS.read_text().splitlines()[0]
 

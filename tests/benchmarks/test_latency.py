@@ -13,9 +13,9 @@ from benchmarks.latency.fit import Estimator, fit
 from benchmarks.latency.intervals import coverage, fit_spread, unseen_spreads
 from benchmarks.latency.priors import PRIORS
 from benchmarks.latency.validate import KINDS, HeldOut, choose, errors, hold_out, kind_of, noise_floor, oracle
-from coremlscope.cost.latency.calibration import Spread, load_calibration
-from coremlscope.cost.latency.model import interval_factors
 from coremlscope.devices import CPU, GPU, NEURAL_ENGINE, ComputeUnit, all_chips
+from coremlscope.planning.cost.latency.calibration import Spread, load_calibration
+from coremlscope.planning.cost.latency.model import interval_factors
 
 
 def test_every_row_has_a_source_and_no_row_is_of_grade_c() -> None:

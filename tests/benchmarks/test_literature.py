@@ -10,10 +10,10 @@ import pytest
 
 from benchmarks.latency.dataset import load_measurements, load_networks
 from benchmarks.latency.fit import Estimator
-from coremlscope.cost.latency.calibration import load_calibration
-from coremlscope.cost.latency.kernels import fuse
-from coremlscope.cost.latency.model import estimate
 from coremlscope.devices import CPU, NEURAL_ENGINE, ComputeUnit, find_device
+from coremlscope.planning.cost.latency.calibration import load_calibration
+from coremlscope.planning.cost.latency.kernels import fuse
+from coremlscope.planning.cost.latency.model import estimate
 from tests.support import programs
 
 NETWORKS = load_networks()

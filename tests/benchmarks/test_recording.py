@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from benchmarks.recording import measure, summarise
-from coremlscope.tracing.recorder import is_recording
+from coremlscope.dropin.tracing.recorder import is_recording
 
 
 def test_blocks_of_both_kinds_are_measured_and_compared() -> None:

@@ -9,10 +9,10 @@ import msgspec.structs
 import pytest
 
 from coremlscope import api
-from coremlscope.comparison.profiles import Comparison, compare_profiles
+from coremlscope.base.units import format_duration
+from coremlscope.describe.comparison.profiles import Comparison, compare_profiles
 from coremlscope.formats.sample import sample_model
-from coremlscope.render.page import render_html_comparison
-from coremlscope.units import format_duration
+from coremlscope.reports.page import render_html_comparison
 from tests.support.browser import Drive
 from tests.support.comparisons import changed, rounds, timed
 from tests.support.profiles import small_profile

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from coremlscope.render.page import render_html
+from coremlscope.base.units import format_duration
+from coremlscope.reports.page import render_html
 from coremlscope.results.profile import Profile
-from coremlscope.units import format_duration
 from tests.support.browser import Drive
 from tests.support.large_profiles import large_profile, layered_profile
 

@@ -8,7 +8,7 @@ from typing import Any
 from coremlscope import api
 from coremlscope.formats.packaging import write_mlpackage
 from coremlscope.formats.sample import sample_model
-from coremlscope.render.renderers import write_report
+from coremlscope.reports.renderers import write_report
 from tests.support.browser import Drive
 
 

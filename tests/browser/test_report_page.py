@@ -17,13 +17,13 @@ import pytest
 from coremltools.converters.mil import Builder as mb
 
 from coremlscope import api
-from coremlscope.findings import Finding
-from coremlscope.render.json import without_folders
-from coremlscope.render.page import render_html, to_page_values
+from coremlscope.base.findings import Finding
+from coremlscope.base.units import escape_controls, format_bytes, format_count, format_duration, format_share
+from coremlscope.reports.json import without_folders
+from coremlscope.reports.page import render_html, to_page_values
 from coremlscope.results.measurement import Phase, StageTiming
 from coremlscope.results.model import StageSummary
 from coremlscope.results.profile import Profile
-from coremlscope.units import escape_controls, format_bytes, format_count, format_duration, format_share
 from tests.support import programs
 from tests.support.browser import Drive
 from tests.support.comparisons import with_measurement

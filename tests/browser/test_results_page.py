@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 
-from coremlscope.render.page import render_html_results
+from coremlscope.reports.page import render_html_results
 from coremlscope.results.profile import write_profiles
 from coremlscope.results.sweep import ResultTable
 from coremlscope.server.limits import ServerLimits
 from coremlscope.server.server import Address, serve
 from coremlscope.server.tags import read_tags
-from coremlscope.sweep.rows import Row
-from coremlscope.sweep.store import ResultStore
-from coremlscope.sweep.table import by_time, to_result_table
+from coremlscope.studies.sweep.rows import Row
+from coremlscope.studies.sweep.store import ResultStore
+from coremlscope.studies.sweep.table import by_time, to_result_table
 from tests.support.browser import Drive
 from tests.support.profiles import small_profile
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from coremlscope.render.page import render_html_trace
+from coremlscope.base.units import format_bytes, format_duration
+from coremlscope.reports.page import render_html_trace
 from coremlscope.results.aggregate import Aggregate, aggregate
-from coremlscope.units import format_bytes, format_duration
 from tests.support.browser import Drive
 from tests.support.traces import recorded_program
 

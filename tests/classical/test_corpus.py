@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from coremlscope.execution.pipeline import open_predictor
 from coremlscope.formats import container
+from coremlscope.model.schema import Message, message_class
 from coremlscope.results.measurement import Settings
-from coremlscope.schema import Message, message_class
+from coremlscope.runtime.execution.pipeline import open_predictor
 from tests.support.measuring import measure
 
 pytestmark = pytest.mark.corpus

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coremlscope import ir
-from coremlscope.errors import CoremlscopeError
-from coremlscope.execution.binding import choose_function
-from coremlscope.execution.executable import compile_model
-from coremlscope.features import dummy_values
+from coremlscope.base.errors import CoremlscopeError
 from coremlscope.formats import container
+from coremlscope.model import ir
+from coremlscope.model.features import dummy_values
+from coremlscope.runtime.execution.binding import choose_function
+from coremlscope.runtime.execution.executable import compile_model
 from tests.support.classical_examples import EXAMPLES
 
 _KINDS = sorted(EXAMPLES)

@@ -14,15 +14,15 @@ import onnxruntime
 import pytest
 
 import coremlscope
-from coremlscope import ir
-from coremlscope.classical.linear import GLMClassifier, GLMRegressor
+from coremlscope.base.errors import CorruptModelError, InputError, UnsupportedModelError, UsageError
 from coremlscope.describe.model import describe_model
-from coremlscope.errors import CorruptModelError, InputError, UnsupportedModelError, UsageError
-from coremlscope.execution.executable import compile_model, load_compiled
-from coremlscope.execution.pipeline import open_predictor
-from coremlscope.execution.predictor import FunctionPredictor
+from coremlscope.model import ir
+from coremlscope.model.schema import Message
+from coremlscope.ops.classical.linear import GLMClassifier, GLMRegressor
 from coremlscope.results.measurement import Settings
-from coremlscope.schema import Message
+from coremlscope.runtime.execution.executable import compile_model, load_compiled
+from coremlscope.runtime.execution.pipeline import open_predictor
+from coremlscope.runtime.execution.predictor import FunctionPredictor
 from tests.support.classical_specs import array_type, classifier, read_spec, regressor
 from tests.support.measuring import joined_rows, measure, op_ids
 

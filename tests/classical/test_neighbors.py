@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import coremlscope
-from coremlscope.errors import CorruptModelError
-from coremlscope.schema import Message
+from coremlscope.base.errors import CorruptModelError
+from coremlscope.model.schema import Message
 from tests.support.classical_specs import (
     INT64,
     STRING,

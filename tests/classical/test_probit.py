@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import coremlscope
-from coremlscope.errors import CorruptModelError, UnsupportedModelError
-from coremlscope.schema import Message
+from coremlscope.base.errors import CorruptModelError, UnsupportedModelError
+from coremlscope.model.schema import Message
 from tests.support.classical_specs import (
     DOUBLE,
     array_type,

@@ -12,10 +12,10 @@ import pytest
 
 import coremlscope
 from coremlscope.describe.model import describe_model
+from coremlscope.model.schema import Message
 from coremlscope.results.encoding import decode
 from coremlscope.results.measurement import Settings
 from coremlscope.results.model import ModelSummary
-from coremlscope.schema import Message
 from tests.support.classical_specs import (
     DOUBLE,
     STRING,

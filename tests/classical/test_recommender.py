@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 import coremlscope
-from coremlscope import ir
-from coremlscope.errors import CorruptModelError
-from coremlscope.execution.predictor import FunctionPredictor
-from coremlscope.schema import Message
+from coremlscope.base.errors import CorruptModelError
+from coremlscope.model import ir
+from coremlscope.model.schema import Message
+from coremlscope.runtime.execution.predictor import FunctionPredictor
 from tests.support.classical_specs import (
     INT64,
     dictionary_type,
@@ -99,8 +99,8 @@ def test_synthetic_inputs_are_items() -> None:
     model = read_spec(_recommender(dictionary_type(), list=sequence_type()))
     assert isinstance(model.content, ir.Classical)
     with FunctionPredictor(model) as predictor:
-        from coremlscope.execution.binding import choose_function
-        from coremlscope.features import dummy_values
+        from coremlscope.model.features import dummy_values
+        from coremlscope.runtime.execution.binding import choose_function
 
         made = dummy_values(predictor.description, choose_function(model).function)
     assert set(made["items"]) <= set(ITEMS)

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import coremlscope
-from coremlscope.errors import CorruptModelError
-from coremlscope.execution.predictor import FunctionPredictor
-from coremlscope.schema import Message
+from coremlscope.base.errors import CorruptModelError
+from coremlscope.model.schema import Message
+from coremlscope.runtime.execution.predictor import FunctionPredictor
 from tests.support.classical_specs import (
     DOUBLE,
     array_type,

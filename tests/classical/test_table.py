@@ -9,19 +9,19 @@ from pathlib import Path
 import pytest
 
 import coremlscope
-from coremlscope.classical import CLASSICAL_TYPES
-from coremlscope.classical.function import with_absent_values
 from coremlscope.describe.model import describe_model
-from coremlscope.execution.binding import choose_function
-from coremlscope.execution.executable import compile_model
-from coremlscope.features import dummy_values
 from coremlscope.formats.external import EXTERNAL_READERS
-from coremlscope.ir import Classical
-from coremlscope.schema import message_class
+from coremlscope.model.features import dummy_values
+from coremlscope.model.ir import Classical
+from coremlscope.model.schema import message_class
+from coremlscope.ops.classical import CLASSICAL_TYPES
+from coremlscope.ops.classical.function import with_absent_values
+from coremlscope.runtime.execution.binding import choose_function
+from coremlscope.runtime.execution.executable import compile_model
 from tests.support.classical_examples import EXAMPLES
 from tests.support.classical_specs import read_spec
 
-_ROOM = Path(coremlscope.__file__).parent / "classical"
+_ROOM = Path(coremlscope.__file__).parent / "ops" / "classical"
 #: What is no classical model, besides models whose file does not hold what computes them.
 _OTHER_KINDS = {
     "mlProgram",
@@ -123,7 +123,7 @@ def _families() -> list[str]:
 
 @pytest.mark.parametrize("family", _families())
 def test_a_family_imports_no_other_family(family: str) -> None:
-    others = {f"coremlscope.classical.{name}" for name in _families() if name != family}
+    others = {f"coremlscope.ops.classical.{name}" for name in _families() if name != family}
     path = _ROOM / family
     for module in path.rglob("*.py") if path.is_dir() else [path.with_suffix(".py")]:
         for node in ast.walk(ast.parse(module.read_text("utf-8"))):

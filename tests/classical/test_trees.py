@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import coremlscope
-from coremlscope.classical.trees import TreeEnsembleRegressor
-from coremlscope.classical.trees.lower import MOST_BRANCHES
-from coremlscope.errors import CorruptModelError, UnsupportedModelError
-from coremlscope.execution.lowering import lower_function
-from coremlscope.execution.predictor import FunctionPredictor
+from coremlscope.base.errors import CorruptModelError, UnsupportedModelError
+from coremlscope.ops.classical.trees import TreeEnsembleRegressor
+from coremlscope.ops.classical.trees.lower import MOST_BRANCHES
+from coremlscope.runtime.execution.lowering import lower_function
+from coremlscope.runtime.execution.predictor import FunctionPredictor
 from tests.support.classical_specs import (
     DOUBLE,
     INT64,

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from coremlscope import ir
 from coremlscope.formats import container
 from coremlscope.formats.packaging import write_mlpackage
 from coremlscope.formats.sample import sample_model
+from coremlscope.model import ir
 
 
 @pytest.fixture(scope="session")

@@ -18,14 +18,14 @@ from coremltools.converters.mil import Builder as mb
 from coremltools.models.datatypes import Array
 from coremltools.models.neural_network import NeuralNetworkBuilder
 
+from coremlscope.base.errors import OutputError, UnforeseenError, known_error
 from coremlscope.cli import COMMANDS, main
-from coremlscope.errors import OutputError, UnforeseenError, known_error
 from coremlscope.formats import container
 from coremlscope.results.profile import write_profiles
-from coremlscope.sweep import expansion, work
-from coremlscope.sweep.jobs import SweepJob, SweptModel, WantedResult
-from coremlscope.variants import worker
-from coremlscope.variants.coremltools_steps import SharedSteps
+from coremlscope.studies.sweep import expansion, work
+from coremlscope.studies.sweep.jobs import SweepJob, SweptModel, WantedResult
+from coremlscope.studies.variants import worker
+from coremlscope.studies.variants.coremltools_steps import SharedSteps
 from tests.support.foreign_errors import FOREIGN, SYSTEM, raising
 from tests.support.profiles import small_profile
 

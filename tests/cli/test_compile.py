@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from coremlscope.cli import main
-from coremlscope.execution.cache import ArtefactCache, default_cache
 from coremlscope.formats import container
+from coremlscope.runtime.execution.cache import ArtefactCache, default_cache
 
 
 def _fill(key: str, name: str, used: float) -> None:

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from coremlscope.cli import main
-from coremlscope.doctor import machine
-from coremlscope.doctor.machine import Check
+from coremlscope.studies.doctor import machine
+from coremlscope.studies.doctor.machine import Check
 from tests.doctor.test_crash import report_bytes
 from tests.support import golden
 

@@ -290,8 +290,8 @@ def test_every_mark_of_the_terminal_has_plain_characters() -> None:
     source = Path(terminal.__file__).parents[1]
     files = [
         *(source / "cli").glob("*.py"),
-        *(source / "render" / "terminal").glob("*.py"),
-        source / "units.py",
+        *(source / "reports" / "terminal").glob("*.py"),
+        source / "base" / "units.py",
     ]
     marks = {mark for file in files for mark in file.read_text(encoding="utf-8") if not mark.isascii()}
     assert {mark for mark in marks if not mark.translate(terminal._PLAIN).isascii()} == set()

@@ -9,9 +9,9 @@ import pytest
 
 from coremlscope.cli import main
 from coremlscope.ops import OPS
-from coremlscope.placement.notes import NOTES
-from coremlscope.placement.rules import GRAPH_RULES, RULES
-from coremlscope.placement.rules.core_ai import OWN_GRAPH_RULES, OWN_RULES
+from coremlscope.planning.placement.notes import NOTES
+from coremlscope.planning.placement.rules import GRAPH_RULES, RULES
+from coremlscope.planning.placement.rules.core_ai import OWN_GRAPH_RULES, OWN_RULES
 from tests.support import golden
 
 

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from coremlscope.base.errors import CoremlscopeError, CorruptModelError
 from coremlscope.cli import main
 from coremlscope.describe.model import describe_model
-from coremlscope.errors import CoremlscopeError, CorruptModelError
-from coremlscope.execution.pipeline import open_predictor
-from coremlscope.features import dummy_values
 from coremlscope.formats import container
+from coremlscope.model.features import dummy_values
+from coremlscope.model.schema import message_class
 from coremlscope.results.profile import Profile
-from coremlscope.schema import message_class
+from coremlscope.runtime.execution.pipeline import open_predictor
 from tests.support.classical_specs import classifier
 
 _IMAGE = {"imageType": {"width": 299, "height": 299, "colorSpace": 30}}

@@ -12,16 +12,16 @@ import onnxruntime as ort
 import pytest
 from PIL import Image
 
-from coremlscope import ir
 from coremlscope.cli import main
 from coremlscope.dropin import uninstall
-from coremlscope.execution.export import export_onnx
 from coremlscope.formats import container
 from coremlscope.formats.packaging import write_mlpackage
+from coremlscope.model import ir
 from coremlscope.results.encoding import MODEL, decode
 from coremlscope.results.model import ModelSummary
 from coremlscope.results.profile import Profile
 from coremlscope.results.schema import json_schema
+from coremlscope.runtime.execution.export import export_onnx
 from tests.support import ir_models
 
 QUICK = ["--iterations", "3", "--compile-iterations", "1", "--load-iterations", "2", "--warmups", "1"]

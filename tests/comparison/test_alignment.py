@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coremlscope.comparison import alignment as module
-from coremlscope.comparison.alignment import align
+from coremlscope.describe.comparison import alignment as module
+from coremlscope.describe.comparison.alignment import align
 from coremlscope.results.operations import OpRow, OpTable
 
 

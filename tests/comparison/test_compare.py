@@ -12,24 +12,29 @@ import numpy as np
 import pytest
 
 from coremlscope import api
-from coremlscope.comparison.change import Change, change_of_figures, change_of_rounds, change_of_samples
-from coremlscope.comparison.models import compare_sources, fill_profiles, interleave
-from coremlscope.comparison.profiles import Comparison, compare_profiles, label_subjects
-from coremlscope.engines.scripted import ScriptedClock, ScriptedEngine
-from coremlscope.errors import UsageError
-from coremlscope.figures import Figure
+from coremlscope.api.sources import compare_sources, fill_profiles, interleave
+from coremlscope.base.errors import UsageError
+from coremlscope.base.figures import Figure
+from coremlscope.describe.comparison.change import (
+    Change,
+    change_of_figures,
+    change_of_rounds,
+    change_of_samples,
+)
+from coremlscope.describe.comparison.profiles import Comparison, compare_profiles, label_subjects
 from coremlscope.formats.sample import sample_model
-from coremlscope.ir import Model
 from coremlscope.measure.contract import Progress
 from coremlscope.measure.embedded.measurer import EngineMeasurer
-from coremlscope.render.markdown.comparison import render_markdown_comparison
-from coremlscope.render.markdown.report import render_markdown
-from coremlscope.render.terminal.comparison import render_comparison
-from coremlscope.render.terminal.plan import render_plan
-from coremlscope.render.terminal.report import render_console
+from coremlscope.model.ir import Model
+from coremlscope.reports.markdown.comparison import render_markdown_comparison
+from coremlscope.reports.markdown.report import render_markdown
+from coremlscope.reports.terminal.comparison import render_comparison
+from coremlscope.reports.terminal.plan import render_plan
+from coremlscope.reports.terminal.report import render_console
 from coremlscope.results.measurement import Phase, Settings
 from coremlscope.results.plan import FunctionCost
 from coremlscope.results.profile import Profile
+from coremlscope.runtime.engines.scripted import ScriptedClock, ScriptedEngine
 from tests.support.comparisons import changed, rounds, small_comparison, timed, with_measurement
 from tests.support.partial_profiles import PROFILES as PARTIAL
 from tests.support.planned_profiles import device_estimates, device_plan, planned_profile

@@ -12,11 +12,11 @@ import pytest
 from coremltools.converters.mil import Builder as mb
 
 from coremlscope import api
+from coremlscope.api.evidence import gather_evidence
+from coremlscope.base.errors import UsageError
 from coremlscope.cli import main
-from coremlscope.comparison.evidence import gather_evidence
 from coremlscope.describe.forms import list_forms
-from coremlscope.errors import UsageError
-from coremlscope.ir import Model
+from coremlscope.model.ir import Model
 from coremlscope.results.evidence import SCHEMA, OpForm
 from coremlscope.results.plan import Reason
 from coremlscope.results.profile import Profile

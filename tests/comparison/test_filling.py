@@ -8,19 +8,19 @@ from typing import Any
 
 import pytest
 
-from coremlscope.comparison import models as filling
-from coremlscope.comparison.models import FAILED, fill_profiles
+from coremlscope.api.sources import FAILED, fill_profiles
+from coremlscope.base.errors import EngineError, NotAModelError, UnsupportedModelError
+from coremlscope.describe.comparison import models as filling
 from coremlscope.devices import ComputeUnits, find_device
-from coremlscope.engines.scripted import ScriptedClock, ScriptedEngine
-from coremlscope.errors import EngineError, NotAModelError, UnsupportedModelError
-from coremlscope.forecast.planner import Forecast, forecast
 from coremlscope.formats.sample import sample_model
-from coremlscope.ir import Model
 from coremlscope.measure.contract import MeasuredModel, Measurer
 from coremlscope.measure.embedded.measurer import EngineMeasurer
 from coremlscope.measure.scripted import ScriptedMeasurer
+from coremlscope.model.ir import Model
+from coremlscope.planning.forecast.planner import Forecast, forecast
 from coremlscope.results.measurement import Settings
 from coremlscope.results.profile import Profile, profiles_from_json, to_json
+from coremlscope.runtime.engines.scripted import ScriptedClock, ScriptedEngine
 from tests.support.ir_models import perceptron
 
 UNITS: tuple[ComputeUnits, ...] = ("all", "cpu_and_ne", "cpu_and_gpu", "cpu_only")

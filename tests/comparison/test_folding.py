@@ -9,10 +9,10 @@ from coremltools.models import datatypes
 from coremltools.models.neural_network import NeuralNetworkBuilder
 
 import coremlscope
-from coremlscope import ir
-from coremlscope.comparison.folding import describe_folding
+from coremlscope.describe.comparison.folding import describe_folding
 from coremlscope.formats import container
-from coremlscope.render.difference import describe_operations
+from coremlscope.model import ir
+from coremlscope.reports.difference import describe_operations
 from coremlscope.results.operations import OpTable
 from tests.support.compiled_networks import WeightTable, shape, write_network
 

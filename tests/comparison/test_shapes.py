@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from coremlscope import api
-from coremlscope.comparison.shapes import choose_shapes
+from coremlscope.api.shapes import choose_shapes
 from tests.support.aicode import Body, Graph, Val, tensor, write_bundle
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from coremlscope.comparison.work import pair_work
+from coremlscope.describe.comparison.work import pair_work
 from coremlscope.results.operations import OpDetails, OpRow, OpTable, Signature, WeightKind, WeightTable
 
 

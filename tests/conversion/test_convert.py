@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from coremlscope.base.errors import EngineError, LimitError, MissingDependencyError, OutputError, UsageError
 from coremlscope.cli import main
-from coremlscope.conversion.convert import convert
-from coremlscope.errors import EngineError, LimitError, MissingDependencyError, OutputError, UsageError
+from coremlscope.studies.conversion.convert import convert
 
 #: A converter that writes a folder for each target, except those in its arguments.
 _SCRIPT = """

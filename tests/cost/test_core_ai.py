@@ -5,9 +5,9 @@ from __future__ import annotations
 import msgspec.structs
 import pytest
 
-from coremlscope.cost.latency.core_ai import CROSSING_S, CoreAIFactor, adapt
+from coremlscope.base.figures import Figure
 from coremlscope.devices import GPU, NEURAL_ENGINE, ComputeUnit
-from coremlscope.figures import Figure
+from coremlscope.planning.cost.latency.core_ai import CROSSING_S, CoreAIFactor, adapt
 from coremlscope.results.estimate import Estimate, UnitTerms
 
 _FACTORS: dict[ComputeUnit, CoreAIFactor] = {

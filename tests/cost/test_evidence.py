@@ -10,10 +10,10 @@ import pytest
 
 from benchmarks.latency.dataset import load_measurements, load_networks
 from benchmarks.latency.shipped_evidence import EVIDENCE, published
-from coremlscope.cost.latency.evidence import find_nearest, load_evidence, write_evidence
-from coremlscope.cost.latency.structure import distance, structure_of
-from coremlscope.cost.latency.table import KernelTable
 from coremlscope.devices import CPU, GPU, NEURAL_ENGINE, all_chips
+from coremlscope.planning.cost.latency.evidence import find_nearest, load_evidence, write_evidence
+from coremlscope.planning.cost.latency.structure import distance, structure_of
+from coremlscope.planning.cost.latency.table import KernelTable
 
 NETWORKS = load_networks()
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from coremltools.converters.mil import Builder as mb
 
-from coremlscope.cost.latency.kernels import Kernel, fuse
-from coremlscope.cost.latency.kinds import KERNEL_KINDS
+from coremlscope.planning.cost.latency.kernels import Kernel, fuse
+from coremlscope.planning.cost.latency.kinds import KERNEL_KINDS
 from tests.support import programs
 
 MAP = np.zeros((1, 8, 16, 16), np.float16)

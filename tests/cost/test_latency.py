@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
-from coremlscope.cost.latency.calibration import Spread, UnitParameters, load_calibration
-from coremlscope.cost.latency.constants import constants_of
-from coremlscope.cost.latency.geometry import Geometry
-from coremlscope.cost.latency.kernels import Kernel
-from coremlscope.cost.latency.kinds import KernelKind
-from coremlscope.cost.latency.model import estimate, spread_of
-from coremlscope.cost.latency.roofline import time_kernels
-from coremlscope.cost.latency.table import KernelTable
 from coremlscope.devices import CPU, GPU, NEURAL_ENGINE, Chip, ComputeUnit, all_chips, find_device
+from coremlscope.planning.cost.latency.calibration import Spread, UnitParameters, load_calibration
+from coremlscope.planning.cost.latency.constants import constants_of
+from coremlscope.planning.cost.latency.geometry import Geometry
+from coremlscope.planning.cost.latency.kernels import Kernel
+from coremlscope.planning.cost.latency.kinds import KernelKind
+from coremlscope.planning.cost.latency.model import estimate, spread_of
+from coremlscope.planning.cost.latency.roofline import time_kernels
+from coremlscope.planning.cost.latency.table import KernelTable
 from coremlscope.results.estimate import Estimate
 
 CHIPS = all_chips()

@@ -7,9 +7,9 @@ import math
 import pytest
 
 from coremlscope import api
-from coremlscope.cost.latency.loads import estimate_loads, fit_line, load_published
 from coremlscope.formats.sample import sample_model
-from coremlscope.render.terminal.estimates import render_estimates
+from coremlscope.planning.cost.latency.loads import estimate_loads, fit_line, load_published
+from coremlscope.reports.terminal.estimates import render_estimates
 
 
 @pytest.mark.parametrize("kind", ["first", "cached"])

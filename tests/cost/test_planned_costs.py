@@ -4,11 +4,20 @@ from __future__ import annotations
 
 import pytest
 
-from coremlscope.cost.planned.prices import PlannedCosts, price
-from coremlscope.cost.planned.rates import rate_table
 from coremlscope.devices import find_device
-from coremlscope.ir import DType
-from coremlscope.placement.rules.rule import Example, boolean, example_view, fp16, fp32, int32, tensor, weight
+from coremlscope.model.ir import DType
+from coremlscope.planning.cost.planned.prices import PlannedCosts, price
+from coremlscope.planning.cost.planned.rates import rate_table
+from coremlscope.planning.placement.rules.rule import (
+    Example,
+    boolean,
+    example_view,
+    fp16,
+    fp32,
+    int32,
+    tensor,
+    weight,
+)
 
 M1, M4 = rate_table(find_device("m1", "14.5")), rate_table(find_device("m4", "27"))
 M1_MAX = rate_table(find_device("m1-max", "27"))

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from coremlscope.cost.planned.publications import BNNS_SPEEDUP, Border, publications
-from coremlscope.cost.planned.rates import CLASSES, rate_table
 from coremlscope.devices import Device, all_chips, find_device
-from coremlscope.placement.backend import BACKENDS, Backend, Rate
+from coremlscope.planning.cost.planned.publications import BNNS_SPEEDUP, Border, publications
+from coremlscope.planning.cost.planned.rates import CLASSES, rate_table
+from coremlscope.planning.placement.backend import BACKENDS, Backend, Rate
 
 
 def rate(chip: str, name: str, backend: Backend, os: str | None = None) -> Rate:

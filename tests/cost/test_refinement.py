@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from coremlscope.cost.latency.refinement import refine
+from coremlscope.planning.cost.latency.refinement import refine
 
 BETWEEN, WITHIN = 0.3, 0.2
 

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from coremltools.converters.mil import Builder as mb
 
-from coremlscope import ir
 from coremlscope.describe.model import list_operations
 from coremlscope.describe.values import ValueReader
+from coremlscope.model import ir
 from coremlscope.results.operations import OpTable
 from tests.support import programs
 

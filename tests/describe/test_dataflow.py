@@ -8,7 +8,7 @@ import numpy as np
 from coremltools.converters.mil import Builder as mb
 
 from coremlscope.describe.dataflow import Flow, trace_dataflow
-from coremlscope.execution.binding import bind_model
+from coremlscope.runtime.execution.binding import bind_model
 from tests.support import programs
 
 ROW = np.zeros((1, 100), np.float16)

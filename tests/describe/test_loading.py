@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from coremlscope import ir
 from coremlscope.describe.loading import find_load_problem
 from coremlscope.devices.release import OSRelease, ios, macos
+from coremlscope.model import ir
 from tests.forecast.test_planner import program
 from tests.support.pipelines import pipeline
 

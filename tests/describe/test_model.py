@@ -8,12 +8,12 @@ import msgspec.structs
 import numpy as np
 import pytest
 
-from coremlscope import ir
+from coremlscope.base.errors import InputError, UsageError
 from coremlscope.describe.model import describe_model
-from coremlscope.errors import InputError, UsageError
 from coremlscope.formats import container
 from coremlscope.formats.platforms import describe_opset, describe_platforms
 from coremlscope.formats.sample import sample_model
+from coremlscope.model import ir
 from coremlscope.results.encoding import decode
 from coremlscope.results.model import ModelSummary
 from tests.support.graphs import op, tensor, value

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from coremlscope import ir
 from coremlscope.describe.model import describe_model
 from coremlscope.describe.pictures import find_dark_pictures
-from coremlscope.doctor.model import find_problems
+from coremlscope.model import ir
+from coremlscope.studies.doctor.model import find_problems
 from tests.support.graphs import op, tensor, value
 from tests.support.ir_models import array_feature, model
 from tests.support.pipelines import image_feature

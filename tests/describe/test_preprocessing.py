@@ -3,8 +3,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from coremlscope import ir
 from coremlscope.describe.preprocessing import Preprocessing, find_preprocessing
+from coremlscope.model import ir
 
 
 def find(

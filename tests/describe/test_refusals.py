@@ -11,14 +11,14 @@ import numpy as np
 import pytest
 
 import coremlscope
-from coremlscope import ir
+from coremlscope.base.errors import CoremlscopeError, InputError, UnsupportedModelError
 from coremlscope.describe.model import describe_model
 from coremlscope.describe.refusals import find_refusals
-from coremlscope.doctor.model import find_problems
 from coremlscope.dropin.errors import check_accepted
-from coremlscope.errors import CoremlscopeError, InputError, UnsupportedModelError
-from coremlscope.execution.binding import bind_model
 from coremlscope.formats import container
+from coremlscope.model import ir
+from coremlscope.runtime.execution.binding import bind_model
+from coremlscope.studies.doctor.model import find_problems
 from tests.support.classical_specs import array_type, classifier, model_spec, read_spec
 from tests.support.graphs import op, tensor, value
 from tests.support.ir_models import array_feature, model

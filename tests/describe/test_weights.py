@@ -3,8 +3,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from coremlscope import ir
 from coremlscope.describe.weights import group_weights
+from coremlscope.model import ir
 from coremlscope.results.model import WeightGroup
 
 

@@ -4,6 +4,7 @@ import re
 
 import pytest
 
+from coremlscope.base.errors import UsageError
 from coremlscope.devices import (
     NEURAL_ENGINE,
     UNITS,
@@ -16,7 +17,6 @@ from coremlscope.devices import (
     parse_release,
     product_name,
 )
-from coremlscope.errors import UsageError
 
 CHIPS = list(all_chips().values())
 EXPECTED_IDS = [

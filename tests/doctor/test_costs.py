@@ -7,9 +7,9 @@ import json
 
 import pytest
 
-from coremlscope.doctor.costs import CostTable, parse_cost
-from coremlscope.doctor.log import LogReport, examine_log
-from coremlscope.render.terminal.doctor import render_reports, reports_to_json
+from coremlscope.reports.terminal.doctor import render_reports, reports_to_json
+from coremlscope.studies.doctor.costs import CostTable, parse_cost
+from coremlscope.studies.doctor.log import LogReport, examine_log
 
 
 def line(

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from coremlscope.doctor.log import LogReport, examine_log
+from coremlscope.studies.doctor.log import LogReport, examine_log
 
 HEADER = {"app_name": "python3", "bug_type": "309", "os_version": "macOS 26.5 (25F71)", "name": "python3"}
 BODY: dict[str, Any] = {

@@ -6,13 +6,13 @@ import re
 
 import pytest
 
-from coremlscope.doctor.explain import Hit, explain_line
-from coremlscope.doctor.failures import FAILURES, Failure
-from coremlscope.doctor.failures.quoted import QUOTED
-from coremlscope.doctor.layers import find_reason
 from coremlscope.ops import OPS
-from coremlscope.placement.catalog import find_rule
-from coremlscope.placement.verdict import CONFIDENCES
+from coremlscope.planning.placement.catalog import find_rule
+from coremlscope.planning.placement.verdict import CONFIDENCES
+from coremlscope.studies.doctor.explain import Hit, explain_line
+from coremlscope.studies.doctor.failures import FAILURES, Failure
+from coremlscope.studies.doctor.failures.quoted import QUOTED
+from coremlscope.studies.doctor.layers import find_reason
 
 _ALL = (*FAILURES, *QUOTED.values())
 _PREFIX = "2026-05-09 12:00:00.123 E  python[1656:43980] [com.apple.coreml:plan] "

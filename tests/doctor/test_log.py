@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from coremlscope.doctor.log import LogReport, examine_log, known_operations
+from coremlscope.studies.doctor.log import LogReport, examine_log, known_operations
 
 _COMPILE = "E5RT encountered an STL exception. msg = MILCompilerForANE error: ANECCompile() FAILED."
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from coremlscope.doctor.machine import Check, Host, check_machine
+from coremlscope.studies.doctor.machine import Check, Host, check_machine
 
 
 class _Scripted(Host):

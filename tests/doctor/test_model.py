@@ -7,16 +7,16 @@ import pytest
 from coremltools.models import datatypes
 from coremltools.models.neural_network import NeuralNetworkBuilder
 
-from coremlscope import ir
+from coremlscope.base.errors import UsageError
 from coremlscope.describe.model import describe_model
 from coremlscope.devices.release import ios, macos
-from coremlscope.doctor.model import examine_model, find_problems, parse_systems
-from coremlscope.errors import UsageError
 from coremlscope.formats import container
 from coremlscope.formats.packaging import write_mlpackage
 from coremlscope.formats.platforms import first_release
-from coremlscope.render.terminal.model import show_summary
-from coremlscope.render.terminal.screen import Screen
+from coremlscope.model import ir
+from coremlscope.reports.terminal.model import show_summary
+from coremlscope.reports.terminal.screen import Screen
+from coremlscope.studies.doctor.model import examine_model, find_problems, parse_systems
 from tests.support.classical_specs import regressor
 from tests.support.graphs import op, tensor, value
 from tests.support.ir_models import array_feature, model, perceptron

@@ -10,7 +10,7 @@ import pytest
 from onnx import TensorProto, helper
 
 from coremlscope.cli import main
-from coremlscope.doctor.onnx_graph import examine_onnx
+from coremlscope.studies.doctor.onnx_graph import examine_onnx
 
 
 def _write(path: Path, types: list[str], shape: list[int | str]) -> Path:

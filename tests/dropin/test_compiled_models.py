@@ -10,10 +10,10 @@ import pytest
 
 ct = pytest.importorskip("coremltools")
 
-from coremlscope import ir  # noqa: E402
-from coremlscope.execution.binding import choose_function  # noqa: E402
-from coremlscope.features.dummy import dummy_values  # noqa: E402
 from coremlscope.formats import container  # noqa: E402
+from coremlscope.model import ir  # noqa: E402
+from coremlscope.model.features.dummy import dummy_values  # noqa: E402
+from coremlscope.runtime.execution.binding import choose_function  # noqa: E402
 
 pytestmark = [pytest.mark.usefixtures("drop_in"), pytest.mark.corpus]
 

@@ -150,7 +150,7 @@ def test_a_missing_coremltools_names_the_extra() -> None:
         _HEAD,
         """
         import importlib.util
-        from coremlscope.errors import MissingDependencyError
+        from coremlscope.base.errors import MissingDependencyError
 
         found = importlib.util.find_spec
         importlib.util.find_spec = lambda name, *rest: None if name == "coremltools" else found(name, *rest)

@@ -15,9 +15,9 @@ from PIL import Image
 
 ct = pytest.importorskip("coremltools")
 
-from coremlscope.execution import predictor  # noqa: E402
-from coremlscope.execution.cache import default_cache  # noqa: E402
 from coremlscope.formats import container  # noqa: E402
+from coremlscope.runtime.execution import predictor  # noqa: E402
+from coremlscope.runtime.execution.cache import default_cache  # noqa: E402
 from tests.support import converted_models  # noqa: E402
 from tests.support.compiled_models import assert_same_model  # noqa: E402
 

@@ -13,8 +13,8 @@ ct = pytest.importorskip("coremltools")
 
 from coremltools.converters.mil import Builder as mb  # noqa: E402
 
-from coremlscope import ir  # noqa: E402
 from coremlscope.formats import container  # noqa: E402
+from coremlscope.model import ir  # noqa: E402
 from tests.support import converted_models  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("drop_in")

@@ -8,13 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from coremlscope.engines import ENGINES, engine
-from coremlscope.engines.base import GRAPH_FILE, Engine, EngineOptions
-from coremlscope.engines.scripted import ScriptedEngine
-from coremlscope.errors import EngineError, MissingWeightsError, UsageError
-from coremlscope.execution.binding import bind_model
-from coremlscope.lower import lower
+from coremlscope.base.errors import EngineError, MissingWeightsError, UsageError
+from coremlscope.ops.lower import lower
 from coremlscope.ops.program import WEIGHTS_FILE, OnnxProgram
+from coremlscope.runtime.engines import ENGINES, engine
+from coremlscope.runtime.engines.base import GRAPH_FILE, Engine, EngineOptions
+from coremlscope.runtime.engines.scripted import ScriptedEngine
+from coremlscope.runtime.execution.binding import bind_model
 from tests.support.ir_models import absent_weights, perceptron
 
 _ENGINES = [ScriptedEngine(), *(engine(name) for name, *_ in ENGINES)]

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from coremlscope.engines import host
 from coremlscope.results.measurement import Conditions
+from coremlscope.runtime.engines import host
 
 _CACHED = (
     host.physical_cores,

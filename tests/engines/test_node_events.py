@@ -10,8 +10,8 @@ import onnx
 import pytest
 from onnx import helper
 
-from coremlscope.engines.node_events import NodeEvents, read_nodes
-from coremlscope.errors import EngineError
+from coremlscope.base.errors import EngineError
+from coremlscope.runtime.engines.node_events import NodeEvents, read_nodes
 
 
 def _node(name: str, op_type: str, microseconds: int) -> dict[str, Any]:

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from onnx import helper
 
-from coremlscope.engines.base import GRAPH_FILE, EngineOptions
-from coremlscope.engines.node_events import NodeEvents
-from coremlscope.engines.onnxruntime import OnnxRuntimeEngine, OnnxRuntimeSession, _session_options
-from coremlscope.errors import EngineError, UsageError
-from coremlscope.execution.binding import bind_model
-from coremlscope.lower import lower
+from coremlscope.base.errors import EngineError, UsageError
+from coremlscope.ops.lower import lower
+from coremlscope.runtime.engines.base import GRAPH_FILE, EngineOptions
+from coremlscope.runtime.engines.node_events import NodeEvents
+from coremlscope.runtime.engines.onnxruntime import OnnxRuntimeEngine, OnnxRuntimeSession, _session_options
+from coremlscope.runtime.execution.binding import bind_model
 from tests.support.ir_models import perceptron
 
 OPTIONS = EngineOptions(threads=1)
@@ -99,7 +99,7 @@ def test_nested_nodes_are_counted_within_their_outer_node(tmp_path: Path) -> Non
 
 
 def test_long_loops_are_profiled_less_often(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("coremlscope.engines.onnxruntime._MOST_EXECUTIONS", 40)
+    monkeypatch.setattr("coremlscope.runtime.engines.onnxruntime._MOST_EXECUTIONS", 40)
     profile = _looping(tmp_path, 7).node_times({"x": np.zeros((), np.float32)}, 30, 3)
     assert len(profile.seconds) == 2  # 15 executions per run: the loop, and two nodes seven times
     assert all(len(node.seconds) == 2 for node in profile.nodes)
@@ -125,7 +125,7 @@ def test_threads_default_to_physical_cores() -> None:
 
 
 def test_more_threads_than_processors_do_not_spin(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr("coremlscope.engines.onnxruntime.logical_processors", lambda: 2)
+    monkeypatch.setattr("coremlscope.runtime.engines.onnxruntime.logical_processors", lambda: 2)
     entry = "session.intra_op.allow_spinning"
     assert _session_options(tmp_path, EngineOptions(threads=3)).get_session_config_entry(entry) == "0"
     with pytest.raises(RuntimeError, match=entry):  # ONNX Runtime's default

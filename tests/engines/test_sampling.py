@@ -6,8 +6,8 @@ import math
 
 import pytest
 
-from coremlscope.engines.sampling import MOST_WARMUPS, Samples, is_settled, sample, sample_within
-from coremlscope.engines.scripted import ScriptedClock
+from coremlscope.runtime.engines.sampling import MOST_WARMUPS, Samples, is_settled, sample, sample_within
+from coremlscope.runtime.engines.scripted import ScriptedClock
 
 
 def test_warmups_are_excluded_from_statistics() -> None:

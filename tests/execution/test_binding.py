@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from coremlscope import ir
-from coremlscope.errors import InputError, UnsupportedModelError, UsageError
-from coremlscope.execution.binding import bind_model, choose_function
+from coremlscope.base.errors import InputError, UnsupportedModelError, UsageError
+from coremlscope.model import ir
+from coremlscope.runtime.execution.binding import bind_model, choose_function
 from tests.support.ir_models import adder, array_feature, model, perceptron
 
 RANGE = ir.RangeShapes(((1, 4), (3, 3)))

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from coremlscope.errors import OutputError, UsageError
-from coremlscope.execution.cache import ArtefactCache, default_cache, digest_of_code, key_of_content
+from coremlscope.base.errors import OutputError, UsageError
+from coremlscope.runtime.execution.cache import ArtefactCache, default_cache, digest_of_code, key_of_content
 
 
 def test_the_digest_of_code_is_that_of_its_files(tmp_path: Path) -> None:

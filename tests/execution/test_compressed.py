@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from coremlscope.execution.executable import compile_model
-from coremlscope.features import dummy_values
 from coremlscope.formats import container
+from coremlscope.model.features import dummy_values
+from coremlscope.runtime.execution.executable import compile_model
 
 pytest.importorskip("coremltools")
 

@@ -8,9 +8,9 @@ from coremltools.models import datatypes
 from coremltools.models.neural_network import NeuralNetworkBuilder
 
 import coremlscope
-from coremlscope import ir
-from coremlscope.errors import UnsupportedOpError
+from coremlscope.base.errors import UnsupportedOpError
 from coremlscope.formats import container
+from coremlscope.model import ir
 from coremlscope.results.profile import Profile
 from tests.support.measuring import joined_rows, op_ids
 

@@ -10,10 +10,10 @@ import msgspec.structs
 import numpy as np
 import pytest
 
-from coremlscope import ir
-from coremlscope.execution.decoder_steps import decoder_steps
 from coremlscope.formats.aimodel.reader import read_aimodel
 from coremlscope.formats.sample import sample_model
+from coremlscope.model import ir
+from coremlscope.runtime.execution.decoder_steps import decoder_steps
 from tests.support.aicode import TOKEN, Body, Graph, Val, handle, tensor, write_bundle
 from tests.support.decoders import ROOM, decoder, flexible_decoder, growing_decoder
 

@@ -11,9 +11,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from coremlscope.engines.base import EngineOptions
-from coremlscope.execution.executable import CompileOptions, Executable, compile_model
 from coremlscope.formats.sample import sample_model
+from coremlscope.runtime.engines.base import EngineOptions
+from coremlscope.runtime.execution.executable import CompileOptions, Executable, compile_model
 from tests.support.ir_models import adder
 
 _IMAGE = np.random.default_rng(0).integers(0, 256, (64, 64, 3), np.uint8)
@@ -25,8 +25,8 @@ import hashlib
 import tempfile
 from pathlib import Path
 import numpy as np
-from coremlscope.execution.executable import CompileOptions, compile_model
-from coremlscope.features import dummy_values
+from coremlscope.runtime.execution.executable import CompileOptions, compile_model
+from coremlscope.model.features import dummy_values
 from coremlscope.formats.sample import sample_model
 from tests.support.ir_models import absent_weights, perceptron
 digest = hashlib.sha256()

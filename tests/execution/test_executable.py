@@ -10,14 +10,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from coremlscope import ir
-from coremlscope.engines.base import GRAPH_FILE
-from coremlscope.errors import EngineError, InputError, MissingWeightsError, UsageError
-from coremlscope.execution.artefact import MANIFEST_FILE, read_artefact
-from coremlscope.execution.executable import CompileOptions, compile_model, load_compiled
-from coremlscope.execution.state import State
+from coremlscope.base.errors import EngineError, InputError, MissingWeightsError, UsageError
 from coremlscope.formats.sample import sample_model
+from coremlscope.model import ir
 from coremlscope.ops.program import StatePort
+from coremlscope.runtime.engines.base import GRAPH_FILE
+from coremlscope.runtime.execution.artefact import MANIFEST_FILE, read_artefact
+from coremlscope.runtime.execution.executable import CompileOptions, compile_model, load_compiled
+from coremlscope.runtime.execution.state import State
 from tests.support.ir_models import absent_weights, accumulator, adder, perceptron
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3)

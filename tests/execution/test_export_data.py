@@ -6,8 +6,8 @@ from pathlib import Path
 
 import onnx
 
-from coremlscope.execution.export import export_onnx
 from coremlscope.formats.sample import sample_model
+from coremlscope.runtime.execution.export import export_onnx
 
 
 def _weights(path: Path) -> set[str]:

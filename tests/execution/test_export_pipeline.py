@@ -10,8 +10,8 @@ import onnxruntime
 import pytest
 
 import coremlscope
-from coremlscope import ir
-from coremlscope.errors import OutputError, UnsupportedModelError, UsageError
+from coremlscope.base.errors import OutputError, UnsupportedModelError, UsageError
+from coremlscope.model import ir
 from tests.support.ir_models import array_feature
 from tests.support.pipelines import arithmetic, image_feature, pipeline, scene_print, tripler
 

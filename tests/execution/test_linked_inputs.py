@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from coremlscope import api, ir
-from coremlscope.errors import InputError
-from coremlscope.execution.sequence_lengths import choose_lengths, length_findings
+from coremlscope import api
+from coremlscope.base.errors import InputError
+from coremlscope.model import ir
+from coremlscope.runtime.execution.sequence_lengths import choose_lengths, length_findings
 from tests.support.ir_models import array_feature, model
 
 RANGE = ir.RangeShapes(((1, 1), (1, 64)))

@@ -7,10 +7,10 @@ from pathlib import Path
 import msgspec.structs
 import pytest
 
-from coremlscope import ir
-from coremlscope.errors import CorruptModelError, MissingWeightsError
-from coremlscope.execution.export import export_onnx
-from coremlscope.execution.lowering import lower_function
+from coremlscope.base.errors import CorruptModelError, MissingWeightsError
+from coremlscope.model import ir
+from coremlscope.runtime.execution.export import export_onnx
+from coremlscope.runtime.execution.lowering import lower_function
 from tests.support.ir_models import absent_weights, accumulator, adder, array_feature, perceptron
 
 

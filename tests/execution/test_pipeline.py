@@ -12,11 +12,17 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from coremlscope import ir
-from coremlscope.errors import CorruptModelError, EngineError, InputError, UnsupportedModelError, UsageError
-from coremlscope.execution.cache import ArtefactCache
-from coremlscope.execution.executable import CompileOptions
-from coremlscope.execution.pipeline import (
+from coremlscope.base.errors import (
+    CorruptModelError,
+    EngineError,
+    InputError,
+    UnsupportedModelError,
+    UsageError,
+)
+from coremlscope.model import ir
+from coremlscope.runtime.execution.cache import ArtefactCache
+from coremlscope.runtime.execution.executable import CompileOptions
+from coremlscope.runtime.execution.pipeline import (
     PipelineExecutable,
     PipelinePredictor,
     StageRun,
@@ -24,7 +30,7 @@ from coremlscope.execution.pipeline import (
     load_whole,
     open_predictor,
 )
-from coremlscope.execution.predictor import FunctionPredictor
+from coremlscope.runtime.execution.predictor import FunctionPredictor
 from tests.support.classical_specs import classifier, read_spec, regressor
 from tests.support.ir_models import absent_weights, array_feature, model, perceptron
 from tests.support.pipelines import arithmetic, external, image_feature, pipeline, scene_print, tripler
@@ -294,5 +300,5 @@ def test_a_cache_holds_every_stage(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     for _ in range(2):
         with open_predictor(given, None, cache) as predictor:
             np.testing.assert_allclose(predictor.predict({"a": X})["c"], 10 * X + 10)
-        monkeypatch.setattr("coremlscope.execution.predictor.compile_model", None)
+        monkeypatch.setattr("coremlscope.runtime.execution.predictor.compile_model", None)
     assert {entry.name for entry in cache.entries()} == {"pipe.mlmodel model0/model0", "pipe.mlmodel model1"}

@@ -13,14 +13,14 @@ import pytest
 from coremltools.models.neural_network import NeuralNetworkBuilder
 from coremltools.models.neural_network.flexible_shape_utils import set_multiarray_ndshape_range
 
-from coremlscope import ir
-from coremlscope.engines.scripted import ScriptedEngine
-from coremlscope.errors import InputError, UnsupportedOpError, UsageError
-from coremlscope.execution.cache import ArtefactCache
-from coremlscope.execution.executable import CompileOptions
-from coremlscope.execution.predictor import FunctionPredictor
+from coremlscope.base.errors import InputError, UnsupportedOpError, UsageError
 from coremlscope.formats.container import read
 from coremlscope.formats.packaging import write_mlpackage
+from coremlscope.model import ir
+from coremlscope.runtime.engines.scripted import ScriptedEngine
+from coremlscope.runtime.execution.cache import ArtefactCache
+from coremlscope.runtime.execution.executable import CompileOptions
+from coremlscope.runtime.execution.predictor import FunctionPredictor
 from tests.support.ir_models import accumulator, adder
 from tests.support.networks import network
 

@@ -8,13 +8,13 @@ import msgspec.structs
 import numpy as np
 import pytest
 
-from coremlscope import ir
-from coremlscope.errors import MissingWeightsError
-from coremlscope.execution.binding import choose_function
-from coremlscope.execution.executable import CompileOptions, compile_model
-from coremlscope.execution.random_weights import RandomData, missing_weights, with_random_weights
+from coremlscope.base.errors import MissingWeightsError
 from coremlscope.formats.container import read
 from coremlscope.formats.packaging import write_mlpackage
+from coremlscope.model import ir
+from coremlscope.runtime.execution.binding import choose_function
+from coremlscope.runtime.execution.executable import CompileOptions, compile_model
+from coremlscope.runtime.execution.random_weights import RandomData, missing_weights, with_random_weights
 from tests.support.ir_models import Absent, absent_weights, array_feature, model, perceptron
 
 T = ir.TensorType

@@ -10,12 +10,12 @@ from coremltools.models import datatypes
 from coremltools.models.neural_network import NeuralNetworkBuilder
 
 import coremlscope
-from coremlscope import ir
-from coremlscope.errors import InputError, UnsupportedOpError
-from coremlscope.execution.sequence_lengths import choose_lengths, length_findings
+from coremlscope.base.errors import InputError, UnsupportedOpError
 from coremlscope.formats import container
-from coremlscope.render.terminal.estimates import render_estimates
-from coremlscope.render.terminal.plan import render_plan
+from coremlscope.model import ir
+from coremlscope.reports.terminal.estimates import render_estimates
+from coremlscope.reports.terminal.plan import render_plan
+from coremlscope.runtime.execution.sequence_lengths import choose_lengths, length_findings
 from tests.support.networks import network, random
 
 _CHANNELS, _WINDOW = 12, 5

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from coremlscope import ir
-from coremlscope.errors import CorruptModelError
-from coremlscope.execution.wiring import bind_stages, stage_names, wire
+from coremlscope.base.errors import CorruptModelError
+from coremlscope.model import ir
+from coremlscope.runtime.execution.wiring import bind_stages, stage_names, wire
 from tests.support.ir_models import array_feature
 from tests.support.pipelines import arithmetic, described, image_feature, pipeline, scene_print, tripler
 

@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from coremlscope.errors import InputError
-from coremlscope.features import dummy_value, dummy_values, to_tensors
-from coremlscope.features.limits import index_limits
-from coremlscope.ir import (
+from coremlscope.base.errors import InputError
+from coremlscope.model.features import dummy_value, dummy_values, to_tensors
+from coremlscope.model.features.limits import index_limits
+from coremlscope.model.ir import (
     Argument,
     ArrayFeature,
     DictionaryFeature,

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from coremlscope.errors import InputError
-from coremlscope.features import parse_input, read_input
-from coremlscope.ir import (
+from coremlscope.base.errors import InputError
+from coremlscope.model.features import parse_input, read_input
+from coremlscope.model.ir import (
     ArrayFeature,
     DictionaryFeature,
     DoubleFeature,

@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import pytest
 
-from coremlscope.errors import InputError
-from coremlscope.features import bind_shapes, check_shape, default_shape, describe_feature
-from coremlscope.features.description import describe_flexibility
-from coremlscope.ir import (
+from coremlscope.base.errors import InputError
+from coremlscope.model.features import bind_shapes, check_shape, default_shape, describe_feature
+from coremlscope.model.features.description import describe_flexibility
+from coremlscope.model.ir import (
     ArrayFeature,
     DictionaryFeature,
     DType,

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from coremlscope.errors import InputError
-from coremlscope.features import from_tensors, to_tensors
-from coremlscope.ir import (
+from coremlscope.base.errors import InputError
+from coremlscope.model.features import from_tensors, to_tensors
+from coremlscope.model.ir import (
     ArrayFeature,
     DictionaryFeature,
     DoubleFeature,

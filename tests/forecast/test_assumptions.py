@@ -7,12 +7,13 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from coremlscope import api, ir
+from coremlscope import api
 from coremlscope.devices.release import OSRelease, ios, macos
-from coremlscope.forecast.assumptions import conversion_hint, shape_notes, system_notes
-from coremlscope.forecast.explain import explain
 from coremlscope.formats.packaging import write_mlpackage
 from coremlscope.formats.sample import sample_model
+from coremlscope.model import ir
+from coremlscope.planning.forecast.assumptions import conversion_hint, shape_notes, system_notes
+from coremlscope.planning.forecast.explain import explain
 from tests.forecast.test_planner import opaque, program
 
 

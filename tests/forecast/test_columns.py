@@ -10,14 +10,15 @@ import numpy as np
 import pytest
 from coremltools.converters.mil import Builder as mb
 
-from coremlscope import api, ir
-from coremlscope.cost.latency.kernels import fuse
+from coremlscope import api
 from coremlscope.devices import SETTINGS, UNITS, ComputeUnits, find_device
-from coremlscope.execution.binding import bind_model
-from coremlscope.forecast.planner import place_functions
-from coremlscope.placement.place import PlacedFunction
+from coremlscope.model import ir
+from coremlscope.planning.cost.latency.kernels import fuse
+from coremlscope.planning.forecast.planner import place_functions
+from coremlscope.planning.placement.place import PlacedFunction
 from coremlscope.results.plan import Plan, segments, unit_costs_ms, unit_counts
 from coremlscope.results.profile import Profile
+from coremlscope.runtime.execution.binding import bind_model
 from tests.support import programs
 from tests.support.large_profiles import large_profile
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from coremlscope import api
-from coremlscope.forecast.explain import explain
-from coremlscope.render.terminal.op_explanation import render_explanations
-from coremlscope.render.terminal.plan import render_plan
+from coremlscope.planning.forecast.explain import explain
+from coremlscope.reports.terminal.op_explanation import render_explanations
+from coremlscope.reports.terminal.plan import render_plan
 from coremlscope.results.plan import Plan
 from tests.support.aicode import Body, Graph, Type, Val, tensor, write_bundle
 

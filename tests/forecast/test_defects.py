@@ -10,11 +10,12 @@ import numpy as np
 import pytest
 from coremltools.converters.mil import Builder as mb
 
-from coremlscope import api, ir
+from coremlscope import api
 from coremlscope.devices.release import ios, macos
-from coremlscope.doctor.model import find_problems
 from coremlscope.formats.packaging import write_mlpackage
-from coremlscope.gate.run import check
+from coremlscope.model import ir
+from coremlscope.studies.doctor.model import find_problems
+from coremlscope.studies.gate.run import check
 from tests.support import programs
 from tests.support.graphs import graph, op, tensor, value
 from tests.support.ir_models import adder, array_feature, model

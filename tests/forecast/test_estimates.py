@@ -11,15 +11,16 @@ import pytest
 from coremltools.converters.mil import Builder as mb
 
 import coremlscope
-from coremlscope import api, ir
+from coremlscope import api
+from coremlscope.base.errors import UnsupportedModelError, UsageError
 from coremlscope.describe.model import list_operations
 from coremlscope.devices import CPU, SETTINGS, ComputeUnits, all_chips, find_device
-from coremlscope.errors import UnsupportedModelError, UsageError
-from coremlscope.forecast import estimates as making
-from coremlscope.forecast.planner import forecast
-from coremlscope.render.markdown.report import render_markdown
-from coremlscope.render.terminal.estimates import estimates_to_json, render_estimates
-from coremlscope.render.terminal.report import render_console
+from coremlscope.model import ir
+from coremlscope.planning.forecast import estimates as making
+from coremlscope.planning.forecast.planner import forecast
+from coremlscope.reports.markdown.report import render_markdown
+from coremlscope.reports.terminal.estimates import estimates_to_json, render_estimates
+from coremlscope.reports.terminal.report import render_console
 from coremlscope.results.profile import Profile
 from tests.support import classical_specs, ir_models, programs
 from tests.support.graphs import op, tensor, value

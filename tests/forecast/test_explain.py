@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from coremlscope import api, ir
+from coremlscope import api
+from coremlscope.base.errors import UnsupportedModelError, UsageError
 from coremlscope.devices import CPU, GPU, NEURAL_ENGINE
-from coremlscope.errors import UnsupportedModelError, UsageError
-from coremlscope.forecast import explain as forecast_explain
-from coremlscope.placement.rules.rule import weight
+from coremlscope.model import ir
+from coremlscope.planning.forecast import explain as forecast_explain
+from coremlscope.planning.placement.rules.rule import weight
 from coremlscope.results.explanation import Explanation, Explanations
 from tests.forecast.test_planner import opaque, program
 from tests.support import graphs

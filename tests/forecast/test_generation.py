@@ -12,16 +12,17 @@ from coremltools.converters.mil import Builder as mb
 from coremltools.converters.mil.mil import types
 
 from benchmarks.latency.decoders import kernels_of, load_rates, render
-from coremlscope import api, ir
-from coremlscope.assemble import with_devices
-from coremlscope.cost.latency.kernels import Kernel, fuse
+from coremlscope import api
+from coremlscope.api.assemble import with_devices
 from coremlscope.devices import ComputeUnits, all_chips, find_device
-from coremlscope.execution.decoder_steps import Step, find_step
-from coremlscope.forecast.generation import estimate_generation
 from coremlscope.formats.sample import sample_model
-from coremlscope.render.terminal.estimates import render_estimates
-from coremlscope.render.terminal.report import render_console
+from coremlscope.model import ir
+from coremlscope.planning.cost.latency.kernels import Kernel, fuse
+from coremlscope.planning.forecast.generation import estimate_generation
+from coremlscope.reports.terminal.estimates import render_estimates
+from coremlscope.reports.terminal.report import render_console
 from coremlscope.results.generation import TokenRate
+from coremlscope.runtime.execution.decoder_steps import Step, find_step
 from tests.support.decoders import decoder
 from tests.support.programs import bind_main, build
 

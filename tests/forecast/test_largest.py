@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from coremlscope import api, ir
+from coremlscope import api
 from coremlscope.devices.app_limits import app_limit, load_app_limits
-from coremlscope.forecast.largest import largest_shapes
+from coremlscope.model import ir
+from coremlscope.planning.forecast.largest import largest_shapes
 from tests.support.graphs import graph, op, tensor, value
 from tests.support.ir_models import adder, array_feature, model
 

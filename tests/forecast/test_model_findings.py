@@ -4,12 +4,12 @@ import msgspec.structs
 import pytest
 
 from coremlscope import api
-from coremlscope.assemble import with_devices
+from coremlscope.api.assemble import with_devices
+from coremlscope.base.findings import Finding
 from coremlscope.devices import find_device
-from coremlscope.findings import Finding
-from coremlscope.forecast.model_findings import TOGETHER
-from coremlscope.ir import Model
-from coremlscope.render.words import describe_finding, finding_hint
+from coremlscope.model.ir import Model
+from coremlscope.planning.forecast.model_findings import TOGETHER
+from coremlscope.reports.words import describe_finding, finding_hint
 from tests.support.advised_models import F16, MODELS, Builder, half_between_casts
 
 #: Newer systems run float32 and layer normalizations with several shapes on the Neural Engine.

@@ -7,11 +7,12 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from coremlscope import api, ir
+from coremlscope import api
+from coremlscope.base.errors import UnsupportedModelError, UsageError
 from coremlscope.describe.model import list_operations
 from coremlscope.devices import ComputeUnits, find_device
-from coremlscope.errors import UnsupportedModelError, UsageError
-from coremlscope.forecast.planner import forecast, place_functions, plan_functions
+from coremlscope.model import ir
+from coremlscope.planning.forecast.planner import forecast, place_functions, plan_functions
 from coremlscope.results.operations import OpTable
 from coremlscope.results.plan import PlanView
 from tests.support import graphs

@@ -5,10 +5,10 @@ from __future__ import annotations
 import msgspec.structs
 import pytest
 
-from coremlscope.figures import Figure
-from coremlscope.forecast.what_if import describe_what_ifs, estimate_saving
-from coremlscope.placement.hypotheses import Replanned
-from coremlscope.placement.verdict import Reason
+from coremlscope.base.figures import Figure
+from coremlscope.planning.forecast.what_if import describe_what_ifs, estimate_saving
+from coremlscope.planning.placement.hypotheses import Replanned
+from coremlscope.planning.placement.verdict import Reason
 from coremlscope.results.estimate import Estimate
 from coremlscope.results.plan import WhatIf, describe_saving
 

@@ -13,8 +13,7 @@ from typing import Any
 
 import pytest
 
-from coremlscope import ir, schema
-from coremlscope.errors import (
+from coremlscope.base.errors import (
     CorruptModelError,
     MissingWeightsError,
     ModelError,
@@ -24,6 +23,7 @@ from coremlscope.errors import (
 from coremlscope.formats import container, packaging
 from coremlscope.formats.mlmodel import write_spec
 from coremlscope.formats.values import write_immediate
+from coremlscope.model import ir, schema
 from tests.support.constant_programs import constants_of, linear_model
 from tests.support.wire_format import field
 

@@ -9,10 +9,10 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from coremlscope import ir
-from coremlscope.errors import CorruptModelError, MissingWeightsError
+from coremlscope.base.errors import CorruptModelError, MissingWeightsError
 from coremlscope.formats.packing import pack, unpack
 from coremlscope.formats.weights import BLOB_TYPES, BlobData, BlobWriter, WeightStorage
+from coremlscope.model import ir
 
 _NAME = "@model_path/weights/weight.bin"
 _INTEGERS = [dtype for dtype in ir.DType if dtype.is_int]

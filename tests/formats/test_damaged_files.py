@@ -12,11 +12,11 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from coremlscope import ir
-from coremlscope.errors import CoremlscopeError
+from coremlscope.base.errors import CoremlscopeError
 from coremlscope.formats import container, packaging
 from coremlscope.formats.mlmodel import write_spec
 from coremlscope.formats.values import write_immediate
+from coremlscope.model import ir
 from tests.support.constant_programs import constants_of, linear_model, model_of
 
 _SPEC = write_spec(linear_model(), write_immediate)

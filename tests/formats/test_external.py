@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from coremlscope import ir
+from coremlscope.base.errors import CorruptModelError, UnsupportedModelError
 from coremlscope.describe.model import describe_model
-from coremlscope.errors import CorruptModelError, UnsupportedModelError
-from coremlscope.execution.binding import choose_function
-from coremlscope.execution.pipeline import open_predictor
 from coremlscope.formats import container
 from coremlscope.formats.external import EXTERNAL_READERS
-from coremlscope.schema import message_class
+from coremlscope.model import ir
+from coremlscope.model.schema import message_class
+from coremlscope.runtime.execution.binding import choose_function
+from coremlscope.runtime.execution.pipeline import open_predictor
 from tests.support.classical_specs import array_type, dictionary_type, model_spec
 from tests.support.wire_format import field
 

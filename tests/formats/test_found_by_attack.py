@@ -5,12 +5,12 @@ from __future__ import annotations
 import msgspec.structs
 import pytest
 
-from coremlscope import ir
-from coremlscope.errors import UnsupportedOpError
-from coremlscope.execution.lowering import _missing_weights_error, lower_function
+from coremlscope.base.errors import UnsupportedOpError
 from coremlscope.formats import container
 from coremlscope.formats.mlmodel import write_spec
 from coremlscope.formats.values import write_immediate
+from coremlscope.model import ir
+from coremlscope.runtime.execution.lowering import _missing_weights_error, lower_function
 from tests.support.constant_programs import linear_model, model_of
 from tests.support.graphs import function, op, tensor, value
 from tests.support.model_files import all_seeds, write_files

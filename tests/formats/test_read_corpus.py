@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from coremlscope import errors, ir
+from coremlscope.base import errors
 from coremlscope.formats import container, packaging
 from coremlscope.formats.weights import BlobData
+from coremlscope.model import ir
 from tests.support.constant_programs import constants_of
 
 _ROWS = tomllib.loads((Path(__file__).parents[1] / "corpus.toml").read_text())["model"]

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from coremlscope import ir
 from coremlscope.formats import container, sample
+from coremlscope.model import ir
 
 
 @pytest.fixture(scope="module")

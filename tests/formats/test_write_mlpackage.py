@@ -12,13 +12,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coremlscope import ir
-from coremlscope.errors import MissingWeightsError, OutputError
+from coremlscope.base.errors import MissingWeightsError, OutputError
 from coremlscope.formats import container, packaging
 from coremlscope.formats.mlmodel import write_spec
 from coremlscope.formats.packing import unpack
 from coremlscope.formats.values import write_immediate
 from coremlscope.formats.weights import BlobData
+from coremlscope.model import ir
 from tests.support.constant_programs import constants_of, linear_model, model_of
 
 _WEIGHTS = "Data/com.apple.CoreML/weights"

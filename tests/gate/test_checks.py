@@ -10,17 +10,17 @@ import pytest
 from coremltools.converters.mil import Builder as mb
 
 import coremlscope
-from coremlscope import ir
-from coremlscope.errors import UsageError
-from coremlscope.figures import Figure
+from coremlscope.base.errors import UsageError
+from coremlscope.base.figures import Figure
 from coremlscope.formats.packaging import write_mlpackage
 from coremlscope.formats.sample import sample_model
-from coremlscope.gate import checks
-from coremlscope.gate.run import check, check_project
-from coremlscope.probing.models import build_layer
-from coremlscope.render.gate import render_sarif
-from coremlscope.render.json import render_json
+from coremlscope.model import ir
+from coremlscope.reports.gate import render_sarif
+from coremlscope.reports.json import render_json
 from coremlscope.results.gate import CheckResult, GateReport
+from coremlscope.studies.gate import checks
+from coremlscope.studies.gate.run import check, check_project
+from coremlscope.studies.probing.models import build_layer
 from tests.support import networks, programs
 from tests.support.aicode import write_numbered
 from tests.support.converted_models import text_classifier

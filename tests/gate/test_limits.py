@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from coremlscope.errors import UsageError
-from coremlscope.gate.configuration import find_configuration, limits_of, read_configuration
-from coremlscope.gate.limits import parse_bytes_limit, parse_decibels, parse_seconds, parse_share
+from coremlscope.base.errors import UsageError
+from coremlscope.studies.gate.configuration import find_configuration, limits_of, read_configuration
+from coremlscope.studies.gate.limits import parse_bytes_limit, parse_decibels, parse_seconds, parse_share
 
 
 def test_values_as_they_are_written() -> None:

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from coremlscope import api
-from coremlscope.errors import UsageError
-from coremlscope.importers.core_ai.regions import count_regions
-from coremlscope.importers.profiles import IMPORTERS
-from coremlscope.importers.source import SourceFile
-from coremlscope.render.renderers import RENDERERS
-from coremlscope.render.terminal.report import render_console
-from coremlscope.render.timing import describe_units
+from coremlscope.api.imported import IMPORTERS
+from coremlscope.base.errors import UsageError
+from coremlscope.interop.core_ai.regions import count_regions
+from coremlscope.interop.source import SourceFile
+from coremlscope.reports.renderers import RENDERERS
+from coremlscope.reports.terminal.report import render_console
+from coremlscope.reports.timing import describe_units
 from coremlscope.results.profile import Profile
 from tests.support.aicode import Body, Graph, Val, tensor, write_bundle
 from tests.support.aimodels import sample

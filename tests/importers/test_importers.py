@@ -11,15 +11,15 @@ import pytest
 from coremltools.converters.mil import Builder as mb
 
 from coremlscope import api
+from coremlscope.api.imported import IMPORTERS, import_files, read_any
+from coremlscope.base.errors import CoremlscopeError, CorruptModelError, ModelError, UsageError
 from coremlscope.cli import main
-from coremlscope.errors import CoremlscopeError, CorruptModelError, ModelError, UsageError
-from coremlscope.importers.profiles import IMPORTERS, import_files, read_any
-from coremlscope.importers.source import SourceFile
-from coremlscope.ir import Model
-from coremlscope.render.columns import figure_columns
-from coremlscope.render.renderers import RENDERERS
-from coremlscope.render.terminal.plan import render_plan
-from coremlscope.render.terminal.report import render_console
+from coremlscope.interop.source import SourceFile
+from coremlscope.model.ir import Model
+from coremlscope.reports.columns import figure_columns
+from coremlscope.reports.renderers import RENDERERS
+from coremlscope.reports.terminal.plan import render_plan
+from coremlscope.reports.terminal.report import render_console
 from coremlscope.results.plan import PlanView
 from coremlscope.results.profile import Profile
 from coremlscope.server.store import ProfileStore
@@ -391,7 +391,7 @@ def test_core_ml_s_own_operations_on_buffers_raise_no_question(tmp_path: Path, m
 def test_missing_and_large_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(UsageError, match="No such file"):
         import_files([tmp_path / "analytics.mil"])
-    monkeypatch.setattr("coremlscope.importers.source._MOST_BYTES", 100)
+    monkeypatch.setattr("coremlscope.interop.source._MOST_BYTES", 100)
     with pytest.raises(UsageError, match="at most 0 MB"):
         import_files([foreign_files.write(tmp_path, "small.analytics.mil")])
 

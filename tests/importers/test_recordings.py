@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 from coremltools.converters.mil import Builder as mb
 
+from coremlscope.api.imported import IMPORTERS, import_files, is_readable, read_any
+from coremlscope.base.errors import UsageError
 from coremlscope.cli import main
-from coremlscope.errors import UsageError
-from coremlscope.importers.profiles import IMPORTERS, import_files, is_readable, read_any
-from coremlscope.importers.source import SourceFile
-from coremlscope.render.renderers import RENDERERS
-from coremlscope.render.terminal.report import render_console
+from coremlscope.interop.source import SourceFile
+from coremlscope.reports.renderers import RENDERERS
+from coremlscope.reports.terminal.report import render_console
 from coremlscope.results.profile import Profile
 from coremlscope.server.store import ProfileStore
 from tests.support import foreign_files, programs, recorded_files
@@ -136,7 +136,7 @@ def test_progress_tells_megabytes(tmp_path: Path) -> None:
 def test_files_larger_than_those_that_are_kept_are_streamed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("coremlscope.importers.source._MOST_BYTES", 100)
+    monkeypatch.setattr("coremlscope.interop.source._MOST_BYTES", 100)
     for name in ("ane.xml", "power.plist", "power.txt"):
         assert import_files([recorded_files.write(tmp_path, name)]).measurements
 

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 from coremltools.converters.mil import Builder as mb
 
+from coremlscope.api.imported import import_files, read_any
+from coremlscope.base.errors import UsageError
 from coremlscope.cli import main
-from coremlscope.errors import UsageError
-from coremlscope.importers.profiles import import_files, read_any
-from coremlscope.ir import Model
-from coremlscope.render.terminal.report import render_console
-from coremlscope.render.terminal.side_by_side import render_side_by_side
+from coremlscope.model.ir import Model
+from coremlscope.reports.terminal.report import render_console
+from coremlscope.reports.terminal.side_by_side import render_side_by_side
 from coremlscope.results.profile import Profile
 from coremlscope.server.store import ProfileStore
 from tests.support import programs

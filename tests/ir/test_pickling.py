@@ -7,9 +7,9 @@ import pickle
 import numpy as np
 import pytest
 
-from coremlscope.ir import DType, Immediate, Op, Program, TensorType, Value, constant
-from coremlscope.probing.building import LayerBuilder
-from coremlscope.sweep.jobs import PickledModel
+from coremlscope.model.ir import DType, Immediate, Op, Program, TensorType, Value, constant
+from coremlscope.studies.probing.building import LayerBuilder
+from coremlscope.studies.sweep.jobs import PickledModel
 
 
 @pytest.mark.parametrize(

@@ -12,20 +12,20 @@ import pytest
 from coremltools.converters.mil import Builder as mb
 from coremltools.converters.mil.frontend.milproto.load import load
 
-from coremlscope import ir
+from coremlscope.base.errors import OutputError, UnsupportedModelError, UsageError
 from coremlscope.cli import main
 from coremlscope.dropin import install, uninstall
-from coremlscope.errors import OutputError, UnsupportedModelError, UsageError
 from coremlscope.formats import container
 from coremlscope.formats.packaging import write_mlpackage
 from coremlscope.formats.sample import sample_model
-from coremlscope.isolation.comparing import differences, run_here, run_on_core_ml
-from coremlscope.isolation.files import write_part
-from coremlscope.isolation.isolate import isolate, open_cutter
-from coremlscope.isolation.parts import Part
-from coremlscope.isolation.selection import select_units
+from coremlscope.model import ir
+from coremlscope.model.schema import message_class
 from coremlscope.results.isolation import IsolatedUnit
-from coremlscope.schema import message_class
+from coremlscope.studies.isolation.comparing import differences, run_here, run_on_core_ml
+from coremlscope.studies.isolation.files import write_part
+from coremlscope.studies.isolation.isolate import isolate, open_cutter
+from coremlscope.studies.isolation.parts import Part
+from coremlscope.studies.isolation.selection import select_units
 from tests.support.decoders import decoder
 from tests.support.networks import network, random, read
 from tests.support.programs import build

@@ -14,15 +14,15 @@ import numpy as np
 import pytest
 from coremltools.converters.mil import Builder as mb
 
-from coremlscope import ir
+from coremlscope.base.errors import EngineError, LimitError, UnsupportedModelError, UsageError
 from coremlscope.cli import main
-from coremlscope.errors import EngineError, LimitError, UnsupportedModelError, UsageError
 from coremlscope.formats import container
 from coremlscope.formats.packaging import write_mlpackage
-from coremlscope.isolation.isolate import isolate
-from coremlscope.isolation.search import RangeSearch, limit_of
-from coremlscope.runner.request import RunnerSettings, write_payload
-from coremlscope.variants.study import what_if
+from coremlscope.measure.runner.request import RunnerSettings, write_payload
+from coremlscope.model import ir
+from coremlscope.studies.isolation.isolate import isolate
+from coremlscope.studies.isolation.search import RangeSearch, limit_of
+from coremlscope.studies.variants.study import what_if
 from tests.support.aimodels import sample
 from tests.support.networks import network
 from tests.support.networks import random as numbers

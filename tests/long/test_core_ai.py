@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from coremlscope import api
-from coremlscope.errors import CoremlscopeError
+from coremlscope.base.errors import CoremlscopeError
 from coremlscope.formats.aimodel import dialect, reader
 from coremlscope.formats.aimodel.reader import OWN_READER, open_content, read_aimodel
 from coremlscope.measure.coreai.operations import OUTSIDE, UNOWNED

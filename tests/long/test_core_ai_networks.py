@@ -19,17 +19,17 @@ import pytest
 from msgspec.structs import replace
 
 from coremlscope import api
-from coremlscope.comparison.work import pair_work
+from coremlscope.describe.comparison.work import pair_work
 from coremlscope.formats.aimodel.reader import read_aimodel
-from coremlscope.ir import Program
 from coremlscope.measure.coreai.values import record_values
+from coremlscope.model.ir import Program
 
 torch = pytest.importorskip("torch", exc_type=ImportError)
 coreai_torch = pytest.importorskip("coreai_torch", exc_type=ImportError)
 
 from torch import nn  # noqa: E402
 
-from coremlscope.conversion.worker import _to_core_ml  # noqa: E402
+from coremlscope.studies.conversion.worker import _to_core_ml  # noqa: E402
 from tests.support.core_ai_conversion import TOLERANCE, check_walk  # noqa: E402
 from tests.support.recurrent_networks import RECURRENT  # noqa: E402
 

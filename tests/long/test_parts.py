@@ -10,9 +10,9 @@ import msgspec.structs
 import pytest
 
 from coremlscope.formats import container
-from coremlscope.isolation.comparing import differences, run_here
-from coremlscope.isolation.files import write_part
-from coremlscope.isolation.isolate import isolate, open_cutter
+from coremlscope.studies.isolation.comparing import differences, run_here
+from coremlscope.studies.isolation.files import write_part
+from coremlscope.studies.isolation.isolate import isolate, open_cutter
 
 #: One model of each family of the corpus.
 _MODELS = (

@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from coremlscope.execution.executable import compile_model
 from coremlscope.formats.container import read
+from coremlscope.runtime.execution.executable import compile_model
 
 torch = pytest.importorskip("torch", exc_type=ImportError)
 

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from coremlscope.execution.pipeline import open_predictor
 from coremlscope.formats import container
+from coremlscope.runtime.execution.pipeline import open_predictor
 
 pytestmark = pytest.mark.long
 

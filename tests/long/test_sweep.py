@@ -13,7 +13,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from coremlscope.sweep.store import ResultStore
+from coremlscope.studies.sweep.store import ResultStore
 
 pytestmark = pytest.mark.long
 
@@ -21,8 +21,8 @@ _JOBS = 1000
 _DRIVER = """
 import sys
 from coremlscope import run_sweep
-from coremlscope.ir import DType
-from coremlscope.probing.building import LayerBuilder
+from coremlscope.model.ir import DType
+from coremlscope.studies.probing.building import LayerBuilder
 
 def graphs(count):
     for index in range(count):

@@ -19,9 +19,9 @@ from PIL import Image
 import coremlscope
 from coremlscope.formats import container
 from coremlscope.formats.sample import write_sample
-from coremlscope.ir import Constant, Program
+from coremlscope.model.ir import Constant, Program
 from coremlscope.results.variants import Variant
-from coremlscope.variants.study import what_if
+from coremlscope.studies.variants.study import what_if
 
 #: The version of the specification of iOS 18.
 _IOS_18 = 9

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from coremlscope import verify
-from coremlscope.variants.coremltools_steps import transform_file
-from coremlscope.variants.transforms import parse_transform
+from coremlscope.studies.variants.coremltools_steps import transform_file
+from coremlscope.studies.variants.transforms import parse_transform
 from coremlscope.verification.pairing import plain_name
 from tests.support.faulty_programs import PROGRAMS, Planted
 

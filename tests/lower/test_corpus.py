@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from coremlscope import ir
 from coremlscope.formats import container
-from coremlscope.lower import lower
+from coremlscope.model import ir
 from coremlscope.ops import OPS
 from coremlscope.ops.bind import bind
+from coremlscope.ops.lower import lower
 from coremlscope.ops.view import BoundGraph, OpView
 from tests.support.programs import run_onnx
 

@@ -7,8 +7,8 @@ import pytest
 from coremltools.converters.mil import Builder as mb
 from coremltools.models.neural_network import NeuralNetworkBuilder
 
-from coremlscope.execution.binding import bind_model
-from coremlscope.lower import lower
+from coremlscope.ops.lower import lower
+from coremlscope.runtime.execution.binding import bind_model
 from tests.support.networks import network, predict, random, read
 from tests.support.programs import bind_main, build, run
 

@@ -9,11 +9,11 @@ import numpy as np
 import onnx
 import pytest
 
-from coremlscope import ir
-from coremlscope.errors import UnsupportedOpError
-from coremlscope.lower import lower
+from coremlscope.base.errors import UnsupportedOpError
+from coremlscope.model import ir
 from coremlscope.ops import OPS
 from coremlscope.ops.bind import bind
+from coremlscope.ops.lower import lower
 from coremlscope.ops.program import WEIGHTS_FILE, OnnxProgram
 from tests.support.graphs import const, function, graph, op, tensor, value
 from tests.support.programs import run_onnx

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from coremltools.converters.mil import Builder as mb
 
-from coremlscope.lower import lower
+from coremlscope.ops.lower import lower
 from tests.support.programs import bind_main, build, run
 
 X = np.linspace(-6, 6, 24, dtype=np.float32).reshape(1, 2, 3, 4)

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 from coremltools.converters.mil import Builder as mb
 
-from coremlscope import ir
-from coremlscope.execution.ranges import OpRange, read_ranges
-from coremlscope.lower import lower
+from coremlscope.model import ir
+from coremlscope.ops.lower import lower
+from coremlscope.runtime.execution.ranges import OpRange, read_ranges
 from tests.support.ir_models import accumulator
 from tests.support.programs import bind_main, build, run_onnx
 

@@ -10,11 +10,11 @@ import numpy as np
 from coremltools.converters.mil import Builder as mb
 from coremltools.converters.mil.mil import get_new_symbol
 
-from coremlscope import ir
 from coremlscope.formats import container
-from coremlscope.lower import lower
+from coremlscope.model import ir
 from coremlscope.ops import OPS
 from coremlscope.ops.bind import bind
+from coremlscope.ops.lower import lower
 from tests.support.programs import bind_main, run, run_onnx
 
 RANDOM = np.random.default_rng(11)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from coremlscope.engines.host import processor_name
+from coremlscope.runtime.engines.host import processor_name
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -8,17 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from coremlscope.assemble import assemble
-from coremlscope.engines.scripted import ScriptedClock, ScriptedEngine
-from coremlscope.errors import UsageError
+from coremlscope.api.assemble import assemble
+from coremlscope.base.errors import UsageError
 from coremlscope.formats import container
 from coremlscope.measure.contract import MeasuredModel, Measurer, resolve_settings
 from coremlscope.measure.coreml.timing import CoreMLMeasurer
 from coremlscope.measure.embedded.measurer import EngineMeasurer
 from coremlscope.measure.scripted import ScriptedMeasurer
-from coremlscope.render.renderers import RENDERERS
+from coremlscope.reports.renderers import RENDERERS
 from coremlscope.results.measurement import Settings
 from coremlscope.results.profile import Profile
+from coremlscope.runtime.engines.scripted import ScriptedClock, ScriptedEngine
 from tests.support import converted_models
 from tests.support.coreml_children import TIMING_CHILD
 

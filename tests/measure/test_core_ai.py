@@ -11,16 +11,16 @@ from typing import Any
 import pytest
 
 from coremlscope import api
+from coremlscope.base.errors import EngineError, MissingDependencyError, UsageError
 from coremlscope.cli import main
-from coremlscope.errors import EngineError, MissingDependencyError, UsageError
 from coremlscope.formats.aimodel.bundle import open_program
 from coremlscope.formats.aimodel.content import read_content
 from coremlscope.formats.aimodel.network import find_layers
+from coremlscope.formats.recordings.core_ai import read_debug_info
 from coremlscope.measure.coreai.measurer import CoreAIMeasurer
 from coremlscope.measure.coreai.operations import OUTSIDE, UNOWNED, Event, attribute
 from coremlscope.measure.coreai.timing_child import _Recorder
 from coremlscope.measure.coreai.undisturbed import ProfilerCost, profiler_cost
-from coremlscope.recordings.core_ai import read_debug_info
 from coremlscope.results.measurement import Measurement
 from tests.support import converted_models
 from tests.support.aicode import write_numbered

@@ -8,13 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from coremlscope import ir
+from coremlscope.base.errors import UnsupportedModelError
 from coremlscope.describe.model import describe_model
-from coremlscope.errors import UnsupportedModelError
-from coremlscope.execution.pipeline import open_predictor
-from coremlscope.execution.wiring import is_external, wire
 from coremlscope.formats import container
+from coremlscope.model import ir
 from coremlscope.results.measurement import Settings
+from coremlscope.runtime.execution.pipeline import open_predictor
+from coremlscope.runtime.execution.wiring import is_external, wire
 from tests.support.measuring import measure
 
 pytestmark = pytest.mark.corpus

@@ -10,16 +10,17 @@ from typing import Any
 import msgspec.structs
 import pytest
 
-from coremlscope import api, ir
+from coremlscope import api
+from coremlscope.base.errors import EngineError, UsageError
 from coremlscope.cli.main import main
-from coremlscope.errors import EngineError, UsageError
 from coremlscope.formats.packaging import write_mlpackage
 from coremlscope.formats.sample import sample_model
 from coremlscope.measure.contract import MeasuredModel
 from coremlscope.measure.scripted import ScriptedMeasurer
-from coremlscope.render.markdown.report import render_markdown
-from coremlscope.render.page import render_html
-from coremlscope.render.terminal.report import render_console
+from coremlscope.model import ir
+from coremlscope.reports.markdown.report import render_markdown
+from coremlscope.reports.page import render_html
+from coremlscope.reports.terminal.report import render_console
 from coremlscope.results.generation import TokenTiming
 from coremlscope.results.measurement import EarlyEnd, Measurement, Phase, Settings
 from coremlscope.results.profile import Profile

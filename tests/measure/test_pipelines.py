@@ -8,15 +8,16 @@ import msgspec.structs
 import numpy as np
 import pytest
 
-from coremlscope import api, ir
+from coremlscope import api
+from coremlscope.base.errors import InputError, MissingWeightsError, UnsupportedModelError, UsageError
 from coremlscope.describe.model import describe_model
-from coremlscope.engines.scripted import ScriptedClock, ScriptedEngine
-from coremlscope.errors import InputError, MissingWeightsError, UnsupportedModelError, UsageError
 from coremlscope.measure.embedded.interleaved import ROUNDS, time_interleaved
+from coremlscope.model import ir
 from coremlscope.results.encoding import decode
 from coremlscope.results.measurement import Settings
 from coremlscope.results.model import ModelSummary
 from coremlscope.results.profile import Profile
+from coremlscope.runtime.engines.scripted import ScriptedClock, ScriptedEngine
 from tests.support.ir_models import absent_weights, array_feature, perceptron
 from tests.support.measuring import joined_rows, measure, op_ids
 from tests.support.pipelines import arithmetic, image_feature, pipeline, scene_print, tripler

@@ -10,12 +10,12 @@ import msgspec.structs
 import pytest
 
 from coremlscope import api
+from coremlscope.base.errors import EngineError, UsageError
 from coremlscope.cli import main
-from coremlscope.errors import EngineError, UsageError
 from coremlscope.formats.sample import sample_model
 from coremlscope.measure.power_modes import wait_for_other_mode
 from coremlscope.measure.scripted import ScriptedMeasurer
-from coremlscope.render.timing import measurement_name
+from coremlscope.reports.timing import measurement_name
 from coremlscope.results.measurement import Machine, Measurement
 
 
@@ -23,7 +23,7 @@ from coremlscope.results.measurement import Machine, Measurement
 def modes(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     """The power mode of a Mac, under the key `now`."""
     mode = {"now": "normal"}
-    for module in ("coremlscope.engines.host", "coremlscope.measure.power_modes"):
+    for module in ("coremlscope.runtime.engines.host", "coremlscope.measure.power_modes"):
         monkeypatch.setattr(f"{module}.power_mode", lambda: mode["now"])
     return mode
 
@@ -75,7 +75,7 @@ def test_a_mode_that_cannot_be_read_is_not_another_mode(modes: dict[str, str]) -
 
 
 def test_without_power_modes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr("coremlscope.engines.host.power_mode", lambda: "")
+    monkeypatch.setattr("coremlscope.runtime.engines.host.power_mode", lambda: "")
     with pytest.raises(UsageError, match="does not report a power mode"):
         api.profile_power_modes(msgspec.structs.replace(sample_model()))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from coremlscope.errors import EngineError
+from coremlscope.base.errors import EngineError
 from coremlscope.measure.contract import MeasuredModel
 from coremlscope.measure.scripted import ScriptedMeasurer
 from coremlscope.measure.settings import measure_settings

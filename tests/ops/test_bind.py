@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from coremlscope import ir
-from coremlscope.errors import UnsupportedOpError
-from coremlscope.lower import lower
+from coremlscope.base.errors import UnsupportedOpError
+from coremlscope.model import ir
 from coremlscope.ops import OPS
 from coremlscope.ops.bind import Binder, BoundFunction, bind, join
+from coremlscope.ops.lower import lower
 from coremlscope.ops.view import BoundValue, OpView
 from tests.support.graphs import const, function, graph, op, tensor, value
 

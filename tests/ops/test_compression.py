@@ -5,12 +5,12 @@ import numpy as np
 import pytest
 from coremltools.converters.mil import Builder as mb
 
-from coremlscope import ir
-from coremlscope.errors import CorruptModelError
-from coremlscope.lower import lower
+from coremlscope.base.errors import CorruptModelError
+from coremlscope.model import ir
 from coremlscope.ops import OPS
 from coremlscope.ops.bind import bind
 from coremlscope.ops.emit import WeightSlot
+from coremlscope.ops.lower import lower
 from coremlscope.ops.spec import Work
 from tests.support.op_cases import check
 from tests.support.programs import bind_main, build

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from coremltools.converters.mil import Builder as mb
 
-from coremlscope import ir
+from coremlscope.model import ir
 from coremlscope.ops import OPS, control
 from coremlscope.ops.bind import BoundFunction, bind, simulation_effort
 from coremlscope.ops.control import trip_count, trip_limit

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from coremltools.converters.mil import Builder as mb
 
-from coremlscope import ir
+from coremlscope.model import ir
 from coremlscope.ops.elementwise import promoted
 from tests.support.op_cases import check, works
 from tests.support.programs import bind_main, build

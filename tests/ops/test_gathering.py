@@ -6,8 +6,8 @@ import onnxruntime.capi.onnxruntime_pybind11_state as ort_errors
 import pytest
 from coremltools.converters.mil import Builder as mb
 
-from coremlscope import ir
-from coremlscope.lower import lower
+from coremlscope.model import ir
+from coremlscope.ops.lower import lower
 from coremlscope.ops.spec import Work
 from tests.support.op_cases import check, works
 from tests.support.programs import bind_main, build, run, run_onnx

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from coremlscope import errors, ir
+from coremlscope.base import errors
 from coremlscope.formats import container
+from coremlscope.model import ir
 from coremlscope.ops import OPS
 from coremlscope.ops.bind import bind
 from coremlscope.ops.view import BoundGraph, OpView

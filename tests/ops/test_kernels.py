@@ -8,7 +8,7 @@ import onnx
 import pytest
 
 from coremlscope import ops
-from coremlscope.ir import DType
+from coremlscope.model.ir import DType
 from coremlscope.ops import kernels
 from coremlscope.ops.emit import BOOL, F32, I32, I64, Emitter, Tensor, carry
 from coremlscope.ops.kernels import LACKING, detour

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from coremltools.converters.mil import Builder as mb
 
-from coremlscope.ir import DType, ListType, TensorType
+from coremlscope.model.ir import DType, ListType, TensorType
 from tests.support.programs import bind_main, build, lower, run, run_onnx
 
 A, B = np.array([1, 3], np.float32), np.array([2, 4], np.float32)

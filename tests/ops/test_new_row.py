@@ -7,23 +7,23 @@ from collections.abc import Mapping
 import numpy as np
 import pytest
 
-from coremlscope.cost.latency.kernels import fuse
-from coremlscope.cost.planned.prices import price
-from coremlscope.cost.planned.rates import rate_table
 from coremlscope.devices import UNITS, find_device
-from coremlscope.ir import DType
-from coremlscope.lower import lower
+from coremlscope.model.ir import DType
 from coremlscope.ops import OPS
 from coremlscope.ops.bind import BoundFunction, bind
 from coremlscope.ops.emit import Lowering, Tensor
 from coremlscope.ops.infer import same_as
+from coremlscope.ops.lower import lower
 from coremlscope.ops.spec import OpSpec
 from coremlscope.ops.traits import NO_TRAITS, Trait
 from coremlscope.ops.work import per_element
-from coremlscope.placement.coreml_view import view_function
-from coremlscope.placement.eligibility import judge
-from coremlscope.placement.rules import RULES
-from coremlscope.placement.rules.rule import ProgramFacts
+from coremlscope.planning.cost.latency.kernels import fuse
+from coremlscope.planning.cost.planned.prices import price
+from coremlscope.planning.cost.planned.rates import rate_table
+from coremlscope.planning.placement.coreml_view import view_function
+from coremlscope.planning.placement.eligibility import judge
+from coremlscope.planning.placement.rules import RULES
+from coremlscope.planning.placement.rules.rule import ProgramFacts
 from tests.support import graphs, programs
 
 _NAME = "squared_tanh"

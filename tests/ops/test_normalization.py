@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from coremltools.converters.mil import Builder as mb
 
-from coremlscope.lower import lower
+from coremlscope.ops.lower import lower
 from tests.support.op_cases import check, works
 from tests.support.programs import bind_main, build
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 from coremltools.converters.mil import Builder as mb
 
-from coremlscope.lower import lower
+from coremlscope.ops.lower import lower
 from tests.support.programs import bind_main, build, run, run_onnx
 
 ONE = np.ones(1, np.float32)

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from coremltools.converters.mil import Builder as mb
 
-from coremlscope import ir
-from coremlscope.lower import lower
+from coremlscope.model import ir
 from coremlscope.ops import OPS
 from coremlscope.ops.bind import bind
+from coremlscope.ops.lower import lower
 from tests.support.graphs import function, op, tensor, value
 from tests.support.programs import bind_main, build, run, run_onnx
 

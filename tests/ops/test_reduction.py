@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 from coremltools.converters.mil import Builder as mb
 
-from coremlscope import ir
-from coremlscope.lower import lower
+from coremlscope.model import ir
+from coremlscope.ops.lower import lower
 from tests.support.op_cases import check, works
 from tests.support.programs import bind_main, build
 

@@ -5,10 +5,10 @@ import numpy as np
 import pytest
 from coremltools.converters.mil import Builder as mb
 
-from coremlscope import ir
-from coremlscope.lower import lower
+from coremlscope.model import ir
 from coremlscope.ops import OPS
 from coremlscope.ops.bind import bind
+from coremlscope.ops.lower import lower
 from tests.support.op_cases import check, works
 from tests.support.programs import run, run_onnx
 

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from coremltools.converters.mil import Builder as mb
 
-from coremlscope import ir
+from coremlscope.model import ir
 from coremlscope.ops import OPS
 from coremlscope.ops.bind import bind
 from coremlscope.ops.spec import Work

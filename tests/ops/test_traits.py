@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 import coremlscope
-from coremlscope.cost.latency.kinds import KERNEL_KINDS, KIND_OF_TRAIT
 from coremlscope.ops import OPS, traits_of
 from coremlscope.ops.traits import NO_TRAITS, Trait, trait_names
+from coremlscope.planning.cost.latency.kinds import KERNEL_KINDS, KIND_OF_TRAIT
 
 _SOURCE = Path(coremlscope.__file__).parent
 
@@ -19,7 +19,7 @@ _SOURCE = Path(coremlscope.__file__).parent
 def test_every_trait_is_read(trait: Trait) -> None:
     readers = [
         path
-        for folder in ("cost", "placement")
+        for folder in ("planning/cost", "planning/placement")
         for path in (_SOURCE / folder).rglob("*.py")
         if re.search(rf"Trait\.{trait.name}\b", path.read_text(encoding="utf-8"))
     ]

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 import coremlscope
-from coremlscope import ir
-from coremlscope.errors import UnsupportedOpError
-from coremlscope.execution.lowering import lower_function
+from coremlscope.base.errors import UnsupportedOpError
+from coremlscope.model import ir
 from coremlscope.ops import OPS
+from coremlscope.runtime.execution.lowering import lower_function
 from tests.support.graphs import function, op, tensor, value
 from tests.support.model_files import model_of_function
 

@@ -16,29 +16,29 @@ from msgspec.structs import replace
 
 from benchmarks.latency.own import play
 from coremlscope import api
+from coremlscope.api.own_measurements.report import add_measurements
+from coremlscope.api.own_measurements.store import default_store
+from coremlscope.api.own_measurements.using import forecast_subject
+from coremlscope.base.errors import UnsupportedModelError, UsageError
 from coremlscope.cli import main
-from coremlscope.cost.latency import own
-from coremlscope.cost.latency.calibration import load_calibration
-from coremlscope.cost.latency.own import device_of
-from coremlscope.cost.latency.recorded import (
+from coremlscope.devices import ComputeUnits, find_device
+from coremlscope.formats import container
+from coremlscope.formats.packaging import write_mlpackage
+from coremlscope.formats.sample import sample_model
+from coremlscope.measure.contract import MeasuredModel, resolve_settings
+from coremlscope.planning.cost.latency import own
+from coremlscope.planning.cost.latency.calibration import load_calibration
+from coremlscope.planning.cost.latency.own import device_of
+from coremlscope.planning.cost.latency.recorded import (
     estimate_recorded,
     is_current,
     on_unit,
     record,
     structure_digest,
 )
-from coremlscope.devices import ComputeUnits, find_device
-from coremlscope.errors import UnsupportedModelError, UsageError
-from coremlscope.forecast.planner import record_prediction
-from coremlscope.formats import container
-from coremlscope.formats.packaging import write_mlpackage
-from coremlscope.formats.sample import sample_model
-from coremlscope.measure.contract import MeasuredModel, resolve_settings
-from coremlscope.own_measurements.report import add_measurements
-from coremlscope.own_measurements.store import default_store
-from coremlscope.own_measurements.using import forecast_subject
-from coremlscope.render.markdown.comparison import render_markdown_comparison
-from coremlscope.render.terminal.comparison import render_comparison
+from coremlscope.planning.forecast.planner import record_prediction
+from coremlscope.reports.markdown.comparison import render_markdown_comparison
+from coremlscope.reports.terminal.comparison import render_comparison
 from coremlscope.results.calibration import Calibrations, KernelColumns, OwnMeasurement
 from coremlscope.results.estimate import Estimate
 from coremlscope.results.measurement import Machine, Measurement, Phase, Runtime, Settings

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from coremlscope.placement.analytics import parse_analytics
+from coremlscope.planning.placement.analytics import parse_analytics
 
 HEAD = """program(1.3)
 [buildInfo = dict<string, string>({{"coremlc-version", "1"}})]

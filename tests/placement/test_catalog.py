@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from coremlscope.base.errors import UsageError
 from coremlscope.devices import find_device
-from coremlscope.errors import UsageError
-from coremlscope.placement.catalog import describe_op, describe_scope, find_rule, list_rules
-from coremlscope.placement.notes import NOTES
-from coremlscope.placement.rules import GRAPH_RULES, RULES
-from coremlscope.placement.rules.core_ai import OWN_GRAPH_RULES, OWN_RULES
-from coremlscope.placement.rules.rule import Scope
+from coremlscope.planning.placement.catalog import describe_op, describe_scope, find_rule, list_rules
+from coremlscope.planning.placement.notes import NOTES
+from coremlscope.planning.placement.rules import GRAPH_RULES, RULES
+from coremlscope.planning.placement.rules.core_ai import OWN_GRAPH_RULES, OWN_RULES
+from coremlscope.planning.placement.rules.rule import Scope
 
 
 @pytest.mark.parametrize(

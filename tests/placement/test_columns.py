@@ -7,9 +7,9 @@ import random
 import numpy as np
 import pytest
 
-from coremlscope.placement.backend import BACKENDS
-from coremlscope.placement.columns import search_columns
-from coremlscope.placement.search import TransitionCosts, search
+from coremlscope.planning.placement.backend import BACKENDS
+from coremlscope.planning.placement.columns import search_columns
+from coremlscope.planning.placement.search import TransitionCosts, search
 
 COLUMNS = 40
 

@@ -1,11 +1,11 @@
 from __future__ import annotations
 
-from coremlscope import ir
 from coremlscope.devices import ios, macos
-from coremlscope.ir import constant
+from coremlscope.model import ir
+from coremlscope.model.ir import constant
 from coremlscope.ops import OPS
 from coremlscope.ops.bind import bind
-from coremlscope.placement.coreml_view import program_facts, view_function
+from coremlscope.planning.placement.coreml_view import program_facts, view_function
 from tests.support import graphs
 
 HALF = graphs.tensor(1, 8, dtype=ir.DType.FP16)

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from coremlscope.placement import drawn as drawn_module
-from coremlscope.placement.backend import BACKENDS, Backend, PlannedCost, Rate
-from coremlscope.placement.drawn import DRAWS, Cell, draw_costs, draw_launches, draw_shares
-from coremlscope.placement.search import Bounds, TransitionCosts, search
+from coremlscope.planning.placement import drawn as drawn_module
+from coremlscope.planning.placement.backend import BACKENDS, Backend, PlannedCost, Rate
+from coremlscope.planning.placement.drawn import DRAWS, Cell, draw_costs, draw_launches, draw_shares
+from coremlscope.planning.placement.search import Bounds, TransitionCosts, search
 
 FREE = TransitionCosts()
 ACCELERATORS: tuple[Backend, ...] = ("mps_graph", "ane")

@@ -2,14 +2,14 @@ from __future__ import annotations
 
 import pytest
 
-from coremlscope import ir
 from coremlscope.devices import CPU, GPU, NEURAL_ENGINE, find_device
+from coremlscope.model import ir
 from coremlscope.ops import OPS
 from coremlscope.ops.bind import bind
-from coremlscope.placement import eligibility
-from coremlscope.placement.coreml_view import CoreMLGraph, view_function
-from coremlscope.placement.eligibility import apply, judge, judge_op
-from coremlscope.placement.rules.rule import (
+from coremlscope.planning.placement import eligibility
+from coremlscope.planning.placement.coreml_view import CoreMLGraph, view_function
+from coremlscope.planning.placement.eligibility import apply, judge, judge_op
+from coremlscope.planning.placement.rules.rule import (
     EVERY_OP,
     Example,
     GraphRule,

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from coremlscope import ir
 from coremlscope.devices import find_device
-from coremlscope.ir import DType, FeatureType
+from coremlscope.model import ir
+from coremlscope.model.ir import DType, FeatureType
 from coremlscope.ops.view import OpView
-from coremlscope.placement.coreml_view import CoreMLGraph, Node
-from coremlscope.placement.eligibility import judge
-from coremlscope.placement.rules.rule import (
+from coremlscope.planning.placement.coreml_view import CoreMLGraph, Node
+from coremlscope.planning.placement.eligibility import judge
+from coremlscope.planning.placement.rules.rule import (
     Example,
     ProgramFacts,
     Result,

@@ -2,16 +2,16 @@ from __future__ import annotations
 
 import pytest
 
-from coremlscope import ir
 from coremlscope.devices import CPU, GPU, NEURAL_ENGINE, UNITS, find_device, macos
-from coremlscope.forecast.columns import tabulate
+from coremlscope.model import ir
 from coremlscope.ops import OPS
 from coremlscope.ops.bind import bind
-from coremlscope.placement.backend import BACKENDS, PlannedCost
-from coremlscope.placement.coreml_view import view_function
-from coremlscope.placement.place import PlacedFunction, place
-from coremlscope.placement.search import TransitionCosts
-from coremlscope.placement.verdict import Verdict
+from coremlscope.planning.forecast.columns import tabulate
+from coremlscope.planning.placement.backend import BACKENDS, PlannedCost
+from coremlscope.planning.placement.coreml_view import view_function
+from coremlscope.planning.placement.place import PlacedFunction, place
+from coremlscope.planning.placement.search import TransitionCosts
+from coremlscope.planning.placement.verdict import Verdict
 from coremlscope.results.operations import OpRow, OpTable
 from coremlscope.results.plan import COST_RULE, PlanView, Reason, segments, unit_costs_ms, unit_counts
 from tests.support import graphs

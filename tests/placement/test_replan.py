@@ -6,10 +6,10 @@ import random
 
 import pytest
 
-from coremlscope.placement import replan as replan_module
-from coremlscope.placement.backend import BACKENDS
-from coremlscope.placement.replan import replan
-from coremlscope.placement.search import TransitionCosts, search
+from coremlscope.planning.placement import replan as replan_module
+from coremlscope.planning.placement.backend import BACKENDS
+from coremlscope.planning.placement.replan import replan
+from coremlscope.planning.placement.search import TransitionCosts, search
 
 TRANSITIONS = TransitionCosts({"ane": 0.125, "mps_graph": 0.1}, 0.125, {"ane": 0.125})
 

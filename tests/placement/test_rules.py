@@ -6,17 +6,17 @@ from collections.abc import Sequence
 
 import pytest
 
+from coremlscope.base.errors import MissingWeightsError
 from coremlscope.devices import UNITS, all_chips, find_device
-from coremlscope.errors import MissingWeightsError
-from coremlscope.ir import Array, Constant, DType, TensorType
+from coremlscope.model.ir import Array, Constant, DType, TensorType
 from coremlscope.ops.view import OpView
-from coremlscope.placement.coreml_view import CoreMLGraph, Node
-from coremlscope.placement.eligibility import apply, judge
-from coremlscope.placement.forms import always
-from coremlscope.placement.rules import GRAPH_RULES as CORE_ML_GRAPH_RULES
-from coremlscope.placement.rules import RULES as CORE_ML_RULES
-from coremlscope.placement.rules import core_ai, join_rules
-from coremlscope.placement.rules.rule import (
+from coremlscope.planning.placement.coreml_view import CoreMLGraph, Node
+from coremlscope.planning.placement.eligibility import apply, judge
+from coremlscope.planning.placement.forms import always
+from coremlscope.planning.placement.rules import GRAPH_RULES as CORE_ML_GRAPH_RULES
+from coremlscope.planning.placement.rules import RULES as CORE_ML_RULES
+from coremlscope.planning.placement.rules import core_ai, join_rules
+from coremlscope.planning.placement.rules.rule import (
     Example,
     GraphExample,
     GraphRule,
@@ -31,7 +31,7 @@ from coremlscope.placement.rules.rule import (
     int32,
     weight,
 )
-from coremlscope.placement.verdict import CONFIDENCES, Reason, Verdict
+from coremlscope.planning.placement.verdict import CONFIDENCES, Reason, Verdict
 
 RULES = (*CORE_ML_RULES, *core_ai.OWN_RULES)
 GRAPH_RULES = (*CORE_ML_GRAPH_RULES, *core_ai.OWN_GRAPH_RULES)

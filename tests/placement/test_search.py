@@ -6,8 +6,8 @@ import random
 
 import pytest
 
-from coremlscope.placement.backend import BACKENDS
-from coremlscope.placement.search import TransitionCosts, search
+from coremlscope.planning.placement.backend import BACKENDS
+from coremlscope.planning.placement.search import TransitionCosts, search
 from coremlscope.results.plan import TIE_MS
 
 TRANSITION_COSTS = TransitionCosts({"ane": 0.125, "mps_graph": 0.125}, 0.125, {"ane": 0.125})

@@ -5,9 +5,9 @@ import random
 
 import pytest
 
-from coremlscope.placement import ties
-from coremlscope.placement.search import TransitionCosts, search
-from coremlscope.placement.ties import settle
+from coremlscope.planning.placement import ties
+from coremlscope.planning.placement.search import TransitionCosts, search
+from coremlscope.planning.placement.ties import settle
 
 TRANSITION_COSTS = TransitionCosts({"ane": 0.125}, 0.125, {"ane": 0.125})
 #: Costs in published plans of an M4: a convolution on the Neural Engine and on the CPU, a relu on all units.

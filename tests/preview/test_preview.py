@@ -13,15 +13,15 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from coremlscope.errors import InputError
-from coremlscope.features.files import read_input
+from coremlscope.base.errors import InputError
 from coremlscope.formats.packaging import write_mlpackage
 from coremlscope.formats.sample import sample_model
-from coremlscope.ir import ArrayFeature, DType, Feature, RangeShapes
-from coremlscope.preview.hints import Hints, find_hints
-from coremlscope.preview.outputs import view_outputs
-from coremlscope.preview.predict import GivenFile, preview_files
-from coremlscope.preview.sound import read_sound
+from coremlscope.model.features.files import read_input
+from coremlscope.model.ir import ArrayFeature, DType, Feature, RangeShapes
+from coremlscope.reports.preview.hints import Hints, find_hints
+from coremlscope.reports.preview.outputs import view_outputs
+from coremlscope.reports.preview.predict import GivenFile, preview_files
+from coremlscope.reports.preview.sound import read_sound
 from coremlscope.results.preview import OutputView
 
 SIZE = (64, 48)

@@ -15,18 +15,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import coremlscope
-from coremlscope import ir
+from coremlscope.base.errors import UsageError
 from coremlscope.cli import main
-from coremlscope.errors import UsageError
 from coremlscope.formats import container
 from coremlscope.formats.packaging import write_mlpackage
+from coremlscope.model import ir
 from coremlscope.ops import OPS
 from coremlscope.ops.bind import bind
-from coremlscope.probing.expression import combinations, parse_probe
-from coremlscope.probing.layers import KINDS
-from coremlscope.probing.models import build_layer, check_probe
-from coremlscope.probing.probe import probe
-from coremlscope.render.layers import _merged, render_layers
+from coremlscope.reports.layers import _merged, render_layers
+from coremlscope.studies.probing.expression import combinations, parse_probe
+from coremlscope.studies.probing.layers import KINDS
+from coremlscope.studies.probing.models import build_layer, check_probe
+from coremlscope.studies.probing.probe import probe
 
 
 @pytest.mark.parametrize(

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from coremlscope.errors import UsageError
-from coremlscope.recordings.activity import Summary, summarize_exports
-from coremlscope.recordings.export import Export, read_export
-from coremlscope.recordings.stacks import classify_frame
+from coremlscope.base.errors import UsageError
+from coremlscope.formats.recordings.activity import Summary, summarize_exports
+from coremlscope.formats.recordings.export import Export, read_export
+from coremlscope.formats.recordings.stacks import classify_frame
 from tests.support import recorded_files as files
 from tests.support.recorded_files import document, node, row
 
@@ -264,8 +264,8 @@ def test_many_different_texts_share_one_name() -> None:
 
 _LARGE = """
 import itertools, resource, sys
-from coremlscope.recordings.activity import summarize_exports
-from coremlscope.recordings.export import read_export
+from coremlscope.formats.recordings.activity import summarize_exports
+from coremlscope.formats.recordings.export import read_export
 
 def row(n):
     return (f'<row><start-time id="{9 * n + 1}">{n * 1000}</start-time>'

@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from coremlscope.errors import UsageError
-from coremlscope.recordings.monitors import are_readings, read_samples
-from coremlscope.recordings.power import Reading, Readings, energy_findings, summarize_readings
-from coremlscope.recordings.powermetrics import read_plists, read_text
+from coremlscope.base.errors import UsageError
+from coremlscope.formats.recordings.monitors import are_readings, read_samples
+from coremlscope.formats.recordings.power import Reading, Readings, energy_findings, summarize_readings
+from coremlscope.formats.recordings.powermetrics import read_plists, read_text
 from coremlscope.results.recording import Energy
 from tests.support import recorded_files as files
 

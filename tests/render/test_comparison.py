@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import pytest
 
-from coremlscope.comparison.plans import plan_views
-from coremlscope.comparison.profiles import compare_plans, compare_profiles
-from coremlscope.render.difference import format_ratio
-from coremlscope.render.terminal.comparison import render_comparison
+from coremlscope.describe.comparison.plans import plan_views
+from coremlscope.describe.comparison.profiles import compare_plans, compare_profiles
+from coremlscope.reports.difference import format_ratio
+from coremlscope.reports.terminal.comparison import render_comparison
 from tests.support import golden
 from tests.support.comparisons import changed, small_comparison, timed
 from tests.support.planned_profiles import planned_profile

@@ -6,10 +6,10 @@ import msgspec.structs
 import pytest
 from rich.cells import cell_len
 
-from coremlscope.render.markdown.report import render_markdown
-from coremlscope.render.terminal import screen as screens
-from coremlscope.render.terminal.report import render_console
-from coremlscope.render.terminal.screen import Column, Screen
+from coremlscope.reports.markdown.report import render_markdown
+from coremlscope.reports.terminal import screen as screens
+from coremlscope.reports.terminal.report import render_console
+from coremlscope.reports.terminal.screen import Column, Screen
 from tests.support import golden
 from tests.support.partial_profiles import PROFILES
 from tests.support.profiles import small_profile, small_summary

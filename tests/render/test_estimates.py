@@ -4,11 +4,11 @@ import msgspec.structs
 import pytest
 
 from coremlscope import api
+from coremlscope.base.units import format_rate
 from coremlscope.devices import SETTINGS
 from coremlscope.formats.sample import sample_model
-from coremlscope.render.terminal.estimates import estimates_to_json, render_estimates
+from coremlscope.reports.terminal.estimates import estimates_to_json, render_estimates
 from coremlscope.results.profile import Profile
-from coremlscope.units import format_rate
 
 
 @pytest.fixture(scope="module")

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from coremlscope.errors import UsageError
-from coremlscope.render.explanation import chosen_line, path_text, rule_details, rule_line
-from coremlscope.render.json import render_json
-from coremlscope.render.renderers import EXPLANATION_RENDERERS, write_report
-from coremlscope.render.terminal.op_explanation import render_explanations
+from coremlscope.base.errors import UsageError
+from coremlscope.reports.explanation import chosen_line, path_text, rule_details, rule_line
+from coremlscope.reports.json import render_json
+from coremlscope.reports.renderers import EXPLANATION_RENDERERS, write_report
+from coremlscope.reports.terminal.op_explanation import render_explanations
 from coremlscope.results.explanation import (
     PathStep,
 )

@@ -11,12 +11,12 @@ import fastjsonschema
 import junitparser
 import pytest
 
-from coremlscope.figures import Figure
-from coremlscope.render.gate import RULES, render_junit, render_sarif
-from coremlscope.render.json import render_json
-from coremlscope.render.page import render_html_gate
-from coremlscope.render.renderers import GATE_RENDERERS, Renderer, renderers_of
-from coremlscope.render.terminal.gate import render_gate
+from coremlscope.base.figures import Figure
+from coremlscope.reports.gate import RULES, render_junit, render_sarif
+from coremlscope.reports.json import render_json
+from coremlscope.reports.page import render_html_gate
+from coremlscope.reports.renderers import GATE_RENDERERS, Renderer, renderers_of
+from coremlscope.reports.terminal.gate import render_gate
 from coremlscope.results.encoding import decode
 from coremlscope.results.gate import CheckedModel, CheckResult, GateReport
 from coremlscope.results.profile import Provenance

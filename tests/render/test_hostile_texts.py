@@ -18,11 +18,11 @@ import pytest
 from markdown_it import MarkdownIt
 
 from coremlscope import api
-from coremlscope.escaping import csv_cell, markdown_text
+from coremlscope.base.escaping import csv_cell, markdown_text
 from coremlscope.formats.packaging import write_mlpackage
 from coremlscope.formats.sample import sample_model
-from coremlscope.render.json import render_json
-from coremlscope.render.renderers import (
+from coremlscope.reports.json import render_json
+from coremlscope.reports.renderers import (
     COMPARISON_RENDERERS,
     EXPLANATION_RENDERERS,
     LAYER_RENDERERS,

@@ -11,9 +11,9 @@ from typing import Any
 
 import msgspec.structs
 
-from coremlscope.findings import Finding
-from coremlscope.render.json import plain
-from coremlscope.render.page import render_html
+from coremlscope.base.findings import Finding
+from coremlscope.reports.json import plain
+from coremlscope.reports.page import render_html
 from coremlscope.results.encoding import decode
 from coremlscope.results.model import ModelSummary
 from coremlscope.results.profile import Profile, profiles_from_json
@@ -102,7 +102,7 @@ def test_the_policy_allows_this_script_and_this_style_alone() -> None:
 
 
 def test_the_bundle_is_small_and_whole() -> None:
-    folder = resources.files("coremlscope.render") / "bundle"
+    folder = resources.files("coremlscope.reports") / "bundle"
     texts = [(folder / name).read_text(encoding="utf-8") for name in ("report.js", "report.css")]
     assert sum(len(text.encode()) for text in texts) < 1_000_000
     assert not re.search(r"</(script|style)|<!--", "".join(texts), re.IGNORECASE)

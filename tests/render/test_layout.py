@@ -6,9 +6,9 @@ import pytest
 from rich.cells import cell_len
 
 from coremlscope.cli import main
-from coremlscope.render.terminal.layout import Column, fit_columns
-from coremlscope.render.terminal.screen import Screen
-from coremlscope.render.terminal.wrapping import wrap
+from coremlscope.reports.terminal.layout import Column, fit_columns
+from coremlscope.reports.terminal.screen import Screen
+from coremlscope.reports.terminal.wrapping import wrap
 
 COLUMNS = (
     Column("name", style="cyan"),

@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-from coremlscope.render.markdown.report import render_markdown
-from coremlscope.render.terminal.report import render_console
-from coremlscope.render.words import elide
+from coremlscope.reports.markdown.report import render_markdown
+from coremlscope.reports.terminal.report import render_console
+from coremlscope.reports.words import elide
 from coremlscope.results.model import FeatureSummary, FunctionSummary, ModelSummary
 from coremlscope.results.operations import OpRow, OpTable
 
@@ -39,8 +39,8 @@ _MODEL = ModelSummary(
     ("render", "listed"), [(lambda model: render_console(model, width=80), 40), (render_markdown, 200)]
 )
 def test_summaries(render, listed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("coremlscope.render.terminal.model._LISTED_OPS", 50)
-    monkeypatch.setattr("coremlscope.render.markdown.report._LISTED_OPS", 50)
+    monkeypatch.setattr("coremlscope.reports.terminal.model._LISTED_OPS", 50)
+    monkeypatch.setattr("coremlscope.reports.markdown.report._LISTED_OPS", 50)
     text = render(_MODEL)
     assert f"x{listed - 1}" in text
     assert f"x{listed}" not in text
@@ -58,7 +58,7 @@ def test_long_metadata() -> None:
 
 
 def test_json_is_whole() -> None:
-    from coremlscope.render.json import render_json
+    from coremlscope.reports.json import render_json
 
     content = json.loads(render_json(_MODEL))
     assert "x999" in json.dumps(content)

@@ -10,10 +10,10 @@ from typing import Any
 import msgspec.structs
 import pytest
 
-from coremlscope.errors import MissingDependencyError
-from coremlscope.render.columns import data_frame
-from coremlscope.render.notebook import Grid, card
-from coremlscope.render.renderers import notebook_card, to_dataframe
+from coremlscope.base.errors import MissingDependencyError
+from coremlscope.reports.columns import data_frame
+from coremlscope.reports.notebook import Grid, card
+from coremlscope.reports.renderers import notebook_card, to_dataframe
 from tests.support.comparisons import small_comparison
 from tests.support.matrices import host_matrix
 from tests.support.partial_profiles import PROFILES

@@ -5,10 +5,10 @@ from __future__ import annotations
 import msgspec.structs
 import pytest
 
-from coremlscope import ir
-from coremlscope.render.markdown.report import render_markdown
-from coremlscope.render.terminal.estimates import render_estimates
-from coremlscope.render.terminal.report import render_console
+from coremlscope.model import ir
+from coremlscope.reports.markdown.report import render_markdown
+from coremlscope.reports.terminal.estimates import render_estimates
+from coremlscope.reports.terminal.report import render_console
 from coremlscope.results.measurement import StageTiming
 from coremlscope.results.model import ModelSummary, StageSummary
 from coremlscope.results.profile import Profile

@@ -8,13 +8,13 @@ import pytest
 from msgspec.structs import replace
 
 from coremlscope.devices import all_chips
-from coremlscope.render.columns import op_columns
-from coremlscope.render.markdown.report import render_markdown
-from coremlscope.render.notebook import profile_card
-from coremlscope.render.plan_json import plan_to_json
-from coremlscope.render.reasons import find_dearer, group_reasons
-from coremlscope.render.terminal.devices import devices_to_json, render_chip, render_chips
-from coremlscope.render.terminal.plan import (
+from coremlscope.reports.columns import op_columns
+from coremlscope.reports.markdown.report import render_markdown
+from coremlscope.reports.notebook import profile_card
+from coremlscope.reports.plan_json import plan_to_json
+from coremlscope.reports.reasons import find_dearer, group_reasons
+from coremlscope.reports.terminal.devices import devices_to_json, render_chip, render_chips
+from coremlscope.reports.terminal.plan import (
     CHOSEN,
     POSSIBLE,
     SUPPORTED,

@@ -5,7 +5,7 @@ import json
 import numpy as np
 from PIL import Image
 
-from coremlscope.render.terminal.prediction import render_prediction, render_prediction_json
+from coremlscope.reports.terminal.prediction import render_prediction, render_prediction_json
 from tests.support import golden
 
 RESULTS = {

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from coremlscope.comparison.profiles import Comparison
-from coremlscope.errors import OutputError, UsageError
-from coremlscope.render.columns import op_columns
-from coremlscope.render.markdown.comparison import render_markdown_comparison
-from coremlscope.render.markdown.report import render_markdown
-from coremlscope.render.renderers import (
+from coremlscope.base.errors import OutputError, UsageError
+from coremlscope.describe.comparison.profiles import Comparison
+from coremlscope.reports.columns import op_columns
+from coremlscope.reports.markdown.comparison import render_markdown_comparison
+from coremlscope.reports.markdown.report import render_markdown
+from coremlscope.reports.renderers import (
     COMPARISON_RENDERERS,
     PROFILES_RENDERERS,
     RENDERERS,
@@ -21,7 +21,7 @@ from coremlscope.render.renderers import (
     find_renderer,
     write_report,
 )
-from coremlscope.render.words import compact_type, plural, shorten
+from coremlscope.reports.words import compact_type, plural, shorten
 from coremlscope.results.encoding import decode
 from coremlscope.results.model import ModelSummary
 from coremlscope.results.profile import Profile, read_profiles

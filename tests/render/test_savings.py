@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 from coremltools.converters.mil import Builder as mb
 
-from coremlscope import api, ir
-from coremlscope.render.markdown.report import render_markdown
-from coremlscope.render.plan_json import plan_to_json
-from coremlscope.render.reasons import find_savings
-from coremlscope.render.terminal.estimates import estimates_to_json, render_estimates
-from coremlscope.render.terminal.report import render_console
+from coremlscope import api
+from coremlscope.model import ir
+from coremlscope.reports.markdown.report import render_markdown
+from coremlscope.reports.plan_json import plan_to_json
+from coremlscope.reports.reasons import find_savings
+from coremlscope.reports.terminal.estimates import estimates_to_json, render_estimates
+from coremlscope.reports.terminal.report import render_console
 from coremlscope.results.profile import Profile
 from tests.support.programs import build
 

@@ -7,9 +7,9 @@ import msgspec.structs
 import pytest
 
 from coremlscope import api
-from coremlscope.render.markdown.comparison import render_markdown_profiles
-from coremlscope.render.renderers import PROFILES_RENDERERS, Renderer
-from coremlscope.render.terminal.side_by_side import render_side_by_side
+from coremlscope.reports.markdown.comparison import render_markdown_profiles
+from coremlscope.reports.renderers import PROFILES_RENDERERS, Renderer
+from coremlscope.reports.terminal.side_by_side import render_side_by_side
 from coremlscope.results.profile import Profile
 from tests.support import golden
 from tests.support.aicode import write_numbered

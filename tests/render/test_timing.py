@@ -8,11 +8,11 @@ from coremltools.models.neural_network import NeuralNetworkBuilder
 
 import coremlscope
 from coremlscope.formats import container
-from coremlscope.render.csv import render_csv
-from coremlscope.render.markdown.report import render_markdown
-from coremlscope.render.notebook import profile_card
-from coremlscope.render.terminal.report import render_console
-from coremlscope.render.timing import (
+from coremlscope.reports.csv import render_csv
+from coremlscope.reports.markdown.report import render_markdown
+from coremlscope.reports.notebook import profile_card
+from coremlscope.reports.terminal.report import render_console
+from coremlscope.reports.timing import (
     by_layer,
     group_name,
     kinds,

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec.structs
 import pytest
 
-from coremlscope.render.trace import render_trace
+from coremlscope.reports.trace import render_trace
 from tests.support.partial_profiles import PROFILES
 from tests.support.planned_profiles import planned_profile
 from tests.support.profiles import small_profile

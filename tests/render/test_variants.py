@@ -5,11 +5,11 @@ import json
 import msgspec.structs
 import pytest
 
-from coremlscope.figures import Figure
-from coremlscope.render.json import render_json
-from coremlscope.render.renderers import VARIANT_RENDERERS, Renderer, notebook_card, renderers_of
-from coremlscope.render.terminal.variants import render_chart, render_variants
-from coremlscope.render.variants import ChartPoint, chart_points, variant_columns, variant_failures
+from coremlscope.base.figures import Figure
+from coremlscope.reports.json import render_json
+from coremlscope.reports.renderers import VARIANT_RENDERERS, Renderer, notebook_card, renderers_of
+from coremlscope.reports.terminal.variants import render_chart, render_variants
+from coremlscope.reports.variants import ChartPoint, chart_points, variant_columns, variant_failures
 from coremlscope.results.encoding import decode
 from coremlscope.results.estimate import MemoryEstimate
 from coremlscope.results.profile import Provenance

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec.structs
 import pytest
 
-from coremlscope.render.agreement import agreement_line
+from coremlscope.reports.agreement import agreement_line
 from coremlscope.results.agreement import Agreement, find_agreements
 from coremlscope.results.plan import Plan, Reason
 from tests.support.planned_profiles import device_plan

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from coremlscope.errors import UsageError
+from coremlscope.base.errors import UsageError
 from coremlscope.results.profile import Profile, read_profiles, write_profiles
 from tests.support.profiles import small_profile
 

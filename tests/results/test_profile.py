@@ -11,9 +11,9 @@ from typing import Any
 import msgspec.structs
 import pytest
 
+from coremlscope.base.errors import OutputError, UsageError
+from coremlscope.base.findings import Finding
 from coremlscope.devices import ComputeUnits
-from coremlscope.errors import OutputError, UsageError
-from coremlscope.findings import Finding
 from coremlscope.results.measurement import Fp16Ranges, Measurement
 from coremlscope.results.model import ModelSummary
 from coremlscope.results.operations import OpTable

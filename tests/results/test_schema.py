@@ -11,7 +11,7 @@ import msgspec
 import msgspec.structs
 import pytest
 
-from coremlscope.errors import UsageError
+from coremlscope.base.errors import UsageError
 from coremlscope.results.encoding import PROFILE, plain
 from coremlscope.results.measurement import Measurement, Runtime
 from coremlscope.results.model import ModelSummary

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from coremlscope.base.errors import UsageError
 from coremlscope.devices import SETTINGS, UNITS
-from coremlscope.errors import UsageError
 from coremlscope.results.encoding import PROFILE
 from coremlscope.results.estimate import Estimate
 from coremlscope.results.plan import PlanView

@@ -11,14 +11,14 @@ from typing import Any
 
 import pytest
 
+from coremlscope.base.errors import CoremlscopeError, EngineError, MissingDependencyError, UsageError
 from coremlscope.cli import main
-from coremlscope.errors import CoremlscopeError, EngineError, MissingDependencyError, UsageError
 from coremlscope.formats import container
 from coremlscope.measure.coreml.device.devicectl import ask, explain_failure, list_phones
+from coremlscope.measure.runner.phone import PhoneResults, PhoneTimeouts, measure_on_phone
+from coremlscope.measure.runner.request import RunnerSettings
+from coremlscope.measure.runner.xcode import build_app
 from coremlscope.results.profile import Profile, read_profiles
-from coremlscope.runner.phone import PhoneResults, PhoneTimeouts, measure_on_phone
-from coremlscope.runner.request import RunnerSettings
-from coremlscope.runner.xcode import build_app
 from tests.support import converted_models, fake_xcode
 
 TEAM = "A1B2C3D4E5"
@@ -40,9 +40,9 @@ def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Scene:
         folder = tmp_path / "xcode"
         commands = fake_xcode.install(folder, **scenario)
         monkeypatch.setenv("PATH", f"{commands}{os.pathsep}{os.environ['PATH']}")
-        monkeypatch.setattr("coremlscope.runner.phone.sys.platform", "darwin")
+        monkeypatch.setattr("coremlscope.measure.runner.phone.sys.platform", "darwin")
         timeouts = PhoneTimeouts(silence_s=silence_s, copy_pause_s=0.0)
-        monkeypatch.setattr("coremlscope.runner.phone.PhoneTimeouts", lambda: timeouts)
+        monkeypatch.setattr("coremlscope.measure.runner.phone.PhoneTimeouts", lambda: timeouts)
         return folder
 
     return put
@@ -152,7 +152,7 @@ def test_what_goes_wrong(
 
 
 def test_without_xcode(package: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr("coremlscope.runner.phone.sys.platform", "darwin")
+    monkeypatch.setattr("coremlscope.measure.runner.phone.sys.platform", "darwin")
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(MissingDependencyError, match="Xcode is not installed"):
         measure(package)

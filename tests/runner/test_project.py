@@ -13,12 +13,12 @@ import coremltools as ct
 import openstep_plist
 import pytest
 
+from coremlscope.base.errors import EngineError, MissingWeightsError, ModelError
 from coremlscope.cli import main
-from coremlscope.errors import EngineError, MissingWeightsError, ModelError
 from coremlscope.formats import container
 from coremlscope.formats.packaging import write_mlpackage
-from coremlscope.runner.project import write_runner
-from coremlscope.runner.request import RunnerSettings
+from coremlscope.measure.runner.project import write_runner
+from coremlscope.measure.runner.request import RunnerSettings
 from tests.support import converted_models
 from tests.support.ir_models import perceptron
 

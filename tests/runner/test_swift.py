@@ -16,15 +16,16 @@ from typing import Any
 
 import pytest
 
+import coremlscope
+from coremlscope.api.imported import read_any
 from coremlscope.formats import container
-from coremlscope.importers.profiles import read_any
-from coremlscope.runner.project import write_runner
-from coremlscope.runner.record import Record, read_record
-from coremlscope.runner.request import RunnerSettings
+from coremlscope.measure.runner.project import write_runner
+from coremlscope.measure.runner.request import RunnerSettings
+from coremlscope.results.runner_record import Record, read_record
 from tests.support import converted_models
 
 SWIFT = shutil.which("swiftc")
-SOURCES = sorted((Path(__file__).parents[2] / "src" / "coremlscope" / "runner" / "sources").glob("*.swift"))
+SOURCES = sorted((Path(coremlscope.__file__).parent / "measure" / "runner" / "sources").glob("*.swift"))
 STAND_INS = Path(__file__).parents[1] / "support" / "swift"
 #: Those that the command for a Mac imports, each after what it imports itself.
 MODULES = ("CoreVideo", "Darwin", "os", "CoreML")

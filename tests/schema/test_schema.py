@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-from coremlscope import schema
+from coremlscope.model import schema
 
 
 def test_messages_are_those_of_coremltools() -> None:

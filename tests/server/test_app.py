@@ -24,9 +24,9 @@ import pytest
 from PIL import Image
 
 import coremlscope
+from coremlscope.base.errors import UsageError
+from coremlscope.base.figures import Figure
 from coremlscope.cli.main import main
-from coremlscope.errors import UsageError
-from coremlscope.figures import Figure
 from coremlscope.formats.packaging import write_mlpackage
 from coremlscope.formats.sample import sample_model
 from coremlscope.measure.child import ChildLimits as JobLimits

@@ -19,7 +19,7 @@ from urllib.parse import quote, urlsplit
 import msgspec.structs
 import pytest
 
-from coremlscope.errors import known_error
+from coremlscope.base.errors import known_error
 from coremlscope.results.profile import write_profiles
 from coremlscope.server.jobs import JobQueue
 from coremlscope.server.limits import ServerLimits

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from coremlscope.errors import UsageError
+from coremlscope.base.errors import UsageError
 from coremlscope.results.trace import Trace
 from coremlscope.server.limits import ServerLimits
 from coremlscope.server.live import serve_program

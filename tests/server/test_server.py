@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from coremlscope.errors import UsageError
+from coremlscope.base.errors import UsageError
 from coremlscope.formats.packaging import write_mlpackage
 from coremlscope.formats.sample import sample_model
 from coremlscope.results.profile import write_profiles

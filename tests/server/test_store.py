@@ -10,8 +10,8 @@ from pathlib import Path
 import msgspec.structs
 import pytest
 
-from coremlscope.errors import EngineError, OutputError, UsageError
-from coremlscope.findings import Finding
+from coremlscope.base.errors import EngineError, OutputError, UsageError
+from coremlscope.base.findings import Finding
 from coremlscope.measure.settings import not_measured
 from coremlscope.results.measurement import EarlyEnd, StageTiming
 from coremlscope.results.profile import write_profiles

@@ -13,14 +13,14 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from coremlscope.errors import UsageError
+from coremlscope.base.errors import UsageError
 from coremlscope.results.profile import write_profiles
 from coremlscope.server import sweeps
 from coremlscope.server.limits import ServerLimits
 from coremlscope.server.server import Address, serve
 from coremlscope.server.sweeps import SweepFolders
-from coremlscope.sweep.rows import Row
-from coremlscope.sweep.store import ResultStore
+from coremlscope.studies.sweep.rows import Row
+from coremlscope.studies.sweep.store import ResultStore
 from tests.support.profiles import small_profile
 
 
@@ -96,7 +96,7 @@ def test_of_very_many_results_the_main_columns_are_shown(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _write(tmp_path / "night", *map(_row, range(4)))
-    monkeypatch.setattr("coremlscope.sweep.table._MOST_VALUES", 100)
+    monkeypatch.setattr("coremlscope.studies.sweep.table._MOST_VALUES", 100)
     table = SweepFolders(tmp_path).table("night", {})
     names = {column["name"] for column in table["columns"]}
     assert (table["rows"], "estimated_s" in names, "origin" in names) == (4, True, False)

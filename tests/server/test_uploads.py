@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from coremlscope.errors import OutputError
+from coremlscope.base.errors import OutputError
 from coremlscope.server.uploads import Uploads
 
 _SPARE = 256 << 20

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from coremlscope import ir
-from coremlscope.placement.rules.rule import weight
+from coremlscope.model import ir
+from coremlscope.planning.placement.rules.rule import weight
 
 __all__ = ["MODELS", "Builder", "few_values", "half_between_casts", "hard_swish", "two_layers"]
 

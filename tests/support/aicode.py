@@ -19,7 +19,7 @@ import numpy as np
 
 from coremlscope.formats.aimodel.dialect import _ELEMENTS
 from coremlscope.formats.packing import pack
-from coremlscope.ir import DType
+from coremlscope.model.ir import DType
 
 __all__ = [
     "TOKEN",

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from coremlscope.formats.aimodel.content import BlockContent, Content, StoredOp
-from coremlscope.ir import StateType
+from coremlscope.model.ir import StateType
 
 __all__ = ["run"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from coremlscope.schema import Message
+from coremlscope.model.schema import Message
 from tests.support.classical_specs import (
     DOUBLE,
     INT64,

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import coremlscope
-from coremlscope import ir
 from coremlscope.formats.container import read
-from coremlscope.schema import Message, message_class
+from coremlscope.model import ir
+from coremlscope.model.schema import Message, message_class
 
 __all__ = [
     "DOUBLE",

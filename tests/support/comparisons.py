@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec.structs
 
-from coremlscope.comparison.profiles import Comparison, compare_profiles
+from coremlscope.describe.comparison.profiles import Comparison, compare_profiles
 from coremlscope.results.measurement import Group, Phase
 from coremlscope.results.operations import OpTable
 from coremlscope.results.profile import Profile

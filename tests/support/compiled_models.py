@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from coremlscope import ir
+from coremlscope.model import ir
 
 __all__ = ["assert_same_model", "in_order"]
 

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 import coremlscope
-from coremlscope import ir, schema
 from coremlscope.formats import container
+from coremlscope.model import ir, schema
 
 __all__ = ["WeightTable", "exact", "run_layers", "shape", "write_classifier", "write_network"]
 

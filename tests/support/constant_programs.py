@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 import msgspec.structs
 import numpy as np
 
-from coremlscope import ir
+from coremlscope.model import ir
 
 FLOAT = ir.TensorType(ir.DType.FP32, (1, 4))
 

@@ -18,11 +18,12 @@ import pytest
 import torch
 from torch import nn
 
-from coremlscope import api, ir
+from coremlscope import api
 from coremlscope.formats.aimodel.bundle import open_program
 from coremlscope.formats.aimodel.content import Content, StoredData, StoredOp, read_content
 from coremlscope.formats.aimodel.dialect import Attribute, EnumMember, OtherType, Type
 from coremlscope.formats.aimodel.reader import read_aimodel
+from coremlscope.model import ir
 from tests.support.coreai_walk import walk
 
 __all__ = ["TOLERANCE", "check_predictions", "check_walk", "convert"]

@@ -11,8 +11,8 @@ import numpy as np
 from coremltools.converters.mil import Builder as mb
 from coremltools.converters.mil.mil import get_new_symbol, types
 
-from coremlscope import ir
 from coremlscope.formats import container
+from coremlscope.model import ir
 from tests.support.programs import build
 
 __all__ = ["ROOM", "decoder", "flexible_decoder", "growing_decoder", "save_flexible_decoder"]

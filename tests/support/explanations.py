@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec.structs
 
-from coremlscope.figures import Figure
+from coremlscope.base.figures import Figure
 from coremlscope.results.explanation import (
     AppliedRule,
     BackendCost,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from coremlscope import ir
+from coremlscope.model import ir
 
 __all__ = ["const", "function", "graph", "op", "tensor", "value"]
 

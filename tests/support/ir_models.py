@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 import msgspec.structs
 import numpy as np
 
-from coremlscope import ir
-from coremlscope.errors import MissingWeightsError
+from coremlscope.base.errors import MissingWeightsError
+from coremlscope.model import ir
 
 __all__ = ["Absent", "absent_weights", "accumulator", "adder", "array_feature", "model", "perceptron"]
 

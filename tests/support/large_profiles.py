@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import msgspec.structs
 
+from coremlscope.base.figures import Figure
 from coremlscope.devices import ComputeUnit, ComputeUnits
-from coremlscope.figures import Figure
 from coremlscope.results.estimate import Bound, Estimate, Kernel
 from coremlscope.results.measurement import Group, Status
 from coremlscope.results.operations import OpDetails, OpRow, OpTable, Signature, WeightKind, WeightTable

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import msgspec.structs
 
-from coremlscope.comparison.models import FAILED
+from coremlscope.api.sources import FAILED
+from coremlscope.base.figures import Figure
+from coremlscope.base.findings import Finding
 from coremlscope.devices import ComputeUnits
-from coremlscope.figures import Figure
-from coremlscope.findings import Finding
 from coremlscope.measure.partial import interrupted
 from coremlscope.results.estimate import Estimate
 from coremlscope.results.measurement import Machine, Measurement, Phase, Runtime, Settings

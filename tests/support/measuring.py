@@ -7,14 +7,14 @@ from collections.abc import Mapping
 from types import SimpleNamespace
 from typing import Any
 
-from coremlscope.assemble import assemble
-from coremlscope.engines.base import Engine
-from coremlscope.engines.sampling import Clock
-from coremlscope.ir import Model
+from coremlscope.api.assemble import assemble
 from coremlscope.measure.contract import MeasuredModel, Progress, resolve_settings
 from coremlscope.measure.embedded.measurer import EngineMeasurer
+from coremlscope.model.ir import Model
 from coremlscope.results.measurement import Group, Settings
 from coremlscope.results.profile import Profile
+from coremlscope.runtime.engines.base import Engine
+from coremlscope.runtime.engines.sampling import Clock
 
 __all__ = ["joined_rows", "measure", "op_ids"]
 

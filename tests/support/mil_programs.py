@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from coremlscope import ir
 from coremlscope.formats.mlmodel import resolve_weight_name
 from coremlscope.formats.values import BlobOpener
 from coremlscope.formats.weights import BlobData, WeightStorage
+from coremlscope.model import ir
 
 NAMES = st.from_regex(r"[A-Za-z_][A-Za-z0-9_@]{0,8}", fullmatch=True) | st.sampled_from(
     [

@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from coremlscope import ir
 from coremlscope.formats import container, packaging
 from coremlscope.formats.compiled.writing import compile_into
 from coremlscope.formats.mlmodel import write_spec
 from coremlscope.formats.values import write_immediate
+from coremlscope.model import ir
 from tests.support import classical_examples, foreign_files, recorded_files
 from tests.support.compiled_networks import WeightTable, exact, write_classifier, write_network
 from tests.support.constant_programs import linear_model

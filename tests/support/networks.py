@@ -11,8 +11,8 @@ from coremltools.models import datatypes
 from coremltools.models.neural_network import NeuralNetworkBuilder
 
 import coremlscope
-from coremlscope import ir
 from coremlscope.formats import container
+from coremlscope.model import ir
 
 __all__ = ["layers_of", "network", "predict", "random", "read"]
 

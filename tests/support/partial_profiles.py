@@ -8,9 +8,9 @@ from pathlib import Path
 
 import msgspec.structs
 
-from coremlscope.assemble import with_plans
-from coremlscope.figures import Figure
-from coremlscope.findings import Finding, Saving
+from coremlscope.api.assemble import with_plans
+from coremlscope.base.figures import Figure
+from coremlscope.base.findings import Finding, Saving
 from coremlscope.measure.partial import explain_partial
 from coremlscope.results.generation import TokenTiming
 from coremlscope.results.measurement import Conditions, Fp16Ranges, Phase, Settings, StageTiming

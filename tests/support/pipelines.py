@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from coremlscope import ir
+from coremlscope.model import ir
 from tests.support.graphs import op, tensor, value
 from tests.support.ir_models import array_feature, model
 

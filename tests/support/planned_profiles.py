@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import msgspec.structs
 
+from coremlscope.base.figures import Figure
 from coremlscope.devices import ComputeUnit, ComputeUnits
 from coremlscope.devices.app_limits import AppLimit
-from coremlscope.figures import Figure
 from coremlscope.results.calibration import OwnCalibration
 from coremlscope.results.estimate import Estimate, Kernel, LoadEstimate, MemoryEstimate, NearRow, UnitTerms
 from coremlscope.results.generation import TokenRate

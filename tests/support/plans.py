@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from coremlscope import ir
 from coremlscope.devices import GPU, NEURAL_ENGINE, UNITS, ComputeUnit, ComputeUnits, find_device, macos
-from coremlscope.forecast.columns import tabulate
+from coremlscope.model import ir
 from coremlscope.ops import OPS
 from coremlscope.ops.bind import bind
-from coremlscope.placement.backend import BACKENDS, Backend, PlannedCost
-from coremlscope.placement.coreml_view import Node, view_function
-from coremlscope.placement.place import PlacedFunction, place
-from coremlscope.placement.search import TransitionCosts
-from coremlscope.placement.verdict import Reason, Verdict
+from coremlscope.planning.forecast.columns import tabulate
+from coremlscope.planning.placement.backend import BACKENDS, Backend, PlannedCost
+from coremlscope.planning.placement.coreml_view import Node, view_function
+from coremlscope.planning.placement.place import PlacedFunction, place
+from coremlscope.planning.placement.search import TransitionCosts
+from coremlscope.planning.placement.verdict import Reason, Verdict
 from coremlscope.results.model import FunctionSummary, ModelSummary
 from coremlscope.results.operations import OpRow, OpTable
 from coremlscope.results.profile import Profile

@@ -25,16 +25,16 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from coremlscope.children import python_child
+from coremlscope.base.children import python_child
 from coremlscope.measure.child import Child
-from coremlscope.schema import message_class
+from coremlscope.model.schema import message_class
 
 __all__ = ["forked_children", "preloaded_child", "preloading", "real_children", "start_children"]
 
 _ENGINE = (
     "coremlscope.api",
     "coremlscope.cli",
-    "coremlscope.engines.onnxruntime",
+    "coremlscope.runtime.engines.onnxruntime",
     "coremlscope.measure.embedded.isolated",
     "google.protobuf.descriptor_pb2",
     "onnxruntime",
@@ -49,7 +49,7 @@ _IMPORTED = {
         "coremlscope.dropin.proxies",
         "coremlscope.measure.coreml.plan_child",
         "coremlscope.measure.coreml.timing_child",
-        "coremlscope.variants.evaluation",
+        "coremlscope.studies.variants.evaluation",
     ),
 }
 #: The children of the package that `forked_children` forks, and from which process.
@@ -58,8 +58,8 @@ _FORKED = {
     for module, server in {
         "coremlscope.measure.embedded.child": "engine",
         "coremlscope.server.worker": "engine",
-        "coremlscope.sweep.child": "engine",
-        "coremlscope.variants.worker": "coremltools",
+        "coremlscope.studies.sweep.child": "engine",
+        "coremlscope.studies.variants.worker": "coremltools",
     }.items()
 }
 #: Executed before those: their children are forked, too.

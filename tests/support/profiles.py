@@ -6,8 +6,8 @@ import functools
 
 import msgspec.structs
 
+from coremlscope.base.findings import Finding
 from coremlscope.describe.model import describe_model
-from coremlscope.findings import Finding
 from coremlscope.formats.sample import sample_model
 from coremlscope.results.measurement import (
     Group,

@@ -13,11 +13,11 @@ import onnxruntime as ort
 from coremltools.converters.mil import Builder as mb
 from coremltools.converters.mil.mil import types
 
-from coremlscope import ir
 from coremlscope.formats import container
-from coremlscope.lower import lower
+from coremlscope.model import ir
 from coremlscope.ops import OPS
 from coremlscope.ops.bind import BoundFunction, bind
+from coremlscope.ops.lower import lower
 from coremlscope.ops.program import WEIGHTS_FILE, OnnxProgram
 
 _TYPES = {

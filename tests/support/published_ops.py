@@ -6,8 +6,17 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from coremlscope.ir import DType
-from coremlscope.placement.rules.rule import Example, Result, boolean, fp16, fp32, int32, tensor, weight
+from coremlscope.model.ir import DType
+from coremlscope.planning.placement.rules.rule import (
+    Example,
+    Result,
+    boolean,
+    fp16,
+    fp32,
+    int32,
+    tensor,
+    weight,
+)
 
 __all__ = ["MODELS"]
 

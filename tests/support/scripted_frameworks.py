@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from coremlscope.formats import container
-from coremlscope.ir import Graph, Op, Program
+from coremlscope.model.ir import Graph, Op, Program
 
 __all__ = ["install"]
 

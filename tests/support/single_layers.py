@@ -9,7 +9,7 @@ import numpy as np
 from coremltools.models.neural_network import NeuralNetworkBuilder
 
 import coremlscope
-from coremlscope.ir import Array
+from coremlscope.model.ir import Array
 from tests.support.networks import network, read
 
 

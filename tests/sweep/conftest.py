@@ -7,8 +7,8 @@ import pytest
 from coremlscope.formats.packaging import write_mlpackage
 from coremlscope.formats.sample import sample_model
 from coremlscope.results.sweep import SweepSummary
-from coremlscope.sweep.jobs import Measuring
-from coremlscope.sweep.run import run_sweep
+from coremlscope.studies.sweep.jobs import Measuring
+from coremlscope.studies.sweep.run import run_sweep
 
 
 @pytest.fixture(autouse=True)

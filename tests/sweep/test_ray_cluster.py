@@ -13,18 +13,18 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from coremlscope.errors import EngineError, MissingDependencyError, UnforeseenError, UsageError
-from coremlscope.ir import DType
-from coremlscope.probing.building import LayerBuilder
-from coremlscope.sweep import ray_cluster
-from coremlscope.sweep.expansion import Expander
-from coremlscope.sweep.jobs import Measuring, SweepJob
-from coremlscope.sweep.ray_cluster import RayRunner, pack, run_batch
-from coremlscope.sweep.rows import Row
-from coremlscope.sweep.run import run_sweep
-from coremlscope.sweep.wanted import Wanted
-from coremlscope.sweep.work import run_job
-from coremlscope.version import __version__
+from coremlscope.base.errors import EngineError, MissingDependencyError, UnforeseenError, UsageError
+from coremlscope.base.version import __version__
+from coremlscope.model.ir import DType
+from coremlscope.studies.probing.building import LayerBuilder
+from coremlscope.studies.sweep import ray_cluster
+from coremlscope.studies.sweep.expansion import Expander
+from coremlscope.studies.sweep.jobs import Measuring, SweepJob
+from coremlscope.studies.sweep.ray_cluster import RayRunner, pack, run_batch
+from coremlscope.studies.sweep.rows import Row
+from coremlscope.studies.sweep.run import run_sweep
+from coremlscope.studies.sweep.wanted import Wanted
+from coremlscope.studies.sweep.work import run_job
 
 
 class RayError(Exception):

@@ -14,13 +14,13 @@ import msgspec.structs
 import pytest
 
 from coremlscope import read
-from coremlscope.errors import CoremlscopeError, EngineError, OutputError, UsageError
+from coremlscope.base.errors import CoremlscopeError, EngineError, OutputError, UsageError
 from coremlscope.results.sweep import SweepProgress, SweepSummary
-from coremlscope.sweep import run
-from coremlscope.sweep.jobs import Measuring, SweepJob, SweptModel, WantedResult
-from coremlscope.sweep.local import LocalRunner
-from coremlscope.sweep.run import run_sweep
-from coremlscope.sweep.store import ResultStore
+from coremlscope.studies.sweep import run
+from coremlscope.studies.sweep.jobs import Measuring, SweepJob, SweptModel, WantedResult
+from coremlscope.studies.sweep.local import LocalRunner
+from coremlscope.studies.sweep.run import run_sweep
+from coremlscope.studies.sweep.store import ResultStore
 
 
 def rows(folder: Path, **wanted: object) -> list[dict[str, Any]]:

@@ -10,11 +10,11 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from coremlscope.ir import Program
-from coremlscope.sweep.expansion import Expander
-from coremlscope.sweep.jobs import Measuring, PickledModel
-from coremlscope.sweep.wanted import Wanted
-from coremlscope.sweep.work import run_job
+from coremlscope.model.ir import Program
+from coremlscope.studies.sweep.expansion import Expander
+from coremlscope.studies.sweep.jobs import Measuring, PickledModel
+from coremlscope.studies.sweep.wanted import Wanted
+from coremlscope.studies.sweep.work import run_job
 
 
 @pytest.fixture(scope="module")

@@ -11,9 +11,9 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from coremlscope.errors import UsageError
-from coremlscope.sweep.rows import Row, arrow_schema
-from coremlscope.sweep.store import ResultStore
+from coremlscope.base.errors import UsageError
+from coremlscope.studies.sweep.rows import Row, arrow_schema
+from coremlscope.studies.sweep.store import ResultStore
 
 
 def row(key: str, **values: object) -> Row:
@@ -51,8 +51,8 @@ def test_readers_see_what_a_writer_at_work_has_added(tmp_path: Path) -> None:
 _KILLED = """
 import os, sys
 from pathlib import Path
-from coremlscope.sweep.rows import Row
-from coremlscope.sweep.store import ResultStore
+from coremlscope.studies.sweep.rows import Row
+from coremlscope.studies.sweep.store import ResultStore
 writer = ResultStore(Path(sys.argv[1])).open_writer()
 for key in "abc":
     writer.add([Row(key=key, origin="measured", model="m"), Row(key=key * 2, origin="measured", model="m")])

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from coremlscope.errors import UsageError
+from coremlscope.base.errors import UsageError
 from coremlscope.results.sweep import SweepSummary
-from coremlscope.sweep import table as table_module
-from coremlscope.sweep.store import ResultStore
-from coremlscope.sweep.table import PAGE, by_time, to_result_table, write_tables
+from coremlscope.studies.sweep import table as table_module
+from coremlscope.studies.sweep.store import ResultStore
+from coremlscope.studies.sweep.table import PAGE, by_time, to_result_table, write_tables
 
 
 def _payload(page: Path) -> dict[str, Any]:

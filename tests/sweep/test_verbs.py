@@ -11,8 +11,8 @@ import pytest
 
 from coremlscope.cli import main
 from coremlscope.results.sweep import SweepSummary
-from coremlscope.sweep.rows import Row, arrow_schema, column_meanings
-from coremlscope.sweep.table import TABLES
+from coremlscope.studies.sweep.rows import Row, arrow_schema, column_meanings
+from coremlscope.studies.sweep.table import TABLES
 
 _PAGE = (Path(__file__).parents[2] / "docs" / "sweep.md").read_text(encoding="utf-8")
 _QUERIES = re.findall(r"^```sql\n(.*?)^```$", _PAGE, re.M | re.S)

@@ -8,10 +8,10 @@ from pathlib import Path
 import msgspec.structs
 import pytest
 
-from coremlscope.errors import NotAModelError, UsageError
-from coremlscope.sweep.expansion import Expander, find_sources
-from coremlscope.sweep.jobs import Measuring, SweepJob
-from coremlscope.sweep.wanted import Wanted, read_zoo
+from coremlscope.base.errors import NotAModelError, UsageError
+from coremlscope.studies.sweep.expansion import Expander, find_sources
+from coremlscope.studies.sweep.jobs import Measuring, SweepJob
+from coremlscope.studies.sweep.wanted import Wanted, read_zoo
 
 _ZOO = """
 devices = "m1"
@@ -112,7 +112,7 @@ def test_an_address_depends_on_what_the_result_depends_on(zoo: Path, monkeypatch
     ]
     found = [addresses(zoo / "inner" / "large.mlpackage"), *(addresses(path, **one) for one in others)]
     assert len(set().union(plain, *found)) == 1 + len(found)
-    monkeypatch.setattr("coremlscope.sweep.jobs.__version__", "99")
+    monkeypatch.setattr("coremlscope.studies.sweep.jobs.__version__", "99")
     assert not addresses(path) & plain
 
 

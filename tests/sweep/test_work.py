@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from coremlscope.sweep.expansion import Expander
-from coremlscope.sweep.jobs import Measuring, PickledModel, SweepJob, SweptModel, WantedResult
-from coremlscope.sweep.local import LocalRunner
-from coremlscope.sweep.rows import Row
-from coremlscope.sweep.wanted import Wanted
-from coremlscope.sweep.work import run_job
+from coremlscope.studies.sweep.expansion import Expander
+from coremlscope.studies.sweep.jobs import Measuring, PickledModel, SweepJob, SweptModel, WantedResult
+from coremlscope.studies.sweep.local import LocalRunner
+from coremlscope.studies.sweep.rows import Row
+from coremlscope.studies.sweep.wanted import Wanted
+from coremlscope.studies.sweep.work import run_job
 
 
 def work(path: Path, **options: object) -> list[Row]:

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 import coremlscope
+from coremlscope.dropin.tracing.session import RecordedProgram
 from coremlscope.results.trace import Trace
-from coremlscope.tracing.session import RecordedProgram
 
 PROGRAMS = Path(__file__).parent / "programs"
 _MARK = re.compile(r"# mistake: (\S+)")

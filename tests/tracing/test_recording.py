@@ -21,20 +21,20 @@ import numpy as np
 import pytest
 
 import coremlscope
+from coremlscope.base.errors import OutputError, UsageError
+from coremlscope.base.module_hooks import after_import
 from coremlscope.cli.main import main
-from coremlscope.errors import OutputError, UsageError
-from coremlscope.module_hooks import after_import
-from coremlscope.render.program.now import render_now
-from coremlscope.render.program.terminal import render_program
+from coremlscope.dropin.tracing.collect import read_recording
+from coremlscope.dropin.tracing.profiled import MOST_RUNS
+from coremlscope.dropin.tracing.recorder import Recorder, is_recording
+from coremlscope.dropin.tracing.session import RecordedProgram
+from coremlscope.dropin.tracing.units import add_unused_units
+from coremlscope.reports.program.now import render_now
+from coremlscope.reports.program.terminal import render_program
 from coremlscope.results.aggregate import aggregate, total_operations
 from coremlscope.results.events import KIND_CODES
 from coremlscope.results.plan import PlannedOp
 from coremlscope.results.trace import Trace, TracedModel
-from coremlscope.tracing.collect import read_recording
-from coremlscope.tracing.profiled import MOST_RUNS
-from coremlscope.tracing.recorder import Recorder, is_recording
-from coremlscope.tracing.session import RecordedProgram
-from coremlscope.tracing.units import add_unused_units
 from tests.support.processes import wait_for
 
 _PREDICT = KIND_CODES["predict"]
@@ -323,7 +323,7 @@ def test_signals_are_passed_on_and_the_recording_is_kept(
 def test_a_program_that_ignores_sigterm_is_killed_before_the_recording_is_lost(
     tmp_path: Path, models: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("coremlscope.tracing.session._GRACE_S", 0.2)
+    monkeypatch.setattr("coremlscope.dropin.tracing.session._GRACE_S", 0.2)
     marker = tmp_path / "predicted"
     body = f"""
     import signal, time
@@ -432,7 +432,7 @@ def test_two_waiting_functions_see_an_import_and_can_be_cancelled(tmp_path: Path
     program = f"""
 import sys
 sys.path.insert(0, {str(tmp_path)!r})
-from coremlscope.module_hooks import after_import
+from coremlscope.base.module_hooks import after_import
 first = after_import(["just_imported"], lambda module: print("first", module.value))
 second = after_import(["just_imported"], lambda module: print("second", module.value))
 first()

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import coremlscope
-from coremlscope.errors import MissingDependencyError
-from coremlscope.tracing.spans import SpanSender
+from coremlscope.base.errors import MissingDependencyError
+from coremlscope.dropin.tracing.spans import SpanSender
 
 sdk = pytest.importorskip("opentelemetry.sdk.trace")
 

@@ -7,7 +7,7 @@ import pytest
 from coremltools.converters.mil.testing_utils import compute_snr_and_psnr
 
 from coremlscope.results.variants import OutputDifference, VariantDifference, pareto_front
-from coremlscope.variants.differences import Differences, renamed
+from coremlscope.studies.variants.differences import Differences, renamed
 
 RANDOM = np.random.default_rng(0)
 

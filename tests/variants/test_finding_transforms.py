@@ -11,14 +11,14 @@ from coremltools.converters.mil.mil import get_new_symbol
 from msgspec.structs import replace
 
 import coremlscope
-from coremlscope import ir
-from coremlscope.advice import RULES, bind_default_function, find_remarks
 from coremlscope.formats import container
 from coremlscope.formats.packaging import write_mlpackage
-from coremlscope.ir import Model
-from coremlscope.variants.coremltools_steps import transform_file
-from coremlscope.variants.moves import with_joined_reshapes
-from coremlscope.variants.transforms import default_transforms, parse_transform, why_not
+from coremlscope.model import ir
+from coremlscope.model.ir import Model
+from coremlscope.planning.advice import RULES, bind_default_function, find_remarks
+from coremlscope.studies.variants.coremltools_steps import transform_file
+from coremlscope.studies.variants.moves import with_joined_reshapes
+from coremlscope.studies.variants.transforms import default_transforms, parse_transform, why_not
 from tests.support.advised_models import MODELS, few_values
 
 _MODELS: dict[str, list[Model]] = {

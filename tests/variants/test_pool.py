@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from coremlscope.errors import CoremlscopeError, EngineError, LimitError, UnsupportedModelError
+from coremlscope.base.errors import CoremlscopeError, EngineError, LimitError, UnsupportedModelError
 from coremlscope.measure.child import Child, ChildLimits, Task
 from coremlscope.measure.endings import Failures
 from coremlscope.results.variants import Variant
-from coremlscope.variants.evaluation import Question
-from coremlscope.variants.pool import VariantPool, worker_count
-from coremlscope.variants.transforms import parse_transform
-from coremlscope.variants.worker import VariantJob
+from coremlscope.studies.variants.evaluation import Question
+from coremlscope.studies.variants.pool import VariantPool, worker_count
+from coremlscope.studies.variants.transforms import parse_transform
+from coremlscope.studies.variants.worker import VariantJob
 
 #: A child that answers by the name of the transform.
 _SCRIPT = """

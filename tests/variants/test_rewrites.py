@@ -10,15 +10,15 @@ import pytest
 from PIL import Image
 
 import coremlscope
-from coremlscope import ir
-from coremlscope.advice import bind_default_function, find_remarks
-from coremlscope.errors import UnsupportedModelError
+from coremlscope.base.errors import UnsupportedModelError
 from coremlscope.formats import container
 from coremlscope.formats.packaging import write_mlpackage
-from coremlscope.variants.coremltools_steps import transform_file
-from coremlscope.variants.evaluation import Question, write_samples
-from coremlscope.variants.transforms import default_transforms, parse_transform, why_not
-from coremlscope.variants.worker import VariantJob, make_variant
+from coremlscope.model import ir
+from coremlscope.planning.advice import bind_default_function, find_remarks
+from coremlscope.studies.variants.coremltools_steps import transform_file
+from coremlscope.studies.variants.evaluation import Question, write_samples
+from coremlscope.studies.variants.transforms import default_transforms, parse_transform, why_not
+from coremlscope.studies.variants.worker import VariantJob, make_variant
 from tests.support.advised_models import F16, F32, Builder
 from tests.support.pipelines import image_feature, tripler
 

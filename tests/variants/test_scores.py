@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from coremlscope import ir
-from coremlscope.variants.differences import Differences
-from coremlscope.variants.scores import find_signals
+from coremlscope.model import ir
+from coremlscope.studies.variants.differences import Differences
+from coremlscope.studies.variants.scores import find_signals
 from tests.support.advised_models import F32, Builder
 
 _SIDE = 8

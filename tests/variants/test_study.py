@@ -13,7 +13,7 @@ import pytest
 from coremltools.converters.mil import Builder as mb
 
 import coremlscope
-from coremlscope.errors import (
+from coremlscope.base.errors import (
     MissingDependencyError,
     MissingWeightsError,
     OutputError,
@@ -25,10 +25,10 @@ from coremlscope.formats.mlpackage import MANIFEST
 from coremlscope.formats.packaging import write_mlpackage
 from coremlscope.formats.sample import sample_model
 from coremlscope.results.variants import ORIGINAL, Variant, VariantReport
-from coremlscope.variants import coremltools_steps, study
-from coremlscope.variants.study import apply_variant, what_if
-from coremlscope.variants.transforms import parse_transform
-from coremlscope.variants.worker import VariantJob
+from coremlscope.studies.variants import coremltools_steps, study
+from coremlscope.studies.variants.study import apply_variant, what_if
+from coremlscope.studies.variants.transforms import parse_transform
+from coremlscope.studies.variants.worker import VariantJob
 from tests.support import converted_models, ir_models
 
 TRIED = ("fp16-io", "palettize-4", "int8", "prune-50", "int4-block-32+prune-50", "fp16", "w8a8")

@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import pytest
 
-from coremlscope.errors import UsageError
+from coremlscope.base.errors import UsageError
 from coremlscope.formats.sample import sample_model
-from coremlscope.ir import DType, EnumeratedShapes, Model
-from coremlscope.variants.transforms import default_transforms, parse_transform, why_not
+from coremlscope.model.ir import DType, EnumeratedShapes, Model
+from coremlscope.studies.variants.transforms import default_transforms, parse_transform, why_not
 from tests.support import ir_models
 
 

@@ -10,9 +10,9 @@ import pytest
 
 import coremlscope
 from coremlscope import verify
+from coremlscope.base.errors import InputError, UsageError
 from coremlscope.cli import main
-from coremlscope.errors import InputError, UsageError
-from coremlscope.ir import Model
+from coremlscope.model.ir import Model
 from coremlscope.verification.boxes import Boxes, compare_boxes
 from coremlscope.verification.outputs import Tolerance
 from tests.support.classical_specs import DOUBLE, array_type, model_spec, read_spec

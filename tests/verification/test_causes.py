@@ -13,8 +13,8 @@ from coremltools.converters.mil import Builder as mb
 from coremltools.converters.mil.mil import types
 
 from coremlscope import verify
-from coremlscope.render.markdown.verification import render_markdown_verification
-from coremlscope.render.verification_page import render_html_verification
+from coremlscope.reports.markdown.verification import render_markdown_verification
+from coremlscope.reports.verification_page import render_html_verification
 from coremlscope.results.verification import Verification
 from coremlscope.verification.causes.rounding import ROUNDING_ROWS
 from coremlscope.verification.causes.table import ROWS

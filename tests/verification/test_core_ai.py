@@ -11,15 +11,15 @@ import numpy as np
 import pytest
 
 import coremlscope
+from coremlscope.base.errors import EngineError, MissingDependencyError, UsageError
 from coremlscope.cli import main
-from coremlscope.errors import EngineError, MissingDependencyError, UsageError
 from coremlscope.formats import container
 from coremlscope.formats.aimodel.bundle import open_program
 from coremlscope.formats.aimodel.content import read_content
 from coremlscope.formats.aimodel.network import find_layers
+from coremlscope.formats.recordings.core_ai import read_debug_info
 from coremlscope.formats.sample import sample_model
 from coremlscope.measure.coreai.values import record_values
-from coremlscope.recordings.core_ai import read_debug_info
 from coremlscope.verification.own_run import FunctionCall, record
 from coremlscope.verification.pairing import pair_runs
 from coremlscope.verification.references.core_ai import CoreAIReference

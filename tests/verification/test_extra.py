@@ -9,7 +9,7 @@ import pytest
 
 from coremlscope import verify
 from coremlscope.formats import container
-from coremlscope.ir import Program
+from coremlscope.model.ir import Program
 from coremlscope.verification.edits import insert_after, with_function
 from tests.support.faulty_programs import PROGRAMS
 

@@ -13,11 +13,11 @@ from coremltools.converters.mil.mil import types
 from onnx import TensorProto, helper, numpy_helper
 
 from coremlscope import verify
-from coremlscope.errors import EngineError, InputError
-from coremlscope.execution.binding import choose_function
+from coremlscope.base.errors import EngineError, InputError
 from coremlscope.formats import container
-from coremlscope.ir import Model
+from coremlscope.model.ir import Model
 from coremlscope.results.verification import Verification
+from coremlscope.runtime.execution.binding import choose_function
 from coremlscope.verification.inputs import choose_inputs
 from tests.support.faulty_programs import save_program
 

@@ -11,8 +11,8 @@ from coremltools.converters.mil import Builder as mb
 
 from coremlscope import api
 from coremlscope.cli import main
-from coremlscope.render.markdown.comparison import render_markdown_comparison
-from coremlscope.render.terminal.comparison import render_comparison
+from coremlscope.reports.markdown.comparison import render_markdown_comparison
+from coremlscope.reports.terminal.comparison import render_comparison
 from coremlscope.verification.migration import add_agreements, compare_values
 from tests.support.aicode import Body, Graph, Val, tensor, write_bundle
 

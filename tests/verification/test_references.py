@@ -11,9 +11,9 @@ from coremltools.converters.mil import Builder as mb
 from onnx import TensorProto, helper, numpy_helper
 
 from coremlscope import verify
-from coremlscope.errors import EngineError, InputError
+from coremlscope.base.errors import EngineError, InputError
 from coremlscope.formats import container
-from coremlscope.ir import Function, Program
+from coremlscope.model.ir import Function, Program
 from coremlscope.verification.edits import read_instead
 from tests.support.faulty_programs import _program, save_program
 

@@ -12,8 +12,8 @@ import pytest
 from coremltools.converters.mil import Builder as mb
 
 from coremlscope import verify
-from coremlscope.execution.binding import choose_function
 from coremlscope.formats import container
+from coremlscope.runtime.execution.binding import choose_function
 from coremlscope.verification.inputs import KINDS, choose_inputs, other_kinds
 from tests.support.faulty_programs import save_program
 

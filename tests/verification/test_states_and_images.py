@@ -13,9 +13,9 @@ from coremltools.converters.mil import Builder as mb
 from msgspec.structs import replace
 
 from coremlscope import verify
-from coremlscope.errors import UnsupportedModelError, UsageError
+from coremlscope.base.errors import UnsupportedModelError, UsageError
 from coremlscope.formats import container
-from coremlscope.ir import Model, Op, Pipeline, Program, constant
+from coremlscope.model.ir import Model, Op, Pipeline, Program, constant
 from coremlscope.verification.edits import with_function
 from tests.support.decoders import decoder
 

@@ -11,13 +11,13 @@ import pytest
 from coremltools.converters.mil.frontend.milproto.load import load
 
 from coremlscope import verify
+from coremlscope.base.errors import InputError, OutputError, UsageError
 from coremlscope.cli import main
 from coremlscope.dropin import install, uninstall
-from coremlscope.errors import InputError, OutputError, UsageError
 from coremlscope.formats import container
-from coremlscope.render.json import render_json
-from coremlscope.render.markdown.verification import render_markdown_verification
-from coremlscope.render.terminal.verification import render_verification
+from coremlscope.reports.json import render_json
+from coremlscope.reports.markdown.verification import render_markdown_verification
+from coremlscope.reports.terminal.verification import render_verification
 from coremlscope.results.verification import VERIFICATION, Verification
 from coremlscope.verification.pairing import plain_name
 from tests.support.faulty_programs import PROGRAMS, Planted

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec.structs
 
 from coremlscope.api.models import Source, name_of, open_sources
+from coremlscope.base.errors import CoremlscopeError, UsageError, known_error
 from coremlscope.devices import find_devices
 from coremlscope.devices.unit import choose_settings
-from coremlscope.errors import CoremlscopeError, UsageError, known_error
-from coremlscope.ir import Model
+from coremlscope.model.ir import Model
 
 if TYPE_CHECKING:
-    from coremlscope.comparison.profiles import Comparison
+    from coremlscope.describe.comparison.profiles import Comparison
     from coremlscope.devices import ComputeUnits
     from coremlscope.measure.child import ChildLimits
     from coremlscope.measure.contract import MeasuredModel, Measurer, Progress
@@ -91,13 +91,13 @@ def compare(
         UsageError: An argument is wrong, or a saved profile cannot be read.
         MissingDependencyError: Core ML is to be measured, and coremltools is not installed.
     """
-    from coremlscope.comparison.models import compare_sources, fill_profiles, interleave
-    from coremlscope.comparison.shapes import choose_shapes
+    from coremlscope.api.own_measurements.using import forecast_subject
+    from coremlscope.api.shapes import choose_shapes
+    from coremlscope.api.sources import compare_sources, fill_profiles, interleave
     from coremlscope.measure.choice import choose_embedded, choose_measurer
     from coremlscope.measure.coreml.kept import KeptFolders
     from coremlscope.measure.coreml.limits import core_ml_limits
     from coremlscope.measure.repetitions import choose_repetitions
-    from coremlscope.own_measurements.using import forecast_subject
     from coremlscope.results.measurement import Settings
 
     chosen, units = find_devices(devices, os), choose_settings(compute_units)
@@ -177,8 +177,8 @@ def _with_plans_of_this_mac(
     subject: MeasuredModel, profile: Profile, limits: ChildLimits, kept: KeptFolders
 ) -> Profile:
     """Returns the profile of a model with Core ML's own plans and ours, where Core ML was measured."""
+    from coremlscope.api.assemble import with_plans
     from coremlscope.api.core_ml_plans import with_plans_of_this_mac
-    from coremlscope.assemble import with_plans
     from coremlscope.measure.choice import default_engine_findings
 
     measured = [one for one in profile.measurements if one.runtime.id == "coreml"]

@@ -15,22 +15,22 @@ from typing import Literal
 
 import msgspec.structs
 
-from coremlscope.assemble import assemble, with_plans, with_plans_by_rules
-from coremlscope.comparison.models import Forecaster, failure_of, fill_profiles
+from coremlscope.api.assemble import assemble, with_plans, with_plans_by_rules
+from coremlscope.api.imported import import_files
+from coremlscope.api.own_measurements.using import forecast_subject
+from coremlscope.api.sources import Forecaster, failure_of, fill_profiles
+from coremlscope.base.errors import CoremlscopeError, UsageError
+from coremlscope.base.writing import write_draft
 from coremlscope.devices import find_device, product_name
-from coremlscope.errors import CoremlscopeError, UsageError
 from coremlscope.formats import container
-from coremlscope.importers.profiles import import_files
-from coremlscope.ir import Model
 from coremlscope.measure.contract import MeasuredModel, Progress
 from coremlscope.measure.coreml.device.measurer import device_measurer
-from coremlscope.own_measurements.using import forecast_subject
+from coremlscope.measure.runner.phone import PhoneResults, measure_on_phone
+from coremlscope.measure.runner.request import RunnerSettings
+from coremlscope.model.ir import Model
 from coremlscope.results.measurement import Settings
 from coremlscope.results.model import ModelSummary
 from coremlscope.results.profile import Profile
-from coremlscope.runner.phone import PhoneResults, measure_on_phone
-from coremlscope.runner.request import RunnerSettings
-from coremlscope.writing import write_draft
 
 __all__ = ["Route", "measure_on_device"]
 

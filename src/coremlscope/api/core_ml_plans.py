@@ -6,19 +6,19 @@ from collections.abc import Collection, Mapping, Sequence
 
 import msgspec.structs
 
+from coremlscope.base.errors import EngineError, UnsupportedModelError, UsageError
+from coremlscope.base.findings import Finding
 from coremlscope.devices import ComputeUnits
 from coremlscope.devices.unit import SETTINGS
-from coremlscope.errors import EngineError, UnsupportedModelError, UsageError
-from coremlscope.findings import Finding
-from coremlscope.forecast.planner import Forecast
-from coremlscope.forecast.planner import forecast as make_forecast
-from coremlscope.ir import Classical, Model
 from coremlscope.measure.child import ChildLimits
 from coremlscope.measure.contract import MeasuredModel
 from coremlscope.measure.coreml import plan as core_ml
 from coremlscope.measure.coreml.kept import KeptFolders
 from coremlscope.measure.coreml.units import effective_units
 from coremlscope.measure.partial import interrupted
+from coremlscope.model.ir import Classical, Model
+from coremlscope.planning.forecast.planner import Forecast
+from coremlscope.planning.forecast.planner import forecast as make_forecast
 from coremlscope.results.measurement import Measurement, Settings
 from coremlscope.results.operations import OpTable
 from coremlscope.results.plan import Plan

@@ -46,12 +46,12 @@ def plan(
         InputError: A shape is not allowed.
         UsageError: A device or setting is unknown.
     """
-    from coremlscope.assemble import assemble
+    from coremlscope.api.assemble import assemble
     from coremlscope.describe.model import describe_model, list_operations
-    from coremlscope.execution.binding import sharing_bindings
-    from coremlscope.execution.sequence_lengths import choose_lengths, length_findings
-    from coremlscope.forecast.largest import find_at_largest
-    from coremlscope.forecast.planner import forecast
+    from coremlscope.planning.forecast.largest import find_at_largest
+    from coremlscope.planning.forecast.planner import forecast
+    from coremlscope.runtime.execution.binding import sharing_bindings
+    from coremlscope.runtime.execution.sequence_lengths import choose_lengths, length_findings
 
     model, chosen, settings = read(source), find_devices(devices, os), choose_settings(compute_units)
     default = model.description.default
@@ -101,15 +101,15 @@ def estimate(
         InputError: A shape is not allowed.
         UsageError: A device, setting or function is unknown.
     """
-    from coremlscope.assemble import assemble
+    from coremlscope.api.assemble import assemble
+    from coremlscope.api.own_measurements.report import choose_own
     from coremlscope.describe.model import describe_model
-    from coremlscope.execution.binding import sharing_bindings
-    from coremlscope.execution.sequence_lengths import choose_lengths, length_findings
-    from coremlscope.forecast.assumptions import shape_findings
-    from coremlscope.forecast.generation import estimate_generation
-    from coremlscope.forecast.largest import find_at_largest
-    from coremlscope.forecast.planner import forecast
-    from coremlscope.own_measurements.report import choose_own
+    from coremlscope.planning.forecast.assumptions import shape_findings
+    from coremlscope.planning.forecast.generation import estimate_generation
+    from coremlscope.planning.forecast.largest import find_at_largest
+    from coremlscope.planning.forecast.planner import forecast
+    from coremlscope.runtime.execution.binding import sharing_bindings
+    from coremlscope.runtime.execution.sequence_lengths import choose_lengths, length_findings
 
     model, chosen, settings = read(source), find_devices(devices, os), choose_settings(compute_units)
     given, shapes = shapes or {}, choose_lengths(model, function, shapes or {})
@@ -157,12 +157,12 @@ def plan_by_core_ml(
         MissingDependencyError: coremltools is not installed.
         EngineError: Core ML did not return a plan.
     """
+    from coremlscope.api.assemble import assemble
     from coremlscope.api.core_ml_plans import plans_beside_ours
-    from coremlscope.assemble import assemble
     from coremlscope.describe.model import describe_model, list_operations
-    from coremlscope.forecast.planner import Forecast
     from coremlscope.measure.coreml.files import require_coremltools
     from coremlscope.measure.coreml.plan import ask_core_ml, plan_findings
+    from coremlscope.planning.forecast.planner import Forecast
 
     require_coremltools()
     model, (setting,) = read(path), choose_settings(compute_units)

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from coremlscope.errors import UsageError
-from coremlscope.ir import Model, Pipeline
+from coremlscope.base.errors import UsageError
+from coremlscope.model.ir import Model, Pipeline
 
 if TYPE_CHECKING:
     from coremlscope.results.model import BundleSummary, ModelSummary
@@ -104,9 +104,9 @@ def export(
         UsageError: The model has no such function, or a pipeline is exported to a file.
         OutputError: A file cannot be written.
     """
-    from coremlscope.execution.export import export_onnx
-    from coremlscope.execution.export_pipeline import export_pipeline
-    from coremlscope.execution.wiring import interface_of
+    from coremlscope.runtime.execution.export import export_onnx
+    from coremlscope.runtime.execution.export_pipeline import export_pipeline
+    from coremlscope.runtime.execution.wiring import interface_of
 
     model, target = read(source), Path(path)
     if not isinstance(model.content, Pipeline):
@@ -166,8 +166,8 @@ def name_of(source: Source | Profile) -> str:
 
 def open_sources(source: Source | Profile) -> Iterable[tuple[str, Model | Profile]]:
     """Yields the models or profiles of a source with names: a file of profiles may contain several."""
+    from coremlscope.api.imported import is_readable, read_any
     from coremlscope.formats.container import path_of
-    from coremlscope.importers.profiles import is_readable, read_any
     from coremlscope.results.profile import Profile
 
     if isinstance(source, Profile):

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from coremlscope.api.models import Source, read
-from coremlscope.ir import Model
+from coremlscope.model.ir import Model
 
 if TYPE_CHECKING:
-    from coremlscope.execution.pipeline import PipelinePredictor
-    from coremlscope.execution.predictor import Predictor
     from coremlscope.results.measurement import Precision
+    from coremlscope.runtime.execution.pipeline import PipelinePredictor
+    from coremlscope.runtime.execution.predictor import Predictor
 
 __all__ = ["open", "predict"]
 
@@ -34,7 +34,7 @@ def open(
         UsageError: The model has no such function.
         EngineError: The engine rejected the model.
     """
-    from coremlscope.execution.pipeline import open_predictor
+    from coremlscope.runtime.execution.pipeline import open_predictor
 
     return open_predictor(read(source), function, precision=precision)
 

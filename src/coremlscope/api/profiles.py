@@ -11,22 +11,22 @@ import msgspec
 import msgspec.structs
 
 from coremlscope.api.models import Source, read
+from coremlscope.base.errors import CoremlscopeError, EngineError, MissingWeightsError, UnsupportedModelError
+from coremlscope.base.findings import Finding
 from coremlscope.devices import find_devices
 from coremlscope.devices.unit import choose_settings
-from coremlscope.errors import CoremlscopeError, EngineError, MissingWeightsError, UnsupportedModelError
-from coremlscope.findings import Finding
 
 if TYPE_CHECKING:
     from coremlscope.devices import ComputeUnits, Device
-    from coremlscope.execution.decoder_steps import DecoderStep
-    from coremlscope.forecast.planner import Forecast
-    from coremlscope.ir import Model
     from coremlscope.measure.child import ChildLimits
     from coremlscope.measure.contract import MeasuredModel, Measurer, Progress
     from coremlscope.measure.coreml.kept import KeptFolders
     from coremlscope.measure.coreml.tracing import TraceMeasurer
+    from coremlscope.model.ir import Model
+    from coremlscope.planning.forecast.planner import Forecast
     from coremlscope.results.measurement import Precision, Settings
     from coremlscope.results.profile import Profile
+    from coremlscope.runtime.execution.decoder_steps import DecoderStep
 
 __all__ = ["import_files", "profile", "profile_power_modes"]
 
@@ -196,13 +196,13 @@ class _Request(msgspec.Struct, frozen=True, kw_only=True):
 
 def _profile(request: _Request, keeps_failed: bool) -> Profile:
     """Plans, estimates and measures a model; see `profile`."""
+    from coremlscope.api.assemble import assemble
     from coremlscope.api.core_ml_plans import with_plans_of_this_mac
-    from coremlscope.assemble import assemble
+    from coremlscope.api.own_measurements.using import forecast_profiled
     from coremlscope.measure.contract import MeasuredModel, resolve_settings
     from coremlscope.measure.generation import measure_generation
     from coremlscope.measure.partial import ends_work, interrupted, is_interrupted
     from coremlscope.measure.settings import measure_settings
-    from coremlscope.own_measurements.using import forecast_profiled
 
     model, inputs, runs, progress = request.model, request.inputs, request.measurer, request.progress
     subject: MeasuredModel | None = None
@@ -252,7 +252,7 @@ def _without_measurements(
     error: CoremlscopeError,
 ) -> Profile:
     """Returns the profile of a model that was not measured; `subject` is None if it was not described."""
-    from coremlscope.assemble import assemble
+    from coremlscope.api.assemble import assemble
     from coremlscope.describe.model import describe_model
     from coremlscope.measure.settings import not_measured
 
@@ -279,10 +279,10 @@ def profile_power_modes(
         EngineError: See `profile`. What fails in the second mode is a finding.
         ModelError: See `profile`, also for other errors.
     """
-    from coremlscope.engines.host import power_mode
     from coremlscope.measure.partial import ends_work, interrupted, is_interrupted
     from coremlscope.measure.power_modes import wait_for_other_mode
     from coremlscope.measure.settings import not_measured
+    from coremlscope.runtime.engines.host import power_mode
 
     mode = power_mode()
     if not mode:
@@ -334,8 +334,8 @@ def import_files(
         UsageError: A file cannot be read, is of no known format or damaged, or is not of the model.
         ModelError: The model cannot be read, or a file is damaged.
     """
-    from coremlscope.assemble import with_plans_by_rules
-    from coremlscope.importers.profiles import import_files as import_paths
+    from coremlscope.api.assemble import with_plans_by_rules
+    from coremlscope.api.imported import import_files as import_paths
 
     known = None if model is None else read(model)
     profile = import_paths(files, known, device=device, system=os, progress=progress)
@@ -346,6 +346,6 @@ def _on_lengths(
     model: Model, asked: Settings, inputs: Mapping[str, Any] | None, resolved: Settings
 ) -> tuple[Finding, ...]:
     """Returns a finding on lengths of sequences that were neither requested nor given."""
-    from coremlscope.execution.sequence_lengths import length_findings
+    from coremlscope.runtime.execution.sequence_lengths import length_findings
 
     return length_findings(model, [*asked.shapes, *(inputs or {})], resolved.shapes)

@@ -35,9 +35,9 @@ def _configure(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    from coremlscope.execution.cache import default_cache
-    from coremlscope.render.json import render_values
-    from coremlscope.render.terminal.cache import render_cache
+    from coremlscope.reports.json import render_values
+    from coremlscope.reports.terminal.cache import render_cache
+    from coremlscope.runtime.execution.cache import default_cache
 
     cache = default_cache()
     removed = cache.clear() if arguments.action == "clear" else None

@@ -8,12 +8,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from coremlscope.base.writing import write_file
 from coremlscope.cli.command import Command, add_reports, add_shape, one_of, read_path
 from coremlscope.cli.lookup import add_devices
 from coremlscope.cli.reports import write_reports
 from coremlscope.cli.terminal import print_note
 from coremlscope.devices.unit import SETTINGS
-from coremlscope.writing import write_file
 
 __all__ = ["COMMAND"]
 
@@ -119,8 +119,8 @@ _OPTIONS = (
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    from coremlscope.gate.run import check, check_project
-    from coremlscope.render.terminal.gate import render_gate
+    from coremlscope.reports.terminal.gate import render_gate
+    from coremlscope.studies.gate.run import check, check_project
 
     limits = _limits(arguments)
     if limits and arguments.models and arguments.config is None:
@@ -147,7 +147,7 @@ def _limits(arguments: argparse.Namespace) -> Mapping[str, Any]:
 
 def _add_summary(report: Any) -> None:
     """Adds the result to the file that GitHub shows as the summary of a step."""
-    from coremlscope.render.markdown.gate import render_markdown_gate
+    from coremlscope.reports.markdown.gate import render_markdown_gate
 
     name = os.environ.get(_SUMMARY_VARIABLE)
     if not name:

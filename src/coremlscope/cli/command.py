@@ -13,6 +13,8 @@ from typing import Any, Literal, NoReturn, cast
 
 import msgspec
 
+from coremlscope.base.errors import OutputError, UsageError
+from coremlscope.base.writing import check_file, write_file
 from coremlscope.cli.terminal import (
     has_color,
     print_note,
@@ -20,8 +22,6 @@ from coremlscope.cli.terminal import (
     terminal_width,
 )
 from coremlscope.devices.unit import SETTINGS, ComputeUnits
-from coremlscope.errors import OutputError, UsageError
-from coremlscope.writing import check_file, write_file
 
 __all__ = [
     "EVERY",
@@ -124,7 +124,7 @@ class Parser(argparse.ArgumentParser):
 
     def refuse(self, argument: str) -> NoReturn:
         """Raises an error for an unknown argument that suggests a similar option."""
-        from coremlscope.features.names import nearest
+        from coremlscope.model.features.names import nearest
 
         known = [option for action in self._actions for option in action.option_strings]
         name = argument.partition("=")[0]
@@ -155,7 +155,7 @@ class OneOf(msgspec.Struct, frozen=True):
         """Returns the word; raises an error that suggests a similar one."""
         if text in self.values:
             return text
-        from coremlscope.features.names import nearest
+        from coremlscope.model.features.names import nearest
 
         near = nearest(text, self.values)
         listed = ", ".join(self.values)
@@ -224,7 +224,7 @@ def _report_path(table: str) -> Callable[[str], Path]:
     """Returns an argument type that accepts a file whose suffix selects a report format."""
 
     def parse(text: str) -> Path:
-        from coremlscope.render import renderers
+        from coremlscope.reports import renderers
 
         path = Path(text)
         try:
@@ -294,7 +294,7 @@ def add_shape(parser: argparse.ArgumentParser) -> None:
 
 def add_inputs(parser: argparse.ArgumentParser) -> None:
     """Adds `--input` and `--resize`."""
-    from coremlscope.features.images import DEFAULT_RESIZE, RESIZES
+    from coremlscope.model.features.images import DEFAULT_RESIZE, RESIZES
 
     parser.add_argument(
         "--input",

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from coremlscope.base.errors import CoremlscopeError
 from coremlscope.cli.command import (
     Command,
     add_compute_units,
@@ -33,7 +34,6 @@ from coremlscope.cli.repetitions import (
 )
 from coremlscope.cli.reports import write_reports
 from coremlscope.cli.terminal import print_error, print_note
-from coremlscope.errors import CoremlscopeError
 
 if TYPE_CHECKING:
     from coremlscope.results.profile import Profile
@@ -126,8 +126,8 @@ def _configure(parser: argparse.ArgumentParser) -> None:
 
 def _run(arguments: argparse.Namespace) -> int:
     from coremlscope import api
-    from coremlscope.comparison.models import exit_code_of
-    from coremlscope.render.terminal.comparison import render_comparison
+    from coremlscope.api.sources import exit_code_of
+    from coremlscope.reports.terminal.comparison import render_comparison
     from coremlscope.verification.migration import add_agreements
 
     with _live_table(not arguments.quiet) as (changed, progress):
@@ -174,7 +174,7 @@ def _live_table(is_wanted: bool) -> Iterator[tuple[Changed, Shown | None]]:
     from rich.live import Live
     from rich.text import Text
 
-    from coremlscope.render.terminal.side_by_side import render_side_by_side
+    from coremlscope.reports.terminal.side_by_side import render_side_by_side
 
     console = Console(stderr=True)
     # It is redrawn between repetitions, not by a thread, which would disturb the measurement.

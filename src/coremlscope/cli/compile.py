@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from coremlscope.base.units import format_bytes
 from coremlscope.cli.command import Command, add_model, add_quiet
 from coremlscope.cli.terminal import print_note
-from coremlscope.units import format_bytes
 
 __all__ = ["COMMAND"]
 

@@ -7,15 +7,15 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
+from coremlscope.base.errors import UsageError
 from coremlscope.cli.command import one_of
-from coremlscope.errors import UsageError
 
 if TYPE_CHECKING:
     from coremlscope.devices import ComputeUnits
-    from coremlscope.ir import Model
     from coremlscope.measure.contract import Progress
+    from coremlscope.measure.runner.request import PowerMode
+    from coremlscope.model.ir import Model
     from coremlscope.results.profile import Profile
-    from coremlscope.runner.request import PowerMode
 
 __all__ = [
     "add_on_device",
@@ -76,7 +76,7 @@ def check_power_mode(arguments: argparse.Namespace) -> None:
     Raises:
         UsageError: It is not, or it does not report its power mode.
     """
-    from coremlscope.engines.host import power_mode
+    from coremlscope.runtime.engines.host import power_mode
 
     asked, present = chosen_power_mode(arguments), power_mode()
     if asked in ("current", present) or (asked == "both" and present):
@@ -115,7 +115,7 @@ def measure_connected(
         CoremlscopeError: See `measure_on_device`.
     """
     from coremlscope.api.connected_devices import measure_on_device
-    from coremlscope.runner.request import RunnerSettings
+    from coremlscope.measure.runner.request import RunnerSettings
 
     names = (
         "input",

@@ -40,8 +40,8 @@ def _configure(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    from coremlscope.conversion.convert import NAMES, TARGETS, convert
-    from coremlscope.errors import EngineError
+    from coremlscope.base.errors import EngineError
+    from coremlscope.studies.conversion.convert import NAMES, TARGETS, convert
 
     targets = tuple(name for name in TARGETS if getattr(arguments, name)) or TARGETS
     found = convert(

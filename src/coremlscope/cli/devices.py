@@ -34,8 +34,8 @@ def _run(arguments: argparse.Namespace) -> int:
     if arguments.rates:
         return _show_rates(arguments)
     from coremlscope.devices import all_chips, find_device
-    from coremlscope.render.json import render_values
-    from coremlscope.render.terminal.devices import devices_to_json, render_chip, render_chips
+    from coremlscope.reports.json import render_values
+    from coremlscope.reports.terminal.devices import devices_to_json, render_chip, render_chips
 
     chosen = find_device(arguments.device).chip if arguments.device else None
     chips = [chosen] if chosen else list(all_chips().values())
@@ -50,11 +50,11 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def _show_rates(arguments: argparse.Namespace) -> int:
-    from coremlscope.cost.planned.rates import rate_table
+    from coremlscope.base.errors import UsageError
     from coremlscope.devices import find_device
-    from coremlscope.errors import UsageError
-    from coremlscope.render.json import render_values
-    from coremlscope.render.terminal.devices import rates_to_json, render_rates
+    from coremlscope.planning.cost.planned.rates import rate_table
+    from coremlscope.reports.json import render_values
+    from coremlscope.reports.terminal.devices import rates_to_json, render_rates
 
     if not arguments.device:
         raise UsageError("--rates requires the name of a device", "`coremlscope devices` lists them")

@@ -7,17 +7,17 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from coremlscope.base.errors import UsageError
+from coremlscope.base.folders import check_regular
 from coremlscope.cli.command import Command, add_json, write_result
-from coremlscope.errors import UsageError
-from coremlscope.folders import check_regular
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from coremlscope.devices import OSRelease
-    from coremlscope.doctor.log import LogReport
-    from coremlscope.doctor.machine import Check
-    from coremlscope.doctor.model import ModelReport
+    from coremlscope.studies.doctor.log import LogReport
+    from coremlscope.studies.doctor.machine import Check
+    from coremlscope.studies.doctor.model import ModelReport
 
 __all__ = ["COMMAND"]
 
@@ -57,13 +57,13 @@ def _run(arguments: argparse.Namespace) -> int:
         return _examine(arguments)
     if arguments.os is not None:
         raise UsageError("--os needs a model", "add the path of a model")
-    from coremlscope.doctor.machine import check_machine
+    from coremlscope.studies.doctor.machine import check_machine
 
     checks = check_machine()
 
     def as_json() -> str:
-        from coremlscope.render.json import render_values
-        from coremlscope.render.terminal.doctor import checks_to_json
+        from coremlscope.reports.json import render_values
+        from coremlscope.reports.terminal.doctor import checks_to_json
 
         return render_values(checks_to_json(checks))
 
@@ -73,7 +73,7 @@ def _run(arguments: argparse.Namespace) -> int:
 
 def _tables(checks: Sequence[Check], width: int, color: bool) -> str:
     try:
-        from coremlscope.render.terminal.doctor import render_checks
+        from coremlscope.reports.terminal.doctor import render_checks
 
         return render_checks(checks, width=width, color=color)
     except ImportError:  # What draws tables is one of the things that may be broken.
@@ -83,9 +83,9 @@ def _tables(checks: Sequence[Check], width: int, color: bool) -> str:
 
 
 def _examine(arguments: argparse.Namespace) -> int:
-    from coremlscope.doctor.model import parse_systems
-    from coremlscope.render.json import render_values
-    from coremlscope.render.terminal.doctor import render_reports, reports_to_json
+    from coremlscope.reports.json import render_values
+    from coremlscope.reports.terminal.doctor import render_reports, reports_to_json
+    from coremlscope.studies.doctor.model import parse_systems
 
     systems = () if arguments.os is None else parse_systems(arguments.os)
     if arguments.files.count(_STDIN) > 1:
@@ -100,12 +100,12 @@ def _examine(arguments: argparse.Namespace) -> int:
 
 
 def _report(name: str, systems: Sequence[OSRelease]) -> LogReport | ModelReport:
-    from coremlscope.doctor.log import examine_log
-    from coremlscope.doctor.model import examine_model
-    from coremlscope.doctor.onnx_graph import examine_onnx
     from coremlscope.formats import container
     from coremlscope.formats.bundles import split_name
     from coremlscope.formats.mlmodel import is_other_model
+    from coremlscope.studies.doctor.log import examine_log
+    from coremlscope.studies.doctor.model import examine_model
+    from coremlscope.studies.doctor.onnx_graph import examine_onnx
 
     if name == _STDIN:
         if sys.stdin is None:

@@ -6,11 +6,11 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
+from coremlscope.base.errors import UsageError
 from coremlscope.cli.command import Command, add_compute_units, add_reports, add_shape, read_path
 from coremlscope.cli.lookup import add_devices, require_devices
 from coremlscope.cli.repetitions import add_function
 from coremlscope.cli.reports import write_reports
-from coremlscope.errors import UsageError
 
 __all__ = ["COMMAND"]
 
@@ -69,7 +69,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
 
 def _run(arguments: argparse.Namespace) -> int:
     from coremlscope import api
-    from coremlscope.render.terminal.estimates import render_estimates, render_estimates_json
+    from coremlscope.reports.terminal.estimates import render_estimates, render_estimates_json
 
     devices = require_devices(arguments)
     is_list = len(arguments.models) > 1
@@ -105,7 +105,7 @@ def _check_formats(reports: Sequence[Path]) -> None:
     Raises:
         UsageError: A format cannot.
     """
-    from coremlscope.render.renderers import PROFILES_RENDERERS, find_renderer
+    from coremlscope.reports.renderers import PROFILES_RENDERERS, find_renderer
 
     known = [renderer.suffix for renderer in PROFILES_RENDERERS]
     for path in reports:

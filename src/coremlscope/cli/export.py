@@ -5,12 +5,12 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from coremlscope.base.errors import UsageError
+from coremlscope.base.units import format_bytes
+from coremlscope.base.writing import check_file, check_folder, write_file
 from coremlscope.cli.command import Command, add_model, add_quiet, add_shape
 from coremlscope.cli.repetitions import add_function
 from coremlscope.cli.terminal import print_note
-from coremlscope.errors import UsageError
-from coremlscope.units import format_bytes
-from coremlscope.writing import check_file, check_folder, write_file
 
 __all__ = ["COMMAND"]
 
@@ -45,7 +45,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
 
 def _run(arguments: argparse.Namespace) -> int:
     from coremlscope import api
-    from coremlscope.ir import Pipeline
+    from coremlscope.model.ir import Pipeline
 
     output: Path = arguments.output
     if output.suffix.lower() == ".parquet":
@@ -69,10 +69,10 @@ def _run(arguments: argparse.Namespace) -> int:
 
 def _export_results(arguments: argparse.Namespace) -> int:
     """Writes the results of a saved profile as rows; see `coremlscope sweep`."""
-    from coremlscope.importers.profiles import is_readable, read_any
-    from coremlscope.render.words import plural
-    from coremlscope.sweep.profiles import imported_rows
-    from coremlscope.sweep.store import parquet_bytes
+    from coremlscope.api.imported import is_readable, read_any
+    from coremlscope.reports.words import plural
+    from coremlscope.studies.sweep.profiles import imported_rows
+    from coremlscope.studies.sweep.store import parquet_bytes
 
     source: Path = arguments.model
     if not is_readable(source):

@@ -57,7 +57,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
 
 def _run(arguments: argparse.Namespace) -> int:
     from coremlscope import api
-    from coremlscope.render.terminal.report import render_console
+    from coremlscope.reports.terminal.report import render_console
 
     with progress_bars(not arguments.quiet) as progress:
         profile = api.import_files(

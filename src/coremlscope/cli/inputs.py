@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from coremlscope.errors import InputError
+from coremlscope.base.errors import InputError
 
 if TYPE_CHECKING:
-    from coremlscope.ir import FunctionDescription
+    from coremlscope.model.ir import FunctionDescription
 
 __all__ = ["read_inputs", "read_samples"]
 
@@ -31,8 +31,8 @@ def read_inputs(
     Raises:
         InputError: A name is unknown, or a file does not hold a value of its input.
     """
-    from coremlscope.features import bind_shapes, parse_input
-    from coremlscope.features.names import suggest_name
+    from coremlscope.model.features import bind_shapes, parse_input
+    from coremlscope.model.features.names import suggest_name
 
     features = {feature.name: feature for feature in description.inputs}
     bound = bind_shapes(description, shapes)

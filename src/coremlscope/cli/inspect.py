@@ -8,10 +8,10 @@ import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from coremlscope.base.errors import UsageError
 from coremlscope.cli.command import Command, add_model, add_reports, add_shape, write_result
 from coremlscope.cli.repetitions import add_function
 from coremlscope.cli.reports import write_reports
-from coremlscope.errors import UsageError
 
 if TYPE_CHECKING:
     from coremlscope.results.model import BundleSummary, ModelSummary
@@ -48,7 +48,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
 
 def _run(arguments: argparse.Namespace) -> int:
     from coremlscope import api
-    from coremlscope.render.terminal.report import render_console
+    from coremlscope.reports.terminal.report import render_console
 
     listing = api.list_models(arguments.model)
     if listing is not None and len(listing.models) > 1:
@@ -80,7 +80,7 @@ def _list(listing: BundleSummary, arguments: argparse.Namespace) -> int:
     Raises:
         UsageError: An option for a single model is given.
     """
-    from coremlscope.render.terminal.bundle import bundle_to_json, render_bundle
+    from coremlscope.reports.terminal.bundle import bundle_to_json, render_bundle
 
     options = {
         "-o": arguments.output,

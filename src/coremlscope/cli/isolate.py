@@ -8,6 +8,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
+from coremlscope.base.errors import UsageError
 from coremlscope.cli.command import (
     EVERY,
     Command,
@@ -32,7 +33,6 @@ from coremlscope.cli.repetitions import (
 )
 from coremlscope.cli.reports import write_reports
 from coremlscope.devices.unit import SETTINGS
-from coremlscope.errors import UsageError
 
 __all__ = ["COMMAND"]
 
@@ -137,10 +137,10 @@ def _add_selection(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    from coremlscope.isolation.isolate import isolate
-    from coremlscope.isolation.predicates import PROPERTIES
-    from coremlscope.render.json import render_values
-    from coremlscope.render.terminal.isolation import render_isolation
+    from coremlscope.reports.json import render_values
+    from coremlscope.reports.terminal.isolation import render_isolation
+    from coremlscope.studies.isolation.isolate import isolate
+    from coremlscope.studies.isolation.predicates import PROPERTIES
 
     if arguments.part is None and (arguments.smallest is None or arguments.output):
         raise UsageError("-o/--output is missing", "see `coremlscope isolate --help`")

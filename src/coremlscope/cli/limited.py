@@ -88,7 +88,7 @@ def work_on_model(
         progress: Called with the phase, the repetitions done, and how many there will be.
     """
     from coremlscope import api
-    from coremlscope.execution.wiring import interface_of, stage_of
+    from coremlscope.runtime.execution.wiring import interface_of, stage_of
 
     model, values = api.read(path), {}
     if stage is not None:

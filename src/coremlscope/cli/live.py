@@ -9,11 +9,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from coremlscope.base.errors import UsageError
 from coremlscope.cli.terminal import has_color, print_note, print_result
-from coremlscope.errors import UsageError
 
 if TYPE_CHECKING:
-    from coremlscope.tracing.session import RecordedProgram
+    from coremlscope.dropin.tracing.session import RecordedProgram
 
 __all__ = ["serve_page", "show_live"]
 
@@ -50,7 +50,7 @@ def show_live(program: RecordedProgram, printed: Path) -> None:
     from rich.live import Live
     from rich.text import Text
 
-    from coremlscope.render.program.now import render_now
+    from coremlscope.reports.program.now import render_now
 
     console = Console()
     with Live(console=console, auto_refresh=False, transient=True) as live:

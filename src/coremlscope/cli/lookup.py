@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
+from coremlscope.base.errors import UsageError
 from coremlscope.devices import Device, expand_names, find_device
-from coremlscope.errors import UsageError
 
 __all__ = ["add_device", "add_devices", "chosen_device", "require_devices"]
 

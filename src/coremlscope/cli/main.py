@@ -10,6 +10,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import coremlscope
+from coremlscope.base.errors import UsageError, known_error
+from coremlscope.base.escaping import path_text
+from coremlscope.base.writing import check_apart
 from coremlscope.cli import (
     cache,
     check,
@@ -42,9 +45,6 @@ from coremlscope.cli import (
 )
 from coremlscope.cli.command import Command, Parser
 from coremlscope.cli.terminal import abandon_output, print_error, print_note
-from coremlscope.errors import UsageError, known_error
-from coremlscope.escaping import path_text
-from coremlscope.writing import check_apart
 
 __all__ = ["COMMANDS", "main"]
 
@@ -143,7 +143,7 @@ def _run(given: list[str], known: argparse.Namespace) -> int:
     if not given[0].startswith("-") and given[0] not in verbs:
         if given[0] in _REPLACED:
             raise UsageError(f"coremlscope has no verb {given[0]!r} any more", f"`{_REPLACED[given[0]]}`")
-        from coremlscope.features.names import nearest
+        from coremlscope.model.features.names import nearest
 
         near = nearest(given[0], verbs)
         hint = f"did you mean `coremlscope {near}`?" if near else f"the verbs are {', '.join(verbs)}"

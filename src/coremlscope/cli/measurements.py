@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from coremlscope.base.errors import UsageError
+from coremlscope.base.writing import check_file, write_file
 from coremlscope.cli.command import Command, add_json, add_quiet, one_of, write_result
 from coremlscope.cli.terminal import print_note
-from coremlscope.errors import UsageError
-from coremlscope.writing import check_file, write_file
 
 __all__ = ["COMMAND"]
 
@@ -63,15 +63,15 @@ def _configure(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    from coremlscope.own_measurements.report import (
+    from coremlscope.api.own_measurements.report import (
         add_measurements,
         list_measurements,
         remove_measurements,
         share_measurements,
     )
-    from coremlscope.render.json import render_values
-    from coremlscope.render.terminal.calibration import render_calibration
-    from coremlscope.render.words import plural
+    from coremlscope.reports.json import render_values
+    from coremlscope.reports.terminal.calibration import render_calibration
+    from coremlscope.reports.words import plural
     from coremlscope.results.encoding import plain
 
     names: list[str] = arguments.files

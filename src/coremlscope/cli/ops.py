@@ -29,9 +29,9 @@ def _configure(parser: argparse.ArgumentParser) -> None:
 
 def _run(arguments: argparse.Namespace) -> int:
     from coremlscope.ops import OPS
-    from coremlscope.placement.catalog import describe_op
-    from coremlscope.render.json import render_values
-    from coremlscope.render.terminal.rules import render_op, render_ops
+    from coremlscope.planning.placement.catalog import describe_op
+    from coremlscope.reports.json import render_values
+    from coremlscope.reports.terminal.rules import render_op, render_ops
 
     device = chosen_device(arguments)
     names = sorted(OPS) if arguments.name is None else [arguments.name]

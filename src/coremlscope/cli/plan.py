@@ -6,11 +6,11 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
+from coremlscope.base.errors import UsageError
 from coremlscope.cli.command import Command, add_compute_units, add_model, add_reports, add_shape
 from coremlscope.cli.lookup import add_devices, require_devices
 from coremlscope.cli.reports import add_share, share_evidence, write_reports
 from coremlscope.cli.terminal import has_color, print_result, terminal_width
-from coremlscope.errors import UsageError
 
 if TYPE_CHECKING:
     from coremlscope.results.profile import Profile
@@ -93,8 +93,8 @@ def _run(arguments: argparse.Namespace) -> int:
 
 def _explain(arguments: argparse.Namespace) -> int:
     """Explains operations on one device under one setting."""
-    from coremlscope.forecast.explain import explain
-    from coremlscope.render.terminal.op_explanation import render_explanations
+    from coremlscope.planning.forecast.explain import explain
+    from coremlscope.reports.terminal.op_explanation import render_explanations
 
     devices, settings = require_devices(arguments), arguments.compute_units
     if len(devices) != 1 or len(settings) != 1:
@@ -117,8 +117,8 @@ def _explain(arguments: argparse.Namespace) -> int:
 def _ask_core_ml(arguments: argparse.Namespace) -> int:
     """Shows Core ML's own plan for this Mac, and ours beside it where that is asked for."""
     from coremlscope import api
-    from coremlscope.assemble import with_plans
-    from coremlscope.render.terminal.agreement import render_agreements
+    from coremlscope.api.assemble import with_plans
+    from coremlscope.reports.terminal.agreement import render_agreements
 
     if sys.platform != "darwin":
         require_devices(arguments)
@@ -141,9 +141,9 @@ def _ask_core_ml(arguments: argparse.Namespace) -> int:
 
 def _write(profile: Profile, shown: Profile, arguments: argparse.Namespace) -> None:
     """Writes reports of a profile; prints the plans of `shown`, which may lack some of them."""
-    from coremlscope.render.json import render_values
-    from coremlscope.render.plan_json import plan_to_json
-    from coremlscope.render.terminal.plan import render_plan
+    from coremlscope.reports.json import render_values
+    from coremlscope.reports.plan_json import plan_to_json
+    from coremlscope.reports.terminal.plan import render_plan
 
     def as_json() -> str:
         plans = [plan_to_json(shown, plan) for plan in shown.plans]

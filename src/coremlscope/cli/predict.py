@@ -9,6 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from coremlscope.base.findings import Finding
+from coremlscope.base.writing import check_folder, new_content, open_draft, write_draft
 from coremlscope.cli.command import (
     Command,
     add_inputs,
@@ -22,8 +24,6 @@ from coremlscope.cli.command import (
 from coremlscope.cli.inputs import read_inputs
 from coremlscope.cli.repetitions import add_function, add_limits
 from coremlscope.cli.terminal import print_note
-from coremlscope.findings import Finding
-from coremlscope.writing import check_folder, new_content, open_draft, write_draft
 
 if TYPE_CHECKING:
     from coremlscope.results.measurement import Precision
@@ -66,7 +66,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
 def _run(arguments: argparse.Namespace) -> int:
     from coremlscope.measure.child import ChildLimits
     from coremlscope.measure.embedded.process import call_isolated
-    from coremlscope.render.terminal.prediction import render_prediction, render_prediction_json
+    from coremlscope.reports.terminal.prediction import render_prediction, render_prediction_json
 
     given = {
         "path": arguments.model,
@@ -115,9 +115,9 @@ def predict_files(
     """
     from coremlscope import api
     from coremlscope.describe.model import find_on_model
-    from coremlscope.execution.pipeline import open_predictor
-    from coremlscope.execution.wiring import bodies_of
     from coremlscope.measure.embedded.overflow import note_ranges
+    from coremlscope.runtime.execution.pipeline import open_predictor
+    from coremlscope.runtime.execution.wiring import bodies_of
 
     model = api.read(path)
     with open_predictor(model, function, precision=precision) as predictor:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from coremlscope.base.errors import UsageError
 from coremlscope.cli.command import Command, add_compute_units, add_reports
 from coremlscope.cli.lookup import add_devices
 from coremlscope.cli.progress import progress_bars
 from coremlscope.cli.repetitions import add_iterations
 from coremlscope.cli.reports import write_reports
 from coremlscope.cli.terminal import has_color, print_result, terminal_width
-from coremlscope.errors import UsageError
 
 __all__ = ["COMMAND"]
 
@@ -51,9 +51,9 @@ def _configure(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    from coremlscope.probing.probe import probe
-    from coremlscope.render.layers import render_layers
-    from coremlscope.render.renderers import LAYER_RENDERERS
+    from coremlscope.reports.layers import render_layers
+    from coremlscope.reports.renderers import LAYER_RENDERERS
+    from coremlscope.studies.probing.probe import probe
 
     if arguments.list:
         print_result(_kinds())
@@ -87,9 +87,9 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def _kinds() -> str:
-    from coremlscope.probing.expression import describe_value
-    from coremlscope.probing.layers import KINDS
-    from coremlscope.render.terminal.screen import Column, Screen
+    from coremlscope.reports.terminal.screen import Column, Screen
+    from coremlscope.studies.probing.expression import describe_value
+    from coremlscope.studies.probing.layers import KINDS
 
     screen = Screen(terminal_width(), has_color())
     screen.title("Kinds of layers", f"  {len(KINDS)}; every one also has shape, dtype=fp16 and repeat=1")

@@ -6,6 +6,7 @@ import argparse
 from functools import partial
 from typing import TYPE_CHECKING
 
+from coremlscope.base.errors import CoremlscopeError
 from coremlscope.cli.command import (
     EVERY,
     Command,
@@ -34,11 +35,10 @@ from coremlscope.cli.repetitions import (
 from coremlscope.cli.reports import write_reports
 from coremlscope.cli.terminal import print_error, print_note
 from coremlscope.devices.unit import SETTINGS
-from coremlscope.errors import CoremlscopeError
 
 if TYPE_CHECKING:
-    from coremlscope.ir import Model
     from coremlscope.measure.contract import Progress
+    from coremlscope.model.ir import Model
     from coremlscope.results.profile import Profile
 
 __all__ = ["COMMAND"]
@@ -117,7 +117,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
 
 def _run(arguments: argparse.Namespace) -> int:
     from coremlscope import api
-    from coremlscope.render.terminal.report import render_console
+    from coremlscope.reports.terminal.report import render_console
 
     model = api.read(arguments.model)
     with progress_bars(not arguments.quiet) as progress:
@@ -135,7 +135,7 @@ def _run(arguments: argparse.Namespace) -> int:
 
 def _here(arguments: argparse.Namespace, model: Model, progress: Progress | None) -> Profile:
     from coremlscope import api
-    from coremlscope.execution.wiring import interface_of
+    from coremlscope.runtime.execution.wiring import interface_of
 
     shapes, inputs = dict(arguments.shape), {}
     if arguments.input:

@@ -6,9 +6,9 @@ import argparse
 import sys
 from typing import Any
 
+from coremlscope.base.units import parse_bytes
 from coremlscope.cli.command import at_least, one_of
-from coremlscope.engines import ENGINES
-from coremlscope.units import parse_bytes
+from coremlscope.runtime.engines import ENGINES
 
 __all__ = [
     "add_engine",

@@ -7,14 +7,14 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from coremlscope.base.errors import OutputError
+from coremlscope.base.writing import write_file
 from coremlscope.cli.command import write_result
 from coremlscope.cli.terminal import print_note
-from coremlscope.errors import OutputError
-from coremlscope.writing import write_file
 
 if TYPE_CHECKING:
-    from coremlscope.render.json import Result
-    from coremlscope.render.renderers import Renderer
+    from coremlscope.reports.json import Result
+    from coremlscope.reports.renderers import Renderer
     from coremlscope.results.explanation import Explanations
     from coremlscope.results.gate import GateReport
     from coremlscope.results.profile import Profile
@@ -44,11 +44,11 @@ def write_reports(
     Raises:
         OutputError: A file cannot be written; the others are, and the tables are printed.
     """
-    from coremlscope.render.json import render_json
+    from coremlscope.reports.json import render_json
 
     failures: list[OutputError] = []
     for path in arguments.output:
-        from coremlscope.render.renderers import write_report
+        from coremlscope.reports.renderers import write_report
 
         try:
             write_report(result if choose is None else choose(path), path, renderers)
@@ -86,9 +86,9 @@ def share_evidence(profile: Profile, arguments: argparse.Namespace) -> None:
     """
     if arguments.share is None:
         return
-    from coremlscope.comparison.evidence import gather_evidence
-    from coremlscope.render.json import render_values
-    from coremlscope.render.words import plural
+    from coremlscope.api.evidence import gather_evidence
+    from coremlscope.reports.json import render_values
+    from coremlscope.reports.words import plural
 
     found = gather_evidence(profile, arguments.model)
     write_file(arguments.share, render_values(found.to_json()))

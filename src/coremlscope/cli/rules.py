@@ -46,9 +46,9 @@ def _configure(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    from coremlscope.placement.catalog import find_rule, list_rules
-    from coremlscope.render.json import render_values
-    from coremlscope.render.terminal.rules import render_rule, render_rules
+    from coremlscope.planning.placement.catalog import find_rule, list_rules
+    from coremlscope.reports.json import render_values
+    from coremlscope.reports.terminal.rules import render_rule, render_rules
 
     if arguments.rule is not None:
         entries = [find_rule(arguments.rule)]

@@ -8,8 +8,8 @@ import sys
 import traceback
 from pathlib import Path
 
+from coremlscope.base.errors import UsageError
 from coremlscope.cli.command import Command
-from coremlscope.errors import UsageError
 
 __all__ = ["COMMAND"]
 

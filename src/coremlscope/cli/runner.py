@@ -113,8 +113,8 @@ def _add_hints(parser: argparse.ArgumentParser) -> None:
 
 def _run(arguments: argparse.Namespace) -> int:
     from coremlscope import api
-    from coremlscope.runner.project import write_runner
-    from coremlscope.runner.request import RunnerSettings
+    from coremlscope.measure.runner.project import write_runner
+    from coremlscope.measure.runner.request import RunnerSettings
 
     folder: Path = arguments.folder
     settings = RunnerSettings(

@@ -24,7 +24,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    from coremlscope.render.json import render_values
+    from coremlscope.reports.json import render_values
     from coremlscope.results.schema import json_schema
 
     write_output(arguments, render_values(json_schema()))

@@ -81,7 +81,7 @@ def _run(arguments: argparse.Namespace) -> int:
     from coremlscope.measure.child import ChildLimits as JobLimits
     from coremlscope.server.limits import ServerLimits
     from coremlscope.server.server import Address, serve
-    from coremlscope.sweep.store import RESULTS
+    from coremlscope.studies.sweep.store import RESULTS
 
     address = Address(host=arguments.host, port=arguments.port, is_remote_allowed=arguments.allow_remote)
     limits = ServerLimits(upload_bytes=arguments.max_upload * _MEGABYTE)

@@ -54,7 +54,7 @@ def _names(text: str) -> tuple[str, ...]:
 
 
 def _variants(text: str) -> tuple[str, ...]:
-    from coremlscope.variants.transforms import parse_transform
+    from coremlscope.studies.variants.transforms import parse_transform
 
     names = _names(text)
     for name in names:
@@ -160,10 +160,10 @@ def _add_places(parser: argparse.ArgumentParser) -> None:
 def _run(arguments: argparse.Namespace) -> int:
     import msgspec
 
-    from coremlscope.render.terminal.sweep import render_summary
+    from coremlscope.reports.terminal.sweep import render_summary
     from coremlscope.results.encoding import plain
-    from coremlscope.sweep.jobs import Measuring
-    from coremlscope.sweep.run import run_sweep
+    from coremlscope.studies.sweep.jobs import Measuring
+    from coremlscope.studies.sweep.run import run_sweep
 
     measuring = Measuring(
         iterations=arguments.iterations,

@@ -8,8 +8,8 @@ import sys
 from collections.abc import Mapping
 from typing import TextIO
 
-from coremlscope.errors import CoremlscopeError, OutputError
-from coremlscope.units import escape_controls
+from coremlscope.base.errors import CoremlscopeError, OutputError
+from coremlscope.base.units import escape_controls
 
 __all__ = [
     "abandon_output",

@@ -10,12 +10,12 @@ from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import TYPE_CHECKING
 
+from coremlscope.base.errors import CoremlscopeError, UsageError
 from coremlscope.cli.command import Command, Parser, add_reports, at_least, one_of
 from coremlscope.cli.live import serve_page, show_live
 from coremlscope.cli.lookup import add_devices
 from coremlscope.cli.reports import write_reports
 from coremlscope.cli.terminal import print_note
-from coremlscope.errors import CoremlscopeError, UsageError
 
 if TYPE_CHECKING:
     from coremlscope.devices.unit import ComputeUnits
@@ -103,8 +103,8 @@ def _configure(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(arguments: argparse.Namespace) -> int:
+    from coremlscope.dropin.tracing.mistakes import find_mistakes
     from coremlscope.results.trace import Trace
-    from coremlscope.tracing.mistakes import find_mistakes
 
     suffix = Path(arguments.program or "").suffix
     if suffix in (".json", ".xml"):
@@ -116,10 +116,10 @@ def _run(arguments: argparse.Namespace) -> int:
             parser.refuse(unknown[0])
         if suffix == ".json":
             return _report(arguments, Trace.load(arguments.program), 0)
-        from coremlscope.tracing.instruments import read_instruments
+        from coremlscope.dropin.tracing.instruments import read_instruments
 
         return _report(arguments, find_mistakes(read_instruments([Path(arguments.program)])), 0)
-    from coremlscope.tracing.session import record_process
+    from coremlscope.dropin.tracing.session import record_process
 
     if arguments.pid is not None:
         return _report(arguments, record_process(arguments.pid, arguments.seconds, fps=arguments.fps), 0)
@@ -130,7 +130,7 @@ def _run(arguments: argparse.Namespace) -> int:
 
 def _record(arguments: argparse.Namespace) -> int:
     """Records a program that is started here, and returns its exit code."""
-    from coremlscope.tracing.session import RecordedProgram
+    from coremlscope.dropin.tracing.session import RecordedProgram
 
     has_screen = arguments.live and sys.stdout is not None and sys.stdout.isatty()
     with ExitStack() as stack:
@@ -165,8 +165,8 @@ def _record(arguments: argparse.Namespace) -> int:
 
 
 def _report(arguments: argparse.Namespace, trace: Trace, code: int) -> int:
-    from coremlscope.render.program.terminal import render_program
-    from coremlscope.tracing.units import add_unused_units
+    from coremlscope.dropin.tracing.units import add_unused_units
+    from coremlscope.reports.program.terminal import render_program
 
     for device in arguments.device:
         trace = add_unused_units(trace, device, partial(_plan, device, arguments.os))

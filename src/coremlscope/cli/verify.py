@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from coremlscope.base.errors import UsageError
 from coremlscope.cli.command import (
     EVERY,
     Command,
@@ -22,11 +23,10 @@ from coremlscope.cli.repetitions import add_function, add_limits, add_seed, add_
 from coremlscope.cli.reports import write_reports
 from coremlscope.cli.terminal import print_note
 from coremlscope.devices.unit import SETTINGS, ComputeUnits
-from coremlscope.errors import UsageError
 
 if TYPE_CHECKING:
-    from coremlscope.ir import Model
     from coremlscope.measure.contract import Progress
+    from coremlscope.model.ir import Model
     from coremlscope.results.verification import Verification
 
 __all__ = ["COMMAND", "verify_file"]
@@ -134,7 +134,7 @@ def _add_tolerances(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    from coremlscope.render.terminal.verification import render_verification
+    from coremlscope.reports.terminal.verification import render_verification
 
     if arguments.apply != (arguments.fixed is not None):
         raise UsageError("--apply and -o belong together", "write --apply -o fixed.mlpackage")

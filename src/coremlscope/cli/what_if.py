@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from coremlscope.base.errors import UsageError
+from coremlscope.base.units import format_bytes
 from coremlscope.cli.command import (
     Command,
     add_compute_units,
@@ -23,8 +25,6 @@ from coremlscope.cli.progress import progress_bars
 from coremlscope.cli.repetitions import add_seed
 from coremlscope.cli.reports import write_reports
 from coremlscope.cli.terminal import print_note
-from coremlscope.errors import UsageError
-from coremlscope.units import format_bytes
 
 __all__ = ["COMMAND"]
 
@@ -115,10 +115,10 @@ def _configure(parser: argparse.ArgumentParser) -> None:
 def _run(arguments: argparse.Namespace) -> int:
     if arguments.apply is not None:
         return _apply(arguments)
-    from coremlscope.render.renderers import VARIANT_RENDERERS, find_renderer
-    from coremlscope.render.terminal.variants import render_variants
-    from coremlscope.variants.study import what_if
-    from coremlscope.writing import check_file
+    from coremlscope.base.writing import check_file
+    from coremlscope.reports.renderers import VARIANT_RENDERERS, find_renderer
+    from coremlscope.reports.terminal.variants import render_variants
+    from coremlscope.studies.variants.study import what_if
 
     for path in arguments.output:
         find_renderer(path, VARIANT_RENDERERS)
@@ -141,7 +141,7 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def _apply(arguments: argparse.Namespace) -> int:
-    from coremlscope.variants.study import apply_variant
+    from coremlscope.studies.variants.study import apply_variant
 
     if len(arguments.output) != 1:
         raise UsageError("--apply needs one file to write", "add -o model.mlpackage")

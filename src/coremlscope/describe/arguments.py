@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from coremlscope.describe.values import ValueReader
 from coremlscope.describe.weights import identify, storage_of, stored_bytes
-from coremlscope.ir import (
+from coremlscope.model.ir import (
     Argument,
     Constant,
     Graph,

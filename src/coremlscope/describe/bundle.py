@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import PurePosixPath
 
-from coremlscope.errors import CoremlscopeError
+from coremlscope.base.errors import CoremlscopeError
 from coremlscope.formats import container
 from coremlscope.formats.bundles import Bundle, FoundModel
 from coremlscope.formats.compiled.coremldata import COREMLDATA

@@ -7,7 +7,7 @@ from itertools import accumulate
 
 import msgspec
 
-from coremlscope.ir import TensorType, Value, ValueType
+from coremlscope.model.ir import TensorType, Value, ValueType
 from coremlscope.ops.view import BoundGraph, OpView
 
 __all__ = ["Flow", "trace_dataflow"]

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from coremlscope.execution.binding import bind_model, program_of
-from coremlscope.execution.wiring import bind_stages
-from coremlscope.ir import DType, Model, Pipeline, TensorType, describe_type
+from coremlscope.model.ir import DType, Model, Pipeline, TensorType, describe_type
 from coremlscope.ops.view import BoundGraph, BoundValue, OpView
 from coremlscope.results.evidence import OpForm
+from coremlscope.runtime.execution.binding import bind_model, program_of
+from coremlscope.runtime.execution.wiring import bind_stages
 
 __all__ = ["list_forms"]
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from coremlscope.execution.binding import choose_function
-from coremlscope.ir import Constant, External, Graph, Model, Nested, Pipeline, Program, Value
+from coremlscope.model.ir import Constant, External, Graph, Model, Nested, Pipeline, Program, Value
 from coremlscope.results.model import ClassLabels
+from coremlscope.runtime.execution.binding import choose_function
 
 __all__ = ["find_labels"]
 

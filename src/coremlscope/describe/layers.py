@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from coremlscope.ir import Model, Program
+from coremlscope.model.ir import Model, Program
 from coremlscope.results.model import READ_BY
 
 __all__ = ["describe_assumptions"]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
-from coremlscope.classical import CLASSICAL_TYPES
-from coremlscope.ir import Constant, Function, Op, TensorType
+from coremlscope.model.ir import Constant, Function, Op, TensorType
 from coremlscope.ops import OPS
+from coremlscope.ops.classical import CLASSICAL_TYPES
 from coremlscope.results.left_out import LeftOut
 
 __all__ = ["find_left_out", "is_unknown"]

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 
 import msgspec
 
+from coremlscope.base.units import shown
 from coremlscope.describe.stages import programs_of
 from coremlscope.describe.weights import blobs_of
 from coremlscope.devices.release import OSRelease
 from coremlscope.formats.platforms import first_release, oldest_version, opset_of
-from coremlscope.ir import Model, Pipeline, Program
-from coremlscope.units import shown
+from coremlscope.model.ir import Model, Pipeline, Program
 
 __all__ = ["LoadProblem", "check_weights", "find_load_problem"]
 

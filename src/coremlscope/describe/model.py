@@ -8,7 +8,9 @@ from collections.abc import Iterator, Mapping, Sequence
 import msgspec.structs
 from msgspec.structs import replace
 
-from coremlscope.classical import CLASSICAL_TYPES
+from coremlscope.base.errors import CoremlscopeError, UsageError
+from coremlscope.base.escaping import path_text
+from coremlscope.base.findings import Finding
 from coremlscope.describe.arguments import ArgumentLister, Scope
 from coremlscope.describe.dataflow import Flow, trace_dataflow
 from coremlscope.describe.labels import find_labels
@@ -26,15 +28,16 @@ from coremlscope.describe.stages import (
     why_absent,
 )
 from coremlscope.describe.weights import find_short_files, group_weights
-from coremlscope.errors import CoremlscopeError, UsageError
-from coremlscope.escaping import path_text
-from coremlscope.execution.binding import bind_model, choose_function, program_of
-from coremlscope.execution.wiring import BoundStage, bind_stages, stage_key
-from coremlscope.features import bind_shapes, default_shape, describe_feature, describe_shape, largest_shapes
-from coremlscope.features.description import describe_flexibility
-from coremlscope.findings import Finding
 from coremlscope.formats.platforms import describe_opset, describe_platforms
-from coremlscope.ir import (
+from coremlscope.model.features import (
+    bind_shapes,
+    default_shape,
+    describe_feature,
+    describe_shape,
+    largest_shapes,
+)
+from coremlscope.model.features.description import describe_flexibility
+from coremlscope.model.ir import (
     ArrayFeature,
     DType,
     External,
@@ -52,11 +55,14 @@ from coremlscope.ir import (
 )
 from coremlscope.ops import OPS
 from coremlscope.ops.bind import BoundFunction
+from coremlscope.ops.classical import CLASSICAL_TYPES
 from coremlscope.ops.spec import Work, work_of
 from coremlscope.ops.view import BoundGraph, OpView
 from coremlscope.results.left_out import LeftOut
 from coremlscope.results.model import FeatureSummary, FunctionSummary, ModelSummary, WorkSummary
 from coremlscope.results.operations import OpRow, OpTable
+from coremlscope.runtime.execution.binding import bind_model, choose_function, program_of
+from coremlscope.runtime.execution.wiring import BoundStage, bind_stages, stage_key
 
 __all__ = ["describe_model", "find_on_model", "list_operations"]
 

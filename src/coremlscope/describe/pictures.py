@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping
 
+from coremlscope.base.findings import Finding
 from coremlscope.describe.stages import programs_of
-from coremlscope.findings import Finding
-from coremlscope.ir import Argument, Constant, Function, Graph, ImageFeature, Model, Op, Pipeline
+from coremlscope.model.ir import Argument, Constant, Function, Graph, ImageFeature, Model, Op, Pipeline
 
 __all__ = ["find_dark_pictures"]
 

@@ -7,7 +7,7 @@ from collections import defaultdict
 import msgspec
 import numpy as np
 
-from coremlscope.ir import (
+from coremlscope.model.ir import (
     Constant,
     DType,
     Function,

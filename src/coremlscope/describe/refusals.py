@@ -7,12 +7,11 @@ from itertools import chain
 
 import msgspec
 
-from coremlscope import schema
-from coremlscope.classical.suppression import NonMaximumSuppression
+from coremlscope.base.findings import Confidence, Finding
 from coremlscope.describe.stages import programs_of
-from coremlscope.features import describe_feature, describe_shape
-from coremlscope.findings import Confidence, Finding
-from coremlscope.ir import (
+from coremlscope.model import schema
+from coremlscope.model.features import describe_feature, describe_shape
+from coremlscope.model.ir import (
     Argument,
     ArrayFeature,
     DictionaryFeature,
@@ -34,6 +33,7 @@ from coremlscope.ir import (
     StringFeature,
     TensorType,
 )
+from coremlscope.ops.classical.suppression import NonMaximumSuppression
 
 __all__ = ["RULES", "InterfaceRule", "find_refusals"]
 

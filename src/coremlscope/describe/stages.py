@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from coremlscope.classical import CLASSICAL_TYPES
+from coremlscope.base.units import format_bytes
 from coremlscope.describe.weights import group_weights
-from coremlscope.execution.binding import program_of
-from coremlscope.execution.wiring import BoundStage, Stage, stage_key
-from coremlscope.features import default_shape, describe_feature, describe_shape
-from coremlscope.ir import (
+from coremlscope.model.features import default_shape, describe_feature, describe_shape
+from coremlscope.model.ir import (
     AudioFeaturePrint,
     Classical,
     CompiledModel,
@@ -36,8 +34,10 @@ from coremlscope.ir import (
     WordTagger,
     how_to_run,
 )
+from coremlscope.ops.classical import CLASSICAL_TYPES
 from coremlscope.results.model import COMPILED_BY, StageSummary
-from coremlscope.units import format_bytes
+from coremlscope.runtime.execution.binding import program_of
+from coremlscope.runtime.execution.wiring import BoundStage, Stage, stage_key
 
 __all__ = [
     "describe_external",

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import msgspec
 import numpy as np
 
-from coremlscope.errors import CoremlscopeError
+from coremlscope.base.errors import CoremlscopeError
 from coremlscope.formats.weights import BlobData
-from coremlscope.ir import Constant, TensorType
+from coremlscope.model.ir import Constant, TensorType
 
 __all__ = ["ValueReader", "Values"]
 

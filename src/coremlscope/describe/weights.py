@@ -9,7 +9,7 @@ import msgspec
 
 from coremlscope.formats.mlmodel import resolve_weight_name
 from coremlscope.formats.weights import BlobData, WeightStorage
-from coremlscope.ir import (
+from coremlscope.model.ir import (
     Argument,
     Constant,
     EncodedSource,

@@ -10,10 +10,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from importlib import resources
 from typing import Any, get_args
 
+from coremlscope.base.errors import UsageError
 from coremlscope.devices.chip import Chip, Device, Fact, Facts, Product
 from coremlscope.devices.release import NEWEST, ONLY_IOS, OSRelease, Platform, parse_release
 from coremlscope.devices.unit import UNITS
-from coremlscope.errors import UsageError
 
 __all__ = ["all_chips", "expand_names", "find_device", "find_devices", "product_name"]
 

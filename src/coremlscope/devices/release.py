@@ -7,7 +7,7 @@ from typing import Literal
 
 import msgspec
 
-from coremlscope.errors import UsageError
+from coremlscope.base.errors import UsageError
 
 __all__ = ["NEWEST", "ONLY_IOS", "OSRelease", "Platform", "ios", "macos", "parse_release", "platform_named"]
 

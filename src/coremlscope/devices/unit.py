@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, Literal
 
-from coremlscope.errors import UsageError
+from coremlscope.base.errors import UsageError
 
 __all__ = [
     "CPU",

@@ -13,12 +13,12 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePosixPath
 
-from coremlscope import ir
+from coremlscope.base.writing import write_draft
 from coremlscope.formats import container
 from coremlscope.formats.compiled.marker import locate_source, write_marker
 from coremlscope.formats.compiled.writing import SUFFIX, compile_into, link_or_copy, write_source
 from coremlscope.formats.mlmodel import resolve_weight_name
-from coremlscope.writing import write_draft
+from coremlscope.model import ir
 
 __all__ = ["compile_loaded", "compile_path", "copy_model", "store_bytes"]
 

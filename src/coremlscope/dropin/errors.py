@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from coremlscope import ir
+from coremlscope.base.errors import CoremlscopeError, EngineError, InputError, UnsupportedModelError
 from coremlscope.describe.refusals import find_refusals
-from coremlscope.errors import CoremlscopeError, EngineError, InputError, UnsupportedModelError
-from coremlscope.features.shapes import as_sequence
+from coremlscope.model import ir
+from coremlscope.model.features.shapes import as_sequence
 
 __all__ = ["as_runtime_error", "check_accepted", "prediction_errors"]
 

@@ -25,9 +25,9 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from types import CodeType, FunctionType, ModuleType
 
+from coremlscope.base.errors import MissingDependencyError, how_to_install
+from coremlscope.base.module_hooks import after_import
 from coremlscope.dropin.packages import checked, is_checked, unchecked
-from coremlscope.errors import MissingDependencyError, how_to_install
-from coremlscope.module_hooks import after_import
 
 __all__ = ["install", "is_installed", "uninstall"]
 

@@ -12,15 +12,15 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from coremlscope import ir
+from coremlscope.base.errors import UsageError
 from coremlscope.devices import SETTINGS, ComputeUnit, ComputeUnits, Device, find_device
 from coremlscope.dropin.compute_devices import device_of_unit
 from coremlscope.dropin.structure import model_structure
-from coremlscope.errors import UsageError
-from coremlscope.execution.wiring import stage_key, wire
-from coremlscope.forecast.planner import place_functions
 from coremlscope.formats import container
-from coremlscope.placement.place import PlacedFunction, PlacedOp
+from coremlscope.model import ir
+from coremlscope.planning.forecast.planner import place_functions
+from coremlscope.planning.placement.place import PlacedFunction, PlacedOp
+from coremlscope.runtime.execution.wiring import stage_key, wire
 
 __all__ = ["ComputePlanProxy", "PlannedModel", "choose_device", "chosen_device", "load_plan", "read_compiled"]
 

@@ -18,11 +18,11 @@ from coremlscope.dropin.errors import as_runtime_error, check_accepted, predicti
 from coremlscope.dropin.plan import ComputePlanProxy, chosen_device, load_plan, read_compiled
 from coremlscope.dropin.states import StateProxy
 from coremlscope.dropin.structure import model_structure
-from coremlscope.execution.cache import default_cache
-from coremlscope.execution.pipeline import open_predictor
 from coremlscope.formats import container
 from coremlscope.formats.compiled.marker import is_own_compiled
 from coremlscope.formats.compiled.metadata import METADATA
+from coremlscope.runtime.execution.cache import default_cache
+from coremlscope.runtime.execution.pipeline import open_predictor
 
 __all__ = ["AssetProxy", "ComputePlanProxy", "ModelProxy"]
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 from coremlscope.dropin.errors import as_runtime_error
 
 if TYPE_CHECKING:
-    from coremlscope.execution.state import State
-    from coremlscope.ir import Array
+    from coremlscope.model.ir import Array
+    from coremlscope.runtime.execution.state import State
 
 __all__ = ["StateProxy"]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from coremlscope import ir
-from coremlscope.execution.wiring import stage_names
+from coremlscope.model import ir
+from coremlscope.runtime.execution.wiring import stage_names
 
 __all__ = ["model_structure"]
 

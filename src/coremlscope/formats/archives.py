@@ -14,8 +14,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
-from coremlscope.errors import CorruptModelError
-from coremlscope.units import format_bytes, shown
+from coremlscope.base.errors import CorruptModelError
+from coremlscope.base.units import format_bytes, shown
 
 __all__ = ["check_budget", "copy_member", "is_link", "open_zip", "read_gzip", "read_member"]
 

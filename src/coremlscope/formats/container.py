@@ -11,9 +11,8 @@ from pathlib import Path
 import msgspec
 import msgspec.structs
 
-from coremlscope import ir
-from coremlscope.errors import CorruptModelError, ModelError, NotAModelError, UsageError
-from coremlscope.folders import similar_path
+from coremlscope.base.errors import CorruptModelError, ModelError, NotAModelError, UsageError
+from coremlscope.base.folders import similar_path
 from coremlscope.formats.aimodel.bundle import is_bundle, is_language_bundle
 from coremlscope.formats.archives import read_gzip
 from coremlscope.formats.bundles import Bundle, FoundModel, open_bundle, split_name
@@ -33,6 +32,7 @@ from coremlscope.formats.mlmodel import (
 )
 from coremlscope.formats.mlpackage import MANIFEST, read_archive, read_mlpackage
 from coremlscope.formats.weights import WeightStorage
+from coremlscope.model import ir
 
 __all__ = ["CONTAINERS", "Container", "on_disk", "open_with_models", "path_of", "read", "read_found", "sniff"]
 

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from coremlscope import ir, schema
-from coremlscope.errors import CorruptModelError
-from coremlscope.schema import Message
-from coremlscope.units import shown
+from coremlscope.base.errors import CorruptModelError
+from coremlscope.base.units import shown
+from coremlscope.model import ir, schema
+from coremlscope.model.schema import Message
 
 __all__ = ["read_description", "read_metadata", "write_description", "write_features"]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from coremlscope import ir
 from coremlscope.formats.natural_language import read_language_facts
-from coremlscope.schema import Message
+from coremlscope.model import ir
+from coremlscope.model.schema import Message
 
 __all__ = ["EXTERNAL_READERS", "read_external"]
 

@@ -7,15 +7,15 @@ from pathlib import Path, PurePosixPath
 
 from msgspec.structs import replace
 
-from coremlscope import ir, schema
-from coremlscope.budget import return_memory
-from coremlscope.errors import CorruptModelError, NotAModelError, UnsupportedModelError
+from coremlscope.base.budget import return_memory
+from coremlscope.base.errors import CorruptModelError, NotAModelError, UnsupportedModelError
+from coremlscope.base.units import shown
 from coremlscope.formats.description import read_description, read_metadata, write_description
 from coremlscope.formats.external import EXTERNAL_READERS, read_external
 from coremlscope.formats.program import ValueWriter, read_program, write_program
 from coremlscope.formats.weights import BlobData, WeightStorage
-from coremlscope.schema import Message
-from coremlscope.units import shown
+from coremlscope.model import ir, schema
+from coremlscope.model.schema import Message
 
 __all__ = [
     "MAX_SPEC_BYTES",
@@ -167,7 +167,7 @@ def _read_model(spec: Message, open_storage: StorageOpener) -> ir.Model:
         content = read_network(kind, getattr(spec, kind), description.default, description.main)
     else:
         # Imports the operations, which take long to load.
-        from coremlscope.classical import CLASSICAL_TYPES
+        from coremlscope.ops.classical import CLASSICAL_TYPES
 
         row = CLASSICAL_TYPES.get(kind)
         content = ir.Opaque(kind) if row is None else row.read(getattr(spec, kind))

@@ -14,12 +14,12 @@ import zipfile
 from pathlib import Path, PurePosixPath
 from typing import IO, Protocol
 
-from coremlscope import ir
-from coremlscope.errors import CorruptModelError, NotAModelError
+from coremlscope.base.errors import CorruptModelError, NotAModelError
+from coremlscope.base.units import shown
 from coremlscope.formats.archives import check_budget, copy_member, open_zip, read_member
 from coremlscope.formats.mlmodel import MAX_SPEC_BYTES, is_inside, is_pointer, read_spec, resolve_weight_name
 from coremlscope.formats.weights import WeightStorage
-from coremlscope.units import shown
+from coremlscope.model import ir
 
 __all__ = ["DATA", "MANIFEST", "missing_items", "read_archive", "read_mlpackage", "read_package_spec"]
 

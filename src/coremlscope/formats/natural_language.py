@@ -12,7 +12,7 @@ import struct
 from collections.abc import Sequence
 from xml.parsers.expat import ExpatError
 
-from coremlscope.ir import LanguageFacts
+from coremlscope.model.ir import LanguageFacts
 
 __all__ = ["read_language_facts"]
 

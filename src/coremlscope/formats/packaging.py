@@ -9,14 +9,14 @@ import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
-from coremlscope import ir
-from coremlscope.errors import OutputError
+from coremlscope.base.errors import OutputError
+from coremlscope.base.writing import check_new_folder, new_folder, write_draft
 from coremlscope.formats.mlmodel import MODEL_PATH, write_spec
 from coremlscope.formats.mlpackage import DATA, MANIFEST
 from coremlscope.formats.values import write_immediate, write_type
 from coremlscope.formats.weights import BlobData, BlobWriter
-from coremlscope.schema import Message
-from coremlscope.writing import check_new_folder, new_folder, write_draft
+from coremlscope.model import ir
+from coremlscope.model.schema import Message
 
 __all__ = ["check_package", "write_mlpackage", "write_spec_package"]
 

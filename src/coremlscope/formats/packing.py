@@ -11,7 +11,7 @@ import functools
 import numpy as np
 import numpy.typing as npt
 
-from coremlscope import ir
+from coremlscope.model import ir
 
 __all__ = ["pack", "unpack"]
 

@@ -7,12 +7,12 @@ from collections.abc import Iterable, Mapping, MutableMapping
 from sys import intern
 from typing import Protocol
 
-from coremlscope import ir
-from coremlscope.budget import Budget
-from coremlscope.errors import CorruptModelError
+from coremlscope.base.budget import Budget
+from coremlscope.base.errors import CorruptModelError
+from coremlscope.base.units import shown
 from coremlscope.formats.values import BlobOpener, read_type, read_value, write_type
-from coremlscope.schema import Message
-from coremlscope.units import shown
+from coremlscope.model import ir
+from coremlscope.model.schema import Message
 
 __all__ = ["ValueWriter", "read_program", "write_program"]
 

@@ -6,8 +6,8 @@ import os
 
 import numpy as np
 
-from coremlscope import ir
 from coremlscope.formats.packaging import write_mlpackage
+from coremlscope.model import ir
 
 __all__ = ["sample_model", "write_sample"]
 

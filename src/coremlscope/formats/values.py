@@ -7,10 +7,10 @@ from collections.abc import Callable
 
 import numpy as np
 
-from coremlscope import ir, schema
-from coremlscope.errors import CorruptModelError
+from coremlscope.base.errors import CorruptModelError
 from coremlscope.formats.packing import pack, unpack
-from coremlscope.schema import Message
+from coremlscope.model import ir, schema
+from coremlscope.model.schema import Message
 
 __all__ = ["read_type", "read_value", "write_immediate", "write_type"]
 

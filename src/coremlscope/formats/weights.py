@@ -18,11 +18,11 @@ from typing import IO
 
 import msgspec
 
-from coremlscope import ir
-from coremlscope.errors import CorruptModelError, MissingWeightsError
+from coremlscope.base.errors import CorruptModelError, MissingWeightsError
+from coremlscope.base.units import shown
+from coremlscope.base.writing import open_draft
 from coremlscope.formats.packing import pack, unpack
-from coremlscope.units import shown
-from coremlscope.writing import open_draft
+from coremlscope.model import ir
 
 __all__ = ["ALIGNMENT", "BLOB_TYPES", "BlobData", "BlobWriter", "WeightStorage"]
 

@@ -19,12 +19,12 @@ from typing import Any
 
 import msgspec
 
-from coremlscope.children import LIFELINE, python_child
-from coremlscope.errors import EngineError, LimitError
+from coremlscope.base.children import LIFELINE, python_child
+from coremlscope.base.errors import EngineError, LimitError
+from coremlscope.base.writing import temporary_error
 from coremlscope.measure.channel import VARIABLE
 from coremlscope.measure.endings import Failures, explain
 from coremlscope.measure.mac_memory import footprint_bytes
-from coremlscope.writing import temporary_error
 
 __all__ = ["Child", "ChildLimits", "Task", "python_child", "run_child"]
 

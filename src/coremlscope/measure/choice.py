@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 import msgspec.structs
 
-from coremlscope.engines import engine as engine_of
-from coremlscope.errors import UsageError, how_to_install
-from coremlscope.findings import Finding
+from coremlscope.base.errors import UsageError, how_to_install
+from coremlscope.base.findings import Finding
 from coremlscope.measure.child import ChildLimits
 from coremlscope.measure.contract import Measurer
 from coremlscope.measure.coreml.files import has_coremltools, require_coremltools
 from coremlscope.measure.coreml.limits import core_ml_limits
+from coremlscope.runtime.engines import engine as engine_of
 
 if TYPE_CHECKING:
     from coremlscope.measure.coreml.kept import KeptFolders

@@ -13,17 +13,17 @@ from typing import Any, Protocol
 import msgspec
 import msgspec.structs
 
+from coremlscope.base.errors import UsageError
 from coremlscope.describe.model import describe_model
 from coremlscope.devices.unit import SETTINGS
-from coremlscope.errors import UsageError
-from coremlscope.execution.sequence_lengths import choose_lengths
-from coremlscope.execution.wiring import interface_of
-from coremlscope.features import to_tensors
-from coremlscope.ir import FeatureType, FunctionDescription, Model
+from coremlscope.model.features import to_tensors
+from coremlscope.model.ir import FeatureType, FunctionDescription, Model
 from coremlscope.ops.program import check_precision
 from coremlscope.results.measurement import Measurement, Settings
 from coremlscope.results.model import ModelSummary
 from coremlscope.results.operations import OpTable
+from coremlscope.runtime.execution.sequence_lengths import choose_lengths
+from coremlscope.runtime.execution.wiring import interface_of
 
 __all__ = ["MeasuredModel", "Measurer", "Progress", "now", "resolve_settings"]
 

@@ -11,15 +11,15 @@ from collections.abc import Sequence
 
 import msgspec.structs
 
-from coremlscope.engines import ENGINES
-from coremlscope.errors import EngineError, UsageError
-from coremlscope.execution.decoder_steps import DecoderStep, decoder_steps
-from coremlscope.findings import Finding
-from coremlscope.ir import Model
+from coremlscope.base.errors import EngineError, UsageError
+from coremlscope.base.findings import Finding
 from coremlscope.measure.contract import MeasuredModel, Measurer, Progress
 from coremlscope.measure.partial import interrupted, is_interrupted
+from coremlscope.model.ir import Model
 from coremlscope.results.generation import TokenTiming, phase_of
 from coremlscope.results.measurement import Measurement, Settings
+from coremlscope.runtime.engines import ENGINES
+from coremlscope.runtime.execution.decoder_steps import DecoderStep, decoder_steps
 
 __all__ = ["check_decoder", "measure_generation"]
 

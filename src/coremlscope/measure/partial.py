@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from coremlscope.errors import EngineError, LimitError
-from coremlscope.findings import Finding
+from coremlscope.base.errors import EngineError, LimitError
+from coremlscope.base.findings import Finding
 from coremlscope.results.measurement import EarlyEnd, Measurement
 
 __all__ = ["INTERRUPTED_EXIT", "ends_work", "explain_partial", "interrupted", "is_interrupted"]

@@ -16,10 +16,10 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from coremlscope.errors import CoremlscopeError, EngineError, LimitError
+from coremlscope.base.errors import CoremlscopeError, EngineError, LimitError
+from coremlscope.base.writing import temporary_error, write_draft
 from coremlscope.measure.child import Child, ChildLimits, Task
 from coremlscope.measure.embedded.process import rebuild_error
-from coremlscope.writing import temporary_error, write_draft
 
 __all__ = ["ChildPool", "Lane"]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from coremlscope.engines.host import power_mode
-from coremlscope.errors import EngineError, UsageError
+from coremlscope.base.errors import EngineError, UsageError
+from coremlscope.runtime.engines.host import power_mode
 
 __all__ = ["wait_for_other_mode"]
 

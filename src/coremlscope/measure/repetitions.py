@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping, Sequence
 
 import msgspec.structs
 
-from coremlscope.engines.sampling import LONGEST_S, PHASE_BUDGET_S, is_settled
-from coremlscope.findings import Finding
+from coremlscope.base.findings import Finding
 from coremlscope.results.measurement import Phase, Settings
+from coremlscope.runtime.engines.sampling import LONGEST_S, PHASE_BUDGET_S, is_settled
 
 __all__ = [
     "PHASE_BUDGET_S",

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from coremlscope.errors import CoremlscopeError, EngineError
-from coremlscope.findings import Finding
+from coremlscope.base.errors import CoremlscopeError, EngineError
+from coremlscope.base.findings import Finding
 from coremlscope.measure.contract import MeasuredModel, Measurer, Progress
 from coremlscope.measure.partial import interrupted, is_interrupted
 from coremlscope.results.measurement import Measurement, Settings

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import msgspec
 from msgspec.structs import replace
 
-from coremlscope.budget import Budget
-from coremlscope.ir import (
+from coremlscope.base.budget import Budget
+from coremlscope.model.ir import (
     Argument,
     Constant,
     Function,

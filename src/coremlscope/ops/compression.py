@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from coremlscope.ir import Array, Constant, DType, Shape, TensorType, ValueType
+from coremlscope.model.ir import Array, Constant, DType, Shape, TensorType, ValueType
 from coremlscope.ops.emit import F32, I32, Lowering, Tensor
 from coremlscope.ops.folding import fold_constexpr, folding
 from coremlscope.ops.infer import normal_axis

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from coremlscope.ir import Argument, Constant, Graph, ListType, Op, Shape, TensorType, Value, ValueType
+from coremlscope.model.ir import Argument, Constant, Graph, ListType, Op, Shape, TensorType, Value, ValueType
 from coremlscope.ops.bind import Binder, join, simulation_effort
 from coremlscope.ops.emit import BOOL, I64, Lowering, NumpyType, Tensor, carry
 from coremlscope.ops.spec import OpSpec, Work, work_of

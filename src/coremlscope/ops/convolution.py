@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from coremlscope.ir import Array, Constant, Derived, DType, Shape, TensorType, ValueType
+from coremlscope.model.ir import Array, Constant, Derived, DType, Shape, TensorType, ValueType
 from coremlscope.ops.emit import F32, I64, Lowering, Tensor
 from coremlscope.ops.infer import first_known
 from coremlscope.ops.spec import OpSpec, Work, moved

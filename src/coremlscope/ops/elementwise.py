@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from coremlscope.ir import Array, DType, TensorType, ValueType
+from coremlscope.model.ir import Array, DType, TensorType, ValueType
 from coremlscope.ops.emit import BOOL, F32, I32, I64, Lowering, Tensor
 from coremlscope.ops.folding import Fold, folding
 from coremlscope.ops.infer import broadcast

@@ -12,9 +12,10 @@ import numpy as np
 import numpy.typing as npt
 from msgspec.structs import replace
 
-from coremlscope.budget import Budget
-from coremlscope.errors import CorruptModelError, UnsupportedModelError
-from coremlscope.ir import (
+from coremlscope.base.budget import Budget
+from coremlscope.base.errors import CorruptModelError, UnsupportedModelError
+from coremlscope.base.units import format_bytes, shown
+from coremlscope.model.ir import (
     Array,
     Constant,
     Derived,
@@ -28,7 +29,6 @@ from coremlscope.ir import (
 )
 from coremlscope.ops import kernels
 from coremlscope.ops.view import CONTRADICTIONS, BoundGraph, CannotLower, OpView
-from coremlscope.units import format_bytes, shown
 
 if TYPE_CHECKING:
     import onnx

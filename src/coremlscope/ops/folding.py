@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
-from coremlscope.ir import Array, Constant, Derived, TensorType, ValueType, constant
+from coremlscope.model.ir import Array, Constant, Derived, TensorType, ValueType, constant
 from coremlscope.ops.view import OpView
 
 __all__ = ["Fold", "effort_of", "fold_constexpr", "folding"]

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from coremlscope.ir import Array, Constant, Shape, TensorType, ValueType
+from coremlscope.model.ir import Array, Constant, Shape, TensorType, ValueType
 from coremlscope.ops.elementwise import quotient
 from coremlscope.ops.emit import I32, I64, Lowering, Tensor
 from coremlscope.ops.folding import Fold, folding

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from coremlscope.ir import Array, Constant, DType, Shape, TensorType, ValueType, constant
+from coremlscope.model.ir import Array, Constant, DType, Shape, TensorType, ValueType, constant
 from coremlscope.ops.emit import BOOL, I32, I64, Lowering, Tensor, carry
 from coremlscope.ops.folding import folding
 from coremlscope.ops.infer import normal_axis, same_as

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from msgspec.structs import replace
 
-from coremlscope.ir import DType, Shape, TensorType, ValueType
+from coremlscope.model.ir import DType, Shape, TensorType, ValueType
 from coremlscope.ops.view import CannotInfer, OpView
 
 __all__ = ["broadcast", "broadcast_shapes", "first_known", "normal_axis", "reduced", "same_as"]

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import msgspec
 import numpy as np
 
-from coremlscope.ir import Shape, TensorType, ValueType
+from coremlscope.model.ir import Shape, TensorType, ValueType
 from coremlscope.ops.emit import BOOL, F32, I32, Lowering, Tensor, carry
 from coremlscope.ops.infer import broadcast_shapes, first_known
 from coremlscope.ops.spec import OpSpec, Work, moved

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 
 from msgspec.structs import replace
 
-from coremlscope.ir import Constant, DType, ListType, Shape, TensorType, ValueType, constant
+from coremlscope.model.ir import Constant, DType, ListType, Shape, TensorType, ValueType, constant
 from coremlscope.ops.emit import BOOL, I32, I64, Lowering, Tensor, carry
 from coremlscope.ops.infer import first_known
 from coremlscope.ops.spec import OpSpec, Work, bytes_of, free, moved_output

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from coremlscope.ir import Shape, TensorType, ValueType
+from coremlscope.model.ir import Shape, TensorType, ValueType
 from coremlscope.ops.emit import I64, Lowering, Tensor
 from coremlscope.ops.spec import OpSpec, Work, moved
 from coremlscope.ops.traits import Trait

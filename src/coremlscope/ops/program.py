@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Literal, get_args
 import msgspec
 import numpy as np
 
-from coremlscope.errors import UsageError
-from coremlscope.ir import TensorType
+from coremlscope.base.errors import UsageError
+from coremlscope.base.writing import open_draft
+from coremlscope.model.ir import TensorType
 from coremlscope.ops.emit import Emitter, NumpyType, Tensor, WeightSlot
-from coremlscope.writing import open_draft
 
 if TYPE_CHECKING:
     import onnx

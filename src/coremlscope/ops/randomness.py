@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from coremlscope.ir import DType, TensorType, ValueType
+from coremlscope.model.ir import DType, TensorType, ValueType
 from coremlscope.ops.emit import F32, I32, I64, Lowering, Tensor, carry
 from coremlscope.ops.generation import shape_from
 from coremlscope.ops.infer import first_known

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from coremlscope.ir import Shape, TensorType, ValueType
+from coremlscope.model.ir import Shape, TensorType, ValueType
 from coremlscope.ops.emit import I64, Lowering, Tensor
 from coremlscope.ops.spec import Infer, OpSpec, moved_output
 from coremlscope.ops.traits import Trait

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 import msgspec
 import numpy as np
 
-from coremlscope.ir import Array, TensorType, ValueType
+from coremlscope.model.ir import Array, TensorType, ValueType
 from coremlscope.ops.emit import F32, I64, Lowering, Tensor
 from coremlscope.ops.infer import first_known
 from coremlscope.ops.spec import OpSpec, Work, moved

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from coremlscope.ir import TensorType, ValueType
+from coremlscope.model.ir import TensorType, ValueType
 from coremlscope.ops.emit import F32, I64, Lowering, Tensor
 from coremlscope.ops.resizing import SAMPLING_MODES
 from coremlscope.ops.spec import OpSpec, Work, moved

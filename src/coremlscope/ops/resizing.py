@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from coremlscope.ir import TensorType, ValueType
+from coremlscope.model.ir import TensorType, ValueType
 from coremlscope.ops.emit import F32, I64, Lowering, Tensor
 from coremlscope.ops.spec import OpSpec, Work, moved, moved_output
 from coremlscope.ops.traits import Trait

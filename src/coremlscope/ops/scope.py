@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TypeVar
 
-from coremlscope.ir import Value
+from coremlscope.model.ir import Value
 
 __all__ = ["nested"]
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from coremlscope.ir import DictType, DType, ListType, Nested, TensorType, ValueType
+from coremlscope.model.ir import DictType, DType, ListType, Nested, TensorType, ValueType
 from coremlscope.ops.emit import BOOL, F32, I32, I64, Lowering, NumpyType, Tensor
 from coremlscope.ops.infer import normal_axis
 from coremlscope.ops.spec import OpSpec, Work, moved

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 import msgspec
 import numpy as np
 
-from coremlscope.ir import Array, TensorType, ValueType
+from coremlscope.model.ir import Array, TensorType, ValueType
 from coremlscope.ops.emit import I64, Lowering, Tensor
 from coremlscope.ops.folding import folding
 from coremlscope.ops.infer import same_as

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from coremlscope.ir import Constant, ListType, StateType, TensorType, ValueType
+from coremlscope.model.ir import Constant, ListType, StateType, TensorType, ValueType
 from coremlscope.ops.emit import Lowering, Tensor
 from coremlscope.ops.traits import NO_TRAITS, Trait
 from coremlscope.ops.view import CONTRADICTIONS, CannotInfer, CannotLower, OpView

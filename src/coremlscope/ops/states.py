@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from coremlscope.ir import StateType, ValueType
+from coremlscope.model.ir import StateType, ValueType
 from coremlscope.ops.emit import Lowering, Tensor
 from coremlscope.ops.spec import OpSpec, Work, bytes_of, moved_output
 from coremlscope.ops.traits import Trait

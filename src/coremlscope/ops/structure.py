@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from coremlscope.ir import Array, Constant, DType, StateType, TensorType, ValueType
+from coremlscope.model.ir import Array, Constant, DType, StateType, TensorType, ValueType
 from coremlscope.ops.emit import BOOL, F32, I32, I64, Lowering, Tensor, carry
 from coremlscope.ops.folding import folding
 from coremlscope.ops.infer import broadcast_shapes, first_known, normal_axis

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from coremlscope.ir import Array, Shape, TensorType, ValueType
+from coremlscope.model.ir import Array, Shape, TensorType, ValueType
 from coremlscope.ops.emit import I64, Lowering, Tensor
 from coremlscope.ops.folding import folding
 from coremlscope.ops.infer import normal_axis

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from coremlscope.ir import Array
+from coremlscope.model.ir import Array
 from coremlscope.ops.emit import BOOL, F32, Lowering, Tensor
 from coremlscope.ops.folding import folding
 from coremlscope.ops.infer import same_as

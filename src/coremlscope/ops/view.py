@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from coremlscope.ir import Array, Constant, Graph, Op, Shape, StateType, TensorType, ValueType
+from coremlscope.model.ir import Array, Constant, Graph, Op, Shape, StateType, TensorType, ValueType
 
 __all__ = ["CONTRADICTIONS", "BoundGraph", "BoundValue", "CannotInfer", "CannotLower", "OpView"]
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from coremlscope.ir import Shape
+from coremlscope.model.ir import Shape
 from coremlscope.ops.view import CannotInfer, OpView
 
 __all__ = ["Padding", "Window", "interleaved"]

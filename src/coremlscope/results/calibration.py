@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 
+from coremlscope.base.figures import Figure
 from coremlscope.devices.unit import ComputeUnit, ComputeUnits
-from coremlscope.figures import Figure
 from coremlscope.results.encoding import plain
 
 __all__ = [

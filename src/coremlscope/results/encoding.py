@@ -12,10 +12,10 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from coremlscope.errors import UsageError
-from coremlscope.escaping import json_text
-from coremlscope.folders import read_file
-from coremlscope.writing import write_file
+from coremlscope.base.errors import UsageError
+from coremlscope.base.escaping import json_text
+from coremlscope.base.folders import read_file
+from coremlscope.base.writing import write_file
 
 __all__ = [
     "COMPARISON",

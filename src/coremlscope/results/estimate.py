@@ -7,11 +7,11 @@ from typing import Literal
 
 import msgspec
 
+from coremlscope.base.figures import Figure
+from coremlscope.base.units import short_repr
 from coremlscope.devices.app_limits import AppLimit
 from coremlscope.devices.unit import UNITS, ComputeUnit, ComputeUnits
-from coremlscope.figures import Figure
 from coremlscope.results.calibration import OwnCalibration
-from coremlscope.units import short_repr
 
 __all__ = [
     "Bound",

@@ -6,11 +6,11 @@ from typing import Any
 
 import msgspec
 
+from coremlscope.base.figures import Figure, Origin
+from coremlscope.base.units import short_repr
 from coremlscope.devices.unit import ComputeUnit, ComputeUnits
-from coremlscope.figures import Figure, Origin
 from coremlscope.results.encoding import plain
 from coremlscope.results.plan import Reason, Support, Undecided
-from coremlscope.units import short_repr
 
 __all__ = ["AppliedRule", "BackendCost", "Explanation", "Explanations", "Forced", "PathStep"]
 

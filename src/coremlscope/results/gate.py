@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from coremlscope.figures import Figure
+from coremlscope.base.figures import Figure
 from coremlscope.results.encoding import plain
 from coremlscope.results.profile import Provenance
 

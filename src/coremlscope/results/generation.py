@@ -7,8 +7,8 @@ from typing import Literal
 
 import msgspec
 
+from coremlscope.base.figures import Figure
 from coremlscope.devices.unit import ComputeUnits
-from coremlscope.figures import Figure
 from coremlscope.results.calibration import OwnCalibration
 from coremlscope.results.estimate import Bound, EstimateBasis
 from coremlscope.results.measurement import Phase

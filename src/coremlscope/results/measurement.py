@@ -7,11 +7,11 @@ from typing import Literal
 
 import msgspec
 
-from coremlscope.figures import Origin
-from coremlscope.findings import Finding
+from coremlscope.base.figures import Origin
+from coremlscope.base.findings import Finding
+from coremlscope.base.units import short_repr
 from coremlscope.results.recording import Energy, Recording
 from coremlscope.results.statistics import Statistics, summarize
-from coremlscope.units import short_repr
 
 __all__ = [
     "Conditions",

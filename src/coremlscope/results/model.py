@@ -8,12 +8,12 @@ from typing import Any
 
 import msgspec
 
-from coremlscope.findings import Finding
+from coremlscope.base.findings import Finding
+from coremlscope.base.units import short_repr
 from coremlscope.results.encoding import MODEL, plain
 from coremlscope.results.left_out import LEFT_OUT_AT_MOST
 from coremlscope.results.operations import OpTable
 from coremlscope.results.presentation import Presented
-from coremlscope.units import short_repr
 
 __all__ = [
     "COMPILED_BY",

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import msgspec.structs
 
-from coremlscope.units import short_repr
+from coremlscope.base.units import short_repr
 
 __all__ = ["OpDetails", "OpRow", "OpTable", "Signature", "WeightKind", "WeightTable"]
 

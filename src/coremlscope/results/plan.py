@@ -10,12 +10,12 @@ from typing import Literal, TypeVar
 
 import msgspec
 
+from coremlscope.base.figures import Figure, Origin
+from coremlscope.base.findings import Confidence
+from coremlscope.base.units import format_duration, short_repr
 from coremlscope.devices.unit import SETTINGS, UNIT_WORDS, UNITS, ComputeUnit, ComputeUnits
-from coremlscope.figures import Figure, Origin
-from coremlscope.findings import Confidence
 from coremlscope.results.left_out import LEFT_OUT_AT_MOST
 from coremlscope.results.operations import OpTable
-from coremlscope.units import format_duration, short_repr
 
 __all__ = [
     "CORE_ML_RULE",

@@ -8,8 +8,8 @@ from typing import Any
 
 import msgspec
 
-from coremlscope.errors import UsageError
-from coremlscope.findings import Finding
+from coremlscope.base.errors import UsageError
+from coremlscope.base.findings import Finding
 from coremlscope.results.agreement import Agreement
 from coremlscope.results.encoding import COMPARISON, PROFILE, PROFILES, decode, plain, read_json, write_json
 from coremlscope.results.estimate import Estimate, Kernel

@@ -7,8 +7,8 @@ from typing import Literal
 
 import msgspec
 
+from coremlscope.base.figures import Origin
 from coremlscope.devices.unit import ComputeUnit
-from coremlscope.figures import Origin
 from coremlscope.results.statistics import Statistics
 
 __all__ = ["ActivityPart", "Energy", "Recording", "SystemPart", "UnitActivity", "UnitEnergy", "UnitSamples"]

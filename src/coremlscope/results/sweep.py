@@ -6,8 +6,9 @@ from typing import Any, Literal
 
 import msgspec
 
-from coremlscope.figures import Origin
+from coremlscope.base.figures import Origin
 from coremlscope.results.encoding import plain
+from coremlscope.results.presentation import Presented
 
 __all__ = ["RESULT_TABLE", "FailedModel", "ResultColumn", "ResultTable", "SweepProgress", "SweepSummary"]
 
@@ -100,7 +101,7 @@ class ResultColumn(msgspec.Struct, frozen=True, kw_only=True):
     values: tuple[str | float | None, ...]
 
 
-class ResultTable(msgspec.Struct, frozen=True, kw_only=True):
+class ResultTable(Presented, msgspec.Struct, frozen=True, kw_only=True):
     """Results of sweeps, for a page.
 
     Attributes:

@@ -16,13 +16,13 @@ import msgspec.structs
 import numpy as np
 import numpy.typing as npt
 
-from coremlscope.errors import UsageError
-from coremlscope.figures import Origin
-from coremlscope.folders import read_file
+from coremlscope.base.errors import UsageError
+from coremlscope.base.figures import Origin
+from coremlscope.base.folders import read_file
+from coremlscope.base.units import short_repr
+from coremlscope.base.writing import write_file
 from coremlscope.results.events import EVENT_KINDS, KIND_CODES
 from coremlscope.results.presentation import Presented
-from coremlscope.units import short_repr
-from coremlscope.writing import write_file
 
 __all__ = [
     "SCHEMA",

@@ -7,14 +7,14 @@ from typing import Any
 
 import msgspec
 
+from coremlscope.base.figures import Figure
+from coremlscope.base.findings import Finding
+from coremlscope.base.units import short_repr
 from coremlscope.devices.unit import ComputeUnit, ComputeUnits
-from coremlscope.figures import Figure
-from coremlscope.findings import Finding
 from coremlscope.results.encoding import plain
 from coremlscope.results.estimate import EstimateBasis, LoadEstimate, MemoryEstimate
 from coremlscope.results.presentation import Presented
 from coremlscope.results.profile import Provenance
-from coremlscope.units import short_repr
 
 __all__ = [
     "ORIGINAL",

@@ -6,9 +6,9 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from coremlscope.findings import Finding
+from coremlscope.base.findings import Finding
+from coremlscope.base.units import short_repr
 from coremlscope.results.encoding import plain
-from coremlscope.units import short_repr
 
 __all__ = [
     "VERIFICATION",

@@ -20,12 +20,13 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from coremlscope import api
-from coremlscope.errors import CoremlscopeError, OutputError, UsageError, known_error
-from coremlscope.escaping import path_text
-from coremlscope.importers.profiles import SUFFIXES
+from coremlscope.api.imported import SUFFIXES
+from coremlscope.base.errors import CoremlscopeError, OutputError, UsageError, known_error
+from coremlscope.base.escaping import path_text
+from coremlscope.base.writing import open_draft, write_draft
 from coremlscope.measure.child import ChildLimits as JobLimits
-from coremlscope.render.json import displayed
-from coremlscope.render.page import build_page, render_html, render_html_comparison
+from coremlscope.reports.json import displayed
+from coremlscope.reports.page import build_page, render_html, render_html_comparison
 from coremlscope.results.encoding import plain
 from coremlscope.server.guard import Guard
 from coremlscope.server.jobs import NO_LIMITS, JobQueue
@@ -38,7 +39,6 @@ from coremlscope.server.store import ProfileStore, safe_name
 from coremlscope.server.sweeps import SweepFolders
 from coremlscope.server.uploads import Uploads
 from coremlscope.server.worker import MODEL_SUFFIXES
-from coremlscope.writing import open_draft, write_draft
 
 __all__ = ["App"]
 

@@ -10,7 +10,7 @@ from starlette.datastructures import Headers
 from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from coremlscope.errors import known_error
+from coremlscope.base.errors import known_error
 from coremlscope.server.responses import refusal
 
 __all__ = ["Guard"]

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from coremlscope.errors import UsageError, known_error
+from coremlscope.base.errors import UsageError, known_error
 from coremlscope.measure.child import Child, ChildLimits, Task, python_child
 from coremlscope.measure.embedded.process import ENGINE
 

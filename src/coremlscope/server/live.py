@@ -14,8 +14,8 @@ from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
-from coremlscope.errors import UsageError
-from coremlscope.render.page import build_page, trace_values
+from coremlscope.base.errors import UsageError
+from coremlscope.reports.page import build_page, trace_values
 from coremlscope.results.trace import Trace
 from coremlscope.server.guard import Guard
 from coremlscope.server.limits import ServerLimits

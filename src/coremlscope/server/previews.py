@@ -10,17 +10,17 @@ from pathlib import Path, PurePath
 import msgspec
 from msgspec.structs import replace
 
-from coremlscope.errors import CoremlscopeError, UsageError
-from coremlscope.features.images import DEFAULT_RESIZE, RESIZES, Resize
+from coremlscope.base.errors import CoremlscopeError, UsageError
+from coremlscope.base.writing import write_draft
 from coremlscope.measure.child import ChildLimits
 from coremlscope.measure.embedded.process import call_isolated
-from coremlscope.preview.predict import GivenFile, preview_files
+from coremlscope.model.features.images import DEFAULT_RESIZE, RESIZES, Resize
+from coremlscope.reports.preview.predict import GivenFile, preview_files
 from coremlscope.results.preview import Preview
 from coremlscope.server.kept_models import KeptModels
 from coremlscope.server.responses import RefusedError
 from coremlscope.server.store import safe_name
 from coremlscope.server.uploads import Uploads
-from coremlscope.writing import write_draft
 
 __all__ = ["MOST_BYTES", "PreviewRequest", "Previews", "UploadedInput", "parse_request"]
 

@@ -17,7 +17,8 @@ import msgspec
 import uvicorn
 from starlette.types import ASGIApp
 
-from coremlscope.errors import UsageError
+from coremlscope.base.errors import UsageError
+from coremlscope.base.version import __version__
 from coremlscope.measure.child import ChildLimits as JobLimits
 from coremlscope.server.app import App
 from coremlscope.server.jobs import NO_LIMITS, JobQueue
@@ -26,7 +27,6 @@ from coremlscope.server.limits import ServerLimits
 from coremlscope.server.store import ProfileStore
 from coremlscope.server.sweeps import SweepFolders
 from coremlscope.server.uploads import Uploads
-from coremlscope.version import __version__
 
 __all__ = ["Address", "Application", "run_app", "serve"]
 

@@ -13,14 +13,14 @@ from pathlib import Path, PurePath
 import msgspec
 import msgspec.structs
 
-from coremlscope.errors import OutputError, UsageError, known_error
-from coremlscope.escaping import path_text
-from coremlscope.figures import Figure
-from coremlscope.importers.profiles import SUFFIXES, is_saved, read_any
+from coremlscope.api.imported import SUFFIXES, is_saved, read_any
+from coremlscope.base.errors import OutputError, UsageError, known_error
+from coremlscope.base.escaping import path_text
+from coremlscope.base.figures import Figure
+from coremlscope.base.writing import create_file, place_folder, write_file
 from coremlscope.results.measurement import Phase
 from coremlscope.results.profile import Profile, to_json
 from coremlscope.server.tags import read_tags, write_tags
-from coremlscope.writing import create_file, place_folder, write_file
 
 __all__ = ["Entry", "ProfileStore", "safe_name"]
 

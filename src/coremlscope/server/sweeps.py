@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from coremlscope.errors import UsageError
-from coremlscope.escaping import path_text
-from coremlscope.sweep.store import ResultStore, count_rows, is_journal
-from coremlscope.sweep.table import to_result_table
-from coremlscope.writing import lock_file
+from coremlscope.base.errors import UsageError
+from coremlscope.base.escaping import path_text
+from coremlscope.base.writing import lock_file
+from coremlscope.studies.sweep.store import ResultStore, count_rows, is_journal
+from coremlscope.studies.sweep.table import to_result_table
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import msgspec
 
-from coremlscope.errors import UsageError
-from coremlscope.writing import write_file
+from coremlscope.base.errors import UsageError
+from coremlscope.base.writing import write_file
 
 __all__ = ["read_tags", "write_tags"]
 

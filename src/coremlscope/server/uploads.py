@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
-from coremlscope.errors import OutputError
-from coremlscope.writing import lock_file, open_draft
+from coremlscope.base.errors import OutputError
+from coremlscope.base.writing import lock_file, open_draft
 
 __all__ = ["Uploads"]
 

@@ -17,17 +17,17 @@ from typing import Any
 import msgspec.structs
 
 from coremlscope import api
-from coremlscope.assemble import with_devices
+from coremlscope.api.assemble import with_devices
+from coremlscope.api.imported import read_any
+from coremlscope.api.own_measurements.report import use_own
+from coremlscope.base.errors import known_error
+from coremlscope.base.findings import Finding
 from coremlscope.devices import find_device
-from coremlscope.errors import known_error
-from coremlscope.execution.sequence_lengths import choose_lengths
-from coremlscope.findings import Finding
-from coremlscope.importers.archive import unpack_report
-from coremlscope.importers.profiles import read_any
+from coremlscope.interop.archive import unpack_report
 from coremlscope.measure.channel import open_channel, send
 from coremlscope.measure.process_limits import end_with_parent, hold_to_limits
-from coremlscope.own_measurements.report import use_own
 from coremlscope.results.profile import Profile, write_profiles
+from coremlscope.runtime.execution.sequence_lengths import choose_lengths
 
 __all__ = ["MODEL_SUFFIXES", "main"]
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from msgspec.structs import replace
 
-from coremlscope.ir import Array
+from coremlscope.model.ir import Array
 from coremlscope.results.verification import ComparedOutput
 from coremlscope.verification.outputs import Tolerance, compare_output
 from coremlscope.verification.pairing import plain_name

@@ -8,11 +8,11 @@ from functools import partial
 
 import numpy as np
 
-from coremlscope.errors import CoremlscopeError
-from coremlscope.ir import Array, DType, Function, TensorType
-from coremlscope.ir.rewriting import constant_argument, constants_of
+from coremlscope.base.errors import CoremlscopeError
+from coremlscope.base.units import shown
+from coremlscope.model.ir import Array, DType, Function, TensorType
+from coremlscope.model.ir.rewriting import constant_argument, constants_of
 from coremlscope.results.verification import ComparedOutput, ProposedFix
-from coremlscope.units import shown
 from coremlscope.verification.causes.rounding import LARGEST_FP16, Rounded
 from coremlscope.verification.causes.site import Change
 from coremlscope.verification.check import INSIDE, SUMS, Check

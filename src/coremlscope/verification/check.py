@@ -9,10 +9,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from coremlscope.errors import InputError
-from coremlscope.execution.binding import choose_function
-from coremlscope.findings import Finding
-from coremlscope.ir import Array, Constant, DType, Function, Model, Op, Program, TensorType
+from coremlscope.base.errors import InputError
+from coremlscope.base.findings import Finding
+from coremlscope.model.ir import Array, Constant, DType, Function, Model, Op, Program, TensorType
 from coremlscope.ops.program import Precision
 from coremlscope.results.verification import (
     Cause,
@@ -21,6 +20,7 @@ from coremlscope.results.verification import (
     ProposedFix,
     VerifiedFault,
 )
+from coremlscope.runtime.execution.binding import choose_function
 from coremlscope.verification.distance import finite, relative_error
 from coremlscope.verification.edits import with_half_results
 from coremlscope.verification.inner_arithmetic import with_inner_results

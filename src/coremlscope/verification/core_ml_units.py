@@ -16,11 +16,11 @@ from typing import Any
 import numpy as np
 from msgspec.structs import replace
 
+from coremlscope.base.errors import EngineError, MissingDependencyError, UsageError
 from coremlscope.devices.unit import ComputeUnits
-from coremlscope.errors import EngineError, MissingDependencyError, UsageError
-from coremlscope.execution.binding import choose_function
 from coremlscope.formats.packaging import write_mlpackage
-from coremlscope.ir import (
+from coremlscope.measure.coreml.units import effective_units
+from coremlscope.model.ir import (
     Array,
     ArrayFeature,
     DType,
@@ -32,7 +32,7 @@ from coremlscope.ir import (
     TensorType,
     Value,
 )
-from coremlscope.measure.coreml.units import effective_units
+from coremlscope.runtime.execution.binding import choose_function
 from coremlscope.verification.edits import with_function
 from coremlscope.verification.intermediates import Run
 

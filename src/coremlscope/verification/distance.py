@@ -11,7 +11,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from coremlscope.ir import Array
+from coremlscope.model.ir import Array
 
 __all__ = [
     "SAME",

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 import numpy as np
 from msgspec.structs import replace
 
-from coremlscope.ir import (
+from coremlscope.model.ir import (
     Argument,
     Array,
     ArrayFeature,
@@ -25,7 +25,7 @@ from coremlscope.ir import (
     ValueType,
     constant,
 )
-from coremlscope.ir.rewriting import constants_of, with_ops
+from coremlscope.model.ir.rewriting import constants_of, with_ops
 
 __all__ = [
     "bypass",

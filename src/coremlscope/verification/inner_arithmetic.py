@@ -14,8 +14,8 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 import numpy as np
 from msgspec.structs import replace
 
-from coremlscope.ir import Argument, Array, Constant, DType, Function, Op, TensorType, Value, constant
-from coremlscope.ir.rewriting import Chain, constants_of, with_ops
+from coremlscope.model.ir import Argument, Array, Constant, DType, Function, Op, TensorType, Value, constant
+from coremlscope.model.ir.rewriting import Chain, constants_of, with_ops
 
 __all__ = ["COMPOSED", "has_composed", "with_inner_results", "with_stable_forms"]
 

@@ -11,12 +11,12 @@ import numpy as np
 import numpy.typing as npt
 from msgspec.structs import replace
 
+from coremlscope.base.errors import InputError
 from coremlscope.describe.preprocessing import Preprocessing, find_preprocessing
-from coremlscope.errors import InputError
-from coremlscope.execution.binding import Chosen
-from coremlscope.features import bind_shapes, dummy_values, to_tensors
-from coremlscope.features.limits import index_limits
-from coremlscope.ir import Array, ArrayFeature, DType, Feature, ImageFeature, Shape
+from coremlscope.model.features import bind_shapes, dummy_values, to_tensors
+from coremlscope.model.features.limits import index_limits
+from coremlscope.model.ir import Array, ArrayFeature, DType, Feature, ImageFeature, Shape
+from coremlscope.runtime.execution.binding import Chosen
 from coremlscope.verification.masks import mask_inputs
 
 __all__ = ["KINDS", "Inputs", "Kind", "Origin", "check_numbers", "choose_inputs", "other_kinds"]

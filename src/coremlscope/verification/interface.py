@@ -6,13 +6,13 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from coremlscope.base.findings import Finding
 from coremlscope.describe.preprocessing import Preprocessing, find_preprocessing
-from coremlscope.execution.binding import Chosen
-from coremlscope.features import describe_feature
-from coremlscope.findings import Finding
-from coremlscope.ir import Constant
-from coremlscope.ir.rewriting import constant_argument, constants_of
+from coremlscope.model.features import describe_feature
+from coremlscope.model.ir import Constant
+from coremlscope.model.ir.rewriting import constant_argument, constants_of
 from coremlscope.results.verification import ComparedOutput
+from coremlscope.runtime.execution.binding import Chosen
 
 __all__ = ["compare_interfaces", "compare_labels", "preprocessing_of"]
 

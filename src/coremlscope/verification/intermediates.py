@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from coremlscope.ir import Array
+from coremlscope.model.ir import Array
 
 __all__ = ["Intermediate", "Parameter", "Run"]
 

@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterable
 
 from msgspec.structs import replace
 
-from coremlscope.errors import CoremlscopeError
-from coremlscope.findings import Finding
-from coremlscope.ir import Array
+from coremlscope.base.errors import CoremlscopeError
+from coremlscope.base.findings import Finding
+from coremlscope.model.ir import Array
 from coremlscope.ops.program import Precision
 from coremlscope.verification.check import Check
 from coremlscope.verification.inputs import Inputs, Kind

@@ -11,7 +11,7 @@ import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from coremlscope.ir import Array
+from coremlscope.model.ir import Array
 from coremlscope.verification.causes.site import Site
 from coremlscope.verification.distance import unmasked_error
 from coremlscope.verification.intermediates import Run

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from coremlscope.features.limits import index_limits
-from coremlscope.ir import Constant, Function, Op, TensorType, Value
-from coremlscope.ir.rewriting import constants_of
+from coremlscope.model.features.limits import index_limits
+from coremlscope.model.ir import Constant, Function, Op, TensorType, Value
+from coremlscope.model.ir.rewriting import constants_of
 from coremlscope.verification.intermediates import Intermediate, Run
 
 __all__ = ["constant_inputs", "constant_masks", "mask_inputs"]

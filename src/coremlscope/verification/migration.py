@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 from msgspec.structs import replace
 
-from coremlscope.comparison.profiles import Comparison
-from coremlscope.errors import CoremlscopeError, InputError
-from coremlscope.execution.binding import choose_function
+from coremlscope.base.errors import CoremlscopeError, InputError
+from coremlscope.describe.comparison.profiles import Comparison
 from coremlscope.formats.container import read
-from coremlscope.ir import Array, Model
+from coremlscope.model.ir import Array, Model
 from coremlscope.results.migration import OutputAgreement, ValueAgreement
+from coremlscope.runtime.execution.binding import choose_function
 from coremlscope.verification.distance import cosine, find_layout, largest_difference, relative_error
 from coremlscope.verification.inputs import choose_inputs
 from coremlscope.verification.intermediates import Run

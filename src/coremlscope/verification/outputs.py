@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from coremlscope.execution.binding import Chosen
-from coremlscope.ir import Array, ArrayFeature, ImageFeature
+from coremlscope.model.ir import Array, ArrayFeature, ImageFeature
 from coremlscope.results.verification import ComparedOutput, Meaning
+from coremlscope.runtime.execution.binding import Chosen
 from coremlscope.verification.distance import (
     cosine,
     finite,

@@ -10,21 +10,21 @@ from pathlib import Path
 import numpy as np
 from msgspec.structs import replace
 
-from coremlscope.budget import Budget
-from coremlscope.engines import engine
-from coremlscope.engines.base import EngineOptions
-from coremlscope.errors import UnsupportedModelError
-from coremlscope.execution.binding import bind_model
-from coremlscope.execution.codec import FeatureCodec
-from coremlscope.execution.predictor import FunctionPredictor
-from coremlscope.execution.state import State
-from coremlscope.ir import Array, Constant, DType, Function, Model, Op, TensorType, Value
-from coremlscope.ir.rewriting import constants_of
-from coremlscope.lower import lower
+from coremlscope.base.budget import Budget
+from coremlscope.base.errors import UnsupportedModelError
+from coremlscope.base.units import format_bytes
+from coremlscope.model.ir import Array, Constant, DType, Function, Model, Op, TensorType, Value
+from coremlscope.model.ir.rewriting import constants_of
 from coremlscope.ops import OPS
 from coremlscope.ops.bind import BoundFunction, bind
+from coremlscope.ops.lower import lower
 from coremlscope.ops.program import Precision
-from coremlscope.units import format_bytes
+from coremlscope.runtime.engines import engine
+from coremlscope.runtime.engines.base import EngineOptions
+from coremlscope.runtime.execution.binding import bind_model
+from coremlscope.runtime.execution.codec import FeatureCodec
+from coremlscope.runtime.execution.predictor import FunctionPredictor
+from coremlscope.runtime.execution.state import State
 from coremlscope.verification.intermediates import Intermediate, Parameter, Run
 
 __all__ = ["FunctionCall", "next_states", "record", "run_from", "run_suppression"]

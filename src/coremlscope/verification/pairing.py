@@ -16,7 +16,7 @@ from typing import Literal
 
 import numpy as np
 
-from coremlscope.ir import Array
+from coremlscope.model.ir import Array
 from coremlscope.verification.distance import find_layout, unmasked_error
 from coremlscope.verification.intermediates import Intermediate, Run
 

@@ -12,8 +12,8 @@ from collections.abc import Collection, Iterator
 
 import numpy as np
 
-from coremlscope.ir import Array, Constant, DType, Function, Op, TensorType, Value
-from coremlscope.ir.rewriting import Chain, constants_of, with_ops
+from coremlscope.model.ir import Array, Constant, DType, Function, Op, TensorType, Value
+from coremlscope.model.ir.rewriting import Chain, constants_of, with_ops
 
 __all__ = ["SUMMED", "with_partial_sums"]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
 
-from coremlscope.errors import CoremlscopeError
-from coremlscope.findings import Finding
+from coremlscope.base.errors import CoremlscopeError
+from coremlscope.base.findings import Finding
 from coremlscope.results.verification import ComparedOutput
 from coremlscope.verification.check import Check
 from coremlscope.verification.inputs import Inputs

@@ -9,11 +9,11 @@ from functools import partial
 
 import numpy as np
 
-from coremlscope.findings import Finding
-from coremlscope.ir import Array, Function
+from coremlscope.base.findings import Finding
+from coremlscope.base.units import shown
+from coremlscope.model.ir import Array, Function
 from coremlscope.ops.program import Precision
 from coremlscope.results.verification import Cause
-from coremlscope.units import shown
 from coremlscope.verification.causes.constants import SMALLEST_FP16, exact_constants, with_constants
 from coremlscope.verification.causes.rounding import (
     LARGEST_FP16,

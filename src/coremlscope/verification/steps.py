@@ -9,15 +9,15 @@ from typing import Any, TypeVar, cast
 
 from msgspec.structs import replace
 
-from coremlscope.advice import bind_default_function, find_remarks
-from coremlscope.classical.suppression import NonMaximumSuppression
-from coremlscope.errors import CoremlscopeError, UnsupportedModelError, UsageError
-from coremlscope.escaping import path_text
-from coremlscope.execution.binding import choose_function
-from coremlscope.execution.wiring import stage_names
-from coremlscope.findings import Finding
-from coremlscope.forecast.model_findings import describe_remark
-from coremlscope.ir import Model, Pipeline, Program, Shape
+from coremlscope.base.errors import CoremlscopeError, UnsupportedModelError, UsageError
+from coremlscope.base.escaping import path_text
+from coremlscope.base.findings import Finding
+from coremlscope.base.units import shown
+from coremlscope.base.version import __version__
+from coremlscope.model.ir import Model, Pipeline, Program, Shape
+from coremlscope.ops.classical.suppression import NonMaximumSuppression
+from coremlscope.planning.advice import bind_default_function, find_remarks
+from coremlscope.planning.forecast.model_findings import describe_remark
 from coremlscope.results.verification import (
     ComparedOutput,
     PairedValue,
@@ -25,7 +25,8 @@ from coremlscope.results.verification import (
     Verification,
     VerifiedFault,
 )
-from coremlscope.units import shown
+from coremlscope.runtime.execution.binding import choose_function
+from coremlscope.runtime.execution.wiring import stage_names
 from coremlscope.verification.check import Check, Progress, UnitRunner
 from coremlscope.verification.distance import finite, relative_error
 from coremlscope.verification.edits import with_function
@@ -41,7 +42,6 @@ from coremlscope.verification.references.torch_program import ModuleReference
 from coremlscope.verification.remarks import note_inputs, unused_limits
 from coremlscope.verification.search import find_faults, find_unit_faults
 from coremlscope.verification.suppression import verify_suppression
-from coremlscope.version import __version__
 
 __all__ = ["Outcome", "check_kind", "verify_model"]
 

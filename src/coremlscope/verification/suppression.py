@@ -9,14 +9,15 @@ from typing import Any
 import numpy as np
 from msgspec.structs import replace
 
-from coremlscope.classical.suppression import NonMaximumSuppression
-from coremlscope.errors import InputError
-from coremlscope.escaping import path_text
-from coremlscope.execution.binding import choose_function
-from coremlscope.features import describe_shape
-from coremlscope.findings import Finding
-from coremlscope.ir import ArrayFeature, Feature, Model, Shape
+from coremlscope.base.errors import InputError
+from coremlscope.base.escaping import path_text
+from coremlscope.base.findings import Finding
+from coremlscope.base.version import __version__
+from coremlscope.model.features import describe_shape
+from coremlscope.model.ir import ArrayFeature, Feature, Model, Shape
+from coremlscope.ops.classical.suppression import NonMaximumSuppression
 from coremlscope.results.verification import ComparedOutput, Verification, VerifiedFault
+from coremlscope.runtime.execution.binding import choose_function
 from coremlscope.verification.boxes import Boxes, boxes_of, compare_boxes, match_boxes
 from coremlscope.verification.inputs import check_numbers
 from coremlscope.verification.outputs import Tolerance
@@ -24,7 +25,6 @@ from coremlscope.verification.own_run import run_suppression
 from coremlscope.verification.references.arrays import SavedReference
 from coremlscope.verification.references.contract import Reference
 from coremlscope.verification.remarks import describe_recorded, unused_limits
-from coremlscope.version import __version__
 
 __all__ = ["verify_suppression"]
 

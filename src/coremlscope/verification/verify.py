@@ -7,13 +7,14 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from coremlscope.base.errors import OutputError
+from coremlscope.base.writing import check_apart
 from coremlscope.devices.unit import ComputeUnits
-from coremlscope.errors import OutputError
-from coremlscope.execution.binding import choose_function
 from coremlscope.formats import container
 from coremlscope.formats.packaging import check_package, write_mlpackage
-from coremlscope.ir import Model
+from coremlscope.model.ir import Model
 from coremlscope.results.verification import Verification
+from coremlscope.runtime.execution.binding import choose_function
 from coremlscope.verification.core_ml_units import unit_runner
 from coremlscope.verification.outputs import Tolerance
 from coremlscope.verification.references.choice import given_inputs, open_reference
@@ -21,7 +22,6 @@ from coremlscope.verification.references.contract import Reference
 from coremlscope.verification.references.core_ai import CORE_AI, CoreAIReference
 from coremlscope.verification.references.core_ml_model import CoreMLReference
 from coremlscope.verification.steps import check_kind, verify_model
-from coremlscope.writing import check_apart
 
 __all__ = ["verify"]
 

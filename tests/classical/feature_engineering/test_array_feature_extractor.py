@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from coremlscope.errors import CorruptModelError
+from coremlscope.base.errors import CorruptModelError
 from tests.support.classical_specs import (
     DOUBLE,
     INT64,

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from coremlscope.errors import CorruptModelError, InputError
+from coremlscope.base.errors import CorruptModelError, InputError
 from tests.support.classical_specs import (
     INT64,
     STRING,

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import coremlscope
-from coremlscope.errors import CorruptModelError
+from coremlscope.base.errors import CorruptModelError
 from tests.support.classical_specs import (
     DOUBLE,
     INT64,

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from coremlscope.errors import CorruptModelError, UnsupportedModelError
-from coremlscope.execution.executable import compile_model
+from coremlscope.base.errors import CorruptModelError, UnsupportedModelError
+from coremlscope.runtime.execution.executable import compile_model
 from tests.support.classical_specs import (
     STRING,
     array_type,

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from coremlscope.errors import CorruptModelError, InputError
+from coremlscope.base.errors import CorruptModelError, InputError
 from tests.support.classical_specs import (
     DOUBLE,
     INT64,

@@ -11,15 +11,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from coremlscope.base.errors import CoremlscopeError, CorruptModelError, NotAModelError, UnsupportedModelError
 from coremlscope.describe.model import describe_model
 from coremlscope.describe.weights import identify
-from coremlscope.errors import CoremlscopeError, CorruptModelError, NotAModelError, UnsupportedModelError
 from coremlscope.formats import container
 from coremlscope.formats.aimodel.bundle import open_program, read_metadata
 from coremlscope.formats.aimodel.bytecode import read_bytecode
 from coremlscope.formats.aimodel.content import Content, StoredOp, read_content
 from coremlscope.formats.aimodel.cursor import Cursor
-from coremlscope.ir import DType, StateType, TensorType
+from coremlscope.model.ir import DType, StateType, TensorType
 from tests.support.aicode import Body, Graph, Val, tensor, write_bundle
 from tests.support.aimodels import copy_bundle, program_of, sample
 

@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from coremlscope import api, ir
-from coremlscope.errors import CorruptModelError, UnsupportedOpError
+from coremlscope import api
+from coremlscope.base.errors import CorruptModelError, UnsupportedOpError
 from coremlscope.formats.aimodel import network
 from coremlscope.formats.aimodel.reader import read_aimodel
+from coremlscope.model import ir
 from tests.support.aicode import TOKEN, Body, Graph, Type, Val, handle, tensor, write_bundle
 
 Write = Callable[..., Sequence[Val]]

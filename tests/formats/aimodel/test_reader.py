@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from coremlscope import api
-from coremlscope.errors import CorruptModelError, NotAModelError, UnsupportedModelError
+from coremlscope.base.errors import CorruptModelError, NotAModelError, UnsupportedModelError
 from coremlscope.formats.aimodel import dialect, encoding, reader
 from coremlscope.formats.aimodel.reader import OWN_READER, open_content, read_aimodel
 from tests.support.core_ai_contents import assert_same

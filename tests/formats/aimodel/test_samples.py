@@ -9,11 +9,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from coremlscope import api, ir
-from coremlscope.errors import UsageError
+from coremlscope import api
+from coremlscope.base.errors import UsageError
 from coremlscope.formats.aimodel.bundle import open_program
 from coremlscope.formats.aimodel.content import read_content
 from coremlscope.formats.aimodel.reader import read_aimodel
+from coremlscope.model import ir
 from tests.support.aicode_values import run
 from tests.support.aimodels import SAMPLES, copy_bundle, sample
 

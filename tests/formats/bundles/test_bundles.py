@@ -14,13 +14,13 @@ from pathlib import Path
 import pytest
 
 import coremlscope
-from coremlscope import ir
+from coremlscope.base.errors import CoremlscopeError, CorruptModelError, ModelError, NotAModelError
 from coremlscope.dropin.compiled import compile_path
-from coremlscope.errors import CoremlscopeError, CorruptModelError, ModelError, NotAModelError
 from coremlscope.formats import container, packaging
 from coremlscope.formats.bundles import open_bundle
 from coremlscope.formats.mlmodel import write_spec
 from coremlscope.formats.values import write_immediate
+from coremlscope.model import ir
 from tests.support.constant_programs import linear_model
 from tests.support.networks import network
 

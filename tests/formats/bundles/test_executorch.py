@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import coremlscope
-from coremlscope.errors import CoremlscopeError, CorruptModelError, NotAModelError
+from coremlscope.base.errors import CoremlscopeError, CorruptModelError, NotAModelError
 from coremlscope.formats import container
 from coremlscope.formats.bundles import open_bundle
 from coremlscope.formats.bundles.executorch import read_executorch

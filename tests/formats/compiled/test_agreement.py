@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import coremlscope
-from coremlscope import ir
 from coremlscope.dropin.installation import install, uninstall
 from coremlscope.formats import container
+from coremlscope.model import ir
 from tests.support.mil_programs import comparable
 
 pytestmark = pytest.mark.corpus

@@ -11,10 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coremlscope import ir, schema
+from coremlscope.base.errors import CorruptModelError, NotAModelError, UnsupportedModelError
 from coremlscope.describe.model import describe_model
-from coremlscope.errors import CorruptModelError, NotAModelError, UnsupportedModelError
-from coremlscope.execution.pipeline import open_predictor
 from coremlscope.formats import container
 from coremlscope.formats.compiled.coremldata import COREMLDATA, parse_compiled_data, read_compiled_data
 from coremlscope.formats.compiled.interface import find_interface
@@ -22,6 +20,8 @@ from coremlscope.formats.compiled.metadata import METADATA
 from coremlscope.formats.description import read_description
 from coremlscope.formats.mlmodel import write_spec
 from coremlscope.formats.values import write_immediate
+from coremlscope.model import ir, schema
+from coremlscope.runtime.execution.pipeline import open_predictor
 from tests.support.constant_programs import linear_model
 
 _NETWORK, _CLASSIFIER, _PROGRAM, _TEXT_CLASSIFIER = 500, 403, 502, 2000

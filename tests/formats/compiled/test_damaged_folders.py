@@ -9,8 +9,8 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from coremlscope.base.errors import CoremlscopeError, CorruptModelError
 from coremlscope.describe.model import describe_model
-from coremlscope.errors import CoremlscopeError, CorruptModelError
 from coremlscope.formats import container
 from coremlscope.formats.compiled.writing import write_compiled
 from coremlscope.formats.packaging import write_mlpackage

@@ -7,7 +7,7 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
-from coremlscope.errors import CorruptModelError, UnsupportedModelError
+from coremlscope.base.errors import CorruptModelError, UnsupportedModelError
 from coremlscope.formats import container, packaging
 from coremlscope.formats.compiled.marker import MARKER, is_own_compiled, locate_source, write_marker
 from tests.support.constant_programs import linear_model

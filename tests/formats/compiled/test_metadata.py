@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from coremlscope import ir
-from coremlscope.errors import CorruptModelError
+from coremlscope.base.errors import CorruptModelError
 from coremlscope.formats.compiled.metadata import METADATA, parse_metadata, read_metadata_file
+from coremlscope.model import ir
 
 
 def _array(name: str, **more: str) -> dict[str, str]:

@@ -14,8 +14,7 @@ import pytest
 from PIL import Image
 
 import coremlscope
-from coremlscope import ir
-from coremlscope.errors import (
+from coremlscope.base.errors import (
     CoremlscopeError,
     CorruptModelError,
     MissingWeightsError,
@@ -30,7 +29,8 @@ from coremlscope.formats.compiled.signature import read_signature
 from coremlscope.formats.compiled.writing import write_compiled
 from coremlscope.formats.miltext import parse_program
 from coremlscope.formats.packaging import write_mlpackage
-from coremlscope.render.difference import describe_operations
+from coremlscope.model import ir
+from coremlscope.reports.difference import describe_operations
 from tests.support import converted_models
 from tests.support.constant_programs import constants_of
 from tests.support.ir_models import accumulator, adder, perceptron

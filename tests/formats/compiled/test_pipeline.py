@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 import coremlscope
-from coremlscope import ir, schema
-from coremlscope.errors import CorruptModelError
+from coremlscope.base.errors import CorruptModelError
 from coremlscope.formats import container
 from coremlscope.formats.compiled.coremldata import COREMLDATA
 from coremlscope.formats.compiled.metadata import METADATA
@@ -19,6 +18,7 @@ from coremlscope.formats.compiled.ml_program import PROGRAM_TEXT
 from coremlscope.formats.compiled.writing import write_compiled
 from coremlscope.formats.description import write_description
 from coremlscope.formats.packaging import write_mlpackage
+from coremlscope.model import ir, schema
 from tests.support.pipelines import arithmetic, pipeline
 
 _PIPELINE = 202

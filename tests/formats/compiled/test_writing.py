@@ -12,17 +12,17 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
-from coremlscope import ir
-from coremlscope.errors import CorruptModelError, NotAModelError, OutputError, UsageError
-from coremlscope.execution.binding import choose_function
-from coremlscope.execution.pipeline import open_predictor
-from coremlscope.features.dummy import dummy_values
+from coremlscope.base.errors import CorruptModelError, NotAModelError, OutputError, UsageError
 from coremlscope.formats import container
 from coremlscope.formats.compiled.coremldata import COREMLDATA, read_compiled_data
 from coremlscope.formats.compiled.marker import is_own_compiled
 from coremlscope.formats.compiled.metadata import METADATA, read_metadata_file
 from coremlscope.formats.compiled.writing import compile_into, link_or_copy, write_compiled
 from coremlscope.formats.packaging import write_mlpackage
+from coremlscope.model import ir
+from coremlscope.model.features.dummy import dummy_values
+from coremlscope.runtime.execution.binding import choose_function
+from coremlscope.runtime.execution.pipeline import open_predictor
 from tests.support.classical_specs import regressor
 from tests.support.compiled_models import assert_same_model
 from tests.support.constant_programs import constants_of, linear_model, model_of

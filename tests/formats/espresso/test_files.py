@@ -14,18 +14,18 @@ import numpy as np
 import pytest
 
 import coremlscope
-from coremlscope import ir
-from coremlscope.describe.model import describe_model
-from coremlscope.errors import (
+from coremlscope.base.errors import (
     CoremlscopeError,
     CorruptModelError,
     MissingWeightsError,
     NotAModelError,
     UnsupportedModelError,
 )
-from coremlscope.execution.lowering import lower_function
+from coremlscope.describe.model import describe_model
 from coremlscope.formats import container
 from coremlscope.formats.espresso.compression import decompress
+from coremlscope.model import ir
+from coremlscope.runtime.execution.lowering import lower_function
 from tests.support.compiled_networks import (
     WeightTable,
     exact,

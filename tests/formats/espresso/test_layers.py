@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from coremlscope import ir
-from coremlscope.errors import UnsupportedOpError
-from coremlscope.execution.lowering import lower_function
+from coremlscope.base.errors import UnsupportedOpError
 from coremlscope.formats import container
 from coremlscope.formats.espresso.layers import LAYERS
+from coremlscope.model import ir
+from coremlscope.runtime.execution.lowering import lower_function
 from tests.support.compiled_networks import WeightTable, exact, run_layers, shape, write_network
 
 _IMAGE = np.arange(1, 13, dtype=np.float32).reshape(1, 3, 4)

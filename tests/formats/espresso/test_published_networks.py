@@ -10,14 +10,14 @@ import pytest
 from PIL import Image
 
 import coremlscope
-from coremlscope import ir, schema
 from coremlscope.formats import container
 from coremlscope.formats.espresso.blobs import BlobFile
 from coremlscope.formats.espresso.files import CompiledNetwork, read_network_file
 from coremlscope.formats.espresso.preprocessing import parse_tables
 from coremlscope.formats.neuralnetwork.weights import weight_values
 from coremlscope.formats.weights import WeightStorage
-from coremlscope.schema import Message
+from coremlscope.model import ir, schema
+from coremlscope.model.schema import Message
 
 pytestmark = pytest.mark.corpus
 

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from coremlscope import ir
-from coremlscope.errors import CorruptModelError, ModelError, UnsupportedModelError
+from coremlscope.base.errors import CorruptModelError, ModelError, UnsupportedModelError
 from coremlscope.formats.miltext import lexer, parse_program, print_program
 from coremlscope.formats.miltext.lexer import Tokens
+from coremlscope.model import ir
 from tests.support.constant_programs import linear_model
 from tests.support.ir_models import accumulator, adder, perceptron
 from tests.support.mil_programs import blob_opener

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from coremlscope import ir
-from coremlscope.errors import UnsupportedModelError
+from coremlscope.base.errors import UnsupportedModelError
 from coremlscope.formats.miltext import parse_program
 from coremlscope.formats.weights import BlobData
+from coremlscope.model import ir
 from tests.support.mil_programs import blob_opener
 
 _STRING, _INT = (ir.TensorType(dtype, ()) for dtype in (ir.DType.STRING, ir.DType.INT32))

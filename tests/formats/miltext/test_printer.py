@@ -8,8 +8,8 @@ import msgspec.structs
 import numpy as np
 import pytest
 
-from coremlscope import ir
 from coremlscope.formats import container, miltext, packaging
+from coremlscope.model import ir
 from tests.support.constant_programs import linear_model, model_of
 
 _COMPILED = (

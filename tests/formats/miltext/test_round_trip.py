@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from hypothesis import Phase, given, settings
 
-from coremlscope import ir
 from coremlscope.formats import container
 from coremlscope.formats.miltext import parse_program, print_program
+from coremlscope.model import ir
 from tests.support.mil_programs import blob_opener, comparable, programs
 
 _TEXTS = sorted(Path(__file__).parents[4].glob("shared/corpus/models/*/*.mlmodelc/**/model.mil"))

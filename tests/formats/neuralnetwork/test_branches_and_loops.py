@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from coremltools.models.neural_network import NeuralNetworkBuilder
 
-from coremlscope import ir
-from coremlscope.errors import CorruptModelError
+from coremlscope.base.errors import CorruptModelError
 from coremlscope.formats.neuralnetwork import control
-from coremlscope.ir import Array
+from coremlscope.model import ir
+from coremlscope.model.ir import Array
 from coremlscope.ops import OPS
 from coremlscope.ops.bind import bind
 from coremlscope.ops.control import trip_count, trip_limit

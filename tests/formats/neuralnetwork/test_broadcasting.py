@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from coremlscope.formats.neuralnetwork import broadcasting
-from coremlscope.ir import Array
+from coremlscope.model.ir import Array
 from tests.support.single_layers import read, results_of, single
 
 _RANDOM = np.random.default_rng(0)

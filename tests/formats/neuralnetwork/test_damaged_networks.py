@@ -11,10 +11,10 @@ from coremltools.models.neural_network import NeuralNetworkBuilder
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from coremlscope import ir
-from coremlscope.errors import CoremlscopeError
-from coremlscope.execution.lowering import lower_function
+from coremlscope.base.errors import CoremlscopeError
 from coremlscope.formats import container
+from coremlscope.model import ir
+from coremlscope.runtime.execution.lowering import lower_function
 
 
 @functools.cache

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from coremlscope.formats.neuralnetwork import generation
-from coremlscope.ir import Array
+from coremlscope.model.ir import Array
 from tests.support.single_layers import predict, results_of, single
 
 _RANDOM = np.random.default_rng(5)

@@ -10,9 +10,9 @@ from coremltools.proto import FeatureTypes_pb2
 from PIL import Image
 
 import coremlscope
-from coremlscope.errors import InputError
-from coremlscope.execution.binding import bind_model
-from coremlscope.lower import lower
+from coremlscope.base.errors import InputError
+from coremlscope.ops.lower import lower
+from coremlscope.runtime.execution.binding import bind_model
 from tests.support.networks import network, read
 
 HEIGHT, WIDTH = 4, 5

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from coremlscope.formats.neuralnetwork import indexing
-from coremlscope.ir import Array
+from coremlscope.model.ir import Array
 from tests.support.single_layers import results_of
 
 _RANDOM = np.random.default_rng(1)

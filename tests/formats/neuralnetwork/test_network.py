@@ -10,11 +10,11 @@ from coremltools.models import datatypes
 from coremltools.models.neural_network import NeuralNetworkBuilder
 
 import coremlscope
-from coremlscope import ir
-from coremlscope.errors import CorruptModelError, UnsupportedOpError
-from coremlscope.execution.binding import bind_model
+from coremlscope.base.errors import CorruptModelError, UnsupportedOpError
 from coremlscope.formats import container
 from coremlscope.formats.neuralnetwork.layers import LAYERS
+from coremlscope.model import ir
+from coremlscope.runtime.execution.binding import bind_model
 from tests.support.networks import network, predict, random
 
 _X = np.random.default_rng(0).standard_normal((3, 4, 5)).astype(np.float32)
@@ -167,7 +167,7 @@ def test_plans_use_half_precision() -> None:
 
 
 def test_every_layer_type_has_a_translation() -> None:
-    from coremlscope import schema
+    from coremlscope.model import schema
 
     fields = schema.message_class("NeuralNetworkLayer").DESCRIPTOR.oneofs_by_name["layer"].fields
     # Custom layers are implemented by an app, so they have no translation.

@@ -15,9 +15,9 @@ from coremltools.models.neural_network import NeuralNetworkBuilder
 from coremltools.models.neural_network.quantization_utils import _quantize_nn_spec, quantize_weights
 
 import coremlscope
-from coremlscope import ir
-from coremlscope.errors import InputError, UnsupportedOpError
+from coremlscope.base.errors import InputError, UnsupportedOpError
 from coremlscope.formats import container
+from coremlscope.model import ir
 
 Floats = npt.NDArray[np.float64]
 STEPS, BATCH, TAKEN, WIDTH = 4, 2, 3, 5

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from coremlscope.formats.neuralnetwork import reduction
-from coremlscope.ir import Array
+from coremlscope.model.ir import Array
 from tests.support.single_layers import results_of
 
 _X = np.random.default_rng(4).uniform(0.5, 2, (2, 3, 4)).astype(np.float32)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from coremlscope.formats.neuralnetwork import shaping
-from coremlscope.ir import Array
+from coremlscope.model.ir import Array
 from tests.support.networks import network, predict
 from tests.support.single_layers import results_of
 

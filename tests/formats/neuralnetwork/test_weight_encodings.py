@@ -9,10 +9,10 @@ from coremltools.models import MLModel
 from coremltools.models.neural_network import NeuralNetworkBuilder, quantization_utils
 
 import coremlscope
-from coremlscope import ir
 from coremlscope.describe.weights import group_weights
 from coremlscope.formats import container
 from coremlscope.formats.neuralnetwork.weights import unpack
+from coremlscope.model import ir
 from coremlscope.results.model import WeightGroup
 from tests.support.networks import layers_of, network, predict, random, read
 

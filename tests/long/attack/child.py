@@ -17,11 +17,11 @@ from pathlib import Path
 from typing import Any
 
 import coremlscope
-from coremlscope import ir
-from coremlscope.errors import CoremlscopeError
-from coremlscope.execution.lowering import lower_function
+from coremlscope.api.imported import import_files
+from coremlscope.base.errors import CoremlscopeError
 from coremlscope.formats import container
-from coremlscope.importers.profiles import import_files
+from coremlscope.model import ir
+from coremlscope.runtime.execution.lowering import lower_function
 from tests.support.damage import damage
 from tests.support.model_files import Files, all_seeds, corpus_seeds, write_files
 

@@ -18,11 +18,11 @@ _GUIDED = ("formats", "importers", "recordings", "classical", "ops", "lower")
 
 with atheris.instrument_imports(include=[f"coremlscope.{name}" for name in _GUIDED]):
     import coremlscope
-    from coremlscope import ir
-    from coremlscope.errors import CoremlscopeError
-    from coremlscope.execution.lowering import lower_function
+    from coremlscope.api.imported import import_files
+    from coremlscope.base.errors import CoremlscopeError
     from coremlscope.formats import container
-    from coremlscope.importers.profiles import import_files
+    from coremlscope.model import ir
+    from coremlscope.runtime.execution.lowering import lower_function
 
 __all__ = ["TARGETS", "main"]
 

@@ -9,11 +9,11 @@ from functools import partial
 import pytest
 
 from coremlscope.devices import find_device
-from coremlscope.engines.host import this_machine
 from coremlscope.measure.coreml.plan import ask_core_ml
 from coremlscope.measure.coreml.timing import CoreMLMeasurer
 from coremlscope.measure.coreml.units import UNITS_VARIABLE, effective_units
 from coremlscope.results.measurement import Conditions, Machine
+from coremlscope.runtime.engines.host import this_machine
 from tests.support.coreml_children import PLAN_CHILD, TIMING_CHILD
 
 _MACHINE = Machine(processor="Apple M1", cores=8, os="macOS 14.5 (arm64)", power_mode="normal")

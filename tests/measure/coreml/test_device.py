@@ -15,8 +15,7 @@ import pytest
 from coremltools.converters.mil import Builder as mb
 
 from coremlscope.api.connected_devices import measure_on_device
-from coremlscope.cli import main
-from coremlscope.errors import (
+from coremlscope.base.errors import (
     CoremlscopeError,
     EngineError,
     InputError,
@@ -24,12 +23,13 @@ from coremlscope.errors import (
     UnsupportedModelError,
     UsageError,
 )
+from coremlscope.cli import main
 from coremlscope.formats import container
-from coremlscope.ir import Model
 from coremlscope.measure.contract import MeasuredModel, Progress, resolve_settings
 from coremlscope.measure.coreml.device import child as device_child
 from coremlscope.measure.coreml.device.child import prepared_device
 from coremlscope.measure.coreml.device.measurer import DeviceMeasurer, device_measurer
+from coremlscope.model.ir import Model
 from coremlscope.results.measurement import Measurement, Settings
 from tests.support import converted_models
 from tests.support.ir_models import perceptron
@@ -101,7 +101,7 @@ def test_models_on_a_device(
     weightless: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("EXPECTED_UNITS", "CPU_ONLY")
-    monkeypatch.setattr("coremlscope.comparison.models.power_mode", lambda: "that of the Mac")
+    monkeypatch.setattr("coremlscope.api.sources.power_mode", lambda: "that of the Mac")
     monkeypatch.setattr(
         "coremlscope.api.connected_devices.device_measurer", partial(device_measurer, command=CHILD)
     )

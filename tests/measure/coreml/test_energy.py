@@ -12,10 +12,10 @@ import coremltools as ct
 import pytest
 
 from coremlscope.formats import container
+from coremlscope.formats.recordings.power import Readings, summarize_readings
 from coremlscope.measure.contract import MeasuredModel, resolve_settings
 from coremlscope.measure.coreml import energy
 from coremlscope.measure.coreml.timing import CoreMLMeasurer
-from coremlscope.recordings.power import Readings, summarize_readings
 from coremlscope.results.measurement import Settings
 from tests.support import converted_models
 from tests.support.coreml_children import child_over_dropin

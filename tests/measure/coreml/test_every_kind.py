@@ -12,8 +12,8 @@ from coremltools.converters.mil import Builder as mb
 
 from coremlscope import api
 from coremlscope.cli import main
-from coremlscope.comparison.profiles import compare_profiles
-from coremlscope.render.renderers import COMPARISON_RENDERERS, RENDERERS
+from coremlscope.describe.comparison.profiles import compare_profiles
+from coremlscope.reports.renderers import COMPARISON_RENDERERS, RENDERERS
 from coremlscope.results.profile import Profile
 from tests.support import converted_models, networks
 

@@ -11,7 +11,7 @@ import msgspec.structs
 import pytest
 
 from coremlscope import api
-from coremlscope.errors import EngineError
+from coremlscope.base.errors import EngineError
 from coremlscope.formats import container
 from coremlscope.measure.contract import MeasuredModel, Progress, resolve_settings
 from coremlscope.measure.coreml.kept import KeptFolders, compiled_in
@@ -104,7 +104,7 @@ def test_while_the_power_mode_is_to_be_switched(
     def wait(_: str) -> str:
         raise ended
 
-    monkeypatch.setattr("coremlscope.engines.host.power_mode", lambda: "normal")
+    monkeypatch.setattr("coremlscope.runtime.engines.host.power_mode", lambda: "normal")
     monkeypatch.setattr("coremlscope.measure.power_modes.wait_for_other_mode", wait)
     profile = api.profile_power_modes(package, **QUICK)
     assert len(profile.measurements) == 1

@@ -13,21 +13,21 @@ import numpy as np
 import pytest
 
 from coremlscope import api
+from coremlscope.base.errors import UsageError, how_to_install
 from coremlscope.cli import main
-from coremlscope.errors import UsageError, how_to_install
-from coremlscope.execution.wiring import interface_of
 from coremlscope.formats import container
-from coremlscope.ir import FunctionDescription
 from coremlscope.measure.child import ChildLimits
 from coremlscope.measure.contract import MeasuredModel, resolve_settings
 from coremlscope.measure.coreml.objective_c import PredictionModel, find_framework
 from coremlscope.measure.coreml.other_predictions import OtherPredictions, Timed
 from coremlscope.measure.coreml.timing import CoreMLMeasurer, child_environment
-from coremlscope.render.markdown.report import render_markdown
-from coremlscope.render.terminal.report import render_console
+from coremlscope.model.ir import FunctionDescription
+from coremlscope.reports.markdown.report import render_markdown
+from coremlscope.reports.terminal.report import render_console
 from coremlscope.results.encoding import decode, plain
 from coremlscope.results.measurement import Measurement, Settings
 from coremlscope.results.profile import Profile
+from coremlscope.runtime.execution.wiring import interface_of
 from tests.support import converted_models, scripted_frameworks
 from tests.support.coreml_children import TIMING_CHILD, child_over_frameworks
 

@@ -14,8 +14,8 @@ from coremltools.converters.mil import Builder as mb
 import coremlscope
 from coremlscope.dropin import install, uninstall
 from coremlscope.formats.packaging import write_mlpackage
-from coremlscope.isolation.isolate import open_cutter
-from coremlscope.isolation.predicates import OffUnit
+from coremlscope.studies.isolation.isolate import open_cutter
+from coremlscope.studies.isolation.predicates import OffUnit
 from tests.support.programs import build
 
 

@@ -15,8 +15,8 @@ import pytest
 from coremltools.converters.mil import Builder as mb
 
 from coremlscope import api
+from coremlscope.base.errors import EngineError
 from coremlscope.devices import CPU, ComputeUnits, find_device
-from coremlscope.errors import EngineError
 from coremlscope.measure.child import ChildLimits
 from coremlscope.measure.coreml.objective_c import find_framework
 from coremlscope.measure.coreml.plan import (
@@ -27,7 +27,7 @@ from coremlscope.measure.coreml.plan import (
     this_mac,
 )
 from coremlscope.measure.coreml.units import effective_units
-from coremlscope.placement.analytics import AnalysedOp
+from coremlscope.planning.placement.analytics import AnalysedOp
 from coremlscope.results.plan import PlanView
 from coremlscope.results.profile import Profile
 from tests.support import converted_models, networks

@@ -11,8 +11,8 @@ import coremltools as ct
 import pytest
 
 from coremlscope import api
+from coremlscope.base.errors import MissingDependencyError, UsageError, how_to_install
 from coremlscope.cli import main
-from coremlscope.errors import MissingDependencyError, UsageError, how_to_install
 from coremlscope.measure.coreml.timing import CoreMLMeasurer
 from coremlscope.results.profile import Profile
 from tests.support import converted_models

@@ -15,10 +15,17 @@ import pytest
 from PIL import Image
 
 from coremlscope import api
-from coremlscope.engines.host import this_machine
-from coremlscope.errors import EngineError, InputError, UnsupportedModelError
+from coremlscope.base.errors import EngineError, InputError, UnsupportedModelError
 from coremlscope.formats import container
-from coremlscope.ir import (
+from coremlscope.measure.child import ChildLimits
+from coremlscope.measure.contract import MeasuredModel, resolve_settings
+from coremlscope.measure.coreml.failures import FAILURES
+from coremlscope.measure.coreml.timing import CoreMLMeasurer
+from coremlscope.measure.coreml.values import load_values, save_values
+from coremlscope.measure.endings import explain
+from coremlscope.measure.generation import check_decoder, measure_generation
+from coremlscope.measure.scripted import ScriptedMeasurer
+from coremlscope.model.ir import (
     ArrayFeature,
     DictionaryFeature,
     DType,
@@ -30,15 +37,8 @@ from coremlscope.ir import (
     SequenceFeature,
     StringFeature,
 )
-from coremlscope.measure.child import ChildLimits
-from coremlscope.measure.contract import MeasuredModel, resolve_settings
-from coremlscope.measure.coreml.failures import FAILURES
-from coremlscope.measure.coreml.timing import CoreMLMeasurer
-from coremlscope.measure.coreml.values import load_values, save_values
-from coremlscope.measure.endings import explain
-from coremlscope.measure.generation import check_decoder, measure_generation
-from coremlscope.measure.scripted import ScriptedMeasurer
 from coremlscope.results.measurement import Conditions, Machine, Settings
+from coremlscope.runtime.engines.host import this_machine
 from tests.support import converted_models
 from tests.support.coreml_children import TIMING_CHILD, scripted_timing_child
 from tests.support.decoders import ROOM, save_flexible_decoder
@@ -133,8 +133,8 @@ def test_what_was_timed_before_is_kept(
 def test_on_a_mac_every_setting_is_measured(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("COREMLSCOPE_ENGINE", raising=False)
     monkeypatch.setattr("sys.platform", "darwin")
-    monkeypatch.setattr("coremlscope.comparison.models.power_mode", lambda: "low power")
-    monkeypatch.setattr("coremlscope.engines.host.power_mode", lambda: "low power")
+    monkeypatch.setattr("coremlscope.api.sources.power_mode", lambda: "low power")
+    monkeypatch.setattr("coremlscope.runtime.engines.host.power_mode", lambda: "low power")
     monkeypatch.setattr("coremlscope.measure.coreml.timing.this_machine", this_machine)
     measurer = partial(CoreMLMeasurer, command=scripted_timing_child())
     monkeypatch.setattr("coremlscope.measure.coreml.timing.CoreMLMeasurer", measurer)

@@ -13,9 +13,9 @@ from typing import Any
 import coremltools as ct
 import pytest
 
+from coremlscope.base.errors import EngineError, MissingDependencyError, UsageError
 from coremlscope.cli import main
 from coremlscope.devices import find_device
-from coremlscope.errors import EngineError, MissingDependencyError, UsageError
 from coremlscope.formats import container
 from coremlscope.measure.child import ChildLimits
 from coremlscope.measure.contract import MeasuredModel, Progress, resolve_settings
@@ -29,7 +29,7 @@ from coremlscope.measure.coreml.plan import ask_core_ml
 from coremlscope.measure.coreml.timing import CoreMLMeasurer
 from coremlscope.measure.coreml.tracing import TraceMeasurer
 from coremlscope.measure.coreml.units import effective_units
-from coremlscope.render.terminal.report import render_console
+from coremlscope.reports.terminal.report import render_console
 from coremlscope.results.measurement import Measurement, Settings
 from coremlscope.results.profile import Profile
 from tests.support import converted_models, recorded_files

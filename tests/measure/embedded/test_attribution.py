@@ -11,14 +11,14 @@ import onnx
 import pytest
 from onnx import helper
 
-from coremlscope import ir
-from coremlscope.engines.base import EngineNode, NodeProfile
-from coremlscope.execution.executable import Executable, compile_model
-from coremlscope.features import dummy_values, to_tensors
 from coremlscope.formats import container
 from coremlscope.formats.sample import sample_model
 from coremlscope.measure.embedded.attribution import Attribution, attribute
+from coremlscope.model import ir
+from coremlscope.model.features import dummy_values, to_tensors
 from coremlscope.ops.program import MERGED, OnnxProgram
+from coremlscope.runtime.engines.base import EngineNode, NodeProfile
+from coremlscope.runtime.execution.executable import Executable, compile_model
 from tests.support.ir_models import accumulator, perceptron
 
 # A graph by hand: lowered nodes with their owners, and what an engine made of them.

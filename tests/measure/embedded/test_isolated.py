@@ -14,9 +14,7 @@ import numpy as np
 import pytest
 
 from coremlscope import api
-from coremlscope.comparison.profiles import why_incomparable
-from coremlscope.engines import engine
-from coremlscope.errors import (
+from coremlscope.base.errors import (
     EngineError,
     InputError,
     LimitError,
@@ -24,6 +22,7 @@ from coremlscope.errors import (
     UnsupportedOpError,
     UsageError,
 )
+from coremlscope.describe.comparison.profiles import why_incomparable
 from coremlscope.formats.packaging import write_mlpackage
 from coremlscope.formats.sample import sample_model
 from coremlscope.measure.child import ChildLimits
@@ -33,6 +32,7 @@ from coremlscope.measure.embedded.measurer import EngineMeasurer
 from coremlscope.measure.embedded.process import call_isolated
 from coremlscope.results.measurement import Measurement, Settings
 from coremlscope.results.profile import Profile
+from coremlscope.runtime.engines import engine
 from tests.support.ir_models import perceptron
 from tests.support.later import minutes_later
 

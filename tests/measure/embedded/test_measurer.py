@@ -10,12 +10,12 @@ import msgspec.structs
 import numpy as np
 import pytest
 
-from coremlscope import ir
-from coremlscope.engines.scripted import ScriptedClock, ScriptedEngine
-from coremlscope.errors import EngineError, InputError, MissingWeightsError, UsageError
+from coremlscope.base.errors import EngineError, InputError, MissingWeightsError, UsageError
 from coremlscope.formats.sample import sample_model
+from coremlscope.model import ir
 from coremlscope.results.measurement import Runtime, Settings
 from coremlscope.results.profile import Profile
+from coremlscope.runtime.engines.scripted import ScriptedClock, ScriptedEngine
 from tests.support.ir_models import absent_weights, accumulator, adder, perceptron
 from tests.support.measuring import joined_rows, measure, op_ids
 

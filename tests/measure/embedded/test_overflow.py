@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 from coremltools.converters.mil import Builder as mb
 
-from coremlscope import ir
-from coremlscope.execution.ranges import OpRange
-from coremlscope.findings import Finding
+from coremlscope.base.findings import Finding
 from coremlscope.formats.sample import sample_model
 from coremlscope.measure.embedded.overflow import note_ranges
+from coremlscope.model import ir
 from coremlscope.results.measurement import Settings
 from coremlscope.results.profile import Profile
+from coremlscope.runtime.execution.ranges import OpRange
 from tests.support.graphs import graph, op, tensor, value
 from tests.support.ir_models import accumulator, perceptron
 from tests.support.measuring import joined_rows, measure

@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 from coremltools.models.neural_network import NeuralNetworkBuilder
 
-from coremlscope.engines.base import EngineNode, NodeProfile
-from coremlscope.engines.scripted import ScriptedClock, ScriptedEngine
 from coremlscope.measure.embedded.attribution import Attribution, NodeGroup
 from coremlscope.measure.embedded.profiler_cost import GroupTimes, time_groups
-from coremlscope.render.markdown.report import render_markdown
-from coremlscope.render.terminal.report import render_console
-from coremlscope.render.timing import nodes_line
+from coremlscope.reports.markdown.report import render_markdown
+from coremlscope.reports.terminal.report import render_console
+from coremlscope.reports.timing import nodes_line
 from coremlscope.results.measurement import Settings, Status
 from coremlscope.results.profile import Profile
+from coremlscope.runtime.engines.base import EngineNode, NodeProfile
+from coremlscope.runtime.engines.scripted import ScriptedClock, ScriptedEngine
 from tests.support.ir_models import perceptron
 from tests.support.measuring import joined_rows, measure, op_ids
 from tests.support.networks import network, read

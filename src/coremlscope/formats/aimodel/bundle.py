@@ -14,10 +14,10 @@ from typing import Any
 
 import msgspec
 
-from coremlscope import ir
-from coremlscope.errors import CorruptModelError, UnsupportedModelError
+from coremlscope.base.errors import CorruptModelError, UnsupportedModelError
+from coremlscope.base.units import shown
 from coremlscope.formats.weights import WeightStorage
-from coremlscope.units import shown
+from coremlscope.model import ir
 
 __all__ = [
     "PROGRAM",

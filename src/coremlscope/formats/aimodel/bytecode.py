@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from coremlscope.errors import NotAModelError, UnsupportedModelError
+from coremlscope.base.errors import NotAModelError, UnsupportedModelError
 from coremlscope.formats.aimodel.cursor import Cursor, damaged
 
 __all__ = [

@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from coremlscope import ir
+from coremlscope.base.units import shown
 from coremlscope.formats.aimodel.bundle import find_compiled, read_metadata
-from coremlscope.units import shown
+from coremlscope.model import ir
 
 __all__ = ["list_facts", "read_compiled_bundle"]
 

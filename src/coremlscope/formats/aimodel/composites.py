@@ -14,7 +14,7 @@ from coremlscope.formats.aimodel.content import GraphContent
 from coremlscope.formats.aimodel.dialect import Attribute
 from coremlscope.formats.aimodel.translation import Operand, dims_of, known
 from coremlscope.formats.neuralnetwork.builder import Blob, Builder, CannotTranslate
-from coremlscope.ir import Constant, DType, TensorType
+from coremlscope.model.ir import Constant, DType, TensorType
 
 __all__ = ["COMPOSITES", "Arguments"]
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from coremlscope.formats.aimodel.translation import Operand, Row, Translation, dims_of, known
 from coremlscope.formats.neuralnetwork.builder import CannotTranslate, Given
-from coremlscope.ir import Constant, DType, Immediate, TensorType
+from coremlscope.model.ir import Constant, DType, Immediate, TensorType
 
 __all__ = ["COMPRESSED", "ROWS"]
 

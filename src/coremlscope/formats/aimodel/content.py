@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import msgspec
 import numpy as np
 
-from coremlscope import ir
-from coremlscope.errors import UnsupportedModelError
+from coremlscope.base.errors import UnsupportedModelError
+from coremlscope.base.units import shown
 from coremlscope.formats.aimodel.bytecode import EncodedBlock, EncodedValue, Resource, read_bytecode
 from coremlscope.formats.aimodel.bytecode import Operation as Encoded
 from coremlscope.formats.aimodel.cursor import damaged
@@ -20,7 +20,7 @@ from coremlscope.formats.aimodel.dialect import Attribute, Dense, Flags, OtherTy
 from coremlscope.formats.aimodel.encoding import Encoding, OperationOrigin, OwnEncoding
 from coremlscope.formats.packing import unpack
 from coremlscope.formats.weights import WeightStorage
-from coremlscope.units import shown
+from coremlscope.model import ir
 
 __all__ = [
     "Content",

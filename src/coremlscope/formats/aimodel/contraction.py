@@ -9,7 +9,7 @@ import numpy as np
 
 from coremlscope.formats.aimodel.translation import Operand, Row, Token, Translation, dims_of
 from coremlscope.formats.neuralnetwork.builder import Blob, CannotTranslate, Given
-from coremlscope.ir import DType
+from coremlscope.model.ir import DType
 
 __all__ = ["ROWS", "convolution", "linear", "matmul", "pool"]
 

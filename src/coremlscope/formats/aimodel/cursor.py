@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import NoReturn
 
-from coremlscope.errors import CorruptModelError
+from coremlscope.base.errors import CorruptModelError
 
 __all__ = ["Cursor", "damaged"]
 

@@ -12,9 +12,9 @@ from collections.abc import Callable
 
 import msgspec
 
-from coremlscope import ir
 from coremlscope.formats.aimodel.bytecode import Bytecode, EncodedEntry
 from coremlscope.formats.aimodel.cursor import Cursor, damaged
+from coremlscope.model import ir
 
 __all__ = [
     "Attribute",

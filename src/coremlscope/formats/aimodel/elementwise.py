@@ -8,7 +8,7 @@ import numpy as np
 
 from coremlscope.formats.aimodel.translation import Operand, Row, Translation
 from coremlscope.formats.neuralnetwork.builder import Blob, CannotTranslate, Given
-from coremlscope.ir import DType
+from coremlscope.model.ir import DType
 
 __all__ = ["ROWS"]
 

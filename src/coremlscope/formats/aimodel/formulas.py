@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from coremlscope.formats.aimodel.bytecode import EncodedValue
 from coremlscope.formats.aimodel.content import Content, StoredOp
-from coremlscope.ir import TensorType
+from coremlscope.model.ir import TensorType
 
 __all__ = ["Formula", "Formulas", "combine"]
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from coremlscope import ir
 from coremlscope.formats.aimodel.content import Content, GraphContent, GraphFeature
-from coremlscope.ir import DType, TensorType
+from coremlscope.model import ir
+from coremlscope.model.ir import DType, TensorType
 
 __all__ = ["DYNAMIC_SIZE", "describe", "plain_type"]
 

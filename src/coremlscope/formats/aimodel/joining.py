@@ -18,7 +18,7 @@ from coremlscope.formats.aimodel.compression import COMPRESSED
 from coremlscope.formats.aimodel.content import BlockContent, StoredOp
 from coremlscope.formats.aimodel.dialect import EnumMember
 from coremlscope.formats.aimodel.shaping import PADDINGS
-from coremlscope.ir import Constant, Immediate, TensorType
+from coremlscope.model.ir import Constant, Immediate, TensorType
 
 __all__ = ["Joined", "join"]
 

@@ -7,8 +7,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 import numpy as np
 from msgspec.structs import replace
 
-from coremlscope import ir
-from coremlscope.errors import UnsupportedModelError
+from coremlscope.base.errors import UnsupportedModelError
+from coremlscope.base.units import shown
 from coremlscope.formats.aimodel import compression, contraction, elementwise, resizing, shaping
 from coremlscope.formats.aimodel.bytecode import EncodedValue
 from coremlscope.formats.aimodel.composites import COMPOSITES, Arguments
@@ -20,8 +20,8 @@ from coremlscope.formats.aimodel.interface import plain_type
 from coremlscope.formats.aimodel.joining import Joined, join
 from coremlscope.formats.aimodel.translation import Operand, Row, Token, Translation
 from coremlscope.formats.neuralnetwork.builder import Blob, Builder, CannotTranslate
-from coremlscope.ir import Constant, Derived, DType, Function, Layer, Program, StateType, TensorType
-from coremlscope.units import shown
+from coremlscope.model import ir
+from coremlscope.model.ir import Constant, Derived, DType, Function, Layer, Program, StateType, TensorType
 
 __all__ = ["find_layers", "translate"]
 

@@ -11,9 +11,9 @@ from pathlib import Path
 import msgspec
 from msgspec.structs import replace
 
-from coremlscope import ir
-from coremlscope.children import python_child
-from coremlscope.errors import CoremlscopeError, CorruptModelError, UnsupportedModelError, how_to_install
+from coremlscope.base.children import python_child
+from coremlscope.base.errors import CoremlscopeError, CorruptModelError, UnsupportedModelError, how_to_install
+from coremlscope.base.units import shown
 from coremlscope.formats.aimodel.bundle import (
     PROGRAM,
     find_compiled,
@@ -27,7 +27,7 @@ from coremlscope.formats.aimodel.content import Content, read_content
 from coremlscope.formats.aimodel.encoding import DIALECT, KNOWN_VERSION
 from coremlscope.formats.aimodel.rewritten import read_rewritten
 from coremlscope.formats.weights import WeightStorage
-from coremlscope.units import shown
+from coremlscope.model import ir
 
 __all__ = [
     "OWN_READER",

@@ -12,7 +12,7 @@ import numpy as np
 from coremlscope.formats.aimodel.formulas import Formula, Formulas, combine
 from coremlscope.formats.aimodel.translation import Operand, Translation, dims_of, known
 from coremlscope.formats.neuralnetwork.builder import Blob, CannotTranslate
-from coremlscope.ir import Constant, DType
+from coremlscope.model.ir import Constant, DType
 
 __all__ = ["resize"]
 

@@ -14,8 +14,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from coremlscope.base.writing import open_draft, write_draft
 from coremlscope.formats.aimodel.rewritten import OPERATIONS, PROGRAM, TEXT
-from coremlscope.writing import open_draft, write_draft
 
 __all__ = ["main"]
 

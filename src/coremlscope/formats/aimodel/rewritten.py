@@ -11,7 +11,6 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from coremlscope import ir
 from coremlscope.formats.aimodel.bytecode import Bytecode, Operation, read_bytecode
 from coremlscope.formats.aimodel.content import Content, read_graphs
 from coremlscope.formats.aimodel.cursor import Cursor, damaged
@@ -27,6 +26,7 @@ from coremlscope.formats.aimodel.dialect import (
 )
 from coremlscope.formats.aimodel.encoding import OperationOrigin
 from coremlscope.formats.weights import WeightStorage
+from coremlscope.model import ir
 
 __all__ = ["OPERATIONS", "PROGRAM", "TEXT", "read_rewritten"]
 

@@ -11,7 +11,7 @@ from coremlscope.formats.aimodel.content import BlockContent
 from coremlscope.formats.aimodel.elementwise import is_boolean
 from coremlscope.formats.aimodel.translation import Operand, Row, Translation, dims_of, known
 from coremlscope.formats.neuralnetwork.builder import Blob, CannotTranslate
-from coremlscope.ir import Constant, DType
+from coremlscope.model.ir import Constant, DType
 from coremlscope.ops.gathering import COUNTED_FROM_END
 
 __all__ = ["PADDINGS", "ROWS", "scatter_nd"]

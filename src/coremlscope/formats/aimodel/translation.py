@@ -9,7 +9,7 @@ import msgspec
 from coremlscope.formats.aimodel.content import StoredOp
 from coremlscope.formats.aimodel.dialect import Attribute, EnumMember, Type
 from coremlscope.formats.neuralnetwork.builder import Blob, Builder, CannotTranslate
-from coremlscope.ir import Array, Constant, DType, TensorType
+from coremlscope.model.ir import Array, Constant, DType, TensorType
 
 __all__ = ["Operand", "Row", "Token", "Translation", "dims_of", "known"]
 

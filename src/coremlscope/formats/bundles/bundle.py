@@ -17,12 +17,12 @@ from typing import Literal
 
 import msgspec
 
-from coremlscope.errors import NotAModelError
+from coremlscope.base.errors import NotAModelError
+from coremlscope.base.units import shown
 from coremlscope.formats.bundles.executorch import looks_like_executorch, read_executorch
 from coremlscope.formats.bundles.trees import FolderTree, Tree, Wanted, ZipTree
 from coremlscope.formats.compiled.folder import ESPRESSO_FILES, PROGRAM_TEXT
 from coremlscope.formats.mlpackage import DATA, MANIFEST
-from coremlscope.units import shown
 
 __all__ = ["Bundle", "BundleKind", "FoundModel", "ModelContainer", "open_bundle", "split_name"]
 

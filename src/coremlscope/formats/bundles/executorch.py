@@ -20,10 +20,10 @@ from typing import Any
 
 import msgspec
 
-from coremlscope.errors import CorruptModelError, NotAModelError
+from coremlscope.base.errors import CorruptModelError, NotAModelError
+from coremlscope.base.units import shown
 from coremlscope.formats.bundles.trees import MemoryTree
 from coremlscope.formats.mlmodel import is_inside
-from coremlscope.units import shown
 
 __all__ = ["looks_like_executorch", "read_executorch"]
 

@@ -9,11 +9,11 @@ from collections.abc import Callable, Mapping
 from pathlib import Path, PurePosixPath
 from typing import Protocol
 
-from coremlscope.errors import CorruptModelError
+from coremlscope.base.errors import CorruptModelError
+from coremlscope.base.units import shown
+from coremlscope.base.writing import open_draft, write_draft
 from coremlscope.formats.archives import check_budget, copy_member, is_link, open_zip
 from coremlscope.formats.mlmodel import is_inside
-from coremlscope.units import shown
-from coremlscope.writing import open_draft, write_draft
 
 __all__ = ["FolderTree", "MemoryTree", "Tree", "Wanted", "ZipTree"]
 

@@ -37,9 +37,9 @@ from typing import TypeVar
 
 import msgspec
 
-from coremlscope import schema
-from coremlscope.errors import CorruptModelError, NotAModelError
-from coremlscope.schema import Message
+from coremlscope.base.errors import CorruptModelError, NotAModelError
+from coremlscope.model import schema
+from coremlscope.model.schema import Message
 
 __all__ = [
     "COREMLDATA",

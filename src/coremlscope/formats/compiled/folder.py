@@ -6,8 +6,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from coremlscope import ir
-from coremlscope.errors import CorruptModelError, NotAModelError
+from coremlscope.base.errors import CorruptModelError, NotAModelError
 from coremlscope.formats.compiled.coremldata import COREMLDATA, read_compiled_data
 from coremlscope.formats.compiled.interface import find_interface
 from coremlscope.formats.compiled.metadata import METADATA
@@ -16,6 +15,7 @@ from coremlscope.formats.compiled.neural_network import read_neural_network
 from coremlscope.formats.compiled.pipeline import FIRST_STAGE, PIPELINES, read_pipeline
 from coremlscope.formats.mlmodel import read_spec, resolve_weight_name
 from coremlscope.formats.weights import WeightStorage
+from coremlscope.model import ir
 
 __all__ = ["ESPRESSO_FILES", "PROGRAM_TEXT", "read_compiled"]
 

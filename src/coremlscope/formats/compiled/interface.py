@@ -7,11 +7,11 @@ from pathlib import Path
 import msgspec
 from msgspec.structs import replace
 
-from coremlscope import ir
-from coremlscope.errors import NotAModelError
+from coremlscope.base.errors import NotAModelError
 from coremlscope.formats.compiled.coremldata import COREMLDATA, CompiledData, read_compiled_data
 from coremlscope.formats.compiled.metadata import METADATA, CompiledMetadata, read_metadata_file
 from coremlscope.formats.description import read_description, read_metadata
+from coremlscope.model import ir
 
 __all__ = ["CompiledInterface", "find_interface"]
 

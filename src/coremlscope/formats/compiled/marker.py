@@ -13,9 +13,9 @@ from __future__ import annotations
 import json
 from pathlib import Path, PurePosixPath
 
-from coremlscope.errors import CorruptModelError, UnsupportedModelError
+from coremlscope.base.errors import CorruptModelError, UnsupportedModelError
+from coremlscope.base.writing import write_draft
 from coremlscope.formats.mlmodel import is_inside
-from coremlscope.writing import write_draft
 
 __all__ = ["MARKER", "is_own_compiled", "locate_source", "write_marker"]
 

@@ -14,12 +14,12 @@ from typing import Any
 
 import msgspec
 
-from coremlscope import ir
-from coremlscope.errors import CorruptModelError
+from coremlscope.base.errors import CorruptModelError
+from coremlscope.base.units import shown
 from coremlscope.formats.miltext.opsets import PRINTED_OPSETS
 from coremlscope.formats.platforms import first_releases
 from coremlscope.formats.weights import BlobData
-from coremlscope.units import shown
+from coremlscope.model import ir
 
 __all__ = ["METADATA", "CompiledMetadata", "describe_model", "parse_metadata", "read_metadata_file"]
 

@@ -6,14 +6,14 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from coremlscope import ir
-from coremlscope.errors import CorruptModelError
+from coremlscope.base.errors import CorruptModelError
+from coremlscope.base.units import shown
 from coremlscope.formats.compiled.interface import find_interface
 from coremlscope.formats.compiled.signature import read_signature
 from coremlscope.formats.miltext import parse_program
 from coremlscope.formats.mlmodel import MODEL_PATH, resolve_weight_name
 from coremlscope.formats.weights import BlobData, WeightStorage
-from coremlscope.units import shown
+from coremlscope.model import ir
 
 __all__ = ["PROGRAM_TEXT", "is_program_file", "read_ml_program", "read_program_file"]
 

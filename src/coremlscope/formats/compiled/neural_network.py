@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from coremlscope import ir
-from coremlscope.errors import CorruptModelError, NotAModelError
+from coremlscope.base.errors import CorruptModelError, NotAModelError
 from coremlscope.formats.compiled.coremldata import COREMLDATA
 from coremlscope.formats.compiled.interface import CompiledInterface, find_interface
 from coremlscope.formats.mlmodel import resolve_weight_name
 from coremlscope.formats.weights import WeightStorage
+from coremlscope.model import ir
 
 if TYPE_CHECKING:
     from coremlscope.formats.espresso.network import CompiledFiles

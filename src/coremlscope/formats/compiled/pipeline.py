@@ -11,10 +11,10 @@ import struct
 from collections.abc import Callable
 from pathlib import Path
 
-from coremlscope import ir
-from coremlscope.errors import CorruptModelError
+from coremlscope.base.errors import CorruptModelError
 from coremlscope.formats.compiled.coremldata import COREMLDATA
 from coremlscope.formats.compiled.interface import CompiledInterface
+from coremlscope.model import ir
 
 __all__ = ["FIRST_STAGE", "PIPELINES", "read_pipeline"]
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from coremlscope import ir
+from coremlscope.model import ir
 
 __all__ = ["read_signature"]
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from coremlscope import ir
+from coremlscope.base.writing import write_draft
 from coremlscope.formats.mlmodel import resolve_weight_name
 from coremlscope.formats.weights import ALIGNMENT, BlobData, BlobWriter, WeightStorage
-from coremlscope.writing import write_draft
+from coremlscope.model import ir
 
 __all__ = ["write_weight_files"]
 

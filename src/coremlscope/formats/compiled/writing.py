@@ -19,9 +19,9 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path, PurePosixPath
 
-from coremlscope import ir, schema
-from coremlscope.errors import UsageError
-from coremlscope.escaping import path_text
+from coremlscope.base.errors import UsageError
+from coremlscope.base.escaping import path_text
+from coremlscope.base.writing import check_new_folder, new_folder, write_draft
 from coremlscope.formats import container
 from coremlscope.formats.compiled.coremldata import COREMLDATA, format_analytics, format_program_data
 from coremlscope.formats.compiled.folder import ESPRESSO_FILES, PROGRAM_TEXT
@@ -30,7 +30,7 @@ from coremlscope.formats.compiled.metadata import METADATA, describe_model
 from coremlscope.formats.compiled.weight_files import write_weight_files
 from coremlscope.formats.description import write_description
 from coremlscope.formats.miltext import print_program
-from coremlscope.writing import check_new_folder, new_folder, write_draft
+from coremlscope.model import ir, schema
 
 __all__ = ["SUFFIX", "compile_into", "link_or_copy", "write_compiled", "write_source"]
 

@@ -12,9 +12,9 @@ from collections.abc import Mapping
 
 import msgspec
 
-from coremlscope.errors import CorruptModelError
+from coremlscope.base.errors import CorruptModelError
+from coremlscope.base.units import shown
 from coremlscope.formats.weights import WeightStorage
-from coremlscope.units import shown
 
 __all__ = ["BlobFile", "BlobRange"]
 

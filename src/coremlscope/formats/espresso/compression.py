@@ -9,7 +9,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Iterator
 
-from coremlscope.errors import CorruptModelError, UnsupportedModelError, how_to_install
+from coremlscope.base.errors import CorruptModelError, UnsupportedModelError, how_to_install
 
 __all__ = ["decompress", "is_compressed"]
 

@@ -9,7 +9,7 @@ from coremlscope.formats.espresso.fused import apply_fused
 from coremlscope.formats.espresso.translation import LayerSpec, Translation
 from coremlscope.formats.espresso.weights import has_weights, read_bias, read_weights
 from coremlscope.formats.neuralnetwork.builder import Blob, CannotTranslate
-from coremlscope.ir import Constant
+from coremlscope.model.ir import Constant
 
 __all__ = ["LAYERS", "window_padding"]
 

@@ -10,10 +10,10 @@ from typing import Any
 
 import msgspec
 
-from coremlscope.errors import CorruptModelError, NotAModelError
+from coremlscope.base.errors import CorruptModelError, NotAModelError
+from coremlscope.base.units import shown
 from coremlscope.formats.espresso.attributes import CompiledLayer
 from coremlscope.formats.espresso.compression import decompress, is_compressed
-from coremlscope.units import shown
 
 __all__ = ["AXES", "BlobShape", "CompiledNetwork", "read_network_file", "read_shape_file"]
 

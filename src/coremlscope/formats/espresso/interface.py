@@ -5,7 +5,7 @@ from __future__ import annotations
 from coremlscope.formats.espresso.files import BlobShape
 from coremlscope.formats.espresso.network import CompiledFiles
 from coremlscope.formats.neuralnetwork.interface import take_sequences
-from coremlscope.ir import (
+from coremlscope.model.ir import (
     ArrayFeature,
     Description,
     DType,

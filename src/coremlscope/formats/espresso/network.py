@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from coremlscope.errors import CorruptModelError
+from coremlscope.base.errors import CorruptModelError
 from coremlscope.formats.espresso.attributes import LARGEST, CompiledLayer
 from coremlscope.formats.espresso.blobs import BlobFile
 from coremlscope.formats.espresso.files import AXES, BlobShape, CompiledNetwork
@@ -21,7 +21,7 @@ from coremlscope.formats.neuralnetwork.boundary import Boundary
 from coremlscope.formats.neuralnetwork.builder import OPSET, Blob, CannotTranslate
 from coremlscope.formats.neuralnetwork.preprocessing import preprocess
 from coremlscope.formats.neuralnetwork.rank_5 import fold
-from coremlscope.ir import (
+from coremlscope.model.ir import (
     Constant,
     Function,
     FunctionDescription,

@@ -13,10 +13,10 @@ import struct
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from coremlscope import schema
-from coremlscope.errors import CorruptModelError, UnsupportedModelError
-from coremlscope.ir import Feature, ImageFeature
-from coremlscope.schema import Message
+from coremlscope.base.errors import CorruptModelError, UnsupportedModelError
+from coremlscope.model import schema
+from coremlscope.model.ir import Feature, ImageFeature
+from coremlscope.model.schema import Message
 
 __all__ = ["find_doubt", "parse_tables", "read_step"]
 

@@ -14,7 +14,7 @@ from coremlscope.formats.espresso.translation import LayerSpec, Translation
 from coremlscope.formats.espresso.weights import read_floats
 from coremlscope.formats.neuralnetwork.builder import Blob, CannotTranslate
 from coremlscope.formats.neuralnetwork.recurrent import SequenceOfVectors
-from coremlscope.ir import Constant
+from coremlscope.model.ir import Constant
 
 __all__ = ["LAYERS"]
 

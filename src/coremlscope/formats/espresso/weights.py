@@ -20,7 +20,7 @@ from coremlscope.formats.espresso.attributes import CompiledLayer
 from coremlscope.formats.espresso.blobs import BlobFile, BlobRange
 from coremlscope.formats.espresso.translation import Translation
 from coremlscope.formats.neuralnetwork.builder import CannotTranslate
-from coremlscope.ir import Array, Constant, DType, EncodedSource, TensorType
+from coremlscope.model.ir import Array, Constant, DType, EncodedSource, TensorType
 
 __all__ = [
     "CompiledWeights",

@@ -9,9 +9,9 @@ from __future__ import annotations
 import itertools
 import re
 
-from coremlscope import ir
-from coremlscope.errors import CorruptModelError, UnsupportedModelError
-from coremlscope.units import shown
+from coremlscope.base.errors import CorruptModelError, UnsupportedModelError
+from coremlscope.base.units import shown
+from coremlscope.model import ir
 
 __all__ = ["Tokens", "decode"]
 

@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
-from coremlscope import ir
-from coremlscope.errors import CorruptModelError, UnsupportedModelError
+from coremlscope.base.errors import CorruptModelError, UnsupportedModelError
 from coremlscope.formats.miltext.lexer import Tokens
 from coremlscope.formats.values import BlobOpener
+from coremlscope.model import ir
 
 __all__ = ["MAX_DEPTH", "LiteralReader", "unescape"]
 

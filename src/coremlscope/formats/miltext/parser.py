@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections import ChainMap
 from collections.abc import MutableMapping
 
-from coremlscope import ir
-from coremlscope.errors import UnsupportedModelError
+from coremlscope.base.errors import UnsupportedModelError
+from coremlscope.base.units import shown
 from coremlscope.formats.miltext.lexer import Tokens, decode
 from coremlscope.formats.miltext.literals import MAX_DEPTH, LiteralReader
 from coremlscope.formats.miltext.opsets import READ_OPSETS
 from coremlscope.formats.program import BLOCK_NAMES
 from coremlscope.formats.values import BlobOpener
-from coremlscope.units import shown
+from coremlscope.model import ir
 
 __all__ = ["parse_program"]
 

@@ -13,9 +13,9 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
 
-from coremlscope import ir
 from coremlscope.formats.miltext.opsets import EARLY_OPSETS, PRINTED_OPSETS
 from coremlscope.formats.weights import BlobData
+from coremlscope.model import ir
 
 __all__ = ["print_program"]
 

@@ -11,8 +11,8 @@ from coremlscope.formats.neuralnetwork.builder import Blob, Builder, CannotTrans
 from coremlscope.formats.neuralnetwork.translation import LayerSpec, Translation
 from coremlscope.formats.neuralnetwork.unary_function import unary
 from coremlscope.formats.neuralnetwork.weights import weight_values
-from coremlscope.ir import Array
-from coremlscope.schema import Message
+from coremlscope.model.ir import Array
+from coremlscope.model.schema import Message
 
 __all__ = ["LAYERS", "activate"]
 

@@ -9,8 +9,8 @@ from msgspec.structs import replace
 from coremlscope.formats.neuralnetwork.builder import Blob, Builder, CannotTranslate
 from coremlscope.formats.neuralnetwork.translation import LayerSpec, Translate, Translation
 from coremlscope.formats.neuralnetwork.weights import read_weights
-from coremlscope.ir import Constant
-from coremlscope.schema import Message
+from coremlscope.model.ir import Constant
+from coremlscope.model.schema import Message
 
 __all__ = ["LAYERS", "chain", "in_one_layout"]
 

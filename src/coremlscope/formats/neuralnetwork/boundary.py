@@ -10,9 +10,9 @@ from contextlib import suppress
 import numpy as np
 from msgspec.structs import replace
 
-from coremlscope.errors import CorruptModelError
+from coremlscope.base.errors import CorruptModelError
 from coremlscope.formats.neuralnetwork.builder import FLOAT, Blob, Builder, CannotTranslate
-from coremlscope.ir import (
+from coremlscope.model.ir import (
     ArrayFeature,
     DType,
     Feature,

@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 from msgspec.structs import replace
 
-from coremlscope.ir import (
+from coremlscope.model.ir import (
     Array,
     Constant,
     DType,

@@ -16,10 +16,10 @@ from msgspec.structs import replace
 
 from coremlscope.formats.neuralnetwork.builder import Blob, Builder, CannotTranslate
 from coremlscope.formats.neuralnetwork.translation import LayerSpec, Translation
-from coremlscope.ir import Graph, TensorType
+from coremlscope.model.ir import Graph, TensorType
+from coremlscope.model.schema import Message
 from coremlscope.ops.bind import join
 from coremlscope.ops.view import BoundValue
-from coremlscope.schema import Message
 
 __all__ = ["LAYERS", "walk", "written"]
 

@@ -8,8 +8,8 @@ from typing import Any
 from coremlscope.formats.neuralnetwork.builder import Blob, Builder, CannotTranslate
 from coremlscope.formats.neuralnetwork.translation import LayerSpec, Translation
 from coremlscope.formats.neuralnetwork.weights import read_weights
-from coremlscope.ir import Constant
-from coremlscope.schema import Message
+from coremlscope.model.ir import Constant
+from coremlscope.model.schema import Message
 
 __all__ = ["LAYERS", "flat_padding", "sizes"]
 

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
 from coremlscope.formats.neuralnetwork.builder import Blob, Builder, CannotTranslate
-from coremlscope.ir import Feature, constant, default_shape
-from coremlscope.schema import Message
+from coremlscope.model.ir import Feature, constant, default_shape
+from coremlscope.model.schema import Message
 
 __all__ = ["custom_layer", "why_not_run"]
 

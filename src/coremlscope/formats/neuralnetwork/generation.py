@@ -11,8 +11,8 @@ from coremlscope.formats.neuralnetwork.builder import Blob, CannotTranslate
 from coremlscope.formats.neuralnetwork.shaping import read_shape, shape_of
 from coremlscope.formats.neuralnetwork.translation import LayerSpec, Translate, Translation
 from coremlscope.formats.neuralnetwork.weights import read_weights
-from coremlscope.ir import Array
-from coremlscope.schema import Message
+from coremlscope.model.ir import Array
+from coremlscope.model.schema import Message
 
 __all__ = ["LAYERS"]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from coremlscope.ir import ArrayFeature, Description, Feature, FunctionDescription
-from coremlscope.schema import Message
+from coremlscope.model.ir import ArrayFeature, Description, Feature, FunctionDescription
+from coremlscope.model.schema import Message
 
 __all__ = ["take_sequences", "with_sequences"]
 

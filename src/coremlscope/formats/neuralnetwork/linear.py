@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from coremlscope.formats.neuralnetwork.builder import Blob, Builder, CannotTranslate
 from coremlscope.formats.neuralnetwork.translation import LayerSpec, Translation
 from coremlscope.formats.neuralnetwork.weights import read_weights
-from coremlscope.ir import Constant
+from coremlscope.model.ir import Constant
 
 __all__ = ["LAYERS", "inner_product", "product_along_last"]
 

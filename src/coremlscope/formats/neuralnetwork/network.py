@@ -7,8 +7,8 @@ from sys import intern
 
 from msgspec.structs import replace
 
-from coremlscope.budget import Budget
-from coremlscope.errors import CorruptModelError
+from coremlscope.base.budget import Budget
+from coremlscope.base.errors import CorruptModelError
 from coremlscope.formats.neuralnetwork.boundary import DAMAGED, Boundary
 from coremlscope.formats.neuralnetwork.builder import OPSET, Blob, CannotTranslate
 from coremlscope.formats.neuralnetwork.control import walk, written
@@ -16,9 +16,9 @@ from coremlscope.formats.neuralnetwork.custom import custom_layer, why_not_run
 from coremlscope.formats.neuralnetwork.layers import LAYERS
 from coremlscope.formats.neuralnetwork.preprocessing import preprocess
 from coremlscope.formats.neuralnetwork.translation import Translation
-from coremlscope.ir import Function, FunctionDescription, Layer, Program, Shape
+from coremlscope.model.ir import Function, FunctionDescription, Layer, Program, Shape
+from coremlscope.model.schema import Message
 from coremlscope.ops.view import CONTRADICTIONS
-from coremlscope.schema import Message
 
 __all__ = ["read_network"]
 

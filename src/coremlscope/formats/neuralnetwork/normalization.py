@@ -7,8 +7,8 @@ from msgspec.structs import replace
 from coremlscope.formats.neuralnetwork.builder import Blob, CannotTranslate
 from coremlscope.formats.neuralnetwork.translation import LayerSpec, Translation
 from coremlscope.formats.neuralnetwork.weights import is_empty, read_weights
-from coremlscope.ir import Constant
-from coremlscope.schema import Message
+from coremlscope.model.ir import Constant
+from coremlscope.model.schema import Message
 
 __all__ = ["LAYERS"]
 

@@ -10,11 +10,11 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from coremlscope import schema
 from coremlscope.formats.description import write_features
 from coremlscope.formats.neuralnetwork.control import walk
-from coremlscope.ir import Feature
-from coremlscope.schema import Message
+from coremlscope.model import schema
+from coremlscope.model.ir import Feature
+from coremlscope.model.schema import Message
 
 __all__ = ["LayerCut", "NetworkLayers"]
 

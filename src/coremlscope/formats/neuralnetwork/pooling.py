@@ -7,7 +7,7 @@ from typing import Any
 from coremlscope.formats.neuralnetwork.builder import Blob
 from coremlscope.formats.neuralnetwork.convolution import flat_padding, padding_3d, sizes
 from coremlscope.formats.neuralnetwork.translation import LayerSpec, Translation
-from coremlscope.schema import Message
+from coremlscope.model.schema import Message
 
 __all__ = ["LAYERS"]
 

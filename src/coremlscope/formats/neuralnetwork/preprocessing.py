@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 from msgspec.structs import replace
 
-from coremlscope.errors import CorruptModelError
+from coremlscope.base.errors import CorruptModelError
 from coremlscope.formats.neuralnetwork.builder import Blob, Builder, CannotTranslate
-from coremlscope.ir import Array, Feature, ImageFeature, Layer
-from coremlscope.schema import Message
+from coremlscope.model.ir import Array, Feature, ImageFeature, Layer
+from coremlscope.model.schema import Message
 
 __all__ = ["preprocess"]
 

@@ -15,8 +15,8 @@ import numpy as np
 from coremlscope.formats.neuralnetwork.builder import Blob, Builder, CannotTranslate, Given
 from coremlscope.formats.neuralnetwork.translation import LayerSpec, Translation
 from coremlscope.formats.neuralnetwork.weights import read_weights
-from coremlscope.ir import Array, Constant, DType, EncodedSource, TensorType
-from coremlscope.schema import Message
+from coremlscope.model.ir import Array, Constant, DType, EncodedSource, TensorType
+from coremlscope.model.schema import Message
 
 __all__ = ["LAYERS", "SequenceOfVectors"]
 

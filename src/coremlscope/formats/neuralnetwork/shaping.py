@@ -9,7 +9,7 @@ import numpy as np
 
 from coremlscope.formats.neuralnetwork.builder import Blob, Builder, CannotTranslate
 from coremlscope.formats.neuralnetwork.translation import LayerSpec, Translation
-from coremlscope.ir import TensorType
+from coremlscope.model.ir import TensorType
 
 __all__ = ["LAYERS", "at_least_rank_1", "read_shape", "shape_of"]
 

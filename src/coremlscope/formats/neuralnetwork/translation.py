@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from coremlscope.formats.neuralnetwork.builder import Blob, Builder
-from coremlscope.schema import Message
+from coremlscope.model.schema import Message
 
 __all__ = ["LayerSpec", "Translate", "Translation"]
 

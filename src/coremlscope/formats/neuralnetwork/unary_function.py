@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from coremlscope.formats.neuralnetwork.builder import Blob, Builder
 from coremlscope.formats.neuralnetwork.translation import Translation
-from coremlscope.schema import Message
+from coremlscope.model.schema import Message
 
 __all__ = ["unary"]
 

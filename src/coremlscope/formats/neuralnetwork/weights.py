@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from coremlscope.formats.neuralnetwork.builder import FLOAT, CannotTranslate
-from coremlscope.ir import Array, Constant, DType, EncodedSource, TensorType
-from coremlscope.schema import Message
+from coremlscope.model.ir import Array, Constant, DType, EncodedSource, TensorType
+from coremlscope.model.schema import Message
 
 __all__ = ["EncodedWeights", "is_empty", "read_weights", "weight_values"]
 

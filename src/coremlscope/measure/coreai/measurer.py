@@ -18,13 +18,13 @@ import msgspec
 import msgspec.structs
 import numpy as np
 
-from coremlscope.engines.host import conditions, this_machine
-from coremlscope.errors import EngineError, MissingDependencyError, UsageError, how_to_install
-from coremlscope.execution.wiring import input_functions, interface_of
-from coremlscope.features import dummy_values, to_tensors
-from coremlscope.findings import Finding
+from coremlscope.base.errors import EngineError, MissingDependencyError, UsageError, how_to_install
+from coremlscope.base.findings import Finding
+from coremlscope.base.units import format_duration
+from coremlscope.base.writing import open_draft, write_draft
 from coremlscope.formats.aimodel.network import find_layers
 from coremlscope.formats.aimodel.reader import open_content
+from coremlscope.formats.recordings.core_ai import read_debug_info
 from coremlscope.measure.child import ChildLimits, Task, python_child, run_child
 from coremlscope.measure.contract import MeasuredModel, Progress, now
 from coremlscope.measure.coreai.operations import (
@@ -48,10 +48,10 @@ from coremlscope.measure.embedded.findings import profiler_finding
 from coremlscope.measure.endings import Failures, KnownFailure
 from coremlscope.measure.partial import explain_partial
 from coremlscope.measure.repetitions import repetition_findings
-from coremlscope.recordings.core_ai import read_debug_info
+from coremlscope.model.features import dummy_values, to_tensors
 from coremlscope.results.measurement import Measurement, NodeTiming, Runtime, Settings, condition_findings
-from coremlscope.units import format_duration
-from coremlscope.writing import open_draft, write_draft
+from coremlscope.runtime.engines.host import conditions, this_machine
+from coremlscope.runtime.execution.wiring import input_functions, interface_of
 
 __all__ = ["CHILD", "FAILURES", "LIMITS", "CoreAIMeasurer", "require_coreai", "save_inputs"]
 

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from coremlscope.ir import Layer
-from coremlscope.recordings.core_ai import INTERPRETER, DebugOp
+from coremlscope.formats.recordings.core_ai import INTERPRETER, DebugOp
+from coremlscope.model.ir import Layer
 from coremlscope.results.measurement import Group, Status
 from coremlscope.results.operations import OpTable
 from coremlscope.results.statistics import median_interval

@@ -16,11 +16,11 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from coremlscope.errors import UsageError
+from coremlscope.base.errors import UsageError
+from coremlscope.base.writing import open_draft, write_draft
+from coremlscope.formats.recordings.core_ai import INTERPRETER, read_debug_info
 from coremlscope.measure.channel import send
 from coremlscope.measure.coreai.program import CoreAIProgram
-from coremlscope.recordings.core_ai import INTERPRETER, read_debug_info
-from coremlscope.writing import open_draft, write_draft
 
 __all__ = ["DEBUG_INFO", "RESULTS", "TOO_LARGE", "ValuesRequest", "main"]
 

@@ -14,8 +14,8 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
-from coremlscope.recordings.monitors import read_samples
-from coremlscope.recordings.power import Reading, Readings
+from coremlscope.formats.recordings.monitors import read_samples
+from coremlscope.formats.recordings.power import Reading, Readings
 from coremlscope.results.recording import SystemPart
 
 __all__ = ["EnergyMeter", "find_meter", "measure_energy", "readings_of"]

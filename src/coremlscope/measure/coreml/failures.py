@@ -6,8 +6,8 @@ pytorch/executorch #11541, microsoft/onnxruntime #22275, soniqo/speech-swift #31
 
 from __future__ import annotations
 
-from coremlscope.errors import how_to_install
-from coremlscope.findings import Finding
+from coremlscope.base.errors import how_to_install
+from coremlscope.base.findings import Finding
 from coremlscope.measure.endings import Failures, KnownFailure, find_failure, lines_of
 
 __all__ = ["FAILURES", "fallback_findings"]

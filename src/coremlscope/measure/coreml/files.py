@@ -5,11 +5,11 @@ from __future__ import annotations
 import importlib.util
 from pathlib import Path
 
-from coremlscope.errors import EngineError, MissingDependencyError, how_to_install
+from coremlscope.base.errors import EngineError, MissingDependencyError, how_to_install
+from coremlscope.base.writing import write_draft
 from coremlscope.formats import container
 from coremlscope.formats.archives import read_gzip
 from coremlscope.formats.mlmodel import MAX_SPEC_BYTES
-from coremlscope.writing import write_draft
 
 __all__ = ["has_coremltools", "readable_by_core_ml", "require_coremltools"]
 

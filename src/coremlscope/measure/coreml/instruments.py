@@ -16,9 +16,9 @@ from pathlib import Path
 
 import msgspec
 
-from coremlscope.errors import EngineError, MissingDependencyError
-from coremlscope.recordings.export import CORE_ML, KINDS, Export, read_export
-from coremlscope.writing import open_draft
+from coremlscope.base.errors import EngineError, MissingDependencyError
+from coremlscope.base.writing import open_draft
+from coremlscope.formats.recordings.export import CORE_ML, KINDS, Export, read_export
 
 __all__ = [
     "InstrumentsRecorder",

@@ -13,13 +13,13 @@ from typing import Any
 import msgspec
 import msgspec.structs
 
-from coremlscope.errors import EngineError, how_to_install
-from coremlscope.findings import Finding
-from coremlscope.ir import ArrayFeature, FunctionDescription
+from coremlscope.base.errors import EngineError, how_to_install
+from coremlscope.base.findings import Finding
 from coremlscope.measure.child import ChildLimits, Task, python_child, run_child
 from coremlscope.measure.contract import Progress
 from coremlscope.measure.coreml.failures import FAILURES
 from coremlscope.measure.partial import interrupted
+from coremlscope.model.ir import ArrayFeature, FunctionDescription
 from coremlscope.results.measurement import Phase
 
 __all__ = ["PREDICTIONS_CHILD", "OtherPredictions", "Timed"]

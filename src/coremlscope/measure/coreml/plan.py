@@ -16,17 +16,16 @@ from typing import Any
 import msgspec
 import msgspec.structs
 
+from coremlscope.base.errors import EngineError, how_to_install
+from coremlscope.base.findings import Finding
 from coremlscope.devices import UNITS, ComputeUnit, ComputeUnits, Device, find_device
-from coremlscope.engines.host import macos_version, processor_name
-from coremlscope.errors import EngineError, how_to_install
-from coremlscope.findings import Finding
 from coremlscope.measure.child import ChildLimits, Task, python_child, run_child
 from coremlscope.measure.coreml.failures import FAILURES
 from coremlscope.measure.coreml.files import readable_by_core_ml
 from coremlscope.measure.coreml.limits import CORE_ML_LIMITS
 from coremlscope.measure.coreml.units import effective_units, unit_findings
-from coremlscope.placement.analytics import AnalysedOp, parse_analytics
-from coremlscope.placement.backend import BACKENDS_OF, UNIT_OF, Backend
+from coremlscope.planning.placement.analytics import AnalysedOp, parse_analytics
+from coremlscope.planning.placement.backend import BACKENDS_OF, UNIT_OF, Backend
 from coremlscope.results.operations import OpTable
 from coremlscope.results.plan import (
     CORE_ML_RULE,
@@ -37,6 +36,7 @@ from coremlscope.results.plan import (
     SettingPlan,
     segments,
 )
+from coremlscope.runtime.engines.host import macos_version, processor_name
 
 __all__ = ["PlansOfModel", "ask_core_ml", "empty_plan", "plan_findings", "plan_from_core_ml", "this_mac"]
 

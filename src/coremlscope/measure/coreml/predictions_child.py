@@ -16,12 +16,12 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from coremlscope.engines.sampling import sample
 from coremlscope.measure.channel import send
 from coremlscope.measure.coreml.messages import end_with_error
 from coremlscope.measure.coreml.objective_c import PredictionModel, find_framework, release_pool
 from coremlscope.measure.coreml.timing_child import CoreMLTimingRequest
 from coremlscope.measure.coreml.values import load_values
+from coremlscope.runtime.engines.sampling import sample
 
 __all__ = ["IN_FLIGHT", "main"]
 

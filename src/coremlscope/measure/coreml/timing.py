@@ -13,12 +13,10 @@ from typing import Any
 import msgspec
 import msgspec.structs
 
-from coremlscope.engines.host import conditions, this_machine
-from coremlscope.errors import EngineError
-from coremlscope.execution.wiring import input_functions, interface_of
-from coremlscope.features import dummy_values
-from coremlscope.findings import Finding
-from coremlscope.ir import ArrayFeature, DType, Pipeline
+from coremlscope.base.errors import EngineError
+from coremlscope.base.findings import Finding
+from coremlscope.base.writing import write_draft
+from coremlscope.formats.recordings.power import energy_findings, summarize_readings
 from coremlscope.measure.child import ChildLimits, Task, python_child, run_child
 from coremlscope.measure.contract import MeasuredModel, Progress, now
 from coremlscope.measure.coreml.energy import readings_of
@@ -32,7 +30,8 @@ from coremlscope.measure.coreml.units import effective_units, unit_findings
 from coremlscope.measure.coreml.values import save_values
 from coremlscope.measure.partial import explain_partial, interrupted
 from coremlscope.measure.repetitions import repetition_findings
-from coremlscope.recordings.power import energy_findings, summarize_readings
+from coremlscope.model.features import dummy_values
+from coremlscope.model.ir import ArrayFeature, DType, Pipeline
 from coremlscope.results.measurement import (
     EarlyEnd,
     Machine,
@@ -43,7 +42,8 @@ from coremlscope.results.measurement import (
     condition_findings,
 )
 from coremlscope.results.recording import Energy
-from coremlscope.writing import write_draft
+from coremlscope.runtime.engines.host import conditions, this_machine
+from coremlscope.runtime.execution.wiring import input_functions, interface_of
 
 __all__ = [
     "CHILD",

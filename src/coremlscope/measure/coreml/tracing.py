@@ -14,9 +14,10 @@ from typing import Any
 import msgspec
 import msgspec.structs
 
-from coremlscope.engines.host import conditions, this_machine
-from coremlscope.errors import EngineError, UsageError
-from coremlscope.findings import Finding
+from coremlscope.base.errors import EngineError, UsageError
+from coremlscope.base.findings import Finding
+from coremlscope.base.writing import write_draft
+from coremlscope.formats.recordings.activity import Summary, summarize_exports
 from coremlscope.measure.child import ChildLimits, Task, run_child
 from coremlscope.measure.contract import MeasuredModel, Progress, now
 from coremlscope.measure.coreml.failures import FAILURES
@@ -38,9 +39,8 @@ from coremlscope.measure.coreml.timing import (
 )
 from coremlscope.measure.coreml.timing_child import GO
 from coremlscope.measure.coreml.units import effective_units
-from coremlscope.recordings.activity import Summary, summarize_exports
 from coremlscope.results.measurement import Measurement, Runtime, Settings, condition_findings
-from coremlscope.writing import write_draft
+from coremlscope.runtime.engines.host import conditions, this_machine
 
 __all__ = ["TraceMeasurer", "trace_measurer"]
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 
+from coremlscope.base.errors import UsageError
+from coremlscope.base.findings import Finding
 from coremlscope.devices.unit import SETTINGS, ComputeUnits
-from coremlscope.engines.host import is_virtual_machine
-from coremlscope.errors import UsageError
-from coremlscope.findings import Finding
+from coremlscope.runtime.engines.host import is_virtual_machine
 
 __all__ = ["UNITS_VARIABLE", "distinct_units", "effective_units", "unit_findings"]
 

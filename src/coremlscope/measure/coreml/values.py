@@ -12,17 +12,17 @@ from typing import Any
 
 import numpy as np
 
-from coremlscope.errors import UnsupportedModelError
-from coremlscope.features import to_tensors
-from coremlscope.features.images import image_from_array, image_of_feature, is_image
-from coremlscope.ir import (
+from coremlscope.base.errors import UnsupportedModelError
+from coremlscope.base.writing import open_draft, write_draft
+from coremlscope.model.features import to_tensors
+from coremlscope.model.features.images import image_from_array, image_of_feature, is_image
+from coremlscope.model.ir import (
     ArrayFeature,
     FeatureType,
     FunctionDescription,
     ImageFeature,
     SequenceFeature,
 )
-from coremlscope.writing import open_draft, write_draft
 
 __all__ = ["load_values", "save_values"]
 

@@ -13,11 +13,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
-from coremlscope.engines.base import EngineNode
-from coremlscope.ir import Graph, Op
 from coremlscope.measure.embedded.lowered_graph import LoweredGraph, LoweredNode
+from coremlscope.model.ir import Graph, Op
 from coremlscope.ops.program import OnnxProgram
 from coremlscope.results.measurement import Status
+from coremlscope.runtime.engines.base import EngineNode
 
 __all__ = ["Attribution", "NodeGroup", "attribute", "group_nodes"]
 

@@ -20,9 +20,9 @@ from typing import Any
 import msgspec
 import msgspec.structs
 
+from coremlscope.base.writing import write_draft
 from coremlscope.measure.channel import open_channel, send
 from coremlscope.measure.process_limits import end_with_parent, hold_to_limits, peak_memory_bytes
-from coremlscope.writing import write_draft
 
 __all__ = ["ProcessRequest", "Report", "call", "main", "measure"]
 
@@ -52,10 +52,10 @@ def main() -> int:
     # The parent gets the signal, too, and decides what becomes of the result.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     # Everything that takes time is imported while the parent reads the model.
-    from coremlscope.engines import engine
-    from coremlscope.errors import EngineError, UnsupportedOpError, known_error
+    from coremlscope.base.errors import EngineError, UnsupportedOpError, known_error
     from coremlscope.formats import container
     from coremlscope.measure.embedded.measurer import EngineMeasurer
+    from coremlscope.runtime.engines import engine
 
     del container, EngineMeasurer
     with suppress(ImportError):
@@ -103,10 +103,10 @@ def measure(
         settings: The settings.
         inputs: Values of inputs by name.
     """
-    from coremlscope.engines import engine as engine_of
     from coremlscope.formats import container
     from coremlscope.measure.contract import MeasuredModel
     from coremlscope.measure.embedded.measurer import EngineMeasurer
+    from coremlscope.runtime.engines import engine as engine_of
 
     runs = engine_of(engine)
     send(runtime={"id": runs.name, "name": runs.title, "version": runs.version})

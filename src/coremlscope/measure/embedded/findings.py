@@ -6,13 +6,13 @@ from collections.abc import Callable
 
 import msgspec
 
-from coremlscope.execution.custom_layers import CustomLayer
-from coremlscope.findings import Finding
-from coremlscope.ir import kind_name
+from coremlscope.base.findings import Finding
+from coremlscope.base.units import format_duration
+from coremlscope.model.ir import kind_name
 from coremlscope.results.measurement import Measurement, Status
 from coremlscope.results.model import StageSummary
 from coremlscope.results.operations import OpTable
-from coremlscope.units import format_duration
+from coremlscope.runtime.execution.custom_layers import CustomLayer
 
 __all__ = ["MeasurementEvidence", "profiler_finding", "remark_on"]
 

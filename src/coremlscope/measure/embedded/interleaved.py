@@ -11,16 +11,16 @@ from typing import Any
 
 import msgspec
 
-from coremlscope.engines import engine as default_engine
-from coremlscope.engines.base import Engine, EngineOptions
-from coremlscope.engines.sampling import Clock, sample
-from coremlscope.execution.executable import CompileOptions
-from coremlscope.execution.pipeline import Runnable, compile_whole
-from coremlscope.execution.wiring import input_functions
-from coremlscope.features import dummy_values, to_tensors
-from coremlscope.ir import Array, Model
 from coremlscope.measure.contract import Progress
+from coremlscope.model.features import dummy_values, to_tensors
+from coremlscope.model.ir import Array, Model
 from coremlscope.results.measurement import Settings
+from coremlscope.runtime.engines import engine as default_engine
+from coremlscope.runtime.engines.base import Engine, EngineOptions
+from coremlscope.runtime.engines.sampling import Clock, sample
+from coremlscope.runtime.execution.executable import CompileOptions
+from coremlscope.runtime.execution.pipeline import Runnable, compile_whole
+from coremlscope.runtime.execution.wiring import input_functions
 
 __all__ = ["ROUNDS", "time_files", "time_interleaved"]
 

@@ -7,10 +7,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from coremlscope.engines.base import EngineOptions
-from coremlscope.engines.host import conditions, this_machine
-from coremlscope.errors import EngineError
-from coremlscope.ir import Model
+from coremlscope.base.errors import EngineError
 from coremlscope.measure.child import ChildLimits
 from coremlscope.measure.contract import MeasuredModel, Progress, now
 from coremlscope.measure.embedded import child as engine_child
@@ -23,8 +20,11 @@ from coremlscope.measure.embedded.process import (
     file_of,
 )
 from coremlscope.measure.partial import explain_partial
+from coremlscope.model.ir import Model
 from coremlscope.results.encoding import decode
 from coremlscope.results.measurement import Measurement, Phase, Runtime, Settings, condition_findings
+from coremlscope.runtime.engines.base import EngineOptions
+from coremlscope.runtime.engines.host import conditions, this_machine
 
 __all__ = ["IsolatedMeasurer"]
 

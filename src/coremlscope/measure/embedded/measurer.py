@@ -15,31 +15,7 @@ from typing import Any
 import msgspec
 import msgspec.structs
 
-from coremlscope.engines import engine as default_engine
-from coremlscope.engines.base import Engine, EngineOptions, NodeProfile
-from coremlscope.engines.host import conditions, this_machine
-from coremlscope.engines.sampling import (
-    MOST_WARMUPS,
-    Clock,
-    Samples,
-    sample,
-    sample_within,
-)
-from coremlscope.execution.custom_layers import CustomLayer, custom_layers, replace_custom_layers
-from coremlscope.execution.executable import CompileOptions, Executable
-from coremlscope.execution.pipeline import (
-    PipelineExecutable,
-    Runnable,
-    StageRun,
-    compile_whole,
-    load_whole,
-)
-from coremlscope.execution.random_weights import missing_weights
-from coremlscope.execution.ranges import OpRange
-from coremlscope.execution.wiring import input_functions
-from coremlscope.features import dummy_values, to_tensors
-from coremlscope.findings import Finding
-from coremlscope.ir import Array, Model
+from coremlscope.base.findings import Finding
 from coremlscope.measure.contract import MeasuredModel, Progress, now
 from coremlscope.measure.embedded.attribution import NodeGroup, attribute
 from coremlscope.measure.embedded.findings import MeasurementEvidence, remark_on
@@ -47,6 +23,8 @@ from coremlscope.measure.embedded.interleaved import time_interleaved
 from coremlscope.measure.embedded.overflow import note_ranges
 from coremlscope.measure.embedded.profiler_cost import GroupTimes, time_groups
 from coremlscope.measure.repetitions import ends_predictions, phase_budget_s, repetition_findings
+from coremlscope.model.features import dummy_values, to_tensors
+from coremlscope.model.ir import Array, Model
 from coremlscope.results.measurement import (
     Fp16Ranges,
     Group,
@@ -62,6 +40,28 @@ from coremlscope.results.measurement import (
 from coremlscope.results.model import ModelSummary
 from coremlscope.results.operations import OpTable
 from coremlscope.results.statistics import median_interval
+from coremlscope.runtime.engines import engine as default_engine
+from coremlscope.runtime.engines.base import Engine, EngineOptions, NodeProfile
+from coremlscope.runtime.engines.host import conditions, this_machine
+from coremlscope.runtime.engines.sampling import (
+    MOST_WARMUPS,
+    Clock,
+    Samples,
+    sample,
+    sample_within,
+)
+from coremlscope.runtime.execution.custom_layers import CustomLayer, custom_layers, replace_custom_layers
+from coremlscope.runtime.execution.executable import CompileOptions, Executable
+from coremlscope.runtime.execution.pipeline import (
+    PipelineExecutable,
+    Runnable,
+    StageRun,
+    compile_whole,
+    load_whole,
+)
+from coremlscope.runtime.execution.random_weights import missing_weights
+from coremlscope.runtime.execution.ranges import OpRange
+from coremlscope.runtime.execution.wiring import input_functions
 
 __all__ = ["EngineMeasurer", "OnRepetition"]
 

@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
-from coremlscope.execution.ranges import OpRange
-from coremlscope.findings import Finding, Severity
-from coremlscope.ir import Argument, Graph, Op, Value
-from coremlscope.units import format_share
+from coremlscope.base.findings import Finding, Severity
+from coremlscope.base.units import format_share
+from coremlscope.model.ir import Argument, Graph, Op, Value
+from coremlscope.runtime.execution.ranges import OpRange
 
 __all__ = ["LARGEST_FP16", "note_ranges"]
 

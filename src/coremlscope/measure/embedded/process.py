@@ -9,16 +9,16 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from coremlscope import errors
-from coremlscope.errors import CoremlscopeError, EngineError, UnsupportedOpError, UsageError
+from coremlscope.base import errors
+from coremlscope.base.errors import CoremlscopeError, EngineError, UnsupportedOpError, UsageError
+from coremlscope.base.writing import temporary_error, write_draft
 from coremlscope.measure.child import Child, ChildLimits, Task, python_child
 from coremlscope.measure.embedded import child as engine_child
 from coremlscope.measure.endings import Failures, KnownFailure
-from coremlscope.writing import temporary_error, write_draft
 
 if TYPE_CHECKING:
-    from coremlscope.ir import Model
     from coremlscope.measure.contract import Progress
+    from coremlscope.model.ir import Model
 
 __all__ = [
     "CHILD",

@@ -14,8 +14,8 @@ from collections.abc import Sequence
 
 import msgspec
 
-from coremlscope.engines.base import NodeProfile
 from coremlscope.measure.embedded.attribution import Attribution, NodeGroup
+from coremlscope.runtime.engines.base import NodeProfile
 
 __all__ = ["GroupTimes", "time_groups"]
 

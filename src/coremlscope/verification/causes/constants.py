@@ -8,10 +8,10 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 
-from coremlscope.ir import Array, Function, Op, TensorType
-from coremlscope.ir.rewriting import constants_of
+from coremlscope.base.units import shown
+from coremlscope.model.ir import Array, Function, Op, TensorType
+from coremlscope.model.ir.rewriting import constants_of
 from coremlscope.results.verification import Cause
-from coremlscope.units import shown
 from coremlscope.verification.causes.orders import is_prepared
 from coremlscope.verification.causes.site import (
     Change,

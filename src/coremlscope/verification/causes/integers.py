@@ -8,8 +8,8 @@ from functools import partial
 import numpy as np
 from msgspec.structs import replace
 
-from coremlscope.ir import Array
-from coremlscope.units import shown
+from coremlscope.base.units import shown
+from coremlscope.model.ir import Array
 from coremlscope.verification.causes.site import Change, Hypothesis, Site
 from coremlscope.verification.edits import bypass
 from coremlscope.verification.intermediates import Intermediate

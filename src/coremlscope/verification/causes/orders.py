@@ -7,9 +7,9 @@ from functools import partial
 
 import numpy as np
 
-from coremlscope.ir import Array, Function
+from coremlscope.base.units import shown
+from coremlscope.model.ir import Array, Function
 from coremlscope.results.verification import Cause
-from coremlscope.units import shown
 from coremlscope.verification.causes.site import Change, Hypothesis, Site, parameters_of
 from coremlscope.verification.distance import SAME, Relation, explains_all, find_relation, relative_error
 from coremlscope.verification.edits import bypass, insert_after, read_instead, set_constant

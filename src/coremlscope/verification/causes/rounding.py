@@ -8,9 +8,9 @@ from typing import Final
 
 import numpy as np
 
-from coremlscope.ir import Array
+from coremlscope.base.units import shown
+from coremlscope.model.ir import Array
 from coremlscope.results.verification import Cause
-from coremlscope.units import shown
 from coremlscope.verification.causes.integers import CHOOSING, scores_at
 from coremlscope.verification.distance import (
     explained_elements,

@@ -9,9 +9,9 @@ from functools import partial
 import numpy as np
 from msgspec.structs import replace
 
-from coremlscope.ir import Argument, Array, Constant, Op, TensorType, Value, constant
-from coremlscope.ir.rewriting import constant_argument, constants_of
-from coremlscope.units import shown
+from coremlscope.base.units import shown
+from coremlscope.model.ir import Argument, Array, Constant, Op, TensorType, Value, constant
+from coremlscope.model.ir.rewriting import constant_argument, constants_of
 from coremlscope.verification.causes.site import Change, Hypothesis, Site
 from coremlscope.verification.edits import with_op
 from coremlscope.verification.pairing import general_type

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from coremlscope.errors import CoremlscopeError
-from coremlscope.ir import Array, Function, Op
+from coremlscope.base.errors import CoremlscopeError
+from coremlscope.model.ir import Array, Function, Op
 from coremlscope.results.verification import Cause
 from coremlscope.verification.distance import explained_elements, unmasked_error
 from coremlscope.verification.edits import set_constant, with_op

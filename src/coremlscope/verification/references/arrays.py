@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from coremlscope.errors import EngineError, InputError, UsageError
-from coremlscope.ir import Array
-from coremlscope.units import shown
+from coremlscope.base.errors import EngineError, InputError, UsageError
+from coremlscope.base.units import shown
+from coremlscope.model.ir import Array
 from coremlscope.verification.intermediates import Intermediate, Run
 
 __all__ = ["CallReference", "SavedReference", "read_arrays"]

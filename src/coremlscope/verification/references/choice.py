@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from coremlscope.errors import UsageError
-from coremlscope.ir import Model
+from coremlscope.base.errors import UsageError
+from coremlscope.model.ir import Model
 from coremlscope.verification.references.arrays import CallReference, SavedReference, read_arrays
 from coremlscope.verification.references.contract import Reference
 from coremlscope.verification.references.core_ml_model import CoreMLReference

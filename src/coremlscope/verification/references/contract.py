@@ -9,9 +9,9 @@ from typing import Protocol
 
 import numpy as np
 
-from coremlscope.errors import EngineError, InputError
-from coremlscope.features import describe_shape
-from coremlscope.ir import Array
+from coremlscope.base.errors import EngineError, InputError
+from coremlscope.model.features import describe_shape
+from coremlscope.model.ir import Array
 from coremlscope.verification.intermediates import Run
 from coremlscope.verification.pairing import plain_name
 

@@ -10,15 +10,15 @@ from pathlib import Path
 import msgspec.structs
 import numpy as np
 
-from coremlscope.budget import Budget
-from coremlscope.errors import UsageError
-from coremlscope.execution.binding import choose_function
+from coremlscope.base.budget import Budget
+from coremlscope.base.errors import UsageError
 from coremlscope.formats.aimodel.network import find_layers
 from coremlscope.formats.aimodel.reader import open_content
-from coremlscope.ir import Array, Layer, Model, Op, Program, Value
 from coremlscope.measure.coreai.measurer import require_coreai
 from coremlscope.measure.coreai.operations import layers_of
 from coremlscope.measure.coreai.values import VALUES_CHILD, OpResult, record_values
+from coremlscope.model.ir import Array, Layer, Model, Op, Program, Value
+from coremlscope.runtime.execution.binding import choose_function
 from coremlscope.verification.intermediates import Intermediate, Run
 
 __all__ = ["CORE_AI", "CoreAIReference"]

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import numpy as np
 
-from coremlscope.classical.suppression import NonMaximumSuppression
-from coremlscope.errors import UsageError
-from coremlscope.execution.binding import Chosen, choose_function
+from coremlscope.base.errors import UsageError
 from coremlscope.formats import container
-from coremlscope.ir import Array, Feature, ImageFeature, Model, Pipeline, Program, TensorType
+from coremlscope.model.ir import Array, Feature, ImageFeature, Model, Pipeline, Program, TensorType
+from coremlscope.ops.classical.suppression import NonMaximumSuppression
+from coremlscope.runtime.execution.binding import Chosen, choose_function
 from coremlscope.verification.intermediates import Run
 from coremlscope.verification.own_run import FunctionCall, next_states, record, run_suppression
 from coremlscope.verification.references.contract import Assigned, Wanted, match_inputs

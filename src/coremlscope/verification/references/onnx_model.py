@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from coremlscope.engines.base import EngineOptions
-from coremlscope.engines.onnxruntime import OnnxRuntimeSession
-from coremlscope.errors import UsageError
-from coremlscope.ir import Array
+from coremlscope.base.errors import UsageError
+from coremlscope.model.ir import Array
+from coremlscope.runtime.engines.base import EngineOptions
+from coremlscope.runtime.engines.onnxruntime import OnnxRuntimeSession
 from coremlscope.verification.intermediates import Intermediate, Parameter, Run
 from coremlscope.verification.references.contract import match_inputs
 

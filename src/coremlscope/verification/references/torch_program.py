@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from coremlscope.errors import EngineError, MissingDependencyError, UsageError
-from coremlscope.ir import Array
+from coremlscope.base.errors import EngineError, MissingDependencyError, UsageError
+from coremlscope.model.ir import Array
 from coremlscope.verification.intermediates import Intermediate, Parameter, Run
 from coremlscope.verification.pairing import plain_name
 from coremlscope.verification.references.contract import Assigned, Wanted, match_inputs

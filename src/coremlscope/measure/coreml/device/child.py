@@ -12,12 +12,12 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from coremlscope.errors import CoremlscopeError
-from coremlscope.execution.wiring import input_functions, interface_of
-from coremlscope.features import dummy_values
+from coremlscope.base.errors import CoremlscopeError
 from coremlscope.formats import container
 from coremlscope.measure.channel import send
 from coremlscope.measure.coreml.device.devicectl import Phone, ready_phone
+from coremlscope.model.features import dummy_values
+from coremlscope.runtime.execution.wiring import input_functions, interface_of
 
 __all__ = ["main", "prepared_device"]
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-from coremlscope.errors import EngineError, MissingDependencyError, UsageError
+from coremlscope.base.errors import EngineError, MissingDependencyError, UsageError
 from coremlscope.measure.endings import KnownFailure, find_failure
 
 __all__ = [

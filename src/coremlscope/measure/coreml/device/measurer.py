@@ -15,21 +15,21 @@ from typing import Any
 
 import msgspec
 
-from coremlscope.errors import (
+from coremlscope.base.errors import (
     EngineError,
     InputError,
     UnsupportedModelError,
     UsageError,
 )
-from coremlscope.execution.wiring import interface_of
-from coremlscope.ir import ArrayFeature, Model, Program
 from coremlscope.measure.child import ChildLimits, Task, python_child, run_child
 from coremlscope.measure.contract import MeasuredModel, Progress, now
 from coremlscope.measure.coreml.device.devicectl import check_team
 from coremlscope.measure.coreml.failures import FAILURES
 from coremlscope.measure.coreml.files import require_coremltools
 from coremlscope.measure.coreml.limits import CORE_ML_LIMITS
+from coremlscope.model.ir import ArrayFeature, Model, Program
 from coremlscope.results.measurement import Machine, Measurement, Phase, Runtime, Settings
+from coremlscope.runtime.execution.wiring import interface_of
 
 __all__ = ["DeviceMeasurer", "device_measurer"]
 

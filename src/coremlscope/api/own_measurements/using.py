@@ -1,0 +1,93 @@
+"""Plans and estimates that use the user's own measurements, for models that are measured as well."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+import msgspec.structs
+
+from coremlscope.api.own_measurements.report import use_own
+from coremlscope.base.errors import UnsupportedModelError
+from coremlscope.base.findings import Finding
+from coremlscope.devices import SETTINGS, ComputeUnits, Device
+from coremlscope.measure.contract import MeasuredModel
+from coremlscope.planning.forecast.generation import estimate_generation
+from coremlscope.planning.forecast.planner import Forecast, forecast
+from coremlscope.results.measurement import Settings
+
+__all__ = ["forecast_profiled", "forecast_subject"]
+
+
+def forecast_profiled(
+    subject: MeasuredModel, settings: Settings, devices: Sequence[Device]
+) -> tuple[Forecast | None, list[Finding]]:
+    """Plans and estimates a model that is profiled, under every setting, the requested one first.
+
+    Args:
+        subject: The model with its shapes.
+        settings: Those of its measurement.
+        devices: The chips and systems; without any there is no forecast.
+
+    Returns:
+        The forecast, without estimates and with a finding for a model that cannot be estimated; None without
+        devices; and a finding if the user's own measurements cannot be read.
+    """
+    if not devices:
+        return None, []
+    own, findings = use_own()
+    function, wanted = settings.function or None, settings.compute_units
+    units = sorted(SETTINGS, key=lambda setting: setting != wanted)
+    make = partial(
+        forecast, subject.model, subject.ops, devices, units, function=function, shapes=settings.shapes
+    )
+    try:
+        found = make(own=own)
+    except UnsupportedModelError as error:
+        text = f"No estimate: {error.message}."
+        finding = Finding(id="not-estimated", severity="info", text=text, hint=error.hint)
+        return make(with_estimates=False), [finding]
+    rates = estimate_generation(
+        subject.model,
+        devices,
+        [units[0]],
+        function=function,
+        shapes=settings.shapes,
+        own=own,
+        known=[one for one in found.estimates if one.compute_units == units[0]],
+    )
+    return msgspec.structs.replace(found, rates=rates), list(findings)
+
+
+def forecast_subject(
+    subject: MeasuredModel,
+    devices: Sequence[Device],
+    settings: Sequence[ComputeUnits],
+    function: str | None = None,
+) -> Forecast:
+    """Plans and estimates a model that is measured beside others.
+
+    Args:
+        subject: The model with its shapes.
+        devices: The chips and systems.
+        settings: The settings of compute units.
+        function: The function; None for the default one.
+
+    Returns:
+        Plans without advice, and estimates; with a finding if the user's own measurements cannot be read.
+
+    Raises:
+        CoremlscopeError: The model cannot be planned or estimated; see `forecast`.
+    """
+    own, findings = use_own()
+    found = forecast(
+        subject.model,
+        subject.ops,
+        devices,
+        settings,
+        function=function,
+        shapes=subject.shapes,
+        with_advice=False,
+        own=own,
+    )
+    return msgspec.structs.replace(found, findings=(*found.findings, *findings))

@@ -1,0 +1,1 @@
+"""The model as data: its graph (ir), Apple's schema, and values in and out (features)."""

@@ -1,0 +1,54 @@
+"""The table of findings on models."""
+
+from __future__ import annotations
+
+from coremlscope.base.errors import MissingWeightsError
+from coremlscope.model.ir import Model, Program
+from coremlscope.ops.view import CONTRADICTIONS, CannotInfer, CannotLower
+from coremlscope.planning.advice import fusion, interface, layout, moves, precision, weights
+from coremlscope.planning.advice.rule import AdviceRule, FunctionView, Remark
+from coremlscope.planning.advice.wrong_values import CORE_ML_VALUE_RULES, VALUE_RULES
+from coremlscope.runtime.execution.binding import bind_model, choose_function
+
+__all__ = ["RULES", "bind_default_function", "find_remarks"]
+
+#: Raised by rules on the arguments of a damaged file.
+_UNKNOWN = (CannotInfer, CannotLower, MissingWeightsError, *CONTRADICTIONS)
+
+RULES: tuple[AdviceRule, ...] = (
+    *fusion.RULES,
+    *moves.RULES,
+    *precision.RULES,
+    *interface.RULES,
+    *layout.RULES,
+    *weights.RULES,
+)
+
+
+def find_remarks(function: FunctionView) -> list[Remark]:
+    """Applies every rule to a function: those on costs and values or, for Core AI, which publishes no costs,
+    on values alone.
+
+    A rule finds nothing where the arguments of a damaged file contradict each other.
+    """
+    content = function.model.content
+    is_core_ai = isinstance(content, Program) and content.is_core_ai
+    found = []
+    for rule in VALUE_RULES if is_core_ai else (*RULES, *CORE_ML_VALUE_RULES):
+        try:
+            one = rule.find(function)
+        except _UNKNOWN:
+            continue
+        if one is not None:
+            found.append(Remark(rule, one, function.is_transformable))
+    return found
+
+
+def bind_default_function(model: Model) -> FunctionView:
+    """Returns the default function of a program as rules see it.
+
+    Raises:
+        ModelError: The function cannot be read.
+    """
+    chosen = choose_function(model, None)
+    return FunctionView(model, bind_model(model, chosen.name), chosen.description, chosen.name)

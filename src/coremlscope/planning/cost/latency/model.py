@@ -1,0 +1,307 @@
+"""Estimates how long a prediction takes on a device, with an interval derived from published latencies.
+
+A prediction is a sequence of kernels, each on the unit that the plan assigns. A kernel takes as long as the
+slowest of its arithmetic, its activations and its weights, plus an overhead; see `roofline`. A prediction
+adds the launch of each unit that it uses, a round trip for each time that it comes back to an accelerator,
+and the transfer of tensors between units.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from coremlscope.base.figures import Figure
+from coremlscope.base.units import format_duration
+from coremlscope.devices import (
+    CPU,
+    GPU,
+    NEURAL_ENGINE,
+    UNITS,
+    Chip,
+    ComputeUnit,
+    ComputeUnits,
+    Device,
+    all_chips,
+)
+from coremlscope.planning.cost.latency.calibration import Calibration, Spread, load_calibration
+from coremlscope.planning.cost.latency.constants import constants_of, on_system
+from coremlscope.planning.cost.latency.kernels import Kernel
+from coremlscope.planning.cost.latency.roofline import KernelTimes, time_kernels
+from coremlscope.planning.cost.latency.table import Floats, KernelTable
+from coremlscope.results.estimate import Bound, Estimate, EstimateBasis, UnitTerms
+
+__all__ = ["estimate", "interval_factors", "spread_of"]
+
+_NAMES: Mapping[ComputeUnit, str] = {CPU: "CPU", GPU: "GPU", NEURAL_ENGINE: "Neural Engine"}
+#: Units with at least this share of the time determine the interval and its basis.
+_MATTERS = 0.1
+#: With all units on a Mac, Core ML may use another accelerator than our plan: as uncertain as this share of
+#: the time on other units.
+_UNCERTAIN_PLACEMENT = 0.4
+#: The least factor to either end of an interval where only other chips were measured, and where none was.
+_OTHER_CHIPS, _NO_CHIP = 1.7, 2.0
+#: Bytes of a number that changes the unit.
+_HALF = 2
+_BOUNDS: tuple[Bound, ...] = ("compute", "weights", "activations", "dispatch", "switches")
+
+
+def estimate(
+    kernels: Sequence[Kernel],
+    units: Mapping[str, ComputeUnit],
+    device: Device,
+    compute_units: ComputeUnits = "all",
+    *,
+    converted_bytes: int = 0,
+    left_out: tuple[str, ...] = (),
+    calibration: Calibration | None = None,
+    table: KernelTable | None = None,
+) -> Estimate:
+    """Estimates a prediction, in which a loop with an unknown number of iterations runs once.
+
+    Args:
+        kernels: The kernels in order.
+        units: The unit of each operation by id; the CPU runs those that are absent.
+        device: The chip and the system.
+        compute_units: The setting that `units` was planned under.
+        converted_bytes: Bytes of inputs and outputs that are converted to or from half precision.
+        left_out: Stages of a pipeline that the kernels do not include.
+        calibration: The model's parameters; None for those included in the package.
+        table: The kernels as a table, if many chips share it.
+    """
+    chip, known = device.chip, calibration or load_calibration()
+    where = [_unit(kernel, units) for kernel in kernels]
+    table = KernelTable.of(kernels) if table is None else table
+    steps = np.array([kernel.steps for kernel in kernels], dtype=np.float64)
+    total, bounds, terms = _price(table, steps, where, device, known)
+    switches, switches_s = _switch(table, steps, where, known)
+    placement = _shares(total, where, [one.unit for one in terms])
+    own = known.own.get((chip.id, _main_unit(placement)))
+    slower = 1.0 if own is None else own.slower
+    conversion_s = slower * converted_bytes / known.convert_Bps
+    switches_s *= slower
+    seconds = sum(one.total_s for one in terms) + conversion_s + switches_s
+    parts = _parts(terms, conversion_s, switches_s)
+    unusual, elsewhere = _unusual(table, total, seconds), 1 - max(placement.values())
+    if compute_units == "all" and chip.platform == "macOS" and placement != {CPU: 1.0}:
+        elsewhere = max(elsewhere, _UNCERTAIN_PLACEMENT)
+    low, high = _interval(seconds, placement, chip, unusual, elsewhere, known)
+    return Estimate(
+        device=device.name,
+        chip=chip.id,
+        os=str(device.os),
+        compute_units=compute_units,
+        latency=Figure(seconds, low, high, "estimated"),
+        basis=_basis(chip, placement, known),
+        bound=max(parts, key=lambda part: parts[part]),
+        parts=parts,
+        terms=terms,
+        placement=placement,
+        switches=switches,
+        left_out=left_out,
+        notes=tuple(_faster_alone(table, steps, terms, seconds, conversion_s, device, known)),
+        kernel_s=tuple(total.tolist()),
+        kernel_unit=tuple(UNITS.index(unit) for unit in where),
+        kernel_bound=tuple(bounds),
+    )
+
+
+def _switch(
+    table: KernelTable, steps: Floats, where: Sequence[ComputeUnit], known: Calibration
+) -> tuple[int, float]:
+    """Returns the number of changes of the unit, and their seconds with the transfer of tensors.
+
+    The launch of an accelerator includes its first round trip, from the CPU and back.
+    """
+    switches, seconds = 0, 0.0
+    entries = dict.fromkeys(where[:1], 1)
+    for before, after, times in _ways(steps):
+        here, there = where[before], where[after]
+        if here != there:
+            moved = _HALF * min(float(table.outputs[before]), float(table.inputs[after]))
+            rate = known.convert_Bps if CPU in {here, there} else known.switch_Bps
+            switches += times
+            seconds += times * moved / rate
+            entries[there] = entries.get(there, 0) + times
+    again = sum(max(times - 1, 0) for unit, times in entries.items() if unit != CPU)
+    return switches, seconds + again * known.switch_s
+
+
+def _ways(steps: Floats) -> Iterator[tuple[int, int, int]]:
+    """Yields how often a prediction goes from one kernel to another, back to the first of a loop included."""
+    begin = 0
+    for place, times in enumerate(steps):
+        is_last = place + 1 == len(steps)
+        if not is_last:
+            yield place, place + 1, int(min(times, steps[place + 1]))
+        if is_last or steps[place + 1] != times:
+            if times > 1:
+                yield place, begin, int(times) - 1
+            begin = place + 1
+
+
+def _parts(terms: Sequence[UnitTerms], conversion_s: float, switches_s: float) -> dict[Bound, float]:
+    """Returns the terms of all units by bottleneck."""
+    return {
+        "compute": sum(one.compute_s for one in terms),
+        "weights": sum(one.weights_s for one in terms),
+        "activations": sum(one.activations_s for one in terms),
+        "dispatch": sum(one.operations_s + one.launch_s for one in terms) + conversion_s,
+        "switches": switches_s,
+    }
+
+
+def _faster_alone(
+    table: KernelTable,
+    steps: Floats,
+    terms: Sequence[UnitTerms],
+    seconds: float,
+    conversion_s: float,
+    device: Device,
+    known: Calibration,
+) -> Iterator[str]:
+    """Yields why the other units make a prediction slower, where the CPU alone would be faster."""
+    others = [one for one in terms if one.unit != CPU]
+    by_unit = _price(table, steps, [CPU] * len(table), device, known)[2]
+    alone = sum(one.total_s for one in by_unit) + conversion_s
+    if others and alone < seconds:
+        overheads = ", ".join(
+            f"{format_duration(one.launch_s)} to launch the {_NAMES[one.unit]} and"
+            f" {format_duration(one.operations_s)} to start its operations"
+            for one in others
+        )
+        yield f"the CPU alone is estimated at {format_duration(alone)}: this estimate includes {overheads}"
+
+
+def _main_unit(placement: Mapping[ComputeUnit, float]) -> ComputeUnit:
+    return max(placement, key=lambda unit: placement[unit])
+
+
+def _units_that_matter(placement: Mapping[ComputeUnit, float]) -> list[ComputeUnit]:
+    """Returns the unit that does most, and those whose error would matter."""
+    main = _main_unit(placement)
+    return [unit for unit, share in placement.items() if unit == main or share >= _MATTERS]
+
+
+def _basis(chip: Chip, placement: Mapping[ComputeUnit, float], known: Calibration) -> EstimateBasis:
+    is_known = all(
+        chip.id in known.spreads[unit].calibrated or (chip.id, unit) in known.own
+        for unit in _units_that_matter(placement)
+    )
+    return "calibrated" if is_known else "extrapolated"
+
+
+def _interval(
+    seconds: float,
+    placement: Mapping[ComputeUnit, float],
+    chip: Chip,
+    unusual: float,
+    elsewhere: float,
+    known: Calibration,
+) -> tuple[float, float]:
+    """Returns the ends of the 80 % interval, in seconds: the widest of the units that matter."""
+    low, high = seconds, seconds
+    for unit in _units_that_matter(placement):
+        own = known.own.get((chip.id, unit))
+        spread = known.spreads[unit] if own is None or own.spread is None else own.spread
+        below, above = interval_factors(spread, chip, unusual, elsewhere)
+        low, high = min(low, seconds * below), max(high, seconds * above)
+    return low, high
+
+
+def interval_factors(
+    spread: Spread, chip: Chip, unusual: float, elsewhere: float = 0.0
+) -> tuple[float, float]:
+    """Returns the ends of an interval relative to the estimate.
+
+    Args:
+        spread: The spread of the unit.
+        chip: The chip.
+        unusual: The share of the time in kernels other than convolutions.
+        elsewhere: The share of the time on other units than the main one.
+    """
+    sigma, least = spread_of(spread, chip, unusual, elsewhere), _least_factor(spread, chip)
+    return min(math.exp(-spread.below * sigma), 1 / least), max(math.exp(spread.above * sigma), least)
+
+
+def _least_factor(spread: Spread, chip: Chip) -> float:
+    """Returns the least factor between an estimate and the ends of its interval."""
+    if chip.id in spread.by_chip:
+        return 1.0
+    # Constants of phones before A14 are of older systems, and are not used for later phones.
+    is_of_platform = any(all_chips()[other].platform == chip.platform for other in spread.by_chip)
+    return _OTHER_CHIPS if is_of_platform else _NO_CHIP
+
+
+def spread_of(spread: Spread, chip: Chip, unusual: float, elsewhere: float = 0.0) -> float:
+    """The standard deviation of the logarithm of a latency around its estimate.
+
+    Args:
+        spread: The spread of the unit that does most of the work.
+        chip: The chip.
+        unusual: The share of the time in kernels other than convolutions.
+        elsewhere: The share of the time on other units.
+    """
+    own = spread.base + spread.unusual * unusual
+    more = spread.by_chip.get(chip.id, spread.extrapolated)
+    return math.sqrt(own**2 + more**2 + (2 * max(elsewhere, 0.0) * spread.mixed) ** 2)
+
+
+def _unit(kernel: Kernel, units: Mapping[str, ComputeUnit]) -> ComputeUnit:
+    """Returns the unit to which the plan assigns most of a kernel's operations."""
+    votes = [units[id_] for id_ in kernel.ops if id_ in units]
+    if len(set(votes)) > 1:
+        return max(votes, key=votes.count)
+    return votes[0] if votes else CPU
+
+
+def _price(
+    table: KernelTable, steps: Floats, where: Sequence[ComputeUnit], device: Device, known: Calibration
+) -> tuple[Floats, list[Bound], tuple[UnitTerms, ...]]:
+    """Returns seconds and bottleneck of all steps of each kernel, and the terms of each unit."""
+    total = np.zeros(len(table))
+    bounds = np.full(len(table), _BOUNDS.index("activations"))
+    placed = np.array(where, dtype=object)
+    terms = []
+    for unit in [unit for unit in UNITS if unit in where] or [CPU]:
+        constants = on_system(constants_of(known, device.chip, unit), device.os)
+        times = time_kernels(table, unit, constants)
+        here = placed == unit if len(table) else np.zeros(0, dtype=np.bool_)
+        total[here], bounds[here] = times.total[here] * steps[here], _bounds(times)[here]
+        # Weights are prefetched, but not faster than the memory bandwidth allows.
+        late = float(((times.stream - times.total) * steps)[here].sum())
+        terms.append(
+            UnitTerms(
+                unit=unit,
+                compute_s=float((times.compute * steps)[here].sum()),
+                weights_s=float((times.weights * steps)[here].sum()) + max(late, 0.0),
+                activations_s=float((times.activations * steps)[here].sum()),
+                operations_s=float((times.operations * steps)[here].sum()),
+                launch_s=constants.dispatch_s,
+            )
+        )
+    return total, [_BOUNDS[place] for place in bounds], tuple(terms)
+
+
+def _bounds(times: KernelTimes) -> npt.NDArray[np.int64]:
+    """Returns the bottleneck of each kernel, as an index into `_BOUNDS`."""
+    terms = np.stack([times.compute, times.weights, times.activations, times.operations])
+    return np.asarray(np.argmax(terms, axis=0), dtype=np.int64)
+
+
+def _shares(
+    total: Floats, where: Sequence[ComputeUnit], used: Sequence[ComputeUnit]
+) -> dict[ComputeUnit, float]:
+    whole = float(total.sum())
+    if not whole:
+        return {unit: 1.0 if unit == used[0] else 0.0 for unit in used}
+    placed = np.array(where, dtype=object)
+    return {unit: float(total[placed == unit].sum()) / whole for unit in used}
+
+
+def _unusual(table: KernelTable, total: Floats, seconds: float) -> float:
+    plain = table.is_kind("conv", "pointwise", "depthwise", "elementwise", "pool", "reduce")
+    return float(total[~plain].sum()) / seconds

@@ -1,0 +1,107 @@
+"""The kernels of a placed prediction as plain numbers, and estimates computed from these."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Mapping, Sequence
+
+from msgspec.structs import replace
+
+from coremlscope.devices import CPU, UNITS, ComputeUnit, ComputeUnits, Device
+from coremlscope.planning.cost.latency.calibration import Calibration
+from coremlscope.planning.cost.latency.geometry import Geometry
+from coremlscope.planning.cost.latency.kernels import Kernel
+from coremlscope.planning.cost.latency.kinds import KERNEL_KINDS
+from coremlscope.planning.cost.latency.model import estimate
+from coremlscope.planning.cost.latency.table import KernelTable
+from coremlscope.results.calibration import KernelColumns
+from coremlscope.results.estimate import Estimate
+
+__all__ = ["estimate_recorded", "is_current", "on_unit", "record", "structure_digest"]
+
+_STEPS, _UNIT = "steps", "unit"
+_COLUMNS = (*KernelTable.__struct_fields__, _STEPS, _UNIT)
+
+
+def record(
+    kernels: Sequence[Kernel], units: Mapping[str, ComputeUnit], converted_bytes: int = 0
+) -> KernelColumns:
+    """Returns the numbers of a prediction's kernels, equal ones once.
+
+    Args:
+        kernels: The kernels in order.
+        units: The unit of each operation by id; the CPU runs those that are absent.
+        converted_bytes: Bytes of inputs and outputs that are converted to or from half precision.
+    """
+    table = KernelTable.of(kernels)
+    rows: dict[tuple[float, ...], int] = {}
+    order = []
+    for place, kernel in enumerate(kernels):
+        numbers = [float(getattr(table, name)[place]) for name in KernelTable.__struct_fields__]
+        unit = next((units[id_] for id_ in kernel.ops if id_ in units), CPU)
+        row = (*numbers, float(kernel.steps), float(UNITS.index(unit)))
+        order.append(rows.setdefault(row, len(rows)))
+    columns = dict(zip(_COLUMNS, zip(*rows, strict=True), strict=True)) if rows else {}
+    return KernelColumns(columns=columns, order=tuple(order), converted_bytes=converted_bytes)
+
+
+def is_current(recorded: KernelColumns) -> bool:
+    """Returns whether a record has the numbers that estimates need, and no index beyond its rows."""
+    columns = [recorded.columns.get(name, ()) for name in _COLUMNS]
+    count = len(columns[0])
+    if not count or {len(column) for column in columns} != {count} or not recorded.order:
+        return False
+    if not all(math.isfinite(number) and number >= 0 for column in columns for number in column):
+        return False
+    kinds, units = recorded.columns["kind"], recorded.columns[_UNIT]
+    return (
+        all(0 <= index < count for index in recorded.order)
+        and all(kind in range(len(KERNEL_KINDS)) for kind in kinds)
+        and all(unit in range(len(UNITS)) for unit in units)
+    )
+
+
+def on_unit(recorded: KernelColumns, unit: ComputeUnit) -> KernelColumns:
+    """Returns the record with all kernels on one unit."""
+    column = (float(UNITS.index(unit)),) * len(recorded.columns[_UNIT])
+    return replace(recorded, columns={**recorded.columns, _UNIT: column})
+
+
+def estimate_recorded(
+    recorded: KernelColumns,
+    device: Device,
+    compute_units: ComputeUnits = "all",
+    calibration: Calibration | None = None,
+) -> Estimate:
+    """Estimates a recorded prediction; see `estimate`.
+
+    Raises:
+        ValueError: The record lacks numbers that estimates need; see `is_current`.
+    """
+    if not is_current(recorded):
+        raise ValueError("the record is of another version")
+    columns = {name: [column[row] for row in recorded.order] for name, column in recorded.columns.items()}
+    kernels = [
+        Kernel(kind=KERNEL_KINDS[int(kind)], ops=[str(place)], name="", geometry=Geometry(), steps=int(steps))
+        for place, (kind, steps) in enumerate(zip(columns["kind"], columns[_STEPS], strict=True))
+    ]
+    units = {str(place): UNITS[int(unit)] for place, unit in enumerate(columns[_UNIT])}
+    table = KernelTable.of_columns({name: columns[name] for name in KernelTable.__struct_fields__})
+    return estimate(
+        kernels,
+        units,
+        device,
+        compute_units,
+        converted_bytes=recorded.converted_bytes,
+        calibration=calibration,
+        table=table,
+    )
+
+
+def structure_digest(recorded: KernelColumns) -> str:
+    """Returns a digest of the kernels without their units: equal for one model under every setting."""
+    names = sorted(set(recorded.columns) - {_UNIT})
+    rows = list(zip(*(recorded.columns[name] for name in names), strict=True))
+    text = "\n".join(repr([f"{number:.6g}" for number in rows[index]]) for index in recorded.order)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -1,0 +1,113 @@
+"""Findings on defects: operations that end the app, or return wrong values, on the units where they run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import msgspec
+
+from coremlscope.base.findings import Finding
+from coremlscope.base.units import shown
+from coremlscope.devices.unit import UNIT_WORDS
+from coremlscope.planning.placement.catalog import describe_scope
+from coremlscope.planning.placement.eligibility import FoundRule
+from coremlscope.planning.placement.forms import join_words
+from coremlscope.results.operations import OpTable
+from coremlscope.results.plan import DEFECTS, Plan, PlanView, Reason
+
+__all__ = ["PlacedDefect", "describe_found_rules", "find_placed_defects", "list_placed_defects"]
+
+#: Operations up to which each is named.
+_NAMED = 3
+
+
+class PlacedDefect(msgspec.Struct, frozen=True, kw_only=True):
+    """A defect at the operations that run, or may run, on its unit.
+
+    Attributes:
+        reason: The rule.
+        ops: The operations, by id, with their names.
+        is_certain: Whether the plan puts one of them on the unit; otherwise the evidence does not decide.
+    """
+
+    reason: Reason
+    ops: Mapping[str, str]
+    is_certain: bool
+
+
+def list_placed_defects(view: PlanView) -> list[PlacedDefect]:
+    """Returns the defects that operations meet under one setting of a plan."""
+    found: dict[str, tuple[Reason, dict[str, str], list[bool]]] = {}
+    for op in view.ops:
+        for reason in op.advice:
+            is_there = reason.unit == op.unit
+            if (
+                op.inserted
+                or reason.effect not in DEFECTS
+                or not (is_there or reason.unit in op.alternatives)
+            ):
+                continue
+            _, ops, certain = found.setdefault(reason.rule, (reason, {}, []))
+            ops[op.id] = op.name
+            certain.append(is_there)
+    return [
+        PlacedDefect(reason=reason, ops=ops, is_certain=any(certain))
+        for reason, ops, certain in found.values()
+    ]
+
+
+def find_placed_defects(plans: Sequence[Plan], table: OpTable) -> Iterator[Finding]:
+    """Yields a finding for each defect that a plan meets, with the devices and settings where it does."""
+    found: dict[str, list[tuple[PlacedDefect, str]]] = {}
+    for plan in plans:
+        for setting in plan.settings:
+            where = f"{plan.device}, {plan.os}, {setting.compute_units}"
+            for one in list_placed_defects(plan.view(table, setting)):
+                found.setdefault(one.reason.rule, []).append((one, where))
+    for several in found.values():
+        defect, _ = several[0]
+        ops = {id_: name for one, _ in several for id_, name in one.ops.items()}
+        places = "; ".join(
+            where if one.is_certain else f"perhaps {where}" for one, where in several[:_NAMED]
+        ) + (f" and {len(several) - _NAMED} more" if len(several) > _NAMED else "")
+        yield Finding(
+            id=defect.reason.rule,
+            severity="warning",
+            text=f"{_sentence(defect.reason)}: {_listed(list(ops.values()))}. Planned there on {places}.",
+            hint=defect.reason.fix,
+            ops=tuple(ops),
+            confidence=defect.reason.confidence,
+            source=defect.reason.source,
+        )
+
+
+def describe_found_rules(found: Sequence[FoundRule]) -> Iterator[Finding]:
+    """Yields a finding for each rule that a model meets on some chip and system, wherever it is planned.
+
+    One that says the same of several units is one finding.
+    """
+    alike: dict[str, list[FoundRule]] = {}
+    for one in found:
+        alike.setdefault(one.rule.reason(one.detail).text, []).append(one)
+    for several in alike.values():
+        first = several[0]
+        reason, scope = first.rule.reason(first.detail), describe_scope(first.rule.scope)
+        units = join_words([UNIT_WORDS[one.rule.unit] for one in several])
+        yield Finding(
+            id=reason.rule,
+            severity="warning",
+            text=f"On {units}{f' ({scope})' if scope else ''}: {reason.text}.",
+            hint=reason.fix,
+            ops=first.ops,
+            confidence=reason.confidence,
+            source=reason.source,
+        )
+
+
+def _sentence(reason: Reason) -> str:
+    return f"{reason.text[0].upper()}{reason.text[1:]}"
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return ", ".join(shown(name) for name in names[:_NAMED]) + more

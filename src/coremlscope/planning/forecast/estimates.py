@@ -1,0 +1,89 @@
+"""Estimates of a prediction on one device, under each setting."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from msgspec.structs import replace
+
+from coremlscope.base.units import format_duration
+from coremlscope.devices import CPU, NEURAL_ENGINE, ComputeUnits, all_chips
+from coremlscope.planning.cost.latency.evidence import find_nearest
+from coremlscope.planning.cost.latency.loads import estimate_loads
+from coremlscope.planning.cost.latency.structure import structure_of
+from coremlscope.planning.forecast.kernels import Kernels, Prediction, as_core_ai
+from coremlscope.planning.forecast.memory import MemoryModel
+from coremlscope.planning.forecast.placed import Placed
+from coremlscope.planning.forecast.tabular import as_bound
+from coremlscope.results.estimate import Estimate
+
+__all__ = ["add_evidence", "estimate_predictions"]
+
+#: Settings that all units are compared with, and how much faster they have to be for a note.
+_ACCELERATED: tuple[ComputeUnits, ...] = ("cpu_and_ne", "cpu_and_gpu")
+_CLEARLY = 1.1
+
+
+def estimate_predictions(
+    predictions: Mapping[ComputeUnits, Prediction],
+    placed: Sequence[Placed],
+    memory: MemoryModel,
+    *,
+    is_core_ai: bool,
+) -> list[Estimate]:
+    """Estimates a prediction on a device under each setting.
+
+    Args:
+        predictions: The prediction, by setting.
+        placed: The functions that it runs; none for classical models alone.
+        memory: The model's memory.
+        is_core_ai: Whether the model is a program of Core AI.
+    """
+    found = [_report(one, memory) for one in predictions.values()]
+    if not placed:
+        return [as_bound(one) for one in found]
+    if is_core_ai:
+        return [as_core_ai(one, [function.function for function in placed]) for one in found]
+    if "all" not in predictions or predictions["all"].kernels.loops:
+        return found
+    return _with_faster_setting(found, predictions["all"], placed)
+
+
+def _report(prediction: Prediction, memory: MemoryModel) -> Estimate:
+    """Returns an estimate with memory, and times of loading where the Neural Engine does most of the work."""
+    found, kernels = prediction.estimate(), prediction.kernels
+    on_engine = found.placement.get(NEURAL_ENGINE, 0.0) > 0.5
+    return replace(
+        found,
+        own=kernels.own.label(found),
+        load=estimate_loads(float(kernels.table.weights.sum())) if on_engine else None,
+        memory=memory.on(prediction.device, prediction.units),
+        left_out_share=kernels.unknown.share,
+    )
+
+
+def _with_faster_setting(
+    found: Sequence[Estimate], prediction: Prediction, placed: Sequence[Placed]
+) -> list[Estimate]:
+    """Returns the estimates of a device, with a note where all units are slower than fewer of them."""
+    known = {one.compute_units: one for one in found}
+    missing = [setting for setting in _ACCELERATED if setting not in known]
+    others = prediction.kernels.on(prediction.device, missing, [one.under(missing) for one in placed])
+    known |= {setting: one.estimate() for setting, one in others.items()}
+    slow, fastest = known["all"], min((known[one] for one in _ACCELERATED), key=lambda one: one.latency.value)
+    if slow.latency.value < _CLEARLY * fastest.latency.value or set(fastest.placement) == {CPU}:
+        return list(found)
+    note = (
+        f"{fastest.compute_units} is estimated at {format_duration(fastest.latency.value)}: Core ML divides a"
+        " model by costs of its own, which differ from these estimates"
+    )
+    return [replace(one, notes=(*one.notes, note)) if one is slow else one for one in found]
+
+
+def add_evidence(found: Estimate, kernels: Kernels) -> Estimate:
+    """Returns an estimate with the published latencies of the unit that does most of its work."""
+    times = np.array([kernel.steps for kernel in kernels.fused], dtype=np.float64)
+    unit = max(found.placement, key=lambda unit: found.placement[unit])
+    near = find_nearest(structure_of(kernels.table, times), unit, all_chips()[found.chip])
+    return replace(found, near=near)

@@ -1,0 +1,143 @@
+"""Estimates of a prediction: its kernels, on a device under a setting, as planned or with changes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+
+import msgspec
+
+from coremlscope.describe.left_out import find_left_out
+from coremlscope.devices import ComputeUnit, ComputeUnits, Device
+from coremlscope.model.ir import ArrayFeature, DType, Feature, ImageFeature
+from coremlscope.ops.view import BoundGraph, OpView
+from coremlscope.planning.advice import FunctionView
+from coremlscope.planning.cost.latency.core_ai import adapt
+from coremlscope.planning.cost.latency.kernels import Kernel, fuse
+from coremlscope.planning.cost.latency.model import estimate
+from coremlscope.planning.cost.latency.own import NOTHING_OWN, Own
+from coremlscope.planning.cost.latency.table import KernelTable
+from coremlscope.planning.placement.core_ai import crossings
+from coremlscope.planning.placement.place import PlacedFunction
+from coremlscope.results.estimate import Estimate
+
+__all__ = ["Kernels", "Prediction", "as_core_ai", "planned_units"]
+
+_PIXEL_BYTES = 4
+
+
+class Kernels:
+    """The kernels of a prediction.
+
+    Args:
+        functions: What a prediction runs, in order.
+        own: A user's own measurements, which refine estimates.
+        whole: Kernels of models without operations.
+        stages: Stages of which nothing is known.
+
+    Attributes:
+        fused: The kernels in order.
+        unknown: Operations that they do not include.
+        loops: The loops whose number of iterations is not known, by id.
+    """
+
+    def __init__(
+        self,
+        functions: Sequence[FunctionView],
+        own: Own = NOTHING_OWN,
+        whole: Sequence[Kernel] = (),
+        stages: Sequence[str] = (),
+    ) -> None:
+        self.own = own
+        self.fused = [*(kernel for one in functions for kernel in fuse(one.bound.graph)), *whole]
+        self.unknown = find_left_out(one.bound.function for one in functions)
+        self.left_out = (*stages, *filter(None, [self.unknown.text]))
+        edges = (*functions[0].description.inputs, *functions[-1].description.outputs) if functions else ()
+        self.converted_bytes = sum(map(_converted_bytes, edges))
+        loops = {kernel.loop for kernel in self.fused} - {""}
+        self.loops: dict[str, OpView] = {
+            view.op.id: view for one in functions for view in _walk(one.bound.graph) if view.op.id in loops
+        }
+
+    @cached_property
+    def table(self) -> KernelTable:
+        """The kernels as a table, which all devices share."""
+        return KernelTable.of(self.fused)
+
+    def on(
+        self, device: Device, settings: Sequence[ComputeUnits], placed: Sequence[PlacedFunction]
+    ) -> dict[ComputeUnits, Prediction]:
+        """Returns a prediction on a device, as its functions are planned, by setting."""
+        return {
+            setting: Prediction(
+                kernels=self, device=device, setting=setting, units=planned_units(setting, placed)
+            )
+            for setting in settings
+        }
+
+
+class Prediction(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+    """A prediction on a device under one setting.
+
+    Attributes:
+        kernels: What it computes.
+        device: The chip and system.
+        setting: The setting of compute units.
+        units: The unit of each operation by id, as planned.
+    """
+
+    kernels: Kernels
+    device: Device
+    setting: ComputeUnits
+    units: Mapping[str, ComputeUnit]
+
+    def estimate(
+        self,
+        moved: Mapping[str, ComputeUnit] | None = None,
+        fused: Sequence[Kernel] | None = None,
+        fewer_bytes: int = 0,
+    ) -> Estimate:
+        """Estimates it.
+
+        Args:
+            moved: Operations that run on other units than planned.
+            fused: Other kernels than its own.
+            fewer_bytes: Bytes of inputs and outputs that need no conversion.
+        """
+        return estimate(
+            self.kernels.fused if fused is None else fused,
+            {**self.units, **(moved or {})},
+            self.device,
+            self.setting,
+            converted_bytes=max(self.kernels.converted_bytes - fewer_bytes, 0),
+            calibration=self.kernels.own.calibration,
+            table=self.kernels.table if fused is None else None,
+            left_out=self.kernels.left_out,
+        )
+
+
+def planned_units(setting: ComputeUnits, placed: Sequence[PlacedFunction]) -> dict[str, ComputeUnit]:
+    """Returns the unit of each operation by id, as planned."""
+    return {op.id: unit for f in placed for op in f.ops if (unit := op.choices[setting].unit) is not None}
+
+
+def as_core_ai(found: Estimate, placed: Sequence[PlacedFunction]) -> Estimate:
+    """Returns an estimate for Core AI, with the placement of Core AI."""
+    return adapt(found, sum(crossings(one, found.compute_units) for one in placed))
+
+
+def _walk(graph: BoundGraph) -> list[OpView]:
+    """Returns all operations, each before those of its blocks."""
+    return [one for view in graph.ops for one in (view, *(o for block in view.blocks for o in _walk(block)))]
+
+
+def _converted_bytes(feature: Feature) -> int:
+    """Returns the bytes of an input or output that is not in half precision; 0 for others."""
+    match feature.type:
+        case ArrayFeature(dtype=dtype, shape=shape) if dtype != DType.FP16:
+            return math.prod(max(extent, 1) for extent in shape) * dtype.bits // 8
+        case ImageFeature(width=width, height=height):
+            return _PIXEL_BYTES * width * height
+        case _:
+            return 0

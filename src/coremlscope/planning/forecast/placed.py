@@ -1,0 +1,151 @@
+"""A function placed on one device: by the costs of Core ML, or by the preferences of Core AI."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import msgspec
+
+from coremlscope.base.units import format_duration
+from coremlscope.devices import ComputeUnit, ComputeUnits, Device
+from coremlscope.planning.cost.latency.core_ai import CROSSING_S
+from coremlscope.planning.cost.planned.prices import PlannedCosts, price
+from coremlscope.planning.cost.planned.rates import RateTable, rate_table
+from coremlscope.planning.forecast.functions import ModelFunction, is_core_ai
+from coremlscope.planning.forecast.kernels import as_core_ai
+from coremlscope.planning.placement.core_ai import PREFERENCES, crossings, place_by_preference
+from coremlscope.planning.placement.coreml_view import CoreMLGraph
+from coremlscope.planning.placement.eligibility import Verdicts, judge
+from coremlscope.planning.placement.hypotheses import Planning, Replanned, weigh_reasons
+from coremlscope.planning.placement.place import PlacedFunction, place, reached
+
+__all__ = ["Placed", "crossing_notes", "place_function"]
+
+
+class Placed(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+    """A planned function, by setting its plans as if reasons were gone, and notes on the plan."""
+
+    planning: Planning
+    replanned: Mapping[ComputeUnits, Sequence[Replanned]] = {}
+    notes: tuple[str, ...] = ()
+
+    @property
+    def function(self) -> PlacedFunction:
+        """The plan."""
+        return self.planning.placed
+
+    def under(self, settings: Sequence[ComputeUnits]) -> PlacedFunction:
+        """Returns the plan under other settings."""
+        one = self.planning
+        return place(one.graph, one.verdicts, one.prices, one.transition_costs, settings)
+
+
+def place_function(
+    function: ModelFunction,
+    device: Device,
+    settings: Sequence[ComputeUnits],
+    *,
+    with_advice: bool,
+    rates: RateTable | None = None,
+) -> Placed:
+    """Places a function on the units of a device.
+
+    Args:
+        function: The function.
+        device: The chip and system.
+        settings: The settings of compute units, the requested one first.
+        with_advice: Whether to look for advice, and to plan again without each reason.
+        rates: The rates behind planned costs; by default those of the device.
+    """
+    if is_core_ai(function.model):
+        return _place_for_core_ai(function, device, settings, with_advice)
+    table = rates or rate_table(device)
+    graph, transitions = function.graph_on(device.os), table.transition_costs
+    prices = _priced(graph, table)
+
+    def reach(unit: ComputeUnit, known: Verdicts) -> frozenset[str]:
+        return reached(graph, known, prices, transitions, unit)
+
+    verdicts = judge(graph, device, function.facts, with_advice=with_advice, reach=reach)
+    planning = Planning(
+        device=device,
+        facts=function.facts,
+        graph=graph,
+        verdicts=verdicts,
+        prices=prices,
+        transition_costs=transitions,
+        placed=place(graph, verdicts, prices, transitions, settings),
+    )
+    again = {setting: weigh_reasons(planning, setting) for setting in settings} if with_advice else {}
+    return Placed(planning=planning, replanned=again)
+
+
+def _priced(graph: CoreMLGraph, rates: RateTable) -> dict[str, PlannedCosts]:
+    """Returns the costs of all operations by id; equal ones share one mapping, which saves memory."""
+    kinds = {node.alike: node.view for node in graph.walk()}
+    kept: dict[object, PlannedCosts] = {}
+    found: dict[int | str, PlannedCosts] = {}
+    for kind, view in kinds.items():
+        costs = price(view, rates)
+        key = tuple(
+            (backend, one.ms, one.basis, one.is_complete, one.bounds_ms, one.is_open, id(one.rate))
+            for backend, one in costs.items()
+        )
+        found[kind] = kept.setdefault(key, costs)
+    return {node.id: found[node.alike] for node in graph.walk()}
+
+
+def _place_for_core_ai(
+    function: ModelFunction, device: Device, settings: Sequence[ComputeUnits], with_advice: bool
+) -> Placed:
+    graph = function.graph_on(device.os)
+    verdicts = judge(graph, device, function.facts, with_advice=with_advice)
+    preferences, note = _default_preference(function, device, graph, verdicts)
+    planning = Planning(
+        device=device,
+        facts=function.facts,
+        graph=graph,
+        verdicts=verdicts,
+        prices={},
+        transition_costs=rate_table(device).transition_costs,
+        placed=place_by_preference(graph, verdicts, settings, preferences),
+    )
+    return Placed(planning=planning, notes=(note,) if note and "all" in settings else ())
+
+
+def _default_preference(
+    function: ModelFunction, device: Device, graph: CoreMLGraph, verdicts: Verdicts
+) -> tuple[Mapping[ComputeUnits, tuple[ComputeUnit, ...]], str]:
+    """Returns the preferences, and why the GPU is the first one of the default options; empty if it is not.
+
+    The default options choose the units that minimise latency, as Apple documents. So the Neural Engine is
+    left where the crossings to other units make a prediction longer than it is on the GPU.
+    """
+    both: tuple[ComputeUnits, ...] = ("all", "cpu_and_gpu")
+    placed = place_by_preference(graph, verdicts, both)
+    count = crossings(placed, "all")
+    if not count:
+        return PREFERENCES, ""
+    predictions = function.kernels.on(device, both, [placed])
+    engine_s, gpu_s = (as_core_ai(predictions[one].estimate(), [placed]).latency.value for one in both)
+    if engine_s <= gpu_s:
+        return PREFERENCES, ""
+    note = (
+        f"{function.key} under all: the default options minimise latency. With the Neural Engine, values"
+        f" would cross {count} times, a way and back as one, and a prediction is estimated at"
+        f" {format_duration(engine_s)}; on the GPU alone at {format_duration(gpu_s)}, so the GPU is chosen"
+    )
+    return {**PREFERENCES, "all": PREFERENCES["cpu_and_gpu"]}, note
+
+
+def crossing_notes(placed: Mapping[str, Placed], setting: ComputeUnits) -> Iterator[str]:
+    """Yields how often programs of Core AI leave the Neural Engine, and what that costs."""
+    for name, one in placed.items():
+        count = 0 if one.planning.prices else crossings(one.function, setting)
+        if count:
+            least, _, most = (seconds * 1e3 for seconds in CROSSING_S)
+            yield (
+                f"{name} under {setting}: values cross from or to the Neural Engine"
+                f" {'once' if count == 1 else f'{count} times'}, a way and back as one; each cost"
+                f" {least:g} to {most:g} ms where it was measured, whatever the size"
+            )

@@ -1,0 +1,451 @@
+"""The planner: binds, checks, prices and places a model once, and derives plans and estimates from that."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import msgspec
+from msgspec.structs import replace
+
+from coremlscope.base.errors import UnsupportedModelError
+from coremlscope.base.findings import Finding
+from coremlscope.base.units import format_duration
+from coremlscope.devices import ComputeUnits, Device, OSRelease
+from coremlscope.devices.release import NEWEST, macos
+from coremlscope.model.ir import Model
+from coremlscope.ops.control import trip_limit
+from coremlscope.planning.advice import Remark, find_remarks
+from coremlscope.planning.cost.latency.own import NOTHING_OWN, Own
+from coremlscope.planning.cost.latency.recorded import record
+from coremlscope.planning.cost.planned.rates import RateTable, rate_table
+from coremlscope.planning.forecast.assumptions import shape_notes, system_findings, system_notes, weight_notes
+from coremlscope.planning.forecast.columns import tabulate
+from coremlscope.planning.forecast.defects import describe_found_rules, find_placed_defects
+from coremlscope.planning.forecast.estimates import add_evidence, estimate_predictions
+from coremlscope.planning.forecast.functions import ModelFunction, functions_of, is_core_ai
+from coremlscope.planning.forecast.kernels import Kernels, Prediction, planned_units
+from coremlscope.planning.forecast.memory import MemoryModel, find_shortages
+from coremlscope.planning.forecast.model_findings import (
+    Saved,
+    describe_remark,
+    describe_remarks,
+    weigh_remarks,
+)
+from coremlscope.planning.forecast.placed import Placed, crossing_notes, place_function
+from coremlscope.planning.forecast.tabular import tabular_kernels
+from coremlscope.planning.forecast.unplanned import (
+    nothing_known,
+    unestimated_stages,
+    unplanned_notes,
+    unplanned_stages,
+)
+from coremlscope.planning.forecast.what_if import Estimator, describe_what_ifs
+from coremlscope.planning.placement.coreml_view import view_function
+from coremlscope.planning.placement.eligibility import find_failures
+from coremlscope.planning.placement.hypotheses import Planning
+from coremlscope.planning.placement.place import PlacedFunction
+from coremlscope.results.calibration import KernelColumns
+from coremlscope.results.estimate import Estimate, Kernel
+from coremlscope.results.generation import TokenRate
+from coremlscope.results.left_out import LeftOut
+from coremlscope.results.operations import OpTable
+from coremlscope.results.plan import Plan, WhatIf
+
+__all__ = [
+    "Forecast",
+    "find_known_failures",
+    "forecast",
+    "place_functions",
+    "plan_functions",
+    "record_prediction",
+]
+
+#: The system whose plans list most.
+_NEWEST = macos(NEWEST)
+#: Devices and settings for which the step of a loop is listed.
+_LISTED = 3
+_NETWORK = (
+    "Core ML reports where the layers of a neural network run, but not their costs: these are the costs of"
+    " the same operations of an fp16 program"
+)
+_CORE_AI = (
+    "how Core AI divides programs, and its costs, are not published: each operation goes to the first unit of"
+    " the preference that is known to run it",
+    "a preferred unit forbids no other: what it does not take runs on the GPU, under cpu_and_ne as well, and"
+    " only cpu_only keeps a program on one unit",
+)
+
+
+class Forecast(msgspec.Struct, frozen=True, kw_only=True):
+    """Plans and estimates of one model.
+
+    Attributes:
+        plans: A plan for each device.
+        kernels: Operations that devices are assumed to run as one.
+        estimates: An estimate for each device and setting, in that order; empty if the model has loops whose
+            number of iterations is not known.
+        findings: What the model does at a cost that another form would not have, where that saves anything on
+            one of the devices; and why there are no estimates.
+        rates: Tokens per second of a language model; see `estimate_generation`.
+    """
+
+    plans: tuple[Plan, ...] = ()
+    kernels: tuple[Kernel, ...] = ()
+    estimates: tuple[Estimate, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    rates: tuple[TokenRate, ...] = ()
+
+
+class _OnDevice(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+    """What is computed once for a device.
+
+    Attributes:
+        device: The chip and system.
+        placed: All functions, placed, by their names in plans.
+        main: Those that a prediction runs.
+        predictions: A prediction, by setting.
+    """
+
+    device: Device
+    placed: Mapping[str, Placed]
+    main: Mapping[str, Placed]
+    predictions: Mapping[ComputeUnits, Prediction]
+
+
+def forecast(
+    model: Model,
+    ops: OpTable,
+    devices: Sequence[Device],
+    settings: Sequence[ComputeUnits] = ("all",),
+    *,
+    function: str | None = None,
+    every_function: bool = False,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+    with_estimates: bool = True,
+    with_advice: bool = True,
+    with_evidence: bool = False,
+    own: Own = NOTHING_OWN,
+) -> Forecast:
+    """Plans a model, and estimates the latency of a prediction, for every device and setting.
+
+    Args:
+        model: The model. Weights may be absent.
+        ops: Its operations; plans and estimates refer to the rows.
+        devices: The chips and systems.
+        settings: The settings of compute units; the first one is the requested one.
+        function: The function; None for the default one.
+        every_function: Plans the other functions as well.
+        shapes: Shapes of flexible inputs of the function, instead of the defaults.
+        with_estimates: Whether to estimate latencies.
+        with_advice: Whether plans include advice that would make operations faster on their units, and what
+            each reason costs.
+        with_evidence: Whether estimates include the published latencies that are nearest to them.
+        own: A user's own measurements, which refine estimates.
+
+    Raises:
+        UnsupportedModelError: Estimates are requested, and the kind of model cannot be estimated.
+        InputError: A shape is not allowed.
+        UsageError: The model has no such function.
+    """
+    functions = functions_of(model, function, every=every_function, shapes=shapes)
+    main = [one for one in functions if one.is_main]
+    whole = tabular_kernels(model, shapes) if with_estimates else []
+    if with_estimates and not main and not whole:
+        raise nothing_known(model)
+    kernels = Kernels(main, own, whole, unestimated_stages(model))
+    places = _place_on_each(functions, devices, settings, kernels, with_advice=with_advice)
+
+    shaped = () if with_estimates or not functions else shape_notes(model, function, shapes)
+    first, about = unplanned_notes(model, shapes), (*weight_notes(model), *shaped, *_remarks(functions))
+    plans = []
+    for one in places:
+        system = system_notes(model, one.device.os, is_planned=bool(functions))
+        notes = [*first, *system, *about, *_placement_notes(one.placed, settings[0])]
+        plan = _tabulate(ops, one, settings, notes, kernels.unknown, is_core_ai=is_core_ai(model))
+        plans.append(_with_what_ifs(plan, ops, functions, one))
+
+    memory = MemoryModel.of(model, ops, function)
+    remarks = _find_remarks(main) if with_advice else {}
+    # What a remark on a program of Core AI costs is not published.
+    costly = {} if is_core_ai(model) else remarks
+    findings = (
+        *find_shortages(memory, devices),
+        *find_placed_defects(plans, ops),
+        *describe_remarks(costly, _savings(costly, places)),
+        *_warn(remarks, settings),
+    )
+    if not with_estimates:
+        return Forecast(plans=tuple(plans), findings=findings)
+
+    estimates: list[Estimate] = []
+    for one in places:
+        estimates += estimate_predictions(
+            one.predictions, list(one.main.values()), memory, is_core_ai=is_core_ai(model)
+        )
+    if with_evidence:
+        estimates = [add_evidence(one, kernels) for one in estimates]
+    findings = (
+        *_unknown_loops(kernels, estimates),
+        *system_findings(model, [device.os for device in devices]),
+        *_too_much_left_out(kernels.unknown),
+        *findings,
+    )
+    if kernels.loops or kernels.unknown.is_too_much:
+        return Forecast(plans=tuple(plans), findings=findings)
+    return Forecast(
+        plans=tuple(plans),
+        kernels=_refer_to_rows(kernels, ops),
+        estimates=tuple(estimates),
+        findings=findings,
+    )
+
+
+def _refer_to_rows(kernels: Kernels, ops: OpTable) -> tuple[Kernel, ...]:
+    rows = {id_: row for row, id_ in enumerate(ops.id)}
+    return tuple(
+        Kernel(k.name, k.kind, tuple(rows[id_] for id_ in k.ops if id_ in rows)) for k in kernels.fused
+    )
+
+
+def place_functions(
+    model: Model,
+    device: Device,
+    settings: Sequence[ComputeUnits] = ("all",),
+    *,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+    with_advice: bool = True,
+    rates: RateTable | None = None,
+) -> dict[str, PlacedFunction]:
+    """Places every function of a model, or of all stages of a pipeline, on the units of one device.
+
+    Args:
+        model: The model.
+        device: The chip and system.
+        settings: The settings of compute units.
+        shapes: Shapes of flexible inputs.
+        with_advice: Whether to look for advice, too.
+        rates: The rates behind planned costs; by default those of the device.
+
+    Raises:
+        InputError: A shape is not allowed.
+    """
+    return {
+        one.key: place_function(one, device, settings, with_advice=with_advice, rates=rates).function
+        for one in functions_of(model, None, every=True, shapes=shapes)
+    }
+
+
+def find_known_failures(model: Model, systems: Sequence[OSRelease] = ()) -> Iterator[Finding]:
+    """Yields what is known to fail, end the app or return wrong values in a model on some chip and system.
+
+    Args:
+        model: The model.
+        systems: Only what is known of one of these; empty for all.
+    """
+    for one in functions_of(model, None, every=True, shapes=None):
+        if not is_core_ai(one.model):
+            graph = view_function(one.bound, _NEWEST)
+            yield from describe_found_rules(find_failures(graph, one.facts, systems))
+
+
+def record_prediction(
+    model: Model,
+    device: Device,
+    setting: ComputeUnits,
+    *,
+    function: str | None = None,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+) -> KernelColumns:
+    """Returns the numbers from which the estimate of a prediction is computed.
+
+    Raises:
+        UnsupportedModelError: The model cannot be estimated as a whole: it has parts that nothing is known
+            of, or loops whose number of iterations is not known.
+        InputError: A shape is not allowed.
+        UsageError: The model has no such function.
+    """
+    main = functions_of(model, function, every=False, shapes=shapes)
+    kernels = Kernels(main)
+    left_out = (*unplanned_stages(model), kernels.unknown.text)
+    why = ""
+    if any(left_out) or not main:
+        known = ", ".join(filter(None, left_out)) or "there are no operations"
+        why = f"a prediction cannot be estimated as a whole: {known}"
+    elif kernels.loops:
+        why = "the number of iterations of a loop depends on values of a prediction"
+    if why:
+        raise UnsupportedModelError(why, "only models that are estimated completely can calibrate estimates")
+    placed = [place_function(one, device, (setting,), with_advice=False).function for one in main]
+    return record(kernels.fused, planned_units(setting, placed), kernels.converted_bytes)
+
+
+def plan_functions(
+    model: Model,
+    device: Device,
+    setting: ComputeUnits,
+    *,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+) -> tuple[dict[str, Planning], dict[str, Estimator]]:
+    """Plans every function of a model for one device and setting, for questions about single operations.
+
+    Returns:
+        The plans by function, and what estimates a prediction: of the model, and of each other function.
+
+    Raises:
+        InputError: A shape is not allowed.
+    """
+    functions = functions_of(model, None, every=True, shapes=shapes)
+    kernels = Kernels([one for one in functions if one.is_main])
+    (found,) = _place_on_each(functions, [device], (setting,), kernels, with_advice=False)
+    estimators: dict[str, Estimator] = {}
+    for one in functions:
+        prediction = _predictions(one, found).get(setting)
+        if prediction is not None:
+            estimators[one.key] = prediction.estimate
+    return {name: one.planning for name, one in found.placed.items()}, estimators
+
+
+def _place_on_each(
+    functions: Sequence[ModelFunction],
+    devices: Sequence[Device],
+    settings: Sequence[ComputeUnits],
+    kernels: Kernels,
+    *,
+    with_advice: bool,
+) -> list[_OnDevice]:
+    """Places functions on each device, once for devices of one chip and system."""
+    known: dict[object, dict[str, Placed]] = {}
+    found = []
+    for device in devices:
+        key = device.chip.id, device.os
+        if key not in known:
+            known[key] = {
+                one.key: place_function(one, device, settings, with_advice=with_advice) for one in functions
+            }
+        main = {one.key: known[key][one.key] for one in functions if one.is_main}
+        predictions = kernels.on(device, settings, [one.function for one in main.values()])
+        found.append(_OnDevice(device=device, placed=known[key], main=main, predictions=predictions))
+    return found
+
+
+def _predictions(function: ModelFunction, on: _OnDevice) -> Mapping[ComputeUnits, Prediction]:
+    """Returns the predictions that run a function, by setting; none where their time is not known.
+
+    That of the model runs the main functions, and one of its own runs another function.
+    """
+    placed = on.placed[function.key].function
+    found = on.predictions
+    if not function.is_main:
+        found = function.kernels.on(on.device, list(found), [placed])
+    return {setting: one for setting, one in found.items() if not one.kernels.loops}
+
+
+def _placement_notes(placed: Mapping[str, Placed], setting: ComputeUnits) -> Iterator[str]:
+    for one in placed.values():
+        yield from one.notes
+    yield from crossing_notes(placed, setting)
+
+
+def _tabulate(
+    ops: OpTable,
+    on: _OnDevice,
+    settings: Sequence[ComputeUnits],
+    notes: Sequence[str],
+    unknown: LeftOut,
+    *,
+    is_core_ai: bool,
+) -> Plan:
+    # Core AI's costs are not published: a plan of its programs has none.
+    rates = None if is_core_ai else rate_table(on.device)
+    costs, transitions = (rates.name, rates.transition_costs) if rates else ("", None)
+    functions = {name: one.function for name, one in on.placed.items()}
+    plan = tabulate(ops, on.device, functions, settings, costs, notes, transitions)
+    return replace(plan, left_out=unknown.text, left_out_share=unknown.share)
+
+
+def _with_what_ifs(plan: Plan, ops: OpTable, functions: Sequence[ModelFunction], on: _OnDevice) -> Plan:
+    """Returns a plan with what each reason costs under each setting."""
+    columns = {id_: column for column, id_ in enumerate((*ops.id, *(op.id for op in plan.inserted)))}
+    found: dict[ComputeUnits, list[WhatIf]] = {one.compute_units: [] for one in plan.settings}
+    for one in functions:
+        replanned = on.placed[one.key].replanned
+        predictions = _predictions(one, on) if replanned else {}
+        for setting, several in replanned.items():
+            prediction = predictions.get(setting)
+            estimator = None if prediction is None else prediction.estimate
+            found[setting] += describe_what_ifs(several, one.key, columns, estimator)
+    settings = [replace(one, what_ifs=tuple(found[one.compute_units])) for one in plan.settings]
+    return replace(plan, settings=tuple(settings))
+
+
+def _remarks(functions: Sequence[ModelFunction]) -> Iterator[str]:
+    """Yields remarks that apply to every plan of a model."""
+    if any(one.is_network for one in functions):
+        yield _NETWORK
+    if any(is_core_ai(one.model) for one in functions):
+        yield from _CORE_AI
+
+
+def _find_remarks(functions: Sequence[ModelFunction]) -> dict[str, list[Remark]]:
+    """Returns the remarks on functions, by function."""
+    return {one.key: remarks for one in functions if (remarks := find_remarks(one))}
+
+
+def _warn(remarks: Mapping[str, Sequence[Remark]], settings: Sequence[ComputeUnits]) -> Iterator[Finding]:
+    """Yields the values that may be wrong under the settings."""
+    for name, several in remarks.items():
+        for remark in several:
+            if remark.rule.settings.intersection(settings):
+                yield describe_remark(remark, where=f"{name}: " if len(remarks) > 1 else "")
+
+
+def _savings(remarks: Mapping[str, Sequence[Remark]], places: Sequence[_OnDevice]) -> Iterator[Saved]:
+    """Yields what each remark on a function saves on each device, under every setting."""
+    for on in places if remarks else ():
+        for setting, prediction in on.predictions.items():
+            known = None if prediction.kernels.loops else prediction
+            for name, one in on.main.items():
+                yield from weigh_remarks(remarks.get(name, ()), one.planning, setting, known, name)
+
+
+def _unknown_loops(kernels: Kernels, estimates: Sequence[Estimate]) -> Iterator[Finding]:
+    """Yields a finding for each loop whose number of iterations is not known."""
+    listed = estimates[:_LISTED]
+    # The seconds of one iteration of each, without loops inside it.
+    step_s = [
+        {
+            loop: sum(s for kernel, s in zip(kernels.fused, one.kernel_s, strict=True) if kernel.loop == loop)
+            for loop in kernels.loops
+        }
+        for one in listed
+    ]
+    outside_s = [one.latency.value - sum(s.values()) for one, s in zip(listed, step_s, strict=True)]
+    for id_, view in kernels.loops.items():
+        steps = ", ".join(
+            f"{format_duration(s[id_])} on {one.device} ({one.compute_units})"
+            for one, s in zip(listed, step_s, strict=True)
+        )
+        limit = trip_limit(view)
+        at_most = "" if limit is None else f" (at most {limit})"
+        yield Finding(
+            id="loop-not-estimated",
+            severity="warning",
+            text=f"No latency is estimated: the number of steps{at_most} of the loop {view.op.name} depends "
+            f"on values of a prediction. One step is estimated at {steps}.",
+            hint="everything outside such loops is estimated at "
+            + ", ".join(
+                f"{format_duration(s)} on {one.device}" for one, s in zip(listed, outside_s, strict=True)
+            ),
+            ops=(id_,),
+        )
+
+
+def _too_much_left_out(unknown: LeftOut) -> Iterator[Finding]:
+    """Yields why there is no estimate of a model of which too little is known."""
+    if unknown.is_too_much:
+        yield Finding(
+            id="left-out",
+            severity="warning",
+            text=f"No latency is estimated, because nothing is known of {unknown.text}.",
+            hint="`coremlscope inspect` says why these operations are unknown",
+        )

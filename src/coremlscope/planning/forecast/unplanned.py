@@ -1,0 +1,71 @@
+"""Models and stages without operations: where Core ML runs them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from coremlscope.base.errors import UnsupportedModelError
+from coremlscope.model.ir import Classical, Model, Pipeline, Program, kind_name, kind_with_article
+from coremlscope.runtime.execution.wiring import Stage, is_external, shaped_stages, wire
+
+__all__ = ["is_unplanned", "nothing_known", "unestimated_stages", "unplanned_notes", "unplanned_stages"]
+
+#: Stages of a pipeline up to which each is named.
+_NAMED = 4
+
+
+def is_unplanned(stage: Stage) -> bool:
+    """Returns whether a stage has no operations that could be planned."""
+    return not isinstance(stage.model.content, Program)
+
+
+def unplanned_stages(model: Model) -> tuple[str, ...]:
+    """Returns the stages without operations, the model itself included, with their types in words."""
+    stages = [stage for stage in wire(model).stages if is_unplanned(stage)]
+    return _listed(stages)
+
+
+def unestimated_stages(model: Model) -> tuple[str, ...]:
+    """Returns the stages of whose time nothing is known: those that are not in the file, or not read."""
+    stages = [stage for stage in wire(model).stages if is_unplanned(stage)]
+    return _listed([stage for stage in stages if not isinstance(stage.model.content, Classical)])
+
+
+def unplanned_notes(model: Model, shapes: Mapping[str, Sequence[int]] | None) -> tuple[str, ...]:
+    """Returns what is known of the placement of models and stages without operations."""
+    stages = [stage for stage, _ in shaped_stages(model, shapes) if is_unplanned(stage)]
+    outside = [stage for stage in stages if is_external(stage.model)]
+    inside = [stage for stage in stages if stage not in outside]
+    notes = []
+    if outside:
+        notes.append(
+            "in the system or the app, not in the file, so that the placement is unknown:"
+            f" {', '.join(_listed(outside))}"
+        )
+    if len(inside) == 1 and not inside[0].name:
+        kind = kind_with_article(model.kind)
+        notes.append(f"Core ML runs {kind} on the CPU, as a whole; it has no operations to plan")
+    elif inside:
+        each = "each as a whole" if len(inside) > 1 else "as a whole"
+        notes.append(f"on the CPU, {each}, without operations to plan: {', '.join(_listed(inside))}")
+    return tuple(notes)
+
+
+def nothing_known(model: Model) -> UnsupportedModelError:
+    """Returns the error for a model of whose time nothing is known."""
+    message = f"the latency of {kind_with_article(model.kind)} cannot be estimated"
+    if isinstance(model.content, Pipeline):
+        message = f"the latency of these stages cannot be estimated: {', '.join(unestimated_stages(model))}"
+    return UnsupportedModelError(
+        message,
+        "what is part of the system or of an app is timed on a Mac or a device",
+    )
+
+
+def _listed(stages: Sequence[Stage]) -> tuple[str, ...]:
+    """Lists stages by name and type; many by type, with their number."""
+    kinds = [kind_name(stage.model.kind) for stage in stages]
+    if len(stages) <= _NAMED:
+        return tuple(f"{s.name} ({kind})" if s.name else kind for s, kind in zip(stages, kinds, strict=True))
+    return tuple(f"{kind} ×{number}" if number > 1 else kind for kind, number in Counter(kinds).items())

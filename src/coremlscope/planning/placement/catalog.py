@@ -1,0 +1,398 @@
+"""Rules and operations for lookup: filtered, described, with examples."""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import inspect
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from coremlscope.base.errors import UsageError
+from coremlscope.devices import all_chips, find_device
+from coremlscope.devices.chip import Device
+from coremlscope.devices.unit import ComputeUnit
+from coremlscope.model.ir import Constant, TensorType
+from coremlscope.ops import OPS
+from coremlscope.ops.onnx_nodes import onnx_nodes
+from coremlscope.ops.spec import OpSpec
+from coremlscope.ops.traits import trait_names
+from coremlscope.ops.view import CannotInfer, CannotLower, OpView
+from coremlscope.planning.placement.eligibility import apply
+from coremlscope.planning.placement.forms import extents
+from coremlscope.planning.placement.notes import NOTES, Note
+from coremlscope.planning.placement.rules import GRAPH_RULES, RULES
+from coremlscope.planning.placement.rules.core_ai import OWN_GRAPH_RULES, OWN_RULES
+from coremlscope.planning.placement.rules.rule import (
+    EVERY_OP,
+    Example,
+    GraphExample,
+    GraphRule,
+    Result,
+    Rule,
+    RuleContext,
+    Scope,
+    example_view,
+)
+
+__all__ = ["CatalogEntry", "OpCard", "WorkExample", "describe_op", "find_rule", "list_rules"]
+
+_SUGGESTIONS = 3
+_VARIANTS = (" Pro", " Max", " Ultra")
+#: The macOS released with each iOS up to 18; from 26 on both have the same number.
+_MACOS_OF_IOS = {14: 11, 15: 12, 16: 13, 17: 14, 18: 15}
+
+
+class CatalogEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """A rule or note, in words.
+
+    Attributes:
+        id: The rule's id.
+        unit: The compute unit.
+        effect: `rejects`, `fails`, `advises`, `corrupts`, `crashes`, `runs`, `confirms`; `note` for notes.
+        ops: Operations to which it may apply; `*` for any; empty for whole models.
+        text: The fact, without an operation's numbers.
+        fix: What to do about it.
+        core_ml: Core ML's own message.
+        scope: Chips and systems for which it holds; empty for all.
+        source: Who published it.
+        confidence: How the source knows.
+        applies_to: Examples to which it applies, each with the resulting text.
+        negative_examples: Examples to which it does not apply.
+    """
+
+    id: str
+    unit: ComputeUnit
+    effect: str
+    ops: tuple[str, ...]
+    text: str
+    fix: str
+    core_ml: str
+    scope: str
+    source: str
+    confidence: str
+    applies_to: tuple[tuple[str, str], ...] = ()
+    negative_examples: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """The entry as plain data."""
+        return {
+            "id": self.id,
+            "unit": self.unit,
+            "effect": self.effect,
+            "ops": list(self.ops),
+            "text": self.text,
+            "fix": self.fix,
+            "core_ml": self.core_ml,
+            "scope": self.scope,
+            "source": self.source,
+            "confidence": self.confidence,
+            "applies_to": [{"operation": op, "says": says} for op, says in self.applies_to],
+            "negative_examples": list(self.negative_examples),
+        }
+
+
+class WorkExample(msgspec.Struct, frozen=True, kw_only=True):
+    """The work of one form of an operation."""
+
+    operation: str
+    flops: int
+    read_bytes: int
+    weight_bytes: int
+    written_bytes: int
+
+
+class OpCard(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything known about an operation.
+
+    Attributes:
+        name: As Apple spells it.
+        doc: What it computes.
+        traits: What it is, in words: see `Trait`.
+        onnx: The ONNX operators that its lowering can write.
+        work: How its work is counted.
+        example: The work of one form of it; None without an example.
+        rules: Every rule that may apply to it, those about any operation last.
+    """
+
+    name: str
+    doc: str
+    traits: tuple[str, ...]
+    onnx: tuple[str, ...]
+    work: str
+    example: WorkExample | None
+    rules: tuple[CatalogEntry, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """The card as plain data."""
+        example = self.example
+        return {
+            "name": self.name,
+            "doc": self.doc,
+            "traits": list(self.traits),
+            "onnx": list(self.onnx),
+            "work": self.work,
+            "example": None
+            if example is None
+            else {
+                "operation": example.operation,
+                "flops": example.flops,
+                "read_bytes": example.read_bytes,
+                "weight_bytes": example.weight_bytes,
+                "written_bytes": example.written_bytes,
+            },
+            "rules": [entry.to_json() for entry in self.rules],
+        }
+
+
+def list_rules(
+    unit: ComputeUnit | None = None,
+    op: str | None = None,
+    device: Device | None = None,
+    effect: str | None = None,
+) -> list[CatalogEntry]:
+    """The rules and notes that pass all filters.
+
+    Args:
+        unit: Only those about this compute unit.
+        op: Only those that may apply to this operation.
+        device: Only those that hold on this chip and system.
+        effect: Only those with this effect; `note` for notes.
+
+    Raises:
+        UsageError: The operation is unknown.
+    """
+    if op is not None and op not in _known_ops():
+        raise _unknown("operation", op, _known_ops())
+    kept = [
+        row
+        for row in _rows().values()
+        if unit in (None, row.unit)
+        and effect in (None, "note" if isinstance(row, Note) else row.effect)
+        and (op is None or _concerns(row, op))
+        and (device is None or isinstance(row, Note) or row.scope.holds(device.chip, device.os))
+    ]
+    return [_entry(row.id) for row in kept]
+
+
+def find_rule(id_: str) -> CatalogEntry:
+    """A rule by its id.
+
+    Raises:
+        UsageError: The rule is unknown; the nearest ids are suggested.
+    """
+    if id_ not in _rows():
+        raise _unknown("rule", id_, list(_rows()))
+    return _entry(id_)
+
+
+@functools.cache
+def _rows() -> Mapping[str, Rule | GraphRule | Note]:
+    """All rules and notes, by id."""
+    every: list[Rule | GraphRule | Note] = [*RULES, *GRAPH_RULES, *OWN_RULES, *OWN_GRAPH_RULES, *NOTES]
+    return {row.id: row for row in every}
+
+
+def describe_op(name: str, device: Device | None = None) -> OpCard:
+    """An operation: its traits, its ONNX operators, its work, and every rule that may apply to it.
+
+    Args:
+        name: As Apple spells it.
+        device: Only rules that hold on this chip and system.
+
+    Raises:
+        UsageError: The operation is unknown; the nearest names are suggested.
+    """
+    spec = OPS.get(name)
+    if spec is None:
+        raise _unknown("operation", name, list(OPS))
+    rules = sorted(list_rules(op=name, device=device), key=lambda entry: entry.ops == EVERY_OP)
+    return OpCard(
+        name=name,
+        doc=spec.doc,
+        traits=trait_names(spec.traits),
+        onnx=onnx_nodes(spec),
+        work=_counting(spec),
+        example=_work(name),
+        rules=tuple(rules),
+    )
+
+
+def _counting(spec: OpSpec) -> str:
+    """How the work is counted: the first paragraph of the docstring of the function that counts it."""
+    given = inspect.getclosurevars(spec.work).nonlocals
+    maker = getattr(inspect.getmodule(spec.work), spec.work.__qualname__.partition(".<locals>")[0], None)
+    doc = spec.work.__doc__ or getattr(maker, "__doc__", None) or ""
+    text = " ".join(doc.partition("\n\n")[0].split())
+    for name, value in given.items():
+        text = text.replace(f"`{name}`", str(value))
+    return text.replace("1 operations", "1 operation")
+
+
+def _known_ops() -> list[str]:
+    ruled = (op for rule in RULES for op in rule.ops if isinstance(op, str) and op not in EVERY_OP)
+    return list(dict.fromkeys((*OPS, *ruled)))
+
+
+def _unknown(noun: str, name: str, known: Sequence[str]) -> UsageError:
+    begun = [each for each in known if each.startswith(name.lower())]
+    near = begun[:_SUGGESTIONS] or difflib.get_close_matches(name.lower(), known, _SUGGESTIONS, 0.5)
+    verb = "rules" if noun == "rule" else "ops"
+    hint = f"did you mean {' or '.join(near)}?" if near else f"`coremlscope {verb}` lists them all"
+    return UsageError(f"unknown {noun} {name!r}", hint)
+
+
+def _concerns(row: Rule | GraphRule | Note, op: str) -> bool:
+    return op in row.ops if isinstance(row, Note) else row.concerns(op)
+
+
+def _names(row: Rule | GraphRule) -> tuple[str, ...]:
+    """The operations to which a rule may apply, traits expanded; `EVERY_OP` for any."""
+    if row.ops == EVERY_OP:
+        return EVERY_OP
+    return tuple(name for name in _known_ops() if row.concerns(name))
+
+
+@functools.cache
+def _entry(id_: str) -> CatalogEntry:
+    row = _rows()[id_]
+    if isinstance(row, Note):
+        return CatalogEntry(
+            id=row.id,
+            unit=row.unit,
+            effect="note",
+            ops=row.ops,
+            text=row.text,
+            fix=row.fix,
+            core_ml="",
+            scope="",
+            source=row.source,
+            confidence=row.confidence,
+        )
+    applies_to: tuple[tuple[str, str], ...]
+    if isinstance(row, Rule):
+        applies_to = tuple((_example(e), _says(row, e)) for e in row.applies_to)
+        negative_examples = tuple(map(_example, row.negative_examples))
+    else:
+        applies_to = tuple((_function(e), "") for e in row.examples if e.hits)
+        negative_examples = tuple(_function(e) for e in row.examples if not e.hits)
+    return CatalogEntry(
+        id=row.id,
+        unit=row.unit,
+        effect=row.effect,
+        ops=_names(row),
+        text=row.reason("").text,
+        fix=row.fix,
+        core_ml=row.core_ml.replace("{operation}", "…").replace("{operand}", "…"),
+        scope=_held_by(row),
+        source=row.source,
+        confidence=row.confidence,
+        applies_to=applies_to,
+        negative_examples=negative_examples,
+    )
+
+
+def _held_by(row: Rule | GraphRule) -> str:
+    """Where a rule holds, and the framework if it is not Core ML."""
+    framework = "" if row.runtime == "Core ML" else row.runtime
+    return "; ".join(filter(None, [framework, describe_scope(row.scope)]))
+
+
+def _says(rule: Rule, example: Example) -> str:
+    context = RuleContext(device=find_device(example.chip, example.os), facts=example.facts)
+    return rule.reason(apply(rule, example_view(example), context)).text
+
+
+def _example(example: Example) -> str:
+    """``conv(x=fp16 1x64x32x32, weight=const fp16 64x64x17x17) on M4, macOS 27``."""
+    device = find_device(example.chip, example.os)
+    inputs = "".join(f", {name} {kind}" for name, kind in example.facts.flexible_inputs.items())
+    return f"{_call(example)} on {device.name}, {device.os}{inputs}"
+
+
+def _function(example: GraphExample) -> str:
+    device = find_device(example.chip, example.os)
+    facts = example.facts
+    around = [f"{facts.states} states"] if facts.states else []
+    around += [f"{facts.weights_bytes / 1e9:g} GB of weights"] if facts.weights_bytes else []
+    around += [f"{name} {kind}" for name, kind in facts.flexible_inputs.items()]
+    calls = "; ".join(f"%{k} = {_call(op)}" for k, op in enumerate(example.ops))
+    return ", ".join([f"{calls} on {device.name}, {device.os}", *around])
+
+
+def _call(example: Example) -> str:
+    given = ", ".join(f"{name}={_argument(value)}" for name, value in example.arguments.items())
+    return f"{example.type}({given})"
+
+
+def _argument(value: object) -> str:
+    match value:
+        case TensorType():
+            return f"{value.dtype.value} {extents(value)}"
+        case Constant():
+            assert isinstance(value.type, TensorType)
+            return f"const {value.type.dtype.value} {extents(value.type)}"
+        case Result():
+            return f"%{value.op}" + (f".{value.index}" if value.index else "")
+        case tuple():
+            return f"({', '.join(map(_argument, value))})"
+        case _:
+            return str(value)
+
+
+def describe_scope(scope: Scope) -> str:
+    """Where a rule holds, in words; empty for everywhere."""
+    parts = []
+    first, last = scope.neural_engine
+    if first is not None and first == last:
+        parts.append(_generation(first))
+    elif first is not None and last is not None:
+        parts.append(f"{_generation(first)} to {_generation(last)}")
+    elif first is not None:
+        parts.append(f"{_generation(first)} and newer")
+    elif last is not None:
+        parts.append(f"up to {_generation(last)}")
+    if scope.chips:
+        chips = all_chips()
+        parts.append(", ".join(chips[chip].name if chip in chips else chip for chip in scope.chips))
+    if scope.since is not None:
+        parts.append(f"since {_version(scope.since)}")
+    if scope.before is not None:
+        parts.append(f"before {_version(scope.before)}")
+    return "; ".join(parts)
+
+
+def _generation(number: int) -> str:
+    """The chips with a generation of the Neural Engine: ``A14, M1``."""
+    names = [chip.name for chip in all_chips().values() if chip.neural_engine_generation == number]
+    plain = [name for name in names if not (name.endswith(_VARIANTS) and name.rpartition(" ")[0] in names)]
+    return ", ".join(plain)
+
+
+def _version(version: tuple[int, int]) -> str:
+    major, minor = version
+    tail = f".{minor}" if minor else ""
+    return f"iOS {major}{tail} and macOS {_MACOS_OF_IOS.get(major, major)}{tail}"
+
+
+def _work(name: str) -> WorkExample | None:
+    """The work of the first example whose shapes are all known."""
+    for example in (
+        e for rule in RULES for e in (*rule.applies_to, *rule.negative_examples) if e.type == name
+    ):
+        view: OpView = example_view(example)
+        try:
+            work = OPS[name].work(view)
+        except (CannotInfer, CannotLower, LookupError, TypeError, ValueError):
+            continue
+        if work.is_complete:
+            return WorkExample(
+                operation=_call(example),
+                flops=work.flops,
+                read_bytes=work.read_bytes,
+                weight_bytes=work.weight_bytes,
+                written_bytes=work.written_bytes,
+            )
+    return None

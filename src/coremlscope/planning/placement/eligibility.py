@@ -1,0 +1,376 @@
+"""Applies the rules: which units can run each operation of a function, and all reasons why not."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import itertools
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+
+import msgspec
+import msgspec.structs
+
+from coremlscope.base.errors import MissingWeightsError
+from coremlscope.devices.catalog import find_device
+from coremlscope.devices.chip import Device
+from coremlscope.devices.release import OSRelease
+from coremlscope.devices.unit import UNITS, ComputeUnit
+from coremlscope.ops.view import CONTRADICTIONS, CannotInfer, CannotLower, OpView
+from coremlscope.planning.placement.coreml_view import CoreMLGraph, Node
+from coremlscope.planning.placement.rules import GRAPH_RULES, RULES, core_ai
+from coremlscope.planning.placement.rules.rule import (
+    EVERY_OP,
+    GraphContext,
+    GraphRule,
+    ProgramFacts,
+    Rule,
+    RuleContext,
+)
+from coremlscope.planning.placement.verdict import CONFIDENCES, DEFECTS, Effect, Reason, Verdict
+
+__all__ = [
+    "FoundRule",
+    "Reach",
+    "Verdicts",
+    "apply",
+    "find_failures",
+    "judge",
+    "judge_op",
+    "judge_others",
+    "list_reasons",
+    "only_fails",
+]
+
+#: By operation: the verdict of each unit.
+Verdicts = Mapping[str, Mapping[ComputeUnit, Verdict]]
+
+#: The ids of the operations that a plan would put on a unit, given the verdicts. There, operations that fail
+#: in the compiler count as accepted.
+Reach = Callable[[ComputeUnit, Verdicts], Container[str]]
+
+#: Effects of rules that do not decide the placement.
+_ADVICE: frozenset[Effect] = DEFECTS | {"advises"}
+#: Raised where an argument is absent, only known at run time, in a missing file, or not valid for the
+#: operation.
+_UNKNOWN = (
+    *(CannotInfer, CannotLower, MissingWeightsError),
+    *CONTRADICTIONS,
+)
+
+
+def judge(
+    graph: CoreMLGraph,
+    device: Device,
+    facts: ProgramFacts,
+    *,
+    with_advice: bool = True,
+    reach: Reach | None = None,
+) -> Verdicts:
+    """The verdicts on every operation of a function, nested ones included.
+
+    Args:
+        graph: The function as Core ML plans it.
+        device: Chip and system.
+        facts: The program.
+        with_advice: False omits advice on speed and accuracy; defects are never omitted.
+        reach: Which operations the compiler of a unit would receive; None for all that the unit accepts.
+    """
+    nodes = list(graph.walk())
+    plain, inserted, producers = _contexts(graph, device, facts)
+    held = [
+        rule
+        for rule in _rules_of(facts)
+        if rule.scope.holds(device.chip, device.os) and (with_advice or rule.effect != "advises")
+    ]
+    table = {name: _rules_for(name, held) for name in {node.view.op.type for node in nodes}}
+    judged: dict[tuple[int | str, bool], _Judged] = {}
+    verdicts: dict[str, dict[ComputeUnit, Verdict]] = {}
+    for node in nodes:
+        context = inserted if node.inserted else plain
+        key = node.alike, node.inserted
+        known = judged.get(key)
+        if known is None:
+            known = judged[key] = _judge_kind(node.view, context, table[node.view.op.type])
+        verdicts[node.id] = known.of(node.view, context)
+    ops = [(node.id, node.view) for node in nodes]
+    for rule in core_ai.GRAPH_RULES if facts.runtime == "Core AI" else GRAPH_RULES:
+        if rule.scope.holds(device.chip, device.os) and (with_advice or rule.effect != "advises"):
+            _apply_graph_rule(
+                rule,
+                GraphContext(device=device, facts=facts, ops=ops, verdicts=verdicts, producers=producers),
+                verdicts,
+            )
+    _spread_failures(verdicts, {node.id: node.view.op.name for node in nodes}, reach)
+    return verdicts
+
+
+def judge_others(
+    graph: CoreMLGraph, device: Device, facts: ProgramFacts, views: Mapping[str, OpView]
+) -> dict[str, dict[ComputeUnit, Verdict]]:
+    """The verdicts on other forms of operations in their places, by rules for single operations.
+
+    Args:
+        graph: The function as Core ML plans it.
+        device: Chip and system.
+        facts: The program.
+        views: The other forms, by id.
+    """
+    plain, _, _ = _contexts(graph, device, facts)
+    held = [r for r in RULES if r.effect not in _ADVICE and r.scope.holds(device.chip, device.os)]
+    table = {name: _rules_for(name, held) for name in {view.op.type for view in views.values()}}
+    return {id_: judge_op(view, plain, table[view.op.type]) for id_, view in views.items()}
+
+
+def list_reasons(graph: CoreMLGraph, device: Device, facts: ProgramFacts, node: Node) -> list[Reason]:
+    """Every rule for single operations that applies to one of them, whatever its effect, by unit.
+
+    Args:
+        graph: The function as Core ML plans it.
+        device: Chip and system.
+        facts: The program.
+        node: One of its operations.
+    """
+    plain, inserted, _ = _contexts(graph, device, facts)
+    context = inserted if node.inserted else plain
+    held = [rule for rule in _rules_of(facts) if rule.scope.holds(device.chip, device.os)]
+    found = []
+    for rule in sorted(_rules_for(node.view.op.type, held), key=lambda rule: UNITS.index(rule.unit)):
+        detail = apply(rule, node.view, context)
+        if detail is not False:
+            found.append(_reason(rule, detail, node.view, context))
+    return found
+
+
+class FoundRule(msgspec.Struct, frozen=True, kw_only=True):
+    """A rule, and the operations of a function to which it applies.
+
+    Attributes:
+        rule: The rule.
+        detail: The text for its message, of the first of them.
+        ops: Their ids.
+    """
+
+    rule: Rule | GraphRule
+    detail: str
+    ops: tuple[str, ...]
+
+
+def find_failures(graph: CoreMLGraph, facts: ProgramFacts, systems: Sequence[OSRelease]) -> list[FoundRule]:
+    """Returns the rules that a function meets on some chip and system, and that make it fail there.
+
+    These are defects, and forms on which a compiler fails. Each is examined on the chip and system of its
+    first example, whatever unit a plan would choose.
+
+    Args:
+        graph: The function as Core ML plans it.
+        facts: The program.
+        systems: Only rules that hold on one of these; empty for all.
+    """
+    if facts.runtime != "Core ML":
+        return []
+    nodes = [node for node in graph.walk() if not node.inserted]
+    found = []
+    every: tuple[Rule | GraphRule, ...] = (*RULES, *GRAPH_RULES)
+    for rule in every:
+        if rule.effect not in (*DEFECTS, "fails"):
+            continue
+        if systems and not any(rule.scope.holds_on(system) for system in systems):
+            continue
+        example = rule.applies_to[0] if isinstance(rule, Rule) else rule.examples[0]
+        device = find_device(example.chip, example.os)
+        plain, _, producers = _contexts(graph, device, facts)
+        if isinstance(rule, Rule):
+            concerned = (node for node in nodes if rule.concerns(node.view.op.type))
+            details = {node.id: apply(rule, node.view, plain) for node in concerned}
+            hits = {id_: detail for id_, detail in details.items() if detail is not False}
+        else:
+            ops = [(node.id, node.view) for node in nodes]
+            context = GraphContext(device=device, facts=facts, ops=ops, verdicts={}, producers=producers)
+            try:
+                hits = dict(rule.find(context))
+            except _UNKNOWN:
+                continue
+        if hits:
+            detail = next(iter(hits.values()))
+            text = detail if isinstance(detail, str) else ""
+            found.append(FoundRule(rule=rule, detail=text, ops=tuple(hits)))
+    return found
+
+
+def _rules_of(facts: ProgramFacts) -> tuple[Rule, ...]:
+    """The rules for single operations of the framework that plans a program."""
+    return core_ai.RULES if facts.runtime == "Core AI" else RULES
+
+
+def _contexts(
+    graph: CoreMLGraph, device: Device, facts: ProgramFacts
+) -> tuple[RuleContext, RuleContext, Mapping[str, OpView]]:
+    """Returns the contexts of rules for operations of the file and for inserted ones, and the producers."""
+    views = itertools.chain((node.view for node in graph.walk()), graph.walk_packed())
+    producers = {value.name: view for view in views for value in view.op.outputs}
+    plain = RuleContext(device=device, facts=facts, producers=producers)
+    return plain, msgspec.structs.replace(plain, inserted=True), producers
+
+
+class _Judged(msgspec.Struct, frozen=True):
+    """Verdicts on a kind of operations, or the rules whose reasons differ among them."""
+
+    verdicts: Mapping[ComputeUnit, Verdict] | None
+    holding: Sequence[tuple[Rule, bool | str]] = ()
+
+    def of(self, view: OpView, context: RuleContext) -> dict[ComputeUnit, Verdict]:
+        """Returns the verdicts on an operation of this kind."""
+        if self.verdicts is not None:
+            return dict(self.verdicts)
+        holding = ((rule, detail) for rule, detail in self.holding if _holds(rule, view, context))
+        return _verdicts(holding, view, context)
+
+
+def _judge_kind(view: OpView, context: RuleContext, rules: Iterable[Rule]) -> _Judged:
+    """Returns what the rules that may apply to an operation say of all of its kind."""
+    details = ((rule, _detail(rule, view, context)) for rule in rules)
+    holding = [(rule, detail) for rule, detail in details if detail is not False]
+    if all(rule.is_same_for_kinds(view.op.type) for rule, _ in holding):
+        return _Judged(_verdicts(holding, view, context))
+    return _Judged(None, holding)
+
+
+def _verdicts(
+    holding: Iterable[tuple[Rule, bool | str]], view: OpView, context: RuleContext
+) -> dict[ComputeUnit, Verdict]:
+    """Returns the verdict of each unit by the rules that hold, with the texts for their messages."""
+    found: dict[ComputeUnit, list[Reason]] = {unit: [] for unit in UNITS}
+    for rule, detail in holding:
+        found[rule.unit].append(_reason(rule, detail, view, context))
+    return {unit: _verdict(unit, tuple(reasons)) for unit, reasons in found.items()}
+
+
+def _reason(rule: Rule, detail: bool | str, view: OpView, context: RuleContext) -> Reason:
+    """The rule as a reason for an operation, with the advice for its form where that is known."""
+    fix = None
+    if rule.fix_for is not None:
+        with contextlib.suppress(*_UNKNOWN):
+            fix = rule.fix_for(view, context)
+    return rule.reason(detail, view.op, fix)
+
+
+def judge_op(view: OpView, context: RuleContext, rules: Iterable[Rule]) -> dict[ComputeUnit, Verdict]:
+    """The verdict of each unit on one operation, by the rules that may apply to it."""
+    return _judge_kind(view, context, rules).of(view, context)
+
+
+def apply(rule: Rule, view: OpView, context: RuleContext) -> bool | str:
+    """Applies a rule to an operation: False, True, or the text for its message.
+
+    A rule does not apply where it needs an argument that is absent, only known at run time, or not valid for
+    the operation in a damaged file.
+    """
+    detail = _detail(rule, view, context)
+    return detail if detail is not False and _holds(rule, view, context) else False
+
+
+def _detail(rule: Rule, view: OpView, context: RuleContext) -> bool | str:
+    """Applies a rule without its exception: False, True, or the text for its message."""
+    try:
+        return rule.when(view, context) or False
+    except _UNKNOWN:
+        return False
+
+
+def _holds(rule: Rule, view: OpView, context: RuleContext) -> bool:
+    """True where the exception of a rule does not hold, and can be judged."""
+    try:
+        return rule.unless is None or not rule.unless(view, context)
+    except _UNKNOWN:
+        return False
+
+
+@functools.lru_cache(maxsize=4096)
+def _verdict(unit: ComputeUnit, reasons: tuple[Reason, ...]) -> Verdict:
+    """The verdict by the reasons: an anecdote alone never takes an operation from a unit known to run it."""
+    advice = tuple(reason for reason in reasons if reason.effect in _ADVICE)
+    seen = [_rank(reason) for reason in reasons if reason.effect == "confirms"]
+    best = min(seen, default=len(CONFIDENCES))
+    against = [
+        reason for reason in reasons if reason.effect in ("rejects", "fails") and _rank(reason) <= best
+    ]
+    runs = [reason for reason in reasons if reason.effect in ("runs", "confirms")]
+    is_known = any(not _is_anecdote(reason) for reason in runs)
+    holding = [reason for reason in against if not _is_anecdote(reason)] or ([] if is_known else against)
+    if holding:
+        return Verdict(unit, "no", tuple(holding), advice)
+    if not runs:
+        return Verdict(unit, "unknown", (), advice)
+    return Verdict(unit, "yes", (), advice, doubts=tuple(against if is_known else runs))
+
+
+def _is_anecdote(reason: Reason) -> bool:
+    return reason.confidence == CONFIDENCES[-1]
+
+
+def _rank(reason: Reason) -> int:
+    return CONFIDENCES.index(reason.confidence)
+
+
+def _rules_for(op: str, rules: Sequence[Rule]) -> list[Rule]:
+    """The rules that may apply to an operation, those about any operation last."""
+    return sorted((rule for rule in rules if rule.concerns(op)), key=lambda rule: rule.ops == EVERY_OP)
+
+
+def _apply_graph_rule(
+    rule: GraphRule, context: GraphContext, verdicts: dict[str, dict[ComputeUnit, Verdict]]
+) -> None:
+    try:
+        found = rule.find(context)
+    except _UNKNOWN:
+        return
+    for id_, detail in found.items():
+        old = verdicts[id_][rule.unit]
+        reason = rule.reason(detail)
+        if rule.effect in _ADVICE:
+            new = msgspec.structs.replace(old, advice=(*old.advice, reason))
+        elif not _is_anecdote(reason):
+            new = Verdict(rule.unit, "no", (*old.reasons, reason), old.advice)
+        elif old.supported == "yes":
+            new = msgspec.structs.replace(old, doubts=(*old.doubts, reason))
+        else:
+            continue
+        verdicts[id_][rule.unit] = new
+
+
+def only_fails(verdict: Verdict) -> bool:
+    """True where the unit accepts the operation, but its compiler fails on it."""
+    return bool(verdict.reasons) and all(reason.effect == "fails" for reason in verdict.reasons)
+
+
+def _spread_failures(
+    verdicts: dict[str, dict[ComputeUnit, Verdict]], names: Mapping[str, str], reach: Reach | None
+) -> None:
+    """Where the compiler rejects one operation it rejects the function: every operation leaves the unit.
+
+    The compiler never sees operations that are rejected earlier or planned elsewhere, so these do not cause a
+    failure. A published plan shows that: M5, macOS 26, with a tile of booleans between operations on the CPU.
+    """
+    of_functions = {rule.id for rule in GRAPH_RULES if not rule.ops}
+    for unit in UNITS:
+        failures = [
+            (id_, reason)
+            for id_, by_unit in verdicts.items()
+            for reason in by_unit[unit].reasons
+            if reason.effect == "fails" and (reason.rule in of_functions or only_fails(by_unit[unit]))
+        ]
+        if failures and reach is not None:
+            reached = reach(unit, verdicts)
+            failures = [(id_, why) for id_, why in failures if why.rule in of_functions or id_ in reached]
+        if not failures:
+            continue
+        culprit, cause = failures[0]
+        spread = msgspec.structs.replace(
+            cause,
+            text=f"the compiler rejects the whole function because of {names[culprit]}: {cause.text}",
+            effect="fails",
+        )
+        for by_unit in verdicts.values():
+            old = by_unit[unit]
+            if not old.reasons:
+                by_unit[unit] = Verdict(unit, "no", (spread,), old.advice)

@@ -1,0 +1,170 @@
+"""Texts and numbers on differences, for every format of a comparison."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+
+from coremlscope.base.units import format_bytes, format_count, format_duration
+from coremlscope.describe.comparison.change import Change
+from coremlscope.describe.comparison.plans import PlanChange, PlannedOpChange
+from coremlscope.describe.comparison.profiles import Comparison, Difference
+from coremlscope.model.ir import kind_name
+from coremlscope.reports.words import SHORT_UNIT_NAMES, describe_own, plural, unit_name
+
+__all__ = [
+    "describe_calibration",
+    "describe_operations",
+    "describe_units",
+    "device_title",
+    "fact_rows",
+    "format_interval",
+    "format_ratio",
+    "measured_by",
+    "method",
+    "planned_cells",
+    "seconds",
+    "verdict",
+    "whole_rows",
+]
+
+_FORMATS: Mapping[str, Callable[[str], str]] = {
+    "kind": kind_name,
+    "parameters": lambda text: format_count(int(text)),
+    "FLOPs": lambda text: format_count(int(text)),
+    "weight bytes": lambda text: format_bytes(int(text)),
+}
+
+
+def seconds(value: float | None) -> str:
+    """Formats a duration, or a dash if there is none."""
+    return "–" if value is None else format_duration(value)
+
+
+def format_ratio(ratio: float | None) -> str:
+    """Formats a relative change: `+5.0 %`, `−27.3 %`, or `×3.2` for more than a factor of two."""
+    if ratio is None:
+        return "–"
+    if math.isinf(ratio):
+        return "× ∞"
+    if ratio >= 2:
+        return f"×{ratio:.3g}"
+    percent = f"{abs(ratio - 1) * 100:.1f}"
+    sign = "±" if percent == "0.0" else "+" if ratio > 1 else "−"
+    return f"{sign}{percent} %"
+
+
+def format_interval(change: Change) -> str:
+    """Formats the interval of a ratio; empty if there is none."""
+    if change.low is None or change.high is None or change.low == change.high:
+        return ""
+    ends = [format_ratio(change.low), format_ratio(change.high)]
+    if all(end.endswith(" %") for end in ends):
+        ends[0] = ends[0].removesuffix(" %")
+    return " … ".join(ends)
+
+
+def verdict(change: Change) -> str:
+    """Formats the verdict of a change; empty if nothing was compared."""
+    return "" if change.ratio is None else change.verdict
+
+
+def fact_rows(comparison: Comparison) -> list[tuple[str, ...]]:
+    """Returns the facts that differ: the name, then the value of each subject."""
+    rows = []
+    for name in comparison.differing:
+        shown = _FORMATS.get(name, str)
+        facts = [subject.facts.get(name) for subject in comparison.subjects]
+        rows.append((name, *("–" if fact is None else shown(fact) for fact in facts)))
+    return rows
+
+
+def measured_by(difference: Difference) -> str:
+    """Describes the source of the times: the labels of the measurements."""
+    return f"measured by {' and '.join(dict.fromkeys(difference.measured))}, medians"
+
+
+def method(difference: Difference) -> str:
+    """Describes how times were compared."""
+    if difference.incomparable:
+        return f"not compared: {difference.incomparable}"
+    source = (
+        "predictions were timed in interleaved rounds, and the interval is that of the rounds' ratios"
+        if difference.interleaved
+        else "the interval follows from those of the two medians, which were measured at different times: a"
+        " drift of the machine between them is not part of it; comparing models instead of profiles"
+        " interleaves their predictions"
+    )
+    return f"{source}; `no change`: it contains 0; `unclear`: there are too few samples"
+
+
+def describe_operations(difference: Difference) -> str:
+    """Counts operations: `53 operations correspond, 2 of them renamed; 1 added; by type: cast 1 → 2`."""
+    text = f"{plural(difference.matched, 'operation')} correspond"
+    text = text if difference.matched != 1 else "1 operation corresponds"
+    if difference.renamed:
+        text += f", {difference.renamed} of them renamed"
+    changes = []
+    names = _names(difference)
+    for word, ids in (("added", difference.added), ("removed", difference.removed)):
+        if ids:
+            first = names.get(ids[0], ids[0])
+            changes.append(f"{len(ids)} {word} (such as {first})" if len(ids) > 1 else f"{first} {word}")
+    text = f"{text}; {', '.join(changes) or 'none added or removed'}"
+    types = ", ".join(f"{name} {a} → {b}" for name, (a, b) in difference.types.items())
+    text = f"{text}; by type: {types}" if types else text
+    return f"{text}; Apple's compiler: {', '.join(difference.compiled)}" if difference.compiled else text
+
+
+def _names(difference: Difference) -> dict[str, str]:
+    """Names of operations by their ids, as far as rows of the difference have them."""
+    rows = [(op_id, row.name) for row in difference.rows for op_id in (*row.before[:1], *row.after[:1])]
+    plans = [
+        (op_id, op.name) for plan in difference.plans for op in plan.ops for op_id in (op.before, op.after)
+    ]
+    return {op_id: name for op_id, name in (*plans, *rows) if op_id and name}
+
+
+def device_title(plan: PlanChange) -> str:
+    """Names the devices and settings of the two plans: `M1, all → M1, cpu_only`."""
+    return plan.before if plan.before == plan.after else f"{plan.before} → {plan.after}"
+
+
+def whole_rows(plan: PlanChange) -> list[tuple[str, Change]]:
+    """Returns the figures of a whole prediction, each with its origin."""
+    rows = [] if plan.latency is None else [("estimated", plan.latency)]
+    return [*rows, ("planned", plan.planned)]
+
+
+def describe_units(plan: PlanChange) -> str:
+    """Counts operations by unit: `operations: NE 98 → 90, CPU 7 → 15; changes of unit: 4`."""
+    units = [f"{SHORT_UNIT_NAMES[unit]} {_both(*counts)}" for unit, counts in plan.units.items()]
+    added = f", {_both(*plan.inserted)} of them added by Core ML" if any(plan.inserted) else ""
+    moved = f"; {plural(plan.moved, 'operation')} moved" if plan.moved else ""
+    return f"operations: {', '.join(units)}{added}{moved}; changes of unit: {_both(*plan.switches)}"
+
+
+def describe_calibration(plan: PlanChange) -> str:
+    """Describes which of the user's own measurements the estimates use; empty if they use none."""
+    if not any(plan.own):
+        return ""
+    texts = ["from published latencies alone" if own is None else describe_own(own) for own in plan.own]
+    if plan.own[0] == plan.own[1]:
+        return f"† estimates {texts[0]}"
+    return f"† estimates: {plan.before} {texts[0]}; then {plan.after} {texts[1]}"
+
+
+def _both(before: int, after: int) -> str:
+    return str(after) if before == after else f"{before} → {after}"
+
+
+def planned_cells(op: PlannedOpChange) -> tuple[str, ...]:
+    """Returns one operation: type, name, units, planned costs and their change."""
+    if not op.before or not op.after:
+        unit = unit_name(op.unit_after if op.after else op.unit_before)
+        last = "added" if op.after else "removed"
+    else:
+        before, after = unit_name(op.unit_before), unit_name(op.unit_after)
+        unit = before if before == after else f"{before} → {after}"
+        last = format_ratio(op.planned.ratio)
+    return (op.type, op.name, unit, seconds(op.planned.before), seconds(op.planned.after), last)

@@ -1,0 +1,190 @@
+"""One self-contained HTML page: the front end's script and style sheet, and the result as JSON.
+
+`make frontend` builds the front end from `frontend/` (TypeScript) into `bundle/`. The page loads nothing: a
+Content-Security-Policy allows only the one script, which the page also runs as a worker, and the one style
+sheet.
+"""
+
+from __future__ import annotations
+
+import base64
+import functools
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from importlib import resources
+from typing import Any
+
+import msgspec
+
+from coremlscope.base.escaping import html_text
+from coremlscope.base.version import __version__
+from coremlscope.describe.comparison.profiles import Comparison
+from coremlscope.devices import all_chips
+from coremlscope.reports.json import Result, displayed, to_values, without_folders
+from coremlscope.reports.terminal.gate import gate_summary
+from coremlscope.reports.words import model_name, plural
+from coremlscope.results.events import EVENT_KINDS
+from coremlscope.results.gate import GateReport
+from coremlscope.results.model import ModelSummary
+from coremlscope.results.profile import Profile
+from coremlscope.results.sweep import ResultTable
+from coremlscope.results.trace import Trace
+from coremlscope.results.variants import VariantReport
+
+__all__ = [
+    "build_page",
+    "render_html",
+    "render_html_comparison",
+    "render_html_gate",
+    "render_html_results",
+    "render_html_trace",
+    "render_html_variants",
+    "to_page_values",
+    "trace_values",
+]
+
+#: Characters that could end the script element or start a comment, and two that old scripts do not allow.
+_ESCAPES = {ord(character): f"\\u{ord(character):04x}" for character in "<>&\u2028\u2029"}
+
+_PAGE = """\
+<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="{policy}">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<meta name="referrer" content="no-referrer">
+<link rel="icon" href="data:,">
+<title>{title}</title>
+<style>{style}</style>
+</head>
+<body>
+<noscript>This report needs JavaScript; the script is part of the page.</noscript>
+<div id="app"></div>
+<script type="application/json" id="payload">{payload}</script>
+<script>{script}</script>
+</body>
+</html>
+"""
+
+
+def render_html(subject: Profile | ModelSummary | Sequence[Profile], *, is_extensible: bool = False) -> str:
+    """A report as a page.
+
+    Args:
+        subject: What it shows.
+        is_extensible: Whether the server that it comes from adds devices to it on request.
+    """
+    if isinstance(subject, Profile):
+        title = model_name(subject.model.path)
+    elif isinstance(subject, ModelSummary):
+        title = model_name(subject.path)
+    else:
+        title = plural(len(subject), "model")
+    return build_page(to_page_values(subject), title, connects=is_extensible)
+
+
+def render_html_trace(trace: Trace) -> str:
+    """A recorded program as a page."""
+    return build_page(trace_values(trace), " ".join(trace.command) or "Recorded program")
+
+
+def trace_values(trace: Trace) -> dict[str, Any]:
+    """A recorded program as plain values for a page, with the kinds of events."""
+    return {**trace.to_json(), "kinds": [msgspec.to_builtins(kind) for kind in EVENT_KINDS]}
+
+
+def render_html_comparison(comparison: Comparison) -> str:
+    """A comparison as a page."""
+    title = " · ".join(subject.label for subject in comparison.subjects)
+    return build_page(to_page_values(comparison), title or plural(len(comparison.profiles), "model"))
+
+
+def render_html_variants(report: VariantReport) -> str:
+    """Variants of a model as a page."""
+    return build_page(report.to_json(), f"Variants of {model_name(report.path)}")
+
+
+def render_html_gate(report: GateReport) -> str:
+    """The result of a gate as a page."""
+    values = {**report.to_json(), "summary": gate_summary(report), "passed": report.exit_code == 0}
+    return build_page(values, "Limits of " + ", ".join(model_name(model.path) for model in report.models))
+
+
+def render_html_results(table: ResultTable) -> str:
+    """Results of sweeps as a page."""
+    return build_page(table.to_json(), "Results of sweeps")
+
+
+def to_page_values(subject: Result) -> dict[str, Any]:
+    """A result as plain values for a page: to keep it small, planned costs have six significant digits."""
+    values = to_values(subject)
+    for profile in values.get("profiles", [values]):
+        for plan in profile.get("plans", ()):
+            for column in (plan["cost_ms"], *(setting["detour_ms"] for setting in plan["settings"])):
+                column.update({name: [*map(_rounded, costs)] for name, costs in column.items()})
+    return values
+
+
+def _rounded(cost: float | None) -> float | None:
+    return None if cost is None else float(f"{cost:.6g}")
+
+
+def build_page(result: Mapping[str, Any], title: str, *, connects: bool = False) -> str:
+    """The page that shows a result.
+
+    Args:
+        result: Plain values with a `schema` that the front end knows (`frontend/src/main.tsx`).
+        title: The title of the window.
+        connects: Whether the page may send requests to the server that it comes from.
+    """
+    style, script = _bundle()
+    policy = "; ".join(
+        [
+            "default-src 'none'",
+            f"script-src {_hash(script)}",
+            f"style-src {_hash(style)}",
+            "img-src data:",
+            # The page lays out graphs in a worker that it makes from its own script.
+            "worker-src blob:",
+            "connect-src 'self'" if connects else "connect-src 'none'",
+            "base-uri 'none'",
+            "form-action 'none'",
+        ]
+    )
+    payload = json.dumps(
+        {
+            "version": __version__,
+            "result": displayed(without_folders(result)),
+            "chips": [[chip.id, chip.name] for chip in all_chips().values()],
+            "connects": connects,
+        },
+        ensure_ascii=False,
+        separators=(",", ":"),
+        allow_nan=False,
+    ).translate(_ESCAPES)
+    return _PAGE.format(
+        policy=policy,
+        title=html_text(f"{title} – coremlscope"),
+        style=style,
+        payload=payload,
+        script=script,
+    )
+
+
+@functools.cache
+def _bundle() -> tuple[str, str]:
+    """The style sheet and the script."""
+    folder = resources.files("coremlscope.reports") / "bundle"
+    return (
+        (folder / "report.css").read_text(encoding="utf-8").strip(),
+        (folder / "report.js").read_text(encoding="utf-8").strip(),
+    )
+
+
+def _hash(text: str) -> str:
+    """A source expression of a Content-Security-Policy that allows just this text."""
+    digest = base64.b64encode(hashlib.sha256(text.encode("utf-8")).digest()).decode("ascii")
+    return f"'sha256-{digest}'"

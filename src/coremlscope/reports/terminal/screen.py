@@ -1,0 +1,204 @@
+"""A screen of text for the console: headings, pairs and tables of a given width, with or without colour."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterable, Iterator, Sequence
+
+from msgspec.structs import replace
+
+from coremlscope.base.units import escape_controls
+from coremlscope.reports.terminal.layout import GAP, Column, Layout, fit_columns
+from coremlscope.reports.terminal.wrapping import wrap
+from coremlscope.reports.words import shorten
+
+__all__ = ["Column", "Screen"]
+
+_TITLE, _HEADING, _LABEL, _QUIET = "bold cyan", "bold", "dim", "dim"
+#: Shades of colours that can be read on white and on black, as the terminal's own cyan and yellow cannot.
+_SHADES = {
+    style: (name, f"color({number})")
+    for name, number in (("cyan", 31), ("green", 28), ("yellow", 130), ("red", 160))
+    for style in (name, f"bold {name}")
+}
+
+
+class Screen:
+    """Collects printed lines and returns them as text.
+
+    Args:
+        width: Columns of the terminal.
+        color: Whether styles become ANSI sequences.
+    """
+
+    def __init__(self, width: int, color: bool) -> None:
+        from rich.console import Console
+        from rich.theme import Theme
+
+        self.width = width
+        self._file = io.StringIO()
+        self._console = Console(
+            file=self._file,
+            width=width,
+            force_terminal=color,
+            color_system="256" if color else None,
+            theme=Theme({style: style.replace(name, shade) for style, (name, shade) in _SHADES.items()}),
+            no_color=not color,
+            highlight=False,
+            markup=False,
+            emoji=False,
+            legacy_windows=False,
+            _environ={},
+        )
+
+    @property
+    def text(self) -> str:
+        """Returns the text printed so far, without trailing blanks."""
+        return "\n".join(line.rstrip() for line in self._file.getvalue().splitlines()) + "\n"
+
+    def line(self, text: str = "", style: str = "", indent: int = 0) -> None:
+        """Prints a paragraph, wrapped if it is too long."""
+        for part in wrap(escape_controls(text, keep="\n"), self.width - indent):
+            self._print((" " * indent, ""), (part, style))
+
+    def bullet(self, mark: str, text: str, hint: str = "", style: str = "") -> None:
+        """Prints an indented paragraph after a mark, and below it a hint, which may have several lines."""
+        inner = 2 + len(mark) + 1
+        for number, part in enumerate(wrap(escape_controls(text), self.width - inner)):
+            self._print(("  ", ""), (mark if number == 0 else " " * len(mark), style), (" " + part, ""))
+        if hint:
+            self.line(hint, _QUIET, inner)
+
+    def cells(self, texts: Sequence[str], indent: int = 2) -> None:
+        """Prints short texts in columns."""
+        widest = max(map(len, texts))
+        across = max(1, (self.width - indent + 2) // (widest + 2))
+        down = -(-len(texts) // across)
+        for row in range(down):
+            line = "  ".join(text.ljust(widest) for text in texts[row::down])
+            self.line(line.rstrip(), indent=indent)
+
+    def title(self, text: str, quiet: str = "") -> None:
+        """Prints the title of the screen."""
+        self._titled(_fit(escape_controls(text), self.width), escape_controls(quiet), _TITLE)
+
+    def heading(self, text: str, quiet: str = "") -> None:
+        """Prints a heading with a remark."""
+        self._print()
+        self._titled(escape_controls(text), f"  {escape_controls(quiet)}" if quiet else "", _HEADING)
+
+    def _titled(self, title: str, remark: str, style: str) -> None:
+        rest = len(title)
+        for part in wrap(title + remark, self.width):
+            self._print((part[:rest], style), (part[rest:], _QUIET))
+            rest = max(0, rest - len(part))
+
+    def pairs(self, rows: Iterable[tuple[str, str]], indent: int = 0) -> None:
+        """Prints labels and values; rows without a value are omitted."""
+        present = [
+            (escape_controls(label), escape_controls(value, keep="\n")) for label, value in rows if value
+        ]
+        widest = max((len(label) for label, _ in present), default=0)
+        for label, value in present:
+            for number, part in enumerate(wrap(value, self.width - indent - widest - GAP)):
+                shown = (label if number == 0 else "").ljust(widest + GAP)
+                self._print((" " * indent + shown, _LABEL), (part, ""))
+
+    def table(self, columns: Sequence[Column], rows: Sequence[Sequence[str]], indent: int = 2) -> None:
+        """Prints a table without rules. Columns without any content are omitted.
+
+        See `fit_columns` for what happens on a narrow screen; columns that are left out are named.
+        """
+        kept = [i for i in range(len(columns)) if any(row[i] for row in rows)]
+        shown = [replace(columns[i], title=escape_controls(columns[i].title)) for i in kept]
+        cells = [[escape_controls(row[i]) for i in kept] for row in rows]
+        layout = fit_columns(shown, cells, self.width - indent)
+        for parts in _table_lines(shown, cells, layout, self.width - indent):
+            self._print((" " * indent, ""), *parts)
+        names = [shown[i].title for i in layout.left_out if shown[i].title]
+        if names:
+            self.line(f"left out at {self.width} columns: {', '.join(names)}", _QUIET, indent)
+
+    def _print(self, *parts: tuple[str, str]) -> None:
+        """Prints one line, of texts with their styles."""
+        from rich.text import Text
+
+        self._console.print(Text.assemble(*parts), no_wrap=True, crop=False, overflow="ignore")
+
+
+#: How many characters before the first difference are shown of texts that are shortened apart.
+_CONTEXT = 3
+#: A line of a table: texts with their styles.
+_Line = Sequence[tuple[str, str]]
+
+
+def _table_lines(
+    columns: Sequence[Column], rows: Sequence[Sequence[str]], layout: Layout, width: int
+) -> Iterator[_Line]:
+    """Yields the lines of a table."""
+    if any(columns[i].title for i in layout.widths):
+        titles = [column.title for column in columns]
+        yield from _row_lines(columns, titles, layout, _LABEL)
+    fitted = {
+        i: _fit_apart(dict.fromkeys(row[i] for row in rows), width)
+        for i, width in layout.widths.items()
+        if not columns[i].wraps
+    }
+    for row in rows:
+        shown = [fitted[i][text] if i in fitted else text for i, text in enumerate(row)]
+        yield from _row_lines(columns, shown, layout)
+        for i in layout.below:
+            if row[i]:
+                title = f"{columns[i].title}: " if columns[i].title else ""
+                for text in wrap(title + row[i], max(width - 4, 8)):
+                    yield [(f"    {text}", columns[i].style)]
+
+
+def _row_lines(
+    columns: Sequence[Column], cells: Sequence[str], layout: Layout, style: str | None = None
+) -> Iterator[_Line]:
+    """Yields the lines of a row: one, or more where a cell wraps."""
+    from rich.cells import cell_len
+
+    parts = {
+        i: wrap(cells[i], width) if columns[i].wraps else [_fit(cells[i], width)]
+        for i, width in layout.widths.items()
+    }
+    for number in range(max(map(len, parts.values()))):
+        line: list[tuple[str, str]] = []
+        for i, width in layout.widths.items():
+            part = parts[i][number] if number < len(parts[i]) else ""
+            blanks = " " * (width - cell_len(part))
+            line.append((" " * GAP if line else "", ""))
+            text = blanks + part if columns[i].is_number else part + blanks
+            line.append((text, columns[i].style if style is None else style))
+        yield line
+
+
+def _fit_apart(texts: Iterable[str], most: int, start: int = 0) -> dict[str, str]:
+    """Shortens different texts of a column; those that would look alike begin where they differ."""
+    fitted = {text: _fit(f"…{text[start:]}" if start else text, most) for text in texts}
+    alike: dict[str, list[str]] = {}
+    for text, shown in fitted.items():
+        alike.setdefault(shown, []).append(text)
+    for group in alike.values():
+        later = _common_start(group) - _CONTEXT
+        if len(group) > 1 and later > start:
+            fitted.update(_fit_apart(group, most, later))
+    return fitted
+
+
+def _common_start(texts: Sequence[str]) -> int:
+    """Returns the number of characters with which all texts begin."""
+    differs = (place for place, found in enumerate(zip(*texts, strict=False)) if len(set(found)) > 1)
+    return next(differs, min(map(len, texts)))
+
+
+def _fit(text: str, most: int) -> str:
+    """Shortens text to a number of terminal columns; some characters take two."""
+    from rich.cells import cell_len
+
+    width = most
+    while cell_len(fitted := shorten(text, width)) > most:
+        width -= 1
+    return fitted

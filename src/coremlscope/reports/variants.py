@@ -1,0 +1,247 @@
+"""Variants of a model in words and tables, for the terminal, Markdown, CSV and notebooks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from coremlscope.base.units import format_bytes, format_duration
+from coremlscope.devices.unit import NEURAL_ENGINE
+from coremlscope.reports.terminal.estimates import EXTRAPOLATED, within_ms
+from coremlscope.reports.terminal.side_by_side import Block
+from coremlscope.reports.words import SHORT_UNIT_NAMES, plural
+from coremlscope.results.estimate import MemoryEstimate
+from coremlscope.results.variants import Variant, VariantForecast, VariantReport, pareto_front
+
+__all__ = [
+    "ChartPoint",
+    "chart_points",
+    "compared_with",
+    "device_blocks",
+    "memory_cell",
+    "quality_block",
+    "remarks",
+    "variant_columns",
+    "variant_failures",
+]
+
+_SAME = "equal"
+
+
+def _size(variant: Variant, original: Variant) -> tuple[str, str]:
+    if variant.size_bytes is None:
+        return "–", ""
+    whole = original.size_bytes
+    part = f"{variant.size_bytes / whole:.0%}" if whole and variant is not original else ""
+    return format_bytes(variant.size_bytes), part
+
+
+def _quality(variant: Variant) -> tuple[str, str, str]:
+    """Returns PSNR, largest difference and agreement on the first class."""
+    difference = variant.difference
+    if difference is None:
+        return "", "", ""
+    top1 = "" if difference.top1 is None else f"{difference.top1:.0%}"
+    if difference.is_equal:
+        return _SAME, "0", top1
+    worst = difference.worst
+    lost = sum(output.not_finite for output in difference.outputs)
+    if lost:
+        return f"{lost} not finite", "", top1
+    if worst is None or worst.psnr_db is None:
+        return "–", "", top1
+    return f"{worst.psnr_db:.1f} dB", f"{worst.max_abs:.3g}", top1
+
+
+def quality_block(report: VariantReport) -> Block:
+    """Size and outputs of all variants."""
+    rows: list[tuple[str, ...]] = []
+    for variant in report.variants:
+        size, part = _size(variant, report.original)
+        needs = variant.platforms.split(",")[0]
+        rows.append((variant.name, size, part, variant.storage, *_quality(variant), needs))
+    return Block(
+        "Size and outputs",
+        compared_with(report),
+        ("variant", "size", "of it", "weights", "PSNR", "largest difference", "same class", "needs"),
+        rows,
+    )
+
+
+def compared_with(report: VariantReport) -> str:
+    """Describes the inputs on which the outputs were compared."""
+    known = next((v.difference for v in report.variants if v.difference), None)
+    if known is None:
+        return "outputs not compared"
+    kind = "synthetic " if known.synthetic else ""
+    return f"outputs compared with the original's on {plural(known.samples, kind + 'input')}, here"
+
+
+def device_blocks(report: VariantReport) -> Iterator[Block]:
+    """Returns plans and estimates, a block for each device and setting."""
+    for key in report.keys:
+        device, os, setting = key
+        rows = []
+        for variant in report.variants:
+            found = variant.forecast(key)
+            if found is not None:
+                rows.append((variant.name, *_forecast(found)))
+        yield Block(
+            f"{device}, {os}, {setting}",
+            "planned and estimated; nothing of it was measured",
+            ("variant", "estimated", "80 %, ms", "on the NE", "of the time", "memory", "first load"),
+            rows,
+        )
+
+
+def _forecast(found: VariantForecast) -> tuple[str, ...]:
+    total = sum(found.operations.values())
+    mark = "*" if found.basis == "extrapolated" else ""
+    return (
+        format_duration(found.latency.value) + mark,
+        within_ms(found.latency),
+        f"{found.operations.get(NEURAL_ENGINE, 0)} of {total}",
+        f"{found.share.get(NEURAL_ENGINE, 0.0):.0%}",
+        memory_cell(found.memory),
+        "" if found.load is None else format_duration(found.load.first_s.value),
+    )
+
+
+def memory_cell(memory: MemoryEstimate) -> str:
+    """The estimated peak: `11.8 MB`."""
+    return "–" if memory.peak is None else format_bytes(memory.peak.value)
+
+
+def remarks(report: VariantReport) -> list[str]:
+    """Returns notes on the tables, and those on variants, each once with the variants that it concerns."""
+    forecasts = [f for variant in report.variants for f in variant.forecasts]
+    found = []
+    if any(v.difference for v in report.variants):
+        found.append(
+            "PSNR: the square of the largest magnitude in the original's output against the mean square of"
+            " the difference, of the output with the least; in fp32 arithmetic, here, unless fp16 is tried"
+        )
+    if forecasts:
+        found.append(
+            "memory: stored weights, states and the results that are alive at the same time; an estimate from"
+            " the file"
+        )
+    if any(f.load for f in forecasts):
+        found.append("first load: Core ML compiles for the Neural Engine; from published times")
+    if any(f.basis == "extrapolated" for f in forecasts):
+        found.append(EXTRAPOLATED)
+    found += _limits(forecasts)
+    notes: dict[str, list[str]] = {}
+    for variant in report.variants:
+        for note in variant.notes:
+            notes.setdefault(note, []).append(variant.name)
+    return [*found, *(f"{', '.join(names)}: {note}" for note, names in notes.items())]
+
+
+def _limits(forecasts: Sequence[VariantForecast]) -> Iterator[str]:
+    """Yields what an app may use on each device, where that is published."""
+    for device in dict.fromkeys(f.device for f in forecasts):
+        limit, os = next((f.memory.limit, f.os) for f in forecasts if f.device == device)
+        if not os.startswith("iOS"):
+            continue
+        if limit is None:
+            yield f"{device}: what an app may use is not known here"
+        else:
+            on = f" on {limit.os}" if limit.os else ""
+            yield f"{device}: an app may use about {format_bytes(limit.limit_bytes)}{on} ({limit.source})"
+
+
+def variant_failures(report: VariantReport) -> list[tuple[str, str]]:
+    """Returns failures: each sentence once, with the names of the variants, and a hint."""
+    failed: dict[tuple[str, str], list[str]] = {}
+    for variant in report.variants:
+        if variant.failure:
+            failed.setdefault((variant.failure, variant.hint), []).append(variant.name)
+    return [(f"{', '.join(names)}: {failure}", hint) for (failure, hint), names in failed.items()]
+
+
+class ChartPoint:
+    """A variant in the chart of size against quality.
+
+    Args:
+        variant: The variant.
+        size_bytes: Its size.
+        psnr_db: The PSNR of its outputs; None where they are equal to the original's.
+    """
+
+    def __init__(self, variant: Variant, size_bytes: int, psnr_db: float | None) -> None:
+        self.name, self.size_bytes, self.psnr_db = variant.name, size_bytes, psnr_db
+        self.is_best = False
+
+
+def chart_points(report: VariantReport) -> list[ChartPoint]:
+    """Returns the variants whose size and outputs are known; the best ones are marked.
+
+    A variant is among the best if no other is smaller with a higher PSNR. Sizes that are shown as the same
+    number are the same.
+    """
+    points = []
+    for variant in report.variants:
+        if variant.size_bytes is None:
+            continue
+        difference = variant.difference
+        if variant is report.original or (difference is not None and difference.is_equal):
+            points.append(ChartPoint(variant, variant.size_bytes, None))
+        elif difference is not None and difference.worst is not None:
+            points.append(ChartPoint(variant, variant.size_bytes, difference.worst.psnr_db))
+    best = pareto_front(
+        [(float(f"{p.size_bytes:.3g}"), float("inf") if p.psnr_db is None else p.psnr_db) for p in points]
+    )
+    for index in best:
+        points[index].is_best = True
+    return points
+
+
+def variant_columns(report: VariantReport) -> dict[str, list[Any]]:
+    """Returns one row for each variant, device and setting, by column."""
+    columns: dict[str, list[Any]] = {name: [] for name in _CSV}
+    for variant in report.variants:
+        for found in variant.forecasts or (None,):
+            row = {**_variant_cells(variant), **({} if found is None else _forecast_cells(found))}
+            for name, column in columns.items():
+                column.append(row.get(name))
+    return columns
+
+
+_CSV = (
+    *("variant", "size_bytes", "weights_bytes", "storage", "psnr_db", "snr_db", "max_abs", "top1", "equal"),
+    *("device", "os", "compute_units", "estimated_ms", "low_ms", "high_ms"),
+    *("cpu_ops", "gpu_ops", "neural_engine_ops", "peak_bytes", "first_load_s", "failure"),
+)
+
+
+def _variant_cells(variant: Variant) -> dict[str, Any]:
+    difference = variant.difference
+    worst = None if difference is None else difference.worst
+    return {
+        "variant": variant.name,
+        "size_bytes": variant.size_bytes,
+        "weights_bytes": variant.weights_bytes,
+        "storage": variant.storage,
+        "psnr_db": None if worst is None else worst.psnr_db,
+        "snr_db": None if worst is None else worst.snr_db,
+        "max_abs": None if worst is None else worst.max_abs,
+        "top1": None if difference is None else difference.top1,
+        "equal": None if difference is None else difference.is_equal,
+        "failure": variant.failure,
+    }
+
+
+def _forecast_cells(found: VariantForecast) -> dict[str, Any]:
+    peak = found.memory.peak
+    return {
+        "device": found.device,
+        "os": found.os,
+        "compute_units": found.compute_units,
+        "estimated_ms": found.latency.value * 1e3,
+        "low_ms": found.latency.low * 1e3,
+        "high_ms": found.latency.high * 1e3,
+        **{f"{unit}_ops": found.operations.get(unit, 0) for unit in SHORT_UNIT_NAMES},
+        "peak_bytes": None if peak is None else peak.value,
+        "first_load_s": None if found.load is None else found.load.first_s.value,
+    }

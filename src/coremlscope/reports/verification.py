@@ -1,0 +1,198 @@
+"""The words and tables of verifications, the same in every format."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from coremlscope.reports.words import plural
+from coremlscope.results.verification import (
+    Cause,
+    ComparedOutput,
+    PairedValue,
+    ProposedFix,
+    Verification,
+    VerifiedFault,
+)
+
+__all__ = [
+    "CAUSES",
+    "OUTPUT_TITLES",
+    "PAIR_TITLES",
+    "VALUE_TITLES",
+    "fault_lines",
+    "fix_lines",
+    "headline",
+    "output_rows",
+    "pair_rows",
+    "pairing_line",
+    "parted_pairs",
+    "value_rows",
+]
+
+#: Causes in words.
+CAUSES: dict[Cause, str] = {
+    "overflow": "overflow beyond the largest fp16 number",
+    "underflow": "underflow below the smallest fp16 number",
+    "epsilon": "an epsilon that does not suit the numbers",
+    "saturation": "a saturating activation",
+    "cancellation": "cancellation of nearly equal numbers",
+    "accumulation": "roundings that add up",
+    "tie": "a tie",
+    "integers": "numbers too large for fp16 to represent their fractions",
+    "narrowed integers": "integers in too few bits",
+    "infinite constants": "infinite constants",
+    "weights": "other weights",
+    "swapped weights": "swapped weights",
+    "compressed weights": "compressed weights",
+    "layout": "wrong layout",
+    "preprocessing": "another preprocessing",
+    "setting": "another setting",
+    "scale": "a dropped or extra scale",
+    "offset": "a dropped or extra offset",
+    "sign": "wrong sign",
+    "cast": "a wrong cast",
+    "state": "a state that is not written",
+    "swapped outputs": "swapped outputs",
+    "extra operation": "an operation that the reference lacks",
+    "missing operation": "a missing operation",
+    "unknown": "cause not known",
+}
+
+OUTPUT_TITLES = ("output", "run", "as", "", "largest", "relative", "SNR", "cosine", "")
+VALUE_TITLES = ("place", "model", "reference")
+PAIR_TITLES = ("operation", "value", "reference", "paired by", "fp32", "made", "fp16")
+_KINDS = {"conversion": "conversion fault", "precision": "precision fault", "unit": "fault of a compute unit"}
+
+
+def headline(found: Verification) -> str:
+    """Returns the verdict as one sentence: same, same within fp16, or different, and by how much on which
+    output."""
+    failed = [output for output in found.outputs if not output.passed]
+    if not failed:
+        worst = max((output.relative or 0.0 for output in found.outputs), default=0.0)
+        if worst == 0:
+            return "same: all outputs are equal"
+        within = "fp16" if any(run.startswith("fp16") for run in found.runs) else "float32"
+        return f"same within {within}: outputs differ by up to {worst:.1g} of their size"
+    first = failed[0]
+    size = "" if first.relative is None else f" ({first.relative:.2g} of its size)"
+    how = first.why if first.largest is None else f"by up to {first.largest:.3g}"
+    what = f"{first.name} {how}{size} in {first.run}"
+    more = f" and {len(failed) - 1} more" if len(failed) > 1 else ""
+    cause = f"; {CAUSES[found.faults[0].cause]}" if found.faults else ""
+    return f"different: {what}{more}{cause}"
+
+
+def output_rows(found: Verification) -> list[tuple[str, ...]]:
+    """Returns a row for each output of each run."""
+    return [_output_row(output) for output in found.outputs]
+
+
+def _output_row(output: ComparedOutput) -> tuple[str, ...]:
+    return (
+        output.name,
+        output.run,
+        output.meaning,
+        "✓" if output.passed else "✗",
+        _number(output.largest),
+        _number(output.relative),
+        "equal" if output.relative == 0 else "" if output.snr_db is None else f"{output.snr_db:.1f} dB",
+        "" if output.cosine is None else f"{output.cosine:.6f}",
+        _meaning_text(output),
+    )
+
+
+def _meaning_text(output: ComparedOutput) -> str:
+    figures = []
+    if output.meaning == "image":
+        figures.append("equal" if output.psnr_db is None else f"PSNR {output.psnr_db:.1f} dB")
+    if output.iou is not None:
+        figures.append(f"IoU {output.iou:.4f}")
+    if output.top_1 is not None:
+        figures.append(f"top-1 {output.top_1:.1%}")
+    if output.top_k is not None:
+        figures.append(f"best classes {output.top_k:.1%}")
+    return ", ".join([*figures, *([output.why] if output.why else [])])
+
+
+def _number(number: float | None) -> str:
+    return "∞" if number is None else f"{number:.2g}"
+
+
+def pairing_line(found: Verification) -> str:
+    """Returns how many values were paired, and how."""
+    pairs = [pair for pair in found.pairs if pair.op]
+    how: dict[str, int] = {}
+    for pair in pairs:
+        how[pair.how] = how.get(pair.how, 0) + 1
+    parts = ", ".join(f"{number} by {name}" for name, number in how.items())
+    what = f"{len(pairs)} of {plural(found.recorded, 'value')}"
+    return f"{what} are paired{f': {parts}' if parts else ''}"
+
+
+def parted_pairs(found: Verification, most: int) -> list[PairedValue]:
+    """Returns the pairs around the first fault: those just before it, and those behind it.
+
+    Args:
+        found: The verification.
+        most: How many.
+    """
+    ops = [fault.seen_at or fault.op for fault in found.faults]
+    place = next((i for i, pair in enumerate(found.pairs) if pair.op in ops), None)
+    if place is None:
+        return list(found.pairs[:most])
+    start = max(0, min(place - most // 2, len(found.pairs) - most))
+    return list(found.pairs[start : start + most])
+
+
+def pair_rows(found: Verification, pairs: Sequence[PairedValue]) -> list[tuple[str, ...]]:
+    """Returns a row for each of some pairs of a verification."""
+    is_rounded = "fp16" in found.runs
+    return [
+        (
+            f"{pair.type} {pair.op}".strip(),
+            pair.name,
+            pair.reference,
+            pair.how + (f", transposed {pair.axes}" if pair.axes else ""),
+            _number(pair.fp32),
+            "" if pair.made is None else f"{pair.made:.2g}",
+            _number(pair.fp16) if is_rounded else "",
+        )
+        for pair in pairs
+    ]
+
+
+def fault_lines(fault: VerifiedFault) -> tuple[str, str]:
+    """Returns the operation at fault, and the cause with its numbers."""
+    inherited = "infinite" if fault.inherited is None else f"{fault.inherited:.2g}"
+    made = "" if fault.made is None else f"; on exact arguments it is off by {fault.made:.2g}"
+    where = f"{fault.type} {fault.name!r} ({fault.op})"
+    seen = f", first seen at {fault.seen_at}" if fault.seen_at else ""
+    more = f"\nalso off on exact arguments: {', '.join(fault.others)}" if fault.others else ""
+    text = f"{CAUSES[fault.cause]}: {fault.text}\nits arguments are off by {inherited}{made}{more}"
+    if fault.cause != "unknown" and fault.elements:
+        text += f"\n{fault.explained:,} of {fault.elements:,} elements are as this predicts"
+    if fault.also:
+        text += f"\nalso explained by: {', '.join(fault.also)}"
+    if fault.values:
+        pairs = (f"{_exact(one.model)} for {_exact(one.reference)}" for one in fault.values[:3])
+        text += f"\nmodel for reference: {', '.join(pairs)}"
+    start = "differs first" if fault.cause == "unknown" else _KINDS[fault.kind]
+    return f"{start} ({fault.run}) {'at' if fault.cause == 'unknown' else 'in'} {where}{seen}", text
+
+
+def _exact(number: float | None) -> str:
+    return "infinite or NaN" if number is None else f"{number:.6g}"
+
+
+def value_rows(fault: VerifiedFault) -> list[tuple[str, ...]]:
+    """Returns a row for each of the elements that differ most: its place, and both values."""
+    return [(str(list(one.place)), _exact(one.model), _exact(one.reference)) for one in fault.values]
+
+
+def fix_lines(fix: ProposedFix) -> tuple[str, str]:
+    """Returns a change, and what it brings."""
+    before, after = (_number(number) for number in (fix.before, fix.after))
+    verdict = "nothing remains, all outputs are within the tolerance" if fix.works else "outputs still differ"
+    code = f"\nwhere you convert: {fix.code}" if fix.code else ""
+    return fix.text, f"tried in {fix.run}: relative error {before} → {after}, {verdict}{code}"

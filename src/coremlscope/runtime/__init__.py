@@ -1,0 +1,1 @@
+"""What runs a model here: engines, and a function compiled, loaded and run."""

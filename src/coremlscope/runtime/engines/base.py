@@ -1,0 +1,146 @@
+"""The engine interface. An engine builds a session from a lowered program, runs it and times its nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Protocol
+
+import msgspec
+
+from coremlscope.base.errors import UsageError
+from coremlscope.model.ir import Array
+from coremlscope.ops.program import OnnxProgram
+from coremlscope.runtime.engines.host import physical_cores
+
+__all__ = ["GRAPH_FILE", "Engine", "EngineNode", "EngineOptions", "NodeProfile", "Session"]
+
+#: The file name of the graph in an engine's build folder; the weights are next to it.
+GRAPH_FILE = "graph.onnx"
+
+
+class EngineOptions(msgspec.Struct, frozen=True):
+    """User settings of an engine.
+
+    Attributes:
+        threads: Number of threads per operation; None for one per physical core.
+        fuses: Lets the engine fuse and rearrange operations. Without that, it is slower, and an operation's
+            result does not depend on the operations around it.
+
+    Raises:
+        UsageError: The number of threads is not positive.
+    """
+
+    threads: int | None = None
+    fuses: bool = True
+
+    def __post_init__(self) -> None:
+        if self.threads is not None and self.threads < 1:
+            raise UsageError(f"--threads must be at least 1, not {self.threads}")
+
+    @property
+    def thread_count(self) -> int:
+        """The number of threads, with the default resolved."""
+        return self.threads or physical_cores()
+
+
+class EngineNode(msgspec.Struct, frozen=True, kw_only=True):
+    """A node of the graph as the engine runs it, after the engine's own optimisations.
+
+    Attributes:
+        name: The engine's name for it.
+        op_type: The engine's name for its operator.
+        inputs: Names of the values that it reads, including those read inside its nested graphs.
+        outputs: Names of the values that it produces.
+        seconds: Time spent in it during each profiled run, nested nodes included; 0 for a run that did not
+            execute it.
+        outer: For a node of a nested graph, the index of the node that contains the graph; otherwise None.
+        runs: Number of its executions in all profiled runs.
+    """
+
+    name: str
+    op_type: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    seconds: tuple[float, ...]
+    outer: int | None = None
+    runs: int = 0
+
+
+class NodeProfile(msgspec.Struct, frozen=True):
+    """The results of the engine's own profiler.
+
+    Attributes:
+        nodes: Every node, in execution order, each before the nodes of its nested graphs. Empty if a single
+            run exceeds the profiler's capacity.
+        seconds: Total time of each profiled run, measured around the call as for any prediction.
+        warmups: Number of preceding runs that were discarded.
+    """
+
+    nodes: tuple[EngineNode, ...]
+    seconds: tuple[float, ...]
+    warmups: int
+
+
+class Session(Protocol):
+    """A loaded graph that can be run."""
+
+    def run(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
+        """Runs the graph.
+
+        Args:
+            feeds: An array for each input, by the name of the ONNX value.
+
+        Returns:
+            Every output, by the name of the ONNX value.
+
+        Raises:
+            EngineError: The engine failed.
+        """
+
+    def node_times(self, feeds: Mapping[str, Array], iterations: int, warmups: int) -> NodeProfile:
+        """Times every node, in a separate session with the profiler enabled.
+
+        Also works after `close`, so that a model need not be in memory twice. If a run executes very many
+        nodes (a loop), fewer runs are profiled than requested.
+
+        Raises:
+            EngineError: The engine failed.
+        """
+
+    def close(self) -> None:
+        """Releases the engine's memory. The session cannot be run afterwards."""
+
+
+class Engine(Protocol):
+    """A library that runs lowered programs."""
+
+    @property
+    def name(self) -> str:
+        """The name of the engine: `onnxruntime`."""
+
+    @property
+    def title(self) -> str:
+        """Its name for people: `ONNX Runtime`."""
+
+    @property
+    def version(self) -> str:
+        """The version of the engine."""
+
+    def preload(self) -> None:
+        """Imports the library of the engine, so that the first session does not wait for it."""
+
+    def build(self, program: OnnxProgram, folder: Path, options: EngineOptions) -> Session:
+        """Writes the program into an existing folder and loads it.
+
+        Raises:
+            EngineError: The engine rejected the graph, or the folder cannot be written.
+            MissingWeightsError: A weight file is missing.
+        """
+
+    def load(self, folder: Path, options: EngineOptions) -> Session:
+        """Loads the program that `build` wrote.
+
+        Raises:
+            EngineError: The folder does not contain a built program, or the engine rejected the program.
+        """

@@ -1,0 +1,233 @@
+"""The ONNX Runtime engine, on the host's CPU."""
+
+from __future__ import annotations
+
+import functools
+import importlib.metadata
+import os
+import re
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from coremlscope.base.budget import return_memory
+from coremlscope.base.errors import EngineError
+from coremlscope.base.units import format_bytes
+from coremlscope.base.writing import write_draft
+from coremlscope.model.ir import Array
+from coremlscope.ops.program import WEIGHTS_FILE, OnnxProgram
+from coremlscope.runtime.engines.base import GRAPH_FILE, EngineOptions, NodeProfile
+from coremlscope.runtime.engines.host import logical_processors
+from coremlscope.runtime.engines.node_events import NodeEvents, read_nodes
+from coremlscope.runtime.engines.telemetry import forbid_telemetry
+
+__all__ = ["OPTIMISED_GRAPH", "OnnxRuntimeEngine", "save_structure"]
+
+#: ONNX Runtime logs to standard error; every failure is also raised as an exception.
+_FATAL_ONLY = 4
+#: Limit of node executions in one profile. The profiler stops at a million, and writes 0.5 kB for each.
+_MOST_EXECUTIONS = 200_000
+#: The file that `save_structure` makes.
+OPTIMISED_GRAPH = "optimised.onnx"
+_OPTIMISED_WEIGHTS = "optimised.bin"
+
+
+@functools.cache
+def _installed_version() -> str:
+    """Returns the installed version. The lookup takes as long as compiling a small model, so it is cached."""
+    return importlib.metadata.version("onnxruntime")
+
+
+class OnnxRuntimeEngine:
+    """Runs lowered programs with ONNX Runtime's CPU kernels."""
+
+    name = "onnxruntime"
+    title = "ONNX Runtime"
+
+    @property
+    def version(self) -> str:
+        """The version of ONNX Runtime."""
+        return _installed_version()
+
+    def preload(self) -> None:
+        """Imports ONNX Runtime; see `Engine.preload`."""
+        _library()
+
+    def build(self, program: OnnxProgram, folder: Path, options: EngineOptions) -> OnnxRuntimeSession:
+        """Writes `graph.onnx` and `weights.bin` into `folder` and loads them; see `Engine.build`."""
+        try:
+            _check_space(program, folder)
+            graph: bytes = program.model.SerializeToString()
+            write_draft(folder / GRAPH_FILE, graph)
+            program.write_weights(folder / WEIGHTS_FILE)
+        except OSError as error:
+            reason = error.strerror or str(error)
+            raise EngineError(
+                f"cannot write the compiled model into {folder}: {reason}",
+                "free some disk space, or choose another folder",
+            ) from error
+        return OnnxRuntimeSession(graph, folder, options)
+
+    def load(self, folder: Path, options: EngineOptions) -> OnnxRuntimeSession:
+        """Loads the program that `build` wrote; see `Engine.load`."""
+        try:
+            graph = (folder / GRAPH_FILE).read_bytes()
+        except OSError as error:
+            raise EngineError(
+                f"{folder} does not hold a compiled model: {error.strerror or error}",
+                "compile the model again",
+            ) from error
+        return OnnxRuntimeSession(graph, folder, options)
+
+
+def _check_space(program: OnnxProgram, folder: Path) -> None:
+    free = shutil.disk_usage(folder).free
+    if program.weights_bytes > free:
+        raise EngineError(
+            f"the unpacked weights take {format_bytes(program.weights_bytes)}, but {folder} has "
+            f"{format_bytes(free)} of free space",
+            "free some disk space, or choose another folder",
+        )
+
+
+class OnnxRuntimeSession:
+    """A graph loaded into ONNX Runtime."""
+
+    def __init__(self, graph: bytes, folder: Path, options: EngineOptions) -> None:
+        self._graph = graph
+        self._folder = folder
+        self._options = options
+        self._session: Any = _create(graph, _session_options(folder, options))
+        self._outputs: list[str] = [output.name for output in self._session.get_outputs()]
+
+    def run(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
+        """Runs the graph; see `Session.run`."""
+        if self._session is None:
+            raise EngineError("the session is closed")
+        return dict(zip(self._outputs, _run(self._session, self._outputs, feeds), strict=True))
+
+    def node_times(self, feeds: Mapping[str, Array], iterations: int, warmups: int) -> NodeProfile:
+        """Times every node; see `Session.node_times`."""
+        import onnx
+
+        graph = onnx.ModelProto.FromString(self._graph).graph
+        if any(attribute.HasField("g") for node in graph.node for attribute in node.attribute):
+            # The number of executions of nested nodes is known only after a run, and the profiler's log is
+            # limited.
+            pilot = self._profile(feeds, 1, 0)
+            executions = sum(node.runs for node in pilot.nodes)
+            if not executions:
+                return pilot
+            iterations = min(iterations, max(1, _MOST_EXECUTIONS // executions))
+            warmups = min(warmups, iterations)
+        return self._profile(feeds, iterations, warmups)
+
+    def _profile(self, feeds: Mapping[str, Array], iterations: int, warmups: int) -> NodeProfile:
+        """Runs the graph with the profiler enabled; `nodes` is empty if the profile is incomplete."""
+        with tempfile.TemporaryDirectory(prefix="coremlscope-") as name:
+            scratch = Path(name)
+            options = _session_options(self._folder, self._options)
+            save_structure(options, scratch)
+            options.enable_profiling = True
+            options.profile_file_prefix = str(scratch / "profile")
+            session = _create(self._graph, options)
+            seconds = []
+            for _ in range(warmups + iterations):
+                start = time.perf_counter()
+                _run(session, self._outputs, feeds)
+                seconds.append(time.perf_counter() - start)
+            with _failures("profile the model"):
+                events = NodeEvents.read(Path(session.end_profiling()), warmups)
+            del session
+            nodes = read_nodes(scratch / OPTIMISED_GRAPH, events)
+        return_memory()
+        is_complete = len(events.runs) == iterations
+        return NodeProfile(nodes if is_complete else (), tuple(seconds[warmups:]), warmups)
+
+    def close(self) -> None:
+        """Releases ONNX Runtime's memory; see `Session.close`. The session is not in a reference cycle."""
+        self._session = None
+        return_memory()
+
+
+@functools.cache
+def _library() -> Any:
+    """Imports ONNX Runtime, without telemetry, even where a script has imported it before."""
+    forbid_telemetry()
+    import onnxruntime
+
+    onnxruntime.disable_telemetry_events()
+    onnxruntime.set_default_logger_severity(_FATAL_ONLY)
+    return onnxruntime
+
+
+def _session_options(folder: Path, options: EngineOptions) -> Any:
+    settings = _library().SessionOptions()
+    settings.log_severity_level = _FATAL_ONLY
+    settings.intra_op_num_threads = options.thread_count
+    if not options.fuses:
+        settings.graph_optimization_level = _library().GraphOptimizationLevel.ORT_DISABLE_ALL
+    if options.thread_count > logical_processors():
+        # Spinning threads would take processors from working threads.
+        settings.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    settings.add_session_config_entry("session.model_external_initializers_file_folder_path", str(folder))
+    return settings
+
+
+def save_structure(settings: Any, scratch: Path) -> None:
+    """Makes ONNX Runtime save the optimised graph, without its weights if the system allows that.
+
+    ONNX Runtime always writes the weights to a file next to the graph. On systems with a null device, that
+    file is a link to it.
+    """
+    settings.optimized_model_filepath = str(scratch / OPTIMISED_GRAPH)
+    entry = settings.add_session_config_entry
+    entry("session.optimized_model_external_initializers_file_name", _OPTIMISED_WEIGHTS)
+    entry("session.optimized_model_external_initializers_min_size_in_bytes", "0")
+    if sys.platform != "win32":
+        (scratch / _OPTIMISED_WEIGHTS).symlink_to(os.devnull)
+
+
+def _create(graph: bytes, settings: Any) -> Any:
+    with _failures("load the model"):
+        return _library().InferenceSession(graph, settings, providers=["CPUExecutionProvider"])
+
+
+def _run(session: Any, outputs: list[str], feeds: Mapping[str, Array]) -> list[Array]:
+    with _failures("run the model"):
+        results: list[Array] = session.run(outputs, dict(feeds))
+    return results
+
+
+_PREFIX = re.compile(r"^(?:\[ONNXRuntimeError\] : \d+ : \w+ : )+")
+_SOURCE = re.compile(r"\S*/onnxruntime/\S+:\d+ .*?\) ?(?=\S)")
+_LONGEST = 400
+#: Texts in ONNX Runtime's messages of failed allocations.
+_OUT_OF_MEMORY = ("bad_alloc", "bad allocation", "Failed to allocate memory")
+_NO_MEMORY, _LESS_MEMORY = (
+    "it needs more memory than is free",
+    "free memory, or set smaller shapes with --shape",
+)
+
+
+@contextmanager
+def _failures(action: str) -> Iterator[None]:
+    """Converts exceptions of ONNX Runtime to `EngineError` with a one-sentence message."""
+    try:
+        yield
+    except EngineError:
+        raise
+    except MemoryError:  # std::bad_alloc
+        raise EngineError(f"ONNX Runtime cannot {action}: {_NO_MEMORY}", _LESS_MEMORY) from None
+    except Exception as error:  # ONNX Runtime's exceptions have no other common base class
+        text = _PREFIX.sub("", " ".join(str(error).split()))
+        text = _SOURCE.sub("", text).strip().rstrip(".")
+        if any(part in text for part in _OUT_OF_MEMORY):
+            raise EngineError(f"ONNX Runtime cannot {action}: {_NO_MEMORY}", _LESS_MEMORY) from error
+        text = text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
+        raise EngineError(f"ONNX Runtime cannot {action}: {text}") from error

@@ -1,0 +1,1 @@
+"""Work on many models, variants, parts or machines."""

@@ -1,0 +1,237 @@
+"""Reads logs and crash reports of any size, and finds the known failures in them."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import json
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import BinaryIO
+
+import msgspec
+
+from coremlscope.base.units import escape_controls
+from coremlscope.ops import OPS
+from coremlscope.studies.doctor.costs import Costs, CostTable, parse_cost
+from coremlscope.studies.doctor.crash import LARGEST_REPORT, Crash, is_header, read_crash
+from coremlscope.studies.doctor.explain import Hit, explain_line
+from coremlscope.studies.doctor.failures import Failure
+from coremlscope.studies.doctor.layers import find_reason
+from coremlscope.studies.doctor.stacks import Stacks
+
+__all__ = ["LogReport", "LoggedFailure", "examine_log", "known_operations"]
+
+#: Longer lines are read in pieces of this many bytes.
+_LONGEST_LINE = 1 << 16
+#: Characters kept of a line.
+_KEPT = 240
+#: The most operations kept for one failure, and the most lines kept that no row explains.
+_MOST_OPS, _MOST_UNEXPLAINED = 20, 5
+#: Of a text of at most so many lines, those that no row explains are shown, whoever wrote them.
+_EXCERPT = 3
+
+#: A line of Core ML or of what it calls, and the words that make it worth a look.
+_CORE_ML = re.compile(r"E5RT|\bANE|coreml|CoreML|Core ML|MPSGraph|Espresso|espresso|mlmodelc|aned\b")
+_TROUBLE = (
+    "error",
+    "fail",
+    "abort",
+    "exception",
+    "crash",
+    "unsupported",
+    "invalid",
+    "timed out",
+    "not supported",
+)
+#: An Objective-C method, whose name is no trouble: `-[MLModel predictionFromFeatures:options:error:]`.
+_METHOD = re.compile(r"[-+]\[\w{1,100} [\w:]{1,300}\]")
+#: The process in a line of `log stream --style compact` or of NSLog: `python[1656:43980]`.
+_PROCESS = re.compile(r"(?:^|\s)([\w.()-]{1,60})\[(\d{1,8})(?::[0-9a-fx]{1,16})?\]")
+
+
+@dataclass(slots=True, kw_only=True)
+class LoggedFailure:
+    """A known failure in a log.
+
+    Attributes:
+        failure: The row.
+        first_line: The number of the first line that matches, from 1; 0 for a frame of a crash report.
+        text: That line, shortened, with control characters escaped.
+        process: The process that wrote it; empty if the line does not say.
+        lines: How many lines match.
+        reason: The innermost reason that the first line gives: that text without what surrounds it.
+        details: Numbers, shapes and names in the first line, by what they are.
+        rules: The placement rules that the lines are about.
+        ops: The operations that the lines name, at most 20: types, or names where no type is given.
+    """
+
+    failure: Failure
+    first_line: int
+    text: str
+    process: str = ""
+    lines: int = 0
+    reason: str = ""
+    details: dict[str, str] = field(default_factory=dict)
+    rules: dict[str, None] = field(default_factory=dict)
+    ops: dict[str, None] = field(default_factory=dict)
+
+
+class LogReport(msgspec.Struct, frozen=True, kw_only=True):
+    """Known failures and other findings in a log.
+
+    Attributes:
+        path: The log's path; `-` for standard input.
+        lines: How many lines were read.
+        found: Known failures in the order of their first lines; texts that only pass a reason on come last.
+        unexplained: How many further lines of Core ML report trouble.
+        samples: The number of the first of these lines, and the innermost reason that each gives.
+        crash: The crash, if the file is a crash report.
+        costs: What lines of Core ML's cost model say; None if there are none.
+    """
+
+    path: str
+    lines: int
+    found: Sequence[LoggedFailure]
+    unexplained: int = 0
+    samples: Sequence[tuple[int, str]] = ()
+    crash: Crash | None = None
+    costs: Costs | None = None
+
+
+def examine_log(stream: BinaryIO, path: str) -> LogReport:
+    """Finds known failures in a log or a crash report (`.ips`); memory does not grow with the log.
+
+    Args:
+        stream: The bytes. Those that are not UTF-8 are escaped.
+        path: Its path, for the report.
+
+    Raises:
+        OSError: The stream cannot be read.
+    """
+    first = stream.readline(_LONGEST_LINE)
+    rest: Iterable[bytes] = iter(functools.partial(stream.readline, _LONGEST_LINE), b"")
+    if is_header(first):
+        body = stream.read(LARGEST_REPORT)
+        crash = read_crash(first, body)
+        if crash is not None:
+            scan = _Scan()
+            for line in crash.lines:
+                scan.add(0, line)
+            return scan.report(path, 1 + body.count(b"\n"), crash)
+        rest = itertools.chain(_split(body), rest)
+    scan, number = _Scan(), 1
+    for piece in itertools.chain((first,), rest):
+        if piece:
+            scan.add(number, piece.decode("utf-8", "backslashreplace").rstrip("\r\n"))
+            number += piece.endswith(b"\n")
+        last = piece
+    return scan.report(path, number - (not last or last.endswith(b"\n")))
+
+
+def _split(body: bytes) -> Iterator[bytes]:
+    for line in body.splitlines(keepends=True):
+        yield from (line[start : start + _LONGEST_LINE] for start in range(0, len(line), _LONGEST_LINE))
+
+
+class _Scan:
+    """Collects what the lines of one log say."""
+
+    def __init__(self) -> None:
+        self._found: dict[str, LoggedFailure] = {}
+        self._unexplained = 0
+        self._samples: list[tuple[int, str]] = []
+        self._others: list[tuple[int, str]] = []
+        self._costs = CostTable()
+        self._stacks = Stacks()
+
+    def add(self, number: int, line: str) -> None:
+        """Adds a line."""
+        event = _event(line)
+        text = line if event is None else event[0]
+        cost = parse_cost(text)
+        if cost is not None:
+            self._costs.add(cost)
+            return
+        if number and self._stacks.add(number, text):
+            return
+        hits = explain_line(text)
+        if 0 < number <= _EXCERPT and not hits and text.strip():
+            self._others.append((number, _shown(find_reason(text) or text)))
+        process = _process(line) if event is None else event[1]
+        for hit in hits:
+            self._note(number, text, hit, process)
+        if not hits and _is_trouble(text) and _CORE_ML.search(line):
+            self._unexplained += 1
+            if len(self._samples) < _MOST_UNEXPLAINED:
+                self._samples.append((number, _shown(find_reason(text))))
+
+    def _note(self, number: int, text: str, hit: Hit, process: str) -> None:
+        found = self._found.get(hit.failure.id)
+        if found is None:
+            found = self._found[hit.failure.id] = LoggedFailure(
+                failure=hit.failure,
+                first_line=number,
+                text=_shown(text),
+                process=escape_controls(process),
+                reason=_shown(find_reason(text)),
+                details={name: escape_controls(value) for name, value in hit.details.items()},
+            )
+        found.lines += 1
+        found.rules.update(dict.fromkeys(hit.rules))
+        named = escape_controls(hit.op or hit.name)
+        if named and len(found.ops) < _MOST_OPS:
+            found.ops[named] = None
+
+    def report(self, path: str, lines: int, crash: Crash | None = None) -> LogReport:
+        """Returns the findings so far."""
+        for number, text, is_crash in self._stacks.lines(lines):
+            for hit in explain_line(text):
+                if is_crash or not hit.failure.is_general:
+                    self._note(number, text, hit, "")
+        if not self._found and not self._unexplained and crash is None and lines <= _EXCERPT:
+            self._unexplained, self._samples = len(self._others), self._others
+        return LogReport(
+            path=path,
+            lines=lines,
+            found=tuple(sorted(self._found.values(), key=lambda found: found.failure.is_general)),
+            unexplained=self._unexplained,
+            samples=tuple(self._samples),
+            crash=crash,
+            costs=self._costs.costs(),
+        )
+
+
+def _event(line: str) -> tuple[str, str] | None:
+    """Message and process of a line of `log stream --style ndjson`; None for lines in other styles."""
+    if not line.startswith("{") or '"eventMessage"' not in line:
+        return None
+    try:
+        event = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    message, process = event.get("eventMessage"), event.get("processImagePath")
+    if not isinstance(message, str):
+        return None
+    return message, process.rpartition("/")[2] if isinstance(process, str) else ""
+
+
+def _process(line: str) -> str:
+    match = _PROCESS.search(line[:_KEPT])
+    return match[1] if match else ""
+
+
+def _is_trouble(text: str) -> bool:
+    lowered = _METHOD.sub("", text).lower()
+    return any(word in lowered for word in _TROUBLE)
+
+
+def _shown(text: str) -> str:
+    shown = escape_controls(text.strip()[: 2 * _KEPT])
+    return shown if len(shown) <= _KEPT else shown[: _KEPT - 1] + "…"
+
+
+def known_operations(ops: Iterable[str]) -> list[str]:
+    """Those of the operations about which `coremlscope rules --op` can be asked."""
+    return [op for op in ops if op in OPS]

@@ -1,0 +1,269 @@
+"""Cuts a part out of a model, writes it with its values, runs it, and times and plans it."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from msgspec.structs import replace
+
+from coremlscope import api
+from coremlscope.base.errors import UnsupportedModelError, UsageError
+from coremlscope.base.findings import Finding
+from coremlscope.devices import find_devices
+from coremlscope.devices.unit import SETTINGS, ComputeUnits
+from coremlscope.measure.choice import choose_engine, choose_measurer
+from coremlscope.measure.contract import Progress
+from coremlscope.model.features import describe_feature
+from coremlscope.model.ir import (
+    Array,
+    ArrayFeature,
+    Classical,
+    Feature,
+    Model,
+    Pipeline,
+    Program,
+    kind_with_article,
+)
+from coremlscope.results.isolation import Isolation, PartTensor
+from coremlscope.runtime.execution.random_weights import with_random_weights
+from coremlscope.runtime.execution.wiring import stage_names
+from coremlscope.studies.isolation.comparing import differences, run_here, run_on_core_ml
+from coremlscope.studies.isolation.files import check_target, write_part
+from coremlscope.studies.isolation.network import NetworkCutter, has_layers
+from coremlscope.studies.isolation.parts import Cutter, Part
+from coremlscope.studies.isolation.predicates import find_predicate
+from coremlscope.studies.isolation.program import ProgramCutter
+from coremlscope.studies.isolation.selection import select_units
+from coremlscope.studies.isolation.smallest import find_smallest
+
+__all__ = ["isolate", "open_cutter"]
+
+#: The name of the embedded engine's column of differences.
+_HERE = "here"
+
+
+def isolate(
+    source: api.Source,
+    output: str | os.PathLike[str] | None = None,
+    *,
+    op: str | Sequence[str] = (),
+    span: str | None = None,
+    type: str | None = None,
+    smallest: str | os.PathLike[str] | Callable[[Path], bool | None] | None = None,
+    most_tests: int | None = None,
+    timeout_s: float | None = None,
+    function: str | None = None,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+    inputs: Mapping[str, Any] | None = None,
+    seed: int = 0,
+    random_weights: bool = False,
+    devices: str | Sequence[str] = (),
+    os: str | None = None,
+    compute_units: ComputeUnits | Literal["every"] = "every",
+    engine: str | None = None,
+    iterations: int | None = None,
+    overwrite: bool = False,
+    progress: Progress | None = None,
+) -> Isolation:
+    """Cuts a part out of a model as a model of its own, with the values that it reads in a prediction.
+
+    The part is chosen, or is the smallest one with a property: that is searched for in at most 2·log2(n)
+    tests of n operations. The whole model is run up to the end of the part, and every fp16 result is rounded
+    to fp16, as on a device. The values of the part's inputs and outputs are written beside it. The part is
+    run with them and compared with the whole model, then timed, planned and estimated.
+
+    Args:
+        source: An ML Program, or a neural network in a `.mlmodel` file or a `.mlpackage` folder.
+        output: The package to write; for a neural network a `.mlmodel` file or a package. None writes and
+            runs no part, which is for `smallest` alone.
+        op: Ids or names of operations.
+        span: The first and the last operation: `main/3..main/9`, also `..main/9` and `main/3..`.
+        type: All operations of a type.
+        smallest: Searches for the smallest part that is kept off a compute unit of the one device
+            (`off-neural-engine`, `off-gpu`, `off-cpu`; on a Mac without a device by Core ML's own plan),
+            overflows in fp16 (`fp16-overflow`), or is rejected by a script, see `Script`; or for which a
+            function that takes the path of a part returns True, or None if it cannot be tested.
+        most_tests: The largest number of tests of parts; None for 2·log2 of the number of operations.
+        timeout_s: Seconds that a script may take for one part.
+        function: The function of an ML Program; None for the default one.
+        shapes: Shapes of flexible inputs, instead of the defaults.
+        inputs: Values of the whole model's inputs by name; absent ones are synthetic.
+        seed: The seed of synthetic inputs and weights.
+        random_weights: Replaces absent weights by synthetic ones.
+        devices: Chips or devices to plan and estimate the part for: `m1`, `iphone-15-pro`.
+        os: The version of their systems; the newest known one of each by default.
+        compute_units: The settings under which Core ML runs and times the part, and of plans and estimates.
+        engine: `coreml` or `onnxruntime`, as for `profile`.
+        iterations: Timed predictions; None as for `profile`.
+        overwrite: Replaces an existing package.
+        progress: Called with the phase, the repetitions or tests done, and how many there will be.
+
+    Raises:
+        ModelError: The model cannot be read or run, or is of a kind that has no parts.
+        InputError: A value or a shape is not allowed.
+        UsageError: Nothing has that id, name or type, an argument is wrong, or the whole model does not have
+            the property, or every part has it.
+        OutputError: The part cannot be written.
+        EngineError: The engine failed, or a script ended the search.
+    """
+    names = [op] if isinstance(op, str) else list(op)
+    if sum((bool(names), span is not None, type is not None, smallest is not None)) != 1:
+        hint = "give one of --op ID, --range A..B, --type TYPE and --smallest WHAT"
+        raise UsageError("what to isolate is not clear", hint)
+    if output is None and smallest is None:
+        raise UsageError("-o/--output is missing", "name the model to write")
+    # What is wrong with the profile's arguments is known before anything is written.
+    find_devices(devices, os)
+    choose_measurer(choose_engine(engine), None, False, (None, None))
+    cutter, has_random = open_cutter(
+        source, function, shapes=shapes, inputs=inputs, seed=seed, random_weights=random_weights
+    )
+    if output is not None:
+        check_target(cutter, Path(output), _name_of(source), overwrite=overwrite)
+    if smallest is None:
+        chosen, search = select_units(cutter.units, ops=names, span=span, type_=type), None
+    else:
+        asked = find_predicate(smallest, devices, os, timeout_s)
+        chosen, search = find_smallest(cutter, asked, most_tests, progress)
+    if output is None:
+        units = tuple(cutter.units[index] for index in chosen)
+        return Isolation(source=_name_of(source), units=units, random_weights=has_random, search=search)
+    path, part = Path(output), cutter.cut(chosen)
+    files = write_part(cutter, part, path, overwrite=overwrite)
+    profile = api.profile(
+        path,
+        inputs=dict(part.inputs),
+        compute_units=compute_units,
+        devices=devices,
+        os=os,
+        iterations=iterations,
+        engine=engine,
+        progress=progress,
+    )
+    runs = _runs(part, path, engine, compute_units)
+    compared = (_compared(runtime, found) for runtime, found in runs.items() if found)
+    model = part.model.description.main
+    return Isolation(
+        source=_name_of(source),
+        path=str(path),
+        files=tuple(map(str, files)),
+        units=part.units,
+        inputs=tuple(_tensor(feature, part.inputs.get(feature.name), {}) for feature in model.inputs),
+        outputs=tuple(_tensor(f, part.expected.get(f.name), _of(runs, f.name)) for f in model.outputs),
+        states=tuple(_tensor(feature, part.states.get(feature.name), {}) for feature in model.states),
+        precision=part.precision,
+        random_weights=has_random,
+        search=search,
+        profile=replace(profile, findings=(*profile.findings, *compared)),
+    )
+
+
+def open_cutter(
+    source: api.Source,
+    function: str | None = None,
+    *,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+    inputs: Mapping[str, Any] | None = None,
+    seed: int = 0,
+    random_weights: bool = False,
+) -> tuple[Cutter, bool]:
+    """Returns what cuts parts out of a model, and whether weights of it are synthetic.
+
+    Raises:
+        UnsupportedModelError: Models of its kind have no parts.
+        ModelError: The model cannot be read.
+        InputError: A value or a shape is not allowed.
+        UsageError: The model has no such function.
+    """
+    model = api.read(source)
+    if not isinstance(model.content, Program):
+        raise _no_parts(model)
+    if model.content.is_network and has_layers(model):
+        return NetworkCutter(model, shapes=shapes, inputs=inputs, seed=seed), False
+    lacks = any(file.size is None for file in model.weight_files)
+    if random_weights and lacks:
+        model = with_random_weights(model, seed)
+    cutter = ProgramCutter(model, function, shapes=shapes, inputs=inputs, seed=seed)
+    return cutter, random_weights and lacks
+
+
+def _no_parts(model: Model) -> UnsupportedModelError:
+    if isinstance(model.content, Pipeline):
+        return UnsupportedModelError(
+            "parts of a whole pipeline cannot be isolated",
+            f"choose a stage with --stage: {', '.join(stage_names(model.content))}",
+        )
+    what = "one operation" if isinstance(model.content, Classical) else "no operations that are in the file"
+    return UnsupportedModelError(
+        f"{kind_with_article(model.kind)} has no parts: it consists of {what}",
+        "parts can be isolated from ML Programs and neural networks",
+    )
+
+
+def _runs(
+    part: Part, path: Path, engine: str | None, compute_units: ComputeUnits | Literal["every"]
+) -> dict[str, Mapping[str, float | None]]:
+    """Returns the differences of each output from the whole model, by runtime."""
+    runs = {_HERE: differences(part.expected, run_here(part))}
+    if engine == "coreml" or (engine is None and sys.platform == "darwin"):
+        for unit in SETTINGS if compute_units == "every" else (compute_units,):
+            runs[unit] = differences(part.expected, run_on_core_ml(part, path, unit))
+    return runs
+
+
+def _compared(runtime: str, found: Mapping[str, float | None]) -> Finding:
+    """Returns a remark for reports: how far the part is from the whole model on a runtime."""
+    where = "run here" if runtime == _HERE else f"run by Core ML under {runtime}"
+    odd = [name for name, difference in found.items() if difference is None]
+    worst = max(found, key=lambda name: found[name] or 0.0, default="")
+    largest = found.get(worst) or 0.0
+    if odd:
+        text = (
+            f"The part, {where}, returns other infinite or NaN elements than the whole model:"
+            f" {', '.join(odd)}."
+        )
+    elif largest:
+        text = (
+            f"The outputs of the part, {where}, are at most {largest:.1e} from those of the whole model,"
+            f" relative to their largest magnitude ({worst})."
+        )
+    else:
+        text = f"The outputs of the part, {where}, equal those of the whole model."
+    return Finding(id="part-compared", severity="warning" if odd else "info", text=text)
+
+
+def _of(runs: Mapping[str, Mapping[str, float | None]], name: str) -> dict[str, float | None]:
+    return {runtime: found[name] for runtime, found in runs.items() if name in found}
+
+
+def _tensor(feature: Feature, array: Array | None, difference: Mapping[str, float | None]) -> PartTensor:
+    type_ = feature.type
+    if array is not None and isinstance(type_, ArrayFeature) and not type_.shape:
+        type_ = replace(
+            type_, shape=array.shape
+        )  # Layers of neural networks do not state the shapes of results.
+    text = describe_feature(type_)
+    if array is None or array.dtype == object:
+        return PartTensor(name=feature.name, type=text, difference=difference)
+    numbers = np.asarray(array, np.float64).reshape(-1)
+    finite = numbers[np.isfinite(numbers)]
+    return PartTensor(
+        name=feature.name,
+        type=text,
+        smallest=float(finite.min()) if finite.size else None,
+        largest=float(finite.max()) if finite.size else None,
+        not_finite=int(numbers.size - finite.size),
+        difference=difference,
+    )
+
+
+def _name_of(source: api.Source) -> str:
+    """Returns the path of a model; empty for models in memory."""
+    if isinstance(source, Model):
+        return str(source.source or "")
+    return "" if isinstance(source, bytes) else str(source)

@@ -1,0 +1,581 @@
+"""Applies transforms by coremltools' own functions. coremltools is imported when a model is opened."""
+
+from __future__ import annotations
+
+import importlib.util
+import shutil
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from msgspec.structs import replace
+
+from coremlscope.base.errors import MissingDependencyError, UnsupportedModelError, how_to_install
+from coremlscope.formats import container
+from coremlscope.formats.packaging import write_mlpackage
+from coremlscope.model.ir import Model, Program
+from coremlscope.planning.advice import bind_default_function, find_needless_outputs
+from coremlscope.studies.variants.moves import with_joined_concats, with_joined_reshapes, with_wanted_channels
+from coremlscope.studies.variants.pictures import Pictures, with_image_inputs
+from coremlscope.studies.variants.ranks import with_lower_ranks
+from coremlscope.studies.variants.sequence_layout import with_convolutions
+from coremlscope.studies.variants.transforms import Step, Transform
+
+__all__ = [
+    "Opened",
+    "SharedSteps",
+    "apply_transform",
+    "open_for_coremltools",
+    "require_coremltools",
+    "save",
+    "transform_file",
+]
+
+#: The version of the specification of iOS 18, which packs tables for groups, numbers of 4 bits, indices of 3
+#: bits, and weights that are compressed twice.
+_IOS_18 = 9
+#: Smaller weights stay as they are (coremltools' default).
+_LEAST_WEIGHT = 2048
+#: From this size on coremltools clusters fp16 weights by itself; for others it needs scikit-learn.
+_OWN_CLUSTERING = 10_000
+#: In the order of coremltools' own pipelines; what they remove becomes dead code.
+_TIDYING = (
+    *("fuse_gelu_exact", "fuse_gelu_tanh_approximation", "cast_optimization", "noop_elimination"),
+    *("merge_consecutive_transposes", "reduce_transposes", "merge_consecutive_reshapes"),
+    *("remove_redundant_ops", "const_deduplication", "dead_code_elimination"),
+)
+_COMPRESSING = ("palettize", "quantize", "prune")
+#: What other variants begin with, too, and how many models are kept for them.
+_BEGINNINGS, _MOST_SHARED = ("fp16", "palettize", "prune"), 2
+
+
+def require_coremltools() -> None:
+    """Checks that coremltools is installed; it is not imported.
+
+    Raises:
+        MissingDependencyError: It is not.
+    """
+    if importlib.util.find_spec("coremltools") is None:
+        raise MissingDependencyError(
+            "variants are made by coremltools, which is not installed", how_to_install("coreml")
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class Opened:
+    """A model in coremltools' form while it is transformed.
+
+    Attributes:
+        model: coremltools' `MLModel`.
+        path: The file of the model before any step.
+        shapes: Shapes of flexible inputs, the default one first.
+        samples: Inputs from which activations are calibrated.
+        folder: A private folder for files.
+        notes: Remarks on what was done.
+        pictures: The inputs that became images.
+        shared: Results of first steps that other variants of the same model begin with, too.
+        applied: The file, and the steps so far.
+    """
+
+    model: Any
+    path: Path
+    shapes: Mapping[str, Sequence[tuple[int, ...]]]
+    samples: Sequence[Mapping[str, Any]]
+    folder: Path
+    notes: list[str] = field(default_factory=list)
+    pictures: Pictures | None = None
+    shared: SharedSteps | None = None
+    applied: tuple[Hashable, ...] = ()
+
+    @property
+    def is_network(self) -> bool:
+        """True for a neural network."""
+        return str(self.model.get_spec().WhichOneof("Type")).startswith("neuralNetwork")
+
+    @property
+    def specification(self) -> int:
+        """The version of the model's specification."""
+        return int(self.model.get_spec().specificationVersion)
+
+    def raise_to(self, specification: int) -> None:
+        """Makes a program one of a newer operation set."""
+        if self.specification >= specification:
+            return
+        self.apply(specification, lambda: self._raise_to(specification))
+
+    def _raise_to(self, specification: int) -> None:
+        from coremltools.models.utils import _apply_graph_pass
+
+        self.model = _apply_graph_pass(self.model, [], spec_version=specification, skip_model_load=True)
+
+    def apply(self, step: Hashable, change: Callable[[], None]) -> None:
+        """Applies a step, or takes the result of the same steps of another variant."""
+        applied = (*self.applied, step)
+        known = None if self.shared is None else self.shared.find(applied)
+        if known is not None:
+            self.model, self.notes = known[0], list(known[1])
+        else:
+            change()
+            if self.shared is not None:
+                self.shared.keep(applied, self.model, self.notes)
+        self.applied = applied
+
+
+class SharedSteps:
+    """Models after the first steps of variants of one model, so that others continue from there."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[Hashable, ...], tuple[Any, tuple[str, ...]]] = {}
+
+    def find(self, applied: tuple[Hashable, ...]) -> tuple[Any, tuple[str, ...]] | None:
+        """Returns coremltools' model after some steps, and the remarks on them; None if it is not known."""
+        found = self._known.pop(applied, None)
+        if found is not None:
+            self._known[applied] = found  # the last one that was used goes last
+        return found
+
+    def keep(self, applied: tuple[Hashable, ...], model: Any, notes: Sequence[str]) -> None:
+        """Keeps a model after its first steps."""
+        if all(_is_shared(step) for step in applied):
+            self._known[applied] = (model, tuple(notes))
+            while len(self._known) > _MOST_SHARED:
+                del self._known[next(iter(self._known))]
+
+
+def _is_shared(step: Hashable) -> bool:
+    """Returns whether other variants may begin with a step, and its result depends on nothing else."""
+    return isinstance(step, (int, Path)) or (isinstance(step, Step) and step.kind in _BEGINNINGS)
+
+
+def open_for_coremltools(path: Path) -> Any:
+    """Opens a model with coremltools, without loading it into Core ML."""
+    import coremltools as ct
+
+    return ct.models.MLModel(str(path), skip_model_load=True)
+
+
+def transform_file(
+    source: Path,
+    transform: Transform,
+    target: Path,
+    *,
+    shapes: Mapping[str, Sequence[tuple[int, ...]]],
+    samples: Sequence[Mapping[str, Any]],
+    folder: Path,
+    shared: SharedSteps | None = None,
+) -> tuple[Sequence[str], Pictures | None]:
+    """Applies a transform to a model in a file, and writes the result.
+
+    Args:
+        source: The file, as coremltools reads it.
+        transform: The transform.
+        target: The file to write.
+        shapes: Shapes of flexible inputs, the default one first.
+        samples: Inputs from which activations are calibrated.
+        folder: A private folder for files.
+        shared: Results of first steps of other variants of this model.
+
+    Returns:
+        Remarks on what was done, and the inputs that became images.
+
+    Raises:
+        UnsupportedModelError: The model has nothing that a step could change.
+        MissingDependencyError: A step needs a package that is not installed.
+    """
+    opened = Opened(
+        model=open_for_coremltools(source),
+        path=source,
+        shapes=shapes,
+        samples=samples,
+        folder=folder,
+        shared=shared,
+        applied=(source,),
+    )
+    apply_transform(opened, transform)
+    save(opened, target)
+    return opened.notes, opened.pictures
+
+
+def apply_transform(opened: Opened, transform: Transform) -> None:
+    """Applies the steps of a transform.
+
+    Raises:
+        UnsupportedModelError: The model has nothing that a step could change.
+        MissingDependencyError: A step needs a package that is not installed.
+    """
+    compressing = [step for step in transform.steps if step.kind in _COMPRESSING]
+    if len(compressing) > 1:
+        opened.raise_to(_IOS_18)
+    is_second = False
+    for place, step in enumerate(transform.steps):
+        change = partial(_STEPS[step.kind], opened, step, is_second)
+        if place + 1 < len(transform.steps):
+            opened.apply(step, change)
+        else:
+            change()
+        is_second = is_second or step.kind in _COMPRESSING
+
+
+def _compute_in_fp16(opened: Opened, step: Step, joint: bool) -> None:
+    if opened.is_network:
+        _quantize_network(opened, 16, "linear")
+        return
+    from coremltools.converters.mil.mil.passes.defs.quantization import add_fp16_cast
+
+    # The pass asks every argument for its element type, and lists, such as the labels of classes, have none.
+    _run_passes(
+        opened,
+        (
+            add_fp16_cast(op_selector=_reads_no_list),
+            "cast_optimization",
+            "const_elimination",
+            "dead_code_elimination",
+        ),
+    )
+
+
+def _reads_no_list(op: Any) -> bool:
+    from coremltools.converters.mil.mil.var import ListVar
+
+    given = (one for value in op.inputs.values() for one in (value if isinstance(value, tuple) else (value,)))
+    return not any(isinstance(one, ListVar) for one in given)
+
+
+def _exchange_in_fp16(opened: Opened, step: Step, joint: bool) -> None:
+    import coremltools as ct
+
+    types = ct.proto.FeatureTypes_pb2.ArrayFeatureType
+    opened.model = ct.utils.change_input_output_tensor_type(
+        opened.model, types.FLOAT32, types.FLOAT16, input_names=["*"], output_names=["*"]
+    )
+
+
+def _raise_target(opened: Opened, step: Step, joint: bool) -> None:
+    from coremltools import target
+
+    opened.raise_to(int(getattr(target, f"iOS{step.bits}")))
+
+
+def _palettize(opened: Opened, step: Step, joint: bool) -> None:
+    if opened.is_network:
+        _quantize_network(opened, step.bits, "kmeans_lut")
+        return
+    import coremltools.optimize.coreml as cto
+
+    if step.group or step.bits == 3:
+        opened.raise_to(_IOS_18)
+    grouped: dict[str, Any] = {}
+    if step.group:
+        grouped = {"granularity": "per_grouped_channel", "group_size": step.group}
+    least = _LEAST_WEIGHT
+    if importlib.util.find_spec("sklearn") is None:
+        if step.group:
+            raise _needs_scikit_learn("a table for every few channels")
+        least = _OWN_CLUSTERING
+        opened.notes.append(
+            f"weights of fewer than {_OWN_CLUSTERING} elements are as before: coremltools clusters them with"
+            " scikit-learn, which is not installed (pip install scikit-learn)"
+        )
+    config = cto.OpPalettizerConfig(nbits=step.bits, mode="kmeans", weight_threshold=least, **grouped)
+    try:
+        opened.model = cto.palettize_weights(
+            opened.model, cto.OptimizationConfig(global_config=config), joint_compression=joint
+        )
+    except ModuleNotFoundError as error:
+        raise _needs_scikit_learn("tables for float32 weights") from error
+
+
+def _needs_scikit_learn(what: str) -> MissingDependencyError:
+    return MissingDependencyError(
+        f"coremltools makes {what} with scikit-learn, which is not installed", "pip install scikit-learn"
+    )
+
+
+def _quantize(opened: Opened, step: Step, joint: bool) -> None:
+    if opened.is_network:
+        _quantize_network(opened, step.bits, "linear")
+        return
+    import coremltools.optimize.coreml as cto
+
+    if step.bits < 8 or step.group:
+        opened.raise_to(_IOS_18)
+    granularity = "per_block" if step.group else "per_tensor" if step.per_tensor else "per_channel"
+    blocks = {"block_size": step.group} if step.group else {}
+    config = cto.OpLinearQuantizerConfig(
+        mode="linear_symmetric", dtype=f"int{step.bits}", granularity=granularity, **blocks
+    )
+    opened.model = cto.linear_quantize_weights(
+        opened.model, cto.OptimizationConfig(global_config=config), joint_compression=joint
+    )
+
+
+def _prune(opened: Opened, step: Step, joint: bool) -> None:
+    import coremltools.optimize.coreml as cto
+
+    config = cto.OpMagnitudePrunerConfig(target_sparsity=step.percent / 100)
+    opened.model = cto.prune_weights(
+        opened.model, cto.OptimizationConfig(global_config=config), joint_compression=joint
+    )
+
+
+def _quantize_activations(opened: Opened, step: Step, joint: bool) -> None:
+    import coremltools as ct
+    import coremltools.optimize.coreml as cto
+
+    from coremlscope.dropin import install
+
+    install()  # coremltools predicts to learn the ranges of activations
+    path = opened.folder / "calibrated.mlpackage"
+    opened.model.save(str(path))
+    loaded = ct.models.MLModel(str(path), compute_units=ct.ComputeUnit.CPU_ONLY)
+    config = cto.OptimizationConfig(global_config=cto.OpLinearQuantizerConfig(mode="linear_symmetric"))
+    calibrated = cto.linear_quantize_activations(loaded, config, [dict(sample) for sample in opened.samples])
+    opened.model = cto.linear_quantize_weights(calibrated, config)
+    opened.notes.append(f"activations calibrated on {len(opened.samples)} of the inputs")
+
+
+def _fix_shapes(opened: Opened, step: Step, joint: bool) -> None:
+    """Fixes the shapes of flexible inputs. coremltools takes no images, so they are arrays for a while."""
+    import coremltools as ct
+
+    path = opened.folder / "static.mlpackage"
+    fixed = {name: shapes[0] for name, shapes in opened.shapes.items()}
+    spec = opened.model.get_spec()
+    images = _images_as_arrays(spec)
+    flexible = opened.model
+    if images:
+        flexible = ct.models.MLModel(spec, weights_dir=opened.model.weights_dir, skip_model_load=True)
+    ct.utils.materialize_dynamic_shape_mlmodel(flexible, {"main": fixed}, str(path))
+    opened.model = ct.models.MLModel(str(path), skip_model_load=True)
+    if images:
+        spec = opened.model.get_spec()
+        _restore_images(spec, images, container.read(path))
+        opened.model = ct.models.MLModel(spec, weights_dir=opened.model.weights_dir, skip_model_load=True)
+    opened.notes.append("fixed shapes: " + _listed({name: [shape] for name, shape in fixed.items()}))
+
+
+def _images_as_arrays(spec: Any) -> dict[str, Any]:
+    """Describes images as arrays, and returns them as they were, by name."""
+    from coremltools.proto.FeatureTypes_pb2 import ArrayFeatureType, FeatureType
+
+    images = {}
+    for feature in (*spec.description.input, *spec.description.output):
+        if feature.type.WhichOneof("Type") == "imageType":
+            images[feature.name] = FeatureType.FromString(feature.type.SerializeToString())
+            half = feature.type.imageType.colorSpace == feature.type.imageType.GRAYSCALE_FLOAT16
+            feature.type.multiArrayType.dataType = (
+                ArrayFeatureType.FLOAT16 if half else ArrayFeatureType.FLOAT32
+            )
+    return images
+
+
+def _restore_images(spec: Any, images: Mapping[str, Any], model: Model) -> None:
+    """Describes arrays as the images that they were, with the one size that they have in a program."""
+    function = bind_default_function(model).bound
+    values = (*function.function.graph.inputs, *function.function.graph.outputs)
+    known = (*function.graph.inputs, *function.graph.outputs)
+    types: dict[str, Any] = {value.name: one.type for value, one in zip(values, known, strict=True)}
+    for feature in (*spec.description.input, *spec.description.output):
+        if feature.name in images:
+            feature.type.CopyFrom(images[feature.name])
+            image = feature.type.imageType
+            image.height, image.width = types[feature.name].shape[-2:]
+            image.ClearField("enumeratedSizes")
+            image.ClearField("imageSizeRange")
+
+
+def _enumerate_shapes(opened: Opened, step: Step, joint: bool) -> None:
+    import coremltools as ct
+
+    spec = opened.model.get_spec()
+    arrays = {f.name for f in spec.description.input if f.type.WhichOneof("Type") == "multiArrayType"}
+    several = {name: shapes for name, shapes in opened.shapes.items() if name in arrays and len(shapes) > 1}
+    if not several:
+        raise UnsupportedModelError(
+            "there are no shapes to enumerate", "give each shape: --shape NAME=1x3x224x224 (repeatable)"
+        )
+    for feature in spec.description.input:
+        if feature.name in several:
+            array = feature.type.multiArrayType
+            array.ClearField("shape")
+            array.shape.extend(several[feature.name][0])
+            array.ClearField("shapeRange")
+            array.ClearField("enumeratedShapes")
+            for shape in several[feature.name]:
+                array.enumeratedShapes.shapes.add().shape.extend(shape)
+    weights = opened.model.weights_dir
+    opened.model = ct.models.MLModel(spec, weights_dir=weights, skip_model_load=True)
+    opened.notes.append("enumerated shapes: " + _listed(several))
+
+
+def _tidy(opened: Opened, step: Step, joint: bool) -> None:
+    """Applies the passes that coremltools itself applies when it converts, and that change no result.
+
+    They join operations of the type `reshape` only; chains with others are joined here.
+    """
+    _run_passes(opened, _TIDYING)
+    model, count = with_joined_reshapes(_program(opened))
+    if count:
+        _replace_program(opened, model)
+
+
+def _run_passes(opened: Opened, steps: Sequence[Any]) -> None:
+    """Runs graph passes of coremltools, which are given by name or as passes."""
+    from coremltools.converters.mil.mil.passes.pass_registry import PASS_REGISTRY
+    from coremltools.models.utils import _apply_graph_pass
+
+    passes = [PASS_REGISTRY[f"common::{step}"] if isinstance(step, str) else step for step in steps]
+    opened.model = _apply_graph_pass(
+        opened.model, passes, spec_version=opened.specification, skip_model_load=True
+    )
+
+
+def _palettize_unique(opened: Opened, step: Step, joint: bool) -> None:
+    import coremltools.optimize.coreml as cto
+
+    config = cto.OpPalettizerConfig(mode="unique", weight_threshold=_LEAST_WEIGHT)
+    opened.model = cto.palettize_weights(opened.model, cto.OptimizationConfig(global_config=config))
+
+
+def _drop_needless_outputs(opened: Opened, step: Step, joint: bool) -> None:
+    import coremltools as ct
+
+    names = set(find_needless_outputs(bind_default_function(container.read(opened.path))))
+    spec = opened.model.get_spec()
+    kept = [feature for feature in spec.description.output if feature.name not in names]
+    if not kept or len(kept) == len(spec.description.output):
+        raise UnsupportedModelError(
+            "no output can be left out", "a model needs one output that is neither an input nor a constant"
+        )
+    for block in spec.mlProgram.functions["main"].block_specializations.values():
+        block.outputs[:] = [name for name in block.outputs if name not in names]
+    copies = [feature.SerializeToString() for feature in kept]
+    spec.description.ClearField("output")
+    for content in copies:
+        spec.description.output.add().ParseFromString(content)
+    opened.model = ct.models.MLModel(spec, weights_dir=opened.model.weights_dir, skip_model_load=True)
+    _run_passes(opened, ("dead_code_elimination",))
+    opened.notes.append("without the outputs " + ", ".join(sorted(names)))
+
+
+def _take_images(opened: Opened, step: Step, joint: bool) -> None:
+    model, pictures = with_image_inputs(_program(opened), step.scaling or None)
+    _replace_program(opened, model)
+    opened.pictures = pictures
+    names = ", ".join(feature.name for feature in pictures.features)
+    opened.notes.append(f"{names}: {step.title}; outputs are compared on drawn pixels")
+
+
+def _as_convolutions(opened: Opened, step: Step, joint: bool) -> None:
+    model = _program(opened)
+    program = model.content
+    assert isinstance(program, Program)
+    made = {name: with_convolutions(function) for name, function in program.functions.items()}
+    count = sum(number for _, number in made.values())
+    if not count:
+        raise UnsupportedModelError(
+            "no linear layer has a matrix or a sequence of a fixed shape, and weights that are not packed",
+            "write layers as convolutions before weights are compressed",
+        )
+    functions = {name: function for name, (function, _) in made.items()}
+    _replace_program(opened, replace(model, content=replace(program, functions=functions)))
+    opened.notes.append(
+        f"{count} linear {'layer is a convolution' if count == 1 else 'layers are convolutions'}"
+    )
+
+
+def _lower_ranks(opened: Opened, step: Step, joint: bool) -> None:
+    model = _program(opened)
+    program = model.content
+    assert isinstance(program, Program)
+    made = {name: with_lower_ranks(function) for name, function in program.functions.items()}
+    count = sum(number for _, number in made.values())
+    if not count:
+        raise UnsupportedModelError(
+            "no tensor of more than 4 dimensions has an axis of one element that can be left out",
+            "join axes where the model is written, for instance batch and heads",
+        )
+    functions = {name: function for name, (function, _) in made.items()}
+    _replace_program(opened, replace(model, content=replace(program, functions=functions)))
+    opened.notes.append(f"{count} {'operation' if count == 1 else 'operations'} in fewer dimensions")
+
+
+def _join_concats(opened: Opened, step: Step, joint: bool) -> None:
+    model, count = with_joined_concats(_program(opened))
+    if not count:
+        raise UnsupportedModelError(
+            "the model has no redundant concat", "see `coremlscope inspect` for findings"
+        )
+    _replace_program(opened, model)
+    opened.notes.append(f"{count} {'concat' if count == 1 else 'concats'} fewer")
+
+
+def _take_channels(opened: Opened, step: Step, joint: bool) -> None:
+    model, names = with_wanted_channels(_program(opened))
+    if not names:
+        raise UnsupportedModelError(
+            "no image input is followed by a swap of red and blue",
+            "declare the order where the model is converted: ct.ImageType(color_layout=…)",
+        )
+    _replace_program(opened, model)
+    opened.notes.append(f"{', '.join(names)}: red and blue are swapped by the type of the image")
+
+
+def _program(opened: Opened) -> Model:
+    """Returns the model as it is now, in our own form."""
+    path = opened.folder / "before.mlpackage"
+    save(opened, path)
+    return container.read(path)
+
+
+def _replace_program(opened: Opened, model: Model) -> None:
+    path = opened.folder / "rewritten.mlpackage"
+    write_mlpackage(model, path, overwrite=True)
+    opened.model = open_for_coremltools(path)
+
+
+def _listed(shapes: Mapping[str, Sequence[tuple[int, ...]]]) -> str:
+    return "; ".join(
+        f"{name} {', '.join('×'.join(map(str, shape)) for shape in known)}" for name, known in shapes.items()
+    )
+
+
+def _quantize_network(opened: Opened, bits: int, mode: str) -> None:
+    from coremltools.models.neural_network.quantization_utils import quantize_weights
+
+    from coremlscope.dropin import install
+
+    install()  # without Core ML coremltools returns a specification instead of a model
+    try:
+        opened.model = quantize_weights(opened.model, bits, mode)
+    except (ImportError, ModuleNotFoundError) as error:
+        raise _needs_scikit_learn("tables for the weights of neural networks") from error
+
+
+_STEPS: Mapping[str, Callable[[Opened, Step, bool], None]] = {
+    "fp16": _compute_in_fp16,
+    "fp16-io": _exchange_in_fp16,
+    "target": _raise_target,
+    "palettize": _palettize,
+    "quantize": _quantize,
+    "prune": _prune,
+    "activations": _quantize_activations,
+    "static": _fix_shapes,
+    "enumerated": _enumerate_shapes,
+    "outputs": _drop_needless_outputs,
+    "palettize-unique": _palettize_unique,
+    "tidy": _tidy,
+    "images": _take_images,
+    "convolutions": _as_convolutions,
+    "concats": _join_concats,
+    "channels": _take_channels,
+    "ranks": _lower_ranks,
+}
+
+
+def save(opened: Opened, target: Path) -> None:
+    """Saves a model below a private folder, in place of an earlier one."""
+    shutil.rmtree(target, ignore_errors=True)
+    opened.model.save(str(target))

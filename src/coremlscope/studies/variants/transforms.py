@@ -1,0 +1,389 @@
+"""The transforms that make variants: their names, and which of them suit a model."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Literal
+
+import msgspec
+
+from coremlscope.base.errors import CoremlscopeError, UsageError
+from coremlscope.model.features.names import nearest
+from coremlscope.model.ir import (
+    ArrayFeature,
+    DType,
+    ImageFeature,
+    Model,
+    Program,
+    TensorType,
+    kind_with_article,
+)
+from coremlscope.planning.advice import Remark, bind_default_function, find_channel_swaps, find_remarks
+from coremlscope.studies.variants.pictures import Scaling, why_no_images
+from coremlscope.studies.variants.ranks import with_lower_ranks
+
+__all__ = [
+    "Step",
+    "StepKind",
+    "Transform",
+    "default_transforms",
+    "flexible_inputs",
+    "parse_transform",
+    "why_not",
+]
+
+StepKind = Literal[
+    "fp16",
+    "fp16-io",
+    "target",
+    "palettize",
+    "palettize-unique",
+    "quantize",
+    "prune",
+    "activations",
+    "static",
+    "enumerated",
+    "tidy",
+    "outputs",
+    "images",
+    "convolutions",
+    "concats",
+    "channels",
+    "ranks",
+]
+
+_JOIN = "+"
+_BITS = (8, 6, 4, 3, 2, 1)
+_LARGEST_GROUP = 4096
+#: Elements of weights that coremltools clusters by itself where they are fp16.
+_LARGE = 10_000
+_TARGETS = (15, 16, 17, 18, 26)
+#: The names that the help and errors list.
+_EXAMPLES = (
+    "fp16, fp16-io, ios18, palettize-4, palettize-4-group-16, int8, int4-block-32, prune-50, w8a8, static,"
+    " enumerated, tidy, palettize-unique, without-needless-outputs, image-inputs, linear-as-conv,"
+    " join-concats, channel-order, rank-4; several"
+    " joined by +: prune-50+palettize-4"
+)
+
+
+class Step(msgspec.Struct, frozen=True, kw_only=True):
+    """One transform of coremltools.
+
+    Attributes:
+        kind: What it does.
+        bits: Bits of an index or a number; for `target` the version of iOS.
+        group: Channels that share a table, or elements that share a scale; 0 for a table per tensor and a
+            scale per channel.
+        percent: The share of weights that becomes zero.
+        per_tensor: Whether there is one scale for the whole weight.
+        scaling: What arrays hold that become images; empty for pixels.
+    """
+
+    kind: StepKind
+    bits: int = 0
+    group: int = 0
+    percent: float = 0.0
+    per_tensor: bool = False
+    scaling: Scaling | Literal[""] = ""
+
+    @property
+    def title(self) -> str:
+        """The step in words."""
+        return _TITLES[self.kind](self)
+
+
+class Transform(msgspec.Struct, frozen=True):
+    """Steps that are applied one after the other.
+
+    Attributes:
+        name: The name on the command line: `prune-50+palettize-4`.
+        steps: The steps. Where two compress weights, the second one compresses the result of the first.
+    """
+
+    name: str
+    steps: tuple[Step, ...]
+
+    @property
+    def title(self) -> str:
+        """The transform in words."""
+        return ", then ".join(step.title for step in self.steps)
+
+    def has(self, *kinds: StepKind) -> bool:
+        """Returns whether a step is of one of these kinds."""
+        return any(step.kind in kinds for step in self.steps)
+
+
+def _title_of_table(step: Step) -> str:
+    each = f"a table for every {step.group} channels" if step.group else "a table for each weight"
+    return f"weights as {step.bits}-bit indices, {each}"
+
+
+def _title_of_scale(step: Step) -> str:
+    each = f"block of {step.group}" if step.group else "weight" if step.per_tensor else "channel"
+    return f"weights as int{step.bits}, a scale for each {each}"
+
+
+_SCALINGS: Mapping[Scaling | Literal[""], str] = {
+    "": "pictures as images instead of arrays of pixels",
+    "unit": "pictures as images instead of arrays of 0 … 1",
+    "imagenet": "pictures as images instead of arrays that are normalized as for ImageNet",
+}
+_TITLES: dict[StepKind, Callable[[Step], str]] = {
+    "fp16": lambda _: "computed in fp16",
+    "fp16-io": lambda _: "fp16 inputs and outputs",
+    "target": lambda step: f"operations of iOS {step.bits}",
+    "palettize": _title_of_table,
+    "quantize": _title_of_scale,
+    "prune": lambda step: f"the smallest {step.percent:g} % of weights become zero",
+    "activations": lambda _: "weights and activations as int8",
+    "static": lambda _: "fixed shapes",
+    "enumerated": lambda _: "enumerated shapes",
+    "palettize-unique": lambda _: "weights of few values as indices, without loss",
+    "tidy": lambda _: "without redundant moves, casts, copies and weights",
+    "outputs": lambda _: "without outputs that repeat others",
+    "images": lambda step: _SCALINGS[step.scaling],
+    "convolutions": lambda _: "linear layers as 1×1 convolutions over (B, C, 1, S)",
+    "concats": lambda _: "concats of concats and of all parts of a split joined",
+    "channels": lambda _: "images in the order of channels that the network reads",
+    "ranks": lambda _: "tensors of four dimensions, without axes of one element",
+}
+
+
+def _table(match: re.Match[str]) -> Step | None:
+    bits, group = int(match[1]), int(match[2] or 0)
+    return Step(kind="palettize", bits=bits, group=group) if bits in _BITS and _is_group(match[2]) else None
+
+
+def _scale(match: re.Match[str]) -> Step | None:
+    per_tensor = match[2] == "-tensor"
+    step = Step(kind="quantize", bits=int(match[1]), group=int(match[3] or 0), per_tensor=per_tensor)
+    return step if _is_group(match[3]) else None
+
+
+def _is_group(text: str | None) -> bool:
+    return text is None or 1 <= int(text) <= _LARGEST_GROUP
+
+
+def _images(match: re.Match[str]) -> Step:
+    scaling: Scaling | Literal[""] = "unit" if match[1] == "unit" else "imagenet" if match[1] else ""
+    return Step(kind="images", scaling=scaling)
+
+
+def _prune(match: re.Match[str]) -> Step | None:
+    percent = float(match[1])
+    return Step(kind="prune", percent=percent) if 0 < percent < 100 else None
+
+
+def _target(match: re.Match[str]) -> Step | None:
+    return Step(kind="target", bits=int(match[1])) if int(match[1]) in _TARGETS else None
+
+
+#: A pattern of names, and what makes a step of it.
+_GRAMMAR: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], Step | None]], ...] = tuple(
+    (re.compile(pattern), make)
+    for pattern, make in (
+        (r"fp16", lambda _: Step(kind="fp16")),
+        (r"fp16-io", lambda _: Step(kind="fp16-io")),
+        (r"ios(\d{1,2})", _target),
+        (r"palettize-(\d)(?:-group-(\d{1,5}))?", _table),
+        (r"int(8|4)(-tensor|-block-(\d{1,5}))?", _scale),
+        (r"prune-(\d{1,2}(?:\.\d{1,2})?)", _prune),
+        (r"w8a8", lambda _: Step(kind="activations", bits=8)),
+        (r"static", lambda _: Step(kind="static")),
+        (r"enumerated", lambda _: Step(kind="enumerated")),
+        (r"palettize-unique", lambda _: Step(kind="palettize-unique")),
+        (r"tidy", lambda _: Step(kind="tidy")),
+        (r"without-needless-outputs", lambda _: Step(kind="outputs")),
+        (r"image-inputs(?:-(unit|imagenet))?", _images),
+        (r"linear-as-conv", lambda _: Step(kind="convolutions")),
+        (r"join-concats", lambda _: Step(kind="concats")),
+        (r"channel-order", lambda _: Step(kind="channels")),
+        (r"rank-4", lambda _: Step(kind="ranks")),
+    )
+)
+
+
+def parse_transform(name: str) -> Transform:
+    """Returns the transform of a name.
+
+    Raises:
+        UsageError: There is none of that name.
+    """
+    steps = []
+    for part in name.split(_JOIN):
+        found = next((make(match) for pattern, make in _GRAMMAR if (match := pattern.fullmatch(part))), None)
+        if found is None:
+            near = nearest(part, _PROGRAM)
+            hint = f"did you mean {near}? " if near else ""
+            raise UsageError(f"unknown transform {part[:40]!r}", f"{hint}use {_EXAMPLES}")
+        steps.append(found)
+    return Transform(name, tuple(steps))
+
+
+#: Transforms that are tried where none is named.
+_PROGRAM = (
+    "fp16",
+    "fp16-io",
+    "palettize-8",
+    "palettize-6",
+    "palettize-4",
+    "palettize-3",
+    "palettize-2",
+    "palettize-1",
+    "palettize-4-group-16",
+    "int8",
+    "int4",
+    "int8-block-32",
+    "int4-block-32",
+    "prune-50",
+    "prune-75",
+    "prune-50+palettize-4",
+    "prune-50+int8",
+    "palettize-4+int8-tensor",
+    "w8a8",
+    "ios18",
+    "static",
+    "enumerated",
+    "tidy",
+    "palettize-unique",
+    "without-needless-outputs",
+    "image-inputs",
+    "linear-as-conv",
+    "join-concats",
+    "channel-order",
+    "rank-4",
+)
+
+
+def default_transforms(model: Model, *, has_data: bool) -> tuple[Transform, ...]:
+    """Returns the transforms that suit a model.
+
+    Large float32 weights are made fp16 before they are clustered: coremltools clusters fp16 weights by
+    an exact algorithm, others with scikit-learn, which takes ten times as long for 256 values.
+
+    Args:
+        model: The model.
+        has_data: Whether real inputs are given: quantised activations need them.
+    """
+    program = model.content
+    is_float32 = isinstance(program, Program) and not program.is_network and _has_fp32_weights(program)
+    is_float32 = is_float32 and not why_not(parse_transform("fp16"), model)
+    found = []
+    for name in _PROGRAM:
+        one = parse_transform(name)
+        if is_float32 and one.has("palettize"):
+            one = parse_transform(f"fp16{_JOIN}{name}")
+        if not why_not(one, model) and (has_data or not one.has("activations")):
+            found.append(one)
+    return tuple(found)
+
+
+def why_not(transform: Transform, model: Model) -> str:
+    """Returns why a transform does not suit a model, as a sentence; empty if it does."""
+    for step in transform.steps:
+        reason = _why_not(step, model)
+        if reason:
+            return reason
+    return ""
+
+
+def _why_not(step: Step, model: Model) -> str:
+    program = model.content
+    if not isinstance(program, Program):
+        return f"coremltools transforms ML Programs and neural networks, not {kind_with_article(model.kind)}"
+    if program.is_network:
+        can = step.kind == "fp16" or (step.kind == "palettize" and not step.group and step.bits != 3)
+        is_linear = step.kind == "quantize" and step.bits == 8 and not step.group and not step.per_tensor
+        return "" if can or is_linear else "coremltools applies this to ML Programs only, not neural networks"
+    if step.kind == "target" and model.spec_version >= _specification(step.bits):
+        return f"the model needs iOS {step.bits} or later already"
+    if step.kind == "fp16" and not _computes_in_fp32(program):
+        return "the model computes in fp16 already"
+    if step.kind == "fp16-io" and not _has_fp32_edges(model):
+        return "no input or output is a float32 array"
+    if step.kind in ("static", "enumerated") and not flexible_inputs(model):
+        return "no input has a flexible shape"
+    if step.kind in _FOUND and not any(one.transform == _FOUND[step.kind] for one in _remarks(model)):
+        return "no finding on the model asks for it"
+    if step.kind == "channels" and not _swaps(model):
+        return "no image input is followed by a swap of red and blue"
+    if step.kind == "ranks" and not any(with_lower_ranks(one)[1] for one in program.functions.values()):
+        return "no tensor of more than 4 dimensions has an axis of one element that can be left out"
+    if step.kind == "images":
+        return why_no_images(model, step.scaling or None)
+    return ""
+
+
+def _remarks(model: Model) -> Sequence[Remark]:
+    """Returns what there is to say about a program; nothing where its function cannot be bound."""
+    try:
+        return find_remarks(bind_default_function(model))
+    except CoremlscopeError:
+        return ()
+
+
+def _swaps(model: Model) -> Sequence[object]:
+    """Returns the swaps of red and blue of images; nothing where a program's function cannot be bound."""
+    try:
+        return find_channel_swaps(bind_default_function(model))
+    except CoremlscopeError:
+        return ()
+
+
+#: Transforms that only findings ask for: their names, by kind.
+_FOUND: Mapping[StepKind, str] = {
+    "tidy": "tidy",
+    "palettize-unique": "palettize-unique",
+    "outputs": "without-needless-outputs",
+    "images": "image-inputs",
+    "convolutions": "linear-as-conv",
+    "concats": "join-concats",
+}
+
+
+def _specification(ios: int) -> int:
+    """Returns the version of the specification of a version of iOS (source: coremltools' `target`)."""
+    return 10 if ios == 26 else ios - 9
+
+
+def _computes_in_fp32(program: Program) -> bool:
+    ops = [op for function in program.functions.values() for op in function.graph.walk()]
+    types = [
+        getattr(value.type, "dtype", None)
+        for op in ops
+        if op.constant is None and op.type != "cast" and not op.type.startswith("constexpr_")
+        for value in op.outputs
+    ]
+    return DType.FP32 in types
+
+
+def _has_fp32_weights(program: Program) -> bool:
+    """Returns whether weights that coremltools clusters are float32."""
+    types = (
+        op.constant.type
+        for function in program.functions.values()
+        for op in function.graph.walk()
+        if op.constant is not None
+    )
+    return any(
+        isinstance(type_, TensorType) and type_.dtype is DType.FP32 and (type_.elements or 0) >= _LARGE
+        for type_ in types
+    )
+
+
+def _has_fp32_edges(model: Model) -> bool:
+    main = model.description.main
+    return any(
+        isinstance(f.type, ArrayFeature) and f.type.dtype == DType.FP32 for f in (*main.inputs, *main.outputs)
+    )
+
+
+def flexible_inputs(model: Model) -> Sequence[str]:
+    """Returns the inputs with flexible shapes."""
+    return [
+        feature.name
+        for feature in model.description.main.inputs
+        if isinstance(feature.type, (ArrayFeature, ImageFeature)) and feature.type.flexibility is not None
+    ]
