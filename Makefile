@@ -99,7 +99,7 @@ docs: $(VENV)/.dev ## write the generated pages of docs/
 	$(VENV)/bin/python tools/make_docs.py
 
 lock: $(VENV)/.dev ## pin the requirements anew from requirements/*.in
-	cd requirements && for purpose in build runtime dev coreml fuzz ray references conformance release; do \
+	cd requirements && for purpose in build runtime dev coreml fuzz ray references conformance release mcp; do \
 	  ../$(VENV)/bin/pip-compile $(LOCK) --output-file $$purpose.txt $$purpose.in || exit 1; done
 
 release: $(RELEASE)/.ready ## build the packages into dist/, with lists of what is in them (CycloneDX; needs Node) and checksums

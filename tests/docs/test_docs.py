@@ -18,7 +18,12 @@ from coremlscope.formats.packaging import write_mlpackage
 from coremlscope.formats.sample import sample_model
 
 _ROOT = Path(__file__).resolve().parents[2]
-_PAGES = [_ROOT / "README.md", _ROOT / "changes" / "README.md", *sorted((_ROOT / "docs").glob("*.md"))]
+_PAGES = [
+    _ROOT / "README.md",
+    _ROOT / "skills" / "coremlscope" / "SKILL.md",
+    _ROOT / "changes" / "README.md",
+    *sorted((_ROOT / "docs").glob("*.md")),
+]
 _TEXTS = {page.relative_to(_ROOT).as_posix(): page.read_text(encoding="utf-8") for page in _PAGES}
 
 

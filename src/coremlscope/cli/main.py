@@ -27,6 +27,7 @@ from coremlscope.cli import (
     importing,
     inspect,
     isolate,
+    mcp,
     measurements,
     ops,
     plan,
@@ -75,6 +76,7 @@ COMMANDS: tuple[Command, ...] = (
     doctor.COMMAND,
     cache.COMMAND,
     serve.COMMAND,
+    mcp.COMMAND,
     schema.COMMAND,
     completion.COMMAND,
 )

@@ -1,0 +1,94 @@
+"""`coremlscope mcp`: the verbs as tools for agents and editors, over the Model Context Protocol."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from typing import Any
+
+from coremlscope.cli.command import Command, Parser
+from coremlscope.cli.repetitions import add_limits
+
+__all__ = ["COMMAND"]
+
+_EPILOG = """\
+An agent or an editor starts this command and talks to it over standard input and output. Its tools are
+verbs: inspect, plan, explain, estimate, compare, check, verify, doctor and rules. Answers are short; what
+they leave out has an id, which the tool `more` takes. Each call runs in a process of its own with limits.
+It needs the extra `mcp`.
+
+examples:
+  coremlscope mcp
+  coremlscope mcp --timeout 60 --memory 4GB
+  claude mcp add coremlscope -- coremlscope mcp
+"""
+#: Seconds of an answer: the model may be a stranger's, and an agent waits for it.
+_ANSWER_S = 300
+#: Verbs whose short form lacks the findings, which the profile has.
+_WITH_FINDINGS = ("plan", "estimate")
+
+
+def _configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--allow-write", action="store_true", help="also offer tools that write reports and changed models"
+    )
+    add_limits(parser, "an answer", default_s=_ANSWER_S)
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    from coremlscope import __version__
+    from coremlscope.cli.limited import limits_of
+    from coremlscope.measure.embedded.process import call_isolated
+    from coremlscope.server.agents.service import make_service
+
+    limits = limits_of(arguments)
+
+    def run(verb: str, given: Sequence[str]) -> Any:
+        return call_isolated(run_verb, {"verb": verb, "arguments": list(given)}, limits=limits)
+
+    make_service(run, __version__, allow_write=arguments.allow_write).run("stdio")
+    return 0
+
+
+def run_verb(verb: str, arguments: Sequence[str]) -> Any:
+    """Runs a verb in this process, and returns its JSON with the exit code and the findings.
+
+    Args:
+        verb: The name of the verb.
+        arguments: Its arguments, without those for its output.
+
+    Raises:
+        CoremlscopeError: The verb raised it.
+    """
+    import json
+    import tempfile
+    from pathlib import Path
+
+    from coremlscope.cli.main import COMMANDS
+
+    command = next(one for one in COMMANDS if one.name == verb)
+    parser = Parser(prog=f"coremlscope {verb}")
+    command.configure(parser)
+    with tempfile.TemporaryDirectory() as folder:
+        result, profile = Path(folder) / "result.json", Path(folder) / "profile.json"
+        outputs = [f"--json={result}"]
+        has_profile = verb in _WITH_FINDINGS and not any(one.startswith("--explain") for one in arguments)
+        if has_profile:
+            outputs.append(f"--output={profile}")
+        if any("--quiet" in action.option_strings for action in parser._actions):
+            outputs.append("--quiet")
+        code = command.run(parser.parse_args([*outputs, *arguments]))
+        answer = {"exit_code": code, verb: json.loads(result.read_bytes()) if result.is_file() else None}
+        if has_profile:
+            saved = json.loads(profile.read_bytes())
+            answer["findings"] = [one for part in saved.get("profiles", [saved]) for one in part["findings"]]
+    return answer
+
+
+COMMAND = Command(
+    name="mcp",
+    doc="Offer the verbs to agents and editors (Model Context Protocol).",
+    epilog=_EPILOG,
+    configure=_configure,
+    run=_run,
+)

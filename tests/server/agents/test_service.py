@@ -1,0 +1,174 @@
+"""Questions through the SDK's own client, over standard input and output, and what the verbs answer."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from coremlscope.cli import main
+from coremlscope.formats.packaging import write_mlpackage
+from coremlscope.formats.sample import sample_model
+
+anyio = pytest.importorskip("anyio")
+pytest.importorskip("mcp", reason="belongs to the extra `mcp`")
+
+
+def _ask(questions: list[tuple[str, dict[str, Any]]], *options: str) -> list[Any]:
+    """Starts a server, and returns its answers; the first is the list of its tools."""
+    from mcp.client import Client
+    from mcp.client.stdio import StdioServerParameters, stdio_client
+
+    async def talk() -> list[Any]:
+        arguments = ["-m", "coremlscope", "mcp", *options]
+        async with Client(
+            stdio_client(StdioServerParameters(command=sys.executable, args=arguments))
+        ) as client:
+            return [await client.list_tools(), *[await client.call_tool(*one) for one in questions]]
+
+    return list(anyio.run(talk))
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("asked")
+    write_mlpackage(sample_model(size=64, width=0.5, classes=10), path / "a.mlpackage")
+    write_mlpackage(sample_model(1, size=64, width=0.5, classes=10), path / "b.mlpackage")
+    for name in "ab":
+        saved = ["-o", str(path / f"{name}.json"), "--quiet"]
+        assert main(["plan", str(path / f"{name}.mlpackage"), "--device", "m1", *saved]) == 0
+    (path / "core_ml.log").write_text("Error: Failed to build the model execution plan, error code: -14.\n")
+    np.savez(path / "none.npz", nothing=np.zeros(1))
+    with (path / "zeros.mlmodel").open("wb") as file:
+        file.truncate(1 << 32)
+    whole = next((path / "a.mlpackage").rglob("*.mlmodel")).read_bytes()
+    (path / "cut.mlmodel").write_bytes(whole[: len(whole) // 2])
+    (path / "endless.mlmodel").symlink_to("/dev/zero")
+    return path
+
+
+#: A tool, its arguments, and the same for the verb; `@` is the folder.
+_A, _B = "@/a.mlpackage", "@/b.mlpackage"
+_M4 = {"model": _A, "device": "m4"}
+_QUESTIONS: list[tuple[str, dict[str, Any], str]] = [
+    ("inspect", {"model": _A}, f"inspect {_A}"),
+    ("inspect", {"model": _A, "ops": True}, f"inspect {_A} --ops"),
+    ("inspect", {"model": _B, "function": "main"}, f"inspect {_B} --function main"),
+    ("plan", _M4, f"plan {_A} --device m4"),
+    ("plan", {**_M4, "os": "15"}, f"plan {_A} --device m4 --os 15"),
+    ("plan", {**_M4, "compute_units": "cpu_only"}, f"plan {_A} --device m4 --compute-units cpu_only"),
+    ("plan", {"model": _A, "device": "iphone-13"}, f"plan {_A} --device iphone-13"),
+    ("explain", {**_M4, "op": "conv"}, f"plan {_A} --device m4 --explain conv"),
+    ("explain", {**_M4, "op": "softmax"}, f"plan {_A} --device m4 --explain softmax"),
+    ("estimate", {"models": [_A], "device": "m4"}, f"estimate {_A} --device m4"),
+    ("estimate", {"models": [_A, _B], "device": "m1,a15"}, f"estimate {_A} {_B} --device m1,a15"),
+    ("compare", {"sources": ["@/a.json", "@/b.json"]}, "compare @/a.json @/b.json"),
+    ("check", {"models": [_A], "max_size": "1GB"}, f"check {_A} --max-size 1GB"),
+    ("check", {"models": [_A], "max_latency": ["m4=1ns"]}, f"check {_A} --max-latency m4=1ns"),
+    ("verify", {"model": _A, "reference": _A}, f"verify {_A} --reference {_A}"),
+    ("doctor", {"files": ["@/core_ml.log"]}, "doctor @/core_ml.log"),
+    ("rules", {"rule": "ne-conv-width"}, "rules ne-conv-width"),
+    ("rules", {"op": "gather", "device": "m1"}, "rules --op gather --device m1"),
+    ("rules", {"unit": "gpu", "effect": "rejects"}, "rules --unit gpu --effect rejects"),
+    ("rules", {}, "rules"),
+]
+
+
+#: Times of day differ between two runs.
+_WHEN = ("at",)
+
+
+def _assert_same(short: Any, whole: Any) -> None:
+    """A short form has the values of the whole, and says how much is left out."""
+    if isinstance(whole, list) and isinstance(short, dict):
+        assert short["count"] == len(whole)
+        short = short["first"]
+        whole = whole[: len(short)]
+    if isinstance(whole, dict):
+        left_out = short.get("…", {"keys": len(short)})["keys"]
+        assert left_out == len(whole)
+        for key in short.keys() - {"…", *_WHEN}:
+            _assert_same(short[key], whole[key])
+    elif isinstance(whole, list):
+        assert len(short) == len(whole)
+        for one, other in zip(short, whole, strict=True):
+            _assert_same(one, other)
+    elif isinstance(whole, str):
+        assert whole.startswith(short.partition("… (whole: ")[0])
+    else:
+        assert short == whole
+
+
+def _in(folder: Path, value: Any) -> Any:
+    return json.loads(json.dumps(value).replace("@/", f"{folder}/"))
+
+
+def test_the_same_values_as_the_verbs(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    questions = [(tool, _in(folder, arguments)) for tool, arguments, _ in _QUESTIONS]
+    listed, *answers = _ask(questions)
+    assert {tool.name for tool in listed.tools} == {tool for tool, *_ in _QUESTIONS} | {"more"}
+    for answer, (_, _, line) in zip(answers, _QUESTIONS, strict=True):
+        verb, *_ = line.split()
+        code = main([*line.replace("@/", f"{folder}/").split(), "--json", "-"])
+        whole = json.loads(capsys.readouterr().out)
+        assert not answer.is_error, answer
+        assert answer.structured_content["result"]["exit_code"] == code
+        _assert_same(answer.structured_content["result"][verb], whole)
+        assert len(answer.content[0].text) < 10_000
+
+
+def test_the_findings_of_a_plan(folder: Path) -> None:
+    saved = json.loads((folder / "a.json").read_text())["findings"]
+    assert saved
+    questions = [("plan", {"model": _A, "device": "m1"}), ("estimate", {"models": [_A, _B], "device": "m1"})]
+    _, planned, estimated = _ask([(tool, _in(folder, arguments)) for tool, arguments in questions])
+    _assert_same(planned.structured_content["result"]["findings"], saved)
+    both = estimated.structured_content["result"]["findings"]
+    assert [one["id"] for one in both] == 2 * [one["id"] for one in saved]
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "code"),
+    [
+        ("inspect", {"model": "/dev/zero"}, 3),
+        ("inspect", {"model": "@/endless.mlmodel"}, 3),
+        ("plan", {"model": "@/zeros.mlmodel", "device": "m4"}, 3),
+        ("plan", {"model": "@/cut.mlmodel", "device": "m4"}, 3),
+        ("plan", {"model": _A, "device": "m44"}, 2),
+        ("inspect", {"model": "--help"}, 3),
+        ("plan", {"model": _A, "device": "m4", "os": "1 --share x"}, 2),
+        ("verify", {"model": _A, "reference": "@/none.npz"}, 4),
+        ("more", {"id": "a9/x"}, 2),
+        ("rules", {"rule": "no-such-rule"}, 2),
+    ],
+)
+def test_errors_have_a_hint(folder: Path, tool: str, arguments: dict[str, Any], code: int) -> None:
+    _, answer = _ask([(tool, _in(folder, arguments))])
+    assert answer.is_error
+    assert answer.structured_content["exit_code"] == code
+    assert answer.structured_content["hint"]
+
+
+def test_limits_end_a_call_and_the_next_is_answered(folder: Path) -> None:
+    endless = _in(folder, {"sources": [_A, _B], "iterations": 100_000_000})
+    _, ended, after = _ask([("compare", endless), ("more", {"id": "a1"})], "--timeout", "3")
+    assert (ended.is_error, ended.structured_content["error"]) == (True, "LimitError")
+    assert after.structured_content["exit_code"] == 2
+    _, ended = _ask([("verify", _in(folder, {"model": _A, "reference": _A}))], "--memory", "20MB")
+    assert (ended.is_error, ended.structured_content["exit_code"]) == (True, 10)
+
+
+def test_files_are_written_only_where_that_is_allowed(folder: Path, tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    question = ("report", _in(folder, {"model": _A, "device": "m4", "output": str(page)}))
+    listed, refused = _ask([question])
+    assert all(tool.annotations.read_only_hint for tool in listed.tools)
+    assert refused.is_error
+    assert not page.exists()
+    _, written = _ask([question], "--allow-write")
+    assert not written.is_error
+    assert page.read_text().startswith("<!")
