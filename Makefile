@@ -25,7 +25,7 @@ export TQDM_DISABLE := 1
 export ORT_DISABLE_TELEMETRY := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help profile example test check frontend browser long attack attack-verbs fuzz conformance bench-speed bench-verify bench-latency bench-plan bench-recording bench-sweep docs drift lock release clean
+.PHONY: help profile example test check frontend browser long attack attack-verbs fuzz conformance bench-speed bench-verify bench-latency bench-plan bench-recording bench-sweep docs drift lock changelog release clean
 .DELETE_ON_ERROR:
 
 help: ## list the targets
@@ -102,12 +102,17 @@ lock: $(VENV)/.dev ## pin the requirements anew from requirements/*.in
 	cd requirements && for purpose in build runtime dev coreml fuzz ray references conformance release mcp; do \
 	  ../$(VENV)/bin/pip-compile $(LOCK) --output-file $$purpose.txt $$purpose.in || exit 1; done
 
-release: $(RELEASE)/.ready ## build the packages into dist/, with lists of what is in them (CycloneDX; needs Node) and checksums
+changelog: ## print the changes that are not released, or with RELEASE_OF="1.2.0 2026-12-01" move them into CHANGELOG.md
+	@python3 tools/make_changelog.py $(RELEASE_OF)
+
+release: $(RELEASE)/.ready ## build the packages and the skill into dist/, with lists of what is in them (CycloneDX; needs Node) and checksums
 	rm -rf dist
 	SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) $(RELEASE)/bin/python -m build --quiet --outdir dist
 	$(RELEASE)/bin/cyclonedx-py requirements --pyproject pyproject.toml --mc-type library --output-reproducible \
 	  --of JSON --output-file dist/coremlscope.cdx.json requirements/runtime.txt
-	cd frontend && npm sbom --silent --package-lock-only --omit dev --sbom-format cyclonedx > ../dist/coremlscope-page.cdx.json
+	cd frontend && npm sbom --silent --package-lock-only --omit dev --sbom-format cyclonedx \
+	  | sed -E '/^ *"(serialNumber|timestamp)": /d' > ../dist/coremlscope-page.cdx.json
+	cd skills && git archive --format=zip --output=../dist/coremlscope-skill.zip HEAD coremlscope
 	cd dist && sha256sum * > SHA256SUMS && cat SHA256SUMS
 
 clean: ## remove everything that make made

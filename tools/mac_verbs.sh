@@ -23,7 +23,7 @@ step 0 "$scope" profile "$model" "${few[@]}" -o "$out/profile.json" -o "$out/pro
 step 0 "$scope" profile "$model" "${few[@]}" --compute-units every -o "$out/every.json"
 step 0 "$scope" profile "$model" "${few[@]}" --engine onnxruntime -o "$out/onnxruntime.json"
 step 0 "$scope" profile "$model" "${few[@]}" --other-predictions -o "$out/others.json"
-step 0 "$scope" matrix "$model" --compute-units cpu_only --iterations 5 -o "$out/matrix.txt"
+step 0 "$scope" compare "$model" --compute-units every "${few[@]}" -o "$out/settings.txt"
 step 0 "$scope" plan "$model" --against-rules -o "$out/plan.json" --share "$out/evidence.json"
 step 0 "$scope" compare "$out/profile.json" "$out/every.json"
 
