@@ -34,8 +34,8 @@ def test_the_version_is_one() -> None:
 def test_type_marker_and_schema_lie_beside_the_code() -> None:
     package = files("coremlscope")
     assert package.joinpath("py.typed").is_file()
-    assert package.joinpath("schema", "coreml.binpb").is_file()
-    assert package.joinpath("runner", "sources", "App.swift").is_file()
+    assert package.joinpath("model", "schema", "coreml.binpb").is_file()
+    assert package.joinpath("measure", "runner", "sources", "App.swift").is_file()
 
 
 @pytest.mark.parametrize("purpose", ["build", "runtime", "dev", "coreml", "mcp"])
