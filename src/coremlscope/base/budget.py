@@ -149,7 +149,7 @@ def _cgroup_bytes(limit: Path) -> int | None:
 
 def _limits() -> list[int]:
     """Returns the limits of the process's address space and data, as far as they are set."""
-    if sys.platform == "win32":
+    if sys.platform in ("win32", "emscripten"):
         return []
     import resource
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import gzip
-import lzma
 import shutil
 import stat
 import struct
@@ -16,6 +15,14 @@ from typing import IO
 
 from coremlscope.base.errors import CorruptModelError
 from coremlscope.base.units import format_bytes, shown
+
+try:
+    from lzma import LZMAError
+except ImportError:  # a Python in a browser has no such method, and `zipfile` says so
+
+    class LZMAError(Exception):  # type: ignore[no-redef]
+        """Is never raised."""
+
 
 __all__ = ["check_budget", "copy_member", "is_link", "open_zip", "read_gzip", "read_member"]
 
@@ -82,7 +89,7 @@ def open_zip(path: Path) -> Iterator[zipfile.ZipFile]:
     except (
         zipfile.BadZipFile,
         zlib.error,
-        lzma.LZMAError,
+        LZMAError,
         EOFError,
         IndexError,
         OverflowError,

@@ -1,4 +1,5 @@
-"""Reading and writing of weight files: blob storage version 2. Each file is read through a memory mapping.
+"""Reading and writing of weight files: blob storage version 2. Each file is read through a memory mapping,
+or piece by piece where a mapping would be a copy.
 
 A file starts with a 64-byte header (`u32` count of blobs, `u32` version 2, zeros). Each blob has 64 bytes of
 metadata (`u32` 0xDEADBEEF, `u32` type, `u64` bytes, `u64` absolute offset of the data, `u64` padding in bits,
@@ -12,6 +13,7 @@ from __future__ import annotations
 import mmap
 import os
 import struct
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import IO
@@ -59,6 +61,21 @@ _POINTER = b"version https://git-lfs."
 _LARGEST_POINTER = 1024
 
 
+class _Pieces:
+    """A file whose pieces are read when they are asked for, as if it was mapped."""
+
+    def __init__(self, file: IO[bytes], size: int) -> None:
+        self._file, self._size = file, size
+
+    def __len__(self) -> int:
+        return self._size
+
+    def __getitem__(self, place: slice) -> memoryview:
+        start, stop, _ = place.indices(self._size)
+        self._file.seek(start)
+        return memoryview(self._file.read(stop - start))
+
+
 class WeightStorage:
     """A weight file, mapped on first use and shared by all of its blobs.
 
@@ -81,7 +98,7 @@ class WeightStorage:
         self.path = path
         self._opener = opener
         self._size = size
-        self._view: memoryview | None = None
+        self._view: memoryview | _Pieces | None = None
 
     @property
     def size(self) -> int | None:
@@ -106,7 +123,7 @@ class WeightStorage:
         )
 
     def read(self, offset: int, size: int, what: str) -> memoryview:
-        """Returns `size` bytes at `offset`, without copying.
+        """Returns `size` bytes at `offset`, without copying where the file is mapped.
 
         Raises:
             MissingWeightsError: The file is missing or too short.
@@ -121,9 +138,13 @@ class WeightStorage:
             )
         return view[offset : offset + size]
 
-    def _map(self) -> memoryview:
+    def _map(self) -> memoryview | _Pieces:
         if self._view is None:
             try:
+                if sys.platform == "emscripten":  # whose mapping copies the whole file
+                    file = self._open()
+                    self._view = _Pieces(file, file.seek(0, os.SEEK_END))
+                    return self._view
                 with self._open() as file:
                     size = os.fstat(file.fileno()).st_size
                     mapping = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if size else b""
@@ -147,7 +168,7 @@ class WeightStorage:
         return self.path.open("rb")
 
     @staticmethod
-    def _hint(view: memoryview) -> str:
+    def _hint(view: memoryview | _Pieces) -> str:
         if bytes(view[: len(_POINTER)]) == _POINTER:
             return "the weight file is a Git LFS pointer; run `git lfs pull` to fetch its content"
         return ""

@@ -34,6 +34,8 @@ from coremlscope.results.variants import VariantReport
 
 __all__ = [
     "build_page",
+    "page_payload",
+    "page_title",
     "render_html",
     "render_html_comparison",
     "render_html_gate",
@@ -77,13 +79,19 @@ def render_html(subject: Profile | ModelSummary | Sequence[Profile], *, is_exten
         subject: What it shows.
         is_extensible: Whether the server that it comes from adds devices to it on request.
     """
+    return build_page(to_page_values(subject), page_title(subject), connects=is_extensible)
+
+
+def page_title(subject: Profile | ModelSummary | Comparison | Sequence[Profile]) -> str:
+    """The title of the page of a result."""
     if isinstance(subject, Profile):
-        title = model_name(subject.model.path)
-    elif isinstance(subject, ModelSummary):
-        title = model_name(subject.path)
-    else:
-        title = plural(len(subject), "model")
-    return build_page(to_page_values(subject), title, connects=is_extensible)
+        return model_name(subject.model.path)
+    if isinstance(subject, ModelSummary):
+        return model_name(subject.path)
+    if isinstance(subject, Comparison):
+        labels = " · ".join(one.label for one in subject.subjects)
+        return labels or plural(len(subject.profiles), "model")
+    return plural(len(subject), "model")
 
 
 def render_html_trace(trace: Trace) -> str:
@@ -98,8 +106,7 @@ def trace_values(trace: Trace) -> dict[str, Any]:
 
 def render_html_comparison(comparison: Comparison) -> str:
     """A comparison as a page."""
-    title = " · ".join(subject.label for subject in comparison.subjects)
-    return build_page(to_page_values(comparison), title or plural(len(comparison.profiles), "model"))
+    return build_page(to_page_values(comparison), page_title(comparison))
 
 
 def render_html_variants(report: VariantReport) -> str:
@@ -155,12 +162,7 @@ def build_page(result: Mapping[str, Any], title: str, *, connects: bool = False)
         ]
     )
     payload = json.dumps(
-        {
-            "version": __version__,
-            "result": displayed(without_folders(result)),
-            "chips": [[chip.id, chip.name] for chip in all_chips().values()],
-            "connects": connects,
-        },
+        page_payload(result, connects=connects),
         ensure_ascii=False,
         separators=(",", ":"),
         allow_nan=False,
@@ -172,6 +174,16 @@ def build_page(result: Mapping[str, Any], title: str, *, connects: bool = False)
         payload=payload,
         script=script,
     )
+
+
+def page_payload(result: Mapping[str, Any], *, connects: bool = False) -> dict[str, Any]:
+    """The data of a page as plain values; see `build_page`."""
+    return {
+        "version": __version__,
+        "result": displayed(without_folders(result)),
+        "chips": [[chip.id, chip.name] for chip in all_chips().values()],
+        "connects": connects,
+    }
 
 
 @functools.cache

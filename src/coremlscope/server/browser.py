@@ -1,0 +1,139 @@
+"""Answers the page that runs this package in the browser itself, where it is told of files that were dropped.
+
+Nothing here starts a process or a thread, or imports an engine: see `frontend/site/`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
+
+import msgspec
+
+from coremlscope import api
+from coremlscope.api.assemble import assemble
+from coremlscope.api.imported import is_readable, read_any
+from coremlscope.base.errors import CoremlscopeError, UnsupportedModelError, known_error
+from coremlscope.base.findings import Finding
+from coremlscope.describe.comparison.profiles import compare_profiles
+from coremlscope.describe.model import describe_model
+from coremlscope.devices import all_chips
+from coremlscope.model.ir import Model
+from coremlscope.reports.json import displayed
+from coremlscope.reports.page import page_payload, page_title, to_page_values
+from coremlscope.results.encoding import plain
+from coremlscope.results.model import BundleSummary
+from coremlscope.results.profile import Profile
+
+__all__ = ["Answers", "Question"]
+
+#: The chips of the first answer; those of all others take several times as long.
+_FIRST = ("m4", "m1", "a18-pro", "a17-pro")
+
+
+class Question(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What the page asks.
+
+    Attributes:
+        folder: The folder that holds what was dropped.
+        paths: Models, apps, archives or saved profiles in it. Two or more are compared.
+        chips: Plans and estimates for a few common chips, or for every one.
+    """
+
+    folder: str
+    paths: tuple[str, ...]
+    chips: Literal["first", "every"] = "first"
+
+
+class Answers:
+    """Answers questions; keeps the models that it read for the next question on them.
+
+    The folder of a question becomes the current one, so that messages and reports have names without folders.
+
+    Args:
+        progress: Called with a sentence on what is being done.
+    """
+
+    def __init__(self, progress: Callable[[str], None] = lambda _: None) -> None:
+        self._progress = progress
+        self._folder = ""
+        self._read: dict[str, Model] = {}
+
+    def answer(self, question: str) -> str:
+        """Returns the answer to a question as JSON.
+
+        It has the content of a page (`title`, `payload`, and `more` if other chips can be asked for), or a
+        list of `models` of which one is to be chosen, or an `error` with a `hint`.
+        """
+        try:
+            found = self._answer(msgspec.json.decode(question, type=Question))
+        except Exception as error:  # the page shows it, and goes on
+            known = known_error(error)
+            found = displayed({"error": known.message, "hint": known.hint})
+        return json.dumps(found, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+
+    def _answer(self, question: Question) -> dict[str, Any]:
+        # The first ones stay first, so that a page with all shows the same one as before.
+        chips = _FIRST if question.chips == "first" else tuple(dict.fromkeys((*_FIRST, *all_chips())))
+        if question.folder != self._folder:
+            os.chdir(question.folder)
+            self._folder, self._read = question.folder, {}
+        if len(question.paths) == 1:
+            (path,) = question.paths
+            listing = self._models_in(path)
+            if listing is not None:
+                models: dict[str, Any] = displayed({"models": plain(listing.models)})
+                return models
+        opened = [profile for path in question.paths for profile in self._open(path, chips)]
+        subject = opened[0] if len(opened) == 1 else tuple(opened)
+        if len(question.paths) > 1:
+            self._progress("Comparing")
+            comparison = compare_profiles(opened)
+            return _page(to_page_values(comparison), page_title(comparison), is_complete=True)
+        is_complete = question.chips == "every" or not any(profile.plans for profile in opened)
+        return _page(to_page_values(subject), page_title(subject), is_complete=is_complete or not self._read)
+
+    def _models_in(self, path: str) -> BundleSummary | None:
+        """Returns the models to choose from; None where the path is one model, or no model."""
+        if path in self._read or "#" in path or is_readable(path):
+            return None
+        self._progress("Looking for models")
+        listing = api.list_models(path)
+        return listing if listing is not None and len(listing.models) > 1 else None
+
+    def _open(self, path: str, chips: Sequence[str]) -> Sequence[Profile]:
+        if is_readable(path):
+            self._progress("Reading the file")
+            return read_any(path)
+        if path not in self._read:
+            self._progress("Reading the model")
+            self._read[path] = api.read(path)
+        devices = "1 chip" if len(chips) == 1 else f"{len(chips)} chips"
+        self._progress(f"Planning and estimating for {devices}")
+        return [_forecast(self._read[path], chips)]
+
+
+def _forecast(model: Model, chips: Sequence[str]) -> Profile:
+    """Returns plans and estimates for chips under every setting, or only plans, or only a description."""
+    try:
+        return api.estimate(model, chips, compute_units="every")
+    except UnsupportedModelError as error:
+        finding = _not_estimated(error)
+    try:
+        profile = api.plan(model, chips, compute_units="every")
+    except UnsupportedModelError:
+        summary = describe_model(model, list_ops=True)
+        return assemble(summary, findings=[finding])
+    return msgspec.structs.replace(profile, findings=(finding, *profile.findings))
+
+
+def _not_estimated(error: CoremlscopeError) -> Finding:
+    return Finding(
+        id="not-estimated", severity="info", text=f"No estimate: {error.message}.", hint=error.hint
+    )
+
+
+def _page(values: dict[str, Any], title: str, *, is_complete: bool) -> dict[str, Any]:
+    return {"title": title, "payload": page_payload(values), "more": not is_complete}
