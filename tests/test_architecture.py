@@ -26,18 +26,6 @@ _COMPLEX: Mapping[str, Set[str]] = {
     "src/coremlscope/studies/sweep/run.py": {"run_sweep"},
     "src/coremlscope/studies/variants/ranks.py": {"_matmul"},
     "src/coremlscope/studies/variants/transforms.py": {"_why_not"},
-    "src/coremlscope/verification/causes/constants.py": {"exact_constants"},
-    "src/coremlscope/verification/causes/orders.py": {"_other_order_on_the_way", "predict_extra"},
-    "src/coremlscope/verification/causes/settings.py": {"_places"},
-    "src/coremlscope/verification/changes.py": {"_scaled_before", "precision_changes", "try_changes"},
-    "src/coremlscope/verification/distance.py": {"find_relation"},
-    "src/coremlscope/verification/edits.py": {"insert_after"},
-    "src/coremlscope/verification/inputs.py": {"choose_inputs"},
-    "src/coremlscope/verification/locate.py": {"locate_conversion", "locate_precision"},
-    "src/coremlscope/verification/outputs.py": {"meaning_of"},
-    "src/coremlscope/verification/references/onnx_model.py": {"run"},
-    "src/coremlscope/verification/search.py": {"_exchange_outputs", "_find_conversion_faults"},
-    "src/coremlscope/verification/steps.py": {"verify_model"},
 }
 
 #: Retired words.

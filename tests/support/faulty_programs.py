@@ -529,13 +529,13 @@ PROGRAMS: tuple[Planted, ...] = (
         name="saturating-sigmoid",
         build=_pair((4, 16), _log_complement, fp16=True),
         ops=("gate",),
-        causes=("saturation",),
+        causes=("cancellation",),
     ),
     Planted(
         name="vanishing-softmax",
         build=_pair((4, 16), _log_softmax, fp16=True),
         ops=("shares",),
-        causes=("saturation", "underflow"),
+        causes=("underflow",),
     ),
     Planted(
         name="cancellation",

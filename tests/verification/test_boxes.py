@@ -13,8 +13,8 @@ from coremlscope import verify
 from coremlscope.base.errors import InputError, UsageError
 from coremlscope.cli import main
 from coremlscope.model.ir import Model
-from coremlscope.verification.boxes import Boxes, compare_boxes
 from coremlscope.verification.outputs import Tolerance
+from coremlscope.verification.suppression import Boxes, compare_boxes
 from tests.support.classical_specs import DOUBLE, array_type, model_spec, read_spec
 
 
@@ -79,7 +79,6 @@ def test_kept_boxes_are_compared(drawn: dict[str, np.ndarray]) -> None:
         ({"iou": 0.65}, "above an overlap of about 0.6"),
         ({"per_class": False}, "boxes of any class suppressed"),
         ({"least": 0.8}, "a least score of at most 0.8"),
-        ({"per_class": False, "iou": 0.6}, "any class suppressed and with suppression above an overlap"),
     ],
 )
 def test_another_setting_is_named(other: Any, words: str, drawn: dict[str, np.ndarray]) -> None:

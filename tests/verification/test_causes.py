@@ -96,13 +96,6 @@ _FP16: dict[str, tuple[Body, np.ndarray, np.ndarray]] = {
         1 + np.tile(np.arange(8, dtype=np.float32), (4, 1)) * 1e-5,
         1 + np.tile(np.arange(8, dtype=np.float32), (4, 1)) * 1e-1,
     ),
-    "saturation": (
-        lambda x: mb.log(
-            x=mb.sub(x=1.0, y=mb.sigmoid(x=x, name="gate"), name="rest"), epsilon=0.0, name="made"
-        ),
-        np.full(_ROWS, 9, np.float32) + _random(*_ROWS, scale=0.1),
-        _random(*_ROWS, scale=0.1),
-    ),
     "underflow": (
         lambda x: mb.mul(x=mb.square(x=x, name="near"), y=1e4, name="made"),
         _random(*_ROWS, scale=1e-4),

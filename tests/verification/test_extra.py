@@ -28,7 +28,7 @@ def test_an_extra_operation_is_named_and_undone(
     model = container.read(path)
     assert isinstance(model.content, Program)
     [function] = model.content.functions.values()
-    wrong = insert_after(function, "stem", (), op_type, parameters)
+    wrong = insert_after(function, "stem", [(op_type, parameters)])
     found = verify(with_function(model, "main", wrong), model)
     assert (found.faults[0].name, found.faults[0].cause) == ("stem", cause)
     assert found.fixes[0].works

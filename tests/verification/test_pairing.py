@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 import pytest
 
-from coremlscope.verification.distance import find_layout, find_relation, relative_error
+from coremlscope.verification.causes.relation import find_relation
+from coremlscope.verification.distance import find_layout, relative_error
 from coremlscope.verification.intermediates import Intermediate, Run
 from coremlscope.verification.pairing import general_type, pair_runs, plain_name
 
@@ -84,21 +86,24 @@ def test_errors_count_infinities_and_nan() -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "kind"),
+    ("change", "cause", "ops"),
     [
-        (lambda x: x * 8, "scaled"),
-        (lambda x: x + 3, "shifted"),
-        (lambda x: -x, "negated"),
-        (lambda x: np.transpose(x, (0, 2, 1)), "permuted"),
-        (lambda x: x[:, ::-1], "reordered"),
-        (lambda x: x * 2 + np.arange(4)[None, :, None], "scaled"),
+        (lambda x: x * 8, "scale", ["mul"]),
+        (lambda x: x + 3, "offset", ["add"]),
+        (lambda x: -x, "sign", ["mul"]),
+        (lambda x: np.transpose(x, (0, 2, 1)), "layout", ["transpose"]),
+        (lambda x: x[:, ::-1], "layout", ["gather"]),
+        (lambda x: np.sort(x.reshape(-1)), "layout", []),
+        (lambda x: x * 2 + np.arange(4)[None, :, None], "scale", ["mul", "add"]),
     ],
 )
-def test_relations_are_told(change: object, kind: str) -> None:
+def test_relations_are_told(change: Callable[[np.ndarray], np.ndarray], cause: str, ops: list[str]) -> None:
     x = _RANDOM.standard_normal((6, 4, 5)) * 3
-    relation = find_relation(change(x), x)  # type: ignore[operator]
+    relation = find_relation(change(x), x)
     assert relation is not None
-    assert relation.kind == kind
+    assert (relation.cause, [kind for kind, _ in relation.ops]) == (cause, ops)
+    right = np.sort(x, axis=None) if relation.is_sorted else x
+    assert relative_error(relation.apply(change(x)), right) < 1e-6
 
 
 def test_there_is_no_relation_between_other_numbers() -> None:

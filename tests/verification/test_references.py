@@ -12,9 +12,6 @@ from onnx import TensorProto, helper, numpy_helper
 
 from coremlscope import verify
 from coremlscope.base.errors import EngineError, InputError
-from coremlscope.formats import container
-from coremlscope.model.ir import Function, Program
-from coremlscope.verification.edits import read_instead
 from tests.support.faulty_programs import _program, save_program
 
 _STEPS = 60
@@ -96,22 +93,6 @@ def test_limits_for_other_kinds_of_outputs_are_noted(long_model: Path) -> None:
     found = verify(long_model, long_model, top_k=3, min_psnr=20.0)
     assert found.passed
     assert [finding.id for finding in found.findings] == ["limit-without-effect"] * 2
-
-
-def test_operations_follow_what_they_read_instead(long_model: Path) -> None:
-    content = container.read(long_model).content
-    assert isinstance(content, Program)
-    function = next(iter(content.functions.values()))
-    later = _maker(function, "step_20")
-    shorter = read_instead(function, {"step_19": "x"}, {later})
-    moved = read_instead(shorter, {"step_4": "step_20"}, {_maker(shorter, "step_5")})
-    order = [op.outputs[0].name for op in moved.graph.ops if op.type == "mul"]
-    rest = [f"step_{step}" for step in range(1, _STEPS) if step != 20]
-    assert order == [*rest[:4], "step_20", *rest[4:]]
-
-
-def _maker(function: Function, name: str) -> str:
-    return next(op.id for op in function.graph.ops if op.outputs[0].name == name)
 
 
 def _images(_: Any, x: Any) -> Any:

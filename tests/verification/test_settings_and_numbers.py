@@ -83,7 +83,7 @@ _CASES: dict[str, tuple[tuple[int, ...], Callable[[Any], Any], Callable[[Any], A
         "layer",
         "setting",
     ),
-    "a missing bias": ((1, 3, 16, 16), _layer(), _layer(bias=_BIAS), "layer", "weights"),
+    "a missing bias": ((1, 3, 16, 16), _layer(), _layer(bias=_BIAS), "layer", "offset"),
     "another constant of a join": ((2, 8), _joined(0), _joined(1), "joined", "weights"),
     "the bias of another layer": ((4, 8), _layers(1), _layers(0), "first", "swapped weights"),
     "a divisor": ((4, 16), _divided(12), _divided(16), "rows", "setting"),

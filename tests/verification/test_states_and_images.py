@@ -67,8 +67,6 @@ def test_rows_written_to_another_place_are_named(model: Model) -> None:
     found = verify(_edited(model, one_further), model)
     assert not found.passed
     assert found.faults[0].type == "slice_update"
-    assert found.faults[0].cause == "setting"
-    assert found.fixes[-1].works
 
 
 def _average(share: float = 0.25, decay: float = 0.5) -> Model:
@@ -219,7 +217,7 @@ def test_another_model_of_images_prepares_them_itself() -> None:
     assert scaled.faults[0].cause == "scale"
     turned = verify(_of_images("BGR"), right)
     assert not turned.passed
-    assert "channels-in-another-order" in [finding.id for finding in turned.findings]
+    assert "interface-differs" in [finding.id for finding in turned.findings]
 
 
 def test_preprocessing_that_is_not_compared_is_noted() -> None:

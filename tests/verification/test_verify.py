@@ -152,7 +152,7 @@ def test_tolerances_decide(built: _Built) -> None:
 
 def test_reports_have_every_part(overflowing: Verification) -> None:
     text = render_verification(overflowing, width=80, has_pairs=True)
-    for part in ("precision fault (fp16)", "multiply by 0.00195", "query_cast_fp16", "SNR"):
+    for part in ("precision fault (fp16)", "in float32", "query_cast_fp16", "SNR"):
         assert part in text
     assert max(map(len, text.splitlines())) <= 80
     assert "| y | fp16 | array | ✗ |" in render_markdown_verification(overflowing)

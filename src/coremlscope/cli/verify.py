@@ -42,8 +42,8 @@ is at fault, else the precision. Changes that may fix the fault are tried on the
 again; --apply writes it with those that work.
 
 Synthetic inputs have several kinds: noise, a picture, faint noise, zeros, ends of the range. Classes are
-compared by the best ones, and by their scores before a softmax, images by PSNR, masks by IoU, other
-outputs by their numbers; of two Core ML models also the names of classes and the preprocessing.
+compared by the best ones, and by their scores before a softmax, images by PSNR, other outputs by their
+numbers; of two Core ML models also the names of classes and the preprocessing.
 References in PyTorch need torch; reading a .pt2 file can run code of its author. On a Mac,
 --compute-units runs Core ML as well, with all values as outputs; not yet confirmed on a device.
 

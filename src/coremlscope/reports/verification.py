@@ -34,7 +34,6 @@ CAUSES: dict[Cause, str] = {
     "overflow": "overflow beyond the largest fp16 number",
     "underflow": "underflow below the smallest fp16 number",
     "epsilon": "an epsilon that does not suit the numbers",
-    "saturation": "a saturating activation",
     "cancellation": "cancellation of nearly equal numbers",
     "accumulation": "roundings that add up",
     "tie": "a tie",
@@ -106,8 +105,6 @@ def _meaning_text(output: ComparedOutput) -> str:
     figures = []
     if output.meaning == "image":
         figures.append("equal" if output.psnr_db is None else f"PSNR {output.psnr_db:.1f} dB")
-    if output.iou is not None:
-        figures.append(f"IoU {output.iou:.4f}")
     if output.top_1 is not None:
         figures.append(f"top-1 {output.top_1:.1%}")
     if output.top_k is not None:

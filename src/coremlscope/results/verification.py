@@ -31,14 +31,13 @@ VERIFICATION: Final = "coremlscope.verification/1"
 FaultKind = Literal["conversion", "precision", "unit"]
 
 #: Meaning of an output, which decides how it is compared.
-Meaning = Literal["classes", "labels", "logits", "image", "mask", "boxes", "array"]
+Meaning = Literal["classes", "labels", "logits", "image", "boxes", "array"]
 
 #: Why an operation's results differ.
 Cause = Literal[
     "overflow",
     "underflow",
     "epsilon",
-    "saturation",
     "cancellation",
     "accumulation",
     "tie",
@@ -81,7 +80,6 @@ class ComparedOutput(msgspec.Struct, frozen=True, kw_only=True):
         cosine: The cosine of the angle between both; None if one is zero or not finite.
         snr_db: The ratio of signal to noise in decibels; None if they are equal or not comparable.
         psnr_db: For images, the ratio of the peak to the noise; None for others, and for equal images.
-        iou: For masks, the mean intersection over union of the classes.
         top_1: For classes, the share of rows whose best class is that of the reference.
         top_k: For classes, the share of the reference's best classes (5, or `--top-k`) that are among the
             best.
@@ -99,7 +97,6 @@ class ComparedOutput(msgspec.Struct, frozen=True, kw_only=True):
     cosine: float | None = None
     snr_db: float | None = None
     psnr_db: float | None = None
-    iou: float | None = None
     top_1: float | None = None
     top_k: float | None = None
     not_finite: int = 0

@@ -2,28 +2,29 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+import msgspec.structs
 import numpy as np
 
 from coremlscope.base.errors import InputError
-from coremlscope.base.findings import Finding
-from coremlscope.model.ir import Array, Constant, DType, Function, Model, Op, Program, TensorType
+from coremlscope.base.findings import Finding, Severity
+from coremlscope.model.ir import Array, Constant, DType, Function, Model, Program, TensorType
 from coremlscope.ops.program import Precision
 from coremlscope.results.verification import (
-    Cause,
     ComparedOutput,
     DifferingElement,
+    FaultKind,
     ProposedFix,
     VerifiedFault,
 )
 from coremlscope.runtime.execution.binding import choose_function
+from coremlscope.verification.arithmetic import ARITHMETICS
+from coremlscope.verification.causes.site import Verdict
 from coremlscope.verification.distance import finite, relative_error
 from coremlscope.verification.edits import with_half_results
-from coremlscope.verification.inner_arithmetic import with_inner_results
 from coremlscope.verification.inputs import Inputs
 from coremlscope.verification.intermediates import Run
 from coremlscope.verification.outputs import (
@@ -40,12 +41,8 @@ from coremlscope.verification.pairing import Pair, pair_runs
 from coremlscope.verification.references.contract import Reference, other_layout
 from coremlscope.verification.references.core_ml_model import CoreMLReference
 
-__all__ = ["INSIDE", "SUMS", "Check", "Progress", "UnitRunner"]
+__all__ = ["Check", "Progress", "UnitRunner"]
 
-#: The run in which parts of operations are rounded as well, as on the Neural Engine.
-INSIDE = "fp16-inside"
-#: The run in which sums of many products are rounded on their way, as by units that accumulate in fp16.
-SUMS = "fp16-sums"
 #: Further operations at fault that are listed.
 _MOST_OTHERS = 8
 #: Elements that are listed.
@@ -97,7 +94,7 @@ class Check:
     theirs: Run = field(init=False)
     matched: dict[str, str] = field(default_factory=dict)
     pairs: tuple[Pair, ...] = ()
-    made: dict[str, float] = field(default_factory=dict)
+    made: Mapping[str, float] = field(default_factory=dict)
     outputs: list[ComparedOutput] = field(default_factory=list)
     faults: list[VerifiedFault] = field(default_factory=list)
     fixes: list[ProposedFix] = field(default_factory=list)
@@ -132,23 +129,44 @@ class Check:
         found = set(self.exact.outputs.values())
         return found.union(*(ahead_of(self.exact, name) for name in found))
 
-    def ops(self) -> dict[str, Op]:
-        """The operations by id, and those that compute a value by its name."""
-        ops = self.working.graph.ops
-        makers = {f"maker of {value.name}": op for op in ops for value in op.outputs}
-        return {**{op.id: op for op in ops}, **makers}
+    def of(self, call: FunctionCall, kind: str = "", before: Sequence[Mapping[str, Array]] = ()) -> Check:
+        """Returns a verification of another call with the same limits; see the attributes."""
+        return Check(
+            call=call,
+            name=self.name,
+            tolerance=self.tolerance,
+            progress=self.progress,
+            kind=kind,
+            before=tuple(before),
+            is_prepared=self.is_prepared if kind else None,
+        )
 
     def working_run(self, precision: Precision) -> Run:
         """Returns the run of the function with the changes so far, all values recorded."""
         known = self._current.get(precision)
         if known is None or known[0] is not self.working:
-            run = self.round(self.working) if precision == "fp16" else record(self.working_call())
+            run = self.run_in(precision, self.working)
             known = self._current[precision] = (self.working, run)
         return known[1]
 
     def working_call(self) -> FunctionCall:
         """Returns the call of the function with the changes so far."""
-        return dataclasses.replace(self.call, function=self.working)
+        return self.call.with_function(self.working)
+
+    def run_in(self, run: str, function: Function, names: Collection[str] | None = None) -> Run:
+        """Runs a function, and records some values or all.
+
+        Args:
+            run: How: `fp32`; `fp16` with rounded results; or in an arithmetic of units, by its name.
+            function: The function.
+            names: The values to record; None for all.
+        """
+        if run == "fp32":
+            return record(self.call, "fp32", function, names)
+        body = self.as_half(function)
+        for arithmetic in ARITHMETICS:
+            body = arithmetic.write(body) if arithmetic.run == run else body
+        return record(self.call, "fp16", body, names)
 
     def run_both(self, reference: Reference, drawn: Inputs, *, is_rounded: bool = True) -> None:
         """Runs the model, in float32 and rounded, and the reference on the inputs that suit it best.
@@ -179,57 +197,46 @@ class Check:
         inner = compare_values(self.exact, self.pairs, "fp32") if self.passes else None
         self.outputs += [inner] if inner is not None else []
 
+    def note(self, id_: str, text: str, hint: str = "", severity: Severity = "warning") -> None:
+        """Adds a remark."""
+        self.findings.append(Finding(id=id_, severity=severity, text=text, hint=hint))
+
     def _note_unmatched(self) -> None:
         missing = [name for name in self.exact.outputs if name not in self.matched]
         if missing:
             text = f"The reference has no counterpart of {', '.join(missing)}: not compared."
-            self.findings.append(
-                Finding(
-                    id="output-not-compared",
-                    severity="warning",
-                    text=text,
-                    hint="give outputs the same names",
-                )
-            )
+            self.note("output-not-compared", text, "give outputs the same names")
         lost = self.theirs.states - set(self.matched.values())
         if lost and not self.exact.states:
-            self.findings.append(
-                Finding(
-                    id="state-not-kept",
-                    severity="warning",
-                    text=f"The reference keeps {', '.join(sorted(lost))} for its next call, and the model has"
-                    " no states: predictions after the first one may differ.",
-                    hint="convert the model with states=[ct.StateType(…)], or ignore this if each prediction"
-                    " stands alone",
-                )
+            text = (
+                f"The reference keeps {', '.join(sorted(lost))} for its next call, and the model has no"
+                " states: predictions after the first one may differ."
             )
+            hint = (
+                "convert the model with states=[ct.StateType(…)]; ignore it if each prediction stands alone"
+            )
+            self.note("state-not-kept", text, hint)
 
     def _reference_run(self, reference: Reference, drawn: Inputs) -> Run:
         """Runs the reference on pixels, and on pixels after the preprocessing; keeps what is nearer."""
-        plain = dict(drawn.tensors)
-        runs = []
+        plain, names, runs = dict(drawn.tensors), tuple(drawn.prepared), list[tuple[Run, bool]]()
         has_own = isinstance(reference, CoreMLReference) and reference.takes_images
         if not self.is_prepared:
-            runs.append((self._in_our_layout(reference.run(plain, self.before)), ""))
-        if drawn.prepared and not has_own and self.is_prepared is not False:
-            names = ", ".join(drawn.prepared)
-            note = f"the reference takes {names} after the preprocessing that the model holds"
+            runs.append((self._in_our_layout(reference.run(plain, self.before)), False))
+        if names and not has_own and self.is_prepared is not False:
             prepared = reference.run({**plain, **drawn.prepared}, self.before)
-            runs.append((self._in_our_layout(prepared), note))
-        if isinstance(reference, CoreMLReference) and reference.turned:
-            self.findings.append(
-                Finding(
-                    id="channels-in-another-order",
-                    severity="warning",
-                    text=f"One of the two models takes {', '.join(reference.turned)} as RGB, the other one"
-                    " as BGR.",
-                    hint="convert with the color_layout of the pictures that the network was trained with",
-                )
+            runs.append((self._in_our_layout(prepared), True))
+        best, self.is_prepared = min(runs, key=lambda item: self._distance(item[0]))
+        if self.is_prepared:
+            listed = ", ".join(names)
+            self.notes = (f"the reference takes {listed} after the preprocessing that the model holds",)
+            self.note(
+                "preprocessing-not-compared",
+                f"The preprocessing of {listed} is not compared, nor the order of channels: the reference"
+                " takes the results.",
+                "save the outputs for a picture that the reference's own code prepared, and verify with"
+                f" --reference outputs.npz --input {names[0]}=PICTURE",
             )
-        best, note = min(runs, key=lambda item: self._distance(item[0]))
-        self.notes, self.is_prepared = (note,) if note else (), bool(note)
-        if note:
-            self._note_preprocessing(tuple(drawn.prepared))
         return best
 
     def _in_our_layout(self, theirs: Run) -> Run:
@@ -242,44 +249,13 @@ class Check:
             moved = found.transpose(axes) if axes else found
             if axes and relative_error(mine, moved) < relative_error(mine, found.reshape(mine.shape)):
                 name = theirs.outputs[other]
-                values[name] = dataclasses.replace(values[name], array=np.ascontiguousarray(moved))
-        return dataclasses.replace(theirs, values=values)
-
-    def _note_preprocessing(self, names: tuple[str, ...]) -> None:
-        inputs = {f.name: f.type for f in choose_function(self.call.model, self.name).description.inputs}
-        spaces = ((name, getattr(inputs[name], "color_space", "")) for name in names)
-        images = ", ".join(f"{name} ({space})" for name, space in spaces)
-        self.findings.append(
-            Finding(
-                id="preprocessing-not-compared",
-                severity="warning",
-                text=f"The preprocessing of {images} is not compared, nor its order of channels: the"
-                " reference takes the results.",
-                hint="save the outputs for a picture that the reference's own code prepared, and verify with"
-                f" --reference outputs.npz --input {names[0]}=PICTURE",
-            )
-        )
+                values[name] = msgspec.structs.replace(values[name], array=np.ascontiguousarray(moved))
+        return msgspec.structs.replace(theirs, values=values)
 
     def _distance(self, theirs: Run) -> float:
-        matched = match_outputs(self.exact, theirs)
-        errors = [
-            relative_error(*(run.output(name) for run, name in ((self.exact, ours), (theirs, other))))
-            for ours, other in matched.items()
-        ]
+        matched = match_outputs(self.exact, theirs).items()
+        errors = (relative_error(self.exact.output(ours), theirs.output(other)) for ours, other in matched)
         return max(errors, default=math.inf)
-
-    def round(
-        self, function: Function, names: Collection[str] | None = None, *, is_inside: bool = False
-    ) -> Run:
-        """Runs a function with rounded results, and records some values or all.
-
-        Args:
-            function: The function.
-            names: The values to record; None for all.
-            is_inside: Rounds inside operations as well, as the Neural Engine does.
-        """
-        body = self.as_half(function)
-        return record(self.call, "fp16", with_inner_results(body) if is_inside else body, names)
 
     def as_half(self, function: Function) -> Function:
         """Returns a function that declares which values a device rounds."""
@@ -310,7 +286,7 @@ class Check:
             other,
             label,
             (run.output(name), self.theirs.output(other)),
-            meaning_of(choose_function(self.call.model, self.name), name, run.output(name)),
+            meaning_of(choose_function(self.call.model, self.name), name, self.exact),
             self.tolerance,
             self.has_rounded_weights if label == "fp32" else self.is_half,
         )
@@ -341,56 +317,48 @@ class Check:
 
     def add_fault(
         self,
-        kind: str,
+        kind: FaultKind,
         run: str,
-        cause: Cause,
-        name: str,
-        text: str,
+        verdict: Verdict,
         errors: tuple[float | None, float | None],
         *,
         seen_at: str = "",
         others: tuple[str, ...] = (),
-        counts: tuple[int, int] = (0, 0),
-        also: tuple[str, ...] = (),
         pair: tuple[Array, Array] | None = None,
         exact: Run | None = None,
     ) -> None:
         """Adds a fault.
 
         Args:
-            kind: Its kind: `conversion`, `precision` or `unit`.
+            kind: Its kind.
             run: The run that shows it.
-            cause: Its cause.
-            name: A value of the operation at fault.
-            text: The cause as a sentence.
+            verdict: Its cause.
             errors: The error of the arguments of the operation, and the error that it makes of its own.
             seen_at: The value at which it is seen; empty if it is that of the operation.
             others: The ids of further operations that may be at fault.
-            counts: The number of elements that the cause predicts, and how many of them are so.
-            also: Further causes that explain all elements.
             pair: The value that differs, and that of the reference.
             exact: The run in float32 that holds the values; None for that of the function with the changes
                 so far.
         """
-        values = (exact or self.working_run("fp32")).values
+        values, name = (exact or self.working_run("fp32")).values, verdict.value
         value, seen = values.get(name), values.get(seen_at)
-        op = None if value is None else self.ops().get(value.op)
+        op = next((op for op in self.working.graph.ops if value is not None and op.id == value.op), None)
         self.faults.append(
             VerifiedFault(
-                kind=kind,  # type: ignore[arg-type]
+                kind=kind,
                 run=run,
                 op="" if value is None else value.op,
                 type="" if value is None else value.type,
                 name=name if op is None else op.name,
-                cause=cause,
-                text=text,
+                cause=verdict.cause,
+                text=verdict.text,
                 seen_at="" if seen is None or seen_at == name else seen.op,
                 inherited=finite(errors[0]),
                 made=finite(errors[1]),
                 others=others[:_MOST_OTHERS],
-                elements=counts[0],
-                explained=counts[1],
-                also=also,
+                elements=verdict.elements,
+                explained=verdict.elements,
+                also=verdict.also,
                 values=() if pair is None else tuple(_differing(*pair)),
             )
         )

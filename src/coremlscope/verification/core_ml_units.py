@@ -6,13 +6,13 @@ ML fuses and where it runs operations.
 
 from __future__ import annotations
 
-import dataclasses
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import msgspec.structs
 import numpy as np
 from msgspec.structs import replace
 
@@ -84,7 +84,7 @@ def unit_runner(units: ComputeUnits) -> Callable[[Model, str, Mapping[str, Array
             except Exception as error:  # Core ML's failures reach Python as exceptions of several types.
                 raise EngineError(f"Core ML cannot run the model under {units}: {error}") from error
         values = {
-            name: dataclasses.replace(
+            name: msgspec.structs.replace(
                 value, array=np.asarray(results[name]).astype(value.array.dtype).reshape(value.array.shape)
             )
             for name, value in exact.values.items()

@@ -1,12 +1,10 @@
-"""How far two arrays are apart, and how one results from the other: a transposition, a factor, a summand."""
+"""How far two arrays are apart, and which order of axes makes one of the other."""
 
 from __future__ import annotations
 
 import itertools
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -15,12 +13,10 @@ from coremlscope.model.ir import Array
 
 __all__ = [
     "SAME",
-    "Relation",
     "cosine",
     "explained_elements",
     "explains_all",
     "find_layout",
-    "find_relation",
     "find_unmasked",
     "finite",
     "largest_difference",
@@ -40,32 +36,6 @@ _MOST_BETWEEN = 0.05
 _MOST_AXES = 5
 #: Elements of which transposed arrays are compared first.
 _SAMPLE = 4096
-
-#: How one array results from another:
-#: `permuted`  its axes are transposed;
-#: `reordered` it has the same elements in another order;
-#: `scaled`    each element is multiplied by one factor;
-#: `shifted`   one number is added to each element;
-#: `negated`   the sign differs.
-Kind = Literal["permuted", "reordered", "scaled", "shifted", "negated"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Relation:
-    """How one array results from another.
-
-    Attributes:
-        kind: The kind.
-        axes: For `permuted`, the order of axes that makes the second array of the first.
-        number: For `scaled` the factor, for `shifted` the summand.
-        axis: For `scaled`, the axis of the channels to each of which a number is added as well; None if none
-            is.
-    """
-
-    kind: Kind
-    axes: tuple[int, ...] = ()
-    number: float = 0.0
-    axis: int | None = None
 
 
 def _numbers(array: Array) -> npt.NDArray[np.float64]:
@@ -240,65 +210,6 @@ def _whole_order(order: tuple[int, ...], axes: list[int], rank: int) -> tuple[in
     for place, axis in zip(axes, order, strict=True):
         full[place] = axis
     return tuple(full)
-
-
-def find_relation(ours: Array, theirs: Array, tolerance: float = SAME) -> Relation | None:
-    """Finds how one array results from another that it differs from; None if no simple way is known."""
-    if ours.size != theirs.size or ours.size < 2:
-        return None
-    axes = find_layout(ours, theirs, tolerance)
-    if axes == ():
-        return None
-    if axes:
-        return Relation(kind="permuted", axes=axes)
-    a, b = _numbers(ours), _numbers(theirs)
-    if not (np.isfinite(a).all() and np.isfinite(b).all()) or not a.any() or not b.any():
-        return None
-    factor = float(a @ b / (b @ b))
-    is_whole = ours.dtype.kind in "iub"
-    if (
-        factor
-        and relative_error(a, factor * b) <= tolerance
-        and (not is_whole or explains_all(factor * b, ours))
-    ):
-        return (
-            Relation(kind="negated")
-            if abs(factor + 1) <= tolerance
-            else Relation(kind="scaled", number=factor)
-        )
-    shift = float(np.mean(a - b))
-    is_shifted = not is_whole or explains_all(b + shift, ours)
-    if relative_error(a - shift, b) <= tolerance / 4 and b.std() > tolerance * abs(shift) and is_shifted:
-        return Relation(kind="shifted", number=shift)
-    by_channel = _scaled_channels(ours, theirs, tolerance)
-    if by_channel is not None:
-        return by_channel
-    if is_whole and not np.array_equal(np.sort(a), np.sort(b)):
-        return None
-    if np.abs(np.sort(a) - np.sort(b)).max() <= 1e-3 * np.abs(b).max() and np.unique(b).size > b.size // 4:
-        return Relation(kind="reordered")
-    return None
-
-
-def _scaled_channels(ours: Array, theirs: Array, tolerance: float) -> Relation | None:
-    """Finds one factor for all elements where each channel has a summand of its own as well."""
-    if ours.shape != theirs.shape:
-        return None
-    for axis in {1, ours.ndim - 1} - {0}:
-        if ours.ndim < 2 or axis >= ours.ndim:
-            continue
-        others = tuple(place for place in range(ours.ndim) if place != axis)
-        a, b = (
-            array.astype(np.float64) - array.mean(axis=others, keepdims=True, dtype=np.float64)
-            for array in (ours, theirs)
-        )
-        size = float((b * b).sum())
-        if size <= (tolerance * np.abs(theirs).max()) ** 2 or a.size < 4 * a.shape[axis]:
-            continue
-        factor = float((a * b).sum()) / size
-        if factor and abs(factor - 1) > tolerance and relative_error(a, factor * b) <= tolerance:
-            return Relation(kind="scaled", number=factor, axis=axis)
-    return None
 
 
 def finite(number: float | None) -> float | None:

@@ -3,7 +3,7 @@ function."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import numpy as np
 from msgspec.structs import replace
@@ -279,52 +279,44 @@ def _place_of_constant(several: Sequence[Argument], constants: Collection[str]) 
 def insert_after(
     function: Function,
     name: str,
-    readers: Collection[str],
-    op_type: str,
-    parameters: Mapping[str, Array | Value],
+    added: Sequence[tuple[str, Mapping[str, Array]]],
+    readers: Collection[str] = (),
 ) -> Function:
-    """Inserts an operation behind a value, or behind its last parameter that is computed.
+    """Inserts operations behind a value, each of which returns a value of its shape.
 
     Args:
         function: The function.
         name: The value.
+        added: The types of the operations, and their constant parameters next to `x`.
         readers: The ids of the operations that read the new value instead; empty for all, and the outputs.
-        op_type: The type of the operation. It returns a value of the shape of its argument `x`.
-        parameters: Its constant parameters, and values as others.
     """
     graph = function.graph
-    given = next(
-        value for value in (*graph.inputs, *(v for op in graph.ops for v in op.outputs)) if value.name == name
-    )
+    makers = {value.name: op for op in graph.ops for value in op.outputs}
+    given = {**{value.name: value for value in graph.inputs}, **_values(graph.ops)}[name]
     assert isinstance(given.type, TensorType)
-    inner = replace(given, name=f"{name}_before") if not readers else given
-    result = given if not readers else Value(f"{name}_{op_type}", given.type)
-    arguments: dict[str, tuple[Argument, ...]] = {"x": (inner,)}
-    for key, content in parameters.items():
-        arguments[key] = (content if isinstance(content, Value) else _number_of(content, given.type),)
-    added = Op(id="", type=op_type, inputs=arguments, outputs=(result,), attributes=_named(result.name))
-
-    def swap(op: Op) -> Op:
-        if op.id not in readers:
-            return op
-        inputs = {
-            key: tuple(result if isinstance(a, Value) and a.name == name else a for a in values)
-            for key, values in op.inputs.items()
-        }
-        return replace(op, inputs=inputs)
-
-    awaited = {name, *(content.name for content in parameters.values() if isinstance(content, Value))}
-    awaited -= {value.name for value in graph.inputs}
-    ops: list[Op] = [] if awaited else [added]
+    first = given if readers else replace(given, name=f"{name}_before")
+    chain, current = [], first
+    for place, (kind, parameters) in enumerate(added, start=1):
+        is_last = place == len(added) and not readers
+        result = given if is_last else Value(f"{name}_{kind}_{place}", given.type)
+        arguments: dict[str, tuple[Argument, ...]] = {"x": (current,)}
+        arguments.update((key, (_number_of(one, given.type),)) for key, one in parameters.items())
+        chain.append(
+            Op(id="", type=kind, inputs=arguments, outputs=(result,), attributes=_named(result.name))
+        )
+        current = result
+    ops: list[Op] = [] if name in makers else [*chain]
     for op in graph.ops:
-        made = {value.name for value in op.outputs}
-        if name in made and not readers:
-            op = replace(op, outputs=tuple(inner if v.name == name else v for v in op.outputs))
-        ops.append(swap(op))
-        if awaited and awaited <= made:
-            ops.append(added)
-        awaited -= made
+        changed = _with_arguments(op, {name: current}) if op.id in readers else op
+        if op is not makers.get(name):
+            ops.append(changed)
+            continue
+        ops += [replace(op, outputs=tuple(first if v.name == name else v for v in op.outputs)), *chain]
     return with_ops(function, ops)
+
+
+def _values(ops: Iterable[Op]) -> dict[str, Value]:
+    return {value.name: value for op in ops for value in op.outputs}
 
 
 def _number_of(array: Array, type_: TensorType) -> Constant:
@@ -337,46 +329,64 @@ def _number_of(array: Array, type_: TensorType) -> Constant:
     return constant(array, type_.dtype)
 
 
-def read_instead(
-    function: Function, instead: Mapping[str, str], readers: Collection[str] | None = None
-) -> Function:
-    """Makes operations read other values.
+def read_instead(function: Function, instead: Mapping[str, str]) -> Function:
+    """Makes all that reads some values read others, which are computed before them.
 
     Args:
         function: The function.
-        instead: The name of the other value by the name of the value.
-        readers: The ids of the operations; None for all.
+        instead: The name of the other value by the name of the value. An output becomes a copy of it.
     """
     graph = function.graph
-    known = {v.name: v for v in (*graph.inputs, *(v for op in graph.ops for v in op.outputs))}
-    values = {name: known[other] for name, other in instead.items()}
-    ops = [_with_arguments(op, values) if readers is None or op.id in readers else op for op in graph.ops]
-    return with_ops(function, _in_order(ops))
+    known = {**{value.name: value for value in graph.inputs}, **_values(graph.ops)}
+    returned = {value.name for value in graph.outputs}
+    values: dict[str, Value] = {}
+    for name, other in instead.items():
+        while other in instead:
+            other = instead[other]
+        values[name] = known[other]
+    ops = []
+    for op in graph.ops:
+        copied = next((value.name for value in op.outputs if value.name in values), None)
+        if copied in returned and copied is not None:
+            ops.append(replace(op, type="identity", inputs={"x": (values[copied],)}))
+        else:
+            ops.append(_with_arguments(op, values))
+    return with_ops(function, ops)
 
 
-def rename_outputs(function: Function, names: Mapping[str, str]) -> Function | None:
-    """Returns outputs under other names.
+def bypass(function: Function, op_ids: Collection[str]) -> Function:
+    """Removes operations that take one value `x` and return one: their readers read that value.
+
+    Args:
+        function: The function.
+        op_ids: The ids of the operations.
+    """
+    instead = {}
+    for op in function.graph.ops:
+        given = op.inputs.get("x", ())
+        if op.id in op_ids and len(given) == 1 and isinstance(given[0], Value):
+            instead[op.outputs[0].name] = given[0].name
+    return read_instead(function, instead)
+
+
+def rename_outputs(function: Function, names: Mapping[str, str]) -> Function:
+    """Returns outputs under each other's names.
 
     Args:
         function: The function.
         names: The new names of outputs by their names. The order of the names stays as it is.
 
-    Returns:
-        The changed function; None if operations compute not all of these outputs.
+    Raises:
+        ValueError: No operation computes one of them.
     """
     graph = function.graph
     computed = {value.name: value for op in graph.ops for value in op.outputs if op.constant is None}
     if not set(names) <= set(computed):
-        return None
-    inner = {name: replace(computed[name], name=f"{name}_as_{right}") for name, right in names.items()}
-    ops = [_renamed(op, inner) for op in graph.ops]
-    results = {right: replace(computed[name], name=right) for name, right in names.items()}
-    for name, right in names.items():
-        given: dict[str, tuple[Argument, ...]] = {"x": (inner[name],)}
-        ops.append(
-            Op(id="", type="identity", inputs=given, outputs=(results[right],), attributes=_named(right))
-        )
-    outputs = tuple(results.get(value.name, value) for value in graph.outputs)
+        raise ValueError("outputs that no operation computes")
+    values = {name: replace(computed[name], name=right) for name, right in names.items()}
+    right = {value.name: value for value in values.values()}
+    outputs = tuple(right.get(value.name, value) for value in graph.outputs)
+    ops = [_renamed(op, values) for op in graph.ops]
     return with_ops(replace(function, graph=replace(graph, outputs=outputs)), ops)
 
 
@@ -392,56 +402,6 @@ def _renamed(op: Op, values: Mapping[str, Value]) -> Op:
         for block in op.blocks
     )
     return replace(read, outputs=tuple(values.get(v.name, v) for v in op.outputs), blocks=blocks)
-
-
-def _in_order(ops: Sequence[Op]) -> list[Op]:
-    """Returns operations in an order in which each follows those that it reads, else in the order given."""
-    makers = {value.name: place for place, op in enumerate(ops) for value in op.outputs}
-    order: dict[int, None] = {}
-    for first in range(len(ops)):
-        waiting, begun = [first], set[int]()
-        while waiting:
-            place = waiting[-1]
-            missing = [] if place in begun else [p for p in _makers(ops[place], makers) if p not in order]
-            begun.add(place)
-            if not missing:
-                order[waiting.pop()] = None
-            waiting += [other for other in missing if other not in begun]
-    return [ops[place] for place in order]
-
-
-def _makers(op: Op, makers: Mapping[str, int]) -> Iterator[int]:
-    """Yields the places of the operations whose results an operation reads, those in its blocks included."""
-    readers = (op, *(inner for block in op.blocks for inner in block.walk()))
-    read = [argument for reader in readers for given in reader.inputs.values() for argument in given]
-    read += [value for block in op.blocks for value in block.outputs]
-    yield from (makers[a.name] for a in read if isinstance(a, Value) and a.name in makers)
-
-
-def bypass(function: Function, op_ids: Collection[str]) -> Function:
-    """Removes operations that take one value `x` and return one: their readers read that value.
-
-    Args:
-        function: The function.
-        op_ids: The ids of the operations.
-    """
-    instead: dict[str, Value] = {}
-    returned = {value.name for value in function.graph.outputs}
-    ops = []
-
-    def resolve(argument: Argument) -> Argument:
-        return instead.get(argument.name, argument) if isinstance(argument, Value) else argument
-
-    for op in function.graph.ops:
-        inputs = {key: tuple(map(resolve, given)) for key, given in op.inputs.items()}
-        given = inputs.get("x", ())
-        if op.id not in op_ids or len(given) != 1 or not isinstance(given[0], Value):
-            ops.append(replace(op, inputs=inputs))
-        elif op.outputs[0].name in returned:
-            ops.append(replace(op, type="identity", inputs={"x": given}))
-        else:
-            instead[op.outputs[0].name] = given[0]
-    return with_ops(function, ops)
 
 
 def with_op(function: Function, op: Op) -> Function:

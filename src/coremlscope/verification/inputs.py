@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, Literal
 
+import msgspec
+import msgspec.structs
 import numpy as np
 import numpy.typing as npt
 from msgspec.structs import replace
@@ -15,12 +16,41 @@ from coremlscope.base.errors import InputError
 from coremlscope.describe.preprocessing import Preprocessing, find_preprocessing
 from coremlscope.model.features import bind_shapes, dummy_values, to_tensors
 from coremlscope.model.features.limits import index_limits
-from coremlscope.model.ir import Array, ArrayFeature, DType, Feature, ImageFeature, Shape
+from coremlscope.model.ir import (
+    Array,
+    ArrayFeature,
+    Constant,
+    DType,
+    Feature,
+    Function,
+    ImageFeature,
+    Op,
+    Shape,
+    TensorType,
+    Value,
+)
+from coremlscope.model.ir.rewriting import constants_of
 from coremlscope.runtime.execution.binding import Chosen
-from coremlscope.verification.masks import mask_inputs
 
-__all__ = ["KINDS", "Inputs", "Kind", "Origin", "check_numbers", "choose_inputs", "other_kinds"]
+__all__ = [
+    "KINDS",
+    "Inputs",
+    "Kind",
+    "Origin",
+    "check_numbers",
+    "choose_inputs",
+    "mask_inputs",
+    "other_kinds",
+]
 
+#: Operations that keep the elements of a mask.
+_KEEPING = frozenset(
+    {"cast", "expand_dims", "identity", "reshape", "slice_by_index", "squeeze", "tile", "transpose"}
+)
+#: Comparisons that make a mask of numbers.
+_COMPARING = frozenset({"equal", "greater", "greater_equal", "less", "less_equal", "not_equal"})
+#: The least factor on 1 − mask that hides the scores it is added to.
+_HIDING = 100.0
 #: A factor on the input below which its elements are pixels of 0 … 255.
 _PIXEL_FACTOR = 1 / 32
 
@@ -38,8 +68,7 @@ _FAINT, _END = 1 / 16, 3.0
 Origin = Literal["given", "default", "indices", "numbers"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Inputs:
+class Inputs(msgspec.Struct, frozen=True, kw_only=True):
     """The inputs of a verification.
 
     Attributes:
@@ -88,7 +117,7 @@ def choose_inputs(
     """
     description = chosen.description
     bound = bind_shapes(
-        description, {name: [d or 1 for d in shape] for name, shape in (shapes or {}).items()}
+        description, {key: [size or 1 for size in one] for key, one in (shapes or {}).items()}
     )
     values = dummy_values(description, chosen.function, seed=seed, shapes=shapes)
     steps = _preprocessing(chosen)
@@ -97,35 +126,26 @@ def choose_inputs(
     notes: list[str] = []
     origins: dict[str, Origin] = {}
     for feature in description.inputs:
-        if feature.name in given:
-            check_numbers(feature.name, given[feature.name])
-            values[feature.name] = given[feature.name]
-            notes.append(f"{feature.name}: given")
-            origins[feature.name] = "given"
-            continue
-        note = _describe(feature, steps.get(feature.name))
-        type_ = feature.type
-        has_default = isinstance(type_, ArrayFeature) and type_.default is not None
-        is_index = feature.name in limits and not has_default
-        origins[feature.name] = "default" if has_default else "indices" if is_index else "numbers"
-        if isinstance(type_, ArrayFeature) and not has_default and not is_index:
-            shape = tuple(values[feature.name].shape) or tuple(bound.get(feature.name) or ())
-            if not type_.dtype.is_float or feature.name in masks:
-                values[feature.name] = _zeros_and_ones(shape, feature.name, seed).astype(type_.dtype.numpy)
-                note = "synthetic: 0 and 1"
-            else:
-                values[feature.name] = _floats(shape, feature.name, seed, steps.get(feature.name))
-        elif is_index:
-            note = f"synthetic: indices below {limits[feature.name]}"
-        notes.append(f"{feature.name}: {note}")
+        name, type_, step = feature.name, feature.type, steps.get(feature.name)
+        note, origins[name] = _describe(feature, step), "numbers"
+        if name in given:
+            check_numbers(name, given[name])
+            values[name], note, origins[name] = given[name], "given", "given"
+        elif isinstance(type_, ArrayFeature) and type_.default is not None:
+            origins[name] = "default"
+        elif name in limits:
+            note, origins[name] = f"synthetic: indices below {limits[name]}", "indices"
+        elif isinstance(type_, ArrayFeature):
+            shape = tuple(values[name].shape) or tuple(bound.get(name) or ())
+            values[name] = _floats(shape, name, seed, step)
+            if not type_.dtype.is_float or name in masks:
+                values[name], note = _mask(shape, name, seed, type_.dtype), "synthetic: 0 and 1"
+        notes.append(f"{name}: {note}")
     tensors = to_tensors(description.inputs, values)
-    wider = _unrounded(description.inputs, values)
-    tensors.update((name, one) for name, one in wider.items() if one.shape == tensors[name].shape)
-    images = {feature.name for feature in description.inputs if isinstance(feature.type, ImageFeature)}
-    held = {name: step for name, step in steps.items() if step.ops and name in images}
+    tensors.update(_unrounded(description.inputs, values, tensors))
     return Inputs(
         tensors=tensors,
-        prepared={name: _prepare(tensors[name], step) for name, step in held.items()},
+        prepared=_prepared(description.inputs, tensors, steps),
         notes=tuple(notes),
         origins=origins,
         steps=steps,
@@ -134,7 +154,9 @@ def choose_inputs(
     )
 
 
-def _unrounded(features: Sequence[Feature], values: Mapping[str, Any]) -> dict[str, Array]:
+def _unrounded(
+    features: Sequence[Feature], values: Mapping[str, Any], tensors: Mapping[str, Array]
+) -> dict[str, Array]:
     """Returns inputs that are declared as fp16 as they were before: the reference, and the run in float32,
     take them so, and only the rounded run shows what rounding them does."""
     return {
@@ -143,6 +165,7 @@ def _unrounded(features: Sequence[Feature], values: Mapping[str, Any]) -> dict[s
         if isinstance(feature.type, ArrayFeature)
         and feature.type.dtype is DType.FP16
         and isinstance(values[feature.name], np.ndarray)
+        and values[feature.name].shape == tensors[feature.name].shape
     }
 
 
@@ -173,7 +196,7 @@ def other_kinds(chosen: Chosen, drawn: Inputs, seed: int = 0) -> Iterator[tuple[
                 made = {"faint": given * _FAINT, "zeros": np.zeros_like(given)}.get(kind, made)
             tensors[name] = np.ascontiguousarray(made, given.dtype)
         prepared = {name: _prepare(tensors[name], drawn.steps[name]) for name in drawn.prepared}
-        yield kind, dataclasses.replace(drawn, tensors=tensors, prepared=prepared)
+        yield kind, msgspec.structs.replace(drawn, tensors=tensors, prepared=prepared)
 
 
 def _indices(kind: Kind, given: Array, rows: int) -> Array:
@@ -235,12 +258,12 @@ def _floats(shape: tuple[int, ...], name: str, seed: int, step: Preprocessing | 
     return generator.standard_normal(shape).astype(np.float32)
 
 
-def _zeros_and_ones(shape: tuple[int, ...], name: str, seed: int) -> Array:
+def _mask(shape: tuple[int, ...], name: str, seed: int, dtype: DType) -> Array:
     """Draws integers of 0 and 1, of which several elements hold both: a mask of one number hides nothing."""
     drawn = np.random.default_rng([seed, *name.encode()]).integers(0, 2, shape)
     if drawn.size > 1 and np.ptp(drawn) == 0:
         drawn.reshape(-1)[0 if drawn.max() == 0 else -1] ^= 1
-    return drawn
+    return drawn.astype(dtype.numpy)
 
 
 def _describe(feature: Feature, step: Preprocessing | None) -> str:
@@ -255,7 +278,82 @@ def _describe(feature: Feature, step: Preprocessing | None) -> str:
             return "synthetic"
 
 
+def _prepared(
+    features: Sequence[Feature], tensors: Mapping[str, Array], steps: Mapping[str, Preprocessing]
+) -> dict[str, Array]:
+    """Returns the images after the preprocessing that the model holds."""
+    images = {feature.name for feature in features if isinstance(feature.type, ImageFeature)}
+    held = {name: step for name, step in steps.items() if step.ops and name in images}
+    return {name: _prepare(tensors[name], step) for name, step in held.items()}
+
+
 def _prepare(pixels: Array, step: Preprocessing) -> Array:
     planes = (1, -1, 1, 1)
     scale, bias = np.array(step.scale).reshape(planes), np.array(step.bias).reshape(planes)
     return np.asarray(pixels * scale + bias, np.float32)
+
+
+def mask_inputs(function: Function) -> frozenset[str]:
+    """Returns the inputs that are masks of 0 and 1: all that reads them compares them with a number from 0
+    to 1, or subtracts them from 1 and multiplies the difference by a large number.
+
+    Args:
+        function: The function.
+    """
+    constants = constants_of(function)
+    readers: dict[str, list[Op]] = defaultdict(list)
+    for op in function.graph.walk():
+        for given in op.inputs.values():
+            for argument in given:
+                if isinstance(argument, Value):
+                    readers[argument.name].append(op)
+    return frozenset(
+        value.name for value in function.graph.inputs if _is_mask(value.name, readers, constants)
+    )
+
+
+def _is_mask(name: str, readers: Mapping[str, Sequence[Op]], constants: Mapping[str, Constant]) -> bool:
+    waiting, ends = [name], 0
+    while waiting:
+        value = waiting.pop()
+        for op in readers.get(value, ()):
+            if op.type in _KEEPING and _reads_as(op, "x", value):
+                waiting += [output.name for output in op.outputs]
+            elif _compares(op, constants) or _hides(op, readers, constants):
+                ends += 1
+            else:
+                return False
+    return ends > 0
+
+
+def _reads_as(op: Op, parameter: str, name: str) -> bool:
+    return any(isinstance(a, Value) and a.name == name for a in op.inputs.get(parameter, ()))
+
+
+def _number(op: Op, constants: Mapping[str, Constant]) -> float | None:
+    """Returns the one number that an operation of two arguments reads beside a computed one."""
+    for parameter in ("x", "y"):
+        for argument in op.inputs.get(parameter, ()):
+            known = argument if isinstance(argument, Constant) else constants.get(argument.name)
+            is_one = known is not None and isinstance(known.type, TensorType) and known.type.elements == 1
+            if known is not None and is_one and known.is_available:
+                return float(known.numpy().reshape(-1)[0])
+    return None
+
+
+def _compares(op: Op, constants: Mapping[str, Constant]) -> bool:
+    number = _number(op, constants) if op.type in _COMPARING else None
+    return number is not None and 0 <= number <= 1
+
+
+def _hides(op: Op, readers: Mapping[str, Sequence[Op]], constants: Mapping[str, Constant]) -> bool:
+    """Returns whether an operation is the difference of a mask and 1, and large factors are all that reads
+    it."""
+    number = _number(op, constants) if op.type in ("sub", "add") else None
+    if number is None or abs(number) != 1:
+        return False
+    factors = [
+        abs(_number(reader, constants) or 0) if reader.type == "mul" else 0.0
+        for reader in readers.get(op.outputs[0].name, ())
+    ]
+    return bool(factors) and min(factors) >= _HIDING

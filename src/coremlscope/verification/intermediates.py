@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterator, Mapping
+
+import msgspec
 
 from coremlscope.model.ir import Array
 
 __all__ = ["Intermediate", "Parameter", "Run"]
 
 
-@dataclass(frozen=True, slots=True)
-class Parameter:
+class Parameter(msgspec.Struct, frozen=True):
     """A constant that an operation reads: a weight, an epsilon.
 
     Attributes:
@@ -25,8 +25,7 @@ class Parameter:
     read: Callable[[], Array]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Intermediate:
+class Intermediate(msgspec.Struct, frozen=True, kw_only=True):
     """One value of a run.
 
     Attributes:
@@ -36,7 +35,6 @@ class Intermediate:
         type: The type of that operation in the words of the framework: `conv`, `Conv`, `aten.conv2d`.
         inputs: Names of the values that the operation reads, constants excluded.
         parameters: The constants that it reads.
-        scope: The path of its module in the author's code: `encoder.layers.0.norm1`; empty if unknown.
     """
 
     name: str
@@ -45,11 +43,9 @@ class Intermediate:
     type: str = ""
     inputs: tuple[str, ...] = ()
     parameters: tuple[Parameter, ...] = ()
-    scope: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Run:
+class Run(msgspec.Struct, frozen=True, kw_only=True):
     """The values of one run.
 
     Attributes:
@@ -67,8 +63,8 @@ class Run:
     outputs: Mapping[str, str]
     has_intermediates: bool = True
     states: frozenset[str] = frozenset()
-    by_order: Mapping[str, str] = field(default_factory=dict)
-    _readers: dict[str, list[str]] = field(default_factory=dict, compare=False, repr=False)
+    by_order: Mapping[str, str] = {}
+    _readers: dict[str, list[str]] = {}
 
     @property
     def readers(self) -> Mapping[str, list[str]]:
@@ -80,13 +76,31 @@ class Run:
                     self._readers.setdefault(name, []).append(value.name)
         return self._readers
 
+    @classmethod
+    def of_outputs(
+        cls,
+        label: str,
+        inputs: Mapping[str, Array],
+        outputs: Mapping[str, Array],
+        states: Collection[str] = (),
+        *,
+        has_intermediates: bool = False,
+    ) -> Run:
+        """Returns a run of which the inputs and outputs are known, and nothing in between; see the
+        attributes."""
+        values = {name: Intermediate(name=name, array=array) for name, array in inputs.items()}
+        made = {name: Intermediate(name=name, array=array, op=name) for name, array in outputs.items()}
+        return cls(
+            label=label,
+            values={**values, **made},
+            outputs={name: name for name in outputs},
+            has_intermediates=has_intermediates,
+            states=frozenset(states),
+        )
+
     def output(self, name: str) -> Array:
         """Returns the elements of an output."""
         return self.values[self.outputs[name]].array
-
-    def arrays(self) -> dict[str, Array]:
-        """Returns the elements of all values by name."""
-        return {value.name: value.array for value in self.values.values()}
 
     def above(self, name: str, stop: Callable[[str], bool]) -> Iterator[str]:
         """Iterates over a value and those that it is computed from, up to and including those that stop it.

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 import time
 from collections.abc import Callable, Iterable
 
+import msgspec.structs
 from msgspec.structs import replace
 
 from coremlscope.base.errors import CoremlscopeError
-from coremlscope.base.findings import Finding
 from coremlscope.model.ir import Array
 from coremlscope.ops.program import Precision
 from coremlscope.verification.check import Check
@@ -46,16 +45,9 @@ def first_differing_kind(
     for kind, drawn in kinds:
         if time.monotonic() > until:
             text = f"Inputs of the kind {kind}, and those after it, were left out, as they take too long."
-            check.findings.append(Finding(id="kinds-left-out", severity="info", text=text))
+            check.note("kinds-left-out", text, severity="info")
             break
-        one = Check(
-            call=dataclasses.replace(check.call, inputs=drawn.tensors),
-            name=check.name,
-            tolerance=check.tolerance,
-            progress=check.progress,
-            kind=kind,
-            is_prepared=check.is_prepared,
-        )
+        one = check.of(msgspec.structs.replace(check.call, inputs=drawn.tensors), kind)
         try:
             one.run_both(reference, drawn, is_rounded=False)
         except CoremlscopeError:
@@ -84,10 +76,8 @@ def first_differing_call(check: Check, reference: Reference, draw: Callable[[int
     for number in range(2, _CALLS + 1):
         before = (*before, call.inputs)
         drawn = draw(number)
-        call = dataclasses.replace(call, inputs=drawn.tensors, states=_states_after(current))
-        current = Check(
-            call=call, name=check.name, tolerance=check.tolerance, progress=check.progress, before=before
-        )
+        call = msgspec.structs.replace(call, inputs=drawn.tensors, states=_states_after(current))
+        current = check.of(call, before=before)
         current.run_both(reference, drawn)
         if not current.passes:
             break
@@ -108,12 +98,7 @@ def check_changes(
     """
     if not later.works or later.kind:
         return
-    changed = Check(
-        call=dataclasses.replace(check.call, function=later.working),
-        name=check.name,
-        tolerance=check.tolerance,
-        progress=check.progress,
-    )
+    changed = check.of(check.call.with_function(later.working))
     changed.run_both(reference, drawn)
     last = first_differing_call(changed, reference, draw)
     if not changed.passes or (last is not None and not last.passes):

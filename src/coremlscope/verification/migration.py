@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from msgspec.structs import replace
 
-from coremlscope.base.errors import CoremlscopeError, InputError
+from coremlscope.base.errors import CoremlscopeError
 from coremlscope.describe.comparison.profiles import Comparison
 from coremlscope.formats.container import read
 from coremlscope.model.ir import Array, Model
@@ -19,8 +19,10 @@ from coremlscope.runtime.execution.binding import choose_function
 from coremlscope.verification.distance import cosine, find_layout, largest_difference, relative_error
 from coremlscope.verification.inputs import choose_inputs
 from coremlscope.verification.intermediates import Run
+from coremlscope.verification.outputs import match_outputs
 from coremlscope.verification.own_run import FunctionCall, record
 from coremlscope.verification.pairing import Pair, pair_runs
+from coremlscope.verification.references.core_ml_model import CoreMLReference
 
 __all__ = ["add_agreements", "compare_values"]
 
@@ -58,8 +60,6 @@ def compare_values(
 ) -> OutputAgreement:
     """Runs the default functions of two models on the same inputs, and compares outputs and paired values.
 
-    Inputs are matched by name, or else in order if their shapes are the same.
-
     Args:
         before: The base.
         after: The other model.
@@ -71,27 +71,14 @@ def compare_values(
         The agreement; its `problem` says why there is none.
     """
     try:
-        return _compare(before, after, inputs or {}, shapes, seed)
+        bound = {name: tuple(shape) for name, shape in (shapes or {}).items()}
+        given = choose_inputs(choose_function(before), inputs or {}, bound, seed).tensors
+        ours, others = record(FunctionCall.of(before, None, given)), CoreMLReference(after).run(given)
+        outputs = match_outputs(ours, others)
+        agreeing = tuple(_outputs(ours, others, outputs))
+        paired = [pair for pair in pair_runs(ours, others, outputs) if ours.values[pair.ours].op]
     except CoremlscopeError as error:
         return OutputAgreement(problem=str(error))
-
-
-def _compare(
-    before: Model,
-    after: Model,
-    inputs: Mapping[str, Any],
-    shapes: Mapping[str, Sequence[int]] | None,
-    seed: int,
-) -> OutputAgreement:
-    bound = {name: tuple(shape) for name, shape in (shapes or {}).items()}
-    given = choose_inputs(choose_function(before), inputs, bound, seed).tensors
-    theirs = _renamed(given, after)
-    ours, others = (
-        record(FunctionCall.of(one, None, values)) for one, values in ((before, given), (after, theirs))
-    )
-    outputs = _matched(ours, others)
-    agreeing = tuple(_outputs(ours, others, outputs))
-    paired = [pair for pair in pair_runs(ours, others, outputs) if ours.values[pair.ours].op]
     apart = [pair for pair in paired if pair.error > _TOLERANCE]
     differs = any(one.error > _TOLERANCE for one in agreeing)
     return OutputAgreement(
@@ -102,49 +89,6 @@ def _compare(
         first=_agreement_of(apart[0], ours, others) if apart and differs else None,
         by="ONNX Runtime on this machine, in float32",
     )
-
-
-def _renamed(given: Mapping[str, Array], model: Model) -> dict[str, Array]:
-    """Returns values by the names of another model's inputs, in its types.
-
-    Raises:
-        InputError: The inputs of both models do not correspond.
-    """
-    features = choose_function(model).description.inputs
-    names = [feature.name for feature in features]
-    if set(names) == set(given):
-        found = {name: given[name] for name in names}
-    elif len(names) == len(given):
-        found = dict(zip(names, given.values(), strict=True))
-    else:
-        raise InputError(
-            f"the models have different inputs: {', '.join(given)} and {', '.join(names)}",
-            "compare conversions of the same program",
-        )
-    integers = {
-        value.name for value in choose_function(model).function.graph.inputs if _is_integer(value.type)
-    }
-    return {
-        name: array.astype(np.int32) if name in integers and array.dtype.kind in "fi" else array
-        for name, array in found.items()
-    }
-
-
-def _is_integer(type_: object) -> bool:
-    dtype = getattr(type_, "dtype", None)
-    return dtype is not None and not dtype.is_float and dtype.value.startswith(("int", "uint"))
-
-
-def _matched(ours: Run, theirs: Run) -> dict[str, str]:
-    """Returns the outputs of the other run by those of the first: of the same name, or else in order."""
-    if set(ours.outputs) == set(theirs.outputs):
-        return {name: name for name in ours.outputs}
-    pairs = zip(ours.outputs.items(), theirs.outputs.items(), strict=False)
-    return {
-        name: other
-        for (name, value), (other, other_value) in pairs
-        if ours.values[value].array.size == theirs.values[other_value].array.size
-    }
 
 
 def _outputs(ours: Run, theirs: Run, outputs: Mapping[str, str]) -> Iterator[ValueAgreement]:

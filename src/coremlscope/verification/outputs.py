@@ -1,16 +1,15 @@
-"""Compares outputs by what they mean: classes by the best ones, images by PSNR, masks by IoU, others by
-numbers."""
+"""Compares outputs by what they mean: classes by the best ones, images by PSNR, others by numbers."""
 
 from __future__ import annotations
 
-import dataclasses
 import math
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable
 
+import msgspec
+import msgspec.structs
 import numpy as np
 
-from coremlscope.model.ir import Array, ArrayFeature, ImageFeature
+from coremlscope.model.ir import Array, ImageFeature
 from coremlscope.results.verification import ComparedOutput, Meaning
 from coremlscope.runtime.execution.binding import Chosen
 from coremlscope.verification.distance import (
@@ -45,14 +44,13 @@ _NEAR = 0.05
 #: Functions that hide how far their arguments are apart, and operations that keep elements.
 _SATURATING = frozenset({"softmax", "logsoftmax", "sigmoid", "tanh", "reduce_argmax"})
 _KEEPING = frozenset({"cast", "reshape", "squeeze", "expand_dims", "identity"})
+#: Operations that choose a class.
+_CHOOSING = frozenset({"reduce_argmax", "softmax"})
 #: Intermediate values that differ by more are not the same, and as many pairs say what the model computes.
 _APART, _FEWEST = 0.1, 4
-#: A channel axis of at most this size holds the classes of a mask.
-_MOST_CLASSES = 256
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tolerance:
+class Tolerance(msgspec.Struct, frozen=True, kw_only=True):
     """How far outputs may be from those of the reference.
 
     Attributes:
@@ -73,45 +71,24 @@ class Tolerance:
         return _RELATIVE["fp16" if is_half else "fp32"] if self.rtol is None else self.rtol
 
 
-def meaning_of(chosen: Chosen, name: str, array: Array) -> Meaning:
-    """Returns what an output means: by its type, by the operation that computes it, by its shape.
+def meaning_of(chosen: Chosen, name: str, run: Run) -> Meaning:
+    """Returns what an output means: by its type, or by the operation that computes it.
 
     Args:
         chosen: The function.
         name: The output.
-        array: Its value.
+        run: A run of it.
     """
-    feature = next((f for f in chosen.description.outputs if f.name == name), None)
+    description = chosen.description
+    feature = next((f for f in description.outputs if f.name == name), None)
     if feature is not None and isinstance(feature.type, ImageFeature):
         return "image"
-    description = chosen.description
     if name in (description.predicted_feature, description.predicted_probabilities):
         return "classes"
-    maker = {v.name: op for op in chosen.function.graph.ops for v in op.outputs}.get(name)
-    while maker is not None and maker.type in ("cast", "identity", "squeeze", "reshape", "expand_dims"):
-        given = maker.inputs.get("x", ())
-        maker = next(
-            (
-                op
-                for op in chosen.function.graph.ops
-                for v in op.outputs
-                if given and v.name == getattr(given[0], "name", "")
-            ),
-            None,
-        )
-    if maker is not None and maker.type == "reduce_argmax":
-        return "mask" if array.ndim >= 3 else "classes"
-    if maker is not None and maker.type == "softmax" and array.dtype.kind == "f":
-        return (
-            "classes"
-            if array.ndim <= 2
-            else "mask"
-            if array.ndim == 4 and array.shape[1] <= _MOST_CLASSES
-            else "array"
-        )
-    if feature is not None and isinstance(feature.type, ArrayFeature) and array.dtype == bool:
-        return "mask"
-    return "array"
+    value = run.values[run.outputs[name]]
+    while value.type in _KEEPING and value.inputs and value.inputs[0] in run.values:
+        value = run.values[value.inputs[0]]
+    return "classes" if value.type in _CHOOSING and value.array.ndim <= 2 else "array"
 
 
 def match_outputs(ours: Run, theirs: Run) -> dict[str, str]:
@@ -173,15 +150,24 @@ def compare_output(
     largest, size = largest_difference(ours, theirs)
     error = relative_error(ours, theirs)
     odd = int((~np.isfinite(ours) & np.isfinite(theirs)).sum()) if ours.dtype.kind == "f" else 0
-    figures = _figures(meaning, ours, theirs, tolerance.top_k or _TOP)
-    limit = tolerance.relative(is_half)
-    if meaning == "classes" and figures.get("top_1", 1.0) < 1 and ours.dtype.kind == "f":
-        figures["top_1"] = _top_1(ours, theirs, tolerance.atol + limit * size)
-    why = _judge(meaning, figures, (largest, size), tolerance, limit)
+    allowed = tolerance.atol + tolerance.relative(is_half) * size
+    psnr = _psnr_db(ours, theirs) if meaning == "image" else None
+    first, best = (
+        _tops(ours, theirs, tolerance.top_k or _TOP, allowed) if meaning == "classes" else (None, None)
+    )
+    why = "" if largest <= allowed else f"differs by up to {largest:.3g}, and {allowed:.3g} is allowed"
+    if not math.isfinite(largest):
+        why = "elements are infinite or NaN in one only"
+    if psnr is not None and tolerance.min_psnr is not None:
+        is_less = psnr < tolerance.min_psnr
+        why = f"PSNR {psnr:.1f} dB is below {tolerance.min_psnr:g} dB" if is_less else ""
+    if best is not None and tolerance.top_k is not None:
+        why = "" if best == 1 else f"of the best {tolerance.top_k} classes, {best:.0%} are the same"
+    if first is not None and first < 1:
+        why = f"the best class differs in {1 - first:.0%} of the rows"
     if odd:
         noun = "element is" if odd == 1 else "elements are"
         why = f"{odd} {noun} infinite or NaN, and finite in the reference"
-    cos = cosine(ours, theirs)
     return ComparedOutput(
         name=name,
         reference=reference,
@@ -190,62 +176,32 @@ def compare_output(
         passed=not why,
         largest=finite(largest),
         relative=finite(error),
-        cosine=finite(cos),
+        cosine=finite(cosine(ours, theirs)),
         snr_db=finite(signal_to_noise_db(error)),
-        psnr_db=finite(figures.get("psnr_db")),
-        iou=figures.get("iou"),
-        top_1=figures.get("top_1"),
-        top_k=figures.get("top_k"),
+        psnr_db=finite(psnr),
+        top_1=first,
+        top_k=best,
         not_finite=odd,
         why=why,
     )
 
 
-def _figures(meaning: Meaning, ours: Array, theirs: Array, top: int) -> dict[str, float]:
-    if meaning == "image":
-        noise = float(np.mean((np.clip(ours, 0, _PEAK) - np.clip(theirs, 0, _PEAK)).astype(np.float64) ** 2))
-        return {"psnr_db": 10 * math.log10(_PEAK**2 / noise) if noise else math.inf}
-    if meaning == "mask":
-        return {"iou": _iou(*(_labels(array) for array in (ours, theirs)))}
-    if meaning == "classes":
-        if ours.dtype.kind in "iub":
-            return {"top_1": float(np.mean(ours == theirs))}
-        rows = [
-            np.nan_to_num(array.reshape(-1, array.shape[-1] if array.ndim else 1)) for array in (ours, theirs)
-        ]
-        return _tops(rows[0], rows[1], top)
-    return {}
+def _psnr_db(ours: Array, theirs: Array) -> float:
+    noise = float(np.mean(np.square(np.subtract(*(np.clip(one, 0.0, _PEAK) for one in (ours, theirs))))))
+    return 10 * math.log10(_PEAK**2 / noise) if noise else math.inf
 
 
-def _labels(array: Array) -> Array:
-    """Returns the class of each element of a mask: the best of its channels, or the element itself."""
-    if array.dtype.kind != "f":
-        return array
-    return np.argmax(array, axis=1) if array.ndim == 4 and array.shape[1] > 1 else np.greater(array, 0.5)
-
-
-def _iou(ours: Array, theirs: Array) -> float:
-    shares = []
-    for label in np.union1d(ours, theirs):
-        both = np.logical_and(ours == label, theirs == label).sum()
-        either = np.logical_or(ours == label, theirs == label).sum()
-        shares.append(both / either)
-    return float(np.mean(shares))
-
-
-def _tops(ours: Array, theirs: Array, top: int) -> dict[str, float]:
-    first = float(np.mean(ours.argmax(-1) == theirs.argmax(-1)))
-    count = min(top, theirs.shape[-1])
-    best = [np.argsort(np.negative(rows), axis=-1, kind="stable")[:, :count] for rows in (ours, theirs)]
+def _tops(ours: Array, theirs: Array, top: int, allowed: float) -> tuple[float, float | None]:
+    """Returns the share of rows whose best class is best in the reference too, within what is allowed, and
+    that of the reference's best classes that are among the best."""
+    if ours.dtype.kind != "f":
+        return float(np.mean(ours == theirs)), None
+    mine, other = (np.nan_to_num(one.reshape(-1, one.shape[-1] if one.ndim else 1)) for one in (ours, theirs))
+    chosen = np.take_along_axis(other, mine.argmax(-1)[:, None], -1)[:, 0]
+    count = min(top, other.shape[-1])
+    best = [np.argsort(np.negative(rows), axis=-1, kind="stable")[:, :count] for rows in (mine, other)]
     kept = [len(set(a.tolist()) & set(b.tolist())) / count for a, b in zip(*best, strict=True)]
-    return {"top_1": first, "top_k": float(np.mean(kept))}
-
-
-def _top_1(ours: Array, theirs: Array, allowed: float) -> float:
-    """Returns the share of rows whose best class is best in the reference too, within the tolerance."""
-    rows = [np.nan_to_num(one.reshape(-1, one.shape[-1] if one.ndim else 1)) for one in (ours, theirs)]
-    chosen = np.take_along_axis(rows[1], rows[0].argmax(-1)[:, None], -1)[:, 0]
-    return float(np.mean(rows[1].max(-1) - chosen <= allowed))
+    return float(np.mean(other.max(-1) - chosen <= allowed)), float(np.mean(kept))
 
 
 def compare_logits(
@@ -282,7 +238,7 @@ def compare_logits(
         label,
         (pair[0], pair[1]),
         "logits",
-        dataclasses.replace(tolerance, top_k=None, min_psnr=None),
+        msgspec.structs.replace(tolerance, top_k=None, min_psnr=None),
         is_half,
     )
 
@@ -314,13 +270,13 @@ def compare_values(ours: Run, pairs: Iterable[Pair], label: str) -> ComparedOutp
 
     Args:
         ours: The run of the model.
-        pairs: The pairs of its values. Those by order alone may be wrong.
+        pairs: The pairs of its values.
         label: How it ran.
 
     Returns:
         A comparison that did not pass; None if most values agree.
     """
-    known = [pair for pair in pairs if pair.how not in ("output", "order") and ours.values[pair.ours].op]
+    known = [pair for pair in pairs if pair.how != "output" and ours.values[pair.ours].op]
     apart = [pair for pair in known if pair.error > _APART]
     if len(known) < _FEWEST or len(apart) <= len(known) // 2:
         return None
@@ -334,31 +290,6 @@ def compare_values(ours: Run, pairs: Iterable[Pair], label: str) -> ComparedOutp
         relative=finite(worst),
         why=f"{len(apart)} of {len(known)} paired values are off by more than {_APART:.0%}",
     )
-
-
-def _judge(
-    meaning: Meaning,
-    figures: Mapping[str, float],
-    difference: tuple[float, float],
-    tolerance: Tolerance,
-    limit: float,
-) -> str:
-    """Returns why an output is not within the tolerance; empty if it is."""
-    largest, size = difference
-    if meaning == "image" and tolerance.min_psnr is not None:
-        psnr = figures["psnr_db"]
-        return "" if psnr >= tolerance.min_psnr else f"PSNR {psnr:.1f} dB is below {tolerance.min_psnr:g} dB"
-    if meaning == "classes" and figures.get("top_1", 1.0) < 1:
-        return f"the best class differs in {1 - figures['top_1']:.0%} of the rows"
-    if meaning == "classes" and tolerance.top_k is not None:
-        kept = figures.get("top_k", 1.0)
-        return "" if kept == 1 else f"of the best {tolerance.top_k} classes, {kept:.0%} are the same"
-    allowed = tolerance.atol + limit * size
-    if largest <= allowed:
-        return ""
-    if not math.isfinite(largest):
-        return "elements are infinite or NaN in one only"
-    return f"differs by up to {largest:.3g}, and {allowed:.3g} is allowed"
 
 
 def worst_error(outputs: Iterable[ComparedOutput]) -> float:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 
+import msgspec
+import msgspec.structs
 import numpy as np
 from msgspec.structs import replace
 
@@ -35,8 +36,7 @@ _MEMORY_PART = 8
 _GIVEN = "@given"
 
 
-@dataclass(frozen=True, slots=True)
-class FunctionCall:
+class FunctionCall(msgspec.Struct, frozen=True):
     """A function with bound shapes and the values of its inputs.
 
     Attributes:
@@ -50,7 +50,7 @@ class FunctionCall:
     model: Model
     function: Function
     inputs: Mapping[str, Array]
-    states: Mapping[Precision, Mapping[str, Array]] = field(default_factory=dict)
+    states: Mapping[Precision, Mapping[str, Array]] = {}
 
     @classmethod
     def of(cls, model: Model, function: str | None, inputs: Mapping[str, Array]) -> FunctionCall:
@@ -61,6 +61,10 @@ class FunctionCall:
         """
         shapes = {name: array.shape for name, array in inputs.items() if array.dtype != object}
         return cls(model, bind_model(model, function, shapes).function, inputs)
+
+    def with_function(self, function: Function) -> FunctionCall:
+        """Returns the same call of an edited copy of the function."""
+        return msgspec.structs.replace(self, function=function)
 
     def bind(self, function: Function | None = None) -> BoundFunction:
         """Binds the function, or an edited copy of it, to the shapes of the inputs."""
@@ -135,9 +139,7 @@ def run_suppression(model: Model, inputs: Mapping[str, Array], label: str) -> Ru
     with FunctionPredictor(model) as predictor:
         results = predictor.predict(inputs)
     outputs = {name: np.asarray(array) for name, array in results.items()}
-    values = {name: Intermediate(name=name, array=array) for name, array in inputs.items()}
-    values.update((name, Intermediate(name=name, array=array, op=name)) for name, array in outputs.items())
-    return Run(label=label, values=values, outputs={name: name for name in outputs})
+    return Run.of_outputs(label, inputs, outputs, has_intermediates=True)
 
 
 def next_states(

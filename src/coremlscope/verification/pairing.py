@@ -1,7 +1,7 @@
 """Pairs the intermediate values of two runs of one network, whatever the frameworks.
 
-Values that are equal, up to the order of axes, are paired first: they show where both runs are. Names,
-weights, the flow of data and the order of operations then pair values that differ.
+Values that are equal, up to the order of axes, are paired first: they show where both runs are. Names and the
+flow of data then pair values that differ.
 """
 
 from __future__ import annotations
@@ -9,28 +9,24 @@ from __future__ import annotations
 import functools
 import re
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from difflib import SequenceMatcher
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
+import msgspec
 import numpy as np
 
 from coremlscope.model.ir import Array
 from coremlscope.verification.distance import find_layout, unmasked_error
 from coremlscope.verification.intermediates import Intermediate, Run
 
-__all__ = ["HOW", "How", "Pair", "general_type", "pair_runs", "plain_name"]
+__all__ = ["How", "Pair", "general_type", "pair_runs", "plain_name"]
 
 #: How two values were paired:
 #: `output`    both are the same output;
 #: `value`     their elements are equal, in the same or a transposed order;
 #: `name`      their names are equal, but for what converters add;
-#: `weights`   their operations read a weight of the same name;
-#: `flow`      operations of the same type compute them from values that are paired;
-#: `order`     operations of the same type and size compute them, in the same order between paired values.
-How = Literal["output", "value", "name", "weights", "flow", "order"]
-HOW: tuple[How, ...] = ("output", "value", "name", "weights", "flow", "order")
+#: `flow`      operations of the same type compute them from values that are paired.
+How = Literal["output", "value", "name", "flow"]
 
 #: The largest relative error of equal values. Weights that are rounded to fp16 cause 1e-3 an operation.
 _EQUAL = 0.03
@@ -90,8 +86,7 @@ _SAME_TYPES = (
 _GENERAL = {name.replace("_", ""): names[0] for names in _SAME_TYPES for name in names}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pair:
+class Pair(msgspec.Struct, frozen=True, kw_only=True):
     """Two values of two runs that stand for the same tensor.
 
     Attributes:
@@ -151,18 +146,13 @@ def pair_runs(ours: Run, theirs: Run, outputs: Mapping[str, str]) -> tuple[Pair,
     if theirs.has_intermediates:
         pairing.by_value()
         pairing.by_name(is_numbered=False)
-        pairing.by_weights()
         pairing.by_flow()
         pairing.by_name(is_numbered=True)
-        pairing.by_flow()
-        pairing.by_order()
-        pairing.by_flow()
     order = {name: place for place, name in enumerate(ours.values)}
     return tuple(sorted(pairing.pairs, key=lambda pair: order[pair.ours]))
 
 
-@dataclass(frozen=True, slots=True)
-class _Print:
+class _Print(msgspec.Struct, frozen=True):
     """Statistics of a value that do not depend on the order of its elements."""
 
     mean: float
@@ -344,72 +334,25 @@ class _Pairing:
         named = {plain_name(other.name): other for other in others}
         for value in mine:
             other = named.get(plain_name(value.name))
-            if other is None or other.array.size != value.array.size:
-                continue
-            if is_numbered or not (_is_numbered(value) and _is_numbered(other)):
+            is_sure = other is not None and (is_numbered or not (_is_numbered(value) and _is_numbered(other)))
+            if other is not None and is_sure and other.array.size == value.array.size:
                 self.add(value.name, other.name, "name")
-
-    def by_weights(self) -> None:
-        """Pairs results of operations that read a weight of the same name."""
-        mine, others = self._open()
-        named = {key: other for other in others for key in _weights(other)}
-        for value in mine:
-            for key in _weights(value):
-                other = named.get(key)
-                if other is not None and other.array.size == value.array.size:
-                    self.add(value.name, other.name, "weights")
 
     def by_flow(self) -> None:
         """Pairs results of operations of the same type that are computed from the same paired values.
 
         Between these there may be operations that only one of the runs has. Several such operations are
-        paired by the types of those on the way where these tell them apart, else in their order, if both
-        runs have the same number of them.
+        paired in their order, if both runs have the same number of them.
         """
         for _ in range(_MOST_PASSES):
             before = len(self.pairs)
             mine, others = self._above_ours.groups(), self._above_theirs.groups()
             for key, values in mine.items():
                 if len(values) == len(others.get(key, ())):
-                    for value, other in self._matched(values, others[key]):
+                    for value, other in zip(values, others[key], strict=True):
                         self.add(value, other, "flow")
             if len(self.pairs) == before:
                 return
-
-    def _matched(self, values: Sequence[str], others: Sequence[str]) -> list[tuple[str, str]]:
-        """Returns which of several values are paired: those with the same types on the way, then the rest."""
-        if len(values) == 1:
-            return [(values[0], others[0])]
-        ways = {name: self._way(self.ours, name, self.mate) for name in values}
-        other_ways = {name: self._way(self.theirs, name, self.taken) for name in others}
-        found = []
-        for name, way in ways.items():
-            same = [other for other, its in other_ways.items() if its == way]
-            if len(same) == 1 and list(ways.values()).count(way) == 1:
-                found.append((name, same[0]))
-        rest, other_rest = (
-            [name for name in names if name not in {pair[side] for pair in found}]
-            for side, names in enumerate((values, others))
-        )
-        return [*found, *zip(rest, other_rest, strict=True)]
-
-    @staticmethod
-    def _way(run: Run, name: str, paired: Collection[str]) -> tuple[str, ...]:
-        """Returns the types of the operations between a value and the paired ones."""
-        above = run.above(name, lambda n: n in paired)
-        return tuple(sorted(general_type(run.values[n].type) for n in above if n not in paired))
-
-    def by_order(self) -> None:
-        """Pairs results of operations of the same type and size, in the same order."""
-        mine, others = self._open()
-        first_keys, second_keys = (
-            [(general_type(v.type), v.array.size) for v in values] for values in (mine, others)
-        )
-        matcher = SequenceMatcher(None, first_keys, second_keys, autojunk=False)
-        for first, second, length in matcher.get_matching_blocks():
-            for step in range(length):
-                if mine[first + step].op:
-                    self.add(mine[first + step].name, others[second + step].name, "order")
 
 
 def _layout(ours: Array, theirs: Array, tolerance: float) -> tuple[int, ...] | None:
@@ -431,10 +374,3 @@ def _unlike(value: Intermediate, other: Intermediate) -> int:
 def _is_numbered(value: Intermediate) -> bool:
     """Returns whether a value is named by the type of its operation."""
     return general_type(re.sub(r"_\d+$", "", plain_name(value.name))) == general_type(value.type)
-
-
-def _weights(value: Intermediate) -> Iterator[str]:
-    """Yields the plain names of the weights that an operation reads, the largest first, without numbers."""
-    for parameter in sorted(value.parameters, key=lambda one: -one.size):
-        if parameter.size > 1:
-            yield plain_name(parameter.name.rpartition(" ")[2])

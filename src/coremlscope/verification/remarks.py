@@ -1,26 +1,34 @@
-"""Remarks on what the inputs of a verification show, and what they do not."""
+"""Remarks on what the inputs of a verification show, and what they do not, and on what two Core ML models
+declare: shapes of inputs, preprocessing, names of classes."""
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+
+import numpy as np
 
 from coremlscope.base.errors import CoremlscopeError
-from coremlscope.base.findings import Finding
+from coremlscope.base.findings import Finding, Severity
+from coremlscope.describe.preprocessing import Preprocessing, find_preprocessing
+from coremlscope.model.features import describe_feature
+from coremlscope.model.ir import Constant
+from coremlscope.model.ir.rewriting import constant_argument, constants_of
 from coremlscope.results.verification import ComparedOutput
+from coremlscope.runtime.execution.binding import Chosen
 from coremlscope.verification.check import Check
-from coremlscope.verification.inputs import Inputs
-from coremlscope.verification.masks import constant_inputs, constant_masks, mask_inputs
+from coremlscope.verification.inputs import Inputs, mask_inputs
 from coremlscope.verification.outputs import Tolerance, worst_error
 from coremlscope.verification.references.arrays import SavedReference
 from coremlscope.verification.references.contract import Reference
 
-__all__ = ["describe_recorded", "note_inputs", "unused_limits"]
+__all__ = ["compare_interfaces", "compare_labels", "describe_recorded", "note_inputs", "unused_limits"]
 
+#: Scales and offsets of pixels that differ by less, relative to the range of the result, are the same.
+_SAME = 1e-3
 #: The largest relative error of values that show that recorded values belong to the inputs.
 _AGREES = 1e-3
-#: Exchanges of two inputs that are tried.
-_MOST_EXCHANGES = 6
 
 
 def note_inputs(check: Check, reference: Reference, drawn: Inputs) -> list[Finding]:
@@ -95,7 +103,7 @@ def unused_limits(outputs: Iterable[ComparedOutput], tolerance: Tolerance) -> It
 
 
 def _in_order(check: Check, reference: Reference, drawn: Inputs) -> Iterator[Finding]:
-    """Yields a remark on inputs that were assigned by their order only, and on another order in which the
+    """Yields a remark on inputs that were assigned by their order only, and on two with which, exchanged, the
     outputs agree."""
     by_order = check.theirs.by_order
     if not by_order:
@@ -105,65 +113,118 @@ def _in_order(check: Check, reference: Reference, drawn: Inputs) -> Iterator[Fin
         "The inputs of the reference have other names, and more than one of the model suits them: it is"
         f" given {pairs}, in their order."
     )
-    exchanged = _agreeing_exchange(check, reference, drawn) if check.failing("fp32") else None
-    if exchanged is not None:
-        check.is_explained = True
-        text += f" With {exchanged[0]} and {exchanged[1]} exchanged, all outputs agree in float32."
-    yield Finding(
-        id="inputs-in-order",
-        severity="warning" if check.failing("fp32") else "info",
-        text=text,
-        hint="give the inputs of both the same names",
-    )
-
-
-def _agreeing_exchange(check: Check, reference: Reference, drawn: Inputs) -> tuple[str, str] | None:
-    """Returns the two inputs with which, exchanged, the reference returns what the model does."""
-    names = list(check.theirs.by_order.values())
-    alike = [
-        (first, second)
-        for first, second in itertools.combinations(names, 2)
-        if drawn.tensors[first].shape == drawn.tensors[second].shape
-    ]
-    for first, second in alike[:_MOST_EXCHANGES]:
-        tensors = dict(drawn.tensors)
-        tensors[first], tensors[second] = tensors[second], tensors[first]
-        try:
-            theirs = reference.run(tensors, check.before)
-        except CoremlscopeError:
-            continue  # An index, for one, is beyond the table that the other one suits.
-        if check.agrees_with(theirs):
-            return first, second
-    return None
+    differs = bool(check.failing("fp32"))
+    for first, second in itertools.combinations(by_order.values(), 2) if differs else ():
+        given = drawn.tensors
+        exchanged = {**given, first: given[second], second: given[first]}
+        with suppress(CoremlscopeError):  # An index, for one, is beyond the table that the other one suits.
+            if check.agrees_with(reference.run(exchanged, check.before)):
+                check.is_explained = True
+                text += f" With {first} and {second} exchanged, all outputs agree in float32."
+                break
+    severity: Severity = "warning" if differs else "info"
+    hint = "give the inputs of both the same names"
+    yield Finding(id="inputs-in-order", severity=severity, text=text, hint=hint)
 
 
 def _constants(check: Check, drawn: Inputs) -> Iterator[Finding]:
-    """Yields remarks on inputs that are one number, and on masks of them that choose the same everywhere."""
+    """Yields remarks on inputs that are one number, such as masks of ones."""
     masks = mask_inputs(check.call.function)
-    seen = set()
-    for name, number in constant_inputs(check.exact):
-        origin = drawn.origins.get(name, "indices")
-        is_number = check.exact.values[name].array.dtype.kind == "f"
-        if origin == "indices" or (origin == "given" and is_number and name not in masks):
+    for name, value in check.exact.values.items():
+        origin, array = drawn.origins.get(name, "indices"), value.array
+        is_number = array.dtype.kind == "f" and origin == "given" and name not in masks
+        if value.op or array.size < 2 or array.dtype.kind not in "biuf" or origin == "indices" or is_number:
             continue
-        seen.add(name)
-        yield Finding(
-            id="constant-input",
-            severity="info" if origin == "default" else "warning",
-            text=f"All elements of the input {name} are {number:g}, so that what the model does with others"
-            " is not compared.",
-            hint=f"give others with --input {name}=FILE, such as a mask that hides some elements",
-        )
-    for op, name, is_true in constant_masks(check.call.function, check.exact):
-        if name in seen:
+        if array.min() == array.max():
+            yield Finding(
+                id="constant-input",
+                severity="info" if origin == "default" else "warning",
+                text=f"All elements of the input {name} are {float(array.min()):g}, so that what the model"
+                " does with others is not compared.",
+                hint=f"give others with --input {name}=FILE, such as a mask that hides some elements",
+            )
+
+
+def _preprocessing_of(chosen: Chosen) -> dict[str, Preprocessing]:
+    """Returns what a function does with the pixels of each image first, by input."""
+    return {step.input: step for step in find_preprocessing(chosen.function, chosen.description)}
+
+
+def compare_interfaces(ours: Chosen, theirs: Chosen) -> Iterator[Finding]:
+    """Yields in what the declared inputs of two models differ.
+
+    Args:
+        ours: The function of the verified model.
+        theirs: That of the reference.
+    """
+    others = {feature.name: feature for feature in theirs.description.inputs}
+    steps, other_steps = _preprocessing_of(ours), _preprocessing_of(theirs)
+    for feature in ours.description.inputs:
+        other = others.get(feature.name)
+        if other is None:
             continue
-        seen.add(name)
-        kept = "first" if is_true else "second"
-        yield Finding(
-            id="constant-mask",
-            severity="warning",
-            text=f"The condition that {op.name} makes of the input {name} is {str(is_true).lower()} for all"
-            f" elements, so that only its {kept} value is compared.",
-            hint=f"give numbers that choose both with --input {name}=FILE",
-            ops=(op.id,),
+        own, its = describe_feature(feature.type), describe_feature(other.type)
+        if own != its:
+            yield Finding(
+                id="interface-differs",
+                severity="warning",
+                text=f"The input {feature.name} is {own} in the model, and {its} in the reference.",
+                hint="convert with the inputs of the reference, if an app uses them as they were",
+            )
+        pair = steps.get(feature.name), other_steps.get(feature.name)
+        if pair[0] is not None and pair[1] is not None and not _are_alike(pair[0], pair[1]):
+            yield Finding(
+                id="preprocessing-differs",
+                severity="warning",
+                text=f"The preprocessing of {feature.name} is {pair[0].text} in the model, and"
+                f" {pair[1].text} in the reference.",
+                hint="convert with ct.ImageType(scale=…, bias=…) of the reference",
+            )
+
+
+def _are_alike(ours: Preprocessing, theirs: Preprocessing) -> bool:
+    ends = [
+        np.stack([np.broadcast_to(np.array(step.scale) * edge + step.bias, 3) for edge in (0, 255)])
+        for step in (ours, theirs)
+        if len(step.scale) in (1, 3)
+    ]
+    if len(ends) < 2 or ours.has_mean_image or theirs.has_mean_image:
+        return len(ends) < 2 or ours.has_mean_image == theirs.has_mean_image
+    return bool(np.abs(ends[0] - ends[1]).max() <= _SAME * np.ptp(ends[1]))
+
+
+def compare_labels(ours: Chosen, theirs: Chosen) -> ComparedOutput | None:
+    """Compares the names of the classes, which an app shows, in their order.
+
+    Args:
+        ours: The function of the verified model.
+        theirs: That of the reference.
+
+    Returns:
+        A comparison that did not pass; None if they are the same, or one of the models has none.
+    """
+    own, its = _labels(ours), _labels(theirs)
+    if own is None or its is None or own == its:
+        return None
+    place = next((at for at, pair in enumerate(zip(own, its, strict=False)) if pair[0] != pair[1]), None)
+    if place is None:
+        why = f"the model has {len(own)} classes, and the reference {len(its)}"
+    else:
+        count = sum(a != b for a, b in zip(own, its, strict=False))
+        why = (
+            f"the names of {count} classes differ: class {place} is {str(own[place])!r}, and"
+            f" {str(its[place])!r} in the reference"
         )
+    name = ours.description.predicted_feature
+    return ComparedOutput(name=name, reference=name, run="interface", meaning="labels", passed=False, why=why)
+
+
+def _labels(chosen: Chosen) -> list[object] | None:
+    """Returns the names of the classes of a classifier."""
+    constants = constants_of(chosen.function)
+    for op in chosen.function.graph.ops:
+        if op.type == "classify":
+            known = constant_argument(op, "classes", constants)
+            if isinstance(known, Constant) and known.is_available:
+                return list(np.asarray(known.numpy()).reshape(-1))
+    return None

@@ -2,43 +2,31 @@
 
 from __future__ import annotations
 
-import dataclasses
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import partial
 
+import msgspec.structs
 import numpy as np
 
-from coremlscope.base.findings import Finding
 from coremlscope.base.units import shown
 from coremlscope.model.ir import Array, Function
 from coremlscope.ops.program import Precision
-from coremlscope.results.verification import Cause
-from coremlscope.verification.causes.constants import SMALLEST_FP16, exact_constants, with_constants
-from coremlscope.verification.causes.rounding import (
-    LARGEST_FP16,
-    Rounded,
-    describe_inside,
-    judge_rounding,
-)
-from coremlscope.verification.causes.site import Change, Site, judge
+from coremlscope.results.verification import Cause, FaultKind
+from coremlscope.verification.arithmetic import ARITHMETICS, Arithmetic
+from coremlscope.verification.causes.constants import exact_constants, with_constants
+from coremlscope.verification.causes.rounding import LARGEST_FP16, ROUNDING_ROWS, SMALLEST_FP16, Rounded
+from coremlscope.verification.causes.site import Change, Site, Verdict, judge
 from coremlscope.verification.causes.table import ROWS
-from coremlscope.verification.changes import (
-    inner_changes,
-    listed,
-    precision_changes,
-    selector,
-    try_changes,
-)
-from coremlscope.verification.check import INSIDE, SUMS, Check
+from coremlscope.verification.changes import listed, precision_changes, selector, try_changes
+from coremlscope.verification.check import Check
 from coremlscope.verification.distance import relative_error
 from coremlscope.verification.edits import rename_outputs, set_constant
-from coremlscope.verification.inner_arithmetic import COMPOSED, has_composed
-from coremlscope.verification.locate import PrecisionSite, locate_conversion, locate_precision
+from coremlscope.verification.intermediates import Run
+from coremlscope.verification.locate import errors_made, locate_conversion, locate_precision
 from coremlscope.verification.outputs import worst_error
 from coremlscope.verification.own_run import record, run_from
 from coremlscope.verification.pairing import pair_runs
-from coremlscope.verification.partial_sums import SUMMED, with_partial_sums
 
 __all__ = ["find_faults", "find_unit_faults"]
 
@@ -61,11 +49,11 @@ def find_faults(check: Check) -> None:
     until = time.monotonic() + _MOST_SECONDS
     _find_conversion_faults(check, until)
     _find_precision_faults(check)
-    _find_inner_faults(check)
-    _find_sum_faults(check)
+    for arithmetic in ARITHMETICS:
+        _find_unit_arithmetic(check, arithmetic)
     if time.monotonic() > until:
         text = f"The search for the cause was stopped after {_MOST_SECONDS:.0f} s: the rest was not tried."
-        check.findings.append(Finding(id="search-stopped", severity="info", text=text))
+        check.note("search-stopped", text, severity="info")
 
 
 def _before(check: Check) -> float:
@@ -82,36 +70,15 @@ def _find_conversion_faults(check: Check, until: float) -> None:
     if not _has_intermediates(check):
         _note_no_intermediates(check)
         return
-    if check.is_explained or (check.is_half and _restore_constants(check)):
+    if check.is_explained:
+        return
+    if check.is_half and _restore_constants(check):
         return
     last = ""
     for _ in range(_MOST_FAULTS):
-        check.progress("looking for the first operation that differs")
-        exact = check.working_run("fp32")
-        pairs = pair_runs(exact, check.theirs, check.matched) if check.faults else check.pairs
-        site, made = locate_conversion(
-            check.working_call(), exact, check.theirs, pairs, failing or (), check.has_rounded_weights, until
-        )
-        check.made = check.made or made
-        if site is None:
-            relied = [
-                dataclasses.replace(pair, how="flow") if pair.how == "order" else pair for pair in pairs
-            ]
-            site, _ = locate_conversion(
-                check.working_call(),
-                exact,
-                check.theirs,
-                relied,
-                failing or (),
-                check.has_rounded_weights,
-                until,
-            )
-        if site is None:
-            if not check.faults:
-                _note_gradual(check)
+        site = _first_site(check, failing, until)
+        if site is None or site.value.name == last:
             return
-        if site.value.name == last:
-            break
         last = site.value.name
         changes = _judge_site(check, site)
         failing = try_changes(check, changes, "fp32", _before(check)) if changes else None
@@ -119,43 +86,34 @@ def _find_conversion_faults(check: Check, until: float) -> None:
             return
 
 
+def _first_site(check: Check, failing: Collection[str], until: float) -> Site | None:
+    check.progress("looking for the first operation that differs")
+    exact = check.working_run("fp32")
+    pairs = pair_runs(exact, check.theirs, check.matched) if check.faults else check.pairs
+    site, made = locate_conversion(
+        check.working_call(), exact, check.theirs, pairs, failing, check.has_rounded_weights, until
+    )
+    check.made = check.made or made
+    if site is None and not check.faults:
+        _note_gradual(check)
+    return site
+
+
 def _judge_site(check: Check, site: Site) -> tuple[Change, ...]:
     """Adds the fault of a site, and returns the changes that may fix it."""
-    verdict, tried = judge(site, ROWS)
-    others = tuple(dict.fromkeys(site.ours.values[n].op for n in site.others))
-    errors = site.inherited, site.made
-    if verdict is None:
-        what = "infinite or NaN" if not np.isfinite(site.made) else f"off by {site.made:.2g}"
-        text = (
-            f"on the reference's own values its result is {what}, relative to {shown(site.pair.theirs)};"
-            f" tried and refuted: {', '.join(dict.fromkeys(tried))}"
-        )
-        check.add_fault(
-            "conversion",
-            "fp32",
-            "unknown",
-            site.value.name,
-            text,
-            errors,
-            others=others,
-            pair=(site.local, site.expected),
-        )
-        return ()
-    found = verdict.found
+    what = f"off by {site.made:.2g}" if np.isfinite(site.made) else "infinite or NaN"
+    text = f"on the reference's own values its result is {what}, relative to {shown(site.pair.theirs)}"
+    verdict = judge(site, ROWS, Verdict(cause="unknown", value=site.value.name, text=text))
     check.add_fault(
         "conversion",
         "fp32",
-        verdict.cause,
-        found.value,
-        found.text,
-        errors,
-        others=others,
+        verdict,
+        (site.inherited, site.made),
+        others=tuple(dict.fromkeys(site.ours.values[name].op for name in site.others)),
         seen_at=site.value.name,
-        counts=(np.asarray(found.observed).size, np.asarray(found.observed).size),
-        also=verdict.also,
         pair=(site.local, site.expected),
     )
-    return found.changes
+    return verdict.changes
 
 
 def _restore_constants(check: Check) -> bool:
@@ -181,9 +139,7 @@ def _restore_constants(check: Check) -> bool:
 def _passes_with(check: Check, constants: Mapping[tuple[str, str], Array]) -> bool:
     run = check.working_run("fp32")
     function = with_constants(check.working, run, constants)
-    outputs = check.compare(
-        record(dataclasses.replace(check.call, function=function), names=check.judged), "fp32"
-    )
+    outputs = check.compare(check.run_in("fp32", function, check.judged), "fp32")
     return all(output.passed for output in outputs)
 
 
@@ -201,16 +157,7 @@ def _kinds_of_constants(
     }
     yield "infinite constants", infinite
     yield "epsilon", small
-    exact = check.working_run("fp32")
-    _, made = locate_conversion(
-        check.working_call(),
-        exact,
-        check.theirs,
-        check.pairs,
-        (),
-        check.has_rounded_weights,
-        time.monotonic(),
-    )
+    made = errors_made(check.working_call(), check.working_run("fp32"), check.theirs, check.pairs).made
     order = sorted({name for name, _ in read}, key=lambda name: -made.get(name, 0.0))
     check.made, count = made, 1
     while count < min(len(order), _MOST_RESTORED):
@@ -265,8 +212,8 @@ def _add_constants(check: Check, cause: Cause, constants: Mapping[tuple[str, str
         )
         change = mask if _differs_where_masked(check, mask) else change
     elements = sum(check.exact.output(name).size for name in check.matched)
-    errors, counts = (0.0, check.made.get(first)), (elements, elements)
-    check.add_fault("precision", "fp32", cause, first, text, errors, counts=counts)
+    verdict = Verdict(cause=cause, value=first, text=text, elements=elements)
+    check.add_fault("precision", "fp32", verdict, (0.0, check.made.get(first)))
     try_changes(check, [change], "fp32", _before(check))
 
 
@@ -274,7 +221,7 @@ def _differs_where_masked(check: Check, change: Change) -> bool:
     """Returns whether outputs with a finite mask differ in those rows only in which all is masked, and notes
     them: with a finite mask the softmax of such rows is another one."""
     function = change.apply(check.working)
-    run = record(dataclasses.replace(check.call, function=function), names=check.judged)
+    run = check.run_in("fp32", function, check.judged)
     rows = [
         (given.array.reshape(-1, given.array.shape[-1]).max(-1) < -LARGEST_FP16)
         for value in check.theirs.values.values()
@@ -299,7 +246,7 @@ def _differs_where_masked(check: Check, change: Change) -> bool:
             " reference returns there means nothing."
         )
         hint = "compare the other rows, or give a mask that leaves one element in each row"
-        check.findings.append(Finding(id="rows-masked-in-full", severity="info", text=text, hint=hint))
+        check.note("rows-masked-in-full", text, hint, "info")
     return True
 
 
@@ -319,6 +266,29 @@ def _between_all(check: Check, names: Sequence[str]) -> list[str]:
 
 def _exchange_outputs(check: Check) -> list[str]:
     """Finds outputs that are returned under each other's names, and returns what still differs."""
+    found = _exchanged(check)
+    if not found:
+        return check.failing("fp32")
+    first = check.exact.outputs[next(iter(found))]
+    held = " and ".join(f"{name} holds {check.matched[right]}" for name, right in found.items())
+    text = f"the outputs are returned under each other's names: {held} of the reference"
+    count = sum(check.exact.output(name).size for name in found)
+    verdict = Verdict(cause="swapped outputs", value=first, text=text, elements=count)
+    check.add_fault("conversion", "fp32", verdict, (0.0, None))
+
+    order = [name for name in check.exact.outputs if name not in check.exact.states]
+    types = ", ".join(f'ct.TensorType(name="{found.get(name, name)}")' for name in order)
+    change = Change(
+        text=f"return {', '.join(f'{name} as {right}' for name, right in found.items())}",
+        values=tuple(check.exact.outputs[name] for name in found),
+        apply=partial(rename_outputs, names=found),
+        code=f"ct.convert(…, outputs=[{types}])",
+    )
+    return try_changes(check, [change], "fp32", _before(check)) or []
+
+
+def _exchanged(check: Check) -> dict[str, str]:
+    """Returns the outputs that hold others of the reference, all of which are held by one of them."""
     failing = check.failing("fp32")
     names = [n for n in check.matched if check.exact.outputs[n] in failing and n not in check.exact.states]
     found: dict[str, str] = {}
@@ -329,29 +299,7 @@ def _exchange_outputs(check: Check) -> list[str]:
             found[name] = right
     while found and set(found) != set(found.values()):
         found = {name: right for name, right in found.items() if name in found.values() and right in found}
-    if not found:
-        return failing
-    first = check.exact.outputs[next(iter(found))]
-    held = " and ".join(f"{name} holds {check.matched[right]}" for name, right in found.items())
-    text = f"the outputs are returned under each other's names: {held} of the reference"
-    count = sum(check.exact.output(name).size for name in found)
-    check.add_fault("conversion", "fp32", "swapped outputs", first, text, (0.0, None), counts=(count, count))
-
-    def apply(function: Function) -> Function:
-        renamed = rename_outputs(function, found)
-        if renamed is None:
-            raise ValueError("outputs that no operation computes")
-        return renamed
-
-    order = [name for name in check.exact.outputs if name not in check.exact.states]
-    types = ", ".join(f'ct.TensorType(name="{found.get(name, name)}")' for name in order)
-    change = Change(
-        text=f"return {', '.join(f'{name} as {right}' for name, right in found.items())}",
-        values=tuple(check.exact.outputs[name] for name in found),
-        apply=apply,
-        code=f"ct.convert(…, outputs=[{types}])",
-    )
-    return try_changes(check, [change], "fp32", _before(check)) or []
+    return found
 
 
 def _has_intermediates(check: Check) -> bool:
@@ -376,7 +324,7 @@ def _note_no_intermediates(check: Check) -> None:
             " cannot be found: it may be another network."
         )
         hint = "give the network that the model was converted from"
-    check.findings.append(Finding(id="no-intermediates", severity="warning", text=text, hint=hint))
+    check.note("no-intermediates", text, hint)
 
 
 def _note_gradual(check: Check) -> None:
@@ -384,7 +332,7 @@ def _note_gradual(check: Check) -> None:
     more = f" The largest, {check.made[worst]:.2g}, is made by {worst}." if worst else ""
     text = f"No operation makes a large error of its own: small ones add up over the network.{more}"
     hint = "compare with weights in float32, or allow a larger --rtol"
-    check.findings.append(Finding(id="errors-add-up", severity="warning", text=text, hint=hint))
+    check.note("errors-add-up", text, hint)
 
 
 def _passes(check: Check, precision: Precision) -> bool:
@@ -393,29 +341,37 @@ def _passes(check: Check, precision: Precision) -> bool:
 
 
 def _errors_of_rounding(
-    check: Check, function: Function, given: Mapping[str, Array], names: list[str]
+    check: Check, function: Function, exact: Run, types: Collection[str] = ()
 ) -> dict[str, float]:
-    """Returns the errors that rounding makes in each operation alone, by the name of its value."""
-    local = run_from(dataclasses.replace(check.call, function=function), given, names, "fp16")
+    """Returns the errors that rounding makes in each operation alone, by the name of its value.
+
+    Args:
+        check: The verification.
+        function: The function as it is rounded.
+        exact: The values that operations are given.
+        types: The types of these operations; empty for all.
+    """
+    given = {name: value.array for name, value in exact.values.items() if value.op}
+    names = [name for name in given if not types or exact.values[name].type in types]
+    local = run_from(check.call.with_function(function), given, names, "fp16")
     return {name: relative_error(local[name], given[name]) for name in names}
 
 
-def _add_rounding(check: Check, run: str, kind: str, case: Rounded, made: float | None) -> tuple[Cause, str]:
-    """Adds the fault of rounding at a site, and returns its cause and the value of the operation."""
-    cause, told, count = judge_rounding(case)
+def _judge_rounding(check: Check, run: str, kind: FaultKind, case: Rounded) -> Verdict:
+    """Adds the fault of rounding, and returns its cause."""
+    size = f"{case.total:.2g}" if np.isfinite(case.total) else "an infinite number"
+    text = f"rounding moves its result by {size}, relative to its size, and no cause explains all elements"
+    verdict = judge(case, ROUNDING_ROWS, Verdict(cause="unknown", value=case.name, text=text))
     check.add_fault(
         kind,
         run,
-        cause,
-        told.value,
-        told.text,
-        (case.site.inherited, made),
-        seen_at=case.site.value,
-        counts=(case.seen.size, count),
+        verdict,
+        (case.inherited, case.made),
+        seen_at=case.name,
         pair=(case.seen, case.value.array),
         exact=case.exact,
     )
-    return cause, told.value
+    return verdict
 
 
 def _find_precision_faults(check: Check) -> None:
@@ -428,73 +384,48 @@ def _find_precision_faults(check: Check) -> None:
         return
     check.progress("looking for the first operation that rounding changes")
     exact, rounded = check.working_run("fp32"), check.working_run("fp16")
-    arrays = {name: value.array for name, value in exact.values.items() if value.op}
-    made = _errors_of_rounding(check, check.as_half(check.working), arrays, list(arrays))
-    site = locate_precision(exact, rounded, failing, made)
-    if site is None:
-        return
-    case = Rounded(site=site, call=check.working_call(), exact=exact, rounded=rounded)
-    cause, value = _add_rounding(check, "fp16", "precision", case, site.made)
-    try_changes(check, precision_changes(case, cause, value), "fp16", worst_error(outputs))
+    made = _errors_of_rounding(check, check.as_half(check.working), exact)
+    case = locate_precision(check.working_call(), exact, rounded, failing, made)
+    if case is not None:
+        found = _judge_rounding(check, "fp16", "precision", case)
+        try_changes(check, precision_changes(case, found.cause, found.value), "fp16", worst_error(outputs))
 
 
-def _find_inner_faults(check: Check) -> None:
-    """Finds operations inside which numbers overflow on the Neural Engine, where all else is right."""
-    if check.rounded is None or not has_composed(check.as_half(check.working)):
-        return
-    if not (_passes(check, "fp32") and _passes(check, "fp16")):
-        return
-    check.progress("running the model with parts of operations rounded to fp16")
-    inside = check.round(check.working, is_inside=True)
-    outputs = check.compare(inside, INSIDE)
-    check.outputs += outputs
-    failing = check.differing(outputs)
-    site = locate_precision(check.working_run("fp16"), inside, failing, None) if failing else None
-    exact = check.working_run("fp32")
-    if site is None or exact.values[site.value].type not in COMPOSED:
-        return
-    text = describe_inside(exact.values[site.value], inside.values[site.value].array)
-    size = exact.values[site.value].array.size
-    errors = site.inherited, None
-    check.add_fault("precision", INSIDE, "overflow", site.value, text, errors, counts=(size, size))
-    try_changes(check, inner_changes(exact, site.value), INSIDE, worst_error(outputs))
+def _find_unit_arithmetic(check: Check, arithmetic: Arithmetic) -> None:
+    """Finds operations inside which units lose digits, where all else is right.
 
-
-def _find_sum_faults(check: Check) -> None:
-    """Finds sums of products that lose digits where a unit accumulates in fp16, if all else is right.
-
-    Errors of many operations that add up are no fault: which units accumulate so, and how, is not known.
+    Errors of many operations that add up are no fault of an arithmetic that is not measured: which units
+    compute so is not known.
     """
     if check.rounded is None or not check.theirs.has_intermediates:
         return
     whole = check.as_half(check.working)
-    summed = with_partial_sums(whole)
-    if summed is whole or not (_passes(check, "fp32") and _passes(check, "fp16")):
+    written = arithmetic.write(whole)
+    if written is whole or not (_passes(check, "fp32") and _passes(check, "fp16")):
         return
-    check.progress("running the model with sums rounded to fp16 on their way")
-    outputs = check.compare(record(check.call, "fp16", summed, check.judged), SUMS)
+    check.progress(f"running the model as {arithmetic.run}")
+    outputs = check.compare(record(check.call, "fp16", written, check.judged), arithmetic.run)
+    check.outputs += outputs if arithmetic.is_measured else []
     failing = check.differing(outputs)
     if not failing:
         return
-    exact, rounded = check.working_run("fp32"), check.working_run("fp16")
-    run = record(check.call, "fp16", summed, set(exact.values))
-    arrays = {name: value.array for name, value in rounded.values.items() if value.op}
-    sums = [name for name, value in rounded.values.items() if value.type in SUMMED]
-    local = _errors_of_rounding(check, summed, arrays, sums)
-    site = locate_precision(rounded, run, failing, local)
-    if site is None or site.is_gradual or exact.values[site.value].type not in SUMMED:
+    base = check.working_run("fp16")
+    run = record(check.call, "fp16", written, set(base.values))
+    made = _errors_of_rounding(check, written, base, arithmetic.types)
+    case = locate_precision(check.working_call(), base, run, failing, made)
+    if case is None or case.value.type not in arithmetic.types:
         return
-    check.outputs += outputs
-    text = (
-        "it adds many products, whose partial sums are larger than the result: a unit that accumulates in"
-        f" fp16 moves it by {local.get(site.value, site.total):.2g}, which rounding the result alone does not"
-        " (apple/coremltools issue 2625)"
-    )
-    size = exact.values[site.value].array.size
-    errors = site.inherited, local.get(site.value)
-    check.add_fault("precision", SUMS, "accumulation", site.value, text, errors, counts=(size, size))
-    case = Rounded(site=site, call=check.working_call(), exact=exact, rounded=run)
-    try_changes(check, precision_changes(case, "accumulation", site.value), SUMS, worst_error(outputs))
+    if not arithmetic.is_measured:
+        if case.is_gradual:
+            return
+        check.outputs += outputs
+    size, lost = case.value.array.size, int(((case.value.array != 0) & (case.seen == 0)).sum())
+    text = arithmetic.text.format(lost=lost, size=size, error=case.made or case.total)
+    verdict = Verdict(cause=arithmetic.cause, value=case.name, text=text, elements=size)
+    check.add_fault("precision", arithmetic.run, verdict, (case.inherited, case.made))
+    case = msgspec.structs.replace(case, exact=check.working_run("fp32"))
+    changes = precision_changes(case, arithmetic.cause, case.name)
+    try_changes(check, changes, arithmetic.run, worst_error(outputs))
 
 
 def find_unit_faults(check: Check) -> None:
@@ -503,7 +434,6 @@ def find_unit_faults(check: Check) -> None:
         return
     for name, run in check.units.items():
         failing = check.failing(name)
-        site: PrecisionSite | None = locate_precision(check.exact, run, failing, None) if failing else None
-        if site is not None:
-            case = Rounded(site=site, call=check.call, exact=check.exact, rounded=run)
-            _add_rounding(check, name, "unit", case, None)
+        case = locate_precision(check.call, check.exact, run, failing, {}) if failing else None
+        if case is not None:
+            _judge_rounding(check, name, "unit", case)

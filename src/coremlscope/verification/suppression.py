@@ -1,11 +1,12 @@
-"""Verifies a model that only suppresses boxes, such as the last stage of a detector."""
+"""Verifies a model that only suppresses boxes, such as the last stage of a detector: the order of boxes is
+free where their scores tie."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 import numpy as np
 from msgspec.structs import replace
 
@@ -14,63 +15,27 @@ from coremlscope.base.escaping import path_text
 from coremlscope.base.findings import Finding
 from coremlscope.base.version import __version__
 from coremlscope.model.features import describe_shape
-from coremlscope.model.ir import ArrayFeature, Feature, Model, Shape
+from coremlscope.model.ir import Array, ArrayFeature, Feature, Model, Shape
 from coremlscope.ops.classical.suppression import NonMaximumSuppression
 from coremlscope.results.verification import ComparedOutput, Verification, VerifiedFault
 from coremlscope.runtime.execution.binding import choose_function
-from coremlscope.verification.boxes import Boxes, boxes_of, compare_boxes, match_boxes
 from coremlscope.verification.inputs import check_numbers
-from coremlscope.verification.outputs import Tolerance
+from coremlscope.verification.intermediates import Run
+from coremlscope.verification.outputs import Tolerance, compare_output
 from coremlscope.verification.own_run import run_suppression
+from coremlscope.verification.pairing import plain_name
 from coremlscope.verification.references.arrays import SavedReference
 from coremlscope.verification.references.contract import Reference
 from coremlscope.verification.remarks import describe_recorded, unused_limits
 
-__all__ = ["verify_suppression"]
+__all__ = ["Boxes", "compare_boxes", "verify_suppression"]
 
+#: Numbers of a box.
+_NUMBERS = 4
 #: Synthetic boxes, and their classes, where the model takes any number.
 _BOXES, _CLASSES = 64, 2
 #: The overlaps that are tried, as shares of the union.
 _OVERLAPS = tuple(step / 20 for step in range(1, 20))
-
-
-@dataclass(frozen=True, slots=True)
-class _Setting:
-    """Another setting of a suppression.
-
-    Attributes:
-        content: The suppression.
-        text: What is different, as a clause.
-    """
-
-    content: NonMaximumSuppression
-    text: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Case:
-    """A suppression with its inputs, and the boxes that the reference keeps.
-
-    Attributes:
-        model: The model.
-        names: Its outputs that hold scores and coordinates.
-        others: Those of the reference.
-        right: The boxes of the reference.
-        tolerance: How far scores and coordinates may be off.
-    """
-
-    model: Model
-    names: tuple[str, str]
-    others: tuple[str, str]
-    right: Boxes
-    tolerance: Tolerance
-
-    def compare(self, content: NonMaximumSuppression, given: Mapping[str, Any]) -> list[ComparedOutput]:
-        """Compares the boxes that a suppression keeps of given ones."""
-        run = run_suppression(replace(self.model, content=content), given, "")
-        found = boxes_of(*(run.output(name) for name in self.names))
-        assert found is not None
-        return compare_boxes(self.names, self.others, (found, self.right), self.tolerance)
 
 
 def verify_suppression(
@@ -100,15 +65,15 @@ def verify_suppression(
     given, notes = _inputs(model, content, inputs, shapes, seed)
     theirs = reference.run({name: np.asarray(value) for name, value in given.items()})
     names = (content.confidence_output, content.coordinates_output)
-    others = match_boxes(names, {name: theirs.output(name) for name in theirs.outputs})
-    right = None if others is None else boxes_of(*(theirs.output(name) for name in others))
-    if others is None or right is None:
-        raise InputError(
-            "the reference returns no boxes",
-            f"give scores and [boxes, 4] coordinates under the names {names[0]} and {names[1]}",
-        )
-    case = _Case(model=model, names=names, others=others, right=right, tolerance=tolerance)
-    outputs = case.compare(content, given)
+    others, right = _kept(theirs, names)
+
+    def compare(other: NonMaximumSuppression, values: Mapping[str, Any]) -> list[ComparedOutput]:
+        run = run_suppression(replace(model, content=other), values, "")
+        found = _boxes_of(*(run.output(name) for name in names))
+        assert found is not None
+        return compare_boxes(names, others, (found, right), tolerance)
+
+    outputs = compare(content, given)
     passed = all(output.passed for output in outputs)
     synthetic = [name for name in given if name not in inputs]
     findings: list[Finding] = []
@@ -116,7 +81,12 @@ def verify_suppression(
     if not passed and isinstance(reference, SavedReference) and synthetic:
         findings.append(describe_recorded(reference, synthetic, passes=False))
     elif not passed:
-        faults.append(_fault(case, content, given, outputs))
+        thresholds = (content.iou_input, content.confidence_threshold_input)
+        own = {name: value for name, value in given.items() if name not in thresholds}
+        several = _settings(content, float(right.best.min(initial=np.inf)))
+        setting = next((text for text, one in several if all(o.passed for o in compare(one, own))), "")
+        why = next((output.why for output in outputs if output.why), "")
+        faults.append(_fault(model, content, setting, why))
     return Verification(
         model="" if model.source is None else path_text(model.source),
         function=choose_function(model).name,
@@ -175,59 +145,168 @@ def _shape(feature: Feature, asked: Shape | None, columns: int) -> tuple[int, in
     return (sizes[0] or 1, sizes[1] or 1) if is_fixed else (_BOXES, columns)
 
 
-def _fault(
-    case: _Case, content: NonMaximumSuppression, given: Mapping[str, Any], outputs: list[ComparedOutput]
-) -> VerifiedFault:
-    """Returns the setting with which the boxes are those of the reference, if one of those tried is."""
-    fault = VerifiedFault(
+def _kept(theirs: Run, names: tuple[str, str]) -> tuple[tuple[str, str], Boxes]:
+    """Returns the outputs of a reference that hold scores and coordinates, and the boxes.
+
+    Raises:
+        InputError: There are none.
+    """
+    others = _match_boxes(names, {name: theirs.output(name) for name in theirs.outputs})
+    right = None if others is None else _boxes_of(*(theirs.output(name) for name in others))
+    if others is None or right is None:
+        raise InputError(
+            "the reference returns no boxes",
+            f"give scores and [boxes, 4] coordinates under the names {names[0]} and {names[1]}",
+        )
+    return others, right
+
+
+def _fault(model: Model, content: NonMaximumSuppression, setting: str, why: str) -> VerifiedFault:
+    return VerifiedFault(
         kind="conversion",
         run="fp32",
-        op=f"{choose_function(case.model).name}/0",
+        op=f"{choose_function(model).name}/0",
         type=content.kind,
         name=content.kind,
-        cause="unknown",
-        text=next((output.why for output in outputs if output.why), ""),
+        cause="setting" if setting else "unknown",
+        text=f"{setting}, it keeps the boxes of the reference" if setting else why,
         inherited=0.0,
     )
-    thresholds = (content.iou_input, content.confidence_threshold_input)
-    own = {name: value for name, value in given.items() if name not in thresholds}
-    least = float(case.right.best.min(initial=np.inf))
-    for setting in _settings(content, least):
-        if all(output.passed for output in case.compare(setting.content, own)):
-            text = f"{setting.text}, it keeps the boxes of the reference"
-            return replace(fault, cause="setting", text=text)
-    return fault
 
 
-def _settings(content: NonMaximumSuppression, least: float) -> Iterator[_Setting]:
-    """Yields other settings, those with one change first.
+def _settings(content: NonMaximumSuppression, least: float) -> Iterator[tuple[str, NonMaximumSuppression]]:
+    """Yields the suppression with another setting, and what is different, as a clause.
 
     Args:
         content: The suppression.
         least: The least of the best scores of the reference's boxes.
     """
-    classes = {
-        content.is_per_class: "",
-        not content.is_per_class: "with boxes of any class suppressed"
-        if content.is_per_class
-        else "with boxes of the same class suppressed only",
-    }
-    scores = {content.confidence_threshold: ""}
+    classes = "any class" if content.is_per_class else "the same class only"
+    yield f"with boxes of {classes} suppressed", replace(content, is_per_class=not content.is_per_class)
     if np.isfinite(least) and least > 0:
-        scores[least] = (
-            f"with a least score of at most {least:.4g} instead of {content.confidence_threshold:g}"
-        )
-    overlaps = {content.iou_threshold: ""}
+        text = f"with a least score of at most {least:.4g} instead of {content.confidence_threshold:g}"
+        yield text, replace(content, confidence_threshold=least)
     for overlap in sorted(_OVERLAPS, key=lambda one: abs(one - content.iou_threshold)):
         text = f"with suppression above an overlap of about {overlap:g} instead of {content.iou_threshold:g}"
-        overlaps.setdefault(overlap, text)
-    found = []
-    for is_per_class, first in classes.items():
-        for score, second in scores.items():
-            for overlap, third in overlaps.items():
-                changes = [text for text in (first, second, third) if text]
-                changed = replace(
-                    content, is_per_class=is_per_class, confidence_threshold=score, iou_threshold=overlap
-                )
-                found.append((len(changes), _Setting(changed, " and ".join(changes))))
-    yield from (setting for count, setting in sorted(found, key=lambda one: one[0]) if count)
+        yield text, replace(content, iou_threshold=overlap)
+
+
+class Boxes(msgspec.Struct, frozen=True):
+    """Boxes with their scores, a row each.
+
+    Attributes:
+        scores: The score of each class, `[boxes, classes]`, or the best one, `[boxes, 1]`; float64.
+        coordinates: Four numbers each, `[boxes, 4]`, as the network gives them; float64.
+    """
+
+    scores: Array
+    coordinates: Array
+
+    @property
+    def best(self) -> Array:
+        """The best score of each box, `[boxes]`."""
+        return np.asarray(self.scores.max(axis=1, initial=-np.inf))
+
+
+def _boxes_of(scores: Array, coordinates: Array) -> Boxes | None:
+    """Returns boxes without those that only fill up a fixed number; None if the shapes are not of boxes.
+
+    Args:
+        scores: `[boxes, classes]` or `[boxes]`, or so with axes of one element.
+        coordinates: `[boxes, 4]`, or so with axes of one element.
+    """
+    if coordinates.ndim == 0 or coordinates.shape[-1] != _NUMBERS:
+        return None
+    places = coordinates.astype(np.float64).reshape(-1, _NUMBERS)
+    count = len(places)
+    if scores.size == count:
+        rows = scores.astype(np.float64).reshape(count, 1)
+    elif scores.ndim > 1 and scores.size == count * scores.shape[-1]:
+        rows = scores.astype(np.float64).reshape(count, scores.shape[-1])
+    else:
+        return None
+    is_box = rows.any(axis=1) | places.any(axis=1)
+    return Boxes(rows[is_box], places[is_box])
+
+
+def _match_boxes(ours: tuple[str, str], theirs: Mapping[str, Array]) -> tuple[str, str] | None:
+    """Returns the outputs of a reference that hold scores and coordinates: by name, else by shape.
+
+    Args:
+        ours: The names of these outputs of the model.
+        theirs: The outputs of the reference.
+
+    Returns:
+        Their names; None if the reference has none of such shapes.
+    """
+    plain = {plain_name(name): name for name in theirs}
+    named = [name if name in theirs else plain.get(plain_name(name), "") for name in ours]
+    fitting = (
+        (scores, places)
+        for places in theirs
+        for scores in theirs
+        if scores != places
+        and theirs[scores].dtype.kind == "f"
+        and _boxes_of(theirs[scores], theirs[places]) is not None
+    )
+    return min(fitting, key=lambda pair: sum(a != b for a, b in zip(pair, named, strict=True)), default=None)
+
+
+def compare_boxes(
+    names: tuple[str, str],
+    others: tuple[str, str],
+    boxes: tuple[Boxes, Boxes],
+    tolerance: Tolerance,
+) -> list[ComparedOutput]:
+    """Compares scores and coordinates in float32.
+
+    Args:
+        names: The outputs of the model that hold scores and coordinates.
+        others: Those of the reference.
+        boxes: The boxes of the model, and of the reference.
+        tolerance: How far they may be off. Boxes whose scores differ by less may be in any order.
+    """
+    ours, theirs = boxes
+    if 1 in (ours.scores.shape[1], theirs.scores.shape[1]):
+        ours, theirs = (Boxes(one.best[:, None], one.coordinates) for one in boxes)
+    places = _places(ours, theirs, tolerance)
+    left = len(ours.scores) - len(places), len(theirs.scores) - len(places)
+    own, other = ([pair[side] for pair in places] for side in (0, 1))
+    found = [
+        compare_output(name, its, "fp32", (mine[own], right[other]), "boxes", tolerance, is_half=False)
+        for name, its, mine, right in (
+            (names[0], others[0], ours.scores, theirs.scores),
+            (names[1], others[1], ours.coordinates, theirs.coordinates),
+        )
+    ]
+    if not any(left):
+        return found
+    why = (
+        f"keeps {len(ours.scores)} boxes, and the reference {len(theirs.scores)}:"
+        f" {left[0]} and {left[1]} have no counterpart"
+    )
+    return [replace(one, passed=False, why=why) for one in found]
+
+
+def _places(ours: Boxes, theirs: Boxes, tolerance: Tolerance) -> list[tuple[int, int]]:
+    """Returns which boxes are the same: of those whose best scores tie, the nearest in all numbers.
+
+    As many boxes on both sides that tie with none are paired in their order: their scores are wrong.
+    """
+    if ours.scores.shape[1] != theirs.scores.shape[1]:
+        return []
+    size = np.abs(theirs.best[np.isfinite(theirs.best)]).max(initial=0.0)
+    tie = tolerance.atol + tolerance.relative(is_half=False) * size
+    mine, right = (np.hstack([one.scores, one.coordinates]) for one in (ours, theirs))
+    free = np.ones(len(right), bool)
+    pairs: list[tuple[int, int]] = []
+    for place, row in enumerate(mine):
+        near = np.flatnonzero(free & (np.abs(theirs.best - ours.best[place]) <= tie))
+        if near.size:
+            nearest = int(near[np.abs(right[near] - row).sum(axis=1).argmin()])
+            free[nearest] = False
+            pairs.append((place, nearest))
+    rest = sorted(set(range(len(mine))) - {pair[0] for pair in pairs})
+    if len(mine) == len(right):
+        pairs += zip(rest, np.flatnonzero(free).tolist(), strict=True)
+    return sorted(pairs)

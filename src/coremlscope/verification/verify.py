@@ -7,21 +7,36 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from coremlscope.base.errors import OutputError
+from coremlscope.base.errors import CoremlscopeError, OutputError, UnsupportedModelError, UsageError
+from coremlscope.base.findings import Finding
+from coremlscope.base.units import shown
 from coremlscope.base.writing import check_apart
 from coremlscope.devices.unit import ComputeUnits
 from coremlscope.formats import container
 from coremlscope.formats.packaging import check_package, write_mlpackage
-from coremlscope.model.ir import Model
+from coremlscope.model.ir import Model, Pipeline, Program
+from coremlscope.ops.classical.suppression import NonMaximumSuppression
+from coremlscope.planning.advice import bind_default_function, find_remarks
+from coremlscope.planning.forecast.model_findings import describe_remark
 from coremlscope.results.verification import Verification
 from coremlscope.runtime.execution.binding import choose_function
+from coremlscope.runtime.execution.wiring import stage_names
+from coremlscope.verification.check import Check
 from coremlscope.verification.core_ml_units import unit_runner
+from coremlscope.verification.edits import with_function
+from coremlscope.verification.inputs import Inputs, choose_inputs, other_kinds
+from coremlscope.verification.later_calls import check_changes, first_differing_call, first_differing_kind
 from coremlscope.verification.outputs import Tolerance
+from coremlscope.verification.own_run import FunctionCall
 from coremlscope.verification.references.choice import given_inputs, open_reference
 from coremlscope.verification.references.contract import Reference
 from coremlscope.verification.references.core_ai import CORE_AI, CoreAIReference
 from coremlscope.verification.references.core_ml_model import CoreMLReference
-from coremlscope.verification.steps import check_kind, verify_model
+from coremlscope.verification.references.torch_program import ModuleReference
+from coremlscope.verification.remarks import compare_interfaces, compare_labels, note_inputs, unused_limits
+from coremlscope.verification.search import find_faults, find_unit_faults
+from coremlscope.verification.summary import summarise
+from coremlscope.verification.suppression import verify_suppression
 
 __all__ = ["verify"]
 
@@ -85,33 +100,134 @@ def verify(
         OutputError: There is no change that works to apply, or the package cannot be written.
     """
     model = source if isinstance(source, Model) else container.read(source)
-    check_kind(model)
+    _check_kind(model, compute_units)
     if apply is not None:
         check_apart(apply, model.source or "")
         check_package(Path(apply), overwrite=overwrite)
-    if isinstance(reference, (str, os.PathLike)) and os.fspath(reference) == CORE_AI:
-        opened: Reference = CoreAIReference(model, function)
-    else:
-        opened = open_reference(reference, function)
-    names = {feature.name: feature for feature in choose_function(model, function).description.inputs}
-    if isinstance(opened, CoreMLReference):
-        opened.given = names
-    outcome = verify_model(
-        model,
-        opened,
-        function=function,
-        inputs={**given_inputs(opened, names), **(inputs or {})},
-        shapes={name: tuple(shape) for name, shape in (shapes or {}).items()},
-        seed=seed,
-        tolerance=Tolerance(rtol=rtol, atol=atol, min_psnr=min_psnr, top_k=top_k),
-        units=[(units, unit_runner(units)) for units in compute_units],
+    chosen = choose_function(model, function)
+    names = {feature.name: feature for feature in chosen.description.inputs}
+    opened = _opened(model, reference, function)
+    values = {**given_inputs(opened, names), **(inputs or {})}
+    bound = {name: tuple(shape) for name, shape in (shapes or {}).items()}
+    tolerance = Tolerance(rtol=rtol, atol=atol, min_psnr=min_psnr, top_k=top_k)
+    if isinstance(model.content, NonMaximumSuppression):
+        return verify_suppression(model, opened, values, bound, seed, tolerance)
+
+    def draw(number: int) -> Inputs:
+        return choose_inputs(chosen, values, bound, seed + number - 1)
+
+    drawn = draw(1)
+    check = Check(
+        call=FunctionCall.of(model, chosen.name, drawn.tensors),
+        name=chosen.name,
+        tolerance=tolerance,
         progress=progress or (lambda _: None),
     )
-    if apply is not None and not outcome.result.passed:
-        if outcome.fixed is None:
-            raise OutputError(
-                "no change of the model brings all outputs within the tolerance",
-                "allow a larger --rtol, or see what was tried without --apply",
-            )
-        write_mlpackage(outcome.fixed, Path(apply), overwrite=overwrite)
-    return outcome.result
+    check.run_both(opened, drawn)
+    remarks = [*_interfaces(check, opened), *_training(check, opened, drawn)]
+    remarks += note_inputs(check, opened, drawn)
+    later = first_differing_call(check, opened, draw)
+    if later is None and check.passes:
+        later = first_differing_kind(check, opened, other_kinds(chosen, drawn, seed))
+    for setting in compute_units:
+        check.run_unit(setting, unit_runner(setting))
+    searched = check if later is None or later.passes else later
+    try:
+        find_faults(searched)
+        if later is not None:
+            check_changes(check, later, opened, drawn, draw)
+    except CoremlscopeError as error:
+        check.note(
+            "search-ended", f"The search for the fault ended early: {error.message}.", error.hint or ""
+        )
+    find_unit_faults(check)
+    check.findings += [*remarks, *_reported(model), *unused_limits(check.outputs, tolerance)]
+    result = summarise(check, drawn, later)
+    if apply is not None and not result.passed:
+        write_mlpackage(_fixed(searched), Path(apply), overwrite=overwrite)
+    return result
+
+
+def _fixed(check: Check) -> Model:
+    """Returns the model with the changes that work.
+
+    Raises:
+        OutputError: There is none.
+    """
+    if not (check.fixes and check.works):
+        raise OutputError(
+            "no change of the model brings all outputs within the tolerance",
+            "allow a larger --rtol, or see what was tried without --apply",
+        )
+    return with_function(check.call.model, check.name, check.working)
+
+
+def _opened(model: Model, reference: object, function: str | None) -> Reference:
+    if isinstance(reference, (str, os.PathLike)) and os.fspath(reference) == CORE_AI:
+        return CoreAIReference(model, function)
+    opened = open_reference(reference, function)
+    if isinstance(opened, CoreMLReference):
+        opened.given = {one.name: one for one in choose_function(model, function).description.inputs}
+    return opened
+
+
+def _interfaces(check: Check, reference: Reference) -> list[Finding]:
+    """Compares what two Core ML models declare."""
+    if not isinstance(reference, CoreMLReference) or reference.chosen is None:
+        return []
+    chosen = choose_function(check.call.model, check.name)
+    labels = compare_labels(chosen, reference.chosen)
+    check.outputs += [] if labels is None else [labels]
+    return list(compare_interfaces(chosen, reference.chosen))
+
+
+def _training(check: Check, reference: Reference, drawn: Inputs) -> list[Finding]:
+    """Notes that the reference is in training mode, and what its evaluation mode returns."""
+    if not (isinstance(reference, ModuleReference) and reference.is_training and check.failing("fp32")):
+        return []
+    text = "The reference is in training mode: dropout is on, and batches are normalized by themselves."
+    if check.agrees_with(reference.run(dict(drawn.tensors), is_evaluated=True)):
+        text += " In evaluation mode its outputs are those of the model."
+        check.is_explained = True
+    hint = "call eval() on the module, and verify again"
+    return [Finding(id="reference-in-training-mode", severity="warning", text=text, hint=hint)]
+
+
+def _reported(model: Model) -> list[Finding]:
+    """Notes operations that were reported to return wrong values on a unit, which no run here shows."""
+    if not isinstance(model.content, Program) or model.content.is_core_ai:
+        return []
+    remarks = find_remarks(bind_default_function(model))
+    return [describe_remark(one) for one in remarks if one.rule.settings]
+
+
+def _check_kind(model: Model, compute_units: Sequence[ComputeUnits]) -> None:
+    """Checks that a model has operations that can be compared.
+
+    Raises:
+        UnsupportedModelError: It is a pipeline, or of another kind without operations.
+    """
+    if not isinstance(model.content, (Program, NonMaximumSuppression)):
+        raise UnsupportedModelError(
+            f"models of type {model.kind} have no operations to compare",
+            _supported(model.content),
+        )
+    if isinstance(model.content, NonMaximumSuppression) and compute_units:
+        text = "the suppression of boxes runs on the CPU under all compute units"
+        raise UsageError(text, "leave --compute-units out")
+
+
+def _supported(content: object) -> str:
+    """Returns what can be verified instead of a model without operations, as a hint."""
+    kinds = "ML Programs, neural networks, and the suppression of boxes"
+    if not isinstance(content, Pipeline):
+        return f"verify supports {kinds}"
+    names = stage_names(content)
+    known = [
+        name
+        for name, stage in zip(names, content.models, strict=True)
+        if isinstance(stage.content, (Program, NonMaximumSuppression))
+    ]
+    if not known:
+        return f"verify supports {kinds}, and none of its stages is one"
+    return f"verify a stage by itself: {', '.join(f'--stage {shown(name)}' for name in known)}"

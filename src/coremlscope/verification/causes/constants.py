@@ -12,22 +12,22 @@ from coremlscope.base.units import shown
 from coremlscope.model.ir import Array, Function, Op, TensorType
 from coremlscope.model.ir.rewriting import constants_of
 from coremlscope.results.verification import Cause
-from coremlscope.verification.causes.orders import is_prepared
+from coremlscope.verification.causes.relation import find_relation
+from coremlscope.verification.causes.rounding import SMALLEST_FP16
 from coremlscope.verification.causes.site import (
     Change,
     Hypothesis,
     Site,
     parameters_of,
 )
+from coremlscope.verification.causes.substitution import is_prepared
 from coremlscope.verification.distance import SAME, find_layout, relative_error
-from coremlscope.verification.edits import insert_after, keep_fp32, set_constant
+from coremlscope.verification.edits import keep_fp32, set_constant
 from coremlscope.verification.intermediates import Intermediate, Run
 from coremlscope.verification.pairing import Pair, general_type
 
-__all__ = ["SMALLEST_FP16", "exact_constants", "predict_constants", "predict_weights", "with_constants"]
+__all__ = ["exact_constants", "predict_constants", "predict_weights", "with_constants"]
 
-#: The smallest positive fp16 number, which is subnormal (IEEE 754 binary16: 2⁻²⁴).
-SMALLEST_FP16 = 2.0**-24
 #: Layers into which a normalization is folded.
 _WEIGHTED = frozenset({"conv", "conv_transpose", "linear"})
 #: A compressed weight has fewer values.
@@ -49,7 +49,6 @@ def predict_weights(site: Site) -> Iterator[Hypothesis]:
             found = site.compute(changes=keyed)
             if found is not None:
                 yield _wrong(site, value, mine, changes, found)
-    yield from _without_bias(site, own)
     folded = _folded(site)
     if folded is not None:
         mine = parameters_of(site.value)
@@ -58,31 +57,6 @@ def predict_weights(site: Site) -> Iterator[Hypothesis]:
         found = site.compute(changes=keyed)
         if found is not None and changed:
             yield _wrong(site, site.value, mine, changed, found)
-
-
-def _without_bias(site: Site, own: Sequence[Array]) -> Iterator[Hypothesis]:
-    """Yields the result with a bias of the reference added, where the layer has none."""
-    op = site.op(site.value)
-    if op is None or site.value.type not in _WEIGHTED or op.inputs.get("bias"):
-        return
-    axis = site.local.ndim - 1 if op.type == "linear" else 1
-    planes = [1] * site.local.ndim
-    planes[axis] = -1
-    for bias in own:
-        if bias.size == site.local.shape[axis]:
-            shaped = bias.reshape(planes)
-            apply = partial(
-                insert_after, name=site.value.name, readers=(), op_type="add", parameters={"y": shaped}
-            )
-            yield Hypothesis(
-                value=site.value.name,
-                text="it lacks the bias of the reference",
-                predicted=np.add(site.local, shaped),
-                observed=site.expected,
-                changes=(
-                    Change(text="add the bias of the reference", values=(site.value.name,), apply=apply),
-                ),
-            )
 
 
 def _choices(mine: Mapping[str, Array], own: Sequence[Array]) -> Iterator[dict[str, Array]]:
@@ -123,18 +97,7 @@ def _wrong(
 ) -> Hypothesis:
     """Returns what is wrong with weights, and their replacement."""
     name, right = max(changes.items(), key=lambda item: relative_error(mine[item[0]], item[1]))
-    wrong = mine[name]
-    cause, what = _difference(site, wrong, right)
-    op = site.op(value)
-    makers = {v.name: one for one in site.call.function.graph.ops for v in one.outputs}
-    given = None if op is None else next(iter(op.inputs.get(name, ())), None)
-    maker = makers.get(getattr(given, "name", ""))
-    if cause == "weights" and maker is not None and maker.type.startswith("constexpr_"):
-        cause, what = "compressed weights", f"is compressed ({maker.type}), {what}"
-    elif cause == "weights" and np.unique(wrong).size <= min(_FEW_VALUES, wrong.size // 16):
-        cause, what = "compressed weights", f"has only {np.unique(wrong).size} different values, {what}"
-    if cause == "weights" and value.type in _SUMS_AND_PRODUCTS and is_prepared(site, value.name):
-        cause = "preprocessing"
+    cause, what = _difference(site, value, name, mine[name], right)
     keyed = {(value.op, key): array for key, array in changes.items()}
     listed = ", ".join(shown(key) for key in changes)
     change = Change(
@@ -152,31 +115,30 @@ def _wrong(
     )
 
 
-def _difference(site: Site, wrong: Array, right: Array) -> tuple[Cause, str]:
+def _difference(site: Site, value: Intermediate, name: str, wrong: Array, right: Array) -> tuple[Cause, str]:
     """Returns in what a weight differs from the right one."""
-    error = relative_error(wrong, right)
-    for run in (site.theirs, site.ours):
-        for value in run.values.values():
-            for name, other in parameters_of(value, least=wrong.size).items():
-                is_other = other.size == wrong.size and relative_error(other, right) > SAME
-                if is_other and run is site.theirs and find_layout(wrong, other, SAME) is not None:
-                    return "swapped weights", f"is that of {shown(value.name)} of the reference"
-                is_own = run is site.ours and value.name == site.value.name and is_other
-                if is_own and relative_error(other, right) <= SAME:
-                    return "swapped weights", f"is that which {shown(name)} should be"
-    for axes in [(1, 0, *range(2, wrong.ndim)), (*range(wrong.ndim - 2), wrong.ndim - 1, wrong.ndim - 2)]:
-        moved = np.transpose(wrong, axes) if wrong.ndim > 1 else wrong
-        if moved.shape == right.shape and relative_error(moved, right) <= SAME:
-            return "layout", f"is that of the reference transposed by {axes}"
-    for axis in range(wrong.ndim):
-        if relative_error(np.flip(wrong, axis), right) <= SAME:
-            return "layout", f"is that of the reference with axis {axis} in the other direction"
-    if relative_error(np.sort(wrong, axis=None), np.sort(right, axis=None)) <= SAME:
-        return "layout", "has the elements of that of the reference in another order"
+    for other in site.theirs.values.values():
+        for array in parameters_of(other, least=wrong.size).values():
+            is_other = array.size == wrong.size and relative_error(array, right) > SAME
+            if is_other and find_layout(wrong, array, SAME) is not None:
+                return "swapped weights", f"is that of {shown(other.name)} of the reference"
+    relation = find_relation(wrong, right)
+    if relation is not None and relation.cause == "layout":
+        return "layout", f"{relation.text} is that of the reference"
     if not wrong.any():
         return "weights", "is zero, and that of the reference is not"
     odd = np.abs(np.subtract(wrong, right)) > SAME * np.abs(right).max()
-    return "weights", f"is off by {error:.2g}, in {int(odd.sum())} of {odd.size} elements"
+    what = f"is off by {relative_error(wrong, right):.2g}, in {int(odd.sum())} of {odd.size} elements"
+    op = site.op(value)
+    given = None if op is None else next(iter(op.inputs.get(name, ())), None)
+    makers = {v.name: one.type for one in site.call.function.graph.ops for v in one.outputs}
+    maker, count = makers.get(getattr(given, "name", ""), ""), np.unique(wrong).size
+    if maker.startswith("constexpr_"):
+        return "compressed weights", f"is compressed ({maker}), {what}"
+    if count <= min(_FEW_VALUES, wrong.size // 16):
+        return "compressed weights", f"has only {count} different values, {what}"
+    is_scaling = value.type in _SUMS_AND_PRODUCTS and is_prepared(site, value.name)
+    return "preprocessing" if is_scaling else "weights", what
 
 
 def _folded(site: Site) -> dict[str, Array] | None:
@@ -277,14 +239,7 @@ def exact_constants(ours: Run, theirs: Run, pairs: Sequence[Pair]) -> dict[tuple
         The elements in float32, in the shape of the model's constant, by the name of a value and that of the
         parameter of its operation.
     """
-    known: dict[tuple[int, bytes], Array] = {}
-    for value in theirs.values.values():
-        arrays = list(parameters_of(value, least=1).values())
-        if _is_constant(theirs, value) and value.array.dtype.kind == "f":
-            arrays.append(value.array)
-        for array in arrays:
-            for key in _keys(array):
-                known.setdefault(key, array)
+    known = _by_rounded(theirs)
     mates = {pair.ours: theirs.values[pair.theirs] for pair in pairs}
     found: dict[tuple[str, str], Array] = {}
     for value in ours.values.values():
@@ -298,6 +253,19 @@ def exact_constants(ours: Run, theirs: Run, pairs: Sequence[Pair]) -> dict[tuple
             if right is not None and not np.array_equal(right.reshape(-1), rounded.reshape(-1)):
                 found[value.name, name] = right.reshape(rounded.shape).astype(np.float32)
     return found
+
+
+def _by_rounded(run: Run) -> dict[tuple[int, bytes], Array]:
+    """Returns the constants of a run by what they are in fp16."""
+    known: dict[tuple[int, bytes], Array] = {}
+    for value in run.values.values():
+        arrays = list(parameters_of(value, least=1).values())
+        if _is_constant(run, value) and value.array.dtype.kind == "f":
+            arrays.append(value.array)
+        for array in arrays:
+            for key in _keys(array):
+                known.setdefault(key, array)
+    return known
 
 
 def _keys(array: Array) -> list[tuple[int, bytes]]:

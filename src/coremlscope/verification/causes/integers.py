@@ -14,12 +14,12 @@ from coremlscope.verification.causes.site import Change, Hypothesis, Site
 from coremlscope.verification.edits import bypass
 from coremlscope.verification.intermediates import Intermediate
 
-__all__ = ["CHOOSING", "predict_narrowed", "predict_tie", "scores_at"]
+__all__ = ["CHOOSING", "KEEPING", "predict_narrowed", "predict_tie", "scores_at"]
 
 #: Operations that return the places of elements.
 CHOOSING = frozenset({"argsort", "reduce_argmax", "reduce_argmin", "topk", "non_maximum_suppression"})
 #: Operations that keep places.
-_KEEPING = frozenset({"cast", "squeeze", "expand_dims", "reshape", "identity"})
+KEEPING = frozenset({"cast", "squeeze", "expand_dims", "reshape", "identity"})
 #: Types that integers are narrowed to.
 _NARROW = (np.int8, np.uint8, np.int16, np.uint16, np.int32)
 #: How a conversion keeps integers as they are.
@@ -95,7 +95,7 @@ def _readers(site: Site, name: str) -> Iterator[Intermediate]:
 def predict_tie(site: Site) -> Iterator[Hypothesis]:
     """Places of elements differ, and the elements at both places are equal."""
     chooser = site.value
-    while chooser.type in _KEEPING and chooser.inputs and chooser.inputs[0] in site.ours.values:
+    while chooser.type in KEEPING and chooser.inputs and chooser.inputs[0] in site.ours.values:
         chooser = site.ours.values[chooser.inputs[0]]
     if chooser.type not in CHOOSING or site.local.dtype.kind not in "iu" or not chooser.inputs:
         return

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator, Mapping
 from functools import partial
 
@@ -10,11 +9,10 @@ import numpy as np
 from msgspec.structs import replace
 
 from coremlscope.base.units import shown
-from coremlscope.model.ir import Argument, Array, Constant, Op, TensorType, Value, constant
+from coremlscope.model.ir import Argument, Array, Constant, Op, TensorType, constant
 from coremlscope.model.ir.rewriting import constant_argument, constants_of
 from coremlscope.verification.causes.site import Change, Hypothesis, Site
 from coremlscope.verification.edits import with_op
-from coremlscope.verification.pairing import general_type
 
 __all__ = ["predict_settings"]
 
@@ -32,20 +30,11 @@ _TEXTS: Mapping[str, tuple[str, ...]] = {
         "OFFSET_CORNERS",
     ),
 }
-#: Types whose choice is a setting in other frameworks.
-_KINDS: tuple[tuple[str, ...], ...] = (
-    ("max_pool", "avg_pool"),
-    ("upsample_nearest_neighbor", "upsample_bilinear"),
-    ("reduce_mean", "reduce_sum", "reduce_max", "reduce_min"),
-    ("relu", "relu6", "gelu", "silu", "sigmoid", "tanh", "softplus"),
-)
-#: Flags that an operation has, and others of its kind lack.
-_FLAGS = {"avg_pool": "exclude_padding_from_average", "upsample_bilinear": "align_corners"}
 #: Numbers that frameworks take by default: slopes, bounds, epsilons (PyTorch's and TensorFlow's references).
 _NUMBERS = (0.0, 0.01, 0.1, 0.2, 0.3, 0.5, 1.0, 2.0, 6.0, -1.0, 1e-3, 1e-5, 1e-6, 1e-12)
 _NUMERIC = frozenset({"alpha", "beta", "epsilon", "val", "constant_val"})
-#: Axes and arguments whose orders are tried, steps of slices, and operations on the way.
-_MOST_AXES, _MOST_ORDERED, _MOST_STEPS, _MOST_STEP, _MOST_OPS = 5, 4, 24, 4, 6
+#: Strides and dilations that are tried, and operations on the way.
+_MOST_STEP, _MOST_OPS = 4, 6
 #: An operation with another setting, and what was wrong.
 _Form = tuple[Op, str, str]
 
@@ -53,10 +42,9 @@ _Form = tuple[Op, str, str]
 def predict_settings(site: Site) -> Iterator[Hypothesis]:
     """With another setting of one operation the result is right."""
     constants = constants_of(site.call.function)
-    wanted = {general_type(value.type) for value in site.reference_region()}
     for value in site.region[:_MOST_OPS]:
         op = site.op(value)
-        for form, setting, reason in () if op is None else _forms(op, constants, wanted):
+        for form, setting, reason in () if op is None else _forms(op, constants):
             found = site.compute(op=form)
             if found is None:
                 continue
@@ -70,7 +58,7 @@ def predict_settings(site: Site) -> Iterator[Hypothesis]:
             )
 
 
-def _forms(op: Op, constants: Mapping[str, Constant], wanted: set[str]) -> Iterator[_Form]:
+def _forms(op: Op, constants: Mapping[str, Constant]) -> Iterator[_Form]:
     """Yields an operation with other settings, the most likely first."""
     settings = {}
     for key in op.inputs:
@@ -79,9 +67,7 @@ def _forms(op: Op, constants: Mapping[str, Constant], wanted: set[str]) -> Itera
             settings[key] = known
     yield from _flags(op, settings)
     yield from _places(op, settings)
-    yield from _orders(op, settings)
-    yield from _sides(op, settings)
-    yield from _kinds(op, wanted)
+    yield from _orders(op)
     for key, known in settings.items():
         array = known.numpy()
         if key in _NUMERIC and array.size == 1 and array.dtype.kind == "f":
@@ -113,24 +99,6 @@ def _text(value: Array) -> str:
         return f"{float(array.reshape(-1)[0]):.6g}"
     one = array.reshape(-1)[0] if array.size == 1 else array.tolist()
     return str(one).lower() if array.dtype.kind == "b" else str(one)
-
-
-def _kinds(op: Op, wanted: set[str]) -> Iterator[_Form]:
-    """Yields other types of the same kind, which the reference has there."""
-    family = next((types for types in _KINDS if op.type in types), ())
-    for other in family:
-        if other == op.type or general_type(other) not in wanted:
-            continue
-        inputs = {"x": op.inputs["x"]} if family is _KINDS[-1] else dict(op.inputs)
-        for flag in _FLAGS.values():
-            inputs.pop(flag, None)
-        if other == "gelu":
-            inputs["mode"] = (constant("EXACT"),)
-        flag = _FLAGS.get(other, "")
-        for is_set in (False, True) if flag else (False,):
-            own = {**inputs, flag: (constant(np.array(is_set)),)} if flag else inputs
-            text = f"it computes {shown(op.type)}, and the reference {shown(other)}"
-            yield replace(op, type=other, inputs=own), f"the type to {shown(other)}", text
 
 
 def _flags(op: Op, settings: Mapping[str, Constant]) -> Iterator[_Form]:
@@ -173,8 +141,6 @@ def _places(op: Op, settings: Mapping[str, Constant]) -> Iterator[_Form]:
     if pad.ndim == 1 and pad.size % 2 == 0:
         custom = {"pad_type": "custom"} if "pad_type" in op.inputs else {}
         yield from (_set(op, pad=other, **custom) for other in _paddings(pad))
-    if "begin" in settings and "end" in settings:
-        yield from _slices(op, settings)
 
 
 def _paddings(pad: Array) -> Iterator[Array]:
@@ -195,63 +161,9 @@ def _paddings(pad: Array) -> Iterator[Array]:
                 yield other.reshape(-1)
 
 
-def _slices(op: Op, settings: Mapping[str, Constant]) -> Iterator[_Form]:
-    """Yields slices that begin, and end, earlier or later."""
-    given = next((a.type for a in op.inputs.get("x", ()) if isinstance(a.type, TensorType)), None)
-    begin, end = (settings[key].numpy().astype(np.int32) for key in ("begin", "end"))
-    if given is None or len(given.shape or ()) != begin.size:
-        return
-
-    def mask(name: str) -> Array:
-        return settings[name].numpy().astype(bool) if name in settings else np.zeros(begin.size, bool)
-
-    sizes = np.array([size or 0 for size in given.shape or ()])
-    low = np.where(mask("begin_mask"), 0, np.where(begin < 0, begin + sizes, begin)).astype(np.int32)
-    high = np.where(mask("end_mask"), sizes, np.where(end < 0, end + sizes, end)).astype(np.int32)
-    high = np.where(mask("squeeze_mask"), low + 1, high).astype(np.int32)
-    whole = {name: np.zeros(begin.size, bool) for name in ("begin_mask", "end_mask")}
-    for axis, size in enumerate(sizes):
-        steps = sorted(range(-int(low[axis]), int(size - high[axis]) + 1), key=abs)
-        for step in [s for s in steps if s and 0 < high[axis] - low[axis] < size][:_MOST_STEPS]:
-            moved = np.zeros(begin.size, np.int32)
-            moved[axis] = step
-            yield _set(op, begin=low + moved, end=high + moved, **whole)
-
-
-def _orders(op: Op, settings: Mapping[str, Constant]) -> Iterator[_Form]:
-    """Yields other orders of axes, and of arguments."""
-    perm = settings["perm"].numpy() if "perm" in settings else np.zeros(0, np.int32)
-    if 1 < perm.size <= _MOST_AXES:
-        own = tuple(int(axis) % perm.size for axis in perm)
-        orders = (order for order in itertools.permutations(range(perm.size)) if order != own)
-        yield from (_set(op, perm=np.array(order, np.int32)) for order in orders)
-    reason = "its arguments are in another order than in the reference"
+def _orders(op: Op) -> Iterator[_Form]:
+    """Yields the other order of two arguments."""
     x, y = op.inputs.get("x", ()), op.inputs.get("y", ())
     if op.type in ("sub", "real_div", "matmul", "pow", "less", "greater") and x and y:
+        reason = "its arguments are in another order than in the reference"
         yield replace(op, inputs={**op.inputs, "x": y, "y": x}), "the other order of the arguments", reason
-    values = op.inputs.get("values", ())
-    if 1 < len(values) <= _MOST_ORDERED and all(isinstance(one, Value) for one in values):
-        for several in itertools.permutations(values):
-            if several != tuple(values):
-                inputs = {**op.inputs, "values": several}
-                yield replace(op, inputs=inputs), "the other order of the arguments", reason
-
-
-def _sides(op: Op, settings: Mapping[str, Constant]) -> Iterator[_Form]:
-    """Yields constants along other axes of what they are added to, or multiplied by."""
-    rank = _rank(op)
-    for key in ("x", "y") if op.type in ("add", "sub", "mul", "real_div") and rank <= _MOST_AXES else ():
-        known = settings.get(key)
-        array = np.zeros(0) if known is None else known.numpy()
-        if known is None or not isinstance(known.type, TensorType) or array.size < 2:
-            continue
-        own = (1,) * (rank - array.ndim) + array.shape
-        kept = [size for size in own if size > 1]
-        for shape in sorted(set(itertools.permutations(own)) - {own}):
-            if [size for size in shape if size > 1] == kept:
-                moved = constant(array.reshape(shape), known.type.dtype)
-                yield (
-                    replace(op, inputs={**op.inputs, key: (moved,)}),
-                    f"the shape of its {shown(key)} to {list(shape)}",
-                    f"its {shown(key)} has the shape {list(own)}: with {list(shape)} the result is right",
-                )

@@ -3,27 +3,38 @@ prediction holds for each element."""
 
 from __future__ import annotations
 
-import dataclasses
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from typing import Any, Generic, Protocol, TypeVar
 
+import msgspec
+import msgspec.structs
 import numpy as np
 
 from coremlscope.base.errors import CoremlscopeError
 from coremlscope.model.ir import Array, Function, Op
 from coremlscope.results.verification import Cause
-from coremlscope.verification.distance import explained_elements, unmasked_error
+from coremlscope.verification.distance import explains_all, unmasked_error
 from coremlscope.verification.edits import set_constant, with_op
 from coremlscope.verification.intermediates import Intermediate, Parameter, Run
 from coremlscope.verification.own_run import FunctionCall, run_from
 from coremlscope.verification.pairing import Pair
 
-__all__ = ["MOST_WEIGHTS", "Change", "Hypothesis", "Row", "Site", "Verdict", "judge", "parameters_of"]
+__all__ = [
+    "_MOST_WEIGHTS",
+    "Change",
+    "Hypothesis",
+    "Place",
+    "Row",
+    "Site",
+    "Verdict",
+    "judge",
+    "parameters_of",
+]
 
 #: Weights are compared element by element up to this size.
-MOST_WEIGHTS = 1 << 24
+_MOST_WEIGHTS = 1 << 24
 #: The share of the largest element by which a prediction may be off, with rounded weights and without.
 _EACH = {True: 1e-2, False: 1e-3}
 #: A cause makes the error smaller by this factor.
@@ -32,8 +43,7 @@ _BETTER = 10
 _FURTHER_SECONDS = 2.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
+class Change(msgspec.Struct, frozen=True, kw_only=True):
     """A change of a function that may fix a fault.
 
     Attributes:
@@ -49,9 +59,8 @@ class Change:
     code: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Hypothesis:
-    """What a cause says about one site.
+class Hypothesis(msgspec.Struct, frozen=True, kw_only=True):
+    """What a cause says about one place.
 
     Attributes:
         value: The name of a value of the operation at fault.
@@ -70,14 +79,24 @@ class Hypothesis:
     changes: tuple[Change, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
+class Place(Protocol):
+    """Where two runs differ first."""
+
+    def tells(self, found: Hypothesis) -> bool:
+        """Returns whether a prediction holds for each element of what is observed."""
+
+
+#: What a row is about: a `Site`, or a `Rounded` value.
+At = TypeVar("At", bound=Place)
+
+
+class Row(msgspec.Struct, Generic[At], frozen=True, kw_only=True):
     """One cause of a wrong value.
 
     Attributes:
         cause: Its id.
         looks_like: What it looks like.
-        predict: Yields what it says about a site, the most likely first.
+        predict: Yields what it says about a place, the most likely first.
         fix: What to do.
         source: Where it is described.
         accept: An example that it explains.
@@ -86,15 +105,65 @@ class Row:
 
     cause: Cause
     looks_like: str
-    predict: Callable[[Site], Iterator[Hypothesis]]
+    predict: Callable[[At], Iterator[Hypothesis]]
     fix: str
     source: str
     accept: str
     reject: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Site:
+class Verdict(msgspec.Struct, frozen=True, kw_only=True):
+    """The simplest cause that explains each element of a value, or that none does.
+
+    Attributes:
+        cause: The cause.
+        value: The name of a value of the operation at fault.
+        text: The cause as a sentence.
+        elements: The number of elements that it explains.
+        also: Further causes that explain each element.
+        changes: Changes that may fix it, the most likely first.
+    """
+
+    cause: Cause
+    value: str
+    text: str
+    elements: int = 0
+    also: tuple[Cause, ...] = ()
+    changes: tuple[Change, ...] = ()
+
+
+def judge(place: At, rows: Sequence[Row[At]], unknown: Verdict) -> Verdict:
+    """Finds the first cause whose prediction holds for each element.
+
+    Args:
+        place: The place.
+        rows: The causes, the simplest first.
+        unknown: What is said if none does; the causes that were tried are added.
+    """
+    best: Verdict | None = None
+    tried, until = dict[str, None](), math.inf
+    for row in rows:
+        if time.monotonic() > until:
+            break
+        tried[row.cause] = None
+        found = next((one for one in row.predict(place) if place.tells(one)), None)
+        if found is None:
+            continue
+        cause = found.cause or row.cause
+        if best is None:
+            best, until = _verdict(cause, found), time.monotonic() + _FURTHER_SECONDS
+        elif cause not in (best.cause, *best.also):
+            best = msgspec.structs.replace(best, also=(*best.also, cause))
+    text = f"{unknown.text}; tried and refuted: {', '.join(tried)}"
+    return best or msgspec.structs.replace(unknown, text=text)
+
+
+def _verdict(cause: Cause, found: Hypothesis) -> Verdict:
+    size = int(np.asarray(found.observed).size)
+    return Verdict(cause=cause, value=found.value, text=found.text, elements=size, changes=found.changes)
+
+
+class Site(msgspec.Struct, frozen=True, kw_only=True):
     """The first value that the model computes wrongly from the reference's own values.
 
     Attributes:
@@ -113,6 +182,7 @@ class Site:
         theirs: The run of the reference.
         is_half: Whether weights are rounded.
         until: When experiments end, by `time.monotonic`.
+        kept: What rows have made of it: see `once`.
     """
 
     value: Intermediate
@@ -130,6 +200,7 @@ class Site:
     theirs: Run
     is_half: bool
     until: float = math.inf
+    kept: dict[str, Any] = {}
 
     @property
     def region(self) -> list[Intermediate]:
@@ -141,6 +212,18 @@ class Site:
         bounds = {pair.theirs for pair in self.bounds}
         names = self.theirs.above(self.pair.theirs, lambda name: name in bounds)
         return [self.theirs.values[n] for n in names if n not in bounds and n in self.theirs.values]
+
+    def on_the_way(self) -> list[tuple[Intermediate, Array]]:
+        """Returns the values of the model on the way to the wrong one, and it, the first one first, with what
+        they are on the values of the reference."""
+        found = ((value, self.compute(name=value.name)) for value in reversed(self.region[1:]))
+        return [*((value, own) for value, own in found if own is not None), (self.value, self.local)]
+
+    def once(self, key: str, make: Callable[[Site], Any]) -> Any:
+        """Returns what a function makes of the site, and keeps it for the next one that asks."""
+        if key not in self.kept:
+            self.kept[key] = make(self)
+        return self.kept[key]
 
     def op(self, value: Intermediate) -> Op | None:
         """Returns the operation that computes a value, unless it has blocks."""
@@ -178,60 +261,16 @@ class Site:
                 for key, array in {**bounds, **(given or {})}.items()
                 if key != name
             }
-            return run_from(dataclasses.replace(self.call, function=function), fed, [name])[name]
+            return run_from(self.call.with_function(function), fed, [name])[name]
         except (CoremlscopeError, ValueError, IndexError, TypeError, AssertionError):
             return None  # There is no such operation: a setting that it does not have, or another shape.
 
-    def tells(self, predicted: Array, observed: Array) -> tuple[int, bool]:
-        """Returns how many elements of a value are as predicted, and whether the prediction explains it."""
-        count = explained_elements(predicted, observed, _EACH[self.is_half])
-        if count < observed.size:
-            return count, False
-        error, made = unmasked_error(predicted, observed), self.made
-        return count, not math.isfinite(made) or error <= made / _BETTER
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
-    """The simplest cause that explains each element of a value.
-
-    Attributes:
-        cause: The cause.
-        found: What it says.
-        also: Further causes that explain each element.
-    """
-
-    cause: Cause
-    found: Hypothesis
-    also: tuple[str, ...] = ()
-
-
-def judge(site: Site, rows: Sequence[Row]) -> tuple[Verdict | None, tuple[str, ...]]:
-    """Finds the first cause whose prediction holds for each element.
-
-    Args:
-        site: The place.
-        rows: The causes, the simplest first.
-
-    Returns:
-        The cause, or None; and the causes that were tried.
-    """
-    best: Verdict | None = None
-    tried, until = [], math.inf
-    for row in rows:
-        if time.monotonic() > until:
-            break
-        tried.append(row.cause)
-        holds = (found for found in row.predict(site) if site.tells(found.predicted, found.observed)[1])
-        found = next(holds, None)
-        if found is None:
-            continue
-        cause = found.cause or row.cause
-        if best is None:
-            best, until = Verdict(cause=cause, found=found), time.monotonic() + _FURTHER_SECONDS
-        elif cause not in (best.cause, *best.also):
-            best = dataclasses.replace(best, also=(*best.also, cause))
-    return best, tuple(tried)
+    def tells(self, found: Hypothesis) -> bool:
+        """Returns whether a prediction holds for each element, and the error is smaller by far."""
+        if not explains_all(found.predicted, found.observed, _EACH[self.is_half]):
+            return False
+        error = unmasked_error(found.predicted, found.observed)
+        return not math.isfinite(self.made) or error <= self.made / _BETTER
 
 
 def parameters_of(value: Intermediate, *, least: int = 2, kinds: str = "f") -> dict[str, Array]:
@@ -239,7 +278,7 @@ def parameters_of(value: Intermediate, *, least: int = 2, kinds: str = "f") -> d
     return {
         parameter.name.split(" ")[0]: array
         for parameter in value.parameters
-        if least <= parameter.size <= MOST_WEIGHTS and (array := _read(parameter)).dtype.kind in kinds
+        if least <= parameter.size <= _MOST_WEIGHTS and (array := _read(parameter)).dtype.kind in kinds
     }
 
 

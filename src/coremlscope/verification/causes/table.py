@@ -6,20 +6,13 @@ from typing import Final
 
 from coremlscope.verification.causes.constants import predict_constants, predict_weights
 from coremlscope.verification.causes.integers import predict_narrowed, predict_tie
-from coremlscope.verification.causes.orders import (
-    predict_extra,
-    predict_layout,
-    predict_missing,
-    predict_preprocessing,
-    predict_relation,
-    predict_state,
-)
 from coremlscope.verification.causes.settings import predict_settings
-from coremlscope.verification.causes.site import Row
+from coremlscope.verification.causes.site import Row, Site
+from coremlscope.verification.causes.substitution import predict_state, substituted
 
 __all__ = ["ROWS"]
 
-ROWS: Final[tuple[Row, ...]] = (
+ROWS: Final[tuple[Row[Site], ...]] = (
     Row(
         cause="state",
         looks_like="a state holds zeros after a call, and the buffer of the reference does not",
@@ -68,7 +61,7 @@ ROWS: Final[tuple[Row, ...]] = (
     Row(
         cause="preprocessing",
         looks_like="all layers differ from the first one on",
-        predict=predict_preprocessing,
+        predict=substituted("preprocessing"),
         fix="convert with scale, bias and color_layout of ct.ImageType as the reference prepares its input",
         source="https://apple.github.io/coremltools/docs-guides/source/image-inputs.html",
         accept="pixels × 1/255 in the reference, and unchanged in the model",
@@ -77,7 +70,7 @@ ROWS: Final[tuple[Row, ...]] = (
     Row(
         cause="layout",
         looks_like="the right numbers in the wrong places",
-        predict=predict_layout,
+        predict=substituted("layout"),
         fix="transpose where the reference does",
         source="https://apple.github.io/coremltools/source/coremltools.converters.mil.mil.ops.defs.html",
         accept="an argument with channels last",
@@ -95,7 +88,7 @@ ROWS: Final[tuple[Row, ...]] = (
     Row(
         cause="missing operation",
         looks_like="values before and behind an operation of the reference differ",
-        predict=predict_missing,
+        predict=substituted("missing operation"),
         fix="keep the operation: converters warn where they drop one",
         source="https://github.com/apple/coremltools/issues/1809",
         accept="the result ahead of the last activation",
@@ -104,7 +97,7 @@ ROWS: Final[tuple[Row, ...]] = (
     Row(
         cause="extra operation",
         looks_like="the model has an operation that the reference lacks",
-        predict=predict_extra,
+        predict=substituted("extra operation"),
         fix="remove the operation",
         source="https://github.com/apple/coremltools/issues/2821",
         accept="a normalization that the reference does not have",
@@ -113,7 +106,7 @@ ROWS: Final[tuple[Row, ...]] = (
     Row(
         cause="scale",
         looks_like="the cosine is 1, and the size another one",
-        predict=predict_relation,
+        predict=substituted("scale", "offset", "sign"),
         fix="multiply, or add, as the reference does",
         source="https://apple.github.io/coremltools/source/coremltools.converters.mil.mil.ops.defs.html",
         accept="scores without 1/√d",

@@ -12,7 +12,7 @@ import numpy as np
 from coremlscope.base.errors import EngineError, InputError, UsageError
 from coremlscope.base.units import shown
 from coremlscope.model.ir import Array
-from coremlscope.verification.intermediates import Intermediate, Run
+from coremlscope.verification.intermediates import Run
 
 __all__ = ["CallReference", "SavedReference", "read_arrays"]
 
@@ -56,14 +56,12 @@ class SavedReference:
         Raises:
             InputError: No numbers were saved but inputs, or something else than numbers and text.
         """
-        values = {name: Intermediate(name=name, array=array) for name, array in inputs.items()}
         saved, texts = _numbers({name: one for name, one in self.arrays.items() if name not in inputs})
         if not saved:
             raise InputError(
                 "the reference holds no numbers but inputs", "save the outputs of the network as well"
             )
-        values.update((name, Intermediate(name=name, array=array, op=name)) for name, array in saved.items())
-        return Run(label=_without(self.label, texts), values=values, outputs={name: name for name in saved})
+        return Run.of_outputs(_without(self.label, texts), inputs, saved, has_intermediates=True)
 
 
 class CallReference:
@@ -93,17 +91,10 @@ class CallReference:
         if not isinstance(returned, Mapping):
             parts = returned if isinstance(returned, (list, tuple)) else [returned]
             returned = {f"output_{index}": part for index, part in enumerate(parts)}
-        values = {name: Intermediate(name=name, array=array) for name, array in inputs.items()}
         arrays, texts = _numbers({str(name): np.asarray(array) for name, array in returned.items()})
         if not arrays:
             raise InputError(f"the reference {self.label} returns no numbers", "return the network's outputs")
-        values.update((n, Intermediate(name=n, array=array, op=n)) for n, array in arrays.items())
-        return Run(
-            label=_without(self.label, texts),
-            values=values,
-            outputs={name: name for name in arrays},
-            has_intermediates=False,
-        )
+        return Run.of_outputs(_without(self.label, texts), inputs, arrays)
 
 
 def _numbers(arrays: Mapping[str, Array]) -> tuple[dict[str, Array], tuple[str, ...]]:
@@ -113,23 +104,16 @@ def _numbers(arrays: Mapping[str, Array]) -> tuple[dict[str, Array], tuple[str, 
         InputError: One holds something else.
     """
     texts = tuple(name for name, array in arrays.items() if array.dtype.kind in "US")
-    return {name: _numeric(name, one) for name, one in arrays.items() if name not in texts}, texts
+    found = {name: array for name, array in arrays.items() if name not in texts}
+    for name, array in found.items():
+        if array.dtype.kind not in "biuf":
+            kind = "objects" if array.dtype == object else array.dtype
+            raise InputError(
+                f"the value {name!r} of the reference holds {kind}, which cannot be compared",
+                "give arrays of real numbers only",
+            )
+    return found, texts
 
 
 def _without(label: str, texts: tuple[str, ...]) -> str:
     return f"{label}, without the text of {', '.join(map(shown, texts))}" if texts else label
-
-
-def _numeric(name: str, array: Array) -> Array:
-    """Returns an array of numbers.
-
-    Raises:
-        InputError: It holds something else.
-    """
-    if array.dtype.kind not in "biuf":
-        kind = "objects" if array.dtype == object else array.dtype
-        raise InputError(
-            f"the value {name!r} of the reference holds {kind}, which cannot be compared",
-            "give arrays of real numbers only",
-        )
-    return array

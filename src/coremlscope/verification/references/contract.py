@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol
 
+import msgspec
 import numpy as np
 
-from coremlscope.base.errors import EngineError, InputError
+from coremlscope.base.errors import InputError
 from coremlscope.model.features import describe_shape
 from coremlscope.model.ir import Array
 from coremlscope.verification.intermediates import Run
@@ -46,8 +45,7 @@ class Reference(Protocol):
         """
 
 
-@dataclass(frozen=True, slots=True)
-class Assigned:
+class Assigned(msgspec.Struct, frozen=True):
     """The inputs of a reference.
 
     Attributes:
@@ -58,19 +56,6 @@ class Assigned:
 
     arrays: dict[str, Array]
     by_order: dict[str, str]
-
-    @contextmanager
-    def naming_order(self) -> Iterator[None]:
-        """Says in errors of the engine which inputs were assigned by their order: it may be another one."""
-        try:
-            yield
-        except EngineError as error:
-            if not self.by_order:
-                raise
-            pairs = ", ".join(f"{ours} as {theirs}" for theirs, ours in self.by_order.items())
-            raise EngineError(
-                error.message, f"it was given {pairs}, in their order: give the inputs of both the same names"
-            ) from error
 
 
 def match_inputs(given: Mapping[str, Array], wanted: Sequence[Wanted]) -> Assigned:
@@ -102,7 +87,7 @@ def match_inputs(given: Mapping[str, Array], wanted: Sequence[Wanted]) -> Assign
             chosen[name] = left.pop(assigned[name])
     return Assigned(
         {name: _shaped(chosen[name], shape, dtype) for name, shape, dtype in wanted},
-        _exchangeable(given, wanted, assigned, left),
+        _exchangeable(given, assigned, left),
     )
 
 
@@ -126,33 +111,22 @@ def _no_counterpart(
 
 
 def _exchangeable(
-    given: Mapping[str, Array], wanted: Sequence[Wanted], assigned: Mapping[str, str], left: Collection[str]
+    given: Mapping[str, Array], assigned: Mapping[str, str], left: Collection[str]
 ) -> dict[str, str]:
     """Returns those inputs of a reference that another input, or one that is left, would suit as well.
 
     Args:
         given: Arrays by name.
-        wanted: The inputs of the reference.
         assigned: The names of arrays by those of the inputs that were not assigned by their names.
         left: The names of arrays that were assigned to no input.
     """
-    needs = {name: (shape, dtype) for name, shape, dtype in wanted}
 
-    def suits(key: str, name: str) -> bool:
-        own, other = given[key], given[assigned[name]]
-        shape, dtype = needs[name]
-        return (
-            _fits(own, shape)
-            and own.shape == other.shape
-            and _unlike(own, shape, dtype) == _unlike(other, shape, dtype)
-        )
+    def is_alike(one: str, other: str) -> bool:
+        kinds = [given[key].dtype.kind == "f" for key in (one, other)]
+        return one != other and kinds[0] == kinds[1] and given[one].shape == given[other].shape
 
-    return {
-        name: key
-        for name, key in assigned.items()
-        if any(suits(other, name) for other in left)
-        or any(suits(its, name) and suits(key, other) for other, its in assigned.items() if other != name)
-    }
+    others = [*assigned.values(), *left]
+    return {name: key for name, key in assigned.items() if any(is_alike(key, other) for other in others)}
 
 
 def _unlike(array: Array, shape: tuple[int | None, ...] | None, dtype: np.dtype | None) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -74,7 +73,7 @@ class CoreAIReference:
             values[name] = Intermediate(name=name, array=result.array, op=result.op.name)
         for name, array in found.outputs.items():
             known = values.pop(name, None)
-            values[name] = dataclasses.replace(known, array=array) if known else _output(name, array)
+            values[name] = msgspec.structs.replace(known, array=array) if known else _output(name, array)
         return Run(
             label=f"{self.label}, coreai-core {found.version}",
             values=values,

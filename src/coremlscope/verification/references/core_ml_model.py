@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import msgspec.structs
 import numpy as np
 
 from coremlscope.base.errors import UsageError
@@ -81,12 +81,11 @@ class CoreMLReference:
         states: Mapping[str, Array] = {}
         for earlier in before:
             call = FunctionCall.of(self._model, self._function, self._assigned(earlier).arrays)
-            states = next_states(dataclasses.replace(call, states={"fp32": states}), "fp32")
+            states = next_states(msgspec.structs.replace(call, states={"fp32": states}), "fp32")
         given = self._assigned(inputs)
         call = FunctionCall.of(self._model, self._function, given.arrays)
-        with given.naming_order():
-            run = record(dataclasses.replace(call, states={"fp32": states}))
-        return dataclasses.replace(run, label=f"coremlscope, {self.label}", by_order=given.by_order)
+        run = record(msgspec.structs.replace(call, states={"fp32": states}))
+        return msgspec.structs.replace(run, label=f"coremlscope, {self.label}", by_order=given.by_order)
 
     def _assigned(self, inputs: Mapping[str, Array]) -> Assigned:
         call = FunctionCall.of(self._model, self._function, {})

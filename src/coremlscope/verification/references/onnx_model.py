@@ -53,35 +53,26 @@ class OnnxReference:
     def run(self, inputs: Mapping[str, Array], before: Sequence[Mapping[str, Array]] = ()) -> Run:
         """Runs the model; see `Reference.run`."""
         graph = self._model.graph
-        constants = {tensor.name: tensor for tensor in graph.initializer}
-        for node in graph.node:
-            if node.op_type == _CONSTANT:
-                constants.update((node.output[0], a.t) for a in node.attribute if a.name == "value")
+        constants = _constants(graph)
         wanted = [
             (info.name, _shape(info), _dtype(info)) for info in graph.input if info.name not in constants
         ]
         given = match_inputs(inputs, wanted)
         feeds = given.arrays
-        names = [name for node in graph.node if node.op_type != _CONSTANT for name in node.output if name]
-        with given.naming_order():
-            results = self._compute(feeds, names)
+        nodes = [node for node in graph.node if node.op_type != _CONSTANT]
+        results = self._compute(feeds, [name for node in nodes for name in node.output if name])
         values = {name: Intermediate(name=name, array=array) for name, array in feeds.items()}
-        for node in graph.node:
-            for name in node.output:
-                if (
-                    name in results
-                    and isinstance(results[name], np.ndarray)
-                    and results[name].dtype != object
-                ):
-                    values[name] = Intermediate(
-                        name=name,
-                        array=results[name],
-                        op=node.name or name,
-                        type=node.op_type,
-                        inputs=tuple(dict.fromkeys(n for n in _reads(node) if n in values)),
-                        parameters=tuple(_parameters(node, constants)),
-                        scope=_scope(node.name),
-                    )
+        for node, name in [(one, name) for one in nodes for name in one.output]:
+            array = results.get(name)
+            if isinstance(array, np.ndarray) and array.dtype != object:
+                values[name] = Intermediate(
+                    name=name,
+                    array=array,
+                    op=node.name or name,
+                    type=node.op_type,
+                    inputs=tuple(dict.fromkeys(n for n in _reads(node) if n in values)),
+                    parameters=tuple(_parameters(node, constants)),
+                )
         outputs = {info.name: info.name for info in graph.output if info.name in values}
         return Run(
             label=f"ONNX Runtime, {self.label}", values=values, outputs=outputs, by_order=given.by_order
@@ -100,6 +91,15 @@ class OnnxReference:
             return session.run(feeds)
         finally:
             session.close()
+
+
+def _constants(graph: Any) -> dict[str, Any]:
+    """Returns the constants of a graph by name."""
+    found = {tensor.name: tensor for tensor in graph.initializer}
+    for node in graph.node:
+        if node.op_type == _CONSTANT:
+            found.update((node.output[0], one.t) for one in node.attribute if one.name == "value")
+    return found
 
 
 def _reads(node: Any) -> Iterator[str]:
@@ -121,12 +121,6 @@ def _parameters(node: Any, constants: Mapping[str, Any]) -> Iterator[Parameter]:
     for attribute in node.attribute:
         if attribute.name == "epsilon":
             yield Parameter("epsilon", 1, partial(np.array, attribute.f, np.float32))
-
-
-def _scope(name: str) -> str:
-    """Returns the module path in a node's name as PyTorch exports it: `/layer1/conv/Conv` is
-    `layer1.conv`."""
-    return ".".join(name.strip("/").split("/")[:-1]) if "/" in name else ""
 
 
 def _shape(info: Any) -> tuple[int | None, ...]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import inspect
 import itertools
 import warnings
@@ -12,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import msgspec.structs
 import numpy as np
 
 from coremlscope.base.errors import EngineError, MissingDependencyError, UsageError
@@ -80,16 +80,15 @@ class ExportedReference:
         earlier = [_to_tensors(torch, match_inputs(one, wanted).arrays) for one in before]
         given = match_inputs(inputs, wanted)
         recorder = _recorder(torch, module)
-        with given.naming_order():
-            try:
-                with torch.no_grad(), _kept_buffers(module), warnings.catch_warnings():
-                    warnings.simplefilter("ignore")
-                    for tensors in earlier:
-                        torch.fx.Interpreter(module).run(*tensors.values())
-                    recorder.run(*_to_tensors(torch, given.arrays).values())
-            except Exception as error:  # the author's code may raise anything
-                raise EngineError(f"PyTorch cannot run {self.label}: {_reason(error)}") from error
-        return dataclasses.replace(
+        try:
+            with torch.no_grad(), _kept_buffers(module), warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                for tensors in earlier:
+                    torch.fx.Interpreter(module).run(*tensors.values())
+                recorder.run(*_to_tensors(torch, given.arrays).values())
+        except Exception as error:  # the author's code may raise anything
+            raise EngineError(f"PyTorch cannot run {self.label}: {_reason(error)}") from error
+        return msgspec.structs.replace(
             _run_of(module, recorder, f"PyTorch, {self.label}"), by_order=given.by_order
         )
 
@@ -126,21 +125,18 @@ class ModuleReference:
             is_evaluated: Runs it in evaluation mode. The mode and the buffers of the module stay as they are.
         """
         modes = [(part, part.training) for part in self._module.modules()]
-        kept = [(buffer, buffer.clone()) for buffer in self._module.buffers()] if self.is_training else []
-        try:
-            if is_evaluated:
-                self._module.eval()
-            assigned = [self._assigned(one) for one in (*before, inputs)]
-            with assigned[-1].naming_order():
+        with _kept_buffers(self._module):
+            try:
+                if is_evaluated:
+                    self._module.eval()
+                assigned = [self._assigned(one) for one in (*before, inputs)]
                 found = self._run([one.arrays for one in assigned])
-            found = dataclasses.replace(found, by_order=assigned[-1].by_order)
-            # In training mode normalizations update their statistics, which are no states.
-            return _without_states(found) if self._module.training else found
-        finally:
-            for part, mode in modes:
-                part.training = mode
-            for buffer, before in kept:
-                buffer.copy_(before)
+            finally:
+                for part, mode in modes:
+                    part.training = mode
+        found = msgspec.structs.replace(found, by_order=assigned[-1].by_order)
+        # In training mode normalizations update their statistics, which are no states.
+        return _without_states(found) if self.is_training and not is_evaluated else found
 
     def _assigned(self, inputs: Mapping[str, Array]) -> Assigned:
         """Returns the arguments of `forward` by the names of its parameters, in their order; by those of the
@@ -179,15 +175,13 @@ class ModuleReference:
         return exported.run(last, before)
 
     def _call(self, torch: Any, calls: Sequence[Mapping[str, Array]]) -> Run:
-        inputs = calls[-1]
+        """Runs the module as it is, of which only outputs and changed buffers are known."""
         try:
-            with torch.no_grad(), _kept_buffers(self._module):
-                for earlier in calls[:-1]:
-                    positional, named = self._arguments(torch, earlier)
-                    self._module(*positional, **named)
-                positional, named = self._arguments(torch, inputs)
-                versions = {name: buffer._version for name, buffer in self._module.named_buffers()}
-                returned = self._module(*positional, **named)
+            with torch.no_grad():
+                for inputs in calls:
+                    versions = {name: buffer._version for name, buffer in self._module.named_buffers()}
+                    positional, named = self._arguments(torch, inputs)
+                    returned = self._module(*positional, **named)
                 written = {
                     name: _array(buffer.clone())
                     for name, buffer in self._module.named_buffers()
@@ -195,20 +189,8 @@ class ModuleReference:
                 }
         except Exception as error:  # the author's code may raise anything
             raise EngineError(f"PyTorch cannot run {self.label}: {_reason(error)}") from error
-        values = {name: Intermediate(name=name, array=array) for name, array in inputs.items()}
-        outputs = {f"output_{i}": f"output_{i}" for i, _ in enumerate(_tensors(torch, returned))}
-        for name, tensor in zip(outputs, _tensors(torch, returned), strict=True):
-            values[name] = Intermediate(name=name, array=_array(tensor), op=name)
-        for name, array in written.items():
-            values[name] = Intermediate(name=name, array=array, op=name)
-            outputs[name] = name
-        return Run(
-            label=f"PyTorch, {self.label}",
-            values=values,
-            outputs=outputs,
-            has_intermediates=False,
-            states=frozenset(written),
-        )
+        outputs = {f"output_{i}": _array(one) for i, one in enumerate(_tensors(torch, returned))}
+        return Run.of_outputs(f"PyTorch, {self.label}", calls[-1], {**outputs, **written}, written)
 
 
 def _reason(error: Exception) -> str:
@@ -234,7 +216,7 @@ def _to_tensors(torch: Any, arrays: Mapping[str, Array]) -> dict[str, Any]:
 
 def _without_states(run: Run) -> Run:
     outputs = {name: value for name, value in run.outputs.items() if name not in run.states}
-    return dataclasses.replace(run, outputs=outputs, states=frozenset())
+    return msgspec.structs.replace(run, outputs=outputs, states=frozenset())
 
 
 @contextmanager
@@ -289,14 +271,13 @@ def _run_of(module: Any, recorder: Any, label: str) -> Run:
                 type="" if node.op == "placeholder" else _type(node.target),
                 inputs=reads,
                 parameters=tuple(_parameters(node, results)),
-                scope=_scope(node),
             )
             values[node.name] = value
             for name, tensor in recorder.written.get(node.name, {}).items():
                 before = (contents[name],) if name in contents and contents[name] not in reads else ()
                 content = f"{name} after {node.name}"
                 inputs = (*reads, *before)
-                values[content] = dataclasses.replace(
+                values[content] = msgspec.structs.replace(
                     value, name=content, array=_array(tensor), inputs=inputs
                 )
                 contents[name] = content
@@ -348,30 +329,12 @@ def _parameters(node: Any, results: Mapping[str, Any]) -> Iterator[Parameter]:
 
 #: Calls whose integers are numbers, not axes.
 _ARITHMETIC = frozenset(
-    {
-        "__rsub__",
-        "__rtruediv__",
-        "add",
-        "clamp",
-        "div",
-        "floor_divide",
-        "fmod",
-        "mul",
-        "pow",
-        "remainder",
-        "rsub",
-        "sub",
-    }
-)
+    {"__rsub__", "__rtruediv__", "add", "clamp", "div", "floor_divide", "fmod", "mul", "pow", "rsub", "sub"}
+) | {"remainder"}
 
 
 def _type(target: Any) -> str:
     return str(getattr(target, "__name__", target)).removeprefix("aten.").split(".")[0]
-
-
-def _scope(node: Any) -> str:
-    stack = node.meta.get("nn_module_stack") or {}
-    return str(next(reversed(stack.values()))[0]) if stack else ""
 
 
 def _of_tensor(value: Any) -> tuple[tuple[int | None, ...] | None, np.dtype | None]:

@@ -1,0 +1,257 @@
+"""Values of the reference in place of those of the model: a value in another order or with another scale, an
+operation that only one side has."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Literal
+
+import msgspec
+import numpy as np
+
+from coremlscope.base.units import shown
+from coremlscope.model.ir import Array, Function
+from coremlscope.results.verification import Cause
+from coremlscope.verification.causes.relation import Relation, find_relation
+from coremlscope.verification.causes.site import Change, Hypothesis, Site
+from coremlscope.verification.distance import SAME, relative_error
+from coremlscope.verification.edits import bypass, insert_after, read_instead
+from coremlscope.verification.intermediates import Intermediate
+
+__all__ = ["is_prepared", "predict_state", "substituted"]
+
+#: Operations that only prepare an input.
+_PREPARING = frozenset({"add", "cast", "mul", "real_div", "sub"})
+#: Operations that put elements in another order, or the same one in another shape.
+_MOVING = frozenset({"transpose", "reshape", "concat", "pixel_shuffle", "expand_dims", "squeeze"})
+#: Values of the reference that are tried in place of one.
+_MOST_TRIED = 16
+
+#: What a value of the reference stands for: an `argument` of which it computes more first; an argument
+#: instead of a value that the model computes of it, and the reference does not (`extra`); the same value on
+#: the `way`.
+_Role = Literal["argument", "extra", "way"]
+
+
+class _Swap(msgspec.Struct, frozen=True, kw_only=True):
+    """A value of the model, and what the reference has there.
+
+    Attributes:
+        role: What it stands for.
+        ours: The name of the value.
+        theirs: That of the reference's value, or of the argument of the model that it stands for.
+        own: What the model computes of the reference's values.
+        right: The elements of the reference, in the shape of the model's.
+        relation: What makes the one of the other, if that is known.
+    """
+
+    role: _Role
+    ours: str
+    theirs: str
+    own: Array
+    right: Array
+    relation: Relation | None
+
+    def cause(self, site: Site) -> Cause | None:
+        if self.relation is None:
+            return {"argument": "missing operation", "extra": "extra operation", "way": None}[self.role]
+        if self.relation.cause in ("scale", "offset") and is_prepared(site, self.ours):
+            return "preprocessing"
+        is_normed = self.role == "argument" and self.relation.is_by_channel
+        return "missing operation" if is_normed else self.relation.cause
+
+    @property
+    def moves(self) -> bool:
+        return self.relation is not None and self.relation.cause == "layout"
+
+
+def substituted(*causes: Cause) -> Callable[[Site], Iterator[Hypothesis]]:
+    """Returns what predicts that all is right with a value of the reference in place of one of the model.
+
+    Args:
+        *causes: Those that it yields.
+    """
+
+    def predict(site: Site) -> Iterator[Hypothesis]:
+        swaps = [swap for swap in site.once("swaps", _swaps) if swap.cause(site) in causes]
+        moved = list({swap.ours: swap for swap in swaps if swap.moves}.values())
+        for several in [*([swap] for swap in swaps), *([moved] if len(moved) > 1 else [])]:
+            found = _tried(site, several)
+            if found is not None:
+                yield found
+        if "preprocessing" in causes:
+            yield from _turned_colours(site)
+        if "missing operation" in causes:
+            yield from _computed_before(site)
+
+    return predict
+
+
+def _swaps(site: Site) -> list[_Swap]:
+    """Returns the values of the reference between the same bounds as the wrong one, and the bounds, each in
+    place of the values of the model of their size, the least likely last."""
+    region = site.reference_region()
+    used = {pair.theirs for pair in site.bounds}
+    pairs: list[tuple[_Role, str, str, Array, Array]] = []
+    for pair in site.bounds:
+        own, mate = site.given[pair.ours], site.theirs.values[pair.theirs]
+        behind = [
+            o for o in region[1:_MOST_TRIED] if mate.name in site.theirs.above(o.name, used.__contains__)
+        ]
+        mates = [mate] if pair.axes else []
+        pairs += [("argument", pair.ours, one.name, own, one.array) for one in (*mates, *behind)]
+    for value, own in site.on_the_way():
+        above = set(site.ours.above(value.name, lambda _: False))
+        before = [pair.ours for pair in site.bounds if pair.ours in above]
+        pairs += [("extra", value.name, name, own, site.given[name]) for name in before]
+        pairs += [("way", value.name, other.name, own, other.array) for other in region[:_MOST_TRIED]]
+    found = []
+    for role, ours, theirs, own, right in pairs:
+        if own.size == right.size and own.dtype.kind == right.dtype.kind:
+            straight = right.reshape(own.shape)
+            if relative_error(own, straight) > SAME:
+                relation = find_relation(own, right)
+                swap = _Swap(role=role, ours=ours, theirs=theirs, own=own, right=straight, relation=relation)
+                found.append(swap)
+    return found
+
+
+def _tried(site: Site, several: Sequence[_Swap]) -> Hypothesis | None:
+    """Returns the result with values of the reference; None if it cannot be computed."""
+    first = several[0]
+    relation, is_site = first.relation, first.ours == site.value.name
+    movers = [value for value in site.region if value.type in _MOVING]
+    if relation is not None and relation.is_sorted and not movers:
+        return None  # Nothing moves elements: places of equal scores look so.
+    predicted, observed = first.right, site.expected
+    if not is_site:
+        computed = site.compute(given={swap.ours: swap.right for swap in several})
+        if computed is None:
+            return None
+        predicted = computed
+    elif relation is not None:  # Of its result, no more is said than what makes the right one of it.
+        predicted = relation.apply(site.local)
+        observed = np.sort(site.expected, axis=None) if relation.is_sorted else site.expected
+    name = first.ours
+    if first.moves:
+        turning = (value.name for value in _above(site, first.ours) if value.type == "transpose")
+        is_sorted = relation is not None and relation.is_sorted
+        name = next(turning, movers[0].name if is_sorted else name)
+    changes = _removed(site) if relation is not None and relation.is_sorted else _changes(site, several)
+    return Hypothesis(
+        value=name if first.moves or first.role != "argument" else site.value.name,
+        text=_described(several),
+        predicted=predicted,
+        observed=observed,
+        cause=first.cause(site),
+        changes=changes,
+    )
+
+
+def _above(site: Site, name: str) -> list[Intermediate]:
+    """Returns a value and those on the way to it."""
+    above = site.ours.above(name, lambda one: one in site.given and one != name)
+    return [site.ours.values[one] for one in above if one in site.ours.values]
+
+
+def _described(several: Sequence[_Swap]) -> str:
+    if len(several) > 1:
+        names = ", ".join(shown(swap.ours) for swap in several)
+        return f"{names} have their axes in another order than in the reference"
+    (swap,) = several
+    theirs = f"{shown(swap.theirs)}{'' if swap.role == 'extra' else ' of the reference'}"
+    if swap.relation is not None:
+        return f"{shown(swap.ours)} {swap.relation.text} is {theirs}: with that all is right"
+    if swap.role == "extra":
+        return f"the reference has no such operation: with {theirs} all is right"
+    return f"the reference computes {theirs} of {shown(swap.ours)} first: with that all is right"
+
+
+def _changes(site: Site, several: Sequence[_Swap]) -> tuple[Change, ...]:
+    """Returns the operations that make the right values of the wrong ones; for operations that the reference
+    lacks, those that leave them out."""
+    if all(swap.role == "extra" for swap in several):
+        return _left_out(site, {swap.ours: swap.theirs for swap in several})
+    if any(swap.relation is None or swap.relation.is_sorted for swap in several):
+        return ()
+
+    def apply(function: Function) -> Function:
+        for swap in several:
+            is_direct = swap.role == "argument" and swap.ours in site.value.inputs
+            readers: tuple[str, ...] = (site.value.op,) if is_direct else ()
+            if not site.ours.values[swap.ours].op:  # An input keeps its name.
+                readers = tuple(site.ours.values[one].op for one in site.ours.readers.get(swap.ours, ()))
+            ops = swap.relation.ops if swap.relation is not None else ()
+            function = insert_after(function, swap.ours, ops, readers)
+        return function
+
+    texts = (f"{swap.relation.text} behind {shown(swap.ours)}" for swap in several if swap.relation)
+    is_prepared_so = any(swap.cause(site) == "preprocessing" for swap in several)
+    code = "ct.ImageType(scale=…, bias=…) of the reference" if is_prepared_so else ""
+    names = tuple(swap.ours for swap in several)
+    return (Change(text=f"insert {', '.join(texts)}", values=names, apply=apply, code=code),)
+
+
+def _left_out(site: Site, instead: Mapping[str, str]) -> tuple[Change, ...]:
+    if any(site.ours.values[name].array.shape != site.given[other].shape for name, other in instead.items()):
+        return ()
+    text = f"read {', '.join(f'{shown(b)} instead of {shown(a)}' for a, b in instead.items())}"
+    return (Change(text=text, values=tuple(instead), apply=partial(read_instead, instead=instead)),)
+
+
+def _removed(site: Site) -> tuple[Change, ...]:
+    turned = next((value for value in site.region if value.type == "transpose"), None)
+    if turned is None:
+        return ()
+    apply = partial(bypass, op_ids=(turned.op,))
+    return (
+        Change(text=f"remove the transposition {shown(turned.name)}", values=(turned.name,), apply=apply),
+    )
+
+
+def _computed_before(site: Site) -> Iterator[Hypothesis]:
+    """Yields what the reference computes last of the model's result."""
+    for other in site.reference_region()[1:]:
+        if other.array.size == site.local.size and other.array.dtype.kind == site.local.dtype.kind:
+            more = shown(site.theirs.values[site.pair.theirs].type or "more")
+            yield Hypothesis(
+                value=site.value.name,
+                text=f"its result is {shown(other.name)} of the reference, which computes {more} of it"
+                " afterwards",
+                predicted=other.array.reshape(site.local.shape),
+                observed=site.local,
+            )
+
+
+def _turned_colours(site: Site) -> Iterator[Hypothesis]:
+    given = site.given[site.bounds[0].ours] if len(site.bounds) == 1 else np.zeros(0)
+    if given.ndim == 4 and given.shape[1] == 3 and is_prepared(site, site.bounds[0].ours):
+        found = site.compute(given={site.bounds[0].ours: given[:, ::-1]})
+        if found is not None:
+            yield Hypothesis(
+                value=site.value.name,
+                text="the colours are in another order: with red and blue exchanged all is right",
+                predicted=found,
+                observed=site.expected,
+            )
+
+
+def is_prepared(site: Site, name: str) -> bool:
+    """Returns whether a value is an input of floats, or sums and products of one with constants."""
+    above = [site.ours.values[one] for one in site.ours.above(name, lambda _: False)]
+    return all(one.type in _PREPARING or not one.op for one in above) and any(
+        not one.op and one.array.dtype.kind == "f" for one in above
+    )
+
+
+def predict_state(site: Site) -> Iterator[Hypothesis]:
+    """A state keeps its content, and the reference writes to it."""
+    if site.value.type == "read_state" and not site.value.inputs:
+        yield Hypothesis(
+            value=site.value.name,
+            text=f"the state is read and not written, and the reference writes {shown(site.pair.theirs)} to"
+            " it",
+            predicted=site.value.array,
+            observed=site.local,
+        )
