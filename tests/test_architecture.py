@@ -45,8 +45,8 @@ _OTHER_WRITERS: Mapping[str, int] = {
     "src/coremlscope/runtime/execution/export.py": 1,  # a name in a draft
     "src/coremlscope/formats/bundles/trees.py": 2,  # copies into a temporary folder
     "src/coremlscope/formats/compiled/writing.py": 4,  # copies into a draft
-    "src/coremlscope/measure/channel.py": 2,  # a pipe to the parent
-    "src/coremlscope/measure/process_limits.py": 1,  # a setting of the kernel
+    "src/coremlscope/base/processes/channel.py": 2,  # a pipe to the parent
+    "src/coremlscope/base/processes/limits.py": 1,  # a setting of the kernel
     "src/coremlscope/measure/runner/request.py": 2,  # copies into a draft
     "src/coremlscope/server/kept_models.py": 2,  # names of uploads in a temporary folder
     "src/coremlscope/studies/variants/study.py": 4,  # copies into a draft, and into a temporary folder

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from coremlscope.__main__ import main
-from coremlscope.base.children import LIFELINE
+from coremlscope.base.processes.command import LIFELINE
 from tests.support.processes import children_of, is_running, wait_for
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="Windows ends a process without telling it")
@@ -89,7 +89,7 @@ def test_children_end_with_a_parent_that_is_killed(verb: str, sample: Path, tmp_
 
 def test_a_child_ends_when_its_lifeline_closes() -> None:
     code = (
-        "from coremlscope.base.children import follow_parent\n"
+        "from coremlscope.base.processes.command import follow_parent\n"
         "follow_parent()\nprint(flush=True)\nwhile True: pass"
     )
     lifeline, held = os.pipe()

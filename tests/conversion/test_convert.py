@@ -15,14 +15,12 @@ from coremlscope.studies.conversion.convert import convert
 #: A converter that writes a folder for each target, except those in its arguments.
 _SCRIPT = """
 import json, pathlib, sys
-request = json.loads(sys.argv[-1])
-problems = json.loads(sys.argv[1])
-folder = pathlib.Path(request["folder"])
+problems, _, folder, *targets = json.loads(sys.argv[1]), *sys.argv[2:]
 for name, suffix in (("core_ml", ".mlpackage"), ("core_ai", ".aimodel")):
-    if name in request["targets"] and name not in problems:
-        (folder / f"model{suffix}").mkdir()
-        (folder / f"model{suffix}" / "content").write_text(name)
-(folder / "result.json").write_text(json.dumps(problems))
+    if name in targets and name not in problems:
+        (pathlib.Path(folder) / f"model{suffix}").mkdir()
+        (pathlib.Path(folder) / f"model{suffix}" / "content").write_text(name)
+print(json.dumps({"problems": problems}))
 """
 
 
@@ -76,9 +74,16 @@ def test_existing_models_stay(program: Path, tmp_path: Path) -> None:
     assert not (tmp_path / "net.mlpackage").exists()
 
 
-@pytest.mark.parametrize("how", ["import os; os.abort()", "raise SystemExit(3)", "pass"])
-def test_children_that_end_early(how: str, program: Path, tmp_path: Path) -> None:
-    with pytest.raises(EngineError, match="the converters ended with"):
+@pytest.mark.parametrize(
+    ("how", "said"),
+    [
+        ("import os; os.abort()", "converting failed: a converter aborted"),
+        ("raise SystemExit(3)", "converting failed: exit code 3"),
+        ("pass", "was not converted: Core ML: the converter wrote no model"),
+    ],
+)
+def test_children_that_end_early(how: str, said: str, program: Path, tmp_path: Path) -> None:
+    with pytest.raises(EngineError, match=said):
         convert(program, tmp_path, child=_child(script=how))
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from coremlscope.measure import mac_memory
+from coremlscope.base.processes import mac_memory
 
 
 def _library(status: int) -> Any:

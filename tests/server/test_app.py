@@ -26,11 +26,11 @@ from PIL import Image
 import coremlscope
 from coremlscope.base.errors import UsageError
 from coremlscope.base.figures import Figure
+from coremlscope.base.processes.child import ChildLimits as JobLimits
+from coremlscope.base.processes.child import python_child
 from coremlscope.cli.main import main
 from coremlscope.formats.packaging import write_mlpackage
 from coremlscope.formats.sample import sample_model
-from coremlscope.measure.child import ChildLimits as JobLimits
-from coremlscope.measure.child import python_child
 from coremlscope.results.model import ModelSummary
 from coremlscope.results.profile import Profile, Provenance, write_profiles
 from coremlscope.server import worker

@@ -16,7 +16,7 @@ __all__ = [
 
 _SCRIPT = """
 import json, os, sys
-from coremlscope.measure.channel import send
+from coremlscope.base.processes.channel import send
 request = json.load(open(sys.argv[1]))
 send(coremltools="9.0")
 phases = {"compile": request["compiles"], "first load": 1, "load": request["loads"], "warm-up": 1}

@@ -15,7 +15,7 @@ def minutes_later(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, int, int], 
     """Returns a callback for progress; limits of at most 800 s are reached at the second prediction."""
     added = [0.0]
     clock = SimpleNamespace(monotonic=lambda: time.monotonic() + added[0])
-    monkeypatch.setattr("coremlscope.measure.child.time", clock)
+    monkeypatch.setattr("coremlscope.base.processes.child.time", clock)
 
     def progress(phase: str, done: int, total: int) -> None:
         if (phase, done) == ("predict", 2):

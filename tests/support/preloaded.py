@@ -25,8 +25,8 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from coremlscope.base.children import python_child
-from coremlscope.measure.child import Child
+from coremlscope.base.processes.child import Child
+from coremlscope.base.processes.command import python_child
 from coremlscope.model.schema import message_class
 
 __all__ = ["forked_children", "preloaded_child", "preloading", "real_children", "start_children"]

@@ -127,7 +127,7 @@ class _Refusing(_Recording):
 
 _CHILD = """
 import os, pickle, sys, time
-from coremlscope.measure.channel import open_channel, send
+from coremlscope.base.processes.channel import open_channel, send
 open_channel()
 for line in sys.stdin:
     job = pickle.load(open(line.strip(), "rb"))

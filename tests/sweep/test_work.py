@@ -75,7 +75,7 @@ def test_a_model_that_was_removed_meanwhile_is_a_failure(zoo: Path, tmp_path: Pa
 
 _CHILD = """
 import os, pickle, sys
-from coremlscope.measure.channel import open_channel, send
+from coremlscope.base.processes.channel import open_channel, send
 open_channel()
 for line in sys.stdin:
     job = pickle.load(open(line.strip(), "rb"))

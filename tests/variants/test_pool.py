@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from coremlscope.base.errors import CoremlscopeError, EngineError, LimitError, UnsupportedModelError
-from coremlscope.measure.child import Child, ChildLimits, Task
-from coremlscope.measure.endings import Failures
+from coremlscope.base.processes.child import Child, ChildLimits, Task
+from coremlscope.base.processes.endings import Failures
 from coremlscope.results.variants import Variant
 from coremlscope.studies.variants.evaluation import Question
 from coremlscope.studies.variants.pool import VariantPool, worker_count
@@ -21,7 +21,7 @@ from coremlscope.studies.variants.worker import VariantJob
 #: A child that answers by the name of the transform.
 _SCRIPT = """
 import os, pickle, sys, time
-from coremlscope.measure.channel import open_channel, send
+from coremlscope.base.processes.channel import open_channel, send
 open_channel()
 for line in sys.stdin:
     name = pickle.load(open(line.strip(), "rb")).transform.name

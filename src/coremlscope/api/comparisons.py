@@ -15,9 +15,9 @@ from coremlscope.devices.unit import choose_settings
 from coremlscope.model.ir import Model
 
 if TYPE_CHECKING:
+    from coremlscope.base.processes.child import ChildLimits
     from coremlscope.describe.comparison.profiles import Comparison
     from coremlscope.devices import ComputeUnits
-    from coremlscope.measure.child import ChildLimits
     from coremlscope.measure.contract import MeasuredModel, Measurer, Progress
     from coremlscope.measure.coreml.kept import KeptFolders
     from coremlscope.measure.embedded.isolated import IsolatedMeasurer

@@ -8,9 +8,9 @@ import msgspec.structs
 
 from coremlscope.base.errors import EngineError, UnsupportedModelError, UsageError
 from coremlscope.base.findings import Finding
+from coremlscope.base.processes.child import ChildLimits
 from coremlscope.devices import ComputeUnits
 from coremlscope.devices.unit import SETTINGS
-from coremlscope.measure.child import ChildLimits
 from coremlscope.measure.contract import MeasuredModel
 from coremlscope.measure.coreml import plan as core_ml
 from coremlscope.measure.coreml.kept import KeptFolders

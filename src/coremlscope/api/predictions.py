@@ -70,7 +70,7 @@ def predict(
         EngineError: The engine failed, or reached a limit.
     """
     if isolate or timeout_s or memory_bytes:
-        from coremlscope.measure.child import ChildLimits
+        from coremlscope.base.processes.child import ChildLimits
         from coremlscope.measure.embedded.process import call_isolated, file_of
 
         given = {"source": file_of(source) if isinstance(source, Model) else source, "values": values}

@@ -17,8 +17,8 @@ from coremlscope.devices import find_devices
 from coremlscope.devices.unit import choose_settings
 
 if TYPE_CHECKING:
+    from coremlscope.base.processes.child import ChildLimits
     from coremlscope.devices import ComputeUnits, Device
-    from coremlscope.measure.child import ChildLimits
     from coremlscope.measure.contract import MeasuredModel, Measurer, Progress
     from coremlscope.measure.coreml.kept import KeptFolders
     from coremlscope.measure.coreml.tracing import TraceMeasurer

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from coremlscope.cli.inputs import read_inputs
 
 if TYPE_CHECKING:
-    from coremlscope.measure.child import ChildLimits
+    from coremlscope.base.processes.child import ChildLimits
     from coremlscope.measure.contract import Progress
 
 __all__ = ["call_on_model", "limits_of", "work_on_model"]
@@ -18,7 +18,7 @@ __all__ = ["call_on_model", "limits_of", "work_on_model"]
 
 def limits_of(arguments: argparse.Namespace) -> ChildLimits:
     """Returns the limits of `--timeout` and `--memory`."""
-    from coremlscope.measure.child import ChildLimits
+    from coremlscope.base.processes.child import ChildLimits
 
     return ChildLimits(time_s=arguments.timeout, memory_bytes=arguments.memory)
 

@@ -64,7 +64,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    from coremlscope.measure.child import ChildLimits
+    from coremlscope.base.processes.child import ChildLimits
     from coremlscope.measure.embedded.process import call_isolated
     from coremlscope.reports.terminal.prediction import render_prediction, render_prediction_json
 

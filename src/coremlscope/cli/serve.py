@@ -78,7 +78,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    from coremlscope.measure.child import ChildLimits as JobLimits
+    from coremlscope.base.processes.child import ChildLimits as JobLimits
     from coremlscope.server.limits import ServerLimits
     from coremlscope.server.server import Address, serve
     from coremlscope.studies.sweep.store import RESULTS

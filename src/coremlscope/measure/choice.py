@@ -10,7 +10,7 @@ import msgspec.structs
 
 from coremlscope.base.errors import UsageError, how_to_install
 from coremlscope.base.findings import Finding
-from coremlscope.measure.child import ChildLimits
+from coremlscope.base.processes.child import ChildLimits
 from coremlscope.measure.contract import Measurer
 from coremlscope.measure.coreml.files import has_coremltools, require_coremltools
 from coremlscope.measure.coreml.limits import core_ml_limits

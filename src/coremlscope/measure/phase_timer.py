@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 
-from coremlscope.measure.channel import send
+from coremlscope.base.processes.channel import send
 from coremlscope.runtime.engines.sampling import PHASE_BUDGET_S, Clock, is_settled, sample, spends
 
 __all__ = ["PhaseTimer"]

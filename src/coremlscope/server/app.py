@@ -23,8 +23,8 @@ from coremlscope import api
 from coremlscope.api.imported import SUFFIXES
 from coremlscope.base.errors import CoremlscopeError, OutputError, UsageError, known_error
 from coremlscope.base.escaping import path_text
+from coremlscope.base.processes.child import ChildLimits as JobLimits
 from coremlscope.base.writing import open_draft, write_draft
-from coremlscope.measure.child import ChildLimits as JobLimits
 from coremlscope.reports.json import displayed
 from coremlscope.reports.page import build_page, render_html, render_html_comparison
 from coremlscope.results.encoding import plain

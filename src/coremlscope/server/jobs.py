@@ -14,7 +14,7 @@ from typing import Any, Literal
 import msgspec
 
 from coremlscope.base.errors import UsageError, known_error
-from coremlscope.measure.child import Child, ChildLimits, Task, python_child
+from coremlscope.base.processes.child import Child, ChildLimits, Task, python_child
 from coremlscope.measure.embedded.process import ENGINE
 
 __all__ = ["NO_LIMITS", "Job", "JobQueue", "JobStatus"]

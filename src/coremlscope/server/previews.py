@@ -11,8 +11,8 @@ import msgspec
 from msgspec.structs import replace
 
 from coremlscope.base.errors import CoremlscopeError, UsageError
+from coremlscope.base.processes.child import ChildLimits
 from coremlscope.base.writing import write_draft
-from coremlscope.measure.child import ChildLimits
 from coremlscope.measure.embedded.process import call_isolated
 from coremlscope.model.features.images import DEFAULT_RESIZE, RESIZES, Resize
 from coremlscope.reports.preview.predict import GivenFile, preview_files

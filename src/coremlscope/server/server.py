@@ -18,8 +18,8 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from coremlscope.base.errors import UsageError
+from coremlscope.base.processes.child import ChildLimits as JobLimits
 from coremlscope.base.version import __version__
-from coremlscope.measure.child import ChildLimits as JobLimits
 from coremlscope.server.app import App
 from coremlscope.server.jobs import NO_LIMITS, JobQueue
 from coremlscope.server.kept_models import KeptModels, save_result

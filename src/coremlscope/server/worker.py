@@ -22,10 +22,10 @@ from coremlscope.api.imported import read_any
 from coremlscope.api.own_measurements.report import use_own
 from coremlscope.base.errors import known_error
 from coremlscope.base.findings import Finding
+from coremlscope.base.processes.channel import open_channel, send
+from coremlscope.base.processes.limits import end_with_parent, hold_to_limits
 from coremlscope.devices import find_device
 from coremlscope.interop.archive import unpack_report
-from coremlscope.measure.channel import open_channel, send
-from coremlscope.measure.process_limits import end_with_parent, hold_to_limits
 from coremlscope.results.profile import Profile, write_profiles
 from coremlscope.runtime.execution.sequence_lengths import choose_lengths
 

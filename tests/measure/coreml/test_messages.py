@@ -7,9 +7,9 @@ import sys
 
 import pytest
 
+from coremlscope.base.processes.endings import explain
 from coremlscope.measure.coreml.failures import FAILURES, fallback_findings
 from coremlscope.measure.coreml.messages import read_message
-from coremlscope.measure.endings import explain
 
 #: As `NSDictionary` describes itself, with an error below.
 _LOAD = """{

@@ -14,9 +14,9 @@ import pytest
 
 from coremlscope import api
 from coremlscope.base.errors import UsageError, how_to_install
+from coremlscope.base.processes.child import ChildLimits
 from coremlscope.cli import main
 from coremlscope.formats import container
-from coremlscope.measure.child import ChildLimits
 from coremlscope.measure.contract import MeasuredModel, resolve_settings
 from coremlscope.measure.coreml.objective_c import PredictionModel, find_framework
 from coremlscope.measure.coreml.other_predictions import OtherPredictions, Timed

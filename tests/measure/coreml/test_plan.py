@@ -16,8 +16,8 @@ from coremltools.converters.mil import Builder as mb
 
 from coremlscope import api
 from coremlscope.base.errors import EngineError
+from coremlscope.base.processes.child import ChildLimits
 from coremlscope.devices import CPU, ComputeUnits, find_device
-from coremlscope.measure.child import ChildLimits
 from coremlscope.measure.coreml.objective_c import find_framework
 from coremlscope.measure.coreml.plan import (
     PlansOfModel,
@@ -154,7 +154,7 @@ def core_ml_view(ours: Profile, answer: PlansOfModel, setting: ComputeUnits = "a
     return plan_from_core_ml(ours.plans[0], ours.ops, setting, answer).view(ours.ops)
 
 
-SEND = "from coremlscope.measure.channel import send"
+SEND = "from coremlscope.base.processes.channel import send"
 
 
 def child(code: str) -> list[str]:

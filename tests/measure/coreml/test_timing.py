@@ -16,13 +16,13 @@ from PIL import Image
 
 from coremlscope import api
 from coremlscope.base.errors import EngineError, InputError, UnsupportedModelError
+from coremlscope.base.processes.child import ChildLimits
+from coremlscope.base.processes.endings import explain
 from coremlscope.formats import container
-from coremlscope.measure.child import ChildLimits
 from coremlscope.measure.contract import MeasuredModel, resolve_settings
 from coremlscope.measure.coreml.failures import FAILURES
 from coremlscope.measure.coreml.timing import CoreMLMeasurer
 from coremlscope.measure.coreml.values import load_values, save_values
-from coremlscope.measure.endings import explain
 from coremlscope.measure.generation import check_decoder, measure_generation
 from coremlscope.measure.scripted import ScriptedMeasurer
 from coremlscope.model.ir import (

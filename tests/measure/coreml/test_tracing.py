@@ -14,10 +14,10 @@ import coremltools as ct
 import pytest
 
 from coremlscope.base.errors import EngineError, MissingDependencyError, UsageError
+from coremlscope.base.processes.child import ChildLimits
 from coremlscope.cli import main
 from coremlscope.devices import find_device
 from coremlscope.formats import container
-from coremlscope.measure.child import ChildLimits
 from coremlscope.measure.contract import MeasuredModel, Progress, resolve_settings
 from coremlscope.measure.coreml.instruments import (
     InstrumentsRecorder,

@@ -22,10 +22,10 @@ from coremlscope.base.errors import (
     UnsupportedOpError,
     UsageError,
 )
+from coremlscope.base.processes.child import ChildLimits
 from coremlscope.describe.comparison.profiles import why_incomparable
 from coremlscope.formats.packaging import write_mlpackage
 from coremlscope.formats.sample import sample_model
-from coremlscope.measure.child import ChildLimits
 from coremlscope.measure.contract import MeasuredModel, resolve_settings
 from coremlscope.measure.embedded.isolated import IsolatedMeasurer
 from coremlscope.measure.embedded.measurer import EngineMeasurer
@@ -41,7 +41,7 @@ SHORT = Settings(iterations=3, compile_iterations=1, load_iterations=2, warmups=
 #: A process that times two compilations, the second of which it does not send, and then does something else.
 SEND = """
 import os, sys, time
-from coremlscope.measure.channel import send
+from coremlscope.base.processes.channel import send
 send(runtime={"id": "e", "name": "Engine", "version": "1"})
 send(phase="compile", done=2, total=11, seconds=[0.5, 0.25])
 send(phase="load", done=1, total=11, seconds=[0.125])
@@ -201,7 +201,7 @@ def test_errors_arrive_as_they_are(sample: Path) -> None:
     assert unsupported.value.ops == (("foo", "main/1", "it is new"),)
     with pytest.raises(MissingWeightsError):
         scripted(
-            "from coremlscope.measure.channel import send\n"
+            "from coremlscope.base.processes.channel import send\n"
             "send(error='MissingWeightsError', message='absent', hint='')"
         ).measure(*subject_of(sample))
 
@@ -230,7 +230,7 @@ def _called(code: str, limits: ChildLimits | None = None) -> object:
     command = (
         sys.executable,
         "-c",
-        "import os, sys, time\nfrom coremlscope.measure.channel import send\n" + code,
+        "import os, sys, time\nfrom coremlscope.base.processes.channel import send\n" + code,
     )
     return call_isolated(os.getpid, {}, limits=limits or ChildLimits(), command=command)
 

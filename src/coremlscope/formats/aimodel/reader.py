@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
-import subprocess
+import math
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,8 +11,16 @@ from pathlib import Path
 import msgspec
 from msgspec.structs import replace
 
-from coremlscope.base.children import python_child
-from coremlscope.base.errors import CoremlscopeError, CorruptModelError, UnsupportedModelError, how_to_install
+from coremlscope.base.errors import (
+    CoremlscopeError,
+    CorruptModelError,
+    EngineError,
+    LimitError,
+    UnsupportedModelError,
+    how_to_install,
+)
+from coremlscope.base.processes.child import ChildLimits, Task, python_child, run_child
+from coremlscope.base.processes.endings import Failures
 from coremlscope.base.units import shown
 from coremlscope.formats.aimodel.bundle import (
     PROGRAM,
@@ -45,6 +53,7 @@ REWRITING = python_child("coremlscope.formats.aimodel.rewriting_child")
 _TIME_S, _TIME_PER_GB_S = 120.0, 60.0
 _INSTALL = f"{how_to_install('coreai')} also reads bundles by Apple's coreai-core, on Linux and macOS"
 _LISTED = 3
+_REWRITING_TASK = Task("coreai-core", "update coremlscope and coreai-core", Failures("coreai-core"))
 
 
 class OpenedProgram(msgspec.Struct, frozen=True, kw_only=True):
@@ -186,21 +195,15 @@ def _rewrite(path: Path, size: int, command: Sequence[str] | None) -> tuple[Cont
     if command is None and importlib.util.find_spec("coreai") is None:
         raise UnsupportedModelError("coreai-core is not installed", _INSTALL)
     limit_s = _TIME_S + _TIME_PER_GB_S * size / 1e9
+    limits = ChildLimits(silence_s=math.inf, time_s=limit_s)
     failure = UnsupportedModelError("coreai-core could not read it", "update coremlscope and coreai-core")
     with tempfile.TemporaryDirectory(prefix="coremlscope-", ignore_cleanup_errors=True) as name:
         try:
-            subprocess.run(
-                [*(command or REWRITING), str(path.resolve()), name],
-                check=True,
-                timeout=limit_s,
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-            )
-        except subprocess.TimeoutExpired:
-            raise UnsupportedModelError(
-                f"coreai-core took longer than {limit_s:.0f} s", failure.hint
-            ) from None
-        except (OSError, subprocess.CalledProcessError):
+            with run_child([*(command or REWRITING), str(path.resolve()), name], limits, _REWRITING_TASK):
+                pass
+        except LimitError as error:
+            raise UnsupportedModelError(error.message, failure.hint) from None
+        except (OSError, EngineError):
             raise failure from None
         try:
             return read_rewritten(Path(name))

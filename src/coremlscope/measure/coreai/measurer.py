@@ -20,12 +20,13 @@ import numpy as np
 
 from coremlscope.base.errors import EngineError, MissingDependencyError, UsageError, how_to_install
 from coremlscope.base.findings import Finding
+from coremlscope.base.processes.child import ChildLimits, Task, python_child, run_child
+from coremlscope.base.processes.endings import Failures, KnownFailure
 from coremlscope.base.units import format_duration
 from coremlscope.base.writing import open_draft, write_draft
 from coremlscope.formats.aimodel.network import find_layers
 from coremlscope.formats.aimodel.reader import open_content
 from coremlscope.formats.recordings.core_ai import read_debug_info
-from coremlscope.measure.child import ChildLimits, Task, python_child, run_child
 from coremlscope.measure.contract import MeasuredModel, Progress, now
 from coremlscope.measure.coreai.operations import (
     UNOWNED,
@@ -45,7 +46,6 @@ from coremlscope.measure.coreai.undisturbed import (
 )
 from coremlscope.measure.coreml.timing import Reported, listen
 from coremlscope.measure.embedded.findings import profiler_finding
-from coremlscope.measure.endings import Failures, KnownFailure
 from coremlscope.measure.partial import explain_partial
 from coremlscope.measure.repetitions import repetition_findings
 from coremlscope.model.features import dummy_values, to_tensors

@@ -20,11 +20,11 @@ from typing import Any
 
 import msgspec
 
+from coremlscope.base.processes.channel import send
+from coremlscope.base.processes.limits import peak_memory_bytes
 from coremlscope.base.writing import write_draft
-from coremlscope.measure.channel import send
 from coremlscope.measure.coreai.program import CoreAIProgram
 from coremlscope.measure.phase_timer import PhaseTimer
-from coremlscope.measure.process_limits import peak_memory_bytes
 
 __all__ = ["DEBUG_INFO", "CoreAITimingRequest", "main"]
 

@@ -11,12 +11,12 @@ import msgspec
 import numpy as np
 
 from coremlscope.base.errors import EngineError
+from coremlscope.base.processes.child import ChildLimits, Task, python_child, run_child
+from coremlscope.base.processes.endings import Failures, KnownFailure
 from coremlscope.base.writing import write_draft
 from coremlscope.formats.recordings.core_ai import INTERPRETER, DebugOp, read_debug_info
-from coremlscope.measure.child import ChildLimits, Task, python_child, run_child
 from coremlscope.measure.coreai.measurer import FAILURES, LIMITS, save_inputs
 from coremlscope.measure.coreai.values_child import DEBUG_INFO, RESULTS, TOO_LARGE, ValuesRequest
-from coremlscope.measure.endings import Failures, KnownFailure
 
 __all__ = ["VALUES_CHILD", "CoreAIValues", "OpResult", "record_values"]
 

@@ -17,9 +17,9 @@ import msgspec
 import numpy as np
 
 from coremlscope.base.errors import UsageError
+from coremlscope.base.processes.channel import send
 from coremlscope.base.writing import open_draft, write_draft
 from coremlscope.formats.recordings.core_ai import INTERPRETER, read_debug_info
-from coremlscope.measure.channel import send
 from coremlscope.measure.coreai.program import CoreAIProgram
 
 __all__ = ["DEBUG_INFO", "RESULTS", "TOO_LARGE", "ValuesRequest", "main"]

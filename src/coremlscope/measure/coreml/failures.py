@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from coremlscope.base.errors import how_to_install
 from coremlscope.base.findings import Finding
-from coremlscope.measure.endings import Failures, KnownFailure, find_failure, lines_of
+from coremlscope.base.processes.endings import Failures, KnownFailure, find_failure, lines_of
 
 __all__ = ["FAILURES", "fallback_findings"]
 

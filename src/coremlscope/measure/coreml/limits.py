@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec.structs
 
-from coremlscope.measure.child import ChildLimits
+from coremlscope.base.processes.child import ChildLimits
 
 __all__ = ["CORE_ML_LIMITS", "core_ml_limits"]
 

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 from typing import NoReturn
 
-from coremlscope.measure.endings import end_with
+from coremlscope.base.processes.endings import end_with
 
 __all__ = ["end_with_error", "read_message"]
 

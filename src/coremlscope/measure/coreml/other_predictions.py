@@ -15,7 +15,7 @@ import msgspec.structs
 
 from coremlscope.base.errors import EngineError, how_to_install
 from coremlscope.base.findings import Finding
-from coremlscope.measure.child import ChildLimits, Task, python_child, run_child
+from coremlscope.base.processes.child import ChildLimits, Task, python_child, run_child
 from coremlscope.measure.contract import Progress
 from coremlscope.measure.coreml.failures import FAILURES
 from coremlscope.measure.partial import interrupted

@@ -18,8 +18,8 @@ import msgspec.structs
 
 from coremlscope.base.errors import EngineError, how_to_install
 from coremlscope.base.findings import Finding
+from coremlscope.base.processes.child import ChildLimits, Task, python_child, run_child
 from coremlscope.devices import UNITS, ComputeUnit, ComputeUnits, Device, find_device
-from coremlscope.measure.child import ChildLimits, Task, python_child, run_child
 from coremlscope.measure.coreml.failures import FAILURES
 from coremlscope.measure.coreml.files import readable_by_core_ml
 from coremlscope.measure.coreml.limits import CORE_ML_LIMITS

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from coremlscope.measure.channel import send
+from coremlscope.base.processes.channel import send
 from coremlscope.measure.coreml.kept import compiled_in
 from coremlscope.measure.coreml.messages import end_with_error, read_message
 from coremlscope.measure.coreml.objective_c import find_framework, load_plan

@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from coremlscope.measure.channel import send
+from coremlscope.base.processes.channel import send
 from coremlscope.measure.coreml.messages import end_with_error
 from coremlscope.measure.coreml.objective_c import PredictionModel, find_framework, release_pool
 from coremlscope.measure.coreml.timing_child import CoreMLTimingRequest

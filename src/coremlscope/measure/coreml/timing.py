@@ -15,9 +15,9 @@ import msgspec.structs
 
 from coremlscope.base.errors import EngineError
 from coremlscope.base.findings import Finding
+from coremlscope.base.processes.child import ChildLimits, Task, python_child, run_child
 from coremlscope.base.writing import write_draft
 from coremlscope.formats.recordings.power import energy_findings, summarize_readings
-from coremlscope.measure.child import ChildLimits, Task, python_child, run_child
 from coremlscope.measure.contract import MeasuredModel, Progress, now
 from coremlscope.measure.coreml.energy import readings_of
 from coremlscope.measure.coreml.failures import FAILURES, fallback_findings

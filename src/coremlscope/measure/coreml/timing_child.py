@@ -20,12 +20,12 @@ from typing import Any
 
 import msgspec
 
-from coremlscope.measure.channel import send
+from coremlscope.base.processes.channel import send
+from coremlscope.base.processes.limits import peak_memory_bytes
 from coremlscope.measure.coreml.energy import find_meter, measure_energy
 from coremlscope.measure.coreml.messages import end_with_error
 from coremlscope.measure.coreml.values import load_values
 from coremlscope.measure.phase_timer import PhaseTimer
-from coremlscope.measure.process_limits import peak_memory_bytes
 
 __all__ = ["GO", "CoreMLTimingRequest", "main"]
 

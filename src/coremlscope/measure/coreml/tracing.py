@@ -16,9 +16,9 @@ import msgspec.structs
 
 from coremlscope.base.errors import EngineError, UsageError
 from coremlscope.base.findings import Finding
+from coremlscope.base.processes.child import ChildLimits, Task, run_child
 from coremlscope.base.writing import write_draft
 from coremlscope.formats.recordings.activity import Summary, summarize_exports
-from coremlscope.measure.child import ChildLimits, Task, run_child
 from coremlscope.measure.contract import MeasuredModel, Progress, now
 from coremlscope.measure.coreml.failures import FAILURES
 from coremlscope.measure.coreml.instruments import (

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import os
 import pickle
-import signal
-import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -20,9 +18,9 @@ from typing import Any
 import msgspec
 import msgspec.structs
 
+from coremlscope.base.processes.channel import jobs, send, send_error
+from coremlscope.base.processes.limits import end_with_parent, hold_to_limits, peak_memory_bytes
 from coremlscope.base.writing import write_draft
-from coremlscope.measure.channel import open_channel, send
-from coremlscope.measure.process_limits import end_with_parent, hold_to_limits, peak_memory_bytes
 
 __all__ = ["ProcessRequest", "Report", "call", "main", "measure"]
 
@@ -48,11 +46,8 @@ class ProcessRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 def main() -> int:
     """Performs the request in the file."""
-    open_channel()
-    # The parent gets the signal, too, and decides what becomes of the result.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    requests = jobs()
     # Everything that takes time is imported while the parent reads the model.
-    from coremlscope.base.errors import EngineError, UnsupportedOpError, known_error
     from coremlscope.formats import container
     from coremlscope.measure.embedded.measurer import EngineMeasurer
     from coremlscope.runtime.engines import engine
@@ -60,25 +55,17 @@ def main() -> int:
     del container, EngineMeasurer
     with suppress(ImportError):
         engine().preload()
-    named = sys.stdin.readline().strip()
-    if not named:
+    request: ProcessRequest | None = next(requests, None)
+    if request is None:
         return 0
-    request: ProcessRequest = pickle.loads(Path(named).read_bytes())
     hold_to_limits(request.time_s, request.memory_bytes)
     report = Report()
     end_with_parent(report.flush)
     try:
         request.work(report, **request.arguments)
-    except UnsupportedOpError as error:
-        send(error=type(error).__name__, ops=error.ops)
-    except MemoryError:
-        report.flush()
-        message = "the memory was not enough to compile and run the model"
-        send(error=EngineError.__name__, message=message, hint="close other programs, or raise --memory")
     except Exception as error:
         report.flush()
-        known = known_error(error)
-        send(error=type(known).__name__, message=known.message, hint=known.hint)
+        send_error(error)
     return 0
 
 

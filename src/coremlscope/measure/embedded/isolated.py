@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from coremlscope.base.errors import EngineError
-from coremlscope.measure.child import ChildLimits
+from coremlscope.base.processes.child import ChildLimits
 from coremlscope.measure.contract import MeasuredModel, Progress, now
 from coremlscope.measure.embedded import child as engine_child
 from coremlscope.measure.embedded.process import (

@@ -9,12 +9,12 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from coremlscope.base import errors
-from coremlscope.base.errors import CoremlscopeError, EngineError, UnsupportedOpError, UsageError
+from coremlscope.base.errors import CoremlscopeError, EngineError, UsageError
+from coremlscope.base.processes.channel import rebuild_error
+from coremlscope.base.processes.child import Child, ChildLimits, Task, python_child
+from coremlscope.base.processes.endings import Failures, KnownFailure
 from coremlscope.base.writing import temporary_error, write_draft
-from coremlscope.measure.child import Child, ChildLimits, Task, python_child
 from coremlscope.measure.embedded import child as engine_child
-from coremlscope.measure.endings import Failures, KnownFailure
 
 if TYPE_CHECKING:
     from coremlscope.measure.contract import Progress
@@ -28,7 +28,6 @@ __all__ = [
     "ProcessReply",
     "call_isolated",
     "file_of",
-    "rebuild_error",
 ]
 
 CHILD = python_child("coremlscope.measure.embedded.child")
@@ -183,13 +182,3 @@ class EngineProcess:
         """Ends the process, and removes its folder."""
         self._child.close()
         self._folder.cleanup()
-
-
-def rebuild_error(message: Mapping[str, Any]) -> CoremlscopeError:
-    """Returns the error that a message of a child process describes."""
-    if message["error"] == UnsupportedOpError.__name__:
-        return UnsupportedOpError([tuple(op) for op in message["ops"]])
-    name = message["error"]
-    kind = getattr(errors, name) if name in errors.__all__ else EngineError
-    rebuilt: CoremlscopeError = kind(str(message["message"]), str(message["hint"]))
-    return rebuilt

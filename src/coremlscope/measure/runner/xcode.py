@@ -7,8 +7,8 @@ import subprocess
 from pathlib import Path
 
 from coremlscope.base.errors import EngineError, MissingDependencyError
+from coremlscope.base.processes.endings import KnownFailure, find_failure
 from coremlscope.base.writing import open_draft
-from coremlscope.measure.endings import KnownFailure, find_failure
 from coremlscope.measure.runner.project import PROJECT
 
 __all__ = ["build_app", "require_xcode"]

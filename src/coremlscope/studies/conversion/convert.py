@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
+import math
 import shutil
-import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -12,16 +11,16 @@ from typing import Literal
 
 import msgspec
 
-from coremlscope.base.children import python_child
 from coremlscope.base.errors import (
     EngineError,
-    LimitError,
     MissingDependencyError,
     UsageError,
     how_to_install,
 )
+from coremlscope.base.processes.child import ChildLimits, Task, python_child, run_child
+from coremlscope.base.processes.endings import Failures
 from coremlscope.base.writing import check_new_folder, new_folder
-from coremlscope.studies.conversion.worker import MISSING, RESULT
+from coremlscope.studies.conversion.worker import MISSING
 
 __all__ = ["SUFFIXES", "TARGETS", "Conversion", "Target", "convert"]
 
@@ -32,6 +31,7 @@ SUFFIXES: Mapping[Target, str] = {"core_ml": ".mlpackage", "core_ai": ".aimodel"
 NAMES: Mapping[Target, str] = {"core_ml": "Core ML", "core_ai": "Core AI"}
 
 _CHILD = python_child("coremlscope.studies.conversion.worker")
+_TASK = Task("converting", "convert to each target alone", Failures("a converter"))
 _INSTALL = f"{how_to_install('convert')} installs PyTorch and both converters"
 
 
@@ -117,24 +117,9 @@ def _is_model(folder: Path) -> bool:
 def _run_child(
     program: Path, folder: Path, targets: Sequence[Target], timeout_s: float, child: Sequence[str]
 ) -> Mapping[str, str]:
-    request = {"program": str(program.absolute()), "folder": str(folder), "targets": list(targets)}
-    try:
-        done = subprocess.run(
-            [*child, json.dumps(request)],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            timeout=timeout_s,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        raise LimitError(f"converting took longer than {timeout_s:g} s", "raise --timeout") from None
-    result = folder / RESULT
-    if done.returncode or not result.is_file():
-        last = done.stderr.decode("utf-8", "replace").strip().splitlines()[-1:] or ["without a message"]
-        how = f"signal {-done.returncode}" if done.returncode < 0 else f"exit code {done.returncode}"
-        raise EngineError(
-            f"the converters ended with {how}: {last[0][:300]}", "convert to each of them alone"
-        )
-    problems: Mapping[str, str] = json.loads(result.read_text("utf-8"))
+    problems: dict[str, str] = {}
+    limits = ChildLimits(silence_s=math.inf, time_s=timeout_s)
+    with run_child([*child, str(program.absolute()), str(folder), *targets], limits, _TASK) as messages:
+        for message in messages:
+            problems.update(message.get("problems", {}))
     return problems

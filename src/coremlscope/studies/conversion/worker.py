@@ -1,23 +1,20 @@
-"""The child process that converts: reads a request as JSON, writes the models and what became of each.
+"""The child process that converts: writes the models, and sends why one could not be converted.
 
 Converters print much, import for seconds and may end the process, so nothing of them runs in the parent.
 """
 
 from __future__ import annotations
 
-import json
 import logging
 import sys
 import warnings
 from pathlib import Path
 from typing import Any
 
-from coremlscope.base.writing import write_draft
+from coremlscope.base.processes.channel import open_channel, send
 
-__all__ = ["MISSING", "RESULT", "main"]
+__all__ = ["MISSING", "main"]
 
-#: The name of the file with the result, in the folder of the request.
-RESULT = "result.json"
 #: Begins the problem of a target whose converter is not installed.
 MISSING = "not installed: "
 _LONGEST = 300
@@ -27,32 +24,32 @@ def main(arguments: list[str]) -> int:
     """Converts a program.
 
     Args:
-        arguments: The request: `program`, the `folder` to write to, the `targets`.
+        arguments: The program, the folder to write to, and the targets.
     """
-    request = json.loads(arguments[0])
-    folder = Path(request["folder"])
+    path, folder, *targets = arguments
+    open_channel()
     warnings.simplefilter("ignore")
     logging.disable(logging.CRITICAL)
     problems: dict[str, str] = {}
     try:
         import torch
 
-        program: Any = torch.export.load(request["program"])
+        program: Any = torch.export.load(path)
     except ImportError as error:
-        problems = dict.fromkeys(request["targets"], f"{MISSING}{error.name}")
+        problems = dict.fromkeys(targets, f"{MISSING}{error.name}")
     except Exception as error:
         # torch raises any exception for files that are not its own.
-        problems = dict.fromkeys(request["targets"], f"PyTorch cannot load it: {_first_line(error)}")
+        problems = dict.fromkeys(targets, f"PyTorch cannot load it: {_first_line(error)}")
     else:
-        for name in request["targets"]:
+        for name in targets:
             try:
-                _CONVERTERS[name](program, folder / f"model{_SUFFIXES[name]}")
+                _CONVERTERS[name](program, Path(folder) / f"model{_SUFFIXES[name]}")
             except ImportError as error:
                 problems[name] = f"{MISSING}{error.name}"
             except Exception as error:
                 # Converters raise any exception for what they do not support.
                 problems[name] = _first_line(error)
-    write_draft(folder / RESULT, json.dumps(problems))
+    send(problems=problems)
     return 0
 
 

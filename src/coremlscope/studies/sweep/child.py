@@ -8,13 +8,9 @@ from __future__ import annotations
 import gc
 import logging
 import os
-import pickle
-import signal
-import sys
 import warnings
-from pathlib import Path
 
-from coremlscope.measure.channel import open_channel, send
+from coremlscope.base.processes.channel import jobs, send
 from coremlscope.results.encoding import plain
 from coremlscope.studies.sweep.jobs import SweepJob
 from coremlscope.studies.sweep.work import run_job
@@ -27,17 +23,13 @@ _ALLOCATIONS = 100_000
 
 def main() -> int:
     """Takes jobs until the parent has no more."""
-    open_channel()
-    # The parent gets the signal, too, and ends this process.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
     warnings.simplefilter("ignore")
     logging.disable(logging.CRITICAL)
     # Most of what a job makes is gone when it ends, without the help of the collector.
     gc.freeze()
     gc.set_threshold(_ALLOCATIONS)
-    for line in sys.stdin:
-        # It is a job of this package's own process, in a private folder.
-        job: SweepJob = pickle.loads(Path(line.strip()).read_bytes())
+    job: SweepJob
+    for job in jobs():
         send(rows=[plain(row) for row in run_job(job)])
     return 0
 

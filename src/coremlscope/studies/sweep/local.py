@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from coremlscope.base.errors import CoremlscopeError
-from coremlscope.measure.child import ChildLimits, Task, python_child
+from coremlscope.base.processes.child import ChildLimits, Task, python_child
+from coremlscope.base.processes.pool import ChildPool, Lane
 from coremlscope.measure.embedded.process import ENGINE
-from coremlscope.measure.pool import ChildPool, Lane
 from coremlscope.runtime.engines.host import logical_processors, processor_name
 from coremlscope.studies.sweep.jobs import SweepJob
 

@@ -6,10 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from coremlscope.base.errors import CoremlscopeError
-from coremlscope.measure import pool as measure_pool
-from coremlscope.measure.child import ChildLimits, Task, python_child
-from coremlscope.measure.endings import Failures, KnownFailure
-from coremlscope.measure.pool import Lane
+from coremlscope.base.processes.child import ChildLimits, Task, python_child
+from coremlscope.base.processes.endings import Failures, KnownFailure
+from coremlscope.base.processes.pool import ChildPool, Lane
 from coremlscope.results.encoding import decode
 from coremlscope.results.variants import Variant
 from coremlscope.runtime.engines.host import physical_cores
@@ -46,7 +45,7 @@ def worker_count(model_bytes: int, memory_bytes: int, wanted: int | None = None)
     return wanted or max(1, min(physical_cores(), fitting))
 
 
-class VariantPool(measure_pool.ChildPool[VariantJob, Variant]):
+class VariantPool(ChildPool[VariantJob, Variant]):
     """Child processes that make variants.
 
     Args:

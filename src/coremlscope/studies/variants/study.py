@@ -28,6 +28,7 @@ from coremlscope.base.errors import (
     UsageError,
 )
 from coremlscope.base.escaping import path_text
+from coremlscope.base.processes.child import ChildLimits
 from coremlscope.base.units import shown
 from coremlscope.base.writing import (
     check_apart,
@@ -42,7 +43,6 @@ from coremlscope.devices import ComputeUnits, find_device
 from coremlscope.devices.unit import choose_settings
 from coremlscope.formats import container
 from coremlscope.formats.mlpackage import MANIFEST
-from coremlscope.measure.child import ChildLimits
 from coremlscope.measure.coreml.files import readable_by_core_ml
 from coremlscope.model.features.dummy import dummy_values
 from coremlscope.model.features.shapes import bind_shapes, check_shape

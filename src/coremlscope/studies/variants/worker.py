@@ -7,16 +7,12 @@ from __future__ import annotations
 
 import logging
 import os
-import pickle
 import re
-import signal
-import sys
 import tempfile
 import time
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import msgspec.structs
@@ -24,12 +20,9 @@ import msgspec.structs
 from coremlscope.base.errors import (
     CoremlscopeError,
     EngineError,
-    UnsupportedModelError,
-    UnsupportedOpError,
-    known_error,
 )
+from coremlscope.base.processes.channel import jobs, send, send_error
 from coremlscope.formats import container
-from coremlscope.measure.channel import open_channel, send
 from coremlscope.model.ir import Program, TensorType, ValueType
 from coremlscope.results.encoding import plain
 from coremlscope.results.variants import Variant
@@ -39,7 +32,7 @@ from coremlscope.studies.variants.pictures import Pictures
 from coremlscope.studies.variants.quick_coremltools import quick_coremltools
 from coremlscope.studies.variants.transforms import Transform
 
-__all__ = ["VariantJob", "first_line", "main", "make_variant", "run_job"]
+__all__ = ["VariantJob", "first_line", "main", "make_variant"]
 
 #: How far the share of zeros may be from what was asked for, in percent, without a remark.
 _SPARSITY_PERCENT = 1.0
@@ -69,31 +62,17 @@ class VariantJob(msgspec.Struct, frozen=True, kw_only=True):
 
 def main() -> int:
     """Takes jobs until the parent has no more."""
-    open_channel()
-    # The parent gets the signal, too, and ends this process.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
     warnings.simplefilter("ignore")
     logging.disable(logging.CRITICAL)
     shared = SharedSteps()
-    for line in sys.stdin:
-        job: VariantJob = pickle.loads(Path(line.strip()).read_bytes())
-        send(**run_job(job, shared))
+    job: VariantJob
+    for job in jobs():
+        try:
+            with tempfile.TemporaryDirectory(prefix="coremlscope-") as folder:
+                send(variant=plain(make_variant(job, Path(folder), shared)))
+        except Exception as error:  # one variant must not stop the others
+            send_error(error, job.model.name)
     return 0
-
-
-def run_job(job: VariantJob, shared: SharedSteps) -> Mapping[str, Any]:
-    """Returns the message about one variant: what was made, or the error."""
-    try:
-        with tempfile.TemporaryDirectory(prefix="coremlscope-") as folder:
-            return {"variant": plain(make_variant(job, Path(folder), shared))}
-    except UnsupportedOpError as error:
-        known: CoremlscopeError = UnsupportedModelError(error.message, error.hint)
-    except MemoryError:
-        hint = "close other programs, or use --workers 1"
-        known = EngineError("the memory was not enough to make it", hint)
-    except Exception as error:  # one variant must not stop the others
-        known = known_error(error, job.model.name)
-    return {"error": type(known).__name__, "message": known.message, "hint": known.hint}
 
 
 def make_variant(job: VariantJob, folder: Path, shared: SharedSteps | None = None) -> Variant:

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from coremlscope.base.errors import CoremlscopeError
+from coremlscope.base.processes.channel import send
 from coremlscope.formats import container
-from coremlscope.measure.channel import send
 from coremlscope.measure.coreml.device.devicectl import Phone, ready_phone
 from coremlscope.model.features import dummy_values
 from coremlscope.runtime.execution.wiring import input_functions, interface_of

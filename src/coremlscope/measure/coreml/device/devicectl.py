@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 
 from coremlscope.base.errors import EngineError, MissingDependencyError, UsageError
-from coremlscope.measure.endings import KnownFailure, find_failure
+from coremlscope.base.processes.endings import KnownFailure, find_failure
 
 __all__ = [
     "Phone",

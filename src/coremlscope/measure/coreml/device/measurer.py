@@ -21,7 +21,7 @@ from coremlscope.base.errors import (
     UnsupportedModelError,
     UsageError,
 )
-from coremlscope.measure.child import ChildLimits, Task, python_child, run_child
+from coremlscope.base.processes.child import ChildLimits, Task, python_child, run_child
 from coremlscope.measure.contract import MeasuredModel, Progress, now
 from coremlscope.measure.coreml.device.devicectl import check_team
 from coremlscope.measure.coreml.failures import FAILURES

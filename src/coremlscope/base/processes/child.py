@@ -19,12 +19,12 @@ from typing import Any
 
 import msgspec
 
-from coremlscope.base.children import LIFELINE, python_child
 from coremlscope.base.errors import EngineError, LimitError
+from coremlscope.base.processes.channel import VARIABLE
+from coremlscope.base.processes.command import LIFELINE, python_child
+from coremlscope.base.processes.endings import Failures, explain
+from coremlscope.base.processes.mac_memory import footprint_bytes
 from coremlscope.base.writing import temporary_error
-from coremlscope.measure.channel import VARIABLE
-from coremlscope.measure.endings import Failures, explain
-from coremlscope.measure.mac_memory import footprint_bytes
 
 __all__ = ["Child", "ChildLimits", "Task", "python_child", "run_child"]
 

@@ -17,9 +17,9 @@ from typing import Any, Generic, TypeVar
 import msgspec
 
 from coremlscope.base.errors import CoremlscopeError, EngineError, LimitError
+from coremlscope.base.processes.channel import rebuild_error
+from coremlscope.base.processes.child import Child, ChildLimits, Task
 from coremlscope.base.writing import temporary_error, write_draft
-from coremlscope.measure.child import Child, ChildLimits, Task
-from coremlscope.measure.embedded.process import rebuild_error
 
 __all__ = ["ChildPool", "Lane"]
 

@@ -14,7 +14,7 @@ __all__ = ["LIFELINE", "follow_parent", "python_child"]
 #: Names the end of a pipe, in the environment of a child; its other end closes when the parent ends.
 LIFELINE = "COREMLSCOPE_LIFELINE"
 
-_PACKAGE = Path(__file__).resolve().parents[2]
+_PACKAGE = Path(__file__).resolve().parents[3]
 #: The option of Linux's `prctl` for a signal that a process gets when its parent ends.
 _PR_SET_PDEATHSIG = 1
 
@@ -26,7 +26,7 @@ def python_child(module: str) -> tuple[str, ...]:
     """
     code = (
         f"import runpy, sys; sys.path.append({str(_PACKAGE)!r}); "
-        "from coremlscope.base.children import follow_parent; follow_parent(); "
+        "from coremlscope.base.processes.command import follow_parent; follow_parent(); "
         f"runpy.run_module({module!r}, run_name='__main__', alter_sys=True)"
     )
     return (sys.executable, "-P", "-c", code)

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from coremlscope.measure.mac_memory import largest_footprint_bytes
+from coremlscope.base.processes.mac_memory import largest_footprint_bytes
 
 __all__ = ["end_with_parent", "hold_to_limits", "peak_memory_bytes"]
 
