@@ -498,6 +498,16 @@ export interface Fp16Ranges {
   nans: (number | null)[];
 }
 
+/** Samples in one function of a unit's software, on one thread. */
+export interface FrameSamples {
+  /** The innermost function of the stack that is the unit's software. */
+  function: string;
+  /** The thread's name; empty if unknown. */
+  thread: string;
+  /** How many there are. */
+  samples: number;
+}
+
 /** The planned cost of one function under one setting. */
 export interface FunctionCost {
   /** Cost of the cheapest path, including launches and switches. */
@@ -780,8 +790,13 @@ export interface Mistake {
   model: number;
   /** How many events show it. */
   events: number;
-  /** The time that the change would have saved in this recording, from its measured times; null if the recording does not tell. */
+  /**
+   * The time that the change would have saved in this recording, from its measured times, without what costlier mistakes already count;
+   * null if the recording does not tell.
+   */
   gain_s: number | null;
+  /** The part of its saving that costlier mistakes already count. */
+  shared_s: number;
 }
 
 /** The description of a model. */
@@ -1671,6 +1686,10 @@ export interface Trace {
   details: string[];
   /** What should be changed, the costliest first. */
   mistakes: Mistake[];
+  /** The mistakes that were looked for, by id: those that the recording has the events for. */
+  searched: string[];
+  /** Samples of call stacks by unit, where Instruments took some. */
+  samples: UnitSamples[];
   /** Frames per second that the program should reach; null if not asked. */
   fps: number | null;
   /** Times are measured. */
@@ -1683,9 +1702,9 @@ export interface TracedFeature {
   name: string;
   /** `array`, `image`, or another type's name. */
   type: string;
-  /** Of arrays: `float16`. */
+  /** Of arrays, and of the pixels of images: `float16`, `uint8`. */
   dtype: string;
-  /** Of arrays, height × width of images; empty if unknown. 0 marks a flexible size. */
+  /** Of arrays; height, width and, for color, channels of images; empty if unknown. 0 marks a flexible size. */
   shape: number[];
 }
 
@@ -1801,6 +1820,8 @@ export interface UnitSamples {
   unit: ComputeUnit;
   /** How many there are. */
   samples: number;
+  /** By function and thread, the most frequent first. */
+  frames: FrameSamples[];
 }
 
 /** The terms of a compute unit in the estimated time of a prediction, in seconds. */

@@ -29,7 +29,10 @@ The program needs no change: a Python script, or any command that starts Python.
 predictions by coremltools, coremlscope and ONNX Runtime become events with the line that made
 the call, also in threads, asyncio, forks and child processes. Off a Mac, models that the program
 loads with coremltools are run by coremlscope. Everything after the program's name is passed to
-it. The exit code is the program's. XML of `xctrace export` is shown in the same lanes.
+it. The exit code is the program's.
+
+XML of `xctrace export` is shown in the same lanes and searched for the same mistakes; name all
+exports of a recording at once. `coremlscope compare slow.json fast.json` shows two recordings.
 
 --live shows it while the program runs: predictions per second by model, the share of time in each
 lane, the last seconds as lanes, mistakes as soon as they show, and the last lines that the program
@@ -43,7 +46,7 @@ examples:
   coremlscope trace --live app.py
   coremlscope trace run.json -o run.html
   coremlscope trace --device iphone-15-pro app.py
-  coremlscope trace recording.xml -o lanes.html
+  coremlscope trace coreml.xml ane.xml gpu.xml -o lanes.html
 """
 
 #: Events that each process keeps; fewer, which are quick to read, while they are shown.
@@ -52,6 +55,15 @@ _ORDERS = ("total", "count", "max", "name")
 
 
 def _configure(parser: argparse.ArgumentParser) -> None:
+    _add_options(parser)
+    parser.add_argument(
+        "program", metavar="PROGRAM", nargs="?", help="a script, a command, or a recording to show again"
+    )
+    rest = parser.add_argument("arguments", metavar="ARG", nargs=argparse.REMAINDER, help="its arguments")
+    rest.required = False
+
+
+def _add_options(parser: argparse.ArgumentParser) -> None:
     add_reports(
         parser, ".html, .trace.json, .json, .md, .csv, .txt", "TRACE_RENDERERS", json="the whole recording"
     )
@@ -96,29 +108,26 @@ def _configure(parser: argparse.ArgumentParser) -> None:
         "--fail-on-mistakes", action="store_true", help="exit with 1 if the recording shows mistakes, for CI"
     )
     parser.add_argument(
-        "program", metavar="PROGRAM", nargs="?", help="a script, a command, or a recording to show again"
+        "--lanes",
+        metavar="BY",
+        type=one_of("grouping", "model", "lane", "type"),
+        default="model",
+        help="what has a line of its own among the lanes: model, lane, type of event (default: model)",
     )
-    rest = parser.add_argument("arguments", metavar="ARG", nargs=argparse.REMAINDER, help="its arguments")
-    rest.required = False
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    from coremlscope.dropin.tracing.mistakes import find_mistakes
-    from coremlscope.results.trace import Trace
+    from coremlscope.dropin.tracing.saved import read_recording
 
-    suffix = Path(arguments.program or "").suffix
-    if suffix in (".json", ".xml"):
-        # Options may follow the recording, as they may follow a model.
+    if Path(arguments.program or "").suffix in (".json", ".xml"):
+        # Options may follow recordings, as they may follow a model.
         parser = Parser(prog="coremlscope trace")
-        _configure(parser)
-        _, unknown = parser.parse_known_args([*arguments.arguments, arguments.program], arguments)
+        _add_options(parser)
+        parser.add_argument("recordings", nargs="+")
+        _, unknown = parser.parse_known_intermixed_args([arguments.program, *arguments.arguments], arguments)
         if unknown:
             parser.refuse(unknown[0])
-        if suffix == ".json":
-            return _report(arguments, Trace.load(arguments.program), 0)
-        from coremlscope.dropin.tracing.instruments import read_instruments
-
-        return _report(arguments, find_mistakes(read_instruments([Path(arguments.program)])), 0)
+        return _report(arguments, read_recording(arguments.recordings, arguments.fps), 0)
     from coremlscope.dropin.tracing.session import record_process
 
     if arguments.pid is not None:
@@ -173,7 +182,9 @@ def _report(arguments: argparse.Namespace, trace: Trace, code: int) -> int:
     write_reports(
         trace,
         arguments,
-        lambda width, color: render_program(trace, width=width, color=color, order=arguments.sort),
+        lambda width, color: render_program(
+            trace, width=width, color=color, order=arguments.sort, by=arguments.lanes
+        ),
     )
     if code == 0 and arguments.fail_on_mistakes and any(m.severity == "warning" for m in trace.mistakes):
         return 1

@@ -22,6 +22,7 @@ from coremlscope.base.version import __version__
 from coremlscope.describe.comparison.profiles import Comparison
 from coremlscope.devices import all_chips
 from coremlscope.reports.json import Result, displayed, to_values, without_folders
+from coremlscope.reports.program.lanes import with_unit_lanes
 from coremlscope.reports.terminal.gate import gate_summary
 from coremlscope.reports.words import model_name, plural
 from coremlscope.results.events import EVENT_KINDS
@@ -100,8 +101,9 @@ def render_html_trace(trace: Trace) -> str:
 
 
 def trace_values(trace: Trace) -> dict[str, Any]:
-    """A recorded program as plain values for a page, with the kinds of events."""
-    return {**trace.to_json(), "kinds": [msgspec.to_builtins(kind) for kind in EVENT_KINDS]}
+    """A recorded program as plain values for a page, with the kinds of events and the number of loads."""
+    values = with_unit_lanes(trace).to_json()
+    return {**values, "loads": trace.loads, "kinds": [msgspec.to_builtins(kind) for kind in EVENT_KINDS]}
 
 
 def render_html_comparison(comparison: Comparison) -> str:

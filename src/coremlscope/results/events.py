@@ -62,7 +62,9 @@ EVENT_KINDS: Final[tuple[EventKind, ...]] = (
     EventKind("resize image", "data", "The program resized an image."),
     EventKind("convert image", "data", "The program converted an image to another mode."),
     EventKind(
-        "prepare engine", "compute", "The engine built the session that runs a model for one set of shapes."
+        "prepare engine",
+        "compute",
+        "The engine built the session that runs a model for one set of shapes, or prepared a request.",
     ),
     EventKind("run", "compute", "The engine ran the model."),
     EventKind("operation", "compute", "The engine ran one operation."),

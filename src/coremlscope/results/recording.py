@@ -11,7 +11,16 @@ from coremlscope.base.figures import Origin
 from coremlscope.devices.unit import ComputeUnit
 from coremlscope.results.statistics import Statistics
 
-__all__ = ["ActivityPart", "Energy", "Recording", "SystemPart", "UnitActivity", "UnitEnergy", "UnitSamples"]
+__all__ = [
+    "ActivityPart",
+    "Energy",
+    "FrameSamples",
+    "Recording",
+    "SystemPart",
+    "UnitActivity",
+    "UnitEnergy",
+    "UnitSamples",
+]
 
 #: Owner of the work in intervals: the whole device, or the processes that they name.
 Scope = Literal["device", "processes"]
@@ -69,16 +78,32 @@ class UnitActivity(msgspec.Struct, frozen=True, kw_only=True):
     intervals_per_prediction: float | None = None
 
 
+class FrameSamples(msgspec.Struct, frozen=True):
+    """Samples in one function of a unit's software, on one thread.
+
+    Attributes:
+        function: The innermost function of the stack that is the unit's software.
+        thread: The thread's name; empty if unknown.
+        samples: How many there are.
+    """
+
+    function: str
+    thread: str
+    samples: int
+
+
 class UnitSamples(msgspec.Struct, frozen=True):
     """Samples of call stacks with frames of a unit's software; a stack may count for several units.
 
     Attributes:
         unit: `cpu` (BNNS), `gpu` (Metal, Metal Performance Shaders) or `neural_engine`.
         samples: How many there are.
+        frames: By function and thread, the most frequent first.
     """
 
     unit: ComputeUnit
     samples: int
+    frames: tuple[FrameSamples, ...] = ()
 
 
 class Recording(msgspec.Struct, frozen=True, kw_only=True):

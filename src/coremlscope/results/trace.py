@@ -23,6 +23,7 @@ from coremlscope.base.units import short_repr
 from coremlscope.base.writing import write_file
 from coremlscope.results.events import EVENT_KINDS, KIND_CODES
 from coremlscope.results.presentation import Presented
+from coremlscope.results.recording import UnitSamples
 
 __all__ = [
     "SCHEMA",
@@ -124,8 +125,9 @@ class TracedFeature(msgspec.Struct, frozen=True):
     Attributes:
         name: Its name.
         type: `array`, `image`, or another type's name.
-        dtype: Of arrays: `float16`.
-        shape: Of arrays, height × width of images; empty if unknown. 0 marks a flexible size.
+        dtype: Of arrays, and of the pixels of images: `float16`, `uint8`.
+        shape: Of arrays; height, width and, for color, channels of images; empty if unknown. 0 marks a
+            flexible size.
     """
 
     name: str
@@ -200,8 +202,9 @@ class Mistake(msgspec.Struct, frozen=True, kw_only=True):
         site: Position in `Trace.sites` of the line to change; −1 if unknown.
         model: Position in `Trace.models`; −1 for none.
         events: How many events show it.
-        gain_s: The time that the change would have saved in this recording, from its measured times; None if
-            the recording does not tell.
+        gain_s: The time that the change would have saved in this recording, from its measured times, without
+            what costlier mistakes already count; None if the recording does not tell.
+        shared_s: The part of its saving that costlier mistakes already count.
     """
 
     id: str
@@ -213,6 +216,7 @@ class Mistake(msgspec.Struct, frozen=True, kw_only=True):
     model: int = -1
     events: int = 0
     gain_s: float | None = None
+    shared_s: float = 0.0
 
 
 class Trace(Presented, msgspec.Struct, frozen=True, kw_only=True):
@@ -233,6 +237,8 @@ class Trace(Presented, msgspec.Struct, frozen=True, kw_only=True):
         sites: The lines that made calls.
         details: What events say about themselves: `float64[1,3,224,224] → float16`.
         mistakes: What should be changed, the costliest first.
+        searched: The mistakes that were looked for, by id: those that the recording has the events for.
+        samples: Samples of call stacks by unit, where Instruments took some.
         fps: Frames per second that the program should reach; None if not asked.
         origin: Times are measured.
     """
@@ -251,6 +257,8 @@ class Trace(Presented, msgspec.Struct, frozen=True, kw_only=True):
     sites: tuple[Site, ...] = ()
     details: tuple[str, ...] = ()
     mistakes: tuple[Mistake, ...] = ()
+    searched: tuple[str, ...] = ()
+    samples: tuple[UnitSamples, ...] = ()
     fps: float | None = None
     origin: Origin = "measured"
 
@@ -260,6 +268,16 @@ class Trace(Presented, msgspec.Struct, frozen=True, kw_only=True):
     def duration_s(self) -> float:
         """The length of the recording in seconds."""
         return self.duration_ns / 1e9
+
+    @property
+    def gain_s(self) -> float:
+        """The time that all mistakes together cost, in seconds; no event counts twice."""
+        return sum(mistake.gain_s or 0.0 for mistake in self.mistakes)
+
+    @property
+    def loads(self) -> int:
+        """How often models were loaded, by the events."""
+        return int((self.events.kind == KIND_CODES["load"]).sum())
 
     @property
     def lost(self) -> int:

@@ -23,7 +23,7 @@ from coremlscope.results.events import EVENT_KINDS, KIND_CODES
 from coremlscope.results.trace import Events, Site, Trace, TracedModel, TracedProcess
 from coremlscope.runtime.engines.host import processor_name
 
-__all__ = ["read_origin_ns", "read_recording"]
+__all__ = ["merge_events", "read_origin_ns", "read_recording"]
 
 #: A record of a ring. `number` counts events from 1; 0 marks a record that was never written.
 _RECORD = np.dtype(
@@ -113,7 +113,7 @@ def read_recording(folder: Path, *, command: Sequence[str] = (), fps: float | No
         models += [_model(process.models[number], index, origin) for number in numbers]
         lookup = {number: first + position for position, number in enumerate(numbers)}
         columns.append(_columns(process, index, origin, lookup, tables))
-    events = _merged(columns)
+    events = merge_events(columns)
     models = _with_releases(models, events)
     last = int(events.end_ns.max()) if len(events) else 0
     ends = [process.ended - origin for process in processes if process.ended is not None]
@@ -288,8 +288,12 @@ def _position(text: str, tables: _Tables) -> int:
     return -1
 
 
-def _merged(parts: Sequence[dict[str, Any]]) -> Events:
-    """The events of all processes in the order of their start; an event precedes those that it encloses."""
+def merge_events(parts: Sequence[dict[str, Any]]) -> Events:
+    """The events of all processes in the order of their start; an event precedes those that it encloses.
+
+    Args:
+        parts: Columns of `Events` by name, without the depth.
+    """
     columns = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
     order = np.lexsort((-columns["duration_ns"], columns["start_ns"]))
     columns = {name: column[order] for name, column in columns.items()}

@@ -17,6 +17,14 @@ Facts = dict[str, Any]
 _MOST_HASHED = 64 << 20
 _MULTI_ARRAY = {65552: "float16", 65568: "float32", 65600: "float64", 131104: "int32", 131080: "int8"}
 _FP16 = 10
+#: The type of an image's values and the number of its channels by color space, and Apple's numbers of these.
+_PIXELS: dict[str, tuple[str, list[int]]] = {
+    "GRAYSCALE": ("uint8", []),
+    "RGB": ("uint8", [3]),
+    "BGR": ("uint8", [3]),
+    "GRAYSCALE_FLOAT16": ("float16", []),
+}
+_SPACES = {10: "GRAYSCALE", 20: "RGB", 30: "BGR", 40: "GRAYSCALE_FLOAT16"}
 _IS_MAC_PATH = "/System/Library/Frameworks/CoreML.framework"
 
 
@@ -51,7 +59,7 @@ def facts_of_predictor(predictor: Any, call: Call) -> Facts:
     facts |= (
         _names(source) if source is not None else {"name": "model in memory", "key": f"object {id(call)}"}
     )
-    return facts | _described(predictor.description)
+    return facts | _described(predictor.description) | {"is_half": _computes_in_half(predictor.model)}
 
 
 def facts_of_session(session: Any, call: Call) -> Facts | None:
@@ -116,7 +124,9 @@ def _message(feature: Any) -> Facts:
         array = feature.type.multiArrayType
         facts |= {"type": "array", "dtype": _MULTI_ARRAY.get(array.dataType, ""), "shape": list(array.shape)}
     elif kind == "imageType":
-        facts["shape"] = [feature.type.imageType.height, feature.type.imageType.width]
+        image = feature.type.imageType
+        facts["dtype"], channels = _PIXELS.get(_SPACES.get(image.colorSpace, ""), ("", []))
+        facts["shape"] = [image.height, image.width, *channels]
     return facts
 
 
@@ -124,7 +134,18 @@ def _interface_of_file(path: Path) -> Facts:
     """The inputs and outputs of a compiled model."""
     from coremlscope.formats import container
 
-    return _described(container.read(path).description.main)
+    model = container.read(path)
+    return _described(model.description.main) | {"is_half": _computes_in_half(model)}
+
+
+def _computes_in_half(model: Any) -> bool | None:
+    """True if a program has fp16 values besides its constants; None for models without a program."""
+    functions = getattr(model.content, "functions", None)
+    if functions is None:
+        return None
+    ops = (op for function in functions.values() for op in function.graph.walk() if op.constant is None)
+    types = (getattr(value.type, "dtype", None) for op in ops for value in op.outputs)
+    return any(dtype is not None and str(dtype.numpy) == "float16" for dtype in types)
 
 
 def _described(description: Any) -> Facts:
@@ -140,6 +161,10 @@ def _feature(feature: Any) -> Facts:
     dtype = getattr(feature.type, "dtype", None)
     if dtype is not None and hasattr(dtype, "numpy"):
         facts["dtype"] = str(dtype.numpy)
+    space = getattr(feature.type, "color_space", None)
+    if space is not None:
+        facts["dtype"], channels = _PIXELS.get(space, ("", []))
+        facts["shape"] = [feature.type.height, feature.type.width, *channels]
     shape = getattr(feature.type, "shape", None)
     if shape:
         facts["shape"] = [int(size) if isinstance(size, int) else 0 for size in shape]

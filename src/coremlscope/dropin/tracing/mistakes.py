@@ -1,10 +1,12 @@
 """Mistakes that a recording shows: figures, the line to change, the fix, and what it would save.
 
-`CHECKS` lists the functions that look for them. The thresholds leave out what costs little.
+`CHECKS` lists what looks for them, in recordings of Python programs and of Instruments alike; each says what
+a recording must have for it. The thresholds leave out what costs little.
 """
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
@@ -24,9 +26,12 @@ from coremlscope.results.events import (
     ON_MAIN_THREAD,
     SHARES_BASE,
 )
-from coremlscope.results.trace import Events, Mistake, Trace
+from coremlscope.results.trace import Events, Mistake, Trace, TracedModel
 
-__all__ = ["CHECKS", "find_mistakes"]
+__all__ = ["CHECKS", "Check", "find_mistakes"]
+
+#: A mistake, and the events whose time the change would save; None if the recording does not tell.
+_Found = tuple[Mistake, Events | None]
 
 #: Fewer calls may be a program's start.
 _FEWEST_CALLS = 3
@@ -35,6 +40,8 @@ _LEAST_SHARE = 0.05
 #: Outputs smaller than this are cheap to allocate.
 _LARGE_OUTPUT = 1 << 20
 _FEWEST_OUTPUTS = 10
+#: Pictures of fewer bytes are cheap to convert: 128 × 128 values of fp32.
+_LARGE_IMAGE = 1 << 16
 #: A first prediction is slow if it takes this many times the median of the others, and this much longer.
 _SLOW_FIRST, _SLOW_FIRST_NS = 5.0, 10_000_000
 #: Predictions follow each other at once if the gap is below this share of their duration.
@@ -70,6 +77,23 @@ class _View(msgspec.Struct, frozen=True, dict=True):
             for model, site, start, duration, flags in rows
             if model >= 0
         }
+
+    def details_with(self, word: str) -> list[int]:
+        """The details that contain a word."""
+        pattern = re.compile(rf"\b{word}", re.IGNORECASE)
+        return [index for index, text in enumerate(self.trace.details) if pattern.search(text)]
+
+    @cached_property
+    def on_neural_engine(self) -> Events:
+        """Loads and predictions by Instruments' table of the Neural Engine, which has no models."""
+        events = self.trace.events.of("Neural Engine busy")
+        return events.where(
+            np.isin(events.detail, [*self.details_with("load"), *self.details_with("predict")])
+        )
+
+    def loads_of(self, models: Sequence[int]) -> Events:
+        """The loads of some of the models."""
+        return self.loads.where(np.isin(self.loads.model, models))
 
     @cached_property
     def calls(self) -> np.ndarray:
@@ -113,12 +137,72 @@ class _View(msgspec.Struct, frozen=True, dict=True):
         return inner.where(keep)
 
 
+class Check(msgspec.Struct, frozen=True):
+    """What looks for a kind of mistake.
+
+    Attributes:
+        ids: The ids of the mistakes that it finds.
+        find: Looks for them.
+        needs: What a recording must have: `loads`, `predictions`, loads on the `neural engine`, `lines` of
+            a program, `interfaces` of models, a number of `frames` per second to reach.
+    """
+
+    ids: tuple[str, ...]
+    find: Callable[[_View], Iterator[_Found]]
+    needs: tuple[str, ...]
+
+
 def find_mistakes(trace: Trace) -> Trace:
-    """Returns the trace with its mistakes, the costliest first."""
+    """Returns the trace with its mistakes, the costliest first, and which ones were looked for.
+
+    Mistakes that something else found, such as plans of the models, stay.
+    """
     view = _View(trace)
-    found = [mistake for check in CHECKS for mistake in check(view)]
-    found.sort(key=lambda m: (m.severity != "warning", -(m.gain_s or 0.0)))
-    return replace(trace, mistakes=tuple(found))
+    has = {
+        "loads": len(view.loads) > 0,
+        "predictions": len(view.predictions) > 0,
+        "neural engine": bool(np.isin(view.on_neural_engine.detail, view.details_with("load")).any()),
+        "lines": bool(trace.sites),
+        "interfaces": any(model.inputs for model in trace.models),
+        "frames": trace.fps is not None,
+    }
+    checks = [check for check in CHECKS if all(has[need] for need in check.needs)]
+    found = [one for check in checks for one in check.find(view)]
+    searched = tuple(id_ for check in checks for id_ in check.ids)
+    others = [m for m in trace.mistakes if not any(m.id in check.ids for check in CHECKS)]
+    return replace(trace, mistakes=(*_count_once(found), *others), searched=searched)
+
+
+def _count_once(found: Sequence[_Found]) -> Iterator[Mistake]:
+    """Yields the mistakes, the costliest first, with the time of each that no earlier one counts.
+
+    Time is that of the clock: what two threads waste at once is lost once.
+    """
+    spans = [
+        (
+            mistake,
+            np.zeros((0, 2), np.int64) if saved is None else np.stack([saved.start_ns, saved.end_ns], 1),
+        )
+        for mistake, saved in found
+    ]
+    costs = [(mistake, span, _covered_ns(span)) for mistake, span in spans]
+    costs.sort(key=lambda one: (one[0].severity != "warning", -one[2]))
+    counted = np.zeros((0, 2), np.int64)
+    for mistake, span, cost in costs:
+        both = np.concatenate([counted, span])
+        own = _covered_ns(both) - _covered_ns(counted)
+        counted = both
+        yield replace(mistake, gain_s=own / 1e9, shared_s=(cost - own) / 1e9) if len(span) else mistake
+
+
+def _covered_ns(spans: np.ndarray) -> int:
+    """The time that at least one span of start and end covers."""
+    if not len(spans):
+        return 0
+    starts, ends = spans[np.argsort(spans[:, 0], kind="stable")].T
+    reached = np.maximum.accumulate(ends)
+    before = np.concatenate([starts[:1], reached[:-1]])
+    return int((reached - np.maximum(starts, before)).clip(0).sum())
 
 
 def _ms(nanoseconds: float) -> str:
@@ -133,7 +217,7 @@ def _median(values: Sequence[float] | np.ndarray) -> float:
     return float(np.median(values)) if len(values) else 0.0
 
 
-def _reloaded(view: _View) -> Iterator[Mistake]:
+def _reloaded(view: _View) -> Iterator[_Found]:
     for group in view.same.values():
         by_site: dict[int, list[int]] = defaultdict(list)
         for index in group:
@@ -145,22 +229,22 @@ def _reloaded(view: _View) -> Iterator[Mistake]:
             durations = [view.load_of[index][2] for index in indices]
             calls = int(view.calls[indices].sum())
             in_loop = len(indices) >= _FEWEST_CALLS
-            yield Mistake(
+            mistake = Mistake(
                 id="load-in-loop" if in_loop else "model-reloaded",
-                title=f"{model.name} is loaded {_times(len(indices))} by one line",
+                title=f"{model.name} is loaded {_times(len(indices))}{' by one line' if site >= 0 else ''}",
                 evidence=f"{len(indices)} loads take {_ms(sum(durations))},"
                 f" the median {_ms(_median(durations))}, for {calls} predictions.",
                 fix="Load the model once, before the loop or at the start, and keep the object.",
                 site=site,
                 model=indices[0],
                 events=len(indices),
-                gain_s=sum(durations[1:]) / 1e9,
             )
+            yield mistake, view.loads_of(indices[1:])
         if len(by_site) > 1 and not _overlap(view, [indices[0] for indices in by_site.values()]):
             first, *later = [indices[0] for indices in by_site.values()]
             model = view.trace.models[first]
             durations = [view.load_of[index][2] for index in later]
-            yield Mistake(
+            mistake = Mistake(
                 id="model-reloaded",
                 title=f"{model.name} is loaded again",
                 evidence=f"{len(by_site)} lines load it; all but the first take {_ms(sum(durations))}.",
@@ -168,8 +252,31 @@ def _reloaded(view: _View) -> Iterator[Mistake]:
                 site=view.load_of[later[0]][0],
                 model=later[0],
                 events=len(later),
-                gain_s=sum(durations) / 1e9,
             )
+            yield mistake, view.loads_of(later)
+
+
+def _reloaded_unit(view: _View) -> Iterator[_Found]:
+    """Loads on the Neural Engine between its predictions, where Instruments has no rows of Core ML itself."""
+    if len(view.loads):
+        return
+    events = view.on_neural_engine
+    is_load = np.isin(events.detail, view.details_with("load"))
+    begins = is_load & np.concatenate([[True], ~is_load[:-1]])[: len(events)]
+    if int(begins.sum()) < _FEWEST_CALLS:
+        return
+    loads = events.where(is_load)
+    again = events.where(is_load & (np.cumsum(begins) > 1))
+    mistake = Mistake(
+        id="neural-engine-reloaded",
+        title=f"the Neural Engine loads {_times(int(begins.sum()))}, with predictions in between",
+        evidence=f"{len(loads)} loads take {_ms(int(loads.duration_ns.sum()))}, the median"
+        f" {_ms(_median(loads.duration_ns))}, next to {len(events) - len(loads)} predictions on it.",
+        fix="Load each model once and keep the object. If other programs used the Neural Engine meanwhile,"
+        " the loads may be theirs.",
+        events=len(loads),
+    )
+    yield mistake, again
 
 
 def _end(view: _View, model: int) -> int:
@@ -183,7 +290,7 @@ def _overlap(view: _View, models: Sequence[int]) -> bool:
     return any(start < before for (_, before), (start, _) in pairwise(spans))
 
 
-def _copies(view: _View) -> Iterator[Mistake]:
+def _copies(view: _View) -> Iterator[_Found]:
     for group in view.same.values():
         sites = [view.load_of[index][0] for index in group]
         firsts = [index for position, index in enumerate(group) if sites[position] not in sites[:position]]
@@ -191,7 +298,7 @@ def _copies(view: _View) -> Iterator[Mistake]:
             continue
         model = view.trace.models[firsts[0]]
         durations = [view.load_of[index][2] for index in firsts[1:]]
-        yield Mistake(
+        mistake = Mistake(
             id="two-copies",
             title=f"{model.name} is in memory {_times(len(firsts))}",
             evidence=f"{len(firsts)} lines load it, and the objects live at the same time; loading the others"
@@ -200,11 +307,11 @@ def _copies(view: _View) -> Iterator[Mistake]:
             site=view.load_of[firsts[1]][0],
             model=firsts[1],
             events=len(firsts),
-            gain_s=sum(durations) / 1e9,
         )
+        yield mistake, view.loads_of(firsts[1:])
 
 
-def _blocking_loads(view: _View) -> Iterator[Mistake]:
+def _blocking_loads(view: _View) -> Iterator[_Found]:
     events = view.loads
     frame_ns = 1e9 / view.trace.fps if view.trace.fps else None
     flags = events.flags
@@ -219,7 +326,7 @@ def _blocking_loads(view: _View) -> Iterator[Mistake]:
         in_loop = bool((here.flags & IN_EVENT_LOOP).any())
         where = "the asyncio loop" if in_loop else "the main thread"
         model = int(here.model[0])
-        yield Mistake(
+        mistake = Mistake(
             id="load-on-main-thread",
             title=f"loading blocks {where}",
             evidence=f"{_times(len(here)).capitalize()}, {where} stands still while a model is loaded:"
@@ -230,19 +337,21 @@ def _blocking_loads(view: _View) -> Iterator[Mistake]:
             site=site,
             model=model,
             events=len(here),
-            gain_s=float(here.duration_ns.sum()) / 1e9,
         )
+        yield mistake, here
 
 
-def _loading_dominates(view: _View) -> Iterator[Mistake]:
+def _loading_dominates(view: _View) -> Iterator[_Found]:
     for group in view.same.values():
         loading = sum(view.load_of[index][2] for index in group)
         calls = view.predictions.where(np.isin(view.predictions.model, group))
         predicting = int(calls.duration_ns.sum())
         if not len(calls) or len(calls) > 2 * len(group) or loading <= predicting:
             continue
+        if len(group) >= _FEWEST_CALLS:
+            continue  # It is loaded in a loop, which says more.
         model = view.trace.models[group[0]]
-        yield Mistake(
+        mistake = Mistake(
             id="load-above-predict",
             severity="warning" if len(group) > 1 else "info",
             title=f"{model.name} takes longer to load than to predict",
@@ -252,9 +361,10 @@ def _loading_dominates(view: _View) -> Iterator[Mistake]:
             model=group[0],
             events=len(group),
         )
+        yield mistake, None
 
 
-def _serial(view: _View) -> Iterator[Mistake]:
+def _serial(view: _View) -> Iterator[_Found]:
     """Predictions one after another whose inputs are parts of one array: they could have been one batch."""
     for model, site, events in view.by_use(view.predictions):
         for process in np.unique(events.process).tolist():
@@ -267,7 +377,7 @@ def _serial(view: _View) -> Iterator[Mistake]:
             run = _longest_run(regular) + 1
             if run < _FEWEST_IN_ROW:
                 continue
-            yield Mistake(
+            mistake = Mistake(
                 id="serial-predictions",
                 title=f"{run} predictions in a row take parts of one array",
                 evidence=f"Their inputs lie behind each other in memory, and together take"
@@ -278,6 +388,7 @@ def _serial(view: _View) -> Iterator[Mistake]:
                 model=model,
                 events=len(calls),
             )
+            yield mistake, None
 
 
 def _longest_run(mask: np.ndarray) -> int:
@@ -288,7 +399,7 @@ def _longest_run(mask: np.ndarray) -> int:
     return best
 
 
-def _wide_inputs(view: _View) -> Iterator[Mistake]:
+def _wide_inputs(view: _View) -> Iterator[_Found]:
     """float32 arrays for a model that takes, or at once converts to, fp16."""
     for model, site, events in view.by_use(view.predictions):
         facts = view.trace.models[model]
@@ -303,7 +414,7 @@ def _wide_inputs(view: _View) -> Iterator[Mistake]:
         spent = int(data.duration_ns.sum())
         target = "float16" if halves else "float32"
         from_ = " and ".join(sorted(set().union(*(given[name] & wide for name in chosen))))
-        yield Mistake(
+        mistake = Mistake(
             id="wide-inputs",
             title=f"{facts.name} takes {target}, but gets {from_}",
             evidence=f"{', '.join(chosen)}: {len(events)} predictions convert {from_} to {target};"
@@ -317,8 +428,8 @@ def _wide_inputs(view: _View) -> Iterator[Mistake]:
             site=site,
             model=model,
             events=len(events),
-            gain_s=spent / 1e9,
         )
+        yield mistake, data
 
 
 def _given_dtypes(view: _View, events: Events, names: Sequence[str]) -> dict[str, set[str]]:
@@ -338,32 +449,84 @@ def _share(spent: float, events: Events) -> str:
     return "less than 1 %" if share < 0.01 else f"{100 * share:.0f} %"
 
 
-def _full_width_interface(view: _View) -> Iterator[Mistake]:
-    """Models that compute in fp16 behind a float32 interface, where the conversions cost something."""
+def _conversions(view: _View) -> Iterator[_Found]:
+    """Conversions that cost something, by their cause: what the model's interface is, where that is known."""
     for model, site, events in view.by_use(view.predictions):
         facts = view.trace.models[model]
-        wide = [f.name for f in (*facts.inputs, *facts.outputs) if f.dtype == "float32"]
-        if not facts.is_half or not wide or len(events) < _FEWEST_CALLS:
+        cause = _cause_of_conversions(facts)
+        if cause is None or len(events) < _FEWEST_CALLS:
             continue
         data = view.inside(events, "convert input", "convert output")
-        data = data.where((data.flags & COPIED) > 0)
+        if facts.inputs:  # Recorded by us: Instruments tells neither bytes nor copies.
+            data = data.where((data.flags & COPIED) > 0)
+            if int(data.bytes.sum()) // len(events) < cause.least_bytes:
+                continue
         spent, size = int(data.duration_ns.sum()), int(data.bytes.sum()) // len(events)
-        if spent < _LEAST_SHARE * events.duration_ns.sum() or size < _LARGE_OUTPUT:
+        if not len(data) or spent < _LEAST_SHARE * events.duration_ns.sum():
             continue
-        yield Mistake(
-            id="float32-interface",
-            title=f"{facts.name} computes in fp16 behind a float32 interface",
-            evidence=f"{', '.join(wide)} are float32: {format_bytes(size)} per prediction are converted,"
-            f" which takes {_ms(spent)}, {_share(spent, events)} of predicting.",
-            fix="Convert the model with fp16 inputs and outputs, `ct.TensorType(dtype=np.float16)`.",
+        what = f"{format_bytes(size)} per prediction" if size else f"{len(data):,} conversions"
+        mistake = Mistake(
+            id=cause.id,
+            title=cause.title.format(model=facts.name),
+            evidence=f"{cause.evidence}: {what}, in {_ms(spent)}, {_share(spent, events)} of predicting.",
+            fix=cause.fix,
             site=site,
             model=model,
             events=len(events),
-            gain_s=spent / 1e9,
         )
+        yield mistake, data
 
 
-def _images(view: _View) -> Iterator[Mistake]:
+class _Cause(msgspec.Struct, frozen=True, kw_only=True):
+    """Why values are converted in every prediction, and what to change."""
+
+    id: str
+    title: str
+    evidence: str
+    fix: str
+    least_bytes: int = 0
+
+
+def _cause_of_conversions(facts: TracedModel) -> _Cause | None:
+    """The cause that the interface of a model shows; None if there is none."""
+    if not facts.inputs and not facts.outputs:
+        return _Cause(
+            id="data-converted",
+            title="{model} converts data in every prediction",
+            evidence="Values are converted between the program's type and the model's",
+            fix="Give values in the model's own type: fp16 arrays, or pictures of"
+            " `kCVPixelFormatType_OneComponent16Half` for a model with fp16 inputs and outputs.",
+        )
+    if not facts.is_half:
+        return None
+    features = (*facts.inputs, *facts.outputs)
+    images = [f for f in features if f.type == "image" and f.dtype == "uint8"]
+    wide = [f.name for f in features if f.dtype == "float32"]
+    if images:
+        is_gray = all(len(f.shape) < 3 for f in images)
+        return _Cause(
+            id="image-8-bit",
+            title="{model} computes in fp16, but takes or returns 8-bit images",
+            evidence=f"{', '.join(f.name for f in images)}: 8-bit pixels become fp16 values, or the reverse",
+            fix="Convert the model with `ct.ImageType(color_layout=ct.colorlayout.GRAYSCALE_FLOAT16)`, and"
+            " give it pixel buffers of `kCVPixelFormatType_OneComponent16Half`."
+            if is_gray
+            else "Take fp16 arrays, `ct.TensorType(dtype=np.float16)`, and fill their memory where pictures"
+            " are decoded; Core ML has fp16 images of one channel only.",
+            least_bytes=_LARGE_IMAGE,
+        )
+    if wide:
+        return _Cause(
+            id="float32-interface",
+            title="{model} computes in fp16 behind a float32 interface",
+            evidence=f"{', '.join(wide)} are float32 and are converted",
+            fix="Convert the model with fp16 inputs and outputs, `ct.TensorType(dtype=np.float16)`.",
+            least_bytes=_LARGE_OUTPUT,
+        )
+    return None
+
+
+def _images(view: _View) -> Iterator[_Found]:
     events = view.trace.events.of("resize image", "convert image")
     if not len(view.predictions):
         return
@@ -375,7 +538,7 @@ def _images(view: _View) -> Iterator[Mistake]:
         what = "resized" if KIND_CODES["resize image"] in kinds else "converted to another mode"
         detail = view.trace.details[int(here.detail[0])] if here.detail[0] >= 0 else ""
         spent = int(here.duration_ns.sum())
-        yield Mistake(
+        mistake = Mistake(
             id="image-converted",
             title=f"images are {what} before predictions",
             evidence=f"{_times(len(here)).capitalize()} ({detail}), which takes {_ms(spent)}:"
@@ -384,18 +547,19 @@ def _images(view: _View) -> Iterator[Mistake]:
             " Apple's devices Vision scales images on the GPU.",
             site=site,
             events=len(here),
-            gain_s=spent / 1e9,
         )
+        yield mistake, here
 
 
-def _allocated_outputs(view: _View) -> Iterator[Mistake]:
+def _allocated_outputs(view: _View) -> Iterator[_Found]:
     for model, site, events in view.by_use(view.predictions):
         facts = view.trace.models[model]
         sizes = [_output_bytes(f.dtype, f.shape) for f in facts.outputs]
         if max(sizes, default=0) < _LARGE_OUTPUT or len(events) < _FEWEST_OUTPUTS:
             continue
-        spent = int(view.inside(events, "convert output").duration_ns.sum())
-        yield Mistake(
+        copies = view.inside(events, "convert output")
+        spent = int(copies.duration_ns.sum())
+        mistake = Mistake(
             id="outputs-allocated",
             title=f"{facts.name} allocates its outputs in every prediction",
             evidence=f"{format_bytes(sum(sizes))} for each of {len(events)} predictions;"
@@ -405,8 +569,8 @@ def _allocated_outputs(view: _View) -> Iterator[Mistake]:
             site=site,
             model=model,
             events=len(events),
-            gain_s=spent / 1e9,
         )
+        yield mistake, copies
 
 
 def _output_bytes(dtype: str, shape: Sequence[int]) -> int:
@@ -415,14 +579,15 @@ def _output_bytes(dtype: str, shape: Sequence[int]) -> int:
     return int(np.prod(shape)) * np.dtype(dtype).itemsize
 
 
-def _layout(view: _View) -> Iterator[Mistake]:
+def _layout(view: _View) -> Iterator[_Found]:
     for model, site, events in view.by_use(view.predictions):
         odd = events.where((events.flags & NOT_CONTIGUOUS) > 0)
         if not len(odd):
             continue
         detail = view.trace.details[int(odd.detail[0])] if odd.detail[0] >= 0 else ""
-        spent = int(view.inside(odd, "convert input").duration_ns.sum())
-        yield Mistake(
+        copies = view.inside(odd, "convert input")
+        spent = int(copies.duration_ns.sum())
+        mistake = Mistake(
             id="input-not-contiguous",
             title=f"inputs of {view.trace.models[model].name} are not contiguous",
             evidence=f"{len(odd)} of {len(events)} predictions get an array in another order than its memory"
@@ -432,11 +597,11 @@ def _layout(view: _View) -> Iterator[Mistake]:
             site=site,
             model=model,
             events=len(odd),
-            gain_s=spent / 1e9,
         )
+        yield mistake, copies
 
 
-def _slow_first(view: _View) -> Iterator[Mistake]:
+def _slow_first(view: _View) -> Iterator[_Found]:
     for model, events in view.by_model(view.predictions):
         if len(events) < _FEWEST_CALLS + 2:
             continue
@@ -446,8 +611,9 @@ def _slow_first(view: _View) -> Iterator[Mistake]:
         prepared = view.inside(events.where(np.array([0])), "prepare engine")
         if not len(prepared) and view.trace.models[model].runtime != "Core ML":
             continue  # It was delayed by something else, such as a busy machine.
+        delay = replace(events.where(np.array([0])), duration_ns=np.array([first - int(usual)]))
         why = f" {_ms(int(prepared.duration_ns.sum()))} of it prepare the engine." if len(prepared) else ""
-        yield Mistake(
+        mistake = Mistake(
             id="slow-first-prediction",
             title=f"the first prediction with {view.trace.models[model].name} takes"
             f" {first / max(usual, 1):.0f} times as long as the others",
@@ -456,11 +622,11 @@ def _slow_first(view: _View) -> Iterator[Mistake]:
             site=int(events.site[0]),
             model=model,
             events=1,
-            gain_s=(first - usual) / 1e9,
         )
+        yield mistake, delay
 
 
-def _unused(view: _View) -> Iterator[Mistake]:
+def _unused(view: _View) -> Iterator[_Found]:
     users = {(m.process, m.key) for i, m in enumerate(view.trace.models) if view.calls[i]}
     for index, model in enumerate(view.trace.models):
         load = view.load_of.get(index)
@@ -468,7 +634,7 @@ def _unused(view: _View) -> Iterator[Mistake]:
             continue
         if not view.trace.processes[model.process].ended:
             continue
-        yield Mistake(
+        mistake = Mistake(
             id="model-unused",
             title=f"{model.name} is loaded and never used",
             evidence=f"Loading it took {_ms(load[2])}; no prediction followed.",
@@ -476,18 +642,18 @@ def _unused(view: _View) -> Iterator[Mistake]:
             site=load[0],
             model=index,
             events=1,
-            gain_s=load[2] / 1e9,
         )
+        yield mistake, view.loads_of([index])
 
 
-def _missed_frames(view: _View) -> Iterator[Mistake]:
+def _missed_frames(view: _View) -> Iterator[_Found]:
     if view.trace.fps is None:
         return
     frame_ns = 1e9 / view.trace.fps
     for model, site, events in view.by_use(view.predictions):
         late = events.where(events.duration_ns > frame_ns)
         if len(late) and len(events) >= _FEWEST_CALLS:
-            yield Mistake(
+            mistake = Mistake(
                 id="frames-missed",
                 title=f"{len(late)} of {len(events)} predictions miss a frame",
                 evidence=f"At {view.trace.fps:g} frames per second a frame takes {_ms(frame_ns)}; the median"
@@ -498,21 +664,23 @@ def _missed_frames(view: _View) -> Iterator[Mistake]:
                 model=model,
                 events=len(late),
             )
+            yield mistake, None
 
 
-#: Detectors of mistakes.
-CHECKS: tuple[Callable[[_View], Iterator[Mistake]], ...] = (
-    _reloaded,
-    _copies,
-    _blocking_loads,
-    _loading_dominates,
-    _serial,
-    _wide_inputs,
-    _full_width_interface,
-    _images,
-    _allocated_outputs,
-    _layout,
-    _slow_first,
-    _unused,
-    _missed_frames,
+#: What looks for mistakes.
+CHECKS: tuple[Check, ...] = (
+    Check(("load-in-loop", "model-reloaded"), _reloaded, ("loads",)),
+    Check(("neural-engine-reloaded",), _reloaded_unit, ("neural engine",)),
+    Check(("two-copies",), _copies, ("loads", "lines")),
+    Check(("load-on-main-thread",), _blocking_loads, ("loads", "lines")),
+    Check(("load-above-predict",), _loading_dominates, ("loads", "predictions")),
+    Check(("serial-predictions",), _serial, ("predictions", "lines")),
+    Check(("wide-inputs",), _wide_inputs, ("predictions", "interfaces")),
+    Check(("float32-interface", "image-8-bit", "data-converted"), _conversions, ("predictions",)),
+    Check(("image-converted",), _images, ("predictions", "lines")),
+    Check(("outputs-allocated",), _allocated_outputs, ("predictions", "interfaces")),
+    Check(("input-not-contiguous",), _layout, ("predictions", "interfaces")),
+    Check(("slow-first-prediction",), _slow_first, ("predictions",)),
+    Check(("model-unused",), _unused, ("loads",)),
+    Check(("frames-missed",), _missed_frames, ("predictions", "frames")),
 )

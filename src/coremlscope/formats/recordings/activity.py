@@ -16,7 +16,7 @@ from coremlscope.formats.recordings.values import MISSING
 from coremlscope.results.recording import ActivityPart, Recording, UnitActivity, UnitSamples
 from coremlscope.results.statistics import summarize
 
-__all__ = ["Summary", "summarize_exports"]
+__all__ = ["Summary", "samples_of", "summarize_exports"]
 
 _Ints = np.ndarray[Any, np.dtype[np.int64]]
 #: Labels and processes that are listed, those with the longest times.
@@ -170,7 +170,7 @@ def summarize_exports(
         are_delimited=len(delimited) > 0,
         tables=_rows(exports, contents),
         units=tuple(units),
-        samples=_samples(exports),
+        samples=samples_of(exports),
         total_samples=sum(t.rows for e in exports for t in e.tables.values() if _holds_samples(t)),
     )
     findings += _unit_findings(recording, delimited)
@@ -280,7 +280,8 @@ def _holds_samples(table: Table) -> bool:
     return table.kind is not None and table.kind.unit is None and table.kind is not CORE_ML
 
 
-def _samples(exports: Sequence[Export]) -> tuple[UnitSamples, ...]:
+def samples_of(exports: Sequence[Export]) -> tuple[UnitSamples, ...]:
+    """The samples of call stacks by unit."""
     found: dict[ComputeUnit, int] = {}
     for export in exports:
         for table in export.tables.values():

@@ -5,8 +5,7 @@ from __future__ import annotations
 from coremlscope.base.units import format_duration
 from coremlscope.reports.notebook import Grid, card
 from coremlscope.reports.program.lanes import text_lanes
-from coremlscope.reports.program.terminal import place_of
-from coremlscope.reports.words import plural
+from coremlscope.reports.program.terminal import mistakes_title, place_of
 from coremlscope.results.aggregate import aggregate, total_operations
 from coremlscope.results.trace import Trace
 
@@ -35,7 +34,7 @@ def trace_card(trace: Trace) -> str:
     mistakes = [(place_of(trace, m) or "–", m.title, m.fix) for m in trace.mistakes]
     return card(
         " ".join(trace.command) or "Recorded program",
-        f"{format_duration(trace.duration_s)}, {plural(len(trace.mistakes), 'mistake')} found",
+        f"{format_duration(trace.duration_s)}, {mistakes_title(trace).lower()}",
         [
             Grid("Mistakes", ("line", "mistake", "fix"), mistakes),
             Grid("Totals, measured", ("model", "event", "count>", "total>", "median>"), rows),
@@ -47,5 +46,5 @@ def trace_card(trace: Trace) -> str:
 
 def _draw_lanes(trace: Trace) -> str:
     lanes = list(text_lanes(trace, _LANE_COLUMNS))
-    width = max((len(lane.model) for lane in lanes), default=0)
-    return "\n".join(f"{lane.lane:<9}{lane.model:<{width}} ▏{lane.line}▕" for lane in lanes)
+    width = max((len(lane.name) for lane in lanes), default=0)
+    return "\n".join(f"{lane.lane:<9}{lane.name:<{width}} ▏{lane.line}▕" for lane in lanes)

@@ -3,44 +3,53 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Literal
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
+from msgspec.structs import replace
 
 from coremlscope.results.aggregate import group_models
 from coremlscope.results.events import EVENT_KINDS, KIND_CODES, LANES, Lane
-from coremlscope.results.trace import Events, Trace
+from coremlscope.results.trace import Events, Trace, TracedModel
 
-__all__ = ["TextLane", "text_lanes"]
+__all__ = ["GROUPINGS", "Grouping", "TextLane", "text_lanes", "with_unit_lanes"]
+
+#: What has a line of its own: each model in each lane, each lane, each type of event.
+Grouping = Literal["model", "lane", "type"]
+GROUPINGS: tuple[Grouping, ...] = ("model", "lane", "type")
 
 #: From idle to busy.
 _SHADES = " ░▒▓█"
 #: Kinds that a lane shows by their first letter.
 _LETTERS = {KIND_CODES["load"]: "L", KIND_CODES["compile"]: "C"}
+#: Kinds of intervals of compute units, by Instruments.
+_UNITS = [KIND_CODES[f"{unit} busy"] for unit in ("CPU", "GPU", "Neural Engine")]
 _TITLES: dict[Lane, str] = {"activity": "Activity", "data": "Data", "compute": "Compute"}
 
 
 class TextLane(msgspec.Struct, frozen=True):
-    """A lane of one model.
+    """A line of events.
 
     Attributes:
-        lane: The lane's name; empty after its first model.
-        model: The model's name; empty for events without a model.
+        lane: The lane's name; empty after its first line.
+        name: The model, or the type of event; empty for a whole lane.
         line: A character for each stretch of time.
     """
 
     lane: str
-    model: str
+    name: str
     line: str
 
 
-def text_lanes(trace: Trace, columns: int) -> Iterator[TextLane]:
-    """Draws the lanes, each with a line for every model.
+def text_lanes(trace: Trace, columns: int, by: Grouping = "model") -> Iterator[TextLane]:
+    """Draws the lanes. A compute unit that Instruments recorded always has a line of its own.
 
     Args:
         trace: The trace.
         columns: The number of stretches into which the time from the first event to the end is divided.
+        by: What has a line of its own.
     """
     names, groups = group_models(trace)
     events = trace.events
@@ -48,14 +57,33 @@ def text_lanes(trace: Trace, columns: int) -> Iterator[TextLane]:
         return
     span = (int(events.start_ns.min()), max(trace.duration_ns, int(events.end_ns.max())))
     lane_of = np.array([LANES.index(kind.lane) for kind in EVENT_KINDS])[events.kind]
-    group_of = np.where(events.model >= 0, groups[events.model] if len(groups) else -1, -1)
+    types = events.kind + len(names)
+    models = np.where(events.model >= 0, groups[events.model] if len(groups) else -1, -1)
+    lines = {"model": models, "lane": np.full(len(events), -1), "type": types}[by]
+    lines = np.where((lines == -1) & np.isin(events.kind, _UNITS), types, lines)
+    titles = (*names, *(kind.name for kind in EVENT_KINDS), "")
     for position, lane in enumerate(LANES):
         title = _TITLES[lane]
-        for group in np.unique(group_of[lane_of == position]).tolist():
-            chosen = events.where((lane_of == position) & (group_of == group) & (events.duration_ns > 0))
+        for line in np.unique(lines[lane_of == position]).tolist():
+            chosen = events.where((lane_of == position) & (lines == line) & (events.duration_ns > 0))
             if len(chosen):
-                yield TextLane(title, names[group] if group >= 0 else "", _draw(chosen, span, columns))
+                yield TextLane(title, titles[line].removesuffix(" busy"), _draw(chosen, span, columns))
                 title = ""
+
+
+def with_unit_lanes(trace: Trace) -> Trace:
+    """Gives each compute unit that Instruments recorded a lane of its own on the page: that of a model."""
+    events, models = trace.events, list(trace.models)
+    owners = events.model.copy()
+    for kind in _UNITS:
+        chosen = (events.kind == kind) & (events.model == -1)
+        if chosen.any():
+            owners[chosen] = len(models)
+            name = EVENT_KINDS[kind].name.removesuffix(" busy")
+            models.append(TracedModel(name=name, key=name, runtime="Instruments"))
+    if len(models) == len(trace.models):
+        return trace
+    return replace(trace, models=tuple(models), events=replace(events, model=owners))
 
 
 def _draw(events: Events, span_ns: tuple[int, int], columns: int) -> str:

@@ -5,7 +5,13 @@ from __future__ import annotations
 from coremlscope.base.escaping import markdown_text as cell
 from coremlscope.base.units import format_duration
 from coremlscope.reports.markdown.report import table
-from coremlscope.reports.program.terminal import place_of, summary_pairs
+from coremlscope.reports.program.terminal import (
+    mistakes_note,
+    mistakes_title,
+    place_of,
+    saving,
+    summary_pairs,
+)
 from coremlscope.results.aggregate import aggregate, total_operations
 from coremlscope.results.trace import Trace
 
@@ -18,13 +24,14 @@ def render_program_markdown(trace: Trace) -> str:
         f"## {cell(' '.join(trace.command) or 'Recorded program')}, {format_duration(trace.duration_s)}"
     ]
     blocks.append("\n".join(f"- {label}: {cell(value)}" for label, value in summary_pairs(trace) if value))
-    blocks.append("### Mistakes" if trace.mistakes else "### No mistakes found")
+    note = mistakes_note(trace)
+    blocks.append(f"### {mistakes_title(trace)}{f' ({note})' if note else ''}")
     for mistake in trace.mistakes:
         place = place_of(trace, mistake)
-        saving = f" Saves about {format_duration(mistake.gain_s)} here." if mistake.gain_s else ""
         where = f" ({cell(place)})" if place else ""
         blocks.append(
-            f"- **{cell(mistake.title)}**{where}. {cell(mistake.evidence)} {cell(mistake.fix)}{saving}"
+            f"- **{cell(mistake.title)}**{where}. {cell(mistake.evidence)}"
+            f" {cell(mistake.fix)}{saving(mistake)}"
         )
     rows = [
         (

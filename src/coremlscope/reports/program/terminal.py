@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from coremlscope.base.units import format_bytes, format_count, format_duration
-from coremlscope.reports.program.lanes import text_lanes
+from coremlscope.devices.unit import UNIT_WORDS
+from coremlscope.reports.program.lanes import Grouping, text_lanes
 from coremlscope.reports.terminal.screen import Column, Screen
 from coremlscope.reports.words import plural
-from coremlscope.results.aggregate import Aggregate, Order, aggregate, total_operations
+from coremlscope.results.aggregate import Aggregate, Order, aggregate, group_models, total_operations
+from coremlscope.results.recording import UnitSamples
 from coremlscope.results.trace import Mistake, Trace
 
-__all__ = ["place_of", "render_program", "summary_pairs"]
+__all__ = ["mistakes_note", "mistakes_title", "place_of", "render_program", "saving", "summary_pairs"]
 
 #: Rows of totals that the console shows.
 _MOST_ROWS = 24
@@ -19,7 +22,14 @@ _MOST_OPERATIONS = 12
 _MARKS = {"warning": ("!", "yellow"), "info": ("·", "")}
 
 
-def render_program(trace: Trace, *, width: int = 100, color: bool = False, order: Order = "total") -> str:
+def render_program(
+    trace: Trace,
+    *,
+    width: int = 100,
+    color: bool = False,
+    order: Order = "total",
+    by: Grouping = "model",
+) -> str:
     """Renders a recorded program.
 
     Args:
@@ -27,14 +37,16 @@ def render_program(trace: Trace, *, width: int = 100, color: bool = False, order
         width: The width of the terminal in characters.
         color: Uses colours.
         order: How totals are sorted.
+        by: What has a line of its own among the lanes.
     """
     screen = Screen(width, color)
     screen.title(" ".join(trace.command) or "This program", f"  {format_duration(trace.duration_s)}")
     screen.pairs(summary_pairs(trace))
     show_mistakes(screen, trace)
-    show_lanes(screen, trace)
+    show_lanes(screen, trace, by)
     _show_totals(screen, trace, order)
     _show_operations(screen, trace)
+    show_samples(screen, trace.samples)
     return screen.text
 
 
@@ -49,7 +61,7 @@ def summary_pairs(trace: Trace) -> list[tuple[str, str]]:
     took = f"{format_duration(trace.overhead_s)}{share}" if trace.overhead_s else ""
     return [
         ("recorded", recorded),
-        ("events", f"{len(trace.events):,}, {plural(len(trace.models), 'load')} of models{lost}"),
+        ("events", f"{len(trace.events):,}, {_loads(trace)}{lost}"),
         ("processes", f"{plural(len(trace.processes), 'process')}, {plural(threads, 'thread')}"),
         (
             "not ended",
@@ -59,19 +71,51 @@ def summary_pairs(trace: Trace) -> list[tuple[str, str]]:
     ]
 
 
+def _loads(trace: Trace) -> str:
+    """`20 loads of 1 model`."""
+    names, _ = group_models(trace)
+    return f"{plural(trace.loads, 'load')} of {plural(len(names), 'model')}"
+
+
+def mistakes_title(trace: Trace) -> str:
+    """Returns whether mistakes were found, or could not be searched."""
+    if trace.mistakes:
+        return plural(len(trace.mistakes), "mistake")
+    return "No mistakes found" if trace.searched else "Not searched for mistakes"
+
+
+def mistakes_note(trace: Trace) -> str:
+    """Returns what the mistakes cost together, or what was searched; empty for nothing to say."""
+    if trace.gain_s:
+        return f"together they cost {format_duration(trace.gain_s)} of {format_duration(trace.duration_s)}"
+    if not trace.searched:
+        wanted = "; export Core ML's table too" if not trace.sites and len(trace.events) else ""
+        return f"the recording has no loads and no predictions{wanted}"
+    return f"searched for {', '.join(trace.searched)}" if not trace.mistakes and not trace.sites else ""
+
+
+def saving(mistake: Mistake) -> str:
+    """Returns what a change would have saved, as a sentence after others; empty if that is unknown."""
+    if mistake.gain_s:
+        more = (
+            f" besides {format_duration(mistake.shared_s)} that is counted above" if mistake.shared_s else ""
+        )
+        return f" Saves about {format_duration(mistake.gain_s)} here{more}."
+    return f" Saves {format_duration(mistake.shared_s)} that is counted above." if mistake.shared_s else ""
+
+
 def show_mistakes(screen: Screen, trace: Trace) -> None:
     """Prints the mistakes, the costliest first."""
-    screen.heading("Mistakes" if trace.mistakes else "No mistakes found")
+    screen.heading(mistakes_title(trace), mistakes_note(trace))
     for mistake in trace.mistakes:
         mark, style = _MARKS[mistake.severity]
         place = place_of(trace, mistake)
-        saving = f" Saves about {format_duration(mistake.gain_s)} here." if mistake.gain_s else ""
         text = (
             f"{place}: {mistake.title}. {mistake.evidence}"
             if place
             else f"{mistake.title}. {mistake.evidence}"
         )
-        screen.bullet(mark, text, mistake.fix + saving, style)
+        screen.bullet(mark, text, mistake.fix + saving(mistake), style)
 
 
 def place_of(trace: Trace, mistake: Mistake) -> str:
@@ -92,12 +136,12 @@ def _short(file: str) -> str:
         return path.name
 
 
-def show_lanes(screen: Screen, trace: Trace) -> None:
+def show_lanes(screen: Screen, trace: Trace, by: Grouping = "model") -> None:
     """Prints the lanes."""
-    models = max((len(model.name) for model in trace.models), default=0)
-    label = min(max(models, 4), screen.width // 4)
+    names = {lane.name for lane in text_lanes(trace, 1, by)}
+    label = min(max(map(len, names), default=4), screen.width // 4)
     columns = max(screen.width - 2 - 9 - label - 3, 10)
-    drawn = list(text_lanes(trace, columns))
+    drawn = list(text_lanes(trace, columns, by))
     if not drawn:
         return
     first_s, last_s = int(trace.events.start_ns.min()) / 1e9, trace.duration_s
@@ -105,7 +149,7 @@ def show_lanes(screen: Screen, trace: Trace) -> None:
     step = format_duration((last_s - first_s) / columns)
     screen.heading("Lanes", f"{span}, {step} a character; L load, C compile")
     for lane in drawn:
-        name = lane.model if len(lane.model) <= label else lane.model[: label - 1] + "…"
+        name = lane.name if len(lane.name) <= label else lane.name[: label - 1] + "…"
         screen.line(f"{lane.lane:<9}{name:<{label}} ▏{lane.line}▕", indent=2)
 
 
@@ -159,6 +203,25 @@ def _show_operations(screen: Screen, trace: Trace) -> None:
     screen.table(columns, cells)
     if len(rows) > _MOST_OPERATIONS:
         screen.line(f"and {len(rows) - _MOST_OPERATIONS} more rows", indent=2)
+
+
+def show_samples(screen: Screen, samples: Sequence[UnitSamples]) -> None:
+    """Prints the functions of each unit's software that samples of call stacks were in most often."""
+    if not samples:
+        return
+    screen.heading("Call samples", "the innermost function of each unit's software")
+    columns = [
+        Column("unit"),
+        Column("function", most=max(screen.width - 50, 20), style="cyan"),
+        Column("thread", most=24),
+        Column("samples", is_number=True),
+    ]
+    rows = []
+    for unit in samples:
+        name = UNIT_WORDS[unit.unit].removeprefix("the ")
+        rows.append((name, "all", "", f"{unit.samples:,}"))
+        rows += [("", frame.function, frame.thread, f"{frame.samples:,}") for frame in unit.frames]
+    screen.table(columns, rows)
 
 
 def _cells(row: Aggregate) -> dict[str, str]:
