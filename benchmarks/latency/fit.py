@@ -1,7 +1,7 @@
 """Fits the constants of a compute unit to measurements, with priors from micro-benchmarks.
 
-The model is hierarchical. Constants belong to a family of chips; other chips of the family scale them by
-their specifications. A publication is a random effect: all its measurements on a chip share an offset. The
+The model is hierarchical. Constants belong to a reference chip; other chips scale them by their
+specifications. A publication is a random effect: all its measurements on a chip share an offset. The
 fit finds the mode of the posterior with SciPy's trust-region least squares.
 """
 
@@ -14,9 +14,9 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.optimize import least_squares
 
-from benchmarks.latency.dataset import Measurement, Network, concatenate
-from benchmarks.latency.priors import FamilyPriors, Prior
-from coremlscope.devices import CPU, GPU, NEURAL_ENGINE, ComputeUnit, Device, OSRelease, all_chips
+from benchmarks.latency.dataset import Measurement, Network, concatenate, device_of
+from benchmarks.latency.priors import Prior, UnitPriors
+from coremlscope.devices import CPU, GPU, NEURAL_ENGINE, ComputeUnit, OSRelease, all_chips
 from coremlscope.planning.cost.latency.calibration import UnitParameters
 from coremlscope.planning.cost.latency.constants import on_system, scaled_to
 from coremlscope.planning.cost.latency.roofline import time_kernels
@@ -93,11 +93,11 @@ class Estimator:
         for place, m in enumerate(measurements):
             groups[m.chip, m.precision, m.release].append(place)
         self.groups = []
-        for (chip, precision, release), places in groups.items():
+        for (_, precision, _), places in groups.items():
             names = sorted({measurements[place].network for place in places})
             table, times, begins = concatenate([networks[name] for name in names], precision)
             which = np.array([names.index(measurements[place].network) for place in places])
-            device = Device(name=chip, chip=all_chips()[chip], os=release)
+            device = device_of(measurements[places[0]])
             self.groups.append((device, table, times, begins, np.array(places), which))
 
     def seconds(self, parameters: UnitParameters) -> Floats:
@@ -115,28 +115,28 @@ class Estimator:
 
 def fit(
     unit: ComputeUnit,
-    family: FamilyPriors,
+    known: UnitPriors,
     measurements: Sequence[Measurement],
     networks: Mapping[str, Network],
     near: Linear | None = None,
 ) -> Fitted:
-    """Fits the constants of a unit for a family: robust logarithmic errors, priors, offsets of publications.
+    """Fits the constants of a unit: robust logarithmic errors, priors, offsets of publications.
 
     Args:
         unit: The unit.
-        family: The priors of the family.
-        measurements: Those of the family's chips; none gives the priors.
+        known: The priors of the unit.
+        measurements: The measurements; none gives the priors.
         networks: The networks by name.
         near: The estimates of the measurements around a fit to almost the same ones, which this fit then
             stays near.
     """
-    priors = family.priors
+    priors = known.priors
     free = _free(priors)
     centre = np.log([priors[name].value for name in free])
     spread = np.array([priors[name].spread for name in free])
     if not measurements:
         return Fitted(_parameters(priors, free, centre), centre, dict(zip(free, spread, strict=True)), {})
-    estimator = Estimator(unit, family.reference, measurements, networks)
+    estimator = Estimator(unit, known.reference, measurements, networks)
     target = np.log([m.ms * 1e-3 for m in measurements])
     sigma = _sigmas(unit, measurements)
     keys = [(m.publication, m.chip) for m in measurements]
@@ -222,7 +222,7 @@ class _Posterior:
 
 def linearize(
     unit: ComputeUnit,
-    family: FamilyPriors,
+    known: UnitPriors,
     measurements: Sequence[Measurement],
     networks: Mapping[str, Network],
     logs: Floats,
@@ -231,12 +231,12 @@ def linearize(
 
     Args:
         unit: The unit.
-        family: The priors of the family.
-        measurements: Measurements of the family's chips.
+        known: The priors of the unit.
+        measurements: The measurements.
         networks: The networks by name.
         logs: The logarithms of the free constants of the fit.
     """
-    return _linear(Estimator(unit, family.reference, measurements, networks), family.priors, logs)
+    return _linear(Estimator(unit, known.reference, measurements, networks), known.priors, logs)
 
 
 def _linear(estimator: Estimator, priors: Mapping[str, Prior], logs: Floats) -> Linear:

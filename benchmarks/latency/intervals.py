@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from benchmarks.latency.dataset import Measurement
+from benchmarks.latency.dataset import Measurement, device_of
 from benchmarks.latency.validate import HeldOut
 from coremlscope.devices import all_chips
 from coremlscope.planning.cost.latency.calibration import Spread
@@ -34,7 +35,7 @@ _MIXED = 0.3
 _PUBLICATIONS, _FAMILIES = 3, 3
 
 
-def fit_spread(held: Sequence[HeldOut]) -> Spread:
+def fit_spread(held: Sequence[HeldOut], unfitted: Sequence[HeldOut] = ()) -> Spread:
     """Fits the spread to the target coverage of held-out measurements (split conformal prediction).
 
     The group of chips whose estimates are best determines the base; each other group widens it. Estimates are
@@ -43,6 +44,7 @@ def fit_spread(held: Sequence[HeldOut]) -> Spread:
 
     Args:
         held: The measurements, with held-out estimates.
+        unfitted: Measurements of systems too old for the fit, which tell how much systems differ.
     """
     kept = [h for h in held if np.isfinite(h.ms)]
     groups = _groups(kept)
@@ -70,6 +72,9 @@ def fit_spread(held: Sequence[HeldOut]) -> Spread:
         chip: max(by_group[group_of[chip]], own.get(chip, 0.0), known if chip in calibrated else least)
         for chip in chips
     }
+    since = _first_system([h.measurement for h in kept])
+    old = [h for h in [*kept, *unfitted] if h.measurement.release.core_ml[0] < since]
+    widths = [math.hypot(base + slope * h.unusual, by_chip.get(h.measurement.chip, 0.0)) for h in old]
     return Spread(
         base=round(base, 3),
         unusual=round(slope, 3),
@@ -78,8 +83,27 @@ def fit_spread(held: Sequence[HeldOut]) -> Spread:
         mixed=_MIXED,
         below=_Z80,
         above=_Z80,
+        since=since,
+        older=_between_systems(old, widths),
         calibrated=calibrated,
     )
+
+
+def _first_system(measurements: Sequence[Measurement]) -> int:
+    """Returns the oldest version of iOS, or of its Core ML, that several publications measured."""
+    by_system: dict[int, set[str]] = defaultdict(set)
+    for m in measurements:
+        by_system[m.release.core_ml[0]].add(m.publication)
+    return min((system for system, some in by_system.items() if len(some) >= _PUBLICATIONS), default=0)
+
+
+def _between_systems(held: Sequence[HeldOut], widths: Sequence[float]) -> float:
+    """Returns the standard deviation that older systems add to widths; each publication counts once."""
+    more: dict[str, list[float]] = defaultdict(list)
+    for h, width, off in zip(held, widths, _off(held), strict=True):
+        more[h.measurement.publication].append(off**2 - width**2)
+    variance = float(np.mean([np.mean(some) for some in more.values()])) if more else 0.0
+    return round(math.sqrt(max(variance, 0.0)), 2)
 
 
 def _groups(held: Sequence[HeldOut]) -> list[str]:
@@ -118,7 +142,7 @@ def coverage(held: Sequence[HeldOut], spread: Callable[[HeldOut], Spread]) -> fl
 
 def is_inside(h: HeldOut, spread: Spread) -> bool:
     """True where a measurement is within the interval around its held-out estimate."""
-    below, above = interval_factors(spread, all_chips()[h.measurement.chip], h.unusual)
+    below, above = interval_factors(spread, device_of(h.measurement), h.unusual)
     return below <= h.measurement.ms / h.ms <= above
 
 

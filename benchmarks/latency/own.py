@@ -60,7 +60,7 @@ def play(draws: int = 4, *, seed: int = 0, publications: Collection[str] = ()) -
     groups: dict[tuple[str, str, str], dict[str, OwnMeasurement]] = defaultdict(dict)
     for m in load_measurements():
         unit = m.ran_on
-        if unit not in ("", "idle") and (not publications or m.publication in publications):
+        if unit not in ("", "idle") and m.is_fitted and (not publications or m.publication in publications):
             groups[m.publication, m.chip, unit].setdefault(m.network, _own(m, unit, networks[m.network]))
     found: list[Outcome] = []
     for rows in groups.values():
@@ -95,7 +95,7 @@ def _outcomes(measured: Sequence[OwnMeasurement], others: Sequence[OwnMeasuremen
 def _own(m: Measurement, unit: ComputeUnit, network: Network) -> OwnMeasurement:
     """A published latency in the form of a user's."""
     table = in_precision(network.table, m.precision)
-    columns = {name: tuple(float(x) for x in getattr(table, name)) for name in KernelTable.__slots__}
+    columns = {name: tuple(float(x) for x in getattr(table, name)) for name in KernelTable.__struct_fields__}
     columns["steps"] = tuple(float(times) for times in network.times)
     columns["unit"] = (float(UNITS.index(unit)),) * len(table)
     kernels = KernelColumns(columns=columns, order=tuple(range(len(table))))

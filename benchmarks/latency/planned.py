@@ -14,15 +14,16 @@ from pathlib import Path
 import numpy as np
 from msgspec.structs import replace
 
-from benchmarks.latency.dataset import Measurement, load_networks
+from benchmarks.latency.dataset import Measurement, device_of, load_networks
+from benchmarks.latency.extract import package_of
 from benchmarks.latency.fit import Linear, fit, linearize
 from benchmarks.latency.priors import PRIORS
 from benchmarks.latency.validate import CONTRADICTED, choose
-from coremlscope.devices import ComputeUnit, Device, all_chips
+from coremlscope.devices import ComputeUnit, all_chips
 from coremlscope.formats import container
 from coremlscope.planning.cost.latency.calibration import (
     Calibration,
-    FamilyConstants,
+    FittedConstants,
     Spread,
     load_calibration,
 )
@@ -81,7 +82,9 @@ def estimate_planned(
     return [
         _estimate(m, tuple(measurements), spreads)
         for m in measurements
-        if m.setting == "all" and all_chips()[m.chip].platform == "macOS"
+        if m.setting == "all"
+        and all_chips()[m.chip].platform == "macOS"
+        and package_of(MODELS, m.network) is not None
     ]
 
 
@@ -94,8 +97,9 @@ def _is_sound(measurement: Measurement, others: Sequence[Measurement]) -> bool:
 def _estimate(
     m: Measurement, measurements: tuple[Measurement, ...], spreads: Mapping[ComputeUnit, Spread]
 ) -> PlannedEstimate:
-    device = Device(name=m.chip, chip=all_chips()[m.chip], os=m.release)
-    recorded = record_prediction(container.read(MODELS / f"{m.network}.mlpackage"), device, "all")
+    device, package = device_of(m), package_of(MODELS, m.network)
+    assert package is not None
+    recorded = record_prediction(container.read(package), device, "all")
     held, seen = (
         estimate_recorded(recorded, device, "all", replace(_fitted(measurements, *left_out), spreads=spreads))
         for left_out in ((m.publication, m.family), ("", ""))
@@ -107,28 +111,23 @@ def _estimate(
 def _fitted(measurements: tuple[Measurement, ...], publication: str, kind: str) -> Calibration:
     """Returns the constants of all units, fitted without a publication and a family of networks."""
     known, networks = load_calibration(), load_networks()
-    families: dict[ComputeUnit, tuple[FamilyConstants, ...]] = {}
-    for unit, constants in known.families.items():
-        fitted = []
-        for place, (family, one) in enumerate(zip(PRIORS[unit], constants, strict=True)):
-            chosen, around = _whole(measurements, unit, place)
-            seen = [p for p, m in enumerate(chosen) if m.publication != publication and m.family != kind]
-            found = fit(unit, family, [chosen[p] for p in seen], networks, around.of(seen))
-            fitted.append(replace(one, constants=found.parameters))
-        families[unit] = tuple(fitted)
+    units: dict[ComputeUnit, FittedConstants] = {}
+    for unit, one in known.units.items():
+        chosen, around = _whole(measurements, unit)
+        seen = [p for p, m in enumerate(chosen) if m.publication != publication and m.family != kind]
+        found = fit(unit, PRIORS[unit], [chosen[p] for p in seen], networks, around.of(seen))
+        units[unit] = replace(one, constants=found.parameters)
     if publication.startswith(_OF_SWITCHES):
         known = replace(known, switch_Bps=known.convert_Bps)
-    return replace(known, families=families)
+    return replace(known, units=units)
 
 
 @functools.cache
-def _whole(
-    measurements: tuple[Measurement, ...], unit: ComputeUnit, place: int
-) -> tuple[list[Measurement], Linear]:
-    """Returns the measurements of a family of chips, and their estimates around the fit to all of them."""
-    family, networks = PRIORS[unit][place], load_networks()
-    chosen = choose(measurements, unit, family)
-    return chosen, linearize(unit, family, chosen, networks, fit(unit, family, chosen, networks).logs)
+def _whole(measurements: tuple[Measurement, ...], unit: ComputeUnit) -> tuple[list[Measurement], Linear]:
+    """Returns the measurements of a unit, and their estimates around the fit to all of them."""
+    networks, chosen = load_networks(), choose(measurements, unit)
+    whole = fit(unit, PRIORS[unit], chosen, networks)
+    return chosen, linearize(unit, PRIORS[unit], chosen, networks, whole.logs)
 
 
 def render_planned(found: Sequence[PlannedEstimate]) -> Iterator[str]:

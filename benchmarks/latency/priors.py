@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from coremlscope.devices import CPU, GPU, NEURAL_ENGINE, Chip, ComputeUnit
+from coremlscope.devices import CPU, GPU, NEURAL_ENGINE, ComputeUnit
 
 
 class Prior(NamedTuple):
@@ -21,27 +21,17 @@ class Prior(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FamilyPriors:
-    """The priors of a unit on the chips of a family.
+class UnitPriors:
+    """The priors of a unit.
 
     Attributes:
         reference: The chip that the parameters are for.
-        first_generation: The first Neural Engine generation, by which chips are ordered, of the family.
-        last_generation: The last one.
         priors: The priors by name of the parameter.
     """
 
     reference: str
-    first_generation: int
-    last_generation: int
     priors: Mapping[str, Prior]
 
-    def has(self, chip: Chip) -> bool:
-        """True for the chips of the family."""
-        return self.first_generation <= chip.neural_engine_generation <= self.last_generation
-
-
-_NEWEST = 99
 
 _NEURAL_ENGINE = {
     "dispatch_s": Prior(0.35e-3, 0.3, "0.27 ms through Core ML on M1; published minima on A14 are 0.6 ms"),
@@ -95,95 +85,33 @@ _NEURAL_ENGINE = {
     "dispatch_share": Prior(0.45, 0.2, "0.23 ms on M1, 0.11 on M5 Pro (ane-guide), 0.095 on M4 (maderix)"),
 }
 
-#: iOS 13, before the matrix units of the CPU computed in half precision.
-_OLD_CPU = {
-    "dispatch_s": Prior(0.04e-3, 0, "0.036 ms on M1 (EKS-A9)"),
-    "kernel_s": Prior(20e-6, 0.3),
-    "light_share": Prior(1.0, 0),
-    "dense_FLOPps": Prior(150e9, 0.3, "127e9 from the clocks of two cores' vector units, plus matrix units"),
-    "window_gain": Prior(2.25, 0, "F(2x2, 3x3)"),
-    "channels_step": Prior(16, 0, "blocks of channels"),
-    "pointwise_FLOPps": Prior(120e9, 0.4),
-    "depthwise_FLOPps": Prior(30e9, 0.5),
-    "grouped_FLOPps": Prior(100e9, 0.3),
-    "linear_share": Prior(0.9, 0.15),
-    "flat_rows": Prior(0, 0),
-    "product_FLOPps": Prior(100e9, 0.3),
-    "batch_share": Prior(1.0, 0),
-    "attention_gain": Prior(1.0, 0),
-    "single_share": Prior(1.0, 0, "measured in single precision only"),
-    "activation_Bps": Prior(6e9, 0.4, "20e9 for element-wise operations, and windows are read repeatedly"),
-    "elementwise_Bps": Prior(20e9, 0.3, "28-32e9 in Core ML's own cost model"),
-    "norm_Bps": Prior(8e9, 0.3),
-    "softmax_Bps": Prior(4e9, 0.3),
-    "attention_Bps": Prior(4e9, 0.3),
-    "pool_Bps": Prior(10e9, 0.3),
-    "reduce_Bps": Prior(20e9, 0.3),
-    "copy_Bps": Prior(20e9, 0.3, "20-23e9 in Core ML's own cost model"),
-    "channels_Bps": Prior(10e9, 0.3),
-    "reshape_Bps": Prior(300e9, 0.3),
-    "layout_Bps": Prior(8e9, 0.3),
-    "layout_gain": Prior(1.0, 0),
-    "resize_Bps": Prior(8e9, 0.3),
-    "weights_Bps": Prior(25e9, 0.3, "memory of 34e9"),
-    "weights_hidden": Prior(1.0, 0),
-    "prefetch_bytes": Prior(1.0, 0, "no prefetching: caches are too small"),
-    "spill_Bps": Prior(30e9, 0.3),
-    "on_chip_bytes": Prior(4e6, 0, "half of the second-level cache"),
-    "on_chip_gain": Prior(1.0, 0),
-    "function_Bps": Prior(25e9, 0.3),
-    "gate_Bps": Prior(10e9, 0.3),
-    "int8_gain": Prior(1.0, 0),
-    "progress": Prior(1.0, 0),
-    "generation_gain": Prior(1.1, 0),
-    "kernel_gain": Prior(1.1, 0),
-    "matrix_gain": Prior(1.0, 0),
-    "window_matrix_gain": Prior(1.0, 0),
-    "dispatch_share": Prior(1.0, 0),
-}
-
-_OLD_GPU = {
-    **_OLD_CPU,
-    "dispatch_s": Prior(1.5e-3, 0.3, "launch and transfer are expensive in Core ML's own cost model, too"),
-    "kernel_s": Prior(50e-6, 0.3, "one command encoder per kernel"),
-    "dense_FLOPps": Prior(250e9, 0.3, "0.63e12 by specification"),
-    "pointwise_FLOPps": Prior(400e9, 0.3),
-    "depthwise_FLOPps": Prior(100e9, 0.3),
-    "product_FLOPps": Prior(300e9, 0.3),
-    "activation_Bps": Prior(8e9, 0.5),
-    "elementwise_Bps": Prior(8e9, 0.5),
-    "copy_Bps": Prior(8e9, 0.5),
-    "weights_Bps": Prior(18e9, 0.2, "half of the memory's 34e9"),
-    "on_chip_bytes": Prior(1e12, 0),
-}
-
 _CPU = {
     "dispatch_s": Prior(0.036e-3, 0, "a linear layer of 64 outputs on M1 (EKS-A9)"),
     "kernel_s": Prior(2e-6, 0.5, "of the order of a barrier of all cores"),
     "light_share": Prior(1.0, 0),
-    "dense_FLOPps": Prior(0.9e12, 0.2, "DenseNet and VGG on M1 and M1 Pro"),
-    "window_gain": Prior(1.0, 0, "part of the rate above"),
+    "dense_FLOPps": Prior(1.2e12, 0.2, "0.85e12 in windows of 12x12 on A15, in single precision"),
+    "window_gain": Prior(2.25, 0, "F(2x2, 3x3): networks of 3x3 do 3.1e12 on M4 Max, twice what others do"),
     "channels_step": Prior(16, 0, "blocks of channels"),
     "pointwise_FLOPps": Prior(2.0e12, 0.2, "between convolutions with windows and linear layers"),
     "depthwise_FLOPps": Prior(0.07e12, 0.3, "no sums over channels: vector units only"),
     "grouped_FLOPps": Prior(0.4e12, 0.3),
     "linear_share": Prior(1.25, 0.1, "2.6e12 on M1: 512 rows of 1024 × 1024 (EKS-A9)"),
     "flat_rows": Prior(0, 0),
-    "product_FLOPps": Prior(0.7e12, 0.2),
+    "product_FLOPps": Prior(0.7e12, 0.7),
     "batch_share": Prior(1.0, 0),
     "attention_gain": Prior(1.0, 0),
     "single_share": Prior(0.62, 0.15, "1.6 times slower"),
-    "activation_Bps": Prior(40e9, 0.4, "second-level caches"),
-    "elementwise_Bps": Prior(30e9, 0.4, "28-32e9 in Core ML's own cost model"),
-    "norm_Bps": Prior(15e9, 0.4, "two passes"),
+    "activation_Bps": Prior(40e9, 0.7, "second-level caches"),
+    "elementwise_Bps": Prior(30e9, 0.7, "28-32e9 in Core ML's own cost model"),
+    "norm_Bps": Prior(15e9, 0.7, "two passes"),
     "softmax_Bps": Prior(6e9, 0.4, "exponentials"),
-    "attention_Bps": Prior(6e9, 0.4, "exponentials"),
+    "attention_Bps": Prior(6e9, 0.7, "exponentials"),
     "pool_Bps": Prior(20e9, 0.3),
     "reduce_Bps": Prior(30e9, 0.3),
-    "copy_Bps": Prior(30e9, 0.3, "20-23e9 in Core ML's own cost model"),
+    "copy_Bps": Prior(30e9, 0.7, "20-23e9 in Core ML's own cost model"),
     "channels_Bps": Prior(12e9, 0.3),
     "reshape_Bps": Prior(300e9, 0),
-    "layout_Bps": Prior(12e9, 0.3),
+    "layout_Bps": Prior(12e9, 0.7),
     "layout_gain": Prior(1.0, 0, "no system is known to differ"),
     "resize_Bps": Prior(12e9, 0.3),
     "weights_Bps": Prior(53e9, 0.1, "single rows of linear layers on M1 (EKS-A9)"),
@@ -194,11 +122,11 @@ _CPU = {
     "spill_Bps": Prior(60e9, 0, "memory of 68e9"),
     "on_chip_bytes": Prior(12e6, 0, "the second-level cache"),
     "on_chip_gain": Prior(1.0, 0),
-    "function_Bps": Prior(20e9, 0.4),
+    "function_Bps": Prior(20e9, 0.7),
     "gate_Bps": Prior(15e9, 0.4),
     "int8_gain": Prior(1.0, 0),
     "progress": Prior(
-        0.4, 0.15, "more cores help large operations only: DenseNet takes 17 ms on M1 and M1 Max"
+        0.6, 0.15, "more cores help large operations only: DenseNet takes 17 ms on M1 and M1 Max"
     ),
     "generation_gain": Prior(1.08, 0.03, "clocks from M1 to M2: 1.09"),
     "kernel_gain": Prior(1.08, 0),
@@ -209,6 +137,8 @@ _CPU = {
 
 _GPU = {
     **_CPU,
+    "window_gain": Prior(1.0, 0, "part of the rate above"),
+    "copy_Bps": Prior(30e9, 0.3),
     "dispatch_s": Prior(
         1.1e-3, 0.2, "whole predictions go down to 1.5 ms on M5 Max, 1.9 ms on M4 and M1 Pro"
     ),
@@ -247,16 +177,8 @@ _GPU = {
     "window_matrix_gain": Prior(2.8, 0.2, "M5 Max: 5 × M4 Pro on ResNet50"),
 }
 
-PRIORS: dict[ComputeUnit, tuple[FamilyPriors, ...]] = {
-    NEURAL_ENGINE: (
-        FamilyPriors(reference="a14", first_generation=13, last_generation=_NEWEST, priors=_NEURAL_ENGINE),
-    ),
-    CPU: (
-        FamilyPriors(reference="a13", first_generation=11, last_generation=12, priors=_OLD_CPU),
-        FamilyPriors(reference="m1", first_generation=13, last_generation=_NEWEST, priors=_CPU),
-    ),
-    GPU: (
-        FamilyPriors(reference="a13", first_generation=11, last_generation=12, priors=_OLD_GPU),
-        FamilyPriors(reference="m1", first_generation=13, last_generation=_NEWEST, priors=_GPU),
-    ),
+PRIORS: Mapping[ComputeUnit, UnitPriors] = {
+    NEURAL_ENGINE: UnitPriors(reference="a14", priors=_NEURAL_ENGINE),
+    CPU: UnitPriors(reference="m1", priors=_CPU),
+    GPU: UnitPriors(reference="m1", priors=_GPU),
 }

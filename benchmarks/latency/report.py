@@ -6,36 +6,15 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from benchmarks.latency.by_date import Scored, render_by_date
 from benchmarks.latency.dataset import Measurement, load_networks
 from benchmarks.latency.fit import Estimator, Fitted
-from benchmarks.latency.held_out import (
-    ARTICLE,
-    load_first_estimates,
-    load_held_out,
-    render_article,
-    render_held_out,
-)
 from benchmarks.latency.intervals import coverage, unseen_spreads
 from benchmarks.latency.planned import PlannedEstimate, render_planned
-from benchmarks.latency.priors import FamilyPriors
+from benchmarks.latency.priors import UnitPriors
 from benchmarks.latency.validate import KINDS, Errors, HeldOut, errors, kind_of, noise_floor, oracle
 from coremlscope.devices import NEURAL_ENGINE, ComputeUnit, all_chips
 from coremlscope.planning.cost.latency.calibration import Spread
-
-
-@dataclass(frozen=True, slots=True)
-class FamilyResult:
-    """The fit of a unit for a family of chips.
-
-    Attributes:
-        priors: The priors.
-        whole: The fit to all measurements.
-        rows: The measurements.
-    """
-
-    priors: FamilyPriors
-    whole: Fitted
-    rows: Sequence[Measurement]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,14 +23,18 @@ class Result:
 
     Attributes:
         unit: The unit.
-        families: The fits of its families of chips.
+        known: The priors.
+        whole: The fit to all measurements.
+        rows: The measurements of the fit.
         held: The measurements with held-out estimates.
         without_kind: The same with estimates from fits without any network of their kind.
         spread: The width of the intervals.
     """
 
     unit: ComputeUnit
-    families: Sequence[FamilyResult]
+    known: UnitPriors
+    whole: Fitted
+    rows: Sequence[Measurement]
     held: Sequence[HeldOut]
     without_kind: Sequence[HeldOut]
     spread: Spread
@@ -65,6 +48,7 @@ _MACS = "Macs and iPads (M)"
 
 def render(
     results: Mapping[ComputeUnit, Result],
+    scored: Mapping[ComputeUnit, Sequence[Scored]],
     measurements: Sequence[Measurement],
     planned: Sequence[PlannedEstimate] = (),
 ) -> str:
@@ -72,17 +56,31 @@ def render(
     lines = [
         "# Accuracy of the latency estimates",
         "",
-        "Written by `python -m benchmarks.latency calibrate`; `make bench-latency` prints it again. Every"
-        " figure compares a published measurement with an estimate from a fit from which this measurement was"
-        " **held out, together with all measurements of its publication and all networks of its family**.",
+        "Written by `make bench-latency ARGS=calibrate` from the rows in `tests/data/latency/rows.csv`:"
+        " published latencies, each with its source, date, grade, device, system, setting and statistic.",
+        "",
+        "## Each publication by those before it",
+        "",
+        "Every publication is scored by a fit of the publications dated before it, as a reader of that day"
+        " would have been told. The widths of the intervals follow from the errors up to then. A date is that"
+        " of the paper or page, or of the newest system that a row names. **The form of the model was chosen"
+        " with all of these rows known**, so rows of publications to come may be farther off. Networks of"
+        " MobileCLIP enter no fit. The estimates assume that the unit runs the whole network.",
+        "",
+        *render_by_date(scored),
+        "",
+        "## Held out",
+        "",
+        "The following tables compare measurements with estimates from a fit of all others, later ones among"
+        " them, without the publication and without all networks of its family.",
         "",
         "*Error* is |estimate / measured - 1|; *bias* is the median of the logarithm of their ratio, so that"
         " +0.10 means estimates 10 % too high; *rank* is Spearman's correlation; *within* is the share of"
         " measurements within the 80 % interval, with the widths in use and with widths fitted to the other"
-        " publications only. The estimates assume that the unit runs the whole network.",
+        " publications only.",
         "",
-        "The fit is hierarchical: constants belong to a family of chips, whose chips scale them by their"
-        " specifications; all measurements of a publication on a chip share an offset, a random effect."
+        "The fit is hierarchical: constants belong to a reference chip, from which other chips scale them by"
+        " their specifications; all measurements of a publication on a chip share an offset, a random effect."
         " SciPy's trust-region least squares finds the mode of the posterior with a robust loss (Huber)."
         " Intervals are conformal: their widths are quantiles of held-out errors. No chip has a narrower one"
         " than publications differ by elsewhere, a standard deviation of 0.17, or 0.2 where fewer than three"
@@ -93,7 +91,6 @@ def render(
         lines += ["", f"## {_NAMES[result.unit]}", "", *_unit(result)]
     lines += render_planned(planned)
     lines += ["", "## Not in any fit", "", *_others(results, measurements)]
-    lines += ["", "## Held out of every fit", "", *_never_fitted()]
     lines += ["", "## Limitations", "", *_CAVEATS]
     lines += ["", "## Constants", "", *_parameters(results)]
     return "\n".join(lines) + "\n"
@@ -183,9 +180,9 @@ def _others(results: Mapping[ComputeUnit, Result], measurements: Sequence[Measur
     """Returns the table of Neural Engine measurements outside the fit."""
     seen = {h.measurement.row for result in results.values() for h in result.held}
     rest = [m for m in measurements if m.ran_on == NEURAL_ENGINE and m.row not in seen]
-    family = results[NEURAL_ENGINE].families[0]
-    estimator = Estimator(NEURAL_ENGINE, family.priors.reference, rest, load_networks())
-    estimates = estimator.seconds(family.whole.parameters) * 1e3
+    result = results[NEURAL_ENGINE]
+    estimator = Estimator(NEURAL_ENGINE, result.known.reference, rest, load_networks())
+    estimates = estimator.seconds(result.whole.parameters) * 1e3
     lines = [
         "Measurements of the Neural Engine that are not used in any fit: of A13, and those of phones of grade"
         " B. Nearly all measurements of A13 are from 2020, with iOS 13 and in whole milliseconds; most of"
@@ -201,26 +198,6 @@ def _others(results: Mapping[ComputeUnit, Result], measurements: Sequence[Measur
     return lines
 
 
-def _never_fitted() -> list[str]:
-    """Returns the section on measurements that enter no fit."""
-    kept = load_held_out()
-    return [
-        "Publications that no constant was fitted to, beside the shipped estimates. *When found* is what was"
-        " estimated before anything could follow from them. MobileCLIP stays out, so that it shows how"
-        " good estimates are for networks like those of the article below."
-        " `make bench-latency ARGS=held-out` prints this section.",
-        "",
-        *render_held_out(kept, load_first_estimates()),
-        "",
-        f"[The article]({ARTICLE}) that profiles MobileCLIP on an M1 belongs to them. Its table is not stored"
-        " with our sources, so there are no figures for it yet. Once someone writes down its rows, with the"
-        ' columns of `benchmarks/latency/data/held_out.csv`, `make bench-latency ARGS="held-out ROWS.csv"`'
-        " scores them. Estimates for M1 with macOS 14.4 and their 80 % intervals:",
-        "",
-        *render_article(kept),
-    ]
-
-
 _CAVEATS = [
     "- The form of the model was selected with these tables. Errors on new measurements will be slightly"
     " larger.",
@@ -230,9 +207,14 @@ _CAVEATS = [
     " to 0.22 ms there, less than other measurements of the Neural Engine, and may have run on the CPU.",
     "- The launch of the Neural Engine is shorter from A16 on. The data do not show whether this is due to"
     " chips, systems or tools.",
-    "- CPUs and GPUs of phones were measured on A13 with iOS 13 only. Later phones use the constants of Macs,"
-    " and intervals of at least a factor of two. Their CPUs are scaled by two publications:"
-    " EfficientFormer-L1 on A14, which stands for A14 to A17 Pro, and YOLO26n on A19 Pro.",
+    "- CPUs and GPUs of phones use the constants of Macs. On CPUs this rests on three publications (U2-Net on"
+    " A13, convolutions on A15, YOLO26n on A19 Pro); other phones have intervals of at least a factor of"
+    " 1.7. The CPU of A13 with iOS 13 takes two to three times as long, and is in no fit.",
+    "- No step of CPUs between systems is in the model. Before iOS 26 and macOS 26, four publications say"
+    " opposite things: with iOS 13 and in a simulator of macOS 12 networks take twice the estimated time,"
+    " DenseNet on macOS 12 and 13 1.0 to 1.4 times as long, convolutions on iOS 16 as long. A factor of 0.8"
+    " for all of them explains 2 % of the error. So intervals of CPUs and GPUs are wider there instead,"
+    " by what publications of older systems are off.",
     "- An M3 Pro is estimated slower than an M2 Pro on the CPU, because its six performance cores share one"
     " unit for matrix products, and the eight of an M2 Pro have two. Nothing published measured it.",
     "- Products of heads are computed with rows of 64 bytes on the Neural Engine. Whisper on macOS 13 agrees"
@@ -264,22 +246,21 @@ _CAVEATS = [
 def _parameters(results: Mapping[ComputeUnit, Result]) -> list[str]:
     lines = []
     for unit, result in results.items():
-        for family in result.families:
-            lines += [
-                f"{_NAMES[unit]}, for {all_chips()[family.priors.reference].name}, from {len(family.rows)}"
-                f" measurements of {len({m.publication for m in family.rows})} publications:",
-                "",
-                "| constant | prior | spread | fitted | spread | source of the prior |",
-                "|---|---:|---:|---:|---:|---|",
-            ]
-            for name, prior in family.priors.priors.items():
-                before = f"{prior.spread:g}" if prior.spread else "fixed"
-                after = f"{family.whole.spreads[name]:.2f}" if prior.spread else ""
-                fitted = getattr(family.whole.parameters, name)
-                lines.append(
-                    f"| `{name}` | {prior.value:.3g} | {before} | {fitted:.3g} | {after} | {prior.source} |"
-                )
-            lines.append("")
+        lines += [
+            f"{_NAMES[unit]}, for {all_chips()[result.known.reference].name}, from {len(result.rows)}"
+            f" measurements of {len({m.publication for m in result.rows})} publications:",
+            "",
+            "| constant | prior | spread | fitted | spread | source of the prior |",
+            "|---|---:|---:|---:|---:|---|",
+        ]
+        for name, prior in result.known.priors.items():
+            before = f"{prior.spread:g}" if prior.spread else "fixed"
+            after = f"{result.whole.spreads[name]:.2f}" if prior.spread else ""
+            fitted = getattr(result.whole.parameters, name)
+            lines.append(
+                f"| `{name}` | {prior.value:.3g} | {before} | {fitted:.3g} | {after} | {prior.source} |"
+            )
+        lines.append("")
     return lines[:-1]
 
 

@@ -39,7 +39,7 @@ def published() -> Iterator[PublishedLatency]:
     """Yields every measurement of a known unit with the structure of its network and our estimate."""
     networks, urls = load_networks(), _urls()
     for m in load_measurements():
-        if m.ran_on not in ("", "idle"):
+        if m.ran_on not in ("", "idle") and m.is_fitted:
             yield _row(m, m.ran_on, networks[m.network], urls.get(m.row, ""))
 
 
@@ -73,7 +73,8 @@ def _row(m: Measurement, unit: ComputeUnit, network: Network, url: str) -> Publi
 def repeated(table: KernelTable, times: Floats) -> KernelTable:
     """Returns a table with each kernel as often as it is in the network, each with weights of its own."""
     counts = times.astype(int)
-    return KernelTable(**{name: np.repeat(getattr(table, name), counts) for name in KernelTable.__slots__})
+    columns = {name: np.repeat(getattr(table, name), counts) for name in KernelTable.__struct_fields__}
+    return KernelTable(**columns)
 
 
 def _urls() -> dict[str, str]:

@@ -10,15 +10,18 @@ import numpy as np
 
 from benchmarks.latency.dataset import Measurement, Network, concatenate
 from benchmarks.latency.fit import Estimator, Fitted, fit, linearize
-from benchmarks.latency.priors import FamilyPriors
+from benchmarks.latency.priors import UnitPriors
 from coremlscope.devices import NEURAL_ENGINE, ComputeUnit, all_chips
 from coremlscope.planning.cost.latency.calibration import UnitParameters
 from coremlscope.planning.cost.latency.constants import on_system, scaled_to
 from coremlscope.planning.cost.latency.roofline import time_kernels
 from coremlscope.planning.cost.latency.table import Floats
 
-#: A13 with iOS 13, in whole milliseconds, stays out of the constants of the Neural Engine.
-_PHONES = ("a14", "a15", "a16", "a17-pro", "a19-pro")
+#: The first system whose measurements count: those of iOS 13, in whole milliseconds, take two to three times
+#: as long on CPUs as later ones. What is older only widens intervals.
+OLDEST = 15
+#: The oldest Neural Engine that counts: that of A13 has half the arithmetic of A14's for each core.
+_OLDEST_ENGINE = 13
 #: Rows that contradict others of their network by a factor of five or more: networks that fell off a unit.
 CONTRADICTED = {("a16", "efficientformer_l1-224"), ("m1-pro", "tiny_vit_5m_224-1024")}
 #: Families of transformers, which took several times as long before iOS 16 (EfficientFormer's figures).
@@ -26,7 +29,9 @@ _TRANSFORMERS = frozenset({"deit", "mobilevit", "pit", "sam"})
 _OLD_PUBLICATIONS = frozenset({"MobileViT"})
 #: Kinds of networks and their families, for validation without a whole kind.
 KINDS: Mapping[str, frozenset[str]] = {
-    "dense convolutions": frozenset({"alexnet", "densenet", "inception", "resnest", "resnet", "vgg"}),
+    "dense convolutions": frozenset(
+        {"alexnet", "densenet", "inception", "keras_conv", "resnest", "resnet", "vgg"}
+    ),
     "depthwise convolutions": frozenset(
         {
             *("convnext", "efficientnet", "fasternet", "ghostnetv3", "mobilenetv2", "mobilenetv3"),
@@ -39,14 +44,16 @@ KINDS: Mapping[str, frozenset[str]] = {
             *("poolformer", "swiftformer"),
         }
     ),
-    "transformers of images and sound": frozenset({"deit", "pvtv2", "siglip", "whisper"}),
+    "transformers of images and sound": frozenset({"deit", "depth_anything", "pvtv2", "siglip", "whisper"}),
     "text encoders, language models and their parts": frozenset(
         {
             *("decoder", "distilbert", "linear", "micro_ffn", "micro_linear", "micro_mlp"),
-            *("modernbert", "qwen3"),
+            *("llama_mlp", "minilm", "modernbert", "qwen3"),
         }
     ),
-    "detectors, segmentation and generators": frozenset({"comma", "crnn", "stable_diffusion", "yolo"}),
+    "detectors, segmentation and generators": frozenset(
+        {"comma", "crnn", "isnet", "stable_diffusion", "u2net", "yolo"}
+    ),
 }
 
 
@@ -85,21 +92,35 @@ class Errors:
     rank: float
 
 
-def choose(measurements: Iterable[Measurement], unit: ComputeUnit, family: FamilyPriors) -> list[Measurement]:
-    """Selects the measurements for a unit and a family of chips.
+def choose(
+    measurements: Iterable[Measurement], unit: ComputeUnit, *, every: bool = False, oldest: int = OLDEST
+) -> list[Measurement]:
+    """Selects the measurements of a unit that fits use.
 
-    Left out are GPUs at the low clock of idleness, transformers on systems before iOS 16, the Neural Engine
-    of A13, phones' Neural Engines of grade B, and rows that others contradict by a factor of five or more.
+    Left out are GPUs at the low clock of idleness, systems before iOS 15, transformers on systems before iOS
+    16, the Neural Engine of A13, phones' Neural Engines of grade B, networks that stay out of every fit, and
+    rows that others contradict by a factor of five or more.
+
+    Args:
+        measurements: The measurements.
+        unit: The unit.
+        every: Whether those that stay out of every fit are among them.
+        oldest: The oldest system, as a version of iOS.
     """
     chips = all_chips()
     return [
         m
         for m in measurements
         if m.ran_on == unit
-        and family.has(chips[m.chip])
+        and (m.is_fitted or every)
+        and m.release.core_ml[0] >= oldest
         and (m.chip, m.network) not in CONTRADICTED
         and not (m.family in _TRANSFORMERS and m.publication in _OLD_PUBLICATIONS)
-        and (unit != NEURAL_ENGINE or m.chip.startswith("m") or (m.chip in _PHONES and m.grade == "A"))
+        and (
+            unit != NEURAL_ENGINE
+            or chips[m.chip].platform == "macOS"
+            or (m.grade == "A" and chips[m.chip].neural_engine_generation >= _OLDEST_ENGINE)
+        )
     ]
 
 
@@ -114,7 +135,7 @@ def kind_of(measurement: Measurement) -> str:
 
 def hold_out(
     unit: ComputeUnit,
-    family: FamilyPriors,
+    known: UnitPriors,
     measurements: Sequence[Measurement],
     networks: Mapping[str, Network],
     whole: Fitted,
@@ -124,22 +145,35 @@ def hold_out(
 
     Args:
         unit: The unit.
-        family: The priors of the family of chips.
-        measurements: The measurements of its chips.
+        known: The priors of the unit.
+        measurements: The measurements.
         networks: The networks by name.
         whole: The fit to all of them.
         group: Returns the group of a measurement: by default its family of networks.
     """
     seconds = np.full(len(measurements), np.nan)
-    around = linearize(unit, family, measurements, networks, whole.logs)
+    around = linearize(unit, known, measurements, networks, whole.logs)
     for publication, kind in sorted({(m.publication, group(m)) for m in measurements}):
         seen = [p for p, m in enumerate(measurements) if m.publication != publication and group(m) != kind]
         places = [p for p, m in enumerate(measurements) if (m.publication, group(m)) == (publication, kind)]
-        fitted = fit(unit, family, [measurements[p] for p in seen], networks, around.of(seen))
+        fitted = fit(unit, known, [measurements[p] for p in seen], networks, around.of(seen))
         hidden = [measurements[place] for place in places]
-        seconds[places] = Estimator(unit, family.reference, hidden, networks).seconds(fitted.parameters)
-    unusual = unusual_shares(unit, family.reference, measurements, networks, whole.parameters)
+        seconds[places] = Estimator(unit, known.reference, hidden, networks).seconds(fitted.parameters)
+    unusual = unusual_shares(unit, known.reference, measurements, networks, whole.parameters)
     return [HeldOut(*row) for row in zip(measurements, (seconds * 1e3).tolist(), unusual, strict=True)]
+
+
+def estimate_all(
+    unit: ComputeUnit,
+    known: UnitPriors,
+    measurements: Sequence[Measurement],
+    networks: Mapping[str, Network],
+    parameters: UnitParameters,
+) -> list[HeldOut]:
+    """Estimates measurements with constants of the reference chip."""
+    seconds = Estimator(unit, known.reference, measurements, networks).seconds(parameters)
+    unusual = unusual_shares(unit, known.reference, measurements, networks, parameters)
+    return [HeldOut(m, float(s) * 1e3, u) for m, s, u in zip(measurements, seconds, unusual, strict=True)]
 
 
 def unusual_shares(

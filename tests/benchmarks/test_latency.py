@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
-import msgspec.structs
 import numpy as np
 import pytest
+from msgspec import structs
 
+from benchmarks.latency.by_date import score_by_date
 from benchmarks.latency.dataset import in_precision, load_measurements, load_networks, load_rows
 from benchmarks.latency.fit import Estimator, fit
 from benchmarks.latency.intervals import coverage, fit_spread, unseen_spreads
 from benchmarks.latency.priors import PRIORS
 from benchmarks.latency.validate import KINDS, HeldOut, choose, errors, hold_out, kind_of, noise_floor, oracle
-from coremlscope.devices import CPU, GPU, NEURAL_ENGINE, ComputeUnit, all_chips
+from coremlscope.devices import CPU, GPU, NEURAL_ENGINE, ComputeUnit, all_chips, find_device
 from coremlscope.planning.cost.latency.calibration import Spread, load_calibration
 from coremlscope.planning.cost.latency.model import interval_factors
 
@@ -22,6 +24,7 @@ def test_every_row_has_a_source_and_no_row_is_of_grade_c() -> None:
     rows = load_rows()
     assert len(rows) > 400
     assert all(row["source"] and row["publication"] and row["grade"] in "AB" for row in rows)
+    assert all(re.fullmatch(r"20\d\d-\d\d", row["date"]) and row["use"] in ("fit", "check") for row in rows)
     assert len({row["row"] for row in rows}) == len(rows)
 
 
@@ -33,14 +36,11 @@ def test_every_measurement_has_a_network_and_a_chip() -> None:
         assert m.ms > m.rounding > 0
 
 
-FITTED = [(unit, place) for unit in PRIORS for place in range(len(PRIORS[unit]))]
-
-
-@pytest.mark.parametrize(("unit", "place"), FITTED)
-def test_what_is_shipped_is_what_was_fitted(unit: ComputeUnit, place: int) -> None:
-    family, priors = load_calibration().families[unit][place], PRIORS[unit][place]
-    assert (family.reference, family.first_generation) == (priors.reference, priors.first_generation)
-    chosen = choose(load_measurements(), unit, priors)
+@pytest.mark.parametrize("unit", PRIORS)
+def test_what_is_shipped_is_what_was_fitted(unit: ComputeUnit) -> None:
+    family, priors = load_calibration().units[unit], PRIORS[unit]
+    assert family.reference == priors.reference
+    chosen = choose(load_measurements(), unit)
     assert family.rows == len(chosen)
     assert set(family.publications) == {m.publication for m in chosen}
     for name, prior in priors.priors.items():
@@ -59,35 +59,35 @@ def test_what_is_shipped_is_what_was_fitted(unit: ComputeUnit, place: int) -> No
         (NEURAL_ENGINE, ("a14",), 0.06),
         (NEURAL_ENGINE, ("a15",), 0.12),
         (NEURAL_ENGINE, ("m1", "m4-pro"), 0.2),
-        (CPU, ("a13",), 0.2),
         (CPU, ("m1", "m1-pro", "m4"), 0.2),
-        (GPU, ("a13",), 0.2),
         (GPU, ("m1", "m1-pro", "m4-pro"), 0.4),
     ],
 )
 def test_the_constants_describe_their_measurements(
     unit: ComputeUnit, chips: tuple[str, ...], median: float
 ) -> None:
-    place = 0 if unit == NEURAL_ENGINE or "a13" in chips else 1
-    chosen = [m for m in choose(load_measurements(), unit, PRIORS[unit][place]) if m.chip in chips]
-    family = load_calibration().families[unit][place]
+    chosen = [m for m in choose(load_measurements(), unit) if m.chip in chips]
+    family = load_calibration().units[unit]
     seconds = Estimator(unit, family.reference, chosen, load_networks()).seconds(family.constants)
     found = errors([m.ms for m in chosen], list(seconds * 1e3))
     assert found.median < median
     assert found.rank > 0.93
 
 
-def test_rows_of_a13_stay_out_of_the_constants_of_later_chips() -> None:
+def test_systems_before_ios_15_stay_out_of_every_fit_and_widen_intervals() -> None:
     measurements = load_measurements()
-    for unit in (CPU, GPU):
-        old, new = ({m.chip for m in choose(measurements, unit, one)} for one in PRIORS[unit])
-        assert old == {"a13"}
-        assert old.isdisjoint(new)
+    for unit in PRIORS:
+        assert min(m.release.core_ml[0] for m in choose(measurements, unit)) >= 15
+    old = [m for m in choose(measurements, CPU, oldest=0) if m.release.core_ml[0] < 15]
+    assert {m.chip for m in old} == {"a13"}
+    spread = load_calibration().spreads[CPU]
+    assert spread.since == 26
+    assert spread.older > 0.3
 
 
 def test_idle_gpus_and_old_transformers_stay_out() -> None:
     measurements = load_measurements()
-    kept = [m for unit in PRIORS for one in PRIORS[unit] for m in choose(measurements, unit, one)]
+    kept = [m for unit in PRIORS for m in choose(measurements, unit)]
     assert not [m for m in kept if m.ran_on == "idle"]
     assert [m for m in measurements if m.ran_on == "idle"]
     assert "MobileViT" not in {m.publication for m in kept if m.family == "deit"}
@@ -103,10 +103,10 @@ def test_batches_are_part_of_the_network() -> None:
 
 
 def test_a_fit_finds_the_speed_that_made_the_measurements() -> None:
-    networks, family = load_networks(), PRIORS[NEURAL_ENGINE][0]
-    chosen = [m for m in choose(load_measurements(), NEURAL_ENGINE, family) if m.chip == "a14"][::3]
-    known = load_calibration().families[NEURAL_ENGINE][0].constants
-    truth = msgspec.structs.replace(known, dispatch_s=known.dispatch_s * 1.2)
+    networks, family = load_networks(), PRIORS[NEURAL_ENGINE]
+    chosen = [m for m in choose(load_measurements(), NEURAL_ENGINE) if m.chip == "a14"][::3]
+    known = load_calibration().units[NEURAL_ENGINE].constants
+    truth = structs.replace(known, dispatch_s=known.dispatch_s * 1.2)
     made = Estimator(NEURAL_ENGINE, family.reference, chosen, networks).seconds(truth) * 1e3
     synthetic = [replace(m, ms=float(ms), rounding=1e-6) for m, ms in zip(chosen, made, strict=True)]
     fitted = fit(NEURAL_ENGINE, family, synthetic, networks)
@@ -133,7 +133,7 @@ def test_errors_by_hand() -> None:
 
 
 def test_publications_disagree_more_on_a15() -> None:
-    chosen = choose(load_measurements(), NEURAL_ENGINE, PRIORS[NEURAL_ENGINE][0])
+    chosen = choose(load_measurements(), NEURAL_ENGINE)
     older, newer = noise_floor(chosen, "a14"), noise_floor(chosen, "a15")
     assert older is not None
     assert newer is not None
@@ -141,7 +141,7 @@ def test_publications_disagree_more_on_a15() -> None:
 
 
 def test_no_estimate_can_rank_the_publications_of_a15_better_than_their_centre() -> None:
-    chosen = choose(load_measurements(), NEURAL_ENGINE, PRIORS[NEURAL_ENGINE][0])
+    chosen = choose(load_measurements(), NEURAL_ENGINE)
     older, newer = oracle(chosen, "a14"), oracle(chosen, "a15")
     assert older is not None
     assert newer is not None
@@ -150,8 +150,7 @@ def test_no_estimate_can_rank_the_publications_of_a15_better_than_their_centre()
 
 def held_out(noise: float, seed: int = 0) -> list[HeldOut]:
     """Measurements on A14 and A15 with random estimation errors."""
-    family = PRIORS[NEURAL_ENGINE][0]
-    chosen = [m for m in choose(load_measurements(), NEURAL_ENGINE, family) if m.chip in ("a14", "a15")]
+    chosen = [m for m in choose(load_measurements(), NEURAL_ENGINE) if m.chip in ("a14", "a15")]
     draw = np.random.default_rng(seed)
     off = np.exp(draw.normal(0, noise, len(chosen)))
     return [HeldOut(m, m.ms * error, 0.0) for m, error in zip(chosen, off, strict=True)]
@@ -164,7 +163,7 @@ def test_spreads_hold_what_they_aim_at() -> None:
     assert 0.75 < coverage(held, lambda h: spread) < 0.9
     # Chips that inherit constants never have smaller errors than the measured ones.
     assert spread.extrapolated >= max(spread.by_chip.values())
-    assert coverage(held, lambda h: msgspec.structs.replace(spread, by_chip={})) > 0.8
+    assert coverage(held, lambda h: structs.replace(spread, by_chip={})) > 0.8
     narrow = Spread(
         base=0.001,
         unusual=0.0,
@@ -178,8 +177,7 @@ def test_spreads_hold_what_they_aim_at() -> None:
 
 
 def test_a_chip_with_larger_errors_than_its_platform_has_a_wider_interval() -> None:
-    family = PRIORS[NEURAL_ENGINE][0]
-    chosen = [m for m in choose(load_measurements(), NEURAL_ENGINE, family) if m.chip.startswith("m")]
+    chosen = [m for m in choose(load_measurements(), NEURAL_ENGINE) if m.chip.startswith("m")]
     held = [HeldOut(m, m.ms * (2.0 if m.chip == "m1-max" else 1.05), 0.0) for m in chosen]
     spread = fit_spread(held)
     assert sum(m.chip == "m1-max" for m in chosen) >= 4
@@ -205,26 +203,25 @@ def test_only_chips_with_several_publications_and_families_are_calibrated() -> N
 
 def test_estimates_without_measurements_of_related_chips_are_uncertain_by_a_factor_of_two() -> None:
     spread = load_calibration().spreads[GPU]
-    chips = all_chips()
     for chip, least in (("m3-ultra", 1.7), ("m5-max", 1.0)):
-        below, above = interval_factors(spread, chips[chip], 0.0)
+        below, above = interval_factors(spread, find_device(chip), 0.0)
         assert below <= 1 / least
         assert above >= least
-    alone = msgspec.structs.replace(spread, by_chip={"m1": 0.1}, base=0.01, extrapolated=0.1)
-    assert interval_factors(alone, chips["m2"], 0.0) == (pytest.approx(1 / 1.7), pytest.approx(1.7))
-    assert interval_factors(alone, chips["a16"], 0.0) == (pytest.approx(0.5), pytest.approx(2.0))
+    alone = structs.replace(spread, by_chip={"m1": 0.1}, base=0.01, extrapolated=0.1)
+    assert interval_factors(alone, find_device("m2"), 0.0) == (pytest.approx(1 / 1.7), pytest.approx(1.7))
+    assert interval_factors(alone, find_device("a16"), 0.0) == (pytest.approx(0.5), pytest.approx(2.0))
 
 
 def test_every_network_in_a_fit_is_of_one_kind() -> None:
     measurements = load_measurements()
-    chosen = [m for unit in PRIORS for family in PRIORS[unit] for m in choose(measurements, unit, family)]
+    chosen = [m for unit in PRIORS for m in choose(measurements, unit)]
     for family in {m.family for m in chosen}:
         assert sum(family in families for families in KINDS.values()) == 1, family
 
 
 def test_no_network_of_the_kind_is_in_the_fit_that_estimates_it() -> None:
-    networks, family = load_networks(), PRIORS[CPU][-1]
-    rows = choose(load_measurements(), CPU, family)
+    networks, family = load_networks(), PRIORS[CPU]
+    rows = choose(load_measurements(), CPU)
     dense = [m for m in rows if kind_of(m) == "dense convolutions"]
     text = [m for m in rows if m.publication == "EKS-A9"]
     found = {}
@@ -234,3 +231,14 @@ def test_no_network_of_the_kind_is_in_the_fit_that_estimates_it() -> None:
         held = hold_out(CPU, family, seen, networks, whole, kind_of)
         found[factor] = [h.ms for h in held if h.measurement.family == "densenet"]
     assert found[1] == pytest.approx(found[3])
+
+
+def test_a_publication_is_scored_by_earlier_ones_only() -> None:
+    networks, measurements = load_networks(), [m for m in load_measurements() if m.ran_on == CPU]
+    later = [replace(m, ms=m.ms * 3) if m.date > "2026-04" else m for m in measurements]
+    before = {one.held.measurement.row: one.held.ms for one in score_by_date(CPU, measurements, networks)}
+    after = {one.held.measurement.row: one.held.ms for one in score_by_date(CPU, later, networks)}
+    early = [m.row for m in choose(measurements, CPU) if m.date <= "2026-04"]
+    assert early
+    assert all(before[row] == pytest.approx(after[row]) for row in early)
+    assert any(before[row] != pytest.approx(after[row], rel=0.05) for row in set(before) - set(early))

@@ -24,7 +24,7 @@ CHIPS = all_chips()
 A14 = find_device("a14")
 #: Round numbers, so that expected times can be computed by hand.
 ROUND = replace(
-    load_calibration().families[NEURAL_ENGINE][0].constants,
+    load_calibration().units[NEURAL_ENGINE].constants,
     kernel_s=0.0,
     light_share=1.0,
     single_share=1.0,
@@ -241,12 +241,9 @@ def test_every_mac_has_its_own_memory_bandwidth() -> None:
     assert streams["m5"] < streams["m5-pro"] < streams["m5-max"]
 
 
-def test_cpus_of_phones_are_closer_to_those_of_macs_from_a18_on() -> None:
-    older, between, newer = (
-        given(CPU, phone).dense_FLOPps / given(CPU, mac).dense_FLOPps
-        for phone, mac in (("a14", "m1"), ("a18", "m5"), ("a19-pro", "m5"))
-    )
-    assert 0.3 < older < between < newer < 1.5
+def test_cpus_of_phones_are_those_of_macs_with_one_cluster() -> None:
+    for phone, mac in (("a14", "m1"), ("a15", "m2"), ("a18", "m5")):
+        assert given(CPU, phone).dense_FLOPps == pytest.approx(given(CPU, mac).dense_FLOPps)
 
 
 def test_3x3_windows_with_stride_1_need_fewer_multiplications() -> None:
@@ -309,13 +306,13 @@ def test_the_cpu_moves_single_precision_in_full() -> None:
 @pytest.mark.parametrize("unit", [CPU, GPU, NEURAL_ENGINE])
 def test_every_chip_has_constants(chip: Chip, unit: ComputeUnit) -> None:
     known = load_calibration()
-    family, constants = known.family(chip, unit), given(unit, chip.id)
-    speed = constants.dense_FLOPps / family.constants.dense_FLOPps
-    cores = (chip.value(unit, "cores") or 1.0) / (CHIPS[family.reference].value(unit, "cores") or 1.0)
+    fitted, constants = known.units[unit], given(unit, chip.id)
+    speed = constants.dense_FLOPps / fitted.constants.dense_FLOPps
+    cores = (chip.value(unit, "cores") or 1.0) / (CHIPS[fitted.reference].value(unit, "cores") or 1.0)
     assert 0.2 < speed < 10 * max(cores, 1.0)
-    assert 0.05 < constants.dispatch_s / family.constants.dispatch_s < 1.5
-    if chip.id == family.reference:
-        assert constants.dense_FLOPps == family.constants.dense_FLOPps
+    assert 0.05 < constants.dispatch_s / fitted.constants.dispatch_s < 1.5
+    if chip.id == fitted.reference:
+        assert constants.dense_FLOPps == fitted.constants.dense_FLOPps
 
 
 def test_unpublished_numbers_of_a_chip_come_from_its_relatives() -> None:
@@ -380,7 +377,7 @@ def test_leaving_the_neural_engine_is_expensive() -> None:
         on(CPU, "a14", made).latency.value / on(NEURAL_ENGINE, "a14", made).latency.value
         for made in (network(400), network(1))
     )
-    assert 5 < large < 70
+    assert 2 < large < 70
     assert small < 1
 
 
@@ -551,10 +548,15 @@ def test_spread_grows_with_the_share_of_unusual_kernels() -> None:
         below=1.3,
         above=1.3,
     )
-    assert spread_of(spread, CHIPS["a14"], 0.0) == pytest.approx(0.1)
-    assert spread_of(spread, CHIPS["a14"], 0.5) == pytest.approx(0.2)
-    assert spread_of(spread, CHIPS["a15"], 0.0) == pytest.approx(math.hypot(0.1, 0.3))
-    assert spread_of(spread, CHIPS["m1"], 0.0, 0.5) == pytest.approx(math.hypot(0.1, 0.4, 0.5))
+    a14, a15, m1 = (find_device(chip) for chip in ("a14", "a15", "m1"))
+    assert spread_of(spread, a14, 0.0) == pytest.approx(0.1)
+    assert spread_of(spread, a14, 0.5) == pytest.approx(0.2)
+    assert spread_of(spread, a15, 0.0) == pytest.approx(math.hypot(0.1, 0.3))
+    assert spread_of(spread, m1, 0.0, 0.5) == pytest.approx(math.hypot(0.1, 0.4, 0.5))
+    # Systems that too few measured are less certain.
+    old = replace(spread, since=18, older=0.6)
+    assert spread_of(old, find_device("m1", "15"), 0.0) == spread_of(spread, m1, 0.0)
+    assert spread_of(old, find_device("m1", "14"), 0.0) == pytest.approx(math.hypot(0.1, 0.4, 0.6))
 
 
 def test_intervals_follow_the_calibration() -> None:
@@ -572,24 +574,20 @@ def test_intervals_follow_the_calibration() -> None:
 
 
 def test_every_parameter_is_a_positive_number() -> None:
-    families = [family for unit in load_calibration().families.values() for family in unit]
-    for family in families:
-        assert family.rows > 0
-        assert family.publications
+    for fitted in load_calibration().units.values():
+        assert fitted.rows > 0
+        assert fitted.publications
         for field in UnitParameters.__struct_fields__:
-            value = getattr(family.constants, field)
+            value = getattr(fitted.constants, field)
             assert np.isfinite(value)
             assert value > 0 or (field in {"weights_hidden", "flat_rows"} and value == 0), field
 
 
 @pytest.mark.parametrize(("chip", "clusters"), [("m1-max", 2), ("m1-ultra", 4), ("m2-pro", 2), ("m3-pro", 1)])
-def test_each_cluster_of_a_cpu_has_one_unit_for_products(chip: str, clusters: int) -> None:
+def test_a_cpu_gains_by_its_clusters(chip: str, clusters: int) -> None:
     known = load_calibration()
     base = constants_of(known, CHIPS[CHIPS[chip].family], CPU)
     variant = constants_of(known, CHIPS[chip], CPU)
-    assert variant.pointwise_FLOPps == pytest.approx(base.pointwise_FLOPps * clusters)
-    assert variant.product_FLOPps == pytest.approx(base.product_FLOPps * clusters)
-    cores = CHIPS[chip].value(CPU, "performance_cores") / CHIPS[CHIPS[chip].family].value(
-        CPU, "performance_cores"
-    )
-    assert variant.depthwise_FLOPps < base.depthwise_FLOPps * cores
+    gain = clusters**base.progress
+    for name in ("dense_FLOPps", "pointwise_FLOPps", "product_FLOPps", "depthwise_FLOPps", "elementwise_Bps"):
+        assert getattr(variant, name) == pytest.approx(getattr(base, name) * gain)

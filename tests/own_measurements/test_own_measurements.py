@@ -215,11 +215,11 @@ def _estimated(path: Path) -> Profile:
 
 def test_a_profile_from_a_mac(models: list[Path], tmp_path: Path) -> None:
     saved = tmp_path / "profile.json"
-    profile_of(models[4]).save(saved)
+    profile_of(models[3]).save(saved)
     (added,) = add_measurements(saved).added
     assert (added.chip, added.unit, added.compute_units) == ("m2", "neural_engine", "cpu_and_ne")
     assert added.measured_s == 0.0009  # by Core ML's own clock
-    assert (added.samples, added.os, added.model) == (3, "macOS 15.1 (24B83)", "net4.mlpackage")
+    assert (added.samples, added.os, added.model) == (3, "macOS 15.1 (24B83)", "net3.mlpackage")
 
 
 @pytest.mark.parametrize(

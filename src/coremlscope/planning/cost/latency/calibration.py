@@ -11,10 +11,9 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from coremlscope.devices.chip import Chip
 from coremlscope.devices.unit import ComputeUnit
 
-__all__ = ["Calibration", "FamilyConstants", "OwnConstants", "Spread", "UnitParameters", "load_calibration"]
+__all__ = ["Calibration", "FittedConstants", "OwnConstants", "Spread", "UnitParameters", "load_calibration"]
 
 
 class UnitParameters(msgspec.Struct, frozen=True, kw_only=True):
@@ -31,7 +30,8 @@ class UnitParameters(msgspec.Struct, frozen=True, kw_only=True):
         pointwise_FLOPps: Dense convolutions of 1×1.
         window_gain: By how much Winograd's algorithm reduces the multiplications of dense 3×3 windows with
             stride 1.
-        channels_step: Dense convolutions sum over multiples of this many channels.
+        channels_step: Dense convolutions sum over multiples of this many channels; on CPUs, whose units for
+            matrices take a window as one row, over multiples of this many numbers of a window.
         depthwise_FLOPps: Depthwise convolutions.
         grouped_FLOPps: Grouped convolutions.
         linear_share: The rate of `linear` relative to 1×1 convolutions.
@@ -65,7 +65,8 @@ class UnitParameters(msgspec.Struct, frozen=True, kw_only=True):
         function_Bps: Activation functions and sums at the end of a kernel, per result.
         gate_Bps: Gates (silu, hard-swish) at the end of a kernel, per result.
         int8_gain: The speedup of 8-bit arithmetic, where the chip has it.
-        progress: How much of another chip's higher specification takes effect: the exponent of their ratio.
+        progress: How much of another chip's higher specification takes effect: the exponent of their ratio;
+            of CPUs, that of their clusters of performance cores.
         generation_gain: The gain in speed of each generation beyond the specification.
         kernel_gain: The factor by which the overhead of kernels shrinks with each generation.
         matrix_gain: The gain of matrix products from units for them, where the chip has these and its
@@ -132,6 +133,8 @@ class Spread(msgspec.Struct, frozen=True, kw_only=True):
         mixed: Added in quadrature where two units share the time equally, in proportion where less.
         below: Standard deviations from the estimate down to the start of its interval.
         above: Standard deviations from the estimate up to the end of its interval.
+        since: The oldest version of iOS, or that with the same Core ML, that several publications measured.
+        older: Added in quadrature on systems before that one.
         calibrated: The chips for which at least three publications, of several families of networks, are in
             the fit.
     """
@@ -143,15 +146,16 @@ class Spread(msgspec.Struct, frozen=True, kw_only=True):
     mixed: float
     below: float
     above: float
+    since: int = 0
+    older: float = 0.0
     calibrated: tuple[str, ...] = ()
 
 
-class FamilyConstants(msgspec.Struct, frozen=True, kw_only=True):
-    """The constants of a unit on the chips of a family, and what they are based on.
+class FittedConstants(msgspec.Struct, frozen=True, kw_only=True):
+    """The constants of a unit, and what they are based on.
 
     Attributes:
         reference: The id of the chip that the constants are for; other chips scale them.
-        first_generation: The first Neural Engine generation, by which chips are ordered, of the family.
         constants: The constants on the reference chip.
         rows: The number of measurements in the fit.
         publications: The publications of these measurements.
@@ -159,7 +163,6 @@ class FamilyConstants(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     reference: str
-    first_generation: int
     constants: UnitParameters
     rows: int
     publications: tuple[str, ...]
@@ -167,7 +170,7 @@ class FamilyConstants(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class OwnConstants(msgspec.Struct, frozen=True, kw_only=True):
-    """Constants of a unit on one chip that replace those of its family.
+    """Constants of a unit on one chip that replace those scaled to it.
 
     Attributes:
         constants: The constants on this chip.
@@ -187,28 +190,21 @@ class Calibration(msgspec.Struct, frozen=True, kw_only=True):
     """The constants of all units, and the uncertainty of estimates with them.
 
     Attributes:
-        families: The constants of each unit by family, the oldest family first.
+        units: The constants of each unit.
         spreads: The uncertainty of each unit's estimates.
         switch_s: The round trip of coming back to an accelerator.
         switch_Bps: The transfer of tensors between the GPU and the Neural Engine.
         convert_Bps: Conversion of inputs and outputs that are not in half precision, and transfers from and
             to the CPU.
-        own: Constants by chip and unit that replace those of the family: a user's calibration.
+        own: Constants by chip and unit that replace those scaled to it: a user's calibration.
     """
 
-    families: Mapping[ComputeUnit, tuple[FamilyConstants, ...]]
+    units: Mapping[ComputeUnit, FittedConstants]
     spreads: Mapping[ComputeUnit, Spread]
     switch_s: float
     switch_Bps: float  # noqa: N815
     convert_Bps: float  # noqa: N815
     own: Mapping[tuple[str, ComputeUnit], OwnConstants] = msgspec.field(default_factory=dict)
-
-    def family(self, chip: Chip, unit: ComputeUnit) -> FamilyConstants:
-        """Returns the family of a chip; chips before the oldest family belong to it."""
-        families = self.families[unit]
-        generation = chip.neural_engine_generation
-        started = [family for family in families if family.first_generation <= generation]
-        return started[-1] if started else families[0]
 
     def with_own(
         self,
@@ -243,7 +239,7 @@ def load_calibration() -> Calibration:
 def calibration_of(table: Mapping[str, Any]) -> Calibration:
     """The calibration in the content of its file."""
     return Calibration(
-        families={unit: tuple(map(_family, families)) for unit, families in table["families"].items()},
+        units={unit: _fitted(fitted) for unit, fitted in table["units"].items()},
         spreads={
             unit: Spread(**{**values, "calibrated": tuple(values["calibrated"])})
             for unit, values in table["spreads"].items()
@@ -254,8 +250,8 @@ def calibration_of(table: Mapping[str, Any]) -> Calibration:
     )
 
 
-def _family(table: Mapping[str, Any]) -> FamilyConstants:
-    return FamilyConstants(
+def _fitted(table: Mapping[str, Any]) -> FittedConstants:
+    return FittedConstants(
         **{
             **table,
             "constants": UnitParameters(**table["constants"]),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Mapping
 
 from msgspec.structs import replace
 
@@ -25,10 +24,6 @@ _INT8_ARITHMETIC = 15
 _MATRIX_GENERATION, _MATRIX_MAC = 18, 17
 #: Largest share of its specified rate that a GPU reaches: published predictions of M1 and M4 Pro reach 0.7.
 _REACHED = 0.8
-#: CPUs of phones relative to Macs with as many cores, which scaling by specification leaves, by generation:
-#: 0.4 on A14 (EfficientFormer-L1 in 11.5 ms, in its paper), 1.5 on A19 Pro (YOLO26n in 9.2 ms, yolo-ios-app,
-#: 1.5 ms of which prepare the image). Nothing published says that those before A18 gained on A14.
-_PHONE_CPU: Mapping[int, float] = {16: 0.5, 18: 1.5}
 #: Cores of a cluster at most (eclecticlight.co, Inside M4 chips: P cores), where their clusters are not
 #: published.
 _CORES_OF_CLUSTER = 6
@@ -49,7 +44,7 @@ _COMMON = {"performance_clock_Hz": 3.2e9, "fp16_FLOPps": 1.7e12, "fp32_FLOPps": 
 
 
 def constants_of(known: Calibration, chip: Chip, unit: ComputeUnit) -> UnitParameters:
-    """Returns the constants of a unit on a chip: its own where they were given, else its family's, scaled.
+    """Returns the constants of a unit on a chip: its own if given, else the reference chip's, scaled.
 
     Args:
         known: The calibration.
@@ -59,8 +54,8 @@ def constants_of(known: Calibration, chip: Chip, unit: ComputeUnit) -> UnitParam
     own = known.own.get((chip.id, unit))
     if own is not None:
         return own.constants
-    family = known.family(chip, unit)
-    return scaled_to(chip, unit, all_chips()[family.reference], family.constants)
+    fitted = known.units[unit]
+    return scaled_to(chip, unit, all_chips()[fitted.reference], fitted.constants)
 
 
 def scaled_to(chip: Chip, unit: ComputeUnit, reference: Chip, constants: UnitParameters) -> UnitParameters:
@@ -84,19 +79,9 @@ def scaled_to(chip: Chip, unit: ComputeUnit, reference: Chip, constants: UnitPar
     memory = _bandwidth(chip) / _bandwidth(reference)
     kernel_s = constants.kernel_s / constants.kernel_gain**newer
     if unit == CPU:
-        if not is_mac and reference.platform == "macOS":
-            speed *= _phone_cpu(chip.neural_engine_generation)
         # One cluster streams no faster than on the reference chip, and slower from a slower memory.
         weights_Bps = constants.weights_Bps * min(memory, 1.0)  # noqa: N806
-        scaled = faster(constants, speed, kernel_s=kernel_s, weights_Bps=weights_Bps, int8_gain=1.0)
-        if not (is_mac and reference.platform == "macOS"):
-            return scaled
-        clusters = _clusters(chip) / _clusters(reference) * constants.generation_gain**newer
-        return replace(
-            scaled,
-            pointwise_FLOPps=constants.pointwise_FLOPps * clusters,
-            product_FLOPps=constants.product_FLOPps * clusters,
-        )
+        return faster(constants, speed, kernel_s=kernel_s, weights_Bps=weights_Bps, int8_gain=1.0)
     if unit == GPU:
         scaled = faster(
             constants, speed, kernel_s=kernel_s, weights_Bps=constants.weights_Bps * memory, int8_gain=1.0
@@ -123,13 +108,6 @@ def _clusters(chip: Chip) -> float:
     """Returns how many clusters of performance cores a chip has: each has one unit for matrix products."""
     cores = chip.value(CPU, "performance_cores") or 1.0
     return chip.value(CPU, "performance_clusters") or math.ceil(cores / _CORES_OF_CLUSTER)
-
-
-def _phone_cpu(generation: int) -> float:
-    """Returns the speed of a phone's CPU relative to that of a Mac with as many cores."""
-    (first, low), (last, high) = sorted(_PHONE_CPU.items())
-    at = min(max((generation - first) / (last - first), 0.0), 1.0)
-    return float(low ** (1 - at) * high**at)
 
 
 def on_system(constants: UnitParameters, release: OSRelease) -> UnitParameters:
@@ -228,7 +206,8 @@ def _capability(unit: ComputeUnit, chip: Chip) -> float:
             return one * shared
         return peak / engines / (2 if generation >= _INT8_GENERATION else 1) * shared
     if unit == CPU:
-        return chip.value(unit, "performance_cores") or 2.0
+        # Phones have one cluster, as M1 has, and are as fast: their fewer cores share the same kind of unit.
+        return _clusters(chip)
     name = "fp16_FLOPps" if chip.value(unit, "fp16_FLOPps") else "fp32_FLOPps"
     return _of_relatives(chip, unit, name, "cores")
 

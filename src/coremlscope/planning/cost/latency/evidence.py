@@ -1,6 +1,6 @@
 """Published latencies that are closest to an estimate: similar networks on similar chips.
 
-The table is written by `python -m benchmarks.latency evidence` from the measurements that the model was
+The table is written by `python -m benchmarks.latency calibrate` from the measurements that the model was
 fitted to. It holds facts alone: who published which latency, and what the network consists of in numbers.
 """
 

@@ -88,7 +88,7 @@ def estimate(
     unusual, elsewhere = _unusual(table, total, seconds), 1 - max(placement.values())
     if compute_units == "all" and chip.platform == "macOS" and placement != {CPU: 1.0}:
         elsewhere = max(elsewhere, _UNCERTAIN_PLACEMENT)
-    low, high = _interval(seconds, placement, chip, unusual, elsewhere, known)
+    low, high = _interval(seconds, placement, device, unusual, elsewhere, known)
     return Estimate(
         device=device.name,
         chip=chip.id,
@@ -197,7 +197,7 @@ def _basis(chip: Chip, placement: Mapping[ComputeUnit, float], known: Calibratio
 def _interval(
     seconds: float,
     placement: Mapping[ComputeUnit, float],
-    chip: Chip,
+    device: Device,
     unusual: float,
     elsewhere: float,
     known: Calibration,
@@ -205,25 +205,25 @@ def _interval(
     """Returns the ends of the 80 % interval, in seconds: the widest of the units that matter."""
     low, high = seconds, seconds
     for unit in _units_that_matter(placement):
-        own = known.own.get((chip.id, unit))
+        own = known.own.get((device.chip.id, unit))
         spread = known.spreads[unit] if own is None or own.spread is None else own.spread
-        below, above = interval_factors(spread, chip, unusual, elsewhere)
+        below, above = interval_factors(spread, device, unusual, elsewhere)
         low, high = min(low, seconds * below), max(high, seconds * above)
     return low, high
 
 
 def interval_factors(
-    spread: Spread, chip: Chip, unusual: float, elsewhere: float = 0.0
+    spread: Spread, device: Device, unusual: float, elsewhere: float = 0.0
 ) -> tuple[float, float]:
     """Returns the ends of an interval relative to the estimate.
 
     Args:
         spread: The spread of the unit.
-        chip: The chip.
+        device: The chip and the system.
         unusual: The share of the time in kernels other than convolutions.
         elsewhere: The share of the time on other units than the main one.
     """
-    sigma, least = spread_of(spread, chip, unusual, elsewhere), _least_factor(spread, chip)
+    sigma, least = spread_of(spread, device, unusual, elsewhere), _least_factor(spread, device.chip)
     return min(math.exp(-spread.below * sigma), 1 / least), max(math.exp(spread.above * sigma), least)
 
 
@@ -236,18 +236,19 @@ def _least_factor(spread: Spread, chip: Chip) -> float:
     return _OTHER_CHIPS if is_of_platform else _NO_CHIP
 
 
-def spread_of(spread: Spread, chip: Chip, unusual: float, elsewhere: float = 0.0) -> float:
+def spread_of(spread: Spread, device: Device, unusual: float, elsewhere: float = 0.0) -> float:
     """The standard deviation of the logarithm of a latency around its estimate.
 
     Args:
         spread: The spread of the unit that does most of the work.
-        chip: The chip.
+        device: The chip and the system.
         unusual: The share of the time in kernels other than convolutions.
         elsewhere: The share of the time on other units.
     """
     own = spread.base + spread.unusual * unusual
-    more = spread.by_chip.get(chip.id, spread.extrapolated)
-    return math.sqrt(own**2 + more**2 + (2 * max(elsewhere, 0.0) * spread.mixed) ** 2)
+    more = spread.by_chip.get(device.chip.id, spread.extrapolated)
+    older = spread.older if device.os.core_ml[0] < spread.since else 0.0
+    return math.sqrt(own**2 + more**2 + older**2 + (2 * max(elsewhere, 0.0) * spread.mixed) ** 2)
 
 
 def _unit(kernel: Kernel, units: Mapping[str, ComputeUnit]) -> ComputeUnit:

@@ -93,18 +93,21 @@ def time_kernels(table: KernelTable, unit: ComputeUnit, parameters: UnitParamete
 
 def _multiplications(table: KernelTable, unit: ComputeUnit, p: UnitParameters) -> Floats:
     """Multiply-adds as computed: with padded channels and heads, and fewer for windows of 3×3."""
-    macs = np.where(
-        table.is_kind("conv", "pointwise", "linear"), table.macs * _filled(table, p.channels_step), table.macs
-    )
+    # A CPU's matrix unit takes the numbers of a window as one row.
+    depth = table.in_channels * np.where(table.is_kind("conv") & (unit == CPU), np.maximum(table.taps, 1), 1)
+    filled = table.macs * _filled(depth, p.channels_step)
+    macs = np.where(table.is_kind("conv", "pointwise", "linear"), filled, table.macs)
     if unit == NEURAL_ENGINE:
-        macs = np.where(table.is_kind("attention", "matmul"), macs * _filled(table, _ROW_STEP), macs)
+        macs = np.where(
+            table.is_kind("attention", "matmul"), macs * _filled(table.in_channels, _ROW_STEP), macs
+        )
     plain_windows = table.is_kind("conv") & (table.taps == _WINDOW) & (table.stride == 1)
     return np.where(plain_windows, macs / p.window_gain, macs)
 
 
-def _filled(table: KernelTable, step: float) -> Floats:
-    """By what factor channels grow that are padded to a multiple of a number."""
-    return np.asarray(np.ceil(table.in_channels / step) * step / np.maximum(table.in_channels, 1))
+def _filled(depth: Floats, step: float) -> Floats:
+    """By what factor sums grow that are padded to a multiple of a number."""
+    return np.asarray(np.ceil(depth / step) * step / np.maximum(depth, 1))
 
 
 def _moving(table: KernelTable, p: UnitParameters, size: Floats) -> Floats:
