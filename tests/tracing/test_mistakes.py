@@ -110,5 +110,7 @@ def test_8_bit_images_into_a_half_precision_model_have_a_cost(
         assert found == []
         return
     (mistake,) = found
-    assert (mistake.gain_s or 0) + mistake.shared_s == pytest.approx(4 * usual / 1e9, rel=0.01)
+    assert mistake.events == 4
+    # Lengthened conversions of one prediction overlap each other, and what delays the first one.
+    assert 0 < (mistake.gain_s or 0) + mistake.shared_s <= 4 * 2 * usual / 1e9
     assert ("GRAYSCALE_FLOAT16" in mistake.fix) == (layout == "GRAYSCALE")
