@@ -172,7 +172,7 @@ def test_logs_and_crash_reports_are_for_doctor(tmp_path: Path) -> None:
 def test_compare_and_serve_take_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     paths = [recorded_files.write(tmp_path, name) for name in recorded_files.FILES]
     readable = [path for path in paths if is_readable(path)]
-    assert [path.name for path in paths if path not in readable] == ["power.txt"]
+    assert [path.name for path in paths if path not in readable] == ["power.txt", "stacks.txt"]
     entries = ProfileStore(tmp_path).entries()
     assert len(entries) == len(readable)
     assert all(not entry.problem for entry in entries)

@@ -176,6 +176,37 @@ def test_stacks_are_classified_by_their_frames() -> None:
     assert recording.total_samples == 5
 
 
+def test_innermost_functions_are_listed_by_unit_and_thread() -> None:
+    columns = (("time", "sample-time"), ("thread", "thread"), ("stack", "backtrace"))
+    wait, evaluate, main = (
+        '<frame name="mach_msg"/>',
+        '<frame id="1" name="evaluate"><binary name="ANEServices"/></frame>',
+        '<frame name="main"/>',
+    )
+    outer = '<frame name="_ANEClient"/>'
+    first = '<thread id="7" fmt="Main Thread 0x1 (app, pid: 4)"/>'
+    rows = [
+        row(
+            "<sample-time>1</sample-time>",
+            first,
+            f'<backtrace id="9">{wait}{evaluate}{outer}{main}</backtrace>',
+        ),
+        row("<sample-time>2</sample-time>", '<thread ref="7"/>', '<backtrace ref="9"/>'),
+        row(
+            "<sample-time>3</sample-time>",
+            '<thread fmt="worker"/>',
+            f'<backtrace><frame ref="1"/>{main}</backtrace>',
+        ),
+        row("<sample-time>4</sample-time>", '<thread ref="7"/>', f"<backtrace>{wait}{main}</backtrace>"),
+    ]
+    (unit,) = summary(document(node("time-profile", columns, rows))).recording.samples
+    assert (unit.unit, unit.samples) == ("neural_engine", 3)
+    assert [(one.function, one.thread, one.samples) for one in unit.frames] == [
+        ("evaluate", "Main Thread 0x1 (app, pid: 4)", 2),
+        ("evaluate", "worker", 1),
+    ]
+
+
 @pytest.mark.parametrize(
     ("name", "units"),
     [

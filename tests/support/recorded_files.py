@@ -166,6 +166,7 @@ FILES: Mapping[str, Callable[[], bytes]] = {
     "toc.xml": lambda: contents("ane-hw-intervals", "coreml-os-signpost").encode(),
     "power.plist": lambda: b"\0".join([plist(), plist(thermal_pressure="Moderate")]) + b"\0",
     "power.txt": _text,
+    "stacks.txt": lambda: b"Thread 0:\n0   libBNNS.dylib  0x18a2b3c4d BNNSFilterApply + 8\n",
     "macmon.jsonl": _macmon,
     "mactop.json": _mactop,
 }

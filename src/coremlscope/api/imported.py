@@ -20,6 +20,7 @@ from coremlscope.base.findings import Finding
 from coremlscope.describe.model import describe_model, list_operations
 from coremlscope.interop import (
     analytics,
+    call_stacks,
     coreml_profiler,
     coremltools_dumps,
     instruments,
@@ -93,6 +94,7 @@ IMPORTERS: tuple[Importer, ...] = (
         instruments.read_together,
     ),
     Importer("readings of powermetrics (plist or text)", powermetrics.matches, powermetrics.read),
+    Importer("call stacks as text (crash reports, lldb, sample)", call_stacks.matches, call_stacks.read),
     Importer("JSON of macmon and mactop", power_monitors.matches, power_monitors.read),
     Importer("results.json of coremlscope's runner", runner.matches, runner.read),
 )

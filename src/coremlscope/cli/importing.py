@@ -16,7 +16,8 @@ Files that are read: analytics.mil, which Core ML writes when it compiles a prog
 reports of Xcode (.mlperf, or report.json alone); the JSON that CoreMLProfiler exports; answers
 of coremltools' runner on devices, and dumps of its plans and benchmarks; results.json of the
 app that `coremlscope runner` writes; debug information, events and compiled models (.aimodelc)
-of Core AI; XML of `xctrace export`, of any size; readings of powermetrics, macmon and mactop.
+of Core AI; XML of `xctrace export`, of any size; pasted call stacks; readings of powermetrics, macmon
+and mactop.
 Several files of one model become one profile. With --model the operations are those of the
 model, and the files' are joined to them; without it they are those of the file that lists the
 most.

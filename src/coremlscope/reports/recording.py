@@ -92,6 +92,12 @@ def recording_lines(recording: Recording) -> Iterator[str]:
         )
         text = f"of {plural(recording.total_samples, 'stack sample')} in software of a unit"
         yield f"{text}: {named or 'none'}"
+    for one in recording.samples:
+        listed = (
+            f"{frame.function} ({format_count(frame.samples)}{f', {frame.thread}' if frame.thread else ''})"
+            for frame in one.frames[:_LISTED]
+        )
+        yield f"{_NAMES[one.unit]}, innermost functions: {'; '.join(listed)}"
 
 
 def energy_rows(energy: Energy) -> list[tuple[str, ...]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,10 +14,10 @@ from coremlscope.base.findings import Finding
 from coremlscope.devices.unit import CPU, ComputeUnit
 from coremlscope.formats.recordings.export import CORE_AI, CORE_ML, KINDS, Contents, Export, Table
 from coremlscope.formats.recordings.values import MISSING
-from coremlscope.results.recording import ActivityPart, Recording, UnitActivity, UnitSamples
+from coremlscope.results.recording import ActivityPart, FrameSamples, Recording, UnitActivity, UnitSamples
 from coremlscope.results.statistics import summarize
 
-__all__ = ["Summary", "samples_of", "summarize_exports"]
+__all__ = ["Summary", "samples_of", "summarize_exports", "unit_samples"]
 
 _Ints = np.ndarray[Any, np.dtype[np.int64]]
 #: Labels and processes that are listed, those with the longest times.
@@ -282,12 +283,35 @@ def _holds_samples(table: Table) -> bool:
 
 def samples_of(exports: Sequence[Export]) -> tuple[UnitSamples, ...]:
     """The samples of call stacks by unit."""
-    found: dict[ComputeUnit, int] = {}
+    frames: Counter[tuple[ComputeUnit, str, str]] = Counter()
+    totals: Counter[ComputeUnit] = Counter()
     for export in exports:
+        texts = [*export.texts.all(), ""]  # MISSING is the last one.
         for table in export.tables.values():
-            for unit, count in table.samples.items():
-                found[unit] = found.get(unit, 0) + count
-    return tuple(UnitSamples(unit, count) for unit, count in sorted(found.items()))
+            totals.update(table.samples)
+            for (unit, frame, thread), count in table.frames.items():
+                frames[unit, texts[frame], texts[max(thread, MISSING)]] += count
+    return unit_samples(totals, frames)
+
+
+def unit_samples(
+    totals: Mapping[ComputeUnit, int], frames: Mapping[tuple[ComputeUnit, str, str], int]
+) -> tuple[UnitSamples, ...]:
+    """Samples by unit, with the most frequent functions.
+
+    Args:
+        totals: Samples by unit.
+        frames: Samples by unit, innermost function of its software, and thread.
+    """
+    listed = sorted(frames.items(), key=lambda one: (-one[1], one[0]))
+    return tuple(
+        UnitSamples(
+            unit,
+            count,
+            tuple(FrameSamples(name, thread, n) for (u, name, thread), n in listed if u == unit)[:_LISTED],
+        )
+        for unit, count in sorted(totals.items())
+    )
 
 
 def _rows(exports: Sequence[Export], contents: Contents | None) -> dict[str, int | None]:

@@ -17,8 +17,8 @@ from typing import Final
 import msgspec
 
 from coremlscope.base.errors import UsageError
-from coremlscope.devices.unit import CPU, GPU, NEURAL_ENGINE, ComputeUnit
-from coremlscope.formats.recordings.stacks import classify_frame
+from coremlscope.devices.unit import GPU, NEURAL_ENGINE, ComputeUnit
+from coremlscope.formats.recordings.stacks import UNIT_BITS, classify_frame
 from coremlscope.formats.recordings.values import MISSING, NumbersById, TextsByIndex
 
 __all__ = ["CORE_AI", "CORE_ML", "KINDS", "Contents", "Export", "Table", "TableKind", "read_export"]
@@ -102,11 +102,14 @@ _SAMPLES = TableKind(schema="samples", unit=None)
 _TIMES = frozenset(("start-time", "sample-time", "event-time"))
 _NUMBERS = _TIMES | {"duration"}
 _TEXTS = frozenset(
-    ("formatted-label", "process", "gpu-channel-name", "coreml-model-name", "coreml-model-event")
+    ("formatted-label", "process", "thread", "gpu-channel-name", "coreml-model-name", "coreml-model-event")
 )
 _STACKS = frozenset(("tagged-backtrace", "backtrace", "kperf-bt"))
 _FRAMES = frozenset(("frame", "binary"))
 _KEPT = _NUMBERS | _TEXTS | _STACKS | _FRAMES
+#: The text of the innermost frame of the software of each unit, in the order of `UNIT_BITS`.
+_Frames = tuple[int, ...]
+_NO_FRAMES: _Frames = (MISSING,) * len(UNIT_BITS)
 #: Columns by name, and by the engineering type of the first cell where names are absent.
 _COLUMNS: Mapping[str, str] = {
     "start": "start",
@@ -114,6 +117,7 @@ _COLUMNS: Mapping[str, str] = {
     "timestamp": "start",
     "duration": "duration",
     "process": "process",
+    "thread": "thread",
     "coreml-model-name": "model",
     "model-name": "model",
     "stack": "stack",
@@ -124,6 +128,7 @@ _TYPES: Mapping[str, str] = {
     **dict.fromkeys(_TIMES, "start"),
     "duration": "duration",
     "process": "process",
+    "thread": "thread",
     "coreml-model-name": "model",
     **dict.fromkeys(_STACKS, "stack"),
 }
@@ -142,6 +147,7 @@ class Table:
         processes: Likewise.
         models: Likewise.
         samples: By unit, how many stacks have frames of its software.
+        frames: The same by unit, the innermost such frame and the thread, as indices of texts.
     """
 
     kind: TableKind | None
@@ -152,6 +158,7 @@ class Table:
     processes: array[int] = field(default_factory=lambda: array("q"))
     models: array[int] = field(default_factory=lambda: array("q"))
     samples: dict[ComputeUnit, int] = field(default_factory=dict)
+    frames: dict[tuple[ComputeUnit, int, int], int] = field(default_factory=dict)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -245,7 +252,9 @@ class _Reader:
         self._row = 0  # the depth of the open row; 0 outside rows
         self._cells: list[tuple[str, int]] = []
         self._open: list[tuple[int, str, Mapping[str, str]]] = []
-        self._masks: list[int] = []
+        self._frames: list[tuple[int, _Frames]] = []  # of the open stack and frame
+        self._stacks: list[_Frames] = []
+        self._numbers: dict[_Frames, int] = {}
         self._are_pending = False
 
     def resolve(self) -> Export:
@@ -301,15 +310,37 @@ class _Reader:
         """A cell, or a value nested in one, or one outside rows."""
         reference = attributes.get("ref")
         if name in _STACKS or name in _FRAMES:
-            mask = 0 if reference is None else max(self._ids.get(_index(reference)), 0)
-            if name in _FRAMES:
-                mask |= classify_frame(attributes.get("name", ""))
-            self._masks.append(mask)
+            self._frames.append(self._begin_frames(name, attributes))
             self._wants_text = False
         else:
             self._wants_text = reference is None and (name in _NUMBERS or "fmt" not in attributes)
             self._text.clear()
         self._open.append((self._depth, name, attributes))
+
+    def _begin_frames(self, name: str, attributes: Mapping[str, str]) -> tuple[int, _Frames]:
+        """The text of a frame, and what it says of units; both are nothing for a stack that begins."""
+        reference = attributes.get("ref")
+        known = MISSING if reference is None else self._ids.get(_index(reference))
+        if known != MISSING:
+            return MISSING, self._stacks[known]
+        if name not in _FRAMES:
+            return MISSING, _NO_FRAMES
+        text = self.export.texts.index(attributes.get("name", ""))
+        units = classify_frame(attributes.get("name", ""))
+        return text, tuple(text if units & bit else MISSING for bit in UNIT_BITS.values())
+
+    def _end_frames(self) -> int:
+        """The number of a stack or frame, which the stack or frame around it takes over."""
+        _, frames = self._frames.pop()
+        if self._frames:
+            text, outer = self._frames[-1]
+            # A binary tells what the frame around it is; of the frames of a stack the innermost is first.
+            own = tuple(text if text != MISSING and one != MISSING else one for one in frames)
+            self._frames[-1] = text, tuple(a if a != MISSING else b for a, b in zip(outer, own, strict=True))
+        number = self._numbers.setdefault(frames, len(self._stacks))
+        if number == len(self._stacks):
+            self._stacks.append(frames)
+        return number
 
     def _characters(self, text: str) -> None:
         if self._wants_text and len(self._text) < _MOST_PIECES:
@@ -343,12 +374,9 @@ class _Reader:
             self._cells.append((name, value))
 
     def _value(self, name: str, attributes: Mapping[str, str]) -> int:
-        """A value as a number: nanoseconds, the index of a text, or the units of a stack."""
+        """A value as a number: nanoseconds, the index of a text, or the number of a stack."""
         if name in _STACKS or name in _FRAMES:
-            mask = self._masks.pop()
-            if self._masks:
-                self._masks[-1] |= mask
-            return mask
+            return self._end_frames()
         reference = attributes.get("ref")
         if reference is not None:
             index = _index(reference)
@@ -375,10 +403,13 @@ class _Reader:
             return
         cells = node.roles(kind, self._cells)
         if kind.unit is None and kind not in (CORE_ML, CORE_AI):
-            units = cells.get("stack", 0)
-            for unit, bit in _BITS.items():
-                if units > 0 and units & bit:
+            stack = cells.get("stack", MISSING)
+            frames = _NO_FRAMES if stack == MISSING else self._stacks[stack]
+            for unit, text in zip(UNIT_BITS, frames, strict=True):
+                if text != MISSING:
                     table.samples[unit] = table.samples.get(unit, 0) + 1
+                    key = unit, text, cells.get("thread", MISSING)
+                    table.frames[key] = table.frames.get(key, 0) + 1
             return
         start, duration = cells.get("start", MISSING), cells.get("duration", MISSING)
         if start == MISSING or duration == MISSING:
@@ -476,9 +507,6 @@ class _Node:
             if role is not None and role not in found:
                 found[role] = value
         return found
-
-
-_BITS: Mapping[ComputeUnit, int] = {CPU: 1, GPU: 2, NEURAL_ENGINE: 4}
 
 
 def _refuse_declarations(*_: object) -> None:
