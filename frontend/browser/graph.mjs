@@ -5,8 +5,22 @@ await look(async (page, url, [searched]) => {
   const boxes = () => page.evaluate(() => document.querySelectorAll("#graph .node").length);
   const words = () => page.locator(".graph-words").textContent();
   const note = () => page.locator("#graph .section-note > span").last().textContent();
+  /** Selects an area around everything. */
+  const selectAll = async () => {
+    const button = (name) => page.locator("#graph .graph-foot").getByRole("button", { name, exact: true });
+    await button("All").click();
+    await button("Select").click();
+    await page.locator("#graph .graph").evaluate((graph) => graph.scrollIntoView());
+    const frame = await page.locator("#graph svg[role=group]").boundingBox();
+    await page.mouse.move(frame.x + 6, frame.y + frame.height - 6);
+    await page.mouse.down();
+    await page.mouse.move(frame.x + 60, frame.y + 60);
+    await page.mouse.move(frame.x + frame.width - 6, frame.y + 6);
+    await page.mouse.up();
+    await button("Select").click();
+  };
   /** Seconds until the graph is drawn after `act`, and the longest time between two frames meanwhile. */
-  const timed = async (act, part) => {
+  const timed = async (act) => {
     await page.evaluate(() => {
       globalThis.paints = [performance.now()];
       const step = (now) => {
@@ -18,14 +32,7 @@ await look(async (page, url, [searched]) => {
     });
     const begin = performance.now();
     await act();
-    await page.waitForFunction((shown) => {
-      const graph = document.querySelector("#graph .graph");
-      return (
-        graph &&
-        !graph.classList.contains("graph-busy") &&
-        (!shown || document.querySelector("#graph .section-note").textContent.includes(shown))
-      );
-    }, part);
+    await page.waitForFunction(() => document.querySelector("#graph .graph:not(.graph-busy)"));
     const seconds = (performance.now() - begin) / 1000;
     const longestFrameMs = await page.evaluate(() => {
       const gaps = globalThis.paints.slice(1).map((now, index) => now - globalThis.paints[index]);
@@ -52,25 +59,32 @@ await look(async (page, url, [searched]) => {
   seen.drawnSeconds = await page.evaluate(() => (globalThis.since.graph - globalThis.since.page) / 1000);
   seen.workers = page.workers().length;
   seen.opened = await note();
-  seen.fit = await page.evaluate(() => {
-    const [frame, shown] = [document.querySelector("#graph svg"), document.querySelector("#graph svg > g")].map((one) =>
-      one.getBoundingClientRect(),
-    );
-    return { over: Math.max(frame.left - shown.left, shown.right - frame.right, frame.top - shown.top, shown.bottom - frame.bottom) };
-  });
+  seen.sizes = await page.evaluate(() =>
+    [...document.querySelectorAll("#graph .graph text")].map(
+      (one) => Number.parseFloat(getComputedStyle(one).fontSize) * one.getScreenCTM().a,
+    ),
+  );
   seen.boxes = await boxes();
-  seen.shapes = await page.locator("#graph .edge-shape").allTextContents();
-  const operations = Number(/(\d+) operation/.exec(seen.opened)?.[1]);
+  seen.nodes = await page
+    .locator("#graph .node")
+    .evaluateAll((all) => all.map((one) => [...one.querySelectorAll("text")].map((text) => text.textContent)));
+  seen.frames = await page.locator("#graph .frame-title").allTextContents();
+  seen.breaks = await page.locator("#graph .break").allTextContents();
+  seen.changes = await page.locator("#graph [aria-label='Changes of unit'] .link").allTextContents();
+  seen.slowest = await page.locator("#graph [aria-label='The slowest parts'] li").allTextContents();
   const unfold = page.getByRole("button", { name: "Unfold all" });
-  if ((await unfold.count()) && (await unfold.isEnabled())) seen.unfolded = await timed(() => unfold.click(), `${operations} parts shown`);
+  if ((await unfold.count()) && (await unfold.isEnabled())) seen.unfolded = await timed(() => unfold.click());
   seen.far = await page.locator("#graph .far").count();
+  await selectAll();
+  seen.selected = await words();
   const field = page.getByLabel("Find an operation in the graph");
   await field.fill(searched);
   seen.searched = await timed(() => field.press("Enter"));
   await page.locator("#graph .node-selected").waitFor();
-  seen.foundWords = await words();
   const graph = page.locator("#graph svg[role=group]");
   await graph.focus();
+  await graph.press("Escape");
+  seen.foundWords = await words();
   await graph.press("ArrowDown");
   seen.below = await words();
   await graph.press("ArrowUp");
@@ -84,9 +98,9 @@ await look(async (page, url, [searched]) => {
     seen.path = await page.locator("#graph .caption").first().textContent();
     seen.critical = await page.locator("#graph .edge-critical").count();
   }
-  const next = page.getByRole("button", { name: "Next operation that reads from another unit" });
-  if (await next.count()) {
-    await next.click();
+  if (seen.changes.length) {
+    await graph.focus();
+    await graph.press("n");
     await page.waitForTimeout(300);
     seen.change = await words();
     seen.switches = await page.locator("#graph .edge-switch").count();

@@ -1,6 +1,7 @@
 import { type ComponentChildren, createContext } from "preact";
 import { useContext, useEffect, useLayoutEffect, useMemo, useState } from "preact/hooks";
 import { type LayerView, readAddress, writeAddress } from "./data/address";
+import { type Costs, timesOf } from "./data/critical";
 import { type Filter, NO_FILTER } from "./data/filter";
 import { Placement } from "./data/placement";
 import { covers, measurementName, type Remark, remarksOf, type Target, targetsOf } from "./data/profile";
@@ -45,6 +46,8 @@ export interface Report {
   placement: Placement | null;
   /** The estimate for the chosen device and setting; null where it was not estimated. */
   estimate: Estimate | null;
+  /** The times of operations that views show: measured on the chosen device, else estimated for it, else measured elsewhere. */
+  times: Costs | null;
   chooseMeasurement: (measurement: Measurement) => void;
   chooseTarget: (target: Target, setting?: ComputeUnits) => void;
   /** The id of the selected operation, whose details are open. Any view may set it. */
@@ -100,6 +103,8 @@ export function ReportProvider(props: { result: ProfileForm | ModelForm; childre
   const kernels = profile?.kernels ?? NONE;
   const rows = useMemo(() => buildRows(table, measured, plan, kernels), [table, measured, plan, kernels]);
   const placement = useMemo(() => placementOf(plan, setting, table), [plan, setting, table]);
+  const estimate = target?.estimates.get(setting) ?? null;
+  const times = useMemo(() => timesOf(rows, kernels, measured, target, estimate), [rows, kernels, measured, target, estimate]);
   const report: Report = {
     model: result.schema === "coremlscope.profile/2" ? result.model : result,
     profile,
@@ -115,7 +120,8 @@ export function ReportProvider(props: { result: ProfileForm | ModelForm; childre
     target,
     setting,
     placement,
-    estimate: target?.estimates.get(setting) ?? null,
+    estimate,
+    times,
     chooseMeasurement,
     chooseTarget: (one, setting) => choose({ target: one, wanted: setting ?? wanted }),
     selected,

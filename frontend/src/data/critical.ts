@@ -1,6 +1,7 @@
 import type { Placement } from "./placement";
+import { isOn, type Target } from "./profile";
 import type { Row, Rows } from "./rows";
-import type { Estimate, Group, Kernel, Origin } from "./schema";
+import type { Estimate, Group, Kernel, Measurement, Origin } from "./schema";
 
 /** Times of operations: of each alone, or of groups that are never split. */
 export interface Costs {
@@ -34,6 +35,19 @@ export function estimatedCosts(rows: Rows, kernels: readonly Kernel[], estimate:
 /** Measured times of groups. */
 export function measuredCosts(rows: Rows, groups: readonly Group[]): Costs {
   return { origin: "measured", ...owners(rows, groups), seconds: groups.map((group) => group.wall_s) };
+}
+
+/** The times that views show: measured on the device, else estimated for it, else measured elsewhere; null where there are none. */
+export function timesOf(
+  rows: Rows,
+  kernels: readonly Kernel[],
+  measured: Measurement | null,
+  target: Target | null,
+  estimate: Estimate | null,
+): Costs | null {
+  const isMeasured = !!measured?.groups.length;
+  if (estimate?.kernel_s.length && !(isMeasured && target && isOn(measured, target))) return estimatedCosts(rows, kernels, estimate);
+  return isMeasured ? measuredCosts(rows, measured.groups) : null;
 }
 
 /** Groups count for the operations that contain theirs. */

@@ -8,6 +8,8 @@ export interface Fold {
   /** The operations in it, in the program's order. */
   rows: Row[];
   parts: Part[];
+  /** How often what is in it repeats, where that is equal each time: its parts are then the repetitions. */
+  times?: number;
 }
 
 export type Part = Fold | Row;
@@ -17,26 +19,52 @@ export const isFold = (part: Part): part is Fold => "parts" in part;
 /** Whether a fold is only a piece of a long list. */
 export const isPiece = (fold: Fold): boolean => /(^|:)piece@[^:]*$/.test(fold.id);
 
+/** What is in a fold, once where it repeats. */
+export function shownParts(fold: Fold): readonly Part[] {
+  const [first] = fold.parts;
+  if (!fold.times || !first) return fold.parts;
+  return isFold(first) ? first.parts : [first];
+}
+
+/** What the blocks of a drawing have in common: they are equal, and what may be closed runs on one unit. */
+export interface Sameness {
+  /** Equal for operations that a drawing shows alike. */
+  kind: (row: Row) => string;
+  unit: (row: Row) => string | null;
+}
+
+/** Whether the operations run on several units. */
+export const isMixed = (rows: readonly Row[], unit: Sameness["unit"]): boolean => rows.some((row) => unit(row) !== unit(rows[0] ?? row));
+
 /** The longest repeated block searched for, and the fewest operations in a fold. */
 const [LONGEST, FEWEST] = [160, 3];
 /** Lists of more parts than this are also searched for repeated blocks, and then cut into pieces of about so many. */
 const [MANY, PIECE] = [24, 12];
 /** The part of operations outside folds below which shorter lists are cut as well. */
 const LOOSE = 0.2;
+/** Drawings of up to so many operations are not cut into pieces. */
+export const DRAWN = 800;
 
 /**
- * Folds a list of operations by modules, by repeated blocks of types, and else into pieces, so that no list has
- * many parts. Blocks and pieces begin where few values cross: between the layers of a network.
+ * Folds a list of operations by modules, by repeated blocks, and else into pieces, so that no list has many parts. Blocks and pieces begin
+ * where few values cross: between the layers of a network. Blocks repeat types of operations; for a drawing they are the `same`, however
+ * few they are, and pieces end where the unit changes.
  */
 export function fold(
   rows: readonly Row[],
   inputsOf: (row: Row) => Row[] = () => [],
   modules: ReadonlyMap<Row, readonly string[]> = modulePaths(rows, () => []),
-): Part[] {
+  same: Sameness | null = null,
+): readonly Part[] {
   const scopes = (row: Row): string[] => [...(modules.get(row) ?? []), row.id];
   const parts = rows.some((row) => modules.get(row)?.length) ? byScope(rows, 0, "", scopes) : rows;
-  return short(parts, "", crossings(rows, inputsOf));
+  const crossing = crossings(rows, inputsOf);
+  const whole = new Folding(crossing, same, false).short(parts, "");
+  return same && drawn(whole) > DRAWN ? new Folding(crossing, same, true).short(parts, "") : whole;
 }
+
+/** How many operations are drawn where all folds are open. */
+const drawn = (parts: readonly Part[]): number => parts.reduce((sum, part) => sum + (isFold(part) ? drawn(shownParts(part)) : 1), 0);
 
 /** How many values are made before an operation and read by it or later. */
 type Crossings = ReadonlyMap<Row, number>;
@@ -55,22 +83,14 @@ function crossings(rows: readonly Row[], inputsOf: (row: Row) => Row[]): Crossin
   return found;
 }
 
-/** Shortens a list, and the lists in it, by folding. */
-function short(parts: readonly Part[], path: string, crossing: Crossings): Part[] {
-  const inner = parts.map((part) => (isFold(part) ? { ...part, parts: short(part.parts, `${part.id}:`, crossing) } : part));
-  // Where folds hold most operations, the others do not take the space.
-  const loose = inner.filter((part) => !isFold(part)).length;
-  const most = loose < rowsOf(inner).length * LOOSE ? PIECE : MANY;
-  if (inner.length <= most) return inner;
-  const repeated = byRepetition(inner, path, crossing);
-  if (repeated.length <= most) return repeated;
-  const pieces = inPieces(repeated, path, crossing);
-  return pieces.length > 1 ? pieces : repeated;
-}
-
 /** Every fold, the outer ones first. */
 export function folds(parts: readonly Part[]): Fold[] {
   return parts.filter(isFold).flatMap((part) => [part, ...folds(part.parts)]);
+}
+
+/** Every fold of a drawing: of equal blocks those of the first. */
+export function shownFolds(parts: readonly Part[]): Fold[] {
+  return parts.filter(isFold).flatMap((part) => [part, ...shownFolds(shownParts(part))]);
 }
 
 /** Folds neighbours with the same scope. */
@@ -96,47 +116,10 @@ function byScope(rows: readonly Row[], depth: number, path: string, scopes: (row
   return parts;
 }
 
-/** Folds consecutive repetitions of a block, such as the layers of a transformer. */
-function byRepetition(all: readonly Part[], path: string, crossing: Crossings): Part[] {
-  const runs = runLengths(all.map(signature));
-  const parts: Part[] = [];
-  for (let start = 0; start < all.length; ) {
-    const { period, times, skipped } = bestBlock(runs, start, all, crossing);
-    parts.push(...all.slice(start, start + skipped));
-    start += skipped;
-    const first = all[start];
-    if (!first) break;
-    if (period * times < 2 * FEWEST || times < 2) {
-      parts.push(first);
-      start++;
-      continue;
-    }
-    const block = (number: number): Fold => {
-      const inner = all.slice(start + number * period, start + (number + 1) * period);
-      const id = `${path}${first.id}×${number}`;
-      const within = period > 2 * FEWEST ? byRepetition(inner, `${id}:`, crossing) : inner;
-      return { id, title: `block ${number + 1} of ${times}`, rows: rowsOf(inner), parts: within };
-    };
-    const covered = all.slice(start, start + period * times);
-    const name = isFold(first) ? first.title : first.type;
-    parts.push({
-      id: `${path}${first.id}×`,
-      title: `${times} × ${period === 1 ? name : "block"}`,
-      rows: rowsOf(covered),
-      parts: period === 1 ? covered : Array.from({ length: times }, (_, number) => block(number)),
-    });
-    start += period * times;
-  }
-  return parts;
-}
-
 const rowsOf = (parts: readonly Part[]): Row[] => parts.flatMap((part) => (isFold(part) ? part.rows : [part]));
 
-/** Equal for two parts with the same operation types. */
-const signature = (part: Part): string => (isFold(part) ? part.rows.map((row) => row.type).join(" ") : part.type);
-
 /** `runs[p - 1][i]`: how many consecutive types from `i` on equal the type `p` places later. */
-function runLengths(types: readonly string[]): Uint32Array[] {
+function runLengths(types: readonly number[]): Uint32Array[] {
   const most = Math.min(LONGEST, types.length >> 1);
   return Array.from({ length: most }, (_, index) => {
     const period = index + 1;
@@ -176,40 +159,122 @@ const entering = (part: Part | undefined, crossing: Crossings): number => {
   return (row && crossing.get(row)) ?? Number.POSITIVE_INFINITY;
 };
 
-/** Cuts a list into pieces where the fewest values cross; what is folded stays whole between them. */
-function inPieces(parts: readonly Part[], path: string, crossing: Crossings): Part[] {
-  const size = Math.max(PIECE, Math.ceil(parts.length / MANY));
-  const pieces: Part[] = [];
-  for (let start = 0; start < parts.length; ) {
-    const inner = parts.slice(start, endOf(parts, start, size, crossing));
-    start += inner.length;
-    const rows = rowsOf(inner);
-    if (inner.length < FEWEST) pieces.push(...inner);
-    else
-      pieces.push({
-        id: `${path}piece@${rows[0]?.id}`,
-        title: pieceTitle(rows),
-        rows,
-        // A piece may be as long as the list that is cut.
-        parts: inner.length < parts.length ? short(inner, `${path}${rows[0]?.id}:`, crossing) : inner,
-      });
+/** Shortens lists of parts. */
+class Folding {
+  /** Numbers for what is equal, which compare faster than texts. */
+  private readonly numbers = new Map<string, number>();
+
+  constructor(
+    private readonly crossing: Crossings,
+    private readonly same: Sameness | null,
+    /** Whether a drawing is cut into pieces. */
+    private readonly isCut: boolean,
+  ) {}
+
+  /** Shortens a list, and the lists in it, by folding. */
+  short(parts: readonly Part[], path: string): readonly Part[] {
+    const inner = parts.map((part) =>
+      isFold(part) && !part.times ? { ...part, parts: [...this.short(part.parts, `${part.id}:`)] } : part,
+    );
+    // Where folds hold most operations, the others do not take the space.
+    const loose = inner.filter((part) => !isFold(part)).length;
+    const most = loose < rowsOf(inner).length * LOOSE ? PIECE : MANY;
+    if (inner.length <= most && !this.same) return inner;
+    const repeated = this.byRepetition(inner, path);
+    if (this.same ? !this.isCut || repeated.length <= PIECE : repeated.length <= most) return repeated;
+    const pieces = this.inPieces(repeated, path);
+    return pieces.length > 1 ? pieces : repeated;
   }
-  return pieces;
+
+  /** Folds consecutive repetitions of a block, such as the layers of a transformer. */
+  private byRepetition(all: readonly Part[], path: string): Part[] {
+    const runs = runLengths(all.map((part) => this.signature(part)));
+    const parts: Part[] = [];
+    for (let start = 0; start < all.length; ) {
+      const { period, times, skipped } = bestBlock(runs, start, all, this.crossing);
+      parts.push(...all.slice(start, start + skipped));
+      start += skipped;
+      const first = all[start];
+      if (!first) break;
+      const covered = all.slice(start, start + period * times);
+      if (times < 2 || (this.same ? rowsOf(covered).length : covered.length) < 2 * FEWEST) {
+        parts.push(first);
+        start++;
+        continue;
+      }
+      const block = (number: number): Fold => {
+        const inner = covered.slice(number * period, (number + 1) * period);
+        const id = `${path}${first.id}×${number}`;
+        const within = period > 2 * FEWEST ? this.byRepetition(inner, `${id}:`) : inner;
+        return { id, title: `block ${number + 1} of ${times}`, rows: rowsOf(inner), parts: within };
+      };
+      parts.push({
+        id: `${path}${first.id}×`,
+        title: `${times} × ${period === 1 ? nameOfRun(covered) : "block"}`,
+        rows: rowsOf(covered),
+        parts: period === 1 ? covered : Array.from({ length: times }, (_, number) => block(number)),
+        ...(this.same && { times }),
+      });
+      start += period * times;
+    }
+    return parts;
+  }
+
+  /** Equal for two parts with the same operations. */
+  private signature(part: Part): number {
+    const kind = this.same?.kind ?? ((row: Row) => row.type);
+    const text = isFold(part) ? part.rows.map(kind).join(" ") : kind(part);
+    const known = this.numbers.get(text) ?? this.numbers.size;
+    this.numbers.set(text, known);
+    return known;
+  }
+
+  /** Cuts a list into pieces where the fewest values cross; what is folded stays whole between them. */
+  private inPieces(parts: readonly Part[], path: string): Part[] {
+    const size = Math.max(PIECE, Math.ceil(parts.length / MANY));
+    const pieces: Part[] = [];
+    for (let start = 0; start < parts.length; ) {
+      const inner = parts.slice(start, this.endOf(parts, start, size));
+      start += inner.length;
+      const rows = rowsOf(inner);
+      if (inner.length < FEWEST) pieces.push(...inner);
+      else
+        pieces.push({
+          id: `${path}piece@${rows[0]?.id}`,
+          title: pieceTitle(rows),
+          rows,
+          // A piece may be as long as the list that is cut.
+          parts: inner.length < parts.length ? [...this.short(inner, `${path}${rows[0]?.id}:`)] : inner,
+        });
+    }
+    return pieces;
+  }
+
+  /** The end of a piece of about `size` parts. Folds of many operations are pieces of their own. */
+  private endOf(parts: readonly Part[], start: number, size: number): number {
+    const isLarge = (part: Part | undefined) => !!part && isFold(part) && part.rows.length >= PIECE;
+    if (isLarge(parts[start])) return start + 1;
+    let [best, least] = [Math.min(start + size, parts.length), Number.POSITIVE_INFINITY];
+    const most = Math.min(start + Math.ceil(size * 1.5), parts.length);
+    for (let end = start + 1; end <= most; end++) {
+      if (isLarge(parts[end]) || this.isBorder(parts, end)) return end;
+      if (end < start + size * 0.6) continue;
+      const crossed = end === parts.length ? 0 : entering(parts[end], this.crossing);
+      if (crossed <= least) [best, least] = [end, crossed];
+    }
+    return best;
+  }
+
+  /** Whether the unit changes between a part and the one before. */
+  private isBorder(parts: readonly Part[], at: number): boolean {
+    return !!this.same && at < parts.length && isMixed(rowsOf(parts.slice(at - 1, at + 1)), this.same.unit);
+  }
 }
 
-/** The end of a piece of about `size` parts. Folds of many operations are pieces of their own. */
-function endOf(parts: readonly Part[], start: number, size: number, crossing: Crossings): number {
-  const isLarge = (part: Part | undefined) => !!part && isFold(part) && part.rows.length >= PIECE;
-  if (isLarge(parts[start])) return start + 1;
-  let [best, least] = [Math.min(start + size, parts.length), Number.POSITIVE_INFINITY];
-  const most = Math.min(start + Math.ceil(size * 1.5), parts.length);
-  for (let end = start + 1; end <= most; end++) {
-    if (isLarge(parts[end])) return end;
-    if (end < start + size * 0.6) continue;
-    const crossed = end === parts.length ? 0 : entering(parts[end], crossing);
-    if (crossed <= least) [best, least] = [end, crossed];
-  }
-  return best;
+/** `relu`, `layer 1 … layer 4`. */
+function nameOfRun(parts: readonly Part[]): string {
+  const [first, last] = [parts[0], parts.at(-1)].map((part) => part && (isFold(part) ? part.title : part.type));
+  return first === last ? `${first}` : `${first} … ${last}`;
 }
 
 /** `conv … add` */

@@ -26,13 +26,22 @@ export interface Lane {
   spans: Span[];
 }
 
+/** A change of unit, what it costs, and the operation that follows. */
+export interface Switch {
+  at: number;
+  from: ComputeUnit;
+  to: ComputeUnit;
+  seconds: number;
+  id: string;
+}
+
 /** The sequence of events in one prediction. */
 export interface Timeline {
   origin: Origin;
   lanes: Lane[];
   seconds: number;
   /** The changes of unit. */
-  switches: { at: number; from: ComputeUnit; to: ComputeUnit }[];
+  switches: Switch[];
   /** A note on what the spans do not include. */
   omitted: string;
 }
@@ -145,7 +154,10 @@ class Sequence {
 
   add(unit: ComputeUnit, kind: SpanKind, label: string, seconds: number, id = "", ops: readonly number[] = []): void {
     if (seconds <= 0) return;
-    if (this.last && this.last !== unit) this.switches.push({ at: this.now, from: this.last, to: unit });
+    if (this.last && this.last !== unit) this.switches.push({ at: this.now, from: this.last, to: unit, seconds: 0, id: "" });
+    const change = this.switches.at(-1);
+    if (change?.id === "" && kind === "change") change.seconds += seconds;
+    if (change?.id === "" && kind === "work") change.id = id;
     this.lanes.get(unit)?.spans.push({ kind, id, label, start: this.now, seconds, ops });
     this.now += seconds;
     this.last = unit;

@@ -40,6 +40,17 @@ function target(device: string, os: string, plan: Plan | null): Target {
 /** The id of the device's chip; undefined where nothing names it. */
 export const chipOf = (one: Target): string | undefined => one.plan?.chip ?? [...one.estimates.values()][0]?.chip;
 
+/** Whether a measurement was taken on the device, by Apple's own runtime. */
+export function isOn(measurement: Measurement, target: Target): boolean {
+  const plain = (name: string) =>
+    name
+      .toLowerCase()
+      .replace(/^apple /, "")
+      .replace(/[^a-z0-9]/g, "");
+  const names = [target.device, chipOf(target) ?? ""].map(plain);
+  return /^Core (ML|AI)/.test(measurement.runtime.name) && names.includes(plain(measurement.machine.processor));
+}
+
 /** `M1, macOS 15`, with who planned where that is not coremlscope. */
 export function targetName(one: Target): string {
   const planner = one.plan && one.plan.planner !== "rules" ? `, planned by ${one.plan.planner}` : "";

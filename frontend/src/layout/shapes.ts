@@ -1,7 +1,7 @@
 /** What is laid out, and where it was put: plain data that a worker can receive and send. */
 
 /** The size of a box; lengths are in units of the drawing. */
-export const [WIDTH, HEIGHT] = [184, 44];
+export const [WIDTH, HEIGHT] = [216, 62];
 
 /** A leaf, which is drawn as a box, or the parts in a frame. */
 export type PartShape = 0 | PartShape[];

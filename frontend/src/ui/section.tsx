@@ -1,5 +1,5 @@
 import type { ComponentChildren } from "preact";
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { type Cell, toCsv } from "../data/csv";
 import { drawCharts, hasCharts, saveFile, tablesIn } from "./save";
 
@@ -17,8 +17,8 @@ export function Section(props: {
   const { id, cells } = props;
   const ref = useRef<HTMLElement>(null);
   const [shown, setShown] = useState({ charts: false, tables: false });
-  // What there is to save depends on what the views inside have rendered.
-  useEffect(() => {
+  // What there is to save depends on what the views inside have rendered; before links are followed, as buttons make the heading taller.
+  useLayoutEffect(() => {
     const section = ref.current;
     if (!section) return;
     const found = { charts: hasCharts(section), tables: cells !== undefined || section.querySelector("table.plain") !== null };

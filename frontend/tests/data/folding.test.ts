@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { type Fold, fold, folds, isFold, type Part } from "../../src/data/folding";
+import { DRAWN, type Fold, fold, folds, isFold, isMixed, type Part, type Sameness, shownParts } from "../../src/data/folding";
 import type { Row } from "../../src/data/rows";
 import { rowsOf } from "../fixtures";
 
@@ -73,6 +73,35 @@ describe("by repetition", () => {
   it("finds no blocks where no type repeats", () => {
     const parts = fold(rowsOf(Array.from({ length: 60 }, (_, index) => [`type${index}`, "x"])));
     expect(titles(parts)).toEqual(["type0 … type17", "type18 … type35", "type36 … type53", "type54 … type59"]);
+  });
+});
+
+describe("for a drawing", () => {
+  const same = (unit: (row: Row) => string): Sameness => ({ kind: (row) => `${row.type} ${unit(row)}`, unit });
+
+  it("folds equal blocks however few they are, and knows how often they repeat", () => {
+    const layers = first(
+      fold(
+        repeated(3),
+        undefined,
+        undefined,
+        same(() => "cpu"),
+      ),
+    );
+    expect([layers.times, layers.rows.length, shownParts(layers).length]).toEqual([3, 12, 4]);
+  });
+
+  it("takes blocks on other units for others", () => {
+    const unit = (row: Row) => (row.op < 8 ? "cpu" : "gpu");
+    expect(folds(fold(repeated(4), undefined, undefined, same(unit))).flatMap((one) => one.times ?? [])).toEqual([2, 2]);
+  });
+
+  it("cuts what is too much to draw, where the unit changes", () => {
+    const rows = rowsOf(Array.from({ length: 2 * DRAWN }, (_, index) => [`type${index}`, "x"]));
+    const unit = (row: Row) => `${Math.floor(row.op / 37)}`;
+    const pieces = folds(fold(rows, undefined, undefined, same(unit))).filter((one) => !one.parts.some(isFold));
+    expect(pieces.length).toBeGreaterThan(20);
+    expect(pieces.filter((one) => isMixed(one.rows, unit))).toEqual([]);
   });
 });
 

@@ -1,10 +1,10 @@
-import { useEffect, useMemo } from "preact/hooks";
-import { Arguments } from "../../data/arguments";
+import { useEffect } from "preact/hooks";
 import type { Remedy } from "../../data/placement";
 import type { Row } from "../../data/rows";
 import { UNIT_NAMES, UNIT_SHORT } from "../../data/words";
 import { useReport } from "../../report";
 import { CopyButton } from "../../ui/copy";
+import { useArguments } from "../../ui/modules";
 import { OriginTag } from "../../ui/origin";
 import { Attributes, Inputs, MilLine, Outputs } from "./arguments";
 import { Costs, Kernel, Times, Work } from "./times";
@@ -28,11 +28,8 @@ export function OperationPanel() {
 
 function Detail(props: { row: Row }) {
   const { row } = props;
-  const { model, table, rows, select, placement, showOp } = useReport();
-  const known = useMemo(() => {
-    const inputs = model.functions.flatMap((one) => [...one.inputs, ...one.states]);
-    return new Arguments(table, rows, new Map(inputs.map((one) => [one.name, one.type])));
-  }, [table, rows, model]);
+  const { select, placement, showOp } = useReport();
+  const known = useArguments();
   const unit = row.column < 0 ? null : placement?.unit(row.column);
   const name = row.layer || row.name;
   return (

@@ -1,6 +1,7 @@
 import type { RefObject } from "preact";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { type Fold, isFold, type Part } from "../../data/folding";
+import type { Switch } from "../../data/lanes";
 import type { Row } from "../../data/rows";
 import { HEIGHT, WIDTH } from "../../layout/shapes";
 import { useReport } from "../../report";
@@ -8,7 +9,7 @@ import { type Looks, wordsOf } from "./look";
 import { Minimap } from "./minimap";
 import type { Names } from "./names";
 import { nodeId } from "./node";
-import { beginning, boxAt, centred, overlaps, READABLE, type View, whole, zoomed } from "./paths";
+import { beginning, boxAt, centred, overlaps, READABLE, type Rectangle, type View, whole, zoomed } from "./paths";
 import { type Laid, Picture } from "./picture";
 import { type Direction, neighbour } from "./steps";
 
@@ -20,11 +21,18 @@ export function Canvas(props: {
   size: { width: number; height: number };
   isBusy: boolean;
   search: RefObject<HTMLInputElement | null>;
+  changes: readonly Switch[];
+  /** What is said of the selected parts; empty where none are. */
+  sum: string;
   onToggle: (fold: Fold) => void;
-  /** Selects the next or the previous operation that reads from another unit. */
-  onCrossing: (step: 1 | -1) => void;
+  /** Goes to the next or the previous change of unit. */
+  onChange: (step: 1 | -1) => void;
+  /** Selects parts, in addition to those that are or none. */
+  onPick: (parts: readonly Part[], isMore: boolean) => void;
 }) {
   const { laid, looks } = props;
+  const { rows } = useReport();
+  const [isPicking, setPicking] = useState(false);
   const { width, height } = props.size;
   const { drawing, positions } = laid;
   const svg = useRef<SVGSVGElement>(null);
@@ -33,15 +41,21 @@ export function Canvas(props: {
   const zoom = (factor: number, left = width / 2, top = height / 2) => setView((old) => zoomed(old, factor, left, top));
   const fit = () => setView(() => whole(positions, width, height));
   useZoomingWheel(svg, zoom);
-  const drag = useDrag(view, setView, zoom);
+  const pick = (area: Rectangle, isMore: boolean) =>
+    props.onPick(
+      drawing.boxes.filter((_, index) => overlaps(boxAt(positions, index), area)),
+      isMore,
+    );
+  const drag = useDrag(view, setView, zoom, isPicking, pick);
   const keys: Record<string, () => void> = {
     "+": () => zoom(1.3),
     "=": () => zoom(1.3),
     "-": () => zoom(1 / 1.3),
     "0": fit,
     "/": () => props.search.current?.focus(),
-    n: () => props.onCrossing(1),
-    p: () => props.onCrossing(-1),
+    n: () => props.onChange(1),
+    p: () => props.onChange(-1),
+    ...(props.sum && { Escape: () => props.onPick([], false) }),
     Enter: () => current && use(current),
     " ": () => current && use(current),
     Backspace: () => {
@@ -70,7 +84,7 @@ export function Canvas(props: {
         height={height}
         role="group"
         tabindex={0}
-        aria-label={`Graph of ${drawing.boxes.length} parts. Arrow keys follow edges, Enter unfolds, Backspace folds, plus and minus zoom, 0 shows all, slash finds, N goes to the next operation that reads from another unit`}
+        aria-label={`Graph of ${drawing.boxes.length} parts. Arrow keys follow edges, Enter unfolds, Backspace folds, plus and minus zoom, 0 shows all, slash finds, N goes to the next change of unit, Shift and dragging select`}
         aria-activedescendant={current ? nodeId(current) : undefined}
         onKeyDown={press}
         {...drag.handlers}
@@ -82,14 +96,17 @@ export function Canvas(props: {
         </defs>
         <g transform={`scale(${view.scale}) translate(${-view.x} ${-view.y})`}>
           <Picture
-            {...{ laid, looks, names: props.names, view, width, height, current }}
-            onUse={(part) => {
-              if (!drag.isMoved()) use(part);
+            {...{ laid, looks, names: props.names, view, width, height, current, rows, changes: props.changes }}
+            onUse={(part, event) => {
+              if (drag.isMoved()) return;
+              if (isPicking || event?.shiftKey || event?.ctrlKey || event?.metaKey) props.onPick([part], true);
+              else use(part);
             }}
             onFold={(fold) => {
               if (!drag.isMoved()) props.onToggle(fold);
             }}
           />
+          {drag.area && <rect class="graph-area" {...drag.area} />}
         </g>
       </svg>
       <Minimap {...{ positions, view, width, height }} onGo={(x, y) => setView((old) => centred(x, y, old.scale, width, height))} />
@@ -104,11 +121,15 @@ export function Canvas(props: {
           <button type="button" class="quiet" onClick={fit}>
             All
           </button>
+          <button type="button" class="quiet" aria-pressed={isPicking} onClick={() => setPicking(!isPicking)}>
+            Select
+          </button>
         </div>
         <p class="graph-words" aria-live="polite">
-          {current
-            ? wordsOf(current, looks.of(current))
-            : "Drag to move; Ctrl and the wheel, or two fingers, zoom. Arrow keys follow edges."}
+          {props.sum ||
+            (current
+              ? wordsOf(current, looks.of(current))
+              : "Drag to move, with Shift to select; Ctrl and the wheel, or two fingers, zoom. Arrow keys follow edges.")}
         </p>
       </div>
     </div>
@@ -117,21 +138,22 @@ export function Canvas(props: {
 
 type Change = (change: (old: View) => View) => void;
 
-/** The view: the whole graph at first, and while it is not moved; the beginning of one that was unfolded; a fold that was opened or closed stays where it is. */
+const start = ({ positions, drawing }: Laid, width: number, height: number): View =>
+  beginning(positions, drawing.boxes.length > 0 ? boxAt(positions, 0) : undefined, width, height);
+
+/** The view: the first block at first, and of a graph that was unfolded; a fold that was opened or closed stays where it is. */
 function useView(laid: Laid, width: number, height: number): [View, Change] {
-  const [view, setView] = useState<View>(() => whole(laid.positions, width, height));
+  const [view, setView] = useState<View>(() => start(laid, width, height));
   const before = useRef({ laid, width, height });
   useLayoutEffect(() => {
     const old = before.current;
     before.current = { laid, width, height };
-    if (old.laid.fitted !== laid.fitted) {
-      setView(beginning(laid.positions, laid.drawing.boxes.length > 0 ? boxAt(laid.positions, 0) : undefined, width, height));
-      return;
-    }
+    const isStart = (seen: View) => {
+      const first = start(old.laid, old.width, old.height);
+      return seen.scale === first.scale && seen.x === first.x && seen.y === first.y;
+    };
     setView((seen) => {
-      const all = whole(old.laid.positions, old.width, old.height);
-      if (seen.scale === all.scale && seen.x === all.x && seen.y === all.y && old.laid === laid)
-        return whole(laid.positions, width, height);
+      if (old.laid.fitted !== laid.fitted || isStart(seen)) return start(laid, width, height);
       const resized = { ...seen, x: seen.x + (old.width - width) / seen.scale / 2, y: seen.y + (old.height - height) / seen.scale / 2 };
       return old.laid === laid ? resized : kept(resized, old.laid, laid, width, height);
     });
@@ -202,12 +224,27 @@ function useCurrent(
   return [current, use, go];
 }
 
-/** Dragging moves; two fingers zoom. */
-function useDrag(view: View, setView: Change, zoom: (factor: number, left: number, top: number) => void) {
-  const held = useRef<{ x: number; y: number; from: View; moved: boolean } | null>(null);
+/** Dragging moves, or selects an area; two fingers zoom. */
+function useDrag(
+  view: View,
+  setView: Change,
+  zoom: (factor: number, left: number, top: number) => void,
+  isPicking: boolean,
+  onPick: (area: Rectangle, isMore: boolean) => void,
+) {
+  const held = useRef<{ x: number; y: number; from: View; moved: boolean; picks: boolean } | null>(null);
+  const [area, setArea] = useState<Rectangle | null>(null);
   const fingers = useRef(new Map<number, { x: number; y: number }>());
   const end = (event: PointerEvent) => {
     fingers.current.delete(event.pointerId);
+    if (area) onPick(area, event.ctrlKey || event.metaKey);
+    setArea(null);
+  };
+  const areaTo = (event: PointerEvent & { currentTarget: SVGSVGElement }, from: { x: number; y: number }): Rectangle => {
+    const box = event.currentTarget.getBoundingClientRect();
+    const [left, top] = [Math.min(from.x, event.clientX) - box.left, Math.min(from.y, event.clientY) - box.top];
+    const size = { width: Math.abs(event.clientX - from.x) / view.scale, height: Math.abs(event.clientY - from.y) / view.scale };
+    return { x: view.x + left / view.scale, y: view.y + top / view.scale, ...size };
   };
   const pinch = (event: PointerEvent & { currentTarget: SVGSVGElement }) => {
     const spread = () => {
@@ -221,11 +258,13 @@ function useDrag(view: View, setView: Change, zoom: (factor: number, left: numbe
     if (a && b && before > 0) zoom(spread() / before, (a.x + b.x) / 2 - box.left, (a.y + b.y) / 2 - box.top);
   };
   return {
+    area,
     isMoved: () => held.current?.moved ?? false,
     handlers: {
       onPointerDown: (event: PointerEvent) => {
         fingers.current.set(event.pointerId, { x: event.clientX, y: event.clientY });
-        held.current = { x: event.clientX, y: event.clientY, from: view, moved: fingers.current.size > 1 };
+        const picks = isPicking || event.shiftKey;
+        held.current = { x: event.clientX, y: event.clientY, from: view, moved: fingers.current.size > 1, picks };
       },
       onPointerMove: (event: PointerEvent & { currentTarget: SVGSVGElement }) => {
         const one = held.current;
@@ -237,7 +276,8 @@ function useDrag(view: View, setView: Change, zoom: (factor: number, left: numbe
         }
         const [right, down] = [event.clientX - one.x, event.clientY - one.y];
         one.moved ||= Math.abs(right) + Math.abs(down) > 4;
-        if (one.moved) setView((old) => ({ ...old, x: one.from.x - right / old.scale, y: one.from.y - down / old.scale }));
+        if (one.moved && one.picks) setArea(areaTo(event, one));
+        else if (one.moved) setView((old) => ({ ...old, x: one.from.x - right / old.scale, y: one.from.y - down / old.scale }));
       },
       onPointerUp: end,
       onPointerCancel: end,

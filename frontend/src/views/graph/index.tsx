@@ -1,49 +1,46 @@
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
-import { type Costs, criticalPath, estimatedCosts, measuredCosts, outermost, plannedCosts } from "../../data/critical";
-import { draw, opening, shapeOf } from "../../data/drawing";
-import { type Fold, fold, folds, isFold } from "../../data/folding";
+import { type Costs, criticalPath, estimatedCosts, measuredCosts, plannedCosts } from "../../data/critical";
+import { type Drawing, draw, opening, shapeOf } from "../../data/drawing";
+import { DRAWN, type Fold, isMixed, type Part, type Sameness, shownFolds } from "../../data/folding";
+import { estimatedTimeline, plannedTimeline } from "../../data/lanes";
 import type { Row } from "../../data/rows";
-import { duration, plural, share } from "../../format";
+import { sumOf } from "../../data/selection";
+import { bytes, count, duration, plural, share } from "../../format";
 import { requestLayout } from "../../layout/client";
 import { HEIGHT, WIDTH } from "../../layout/shapes";
 import { useReport } from "../../report";
 import { Choice } from "../../ui/choice";
-import { useModules } from "../../ui/modules";
+import { usePrograms } from "../../ui/modules";
 import { OriginTag } from "../../ui/origin";
 import { Section } from "../../ui/section";
 import { useWidth } from "../../ui/width";
 import { Canvas } from "./canvas";
-import { Looks, readersAcrossUnits } from "./look";
+import { Looks, secondsOf } from "./look";
 import { Names } from "./names";
 import type { Laid } from "./picture";
 import { findRows, Search } from "./search";
+import { Side } from "./side";
 
 type Colouring = "unit" | Costs["origin"];
-/** The scale at which a graph is shown at first, if it has so many parts; and the space around a box. */
-const [OPENING_SCALE, SPACE_X, SPACE_Y] = [0.62, 40, 40];
+/** The height below the drawing, which is kept until it is drawn: links to what follows land where they should. */
+const FOOT = 66;
+const NO_ROWS: readonly Row[] = [];
+const NOTHING: ReadonlySet<Row> = new Set();
 
-/** The dataflow graph, folded by scopes or repeated blocks, coloured by unit or by cost. */
+/** The dataflow graph, with equal blocks drawn once, coloured by unit or by time. */
 export function Graph() {
-  const { rows, placement } = useReport();
-  const functions = useMemo(
-    () => rows.functions.filter((name) => rows.all.some((row) => row.function === name && row.kind === "op")),
-    [rows],
-  );
+  const { rows, table, times, estimate, kernels, placement, selected, select } = useReport();
+  const { functions, inputsOf, unitOf, attributesOf } = usePrograms();
   // A stage of a pipeline that is a single operation has no graph to show.
-  const first = useMemo(
-    () => functions.find((name) => rows.all.filter((row) => row.function === name && row.kind === "op").length > 1) ?? functions[0] ?? "",
-    [functions, rows],
-  );
+  const first = [...functions].find(([, { top }]) => top.length > 1)?.[0] ?? [...functions.keys()][0] ?? "";
   const [chosen, chooseFunction] = useState(first);
-  const name = functions.includes(chosen) ? chosen : first;
-  const top = useMemo(() => rows.all.filter((row) => row.kind === "op" && row.depth === 0 && row.function === name), [rows, name]);
+  const name = functions.has(chosen) ? chosen : first;
+  const { top, parts } = functions.get(name) ?? { top: NO_ROWS, parts: NO_ROWS };
   const [ref, width] = useWidth<HTMLDivElement>();
   const size = useMemo(() => ({ width, height: Math.round(Math.min(Math.max(innerHeight * 0.74, 420), 820)) }), [width]);
-  const inputsOf = useInputs();
-  const steady = useSteady(size);
-  const [folding, setFolding] = useFolding(top, inputsOf, steady);
-  const { laid, isBusy, hasFailed } = useLaid(folding, setFolding, inputsOf, steady);
-  const drawing = laid?.drawing;
+  const [folding, setFolding] = useFolding(parts, unitOf);
+  const drawing = useMemo(() => draw(parts, (one) => folding.open.has(one.id), inputsOf), [parts, folding.open, inputsOf]);
+  const { laid, isBusy, hasFailed } = useLaid(drawing, folding.fitted, useSteady(size));
   const known = useCosts();
   const [colouring, choose] = useState<Colouring>("unit");
   const costs = known.find((one) => one.origin === colouring) ?? null;
@@ -55,17 +52,37 @@ export function Graph() {
   );
   const [text, setText] = useState("");
   const found = useMemo(() => findRows(top, text), [top, text]);
+  const [picked, pick] = useState<ReadonlySet<Row>>(NOTHING);
+  const shown = laid?.drawing ?? drawing;
   const looks = useMemo(
-    () => new Looks({ rows: top, placement, costs, path, found: new Set(found) }),
-    [top, placement, costs, path, found],
+    () => new Looks({ drawing: shown, rows: top, unitOf, attributesOf, times, costs, path, found: new Set(found), picked }),
+    [shown, top, unitOf, attributesOf, times, costs, path, found, picked],
   );
   const names = useMemo(() => new Names(top), [top]);
-  const crossings = useMemo(() => readersAcrossUnits(top, inputsOf, looks), [top, inputsOf, looks]);
-  const { selected, select } = useReport();
+  const changes = useMemo(() => {
+    const timeline = estimate ? estimatedTimeline(table, kernels, estimate) : placement && plannedTimeline(rows.all, placement);
+    const inside = new Set(top.map((row) => row.id));
+    // What a plan charges is no time.
+    return (timeline?.switches ?? []).filter(({ id }) => inside.has(id)).map((one) => (estimate ? one : { ...one, seconds: 0 }));
+  }, [top, rows, table, kernels, estimate, placement]);
   const search = useRef<HTMLInputElement>(null);
-  const goToCrossing = (step: 1 | -1) => {
-    const next = following(crossings, rows.byId.get(selected ?? ""), step);
+  const goToChange = (step: 1 | -1) => {
+    const order = rows.byId.get(selected ?? "")?.order ?? -1;
+    const places = changes.map(({ id }) => ({ id, order: rows.byId.get(id)?.order ?? -1 }));
+    const next =
+      step === 1 ? (places.find((one) => one.order > order) ?? places[0]) : (places.findLast((one) => one.order < order) ?? places.at(-1));
     if (next) select(next.id);
+  };
+  const pickParts = (chosen: readonly Part[], isMore: boolean) => {
+    const next = new Set(isMore ? picked : []);
+    for (const part of chosen) {
+      const inside = shown.rowsOf.get(part) ?? [];
+      const isOut = chosen.length === 1 && inside.every((row) => picked.has(row));
+      for (const row of inside)
+        if (isOut) next.delete(row);
+        else next.add(row);
+    }
+    pick(next);
   };
   if (!top.length) return null;
   const origin = costs?.origin;
@@ -76,57 +93,74 @@ export function Graph() {
       title="Graph"
       note={
         <>
-          <Origins origin={origin} />
+          <Origins origin={origin ?? times?.origin} />
           <span>
             {plural(top.length, "operation")}
-            {folding.all.length > 0 && `, ${plural(drawing?.boxes.length ?? 0, "part")} shown`}
+            {drawing.boxes.length !== top.length && `, ${plural(drawing.boxes.length, "part")} shown`}
           </span>
         </>
       }
       actions={<Choice label="Colour by" options={options} value={origin ?? "unit"} onChange={choose} />}
     >
       <div class="graph-tools">
-        {functions.length > 1 && (
+        {functions.size > 1 && (
           <label class="menu">
             <span>Function</span>
             <select value={name} onChange={(event) => chooseFunction(event.currentTarget.value)}>
-              {functions.map((one) => (
+              {[...functions.keys()].map((one) => (
                 <option key={one}>{one}</option>
               ))}
             </select>
           </label>
         )}
         <Search field={search} text={text} onText={setText} found={found} />
-        {folding.all.length > 0 && <Levels folding={folding} onChange={setFolding} />}
+        {folding.all.length > 0 && <Levels {...{ folding, unitOf }} onChange={setFolding} />}
         {pathCosts && (
           <button type="button" class="quiet" aria-pressed={isPathShown} onClick={() => showPath(!isPathShown)}>
             Critical path
           </button>
         )}
-        {crossings.length > 0 && <Crossings rows={crossings} onGo={goToCrossing} />}
       </div>
       {path && pathCosts && (
         <p class="dim caption">
           Critical path, the longest chain of operations by {WORDS[pathCosts.origin].toLowerCase()}: {plural(path.rows.length, "operation")}
-          , {duration(path.seconds)} of {duration(total(pathCosts, top))} ({share(path.seconds / total(pathCosts, top))}).
+          {pathCosts.origin !== "planned" && `, ${duration(path.seconds)} of ${duration(secondsOf(top, pathCosts))}`} (
+          {share(path.seconds / secondsOf(top, pathCosts))}).
         </p>
       )}
-      <div ref={ref} style={{ minHeight: `${size.height}px` }}>
-        {hasFailed && <p class="dim">This graph cannot be drawn.</p>}
-        {laid && (
-          <Canvas
-            key={name}
-            {...{ laid, looks, names, size, isBusy, search }}
-            onToggle={(one) => setFolding({ ...folding, open: toggled(folding.open, one), isOpening: false })}
-            onCrossing={goToCrossing}
-          />
-        )}
+      <div class="graph-body">
+        <div ref={ref} style={{ minHeight: `${size.height + FOOT}px` }}>
+          {hasFailed && <p class="dim">This graph cannot be drawn.</p>}
+          {!laid && !hasFailed && <svg {...size} role="img" aria-label="The graph is being laid out" />}
+          {laid && (
+            <Canvas
+              key={name}
+              {...{ laid, looks, names, size, isBusy, search, changes }}
+              sum={picked.size > 0 ? sumWords(sumOf(picked, table, times), times) : ""}
+              onToggle={(one) => setFolding({ ...folding, open: toggled(folding.open, one, unitOf) })}
+              onChange={goToChange}
+              onPick={pickParts}
+            />
+          )}
+        </div>
+        <Side {...{ drawing: shown, looks, names, changes }} total={secondsOf(top, times)} origin={times?.origin ?? ""} />
       </div>
     </Section>
   );
 }
 
-const WORDS = { planned: "Planned cost", estimated: "Estimated time", measured: "Measured time", declared: "" } as const;
+/** `12 operations: 3.66 ms estimated in 8 groups, 1.21 G FLOPs, 3.40 MB read and written`. */
+function sumWords(sum: ReturnType<typeof sumOf>, times: Costs | null): string {
+  const least = sum.isComplete ? "" : "≥ ";
+  const parts = [
+    sum.seconds !== null && `${duration(sum.seconds)} ${times?.origin} in ${plural(sum.groups, "group")}`,
+    `${least}${count(sum.flops)} FLOPs`,
+    `${least}${bytes(sum.bytes)} read and written`,
+  ];
+  return `Selected ${plural(sum.ops, "operation")}: ${parts.filter(Boolean).join(", ")}`;
+}
+
+const WORDS = { planned: "Planned share", estimated: "Estimated time", measured: "Measured time", declared: "" } as const;
 
 function Origins(props: { origin: Costs["origin"] | undefined }) {
   const { placement, measuredBy, target } = useReport();
@@ -135,33 +169,16 @@ function Origins(props: { origin: Costs["origin"] | undefined }) {
   return placement && <OriginTag origin="planned" on={placement.plan.device} />;
 }
 
-function total(costs: Costs, rows: readonly Row[]): number {
-  const inside = new Set(rows);
-  return costs.seconds.reduce((sum, one, group) => {
-    const row = costs.firstOf[group];
-    return row && inside.has(row) ? sum + one : sum;
-  }, 0);
-}
-
-/** The parts of a graph, and which of its folds are open. */
+/** Which folds of a graph are open. */
 interface Folding {
-  parts: ReturnType<typeof fold>;
   all: Fold[];
   open: ReadonlySet<string>;
-  /** Changes where the whole is to be shown. */
+  /** Changes where the beginning is to be shown. */
   fitted: number;
-  /** Whether folds are still closed until the whole can be read. */
-  isOpening: boolean;
 }
 
-function useFolding(top: readonly Row[], inputsOf: (row: Row) => Row[], size: Size): [Folding, (folding: Folding) => void] {
-  const modules = useModules();
-  const parts = useMemo(() => fold(top, inputsOf, modules), [top, inputsOf, modules]);
-  const first = useMemo((): Folding => {
-    const across = Math.max(1, Math.floor(size.width / OPENING_SCALE / (WIDTH + SPACE_X)));
-    const down = Math.floor(size.height / OPENING_SCALE / (HEIGHT + SPACE_Y));
-    return { parts, all: folds(parts), open: opening(parts, across * down), fitted: 0, isOpening: true };
-  }, [parts, size]);
+function useFolding(parts: readonly Part[], unitOf: Sameness["unit"]): [Folding, (folding: Folding) => void] {
+  const first = useMemo((): Folding => ({ all: shownFolds(parts), open: opening(parts, DRAWN, unitOf), fitted: 0 }), [parts, unitOf]);
   const [state, setState] = useState<{ of: typeof parts; folding: Folding } | null>(null);
   const folding = state?.of === parts ? state.folding : first;
   const { selected } = useReport();
@@ -170,51 +187,37 @@ function useFolding(top: readonly Row[], inputsOf: (row: Row) => Row[], size: Si
   useEffect(() => {
     const around = folding.all.filter((one) => one.rows.some((row) => row.id === selected)).map((one) => one.id);
     if (around.some((id) => !folding.open.has(id)))
-      setState({ of: parts, folding: { ...folding, open: new Set([...folding.open, ...around]), isOpening: false } });
+      setState({ of: parts, folding: { ...folding, open: new Set([...folding.open, ...around]) } });
   }, [selected, parts]);
   return [folding, (next) => setState({ of: parts, folding: next })];
 }
 
-function toggled(open: ReadonlySet<string>, one: Fold): Set<string> {
-  return open.has(one.id) ? new Set([...open].filter((id) => id !== one.id)) : new Set([...open, one.id]);
+/** What runs on several units stays open, so that no box hides a change of unit. */
+function toggled(open: ReadonlySet<string>, one: Fold, unitOf: Sameness["unit"]): Set<string> {
+  if (!open.has(one.id)) return new Set([...open, one.id]);
+  return isMixed(one.rows, unitOf) ? new Set(open) : new Set([...open].filter((id) => id !== one.id));
 }
 
 /** A graph with positions; as it was before until they are known. */
-function useLaid(folding: Folding, setFolding: (folding: Folding) => void, inputsOf: (row: Row) => Row[], size: Size) {
-  const [state, setState] = useState<{ laid: Laid | null; of: Folding["open"] | null }>({ laid: null, of: null });
-  const aspect = Math.round((size.width / size.height) * 10) / 10;
-  const latest = useRef({ setFolding, size, of: state.of });
-  latest.current = { setFolding, size, of: state.of };
-  const before = useRef(aspect);
+function useLaid(drawing: Drawing, fitted: number, size: Size) {
+  const [state, setState] = useState<{ laid: Laid | null; of: Drawing | null }>({ laid: null, of: null });
+  const aspect = aspectOf(drawing.boxes.length, size);
   useEffect(() => {
-    if (latest.current.of === folding.open && before.current === aspect) return undefined;
-    before.current = aspect;
     let isWanted = true;
-    settle(folding, inputsOf, aspect, latest.current.size).then(({ open, laid }) => {
-      if (!isWanted) return;
-      setState({ laid, of: open });
-      if (open !== folding.open) latest.current.setFolding({ ...folding, open, isOpening: false });
+    requestLayout(shapeOf(drawing, aspect)).then((positions) => {
+      if (isWanted) setState({ laid: positions && { drawing, positions, fitted }, of: drawing });
     });
     return () => {
       isWanted = false;
     };
-  }, [folding, inputsOf, aspect]);
-  return { laid: state.laid, isBusy: state.of !== folding.open, hasFailed: state.of !== null && !state.laid };
+  }, [drawing, fitted, aspect]);
+  return { laid: state.laid, isBusy: state.of !== drawing, hasFailed: state.of !== null && !state.laid };
 }
 
-/** Lays a graph out; on opening with fewer and fewer open folds until the whole can be read. */
-async function settle(folding: Folding, inputsOf: (row: Row) => Row[], aspect: number, size: Size) {
-  let { open } = folding;
-  for (;;) {
-    const drawing = draw(folding.parts, (one) => open.has(one.id), inputsOf);
-    const positions = await requestLayout(shapeOf(drawing, aspect));
-    const laid = positions && { drawing, positions, fitted: folding.fitted };
-    if (!laid || !folding.isOpening || open.size === 0) return { open, laid };
-    const scale = Math.min(size.width / laid.positions.width, size.height / laid.positions.height, 1);
-    const ratio = (scale / OPENING_SCALE) ** 2;
-    if (ratio > 0.85) return { open, laid };
-    open = opening(folding.parts, Math.floor(drawing.boxes.length * Math.min(ratio * 1.1, 0.85)));
-  }
+/** As wide as the place where it is read, and as high as it takes; in steps, so that small changes do not rearrange it. */
+function aspectOf(boxes: number, { width, height }: Size): number {
+  const narrow = width ** 2 / (boxes * (WIDTH + 50) * (HEIGHT + 40));
+  return 2 ** (Math.round(2 * Math.log2(Math.min(width / height, narrow))) / 2);
 }
 
 interface Size {
@@ -239,81 +242,27 @@ function useCosts(): Costs[] {
   return useMemo(
     () =>
       [
-        ...(placement ? [plannedCosts(rows, placement)] : []),
         ...(estimate?.kernel_s.length ? [estimatedCosts(rows, kernels, estimate)] : []),
         ...(groups.length ? [measuredCosts(rows, groups)] : []),
+        ...(placement ? [plannedCosts(rows, placement)] : []),
       ].filter((one) => one.seconds.some((seconds) => seconds > 0)),
     [rows, groups, placement, kernels, estimate],
   );
 }
 
-/** The one after a row in the program's order, or before it; the first follows the last. */
-function following(list: readonly Row[], from: Row | undefined, step: 1 | -1): Row | undefined {
-  const order = from?.order ?? -1;
-  if (step === 1) return list.find((row) => row.order > order) ?? list[0];
-  return list.findLast((row) => row.order < order) ?? list.at(-1);
-}
-
-/** Folds everything, or unfolds one level or all. */
-function Levels(props: { folding: Folding; onChange: (folding: Folding) => void }) {
-  const { folding } = props;
-  const set = (open: Iterable<string>) => props.onChange({ ...folding, open: new Set(open), fitted: folding.fitted + 1 });
-  const next = () => {
-    const shown = (parts: Folding["parts"]): Fold[] =>
-      parts.filter(isFold).flatMap((one) => (folding.open.has(one.id) ? shown(one.parts) : [one]));
-    set([...folding.open, ...shown(folding.parts).map((one) => one.id)]);
-  };
-  const isFull = folding.all.every((one) => folding.open.has(one.id));
+/** Folds what can be folded, or unfolds all. */
+function Levels(props: { folding: Folding; unitOf: Sameness["unit"]; onChange: (folding: Folding) => void }) {
+  const { folding, unitOf } = props;
+  const set = (open: Fold[]) => props.onChange({ ...folding, open: new Set(open.map((one) => one.id)), fitted: folding.fitted + 1 });
+  const mixed = folding.all.filter((one) => isMixed(one.rows, unitOf));
   return (
     <div class="buttons" role="group" aria-label="Folds">
-      <button type="button" class="quiet" disabled={folding.open.size === 0} onClick={() => set([])}>
+      <button type="button" class="quiet" disabled={folding.open.size === mixed.length} onClick={() => set(mixed)}>
         Fold all
       </button>
-      <button type="button" class="quiet" disabled={isFull} onClick={next}>
-        One level more
-      </button>
-      <button type="button" class="quiet" disabled={isFull} onClick={() => set(folding.all.map((one) => one.id))}>
+      <button type="button" class="quiet" disabled={folding.all.every((one) => folding.open.has(one.id))} onClick={() => set(folding.all)}>
         Unfold all
       </button>
     </div>
   );
-}
-
-/** Leads through the operations that read a result of another unit: more than the changes of unit along the program's order. */
-function Crossings(props: { rows: readonly Row[]; onGo: (step: 1 | -1) => void }) {
-  const { selected } = useReport();
-  const place = props.rows.findIndex((row) => row.id === selected);
-  return (
-    <div class="buttons" role="group" aria-label="Operations that read from another unit">
-      <button type="button" class="quiet" aria-label="Previous operation that reads from another unit" onClick={() => props.onGo(-1)}>
-        ‹
-      </button>
-      <span class="faint">
-        <span class="change-mark" aria-hidden="true" /> {place >= 0 ? `${place + 1} of ` : ""}
-        {plural(props.rows.length, "operation")} {props.rows.length === 1 ? "reads" : "read"} from another unit
-      </span>
-      <button type="button" class="quiet" aria-label="Next operation that reads from another unit" onClick={() => props.onGo(1)}>
-        ›
-      </button>
-    </div>
-  );
-}
-
-/** Maps an operation to the producers of its inputs; inputs of nested operations count for their owners. */
-function useInputs(): (row: Row) => Row[] {
-  const { rows, table } = useReport();
-  return useMemo(() => {
-    const found = new Map<Row, Set<Row>>();
-    table.inputs.forEach((inputs, index) => {
-      const reader = outermost(rows.ops[index]);
-      if (!reader) return;
-      const sources = found.get(reader) ?? new Set<Row>();
-      for (const input of inputs ?? []) {
-        const source = outermost(rows.ops[input]);
-        if (source && source !== reader) sources.add(source);
-      }
-      found.set(reader, sources);
-    });
-    return (row: Row) => [...(found.get(row) ?? [])];
-  }, [rows, table]);
 }

@@ -1,11 +1,11 @@
 import type { Costs, CriticalPath } from "../../data/critical";
 import { type Drawing, type Edge, rowsIn } from "../../data/drawing";
-import { isFold, type Part } from "../../data/folding";
-import type { Placement } from "../../data/placement";
+import { type Fold, isFold, type Part } from "../../data/folding";
+import type { Switch } from "../../data/lanes";
 import type { Row } from "../../data/rows";
 import type { ComputeUnit } from "../../data/schema";
-import { UNIT_NAMES } from "../../data/words";
-import { plural, share } from "../../format";
+import { UNIT_NAMES, UNIT_SHORT } from "../../data/words";
+import { duration, plural, share } from "../../format";
 import type { Line } from "../../layout/shapes";
 import { nameOf } from "./names";
 
@@ -14,23 +14,38 @@ export const UNIT_ORDER: readonly ComputeUnit[] = ["neural_engine", "gpu", "cpu"
 /** What colours a part: its operations on each unit, and its share of all times. */
 export interface Look {
   units: ReadonlyMap<ComputeUnit, number>;
-  /** Null where units colour, or nothing has a time. */
+  /** How many equal operations it stands for, where equal blocks are drawn once. */
+  times: number;
+  /** Its time, `4 × 16.8 µs` where it stands for several; `same` where a group's time is at another operation; empty where none is known. */
+  time: string;
+  /** Seconds of all groups that begin in it. */
+  seconds: number;
+  /** Its share of all costs that colour; null where units do, or nothing has a cost. */
   share: number | null;
+  /** Its key attributes. */
+  attributes: string;
   isCritical: boolean;
   /** Whether a search finds it, or something in it. */
   isFound: boolean;
+  isPicked: boolean;
 }
 
 /** What decides how parts and edges look. */
 export interface Colours {
+  drawing: Drawing;
   /** All operations of the graph. */
   rows: readonly Row[];
-  placement: Placement | null;
+  unitOf: (row: Row) => ComputeUnit | null;
+  attributesOf: (row: Row) => string;
+  /** The times that parts show. */
+  times: Costs | null;
   /** Null where units colour. */
   costs: Costs | null;
   /** Null where it is not shown. */
   path: CriticalPath | null;
   found: ReadonlySet<Row>;
+  /** The selected operations. */
+  picked: ReadonlySet<Row>;
 }
 
 /** Looks of parts and edges; each is computed once. */
@@ -47,7 +62,7 @@ export class Looks {
       const after = path[index + 1];
       if (after) this.next.set(row, after);
     });
-    this.total = this.seconds(colours.rows);
+    this.total = secondsOf(colours.rows, colours.costs);
   }
 
   of(part: Part): Look {
@@ -56,15 +71,10 @@ export class Looks {
     return found;
   }
 
-  /** The unit that runs an operation; null where none is known. */
-  unit(row: Row): ComputeUnit | null {
-    return row.column >= 0 ? (this.colours.placement?.unit(row.column) ?? null) : null;
-  }
-
   /** Whether a value of the edge goes from one unit to another. */
   isSwitch(edge: Edge): boolean {
     return edge.values.some(({ source, reader }) => {
-      const [from, to] = [this.unit(source), this.unit(reader)];
+      const [from, to] = [this.colours.unitOf(source), this.colours.unitOf(reader)];
       return from !== null && to !== null && from !== to;
     });
   }
@@ -76,37 +86,41 @@ export class Looks {
     return all.length > 0 && all.every((edge) => this.isSwitch(edge)) ? "edge-switch" : "";
   }
 
-  private look(part: Part): Look {
-    const rows = rowsIn(part);
-    const units = new Map<ComputeUnit, number>();
-    for (const row of rows) {
-      const unit = this.unit(row);
-      if (unit) units.set(unit, (units.get(unit) ?? 0) + 1);
-    }
-    const { costs, found } = this.colours;
-    return {
-      ...{ units, share: costs && this.total > 0 ? this.seconds(rows) / this.total : null },
-      isCritical: rows.some((row) => this.critical.has(row)),
-      isFound: rows.some((row) => found.has(row)),
-    };
+  /** The time of a fold with its share of all: `3.66 ms · 80.1 %`; empty where none is known. */
+  sum(fold: Fold): string {
+    const { drawing, rows, times } = this.colours;
+    const [seconds, all] = [secondsOf(drawing.rowsOf.get(fold) ?? fold.rows, times), secondsOf(rows, times)];
+    return seconds > 0 ? `${duration(seconds)} · ${share(seconds / all)}` : "";
   }
 
-  /** The time of a group is never split: it counts where its first operation is. */
-  private seconds(rows: readonly Row[]): number {
-    const { costs } = this.colours;
-    let sum = 0;
-    for (const row of rows)
-      for (const group of costs?.groupsOf.get(row) ?? []) if (costs?.firstOf[group] === row) sum += costs.seconds[group] ?? 0;
-    return sum;
+  private look(part: Part): Look {
+    const { drawing, unitOf, costs, times, found, picked, attributesOf } = this.colours;
+    const rows = drawing.rowsOf.get(part) ?? rowsIn(part);
+    const units = new Map<ComputeUnit, number>();
+    for (const row of rows) {
+      const unit = unitOf(row);
+      if (unit) units.set(unit, (units.get(unit) ?? 0) + 1);
+    }
+    const seconds = secondsOf(rows, times);
+    const number = rows.length / rowsIn(part).length;
+    const isInGroup = seconds === 0 && rows.some((row) => times?.groupsOf.has(row));
+    return {
+      ...{ units, times: number, seconds, share: costs && this.total > 0 ? secondsOf(rows, costs) / this.total : null },
+      time: seconds > 0 ? `${number > 1 ? `${number} × ` : ""}${duration(seconds / number)}` : isInGroup ? "same" : "",
+      attributes: isFold(part) ? "" : attributesOf(part),
+      isCritical: rows.some((row) => this.critical.has(row)),
+      isFound: rows.some((row) => found.has(row)),
+      isPicked: rows.some((row) => picked.has(row)),
+    };
   }
 }
 
-/** Operations that read a value of another unit. */
-export function readersAcrossUnits(rows: readonly Row[], inputsOf: (row: Row) => Row[], looks: Looks): Row[] {
-  return rows.filter((row) => {
-    const unit = looks.unit(row);
-    return inputsOf(row).some((input) => unit !== null && looks.unit(input) !== null && looks.unit(input) !== unit);
-  });
+/** The time of a group is never split: it counts where its first operation is. */
+export function secondsOf(rows: readonly Row[], costs: Costs | null): number {
+  let sum = 0;
+  for (const row of rows)
+    for (const group of costs?.groupsOf.get(row) ?? []) if (costs?.firstOf[group] === row) sum += costs.seconds[group] ?? 0;
+  return sum;
 }
 
 /** A part in words: `conv, stem (main/0): fp16 1×32×112×112; on the Neural Engine`. */
@@ -114,11 +128,11 @@ export function wordsOf(part: Part, look: Look): string {
   const units = UNIT_ORDER.filter((unit) => look.units.has(unit)).map((unit) =>
     isFold(part) ? `${look.units.get(unit)} on the ${UNIT_NAMES[unit]}` : `on the ${UNIT_NAMES[unit]}`,
   );
-  const cost = look.share === null ? [] : [share(look.share)];
-  const critical = look.isCritical ? ["on the critical path"] : [];
-  const more = [...units, ...cost, ...critical].map((text) => `; ${text}`).join("");
-  if (isFold(part)) return `${part.title}: ${plural(part.rows.length, "operation")}${more}`;
-  return `${part.layerType || part.type}, ${nameOf(part)} (${part.id}): ${part.output}${more}`;
+  const time = look.time === "same" ? "timed with others" : look.time;
+  const cost = look.share === null ? "" : `${share(look.share)} of all`;
+  const more = [...units, time, cost, look.isCritical ? "on the critical path" : ""].filter(Boolean).map((text) => `; ${text}`);
+  if (isFold(part)) return `${part.title}: ${plural(part.rows.length, "operation")}${more.join("")}`;
+  return `${[typeOf(part), look.attributes].filter(Boolean).join(" ")}, ${nameOf(part)} (${part.id}): ${part.output}${more.join("")}`;
 }
 
 /** The values of a line in words. */
@@ -133,10 +147,14 @@ export function lineWords({ edges }: Line, drawing: Drawing, looks: Looks): stri
   return [...shown, ...(all.length > shown.length ? [`and ${all.length - shown.length} more`] : [])].join("\n");
 }
 
-/** `1×32×112×112` of the values that leave a box; empty where there are several. */
-export function shapeLabel(values: Edge["values"]): string {
-  const types = new Set(values.map(({ source }) => source.output));
-  const [only] = types;
-  if (types.size !== 1 || only === undefined) return types.size > 1 ? plural(types.size, "shape") : "";
-  return only.replace(/^fp(16|32) /, "");
+/** The type of the author's layer, or of the operation. */
+export const typeOf = (row: Row): string => row.layerType || row.type;
+
+/** `CPU → NE · 50.7 µs`, `16 × CPU → NE · 811 µs`. */
+export function breakWords(changes: readonly Switch[]): string {
+  const [first] = changes;
+  if (!first) return "";
+  const seconds = changes.reduce((sum, one) => sum + one.seconds, 0);
+  const times = changes.length > 1 ? `${changes.length} × ` : "";
+  return `${times}${UNIT_SHORT[first.from]} → ${UNIT_SHORT[first.to]}${seconds > 0 ? ` · ${duration(seconds)}` : ""}`;
 }

@@ -4,21 +4,26 @@ import type { Row } from "../../data/rows";
 /** Parts of names that so many of the names begin or end with are left out. */
 const SHARED = 0.6;
 
-/** Shortens the names of a graph: without what most of them begin and end with. */
+/** Shortens the names of a graph: without what most of them begin with, and most of a type end with. */
 export class Names {
   private readonly prefix: string;
-  private readonly suffix: string;
+  private readonly suffixes = new Map<string, string>();
 
   constructor(rows: readonly Row[]) {
     const names = rows.map(nameOf);
     this.prefix = shared(names);
-    this.suffix = reversed(shared(names.map(reversed)));
+    const all = reversed(shared(names.map(reversed)));
+    for (const type of new Set(rows.map((row) => row.type))) {
+      const own = rows.filter((row) => row.type === type).map((row) => reversed(nameOf(row)));
+      this.suffixes.set(type, reversed(shared(own)) || all);
+    }
   }
 
   of(part: Part): string {
     let name = nameOf(part);
     if (isFold(part)) return name;
-    if (name.endsWith(this.suffix)) name = name.slice(0, name.length - this.suffix.length);
+    const suffix = this.suffixes.get(part.type) ?? "";
+    if (name.endsWith(suffix)) name = name.slice(0, name.length - suffix.length);
     return name.startsWith(this.prefix) ? name.slice(this.prefix.length) : name;
   }
 }
@@ -45,12 +50,8 @@ function shared(names: readonly string[]): string {
   }
 }
 
-/** Shortens a text in its middle: names differ at their beginning and their end. */
-export function middle(text: string, most: number): string {
-  if (text.length <= most) return text;
-  const end = Math.floor((most - 1) * 0.45);
-  return `${text.slice(0, most - 1 - end)}…${text.slice(-end)}`;
-}
+/** Shortens a text at its beginning: names differ at their end. */
+export const ending = (text: string, most: number): string => (text.length <= most ? text : `…${text.slice(1 - most)}`);
 
 /** Shortens a text at its end. */
 export const shorten = (text: string, most: number): string => (text.length <= most ? text : `${text.slice(0, most - 1)}…`);

@@ -1,11 +1,12 @@
 import { isFold, type Part } from "../../data/folding";
 import type { ComputeUnit } from "../../data/schema";
-import { plural, share } from "../../format";
+import { UNIT_SHORT } from "../../data/words";
+import { plural } from "../../format";
 import { HEIGHT, WIDTH } from "../../layout/shapes";
-import { type Look, UNIT_ORDER, wordsOf } from "./look";
-import { middle, shorten } from "./names";
+import { type Look, typeOf, UNIT_ORDER, wordsOf } from "./look";
+import { ending, shorten } from "./names";
 
-/** An operation, or a fold of them. */
+/** An operation with its unit, key attributes, name, result and time, or a fold of operations. */
 export function Node(props: {
   part: Part;
   /** Its name, without what all names share. */
@@ -14,12 +15,11 @@ export function Node(props: {
   y: number;
   look: Look;
   isCurrent: boolean;
-  onUse: (part: Part) => void;
+  onUse: (part: Part, event: MouseEvent) => void;
 }) {
   const { part, look } = props;
-  const title = isFold(part) ? part.title : part.layerType || part.type;
-  const detail = isFold(part) ? plural(part.rows.length, "operation") : props.name;
-  const figure = look.share === null ? "" : share(look.share);
+  const title = isFold(part) ? part.title : typeOf(part);
+  const unit = onlyUnit(look.units);
   return (
     <g
       id={nodeId(part)}
@@ -27,23 +27,34 @@ export function Node(props: {
       transform={`translate(${props.x} ${props.y})`}
       tabindex={-1}
       role="button"
-      onClick={() => props.onUse(part)}
+      onClick={(event) => props.onUse(part, event)}
     >
       <title>{`${wordsOf(part, look)}${isFold(part) ? "; unfold" : ""}`}</title>
-      {isFold(part) && <rect class="node-back" x={4} y={4} width={WIDTH} height={HEIGHT} rx={7} />}
-      <rect class={`node-box ${tint(look)}`} width={WIDTH} height={HEIGHT} rx={7} />
+      {(isFold(part) || look.times > 1) && <rect class="node-back" x={4} y={4} width={WIDTH} height={HEIGHT} rx={7} />}
+      <rect class={`node-box ${unit && look.share === null ? `tint-${unit}` : ""}`} width={WIDTH} height={HEIGHT} rx={7} />
       {look.share !== null && <rect class="node-heat" width={WIDTH} height={HEIGHT} rx={7} style={{ opacity: heat(look.share) }} />}
-      <UnitBar units={look.units} />
+      <Stripe units={look.units} />
       <text class="node-title" x={15} y={18}>
-        {shorten(title, figure ? 15 : 20)}
+        {shorten(title, 22)}
+        {look.attributes && title.length < 18 && (
+          <tspan class="node-attributes" dx={6}>
+            {shorten(look.attributes, 23 - title.length)}
+          </tspan>
+        )}
       </text>
-      {figure && (
-        <text class="node-figure" x={WIDTH - 9} y={18}>
-          {figure}
+      {unit && (
+        <text class={`node-unit fill-${unit}`} x={WIDTH - 9} y={18}>
+          {UNIT_SHORT[unit]}
         </text>
       )}
-      <text class="node-detail" x={15} y={34}>
-        {middle(detail, 24)}
+      <text class="node-detail" x={15} y={35}>
+        {isFold(part) ? plural(part.rows.length, "operation") : ending(props.name, 28)}
+      </text>
+      <text class="node-detail" x={15} y={52}>
+        {isFold(part) ? "" : shorten(part.output, 29 - look.time.length)}
+      </text>
+      <text class={`node-figure ${look.time === "same" ? "node-same" : ""}`} x={WIDTH - 9} y={52}>
+        {look.time}
       </text>
     </g>
   );
@@ -54,23 +65,24 @@ export const nodeId = (part: Part): string => `node-${part.id}`;
 /** How strongly a share of the time colours. */
 export const heat = (part: number): number => Math.min(0.9, Math.sqrt(part) * 1.2);
 
+/** The unit of parts that run on one. */
+function onlyUnit(units: Look["units"]): ComputeUnit | null {
+  const [only, ...others] = units.keys();
+  return only && others.length === 0 ? only : null;
+}
+
 function nodeClass(part: Part, look: Look, isCurrent: boolean): string {
   const classes = ["node"];
   if (isFold(part)) classes.push("node-fold");
   if (look.isCritical) classes.push("node-critical");
   if (look.isFound) classes.push("node-found");
+  if (look.isPicked) classes.push("node-picked");
   if (isCurrent) classes.push("node-selected");
   return classes.join(" ");
 }
 
-/** The unit's colour behind parts that run on one unit, where units colour. */
-function tint(look: Look): string {
-  const [only, ...others] = look.units.keys();
-  return look.share === null && only && others.length === 0 ? `tint-${only}` : "";
-}
-
 /** A bar at the left, divided in proportion to the operations on each unit. */
-function UnitBar(props: { units: ReadonlyMap<ComputeUnit, number> }) {
+function Stripe(props: { units: Look["units"] }) {
   const total = [...props.units.values()].reduce((sum, number) => sum + number, 0);
   let top = 5;
   return (

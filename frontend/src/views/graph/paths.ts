@@ -56,21 +56,16 @@ export function whole(size: { width: number; height: number }, width: number, he
 }
 
 /** Boxes that are smaller have no names; and the least scale at which names can be read. */
-export const [TEXT, READABLE] = [0.3, 0.7];
+export const [TEXT, READABLE] = [0.3, 1];
 
-/**
- * The view that an unfolded drawing begins with: the whole where its names can be read, or where it is far too large for that;
- * else its first box at the top, with names that can be read.
- */
+/** The view that a drawing opens with: its first box at the top, with texts that can be read. */
 export function beginning(size: { width: number; height: number }, first: Rectangle | undefined, width: number, height: number): View {
-  const all = whole(size, width, height);
-  if (!first || all.scale >= READABLE || all.scale < TEXT) return all;
   const [across, down] = [width / READABLE, height / READABLE];
-  const x = first.x + first.width / 2 - across / 2;
+  const x = first ? first.x + first.width / 2 - across / 2 : 0;
   return {
     scale: READABLE,
     x: size.width <= across ? (size.width - across) / 2 : Math.min(Math.max(x, 0), size.width - across),
-    y: size.height <= down ? (size.height - down) / 2 : Math.min(Math.max(first.y - first.height, 0), size.height - down),
+    y: size.height <= down ? (size.height - down) / 2 : Math.min(Math.max((first?.y ?? 0) - 60, 0), size.height - down),
   };
 }
 

@@ -1,9 +1,11 @@
 import { useMemo, useRef } from "preact/hooks";
-import type { Drawing, Edge } from "../../data/drawing";
+import type { Drawing } from "../../data/drawing";
 import type { Fold, Part } from "../../data/folding";
+import type { Switch } from "../../data/lanes";
+import type { Rows } from "../../data/rows";
 import { plural } from "../../format";
 import { HEIGHT, type Line, type Positions, WIDTH } from "../../layout/shapes";
-import { type Looks, lineWords, shapeLabel } from "./look";
+import { breakWords, type Looks, lineWords } from "./look";
 import { type Names, nameOf, shorten } from "./names";
 import { heat, Node } from "./node";
 import { around, boxAt, linePath, overlaps, type Rectangle, TEXT, type View } from "./paths";
@@ -12,12 +14,12 @@ import { around, boxAt, linePath, overlaps, type Rectangle, TEXT, type View } fr
 export interface Laid {
   drawing: Drawing;
   positions: Positions;
-  /** Changes where the whole is to be shown again. */
+  /** Changes where its beginning is to be shown again. */
   fitted: number;
 }
 
-/** Where the drawing is larger than this, edges have the shapes of their values. */
-const SHAPES = 0.42;
+/** Where the drawing is larger than this, values that have no lines are named, and changes of unit are. */
+const NAMED = 0.42;
 
 /**
  * The boxes, frames and lines of a graph, in its own units. Where all is small, boxes of one colour are one path; else only those
@@ -32,28 +34,30 @@ export function Picture(props: {
   height: number;
   /** The current box. */
   current: Part | null;
-  onUse: (part: Part) => void;
+  rows: Rows;
+  changes: readonly Switch[];
+  onUse: (part: Part, event?: MouseEvent) => void;
   onFold: (fold: Fold) => void;
 }) {
-  const { laid, looks, names, view, current } = props;
+  const { laid, looks, names, view, current, changes, rows } = props;
   const isNear = view.scale >= TEXT;
   const region = useRegion(view, props.width, props.height, laid);
   const latest = useRef(props.onUse);
   latest.current = props.onUse;
   const all = useMemo(() => <Far laid={laid} looks={looks} />, [laid, looks]);
   const some = useMemo(
-    () => (isNear ? <Near {...{ laid, looks, names, region, current }} onUse={(part) => latest.current(part)} /> : null),
+    () => (isNear ? <Near {...{ laid, looks, names, region, current }} onUse={(part, event) => latest.current(part, event)} /> : null),
     [isNear, laid, looks, names, region, current],
   );
-  const shapes = useMemo(() => <Shapes laid={laid} region={region} />, [laid, region]);
+  const breaks = useMemo(() => <Breaks {...{ laid, region, changes, rows }} />, [laid, region, changes, rows]);
   const far = useMemo(() => <FarReaders laid={laid} region={region} onUse={(part) => latest.current(part)} />, [laid, region]);
   return (
     <>
       <Frames laid={laid} region={region} />
       {isNear ? some : all}
-      <Titles laid={laid} scale={view.scale} region={region} onFold={props.onFold} />
-      {view.scale >= SHAPES && shapes}
-      {view.scale >= SHAPES && far}
+      <Titles {...{ laid, looks, region }} scale={view.scale} onFold={props.onFold} />
+      {view.scale >= NAMED && breaks}
+      {view.scale >= NAMED && far}
       {current && <Ways laid={laid} current={current} scale={view.scale} />}
     </>
   );
@@ -88,7 +92,7 @@ function Frames(props: { laid: Laid; region: Rectangle }) {
 const LARGE = 17;
 
 /** Titles of frames, which fold them. Where all is small, they keep a readable size and are over the boxes. */
-function Titles(props: { laid: Laid; scale: number; region: Rectangle; onFold: (fold: Fold) => void }) {
+function Titles(props: { laid: Laid; looks: Looks; scale: number; region: Rectangle; onFold: (fold: Fold) => void }) {
   const { drawing, positions } = props.laid;
   const wanted = 12.5 / Math.min(props.scale, 1);
   const size = props.scale >= TEXT ? Math.min(wanted, LARGE) : wanted;
@@ -99,7 +103,7 @@ function Titles(props: { laid: Laid; scale: number; region: Rectangle; onFold: (
         const fold = drawing.frames[index];
         const most = Math.floor((frame.width - 10) / (size * 0.58)) - 2;
         if (!fold || most < 4 || !overlaps(frame, props.region)) return null;
-        const title = shorten(fold.title, most);
+        const title = shorten([fold.title, props.looks.sum(fold)].filter(Boolean).join(" · "), most);
         const space = { x: frame.x, y: frame.y, width: (title.length + 3) * size * 0.58, height: size * 1.3 };
         if (props.scale < TEXT && taken.some((one) => overlaps(one, space))) return null;
         taken.push(space);
@@ -158,7 +162,14 @@ function Far(props: { laid: Laid; looks: Looks }) {
   );
 }
 
-function Near(props: { laid: Laid; looks: Looks; names: Names; region: Rectangle; current: Part | null; onUse: (part: Part) => void }) {
+function Near(props: {
+  laid: Laid;
+  looks: Looks;
+  names: Names;
+  region: Rectangle;
+  current: Part | null;
+  onUse: (part: Part, event: MouseEvent) => void;
+}) {
   const { laid, looks, names, region } = props;
   const { drawing, positions } = laid;
   const lines = positions.lines.filter((line) => overlaps(around(line), region));
@@ -192,21 +203,27 @@ function Near(props: { laid: Laid; looks: Looks; names: Names; region: Rectangle
   );
 }
 
-/** The shapes of values below the boxes that make them. */
-function Shapes(props: { laid: Laid; region: Rectangle }) {
+/** Where the unit changes: from which to which, and what it costs, above the operation that follows. */
+function Breaks(props: { laid: Laid; region: Rectangle; rows: Rows; changes: readonly Switch[] }) {
   const { drawing, positions } = props.laid;
-  const made = new Map<number, Edge["values"]>();
-  for (const { from, values } of drawing.edges) made.set(from, [...(made.get(from) ?? []), ...values]);
+  const found = new Map<number, Switch[]>();
+  for (const change of props.changes) {
+    const row = props.rows.byId.get(change.id);
+    const index = row && drawing.boxOf.get(row);
+    if (index !== undefined) found.set(index, [...(found.get(index) ?? []), change]);
+  }
   return (
     <>
-      {[...made].map(([index, values]) => {
+      {[...found].map(([index, changes]) => {
         const box = boxAt(positions, index);
         if (!overlaps(box, props.region)) return null;
-        const label = shapeLabel(values);
         return (
-          <text key={index} class="edge-shape" x={box.x + WIDTH / 2 + 7} y={box.y + HEIGHT + 14}>
-            {shorten(label, 20)}
-          </text>
+          <g key={index} class="break">
+            <path d={`M${box.x},${box.y - 4}h${WIDTH}`} />
+            <text x={box.x + 2} y={box.y - 9}>
+              {breakWords(changes)}
+            </text>
+          </g>
         );
       })}
     </>

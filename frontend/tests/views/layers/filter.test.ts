@@ -25,6 +25,7 @@ function report(table: OpTable, groups: Group[] = [], devicePlan: Plan | null = 
     targets,
     target: targets[0] ?? null,
     setting: "all",
+    times: null,
     placement: devicePlan && placementOf(table, devicePlan),
     estimate: null,
     chooseMeasurement: () => undefined,

@@ -1,0 +1,58 @@
+"""Where links of the page land."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from coremlscope import api
+from coremlscope.reports.page import render_html
+from tests.support.browser import Drive
+from tests.support.large_profiles import layered_profile
+
+CORPUS = Path(__file__).parents[3] / "shared" / "corpus" / "models"
+MODELS = (
+    "mlcommons__mobile_models/MobilenetEdgeTPU.mlpackage",
+    "FluidInference__FluidAudio/streaming_encoder.mlpackage",
+    "raywenderlich__mlt-materials/Es2EnCharDecoder.mlmodel",
+    "getbouncer__cardscan-ios/SSDOcr.mlmodel",
+)
+
+
+SIZES = ("desk", "phone")
+
+
+def misses(found: dict[str, Any]) -> dict[str, int]:
+    """The sections that are more than four pixels from where they should be."""
+    return {
+        f"{way}, {section}": off
+        for way in ("clicked", "linked")
+        for section, off in found[way].items()
+        if abs(off) > 4
+    }
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_every_section_is_where_the_first_click_or_the_address_leads(
+    drive: Drive, tmp_path: Path, size: str
+) -> None:
+    page = tmp_path / "page.html"
+    page.write_text(render_html(layered_profile(120)), encoding="utf-8")
+    found = drive("landing", page, size)
+    assert len(found["clicked"]) > 8
+    assert misses(found) == {}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("name", MODELS)
+def test_sections_of_published_models_are_where_links_lead(
+    drive: Drive, tmp_path: Path, name: str, size: str
+) -> None:
+    if not (CORPUS / name).exists():
+        pytest.skip("the corpus is absent")
+    page = tmp_path / "page.html"
+    api.estimate(CORPUS / name, devices=["m4", "iphone-12"]).write(page)
+    assert misses(drive("landing", page, size)) == {}
