@@ -118,10 +118,10 @@ def _lower_gather(op: Lowering) -> Tensor:
 
 def _fold_gather(view: OpView) -> Array:
     axis, batch = _gather_axes(view)
-    return _take(view.value("x"), view.value("indices").astype(np.int64), axis, batch)
+    return _take(view.value("x"), view.value("indices").astype(np.intp), axis, batch)
 
 
-def _take(x: Array, indices: npt.NDArray[np.int64], axis: int, batch: int) -> Array:
+def _take(x: Array, indices: npt.NDArray[np.intp], axis: int, batch: int) -> Array:
     if not batch:
         return np.take(x, indices, axis)
     parts = zip(x, indices, strict=True)

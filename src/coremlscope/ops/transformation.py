@@ -276,9 +276,9 @@ def _window_count(view: OpView, length: int) -> int:
     return count
 
 
-def _window_indices(view: OpView, length: int) -> npt.NDArray[np.int64]:
+def _window_indices(view: OpView, length: int) -> npt.NDArray[np.intp]:
     size, stride, count = view.integer("size"), view.integer("stride", 1), _window_count(view, length)
-    return np.arange(count, dtype=np.int64)[:, None] * stride + np.arange(size)
+    return np.arange(count, dtype=np.intp)[:, None] * stride + np.arange(size)
 
 
 def _infer_sliding_windows(view: OpView) -> Sequence[ValueType]:
