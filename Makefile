@@ -25,7 +25,7 @@ export TQDM_DISABLE := 1
 export ORT_DISABLE_TELEMETRY := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help profile example test check frontend browser long attack attack-verbs fuzz conformance bench-speed bench-verify bench-latency bench-plan bench-recording bench-sweep docs drift lock changelog release clean
+.PHONY: help profile example test check frontend playground browser long attack attack-verbs fuzz conformance bench-speed bench-verify bench-latency bench-plan bench-recording bench-sweep docs drift lock changelog release clean
 .DELETE_ON_ERROR:
 
 help: ## list the targets
@@ -53,6 +53,9 @@ check: $(VENV)/.dev ## lint, formatting, types, layers, and that the documentati
 frontend: $(VENV)/.dev frontend/node_modules/.package-lock.json ## build the reports' page from frontend/ (needs Node 20.19 or newer)
 	$(VENV)/bin/python tools/make_types.py
 	cd frontend && npm run --silent build
+
+playground: $(VENV)/.dev frontend/node_modules/.package-lock.json ## build the page that opens dropped models into out/playground (needs Node); ARGS="--docs ADDRESS"
+	$(VENV)/bin/python tools/make_playground.py --out $(OUT)/playground $(ARGS)
 
 browser: $(VENV)/.dev frontend/node_modules/.package-lock.json ## test the reports' page in a headless Chromium (needs Node and chromium)
 	$(VENV)/bin/python -m pytest -q tests/browser $(ARGS)

@@ -2,7 +2,12 @@ import type { GraphShape, Positions } from "./shapes";
 import { answerLayouts, type LayoutAnswer, type LayoutRequest } from "./worker";
 
 /** The text of the page's script: it is also the worker's, so that the page needs no other file. */
-const SCRIPT = globalThis.document?.currentScript?.textContent ?? "";
+let script = globalThis.document?.currentScript?.textContent ?? "";
+
+/** Names the script of workers for a page whose own is in a file. */
+export function layOutWith(text: string): void {
+  script = text;
+}
 
 type Port = Pick<Worker, "postMessage" | "addEventListener">;
 let port: Port | null = null;
@@ -30,8 +35,8 @@ function listened(to: Port): Port {
 
 /** Null where the browser has no workers. One that it does not start is replaced by the page. */
 function inWorker(): Port | null {
-  if (!SCRIPT || !globalThis.Worker) return null;
-  const worker = new Worker(URL.createObjectURL(new Blob([SCRIPT], { type: "text/javascript" })));
+  if (!script || !globalThis.Worker) return null;
+  const worker = new Worker(URL.createObjectURL(new Blob([script], { type: "text/javascript" })));
   worker.addEventListener("error", () => {
     worker.terminate();
     port = listened(inPage());

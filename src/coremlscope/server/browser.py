@@ -1,6 +1,6 @@
 """Answers the page that runs this package in the browser itself, where it is told of files that were dropped.
 
-Nothing here starts a process or a thread, or imports an engine: see `frontend/site/`.
+Nothing here starts a process or a thread, or imports an engine: see `frontend/playground/`.
 """
 
 from __future__ import annotations
@@ -136,4 +136,7 @@ def _not_estimated(error: CoremlscopeError) -> Finding:
 
 
 def _page(values: dict[str, Any], title: str, *, is_complete: bool) -> dict[str, Any]:
-    return {"title": title, "payload": page_payload(values), "more": not is_complete}
+    payload = page_payload(values)
+    # Every chip follows by itself, so none is offered.
+    del payload["chips"]
+    return {"title": title, "payload": payload, "more": not is_complete}

