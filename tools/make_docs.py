@@ -47,7 +47,7 @@ _WRITTEN = "<!-- Written by tools/make_docs.py; do not edit. -->"
 
 def command_line() -> str:
     """Returns the page on the commands, with the help of each."""
-    parts = [_WRITTEN, "# Command line", _help()]
+    parts = [_WRITTEN, "# Command line", _help(), "## `coremlscope MODEL`", _help("./model")]
     for command in COMMANDS:
         parts += [f"## `coremlscope {command.name}`", _help(command.name)]
     return "\n\n".join([*parts, _WIDTH, _EXIT_CODES]) + "\n"
@@ -454,7 +454,35 @@ def causes() -> str:
     return "\n\n".join(parts) + "\n"
 
 
+_UNITS = {"Neural Engine": "neural_engine", "CPU": "cpu", "CPU and GPU": "gpu"}
+_LINES = {"Macs and iPads (M)": "m", "iPhones and iPads (A)": "a"}
+
+
+def accuracy() -> str:
+    """Returns the errors of units in docs/accuracy.md as a table, from which the first answer quotes."""
+    found: dict[tuple[str, str], str] = {}
+    section, columns = "", [""]
+    for line in (DOCS / "accuracy.md").read_text(encoding="utf-8").splitlines():
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        if line.startswith("## "):
+            section = line.removeprefix("## ")
+        if not line.startswith("| "):
+            continue
+        if "median" in cells:
+            columns = cells
+            continue
+        unit = _UNITS.get(cells[0]) if columns[0] == "unit" else _UNITS.get(section)
+        chips = "" if columns[0] == "unit" else _LINES.get(cells[0]) if columns[0] == "chips" else None
+        if unit is None or chips is None:
+            continue
+        row = dict(zip(columns, cells, strict=True))
+        error, within = (float(row[name].removesuffix("%")) / 100 for name in ("median", "within"))
+        found.setdefault((unit, chips), f"{unit},{chips},{row['n']},{error:.4g},{within:.4g}")
+    return "\n".join(["unit,chips,count,error,within", *found.values()]) + "\n"
+
+
 PAGES = {
+    "../src/coremlscope/planning/cost/latency/data/accuracy.csv": accuracy,
     "check.schema.json": check_schema_file,
     "cli.md": command_line,
     "evidence.md": evidence,

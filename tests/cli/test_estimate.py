@@ -9,6 +9,7 @@ import pytest
 
 from coremlscope.cli import main
 from coremlscope.devices import all_chips
+from coremlscope.devices.catalog import DEFAULT_DEVICES
 from coremlscope.results.profile import Profile, read_profiles
 
 
@@ -101,7 +102,6 @@ def test_json_to_a_file(sample: Path, tmp_path: Path, capsys: pytest.CaptureFixt
         (["--device", ","], "--device: no device is named"),
         (["--device", "iphone-99"], "unknown device 'iphone-99'"),
         (["--device", "m1", "--compute-units", "npu"], "invalid compute units 'npu'"),
-        ([], "--device is missing"),
     ],
 )
 def test_mistakes(
@@ -111,18 +111,12 @@ def test_mistakes(
     assert sentence in capsys.readouterr().err
 
 
-def test_a_missing_device_is_reported_as_by_plan(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    damaged = tmp_path / "damaged.mlmodel"
-    damaged.write_bytes(b"\x08\x04\x12")
-    texts = []
-    for verb in ("plan", "estimate"):
-        assert main([verb, str(damaged)]) == 2
-        texts.append(capsys.readouterr().err)
-    assert (
-        texts[0]
-        == texts[1]
-        == (
-            "error: --device is missing\n"
-            "hint: name a chip or a device: --device m1; `coremlscope devices` lists them\n"
-        )
-    )
+@pytest.mark.parametrize("verb", ["estimate", "plan"])
+def test_without_devices_the_default_ones_are_used_and_named(
+    verb: str, sample: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.platform", "linux")
+    assert main([verb, str(sample), "--json", "-"]) == 0
+    printed = capsys.readouterr()
+    assert [one["device"] for one in json.loads(printed.out)] == list(DEFAULT_DEVICES)
+    assert all(name in printed.err for name in DEFAULT_DEVICES)

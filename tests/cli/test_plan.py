@@ -111,7 +111,6 @@ def test_reports(sample: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str
         (["--device", "all"], "unknown device 'all'", "every for all chips, or all-current"),
         (["--device", "m1", "--os", "99"], "unknown macOS version 99", "did you mean macOS 27"),
         (["--device", "m1", "--compute-units", "ane"], "invalid compute units 'ane'", "all, cpu_and_ne"),
-        ([], "--device is missing", "--device m1"),
         (["--device", "m1", "--against-rules"], "--against-rules and --share compare", "on a Mac"),
         (["--share", "evidence.json"], "--against-rules and --share compare", "`coremlscope import`"),
     ],

@@ -165,3 +165,27 @@ def test_no_device_is_taken_for_a_group() -> None:
     names = [p.name for chip in all_chips().values() for p in chip.products]
     names += [name for chip in all_chips().values() for name in (chip.id, chip.name)]
     assert expand_names(names) == tuple(dict.fromkeys(names))
+
+
+@pytest.mark.parametrize(
+    ("written", "chip"),
+    [
+        *(("iPhone12,8", "a13"), ("iphone-se-2", "a13"), ("iPhone SE 3rd gen", "a15"), ("iphonese2", "a13")),
+        *(("iPhone16,1", "a17-pro"), ("A17", "a17-pro"), ("A20", "a20-pro"), ("A15 Bionic", "a15")),
+        *(("MacBook Air M2", "m2"), ("M2 MacBook Air", "m2"), ("mac mini m4", "m4"), ("iMac M1", "m1")),
+        *(
+            ("MacBook Pro 16 M1 Max", "m1-max"),
+            ("Mac Studio M2 Ultra", "m2-ultra"),
+            ("M3 Pro chip", "m3-pro"),
+        ),
+        *(("iPad mini 6", "a15"), ("iPad Pro M4", "m4"), ("iphone 15 pro max", "a17-pro")),
+    ],
+)
+def test_devices_as_people_write_them(written: str, chip: str) -> None:
+    assert find_device(written).chip.id == chip
+
+
+@pytest.mark.parametrize("written", ["macbook", "iphone", "iPhone 99", "vision pro", "pro", "se"])
+def test_a_name_of_several_chips_is_refused(written: str) -> None:
+    with pytest.raises(UsageError):
+        find_device(written)

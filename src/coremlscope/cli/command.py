@@ -38,6 +38,7 @@ __all__ = [
     "add_reports",
     "add_shape",
     "at_least",
+    "help_width",
     "one_of",
     "read_path",
     "shows_tables",
@@ -76,8 +77,7 @@ class _Formatter(argparse.RawDescriptionHelpFormatter):
     """Formats help identically on every version of Python."""
 
     def __init__(self, prog: str) -> None:
-        width = min(shutil.get_terminal_size().columns, _WIDEST_HELP)
-        super().__init__(prog, max_help_position=28, width=max(width, 40))
+        super().__init__(prog, max_help_position=28, width=help_width())
 
     def _fill_text(self, text: str, width: int, indent: str) -> str:
         """Wraps paragraphs and the second column of tables; other indented lines, as examples, stay."""
@@ -91,6 +91,11 @@ class _Formatter(argparse.RawDescriptionHelpFormatter):
         if action.nargs == 0:
             return names
         return f"{names} {self._format_args(action, str(action.metavar or action.dest.upper()))}"
+
+
+def help_width() -> int:
+    """Returns the number of columns of help texts."""
+    return max(min(shutil.get_terminal_size().columns, _WIDEST_HELP), 40)
 
 
 def _wrapped(part: str, width: int) -> str:

@@ -8,11 +8,11 @@ from pathlib import Path
 
 from coremlscope.base.errors import UsageError
 from coremlscope.cli.command import Command, add_compute_units, add_reports, add_shape, read_path
-from coremlscope.cli.lookup import add_devices, require_devices
+from coremlscope.cli.lookup import add_devices, choose_devices
 from coremlscope.cli.repetitions import add_function
 from coremlscope.cli.reports import write_reports
 
-__all__ = ["COMMAND"]
+__all__ = ["COMMAND", "check_formats"]
 
 
 _EPILOG = """\
@@ -44,7 +44,8 @@ def _configure(parser: argparse.ArgumentParser) -> None:
     )
     add_devices(
         parser,
-        "chips or devices: m1, a17-pro, iphone-15-pro; every for all chips; `coremlscope devices` lists them",
+        "chips or devices: m1, a17-pro, iphone-15-pro; every for all chips; `coremlscope devices` lists them"
+        " (default: phones and Macs of this year, of two and of five years ago)",
     )
     add_compute_units(parser)
     add_function(parser, "to estimate")
@@ -71,10 +72,10 @@ def _run(arguments: argparse.Namespace) -> int:
     from coremlscope import api
     from coremlscope.reports.terminal.estimates import render_estimates, render_estimates_json
 
-    devices = require_devices(arguments)
+    devices = choose_devices(arguments)
     is_list = len(arguments.models) > 1
     if is_list:
-        _check_formats(arguments.output)
+        check_formats(arguments.output)
     profiles = [
         api.estimate(
             path,
@@ -99,7 +100,7 @@ def _run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _check_formats(reports: Sequence[Path]) -> None:
+def check_formats(reports: Sequence[Path]) -> None:
     """Checks that reports have formats that can show several models.
 
     Raises:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
+from typing import Any, cast
 
 from coremlscope.base.errors import UsageError
+from coremlscope.cli.terminal import print_note
 from coremlscope.devices import Device, expand_names, find_device
+from coremlscope.devices.catalog import DEFAULT_DEVICES
 
-__all__ = ["add_device", "add_devices", "chosen_device", "require_devices"]
+__all__ = ["add_device", "add_devices", "choose_devices", "chosen_device", "require_devices"]
 
 
 class _Extend(argparse.Action):
@@ -51,6 +53,15 @@ def require_devices(arguments: argparse.Namespace) -> tuple[str, ...]:
             "--device is missing", "name a chip or a device: --device m1; `coremlscope devices` lists them"
         )
     return names
+
+
+def choose_devices(arguments: argparse.Namespace) -> tuple[str, ...]:
+    """Returns the names given with `--device`; without any the default ones, and says so."""
+    if arguments.device:
+        return cast("tuple[str, ...]", arguments.device)
+    if not arguments.quiet:
+        print_note(f"for {', '.join(DEFAULT_DEVICES)}; --device names others")
+    return DEFAULT_DEVICES
 
 
 def add_device(parser: argparse.ArgumentParser) -> None:

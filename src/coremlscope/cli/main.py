@@ -5,8 +5,9 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+import textwrap
 import traceback
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import coremlscope
@@ -14,6 +15,7 @@ from coremlscope.base.errors import UsageError, known_error
 from coremlscope.base.escaping import path_text
 from coremlscope.base.writing import check_apart
 from coremlscope.cli import (
+    answer,
     cache,
     check,
     compare,
@@ -44,48 +46,46 @@ from coremlscope.cli import (
     verify,
     what_if,
 )
-from coremlscope.cli.command import Command, Parser
-from coremlscope.cli.terminal import abandon_output, print_error, print_note
+from coremlscope.cli.command import Command, Parser, help_width
+from coremlscope.cli.terminal import abandon_output, print_error, print_note, print_result
 
 __all__ = ["COMMANDS", "main"]
 
-COMMANDS: tuple[Command, ...] = (
-    profile.COMMAND,
-    compare.COMMAND,
-    sweep.COMMAND,
-    runner.COMMAND,
-    importing.COMMAND,
-    inspect.COMMAND,
-    predict.COMMAND,
-    verify.COMMAND,
-    export.COMMAND,
-    compile.COMMAND,
-    convert.COMMAND,
-    isolate.COMMAND,
-    probe.COMMAND,
-    rules.COMMAND,
-    ops.COMMAND,
-    run.COMMAND,
-    trace.COMMAND,
-    plan.COMMAND,
-    estimate.COMMAND,
-    what_if.COMMAND,
-    check.COMMAND,
-    measurements.COMMAND,
-    devices.COMMAND,
-    doctor.COMMAND,
-    cache.COMMAND,
-    serve.COMMAND,
-    mcp.COMMAND,
-    schema.COMMAND,
-    completion.COMMAND,
-)
+#: The verbs, by what people want to do.
+GROUPS: Mapping[str, tuple[Command, ...]] = {
+    "estimate and plan": (estimate.COMMAND, plan.COMMAND, rules.COMMAND, ops.COMMAND, devices.COMMAND),
+    "measure and record": (
+        *(profile.COMMAND, runner.COMMAND, importing.COMMAND, trace.COMMAND, run.COMMAND),
+        *(measurements.COMMAND, serve.COMMAND),
+    ),
+    "inspect and run": (inspect.COMMAND, predict.COMMAND, export.COMMAND, compile.COMMAND),
+    "compare and change": (
+        *(compare.COMMAND, what_if.COMMAND, sweep.COMMAND, convert.COMMAND),
+        *(isolate.COMMAND, probe.COMMAND),
+    ),
+    "check and explain": (verify.COMMAND, check.COMMAND, doctor.COMMAND),
+    "this program": (cache.COMMAND, schema.COMMAND, completion.COMMAND, mcp.COMMAND),
+}
+COMMANDS: tuple[Command, ...] = tuple(command for group in GROUPS.values() for command in group)
 
-_DESCRIPTION = "Profile, inspect and run Core ML models on any machine."
-_EPILOG = """\
-`coremlscope VERB --help` describes each in full. With `--debug`, every verb also prints the traceback of
-an error that coremlscope did not expect.
-"""
+_DESCRIPTION = "Says how fast Core ML models are on Apple devices, where the time goes, and what to change."
+#: What people ask, and what they type then.
+_QUESTIONS = {
+    "How fast is it on my phone?": "coremlscope MODEL --device iphone-15-pro",
+    "Where does it run?": "coremlscope MODEL --device m4",
+    "Why not on the Neural Engine?": "coremlscope MODEL --device m4",
+    "How do I make it smaller?": "coremlscope what-if MODEL",
+    "Is it still right?": "coremlscope verify MODEL --reference NETWORK",
+    "Which of two is faster?": "coremlscope A B",
+    "What does this error mean?": "coremlscope doctor --log FILE",
+    "What changed between two?": "coremlscope compare A B",
+    "How many tokens per second?": "coremlscope MODEL",
+    "Why is my app slow?": "coremlscope trace PROGRAM",
+}
+_EPILOG = (
+    "`coremlscope VERB --help` describes each in full, `coremlscope --help-all` has a line for each. With"
+    " `--debug`, every verb also prints the traceback of an error that coremlscope did not expect."
+)
 _DEBUG = "--debug"
 #: Files that a sentence about an unexpected error names.
 _MOST_NAMED = 3
@@ -100,6 +100,19 @@ _REPLACED = {
     "matrix": "coremlscope compare MODEL… --compute-units every",
     "query": "duckdb -c \"FROM 'sweep-results/estimates.parquet'\"",
     "top": "coremlscope trace --live PROGRAM",
+}
+#: Words that people write for a verb.
+_MEANT = {
+    **dict.fromkeys(("latency", "speed"), "estimate"),
+    **dict.fromkeys(("placement", "explain", "why"), "plan"),
+    **dict.fromkeys(("benchmark", "bench", "measure", "time"), "profile"),
+    **dict.fromkeys(("compress", "quantize", "palettize", "prune", "optimize"), "what-if"),
+    **dict.fromkeys(("record", "monitor"), "trace"),
+    **dict.fromkeys(("info", "show", "describe", "summary"), "inspect"),
+    **dict.fromkeys(("diff", "versus"), "compare"),
+    **dict.fromkeys(("validate", "accuracy"), "verify"),
+    **dict.fromkeys(("diagnose", "error"), "doctor"),
+    **dict.fromkeys(("gui", "view"), "serve"),
 }
 _INTERRUPTED, _BROKEN_PIPE = 130, 141
 
@@ -136,34 +149,82 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(given: list[str], known: argparse.Namespace) -> int:
-    parser, verbs = _parsers(given[0] if given else "")
-    if not given:
-        parser.print_help()
+    first = given[0] if given else "--help"
+    if first in ("-h", "--help", "--help-all"):
+        print_result(_overview(every=first == "--help-all"))
         return 0
-    if given[0].startswith("-") and given[0] not in ("-h", "--help", "--version"):
-        parser.refuse(given[0])
-    if not given[0].startswith("-") and given[0] not in verbs:
-        if given[0] in _REPLACED:
-            raise UsageError(f"coremlscope has no verb {given[0]!r} any more", f"`{_REPLACED[given[0]]}`")
-        from coremlscope.model.features.names import nearest
-
-        near = nearest(given[0], verbs)
-        hint = f"did you mean `coremlscope {near}`?" if near else f"the verbs are {', '.join(verbs)}"
-        raise UsageError(f"coremlscope has no verb {given[0]!r}", hint)
+    verb = next((command for command in COMMANDS if command.name == _MEANT.get(first, first)), None)
+    if verb is not None:
+        given = given[1:]
+        if verb.name != first:
+            print_note(f"{first!r} is `coremlscope {verb.name}`")
+    elif any(map(answer.is_path, given)):
+        verb = answer.COMMAND
+    parser, verbs = _parsers(verb)
+    if verb is None:
+        return _without_verb(first, parser, verbs)
+    chosen = verbs.get(verb.name, parser)
     try:
-        _, rest = parser.parse_known_args(given, known)
+        _, rest = chosen.parse_known_args(given, known)
     except SystemExit as leaving:
-        # After --help and --version.
+        # After --help.
         return int(leaving.code or 0)
     if rest:
-        verbs.get(given[0], parser).refuse(rest[0])
+        chosen.refuse(rest[0])
     _check_outputs(known)
     if known.debug:
         import logging
 
         logging.getLogger("coremlscope").setLevel(logging.DEBUG)  # for errors after which a server goes on
-    command: Command = known.command
-    return command.run(known)
+    return verb.run(known)
+
+
+def _without_verb(first: str, parser: Parser, verbs: Mapping[str, Parser]) -> int:
+    """Prints the version.
+
+    Raises:
+        UsageError: The first argument is neither an option nor a verb.
+    """
+    if first == "--version":
+        print_result(f"coremlscope {coremlscope.__version__}")
+        return 0
+    if first.startswith("-"):
+        parser.refuse(first)
+    if first in _REPLACED:
+        raise UsageError(f"coremlscope has no verb {first!r} any more", f"`{_REPLACED[first]}`")
+    from coremlscope.model.features.names import nearest
+
+    near = nearest(first, verbs) or _MEANT.get(nearest(first, _MEANT) or "")
+    hint = f"did you mean `coremlscope {near}`?" if near else f"the verbs are {', '.join(verbs)}"
+    raise UsageError(f"coremlscope has no verb {first!r}", hint)
+
+
+def _overview(*, every: bool) -> str:
+    """Returns the help: what people ask and type, then the verbs by group; `every` has a line for each."""
+    width = help_width()
+    lines = ["usage: coremlscope MODEL… [--device NAME,…]", "       coremlscope VERB …", ""]
+    lines += [*textwrap.wrap(_DESCRIPTION, width), ""]
+    if every:
+        for title, group in GROUPS.items():
+            lines += [
+                f"{title}:",
+                *(line for one in group for line in _row(one.name, one.doc, 14, width)),
+                "",
+            ]
+    else:
+        for question, command in _QUESTIONS.items():
+            lines += _row(question, command, 31, width)
+        lines += ["", "verbs:"]
+        for title, group in GROUPS.items():
+            lines += _row(title, ", ".join(command.name for command in group), 20, width)
+        lines.append("")
+    return "\n".join([*lines, *textwrap.wrap(_EPILOG, width)])
+
+
+def _row(label: str, text: str, indent: int, width: int) -> list[str]:
+    """Returns the lines of a label and a text next to it."""
+    parts = textwrap.wrap(text, max(width - indent - 2, 20), break_on_hyphens=False)
+    return [f"  {label if number == 0 else '':<{indent}}{part}" for number, part in enumerate(parts)]
 
 
 def _check_outputs(known: argparse.Namespace) -> None:
@@ -187,19 +248,24 @@ def _paths(known: argparse.Namespace, names: Sequence[str]) -> list[Path]:
     ]
 
 
-def _parsers(chosen: str) -> tuple[Parser, dict[str, Parser]]:
+def _parsers(chosen: Command | None) -> tuple[Parser, dict[str, Parser]]:
     """Returns the parser of the command line, and those of verbs; the chosen one alone has arguments."""
-    parser = Parser(prog="coremlscope", description=_DESCRIPTION, epilog=_EPILOG)
-    parser.add_argument("--version", action="version", version=f"coremlscope {coremlscope.__version__}")
-    group = parser.add_subparsers(title="verbs", metavar="VERB", parser_class=Parser, required=True)
+    parser = Parser(prog="coremlscope", description=answer.COMMAND.doc, epilog=answer.COMMAND.epilog)
     verbs = {}
-    for command in COMMANDS:
-        verb: Parser = group.add_parser(
-            command.name, help=command.doc, description=command.doc, epilog=command.epilog
-        )
-        if chosen in (command.name, completion.COMMAND.name):  # the script completes the arguments of all
-            command.configure(verb)
-        verb.add_argument(_DEBUG, action="store_true", help=argparse.SUPPRESS)
-        verb.set_defaults(command=command, parser=parser)
-        verbs[command.name] = verb
+    if chosen is answer.COMMAND:
+        answer.COMMAND.configure(parser)
+    else:
+        for option in ("--version", "--help-all"):
+            parser.add_argument(option, action="store_true")
+        group = parser.add_subparsers(title="verbs", metavar="VERB", parser_class=Parser, required=True)
+        for command in COMMANDS:
+            verb: Parser = group.add_parser(
+                command.name, help=command.doc, description=command.doc, epilog=command.epilog
+            )
+            if chosen in (command, completion.COMMAND):  # the script completes the arguments of all
+                command.configure(verb)
+            verbs[command.name] = verb
+    for one in (parser, *verbs.values()):
+        one.add_argument(_DEBUG, action="store_true", help=argparse.SUPPRESS)
+        one.set_defaults(parser=parser)
     return parser, verbs

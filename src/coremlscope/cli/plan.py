@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from coremlscope.base.errors import UsageError
 from coremlscope.cli.command import Command, add_compute_units, add_model, add_reports, add_shape
-from coremlscope.cli.lookup import add_devices, require_devices
+from coremlscope.cli.lookup import add_devices, choose_devices, require_devices
 from coremlscope.cli.reports import add_share, share_evidence, write_reports
 from coremlscope.cli.terminal import has_color, print_result, terminal_width
 
@@ -44,7 +44,8 @@ def _configure(parser: argparse.ArgumentParser) -> None:
     add_devices(
         parser,
         "chips or devices: m1, a17-pro, iphone-15-pro; every for all chips; `coremlscope devices` lists them"
-        " (on a Mac, without it: Core ML's own plan for this Mac)",
+        " (default: phones and Macs of this year, of two and of five years ago; on a Mac Core ML's own plan"
+        " for it)",
     )
     add_compute_units(parser)
     parser.add_argument(
@@ -78,11 +79,11 @@ def _run(arguments: argparse.Namespace) -> int:
             "--against-rules and --share compare with Core ML's own plan, which only a Mac has",
             "leave --device out, on a Mac; elsewhere `coremlscope import` reads files of a Mac",
         )
-    if not arguments.device:
+    if not arguments.device and sys.platform == "darwin":
         return _ask_core_ml(arguments)
     profile = api.plan(
         arguments.model,
-        arguments.device,
+        choose_devices(arguments),
         os=arguments.os,
         compute_units=arguments.compute_units,
         shapes=dict(arguments.shape),
@@ -120,8 +121,6 @@ def _ask_core_ml(arguments: argparse.Namespace) -> int:
     from coremlscope.api.assemble import with_plans
     from coremlscope.reports.terminal.agreement import render_agreements
 
-    if sys.platform != "darwin":
-        require_devices(arguments)
     if arguments.os is not None:
         raise UsageError("--os needs --device", "leave --os out, or add for instance --device m4")
     if len(arguments.compute_units) > 1:

@@ -6,6 +6,7 @@ import difflib
 import functools
 import re
 import tomllib
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from importlib import resources
 from typing import Any, get_args
@@ -15,11 +16,21 @@ from coremlscope.devices.chip import Chip, Device, Fact, Facts, Product
 from coremlscope.devices.release import NEWEST, ONLY_IOS, OSRelease, Platform, parse_release
 from coremlscope.devices.unit import UNITS
 
-__all__ = ["all_chips", "expand_names", "find_device", "find_devices", "product_name"]
+__all__ = ["DEFAULT_DEVICES", "all_chips", "expand_names", "find_device", "find_devices", "product_name"]
 
 #: Names that stand for several chips: all of them, and the newest two generations of phones and of Macs.
 _EVERY, _CURRENT = "every", "all-current"
 _GENERATIONS = 2
+#: Where no device is named: a phone and a Mac of this year, of two and of five years ago (Apple, newsroom:
+#: introduced in 2026, 2024 and 2021).
+DEFAULT_DEVICES = (
+    *("iPhone 18 Pro", "Mac mini (M6)"),
+    *("iPhone 16", "Mac mini (M4)"),
+    *("iPhone 13", "iMac 24-inch (M1)"),
+)
+#: Words of names that say nothing by themselves.
+_DIGIT = re.compile(r"\d")
+_UNTOLD = ("apple", "generation", "gen", "inch", "bionic", "chip", "the")
 _SUGGESTIONS = 3
 #: Names with a lower similarity are not suggested.
 _SIMILARITY = 0.5
@@ -148,6 +159,9 @@ def _find(name: str) -> tuple[Chip, Product | None]:
     wanted = _normalized(name).removeprefix("apple").removesuffix("bionic")
     if wanted in known:
         return known[wanted]
+    meant = _find_meant(name)
+    if meant is not None:
+        return meant
     near = difflib.get_close_matches(wanted, known, n=_SUGGESTIONS, cutoff=_SIMILARITY)
     suggestions = " or ".join(
         product.name if product else chip.id for chip, product in map(known.__getitem__, near)
@@ -156,6 +170,37 @@ def _find(name: str) -> tuple[Chip, Product | None]:
     raise UsageError(
         f"unknown device {name[:_LONGEST_NAME]!r}", f"did you mean {suggestions}? {hint}" if near else hint
     )
+
+
+def _find_meant(name: str) -> tuple[Chip, Product | None] | None:
+    """Returns the chip or product that a name means: by Apple's identifier, or by words of its name.
+
+    Of several products with all of the words, those with the fewest others are meant, if they have one chip:
+    `MacBook Air M2` is either size.
+    """
+    for chip in all_chips().values():
+        for product in chip.products:
+            if name.strip().casefold() in map(str.casefold, product.identifiers):
+                return chip, product
+    asked = _words(name)
+    found: dict[int, list[tuple[Chip, Product | None]]] = {}
+    for chip in all_chips().values():
+        for one in (None, *chip.products):
+            words = _words(one.name if one else chip.name)
+            if "".join(asked) == "".join(words):
+                return chip, one
+            # A word such as `MacBook` alone means no particular device.
+            if any(map(_DIGIT.search, asked)) and Counter(asked) <= Counter(words):
+                found.setdefault(len(words) - len(asked), []).append((chip, one))
+    nearest = found[min(found)] if found else []
+    return nearest[0] if len({chip.id for chip, _ in nearest}) == 1 else None
+
+
+def _words(name: str) -> list[str]:
+    """Returns the words of a name; `(2nd generation)` is `2`, and `13-inch` is `13`."""
+    words = re.findall(r"[a-z]+\d*|\d+(?:st|nd|rd|th)?", name.casefold())
+    told = (re.sub(r"(?<=\d)(st|nd|rd|th)$", "", word) for word in words)
+    return [word for word in told if word not in _UNTOLD]
 
 
 def _normalized(name: str) -> str:

@@ -1,0 +1,105 @@
+"""`coremlscope MODEL`, without a verb: how fast it is, where the time goes, and what to change."""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+import webbrowser
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from coremlscope.cli.command import Command, add_reports, add_shape, read_path
+from coremlscope.cli.estimate import check_formats
+from coremlscope.cli.lookup import add_devices
+from coremlscope.cli.progress import progress_bars
+from coremlscope.cli.repetitions import add_function
+from coremlscope.cli.reports import write_reports
+from coremlscope.cli.terminal import print_note
+
+if TYPE_CHECKING:
+    from coremlscope.results.profile import Profile
+
+__all__ = ["COMMAND", "is_path"]
+
+_EPILOG = """\
+Nothing is run: the answer follows from the file. Without --device it is for a phone and a Mac of this
+year, of two and of five years ago; on a Mac it is for this Mac, measured by Core ML. The share is
+that of the Neural Engine in the estimated time. `likely` and `unclear` say whether the 80 %
+interval of a gain leaves out 0.
+
+examples:
+  coremlscope model.mlpackage
+  coremlscope model.mlpackage --device iphone-13,m4 --open
+  coremlscope before.mlpackage after.mlpackage
+"""
+
+
+def is_path(text: str) -> bool:
+    """Returns whether a word that is no verb is meant as a path: it has a suffix or a slash."""
+    return not text.startswith("-") and ("/" in text or "\\" in text or "." in text.strip("."))
+
+
+def _configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "models",
+        metavar="MODEL",
+        type=read_path,
+        nargs="+",
+        help=".mlpackage, .mlmodelc, .mlmodel, .aimodel or .zip; several are compared",
+    )
+    add_devices(parser, "chips or devices: m1, iphone-15-pro; `coremlscope devices` lists them")
+    add_function(parser, "to estimate")
+    add_shape(parser)
+    parser.add_argument("--open", action="store_true", help="open the page with all details in the browser")
+    add_reports(
+        parser, ".html, .json, .md, .csv, .txt or .trace.json", "RENDERERS", json="the answer as it is shown"
+    )
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    from coremlscope.reports.json import render_values
+    from coremlscope.reports.terminal.answer import render_answer
+    from coremlscope.results.encoding import plain
+    from coremlscope.studies.answer.answer import answer_models
+
+    is_list = len(arguments.models) > 1
+    if is_list:
+        check_formats(arguments.output)
+    with progress_bars(not arguments.quiet) as progress:
+        answer, profiles = answer_models(
+            *arguments.models,
+            devices=arguments.device,
+            os=arguments.os,
+            function=arguments.function,
+            shapes=dict(arguments.shape),
+            progress=progress,
+        )
+    result = profiles if is_list else profiles[0]
+    write_reports(
+        result,
+        arguments,
+        lambda width, color: render_answer(answer, width=width, color=color),
+        lambda: render_values(plain(answer)),
+    )
+    if arguments.open:
+        _open_page(result, answer.models[0])
+    return 0
+
+
+def _open_page(result: Profile | tuple[Profile, ...], name: str) -> None:
+    """Opens the page in a browser, from a file that stays until the system clears its temporary files."""
+    from coremlscope.reports.renderers import write_report
+
+    page = Path(tempfile.mkdtemp(prefix="coremlscope-")) / f"{Path(name).stem}.html"
+    write_report(result, page)
+    print_note(f"wrote {page}")
+    webbrowser.open(page.as_uri())
+
+
+COMMAND = Command(
+    name="",
+    doc="Say how fast a model is, where the time goes, and what to change.",
+    epilog=_EPILOG,
+    configure=_configure,
+    run=_run,
+)

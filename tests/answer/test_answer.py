@@ -1,0 +1,120 @@
+"""What `coremlscope MODEL` says of models that are built here."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from coremlscope.cli import main
+from coremlscope.devices.catalog import DEFAULT_DEVICES
+from coremlscope.formats.packaging import write_mlpackage
+from coremlscope.formats.sample import sample_model
+from coremlscope.results.answer import Answer
+from coremlscope.studies.answer.answer import answer_models
+
+
+@pytest.fixture(scope="module")
+def sample(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("models") / "sample.mlpackage"
+    write_mlpackage(sample_model(size=64, width=1.0, classes=10), path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def answer(sample: Path) -> Answer:
+    return answer_models(sample, devices=["m4", "iphone-13"])[0]
+
+
+def test_speeds_are_in_the_order_of_the_devices_and_equal_the_estimates(answer: Answer, sample: Path) -> None:
+    assert [one.device for one in answer.speeds] == ["M4", "iPhone 13"]
+    _, (profile,) = answer_models(sample, devices=["m4", "iphone-13"])
+    for speed in answer.speeds:
+        found = profile.estimate(speed.device, "all")
+        assert found is not None
+        assert (speed.latency, speed.placement) == (found.latency, found.placement)
+
+
+def test_no_proposal_loses_time_and_there_is_always_an_answer(answer: Answer) -> None:
+    for one in answer.proposals:
+        assert one.after is None or one.after.value < one.before_s or one.certainty == "no gain"
+        if one.certainty == "likely":
+            assert one.after is not None
+            assert one.after.high < one.before_s
+    assert answer.proposals or answer.nothing
+    assert answer.trust is not None
+
+
+def test_without_devices_it_is_for_the_default_ones(
+    sample: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.platform", "linux")
+    monkeypatch.setenv("COLUMNS", "80")
+    assert main([str(sample)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) <= 40
+    assert max(map(len, lines)) <= 80
+    assert all(any(name in line for line in lines) for name in DEFAULT_DEVICES)
+
+
+def test_two_models_are_grouped_by_device(sample: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    small = sample.with_name("small.mlpackage")
+    write_mlpackage(sample_model(size=32, width=0.25, classes=10), small)
+    assert main([str(sample), str(small), "--device", "m4,m1", "--json", "-"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [(one["device"], one["model"]) for one in found["speeds"]] == [
+        (device, name) for device in ("M4", "M1") for name in ("sample.mlpackage", "small.mlpackage")
+    ]
+    assert found["verdict"].startswith("small.mlpackage is the fastest on all 2 devices")
+
+
+def test_the_page_is_written_and_opened(
+    sample: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    opened: list[str] = []
+    monkeypatch.setattr("webbrowser.open", opened.append)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    page = tmp_path / "page.html"
+    assert main([str(sample), "--device", "m4", "--open", "-o", str(page), "--quiet"]) == 0
+    assert capsys.readouterr().out == ""
+    assert page.stat().st_size > 10_000
+    assert [one.endswith("/sample.html") for one in opened] == [True]
+
+
+def test_a_word_that_is_a_verb_is_the_verb(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "devices").mkdir()
+    assert main(["devices"]) == 0
+    assert "a17-pro" in capsys.readouterr().out
+    assert main(["./devices"]) == 3
+
+
+@pytest.mark.parametrize(
+    ("word", "verb"),
+    [
+        *(("latency", "estimate"), ("compress", "what-if"), ("quantize", "what-if"), ("prune", "what-if")),
+        *(("measure", "profile"), ("benchmark", "profile"), ("record", "trace"), ("info", "inspect")),
+        *(("diff", "compare"), ("validate", "verify"), ("diagnose", "doctor"), ("view", "serve")),
+    ],
+)
+def test_words_that_people_write_are_verbs(word: str, verb: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([word, "--help"]) == 0
+    assert f"usage: coremlscope {verb} " in capsys.readouterr().out
+
+
+def test_help_is_a_screen_and_names_every_verb(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from coremlscope.cli import COMMANDS
+
+    monkeypatch.setenv("COLUMNS", "80")
+    for option in ("--help", "--help-all"):
+        assert main([option]) == 0
+        text = capsys.readouterr().out
+        assert max(map(len, text.splitlines())) <= 80
+        assert [one.name for one in COMMANDS if f" {one.name}" not in text] == []
+    assert main(["--help"]) == 0
+    assert capsys.readouterr().out.count("\n") <= 40
