@@ -128,7 +128,7 @@ def _run(arguments: argparse.Namespace) -> int:
     from coremlscope import api
     from coremlscope.api.sources import exit_code_of
     from coremlscope.reports.terminal.comparison import render_comparison
-    from coremlscope.verification.migration import add_agreements
+    from coremlscope.studies.migration import add_agreements
 
     with _live_table(not arguments.quiet) as (changed, progress):
         made: tuple[Profile, ...] = ()

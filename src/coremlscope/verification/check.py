@@ -11,7 +11,7 @@ import numpy as np
 
 from coremlscope.base.errors import InputError
 from coremlscope.base.findings import Finding, Severity
-from coremlscope.model.ir import Array, Constant, DType, Function, Model, Program, TensorType
+from coremlscope.model.ir import Array, Constant, DType, Function, Program, TensorType
 from coremlscope.ops.program import Precision
 from coremlscope.results.verification import (
     ComparedOutput,
@@ -41,7 +41,7 @@ from coremlscope.verification.pairing import Pair, pair_runs
 from coremlscope.verification.references.contract import Reference, other_layout
 from coremlscope.verification.references.core_ml_model import CoreMLReference
 
-__all__ = ["Check", "Progress", "UnitRunner"]
+__all__ = ["Check", "Progress"]
 
 #: Further operations at fault that are listed.
 _MOST_OTHERS = 8
@@ -50,8 +50,6 @@ _MOST_ELEMENTS = 6
 
 #: Called with what is done now.
 Progress = Callable[[str], None]
-#: Runs a function of a model on a compute unit: see `core_ml_units`.
-UnitRunner = Callable[[Model, str, Mapping[str, Array], Run], Run]
 
 
 @dataclass(kw_only=True)
@@ -307,13 +305,6 @@ class Check:
         """Returns the names of the values of outputs that differ."""
         failed = (output.name.split(" before ")[0] for output in outputs if not output.passed)
         return list(dict.fromkeys(self.exact.outputs[name] for name in failed if name in self.exact.outputs))
-
-    def run_unit(self, name: str, measure: UnitRunner) -> None:
-        """Runs the model on a compute unit."""
-        self.progress(f"running the model on {name}")
-        run = measure(self.call.model, self.name, self.call.inputs, self.exact)
-        self.units[name] = run
-        self.outputs += self.compare(run, name)
 
     def add_fault(
         self,

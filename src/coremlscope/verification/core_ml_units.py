@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import msgspec.structs
 import numpy as np
 from msgspec.structs import replace
 
@@ -20,8 +19,8 @@ from coremlscope.base.errors import EngineError, MissingDependencyError, UsageEr
 from coremlscope.devices.unit import ComputeUnits
 from coremlscope.formats.packaging import write_mlpackage
 from coremlscope.measure.coreml.units import effective_units
+from coremlscope.model.features.images import image_of_feature, to_image
 from coremlscope.model.ir import (
-    Array,
     ArrayFeature,
     DType,
     Feature,
@@ -34,9 +33,10 @@ from coremlscope.model.ir import (
 )
 from coremlscope.runtime.execution.binding import choose_function
 from coremlscope.verification.edits import with_function
-from coremlscope.verification.intermediates import Run
+from coremlscope.verification.intermediates import Intermediate, Run
+from coremlscope.verification.own_run import FunctionCall
 
-__all__ = ["unit_runner"]
+__all__ = ["run_on_units"]
 
 #: The native module of coremltools, which the drop-in runtime replaces off a Mac.
 _NATIVE = "coremltools.libcoremlpython"
@@ -45,80 +45,56 @@ _NATIVE = "coremltools.libcoremlpython"
 _OUTPUT_TYPES = {DType.FP32: 1, DType.INT32: 1, DType.FP16: 7}
 
 
-def unit_runner(units: ComputeUnits) -> Callable[[Model, str, Mapping[str, Array], Run], Run]:
-    """Returns what runs a function of a model under a setting of compute units, and returns its values.
+def run_on_units(call: FunctionCall, name: str, exact: Run, units: ComputeUnits) -> Run:
+    """Runs a function of a model under a setting of compute units, and returns its values.
 
-    Its arguments are the model, the name of the function, the inputs as tensors, and a run that tells the
-    order of the values.
+    Args:
+        call: The function and its inputs.
+        name: The name of the function.
+        exact: A run that tells the order of the values.
+        units: The setting.
+
+    Raises:
+        UsageError: This is not a Mac.
+        MissingDependencyError: coremltools is not installed.
+        EngineError: Core ML failed.
     """
-
-    def run(model: Model, function: str, inputs: Mapping[str, Array], exact: Run) -> Run:
-        """Runs the model.
-
-        Raises:
-            UsageError: This is not a Mac.
-            MissingDependencyError: coremltools is not installed.
-            EngineError: Core ML failed.
-        """
-        if sys.platform != "darwin" and _NATIVE not in sys.modules:
-            raise UsageError(
-                "Core ML runs on a Mac only", "leave --compute-units out: fp16 rounding is simulated"
-            )
+    if sys.platform != "darwin" and _NATIVE not in sys.modules:
+        raise UsageError(
+            "Core ML runs on a Mac only", "leave --compute-units out: fp16 rounding is simulated"
+        )
+    try:
+        import coremltools
+    except ImportError:
+        raise MissingDependencyError(
+            "Core ML is run through coremltools, which is not installed",
+            "install it: pip install 'coremlscope[coreml]'",
+        ) from None
+    model, values = call.model, dict[str, Intermediate]()
+    options: dict[str, Any] = {"compute_units": coremltools.ComputeUnit[effective_units(units).upper()]}
+    if len(model.description.functions) > 1:
+        options["function_name"] = name
+    given = {
+        feature.name: image_of_feature(to_image(call.inputs[feature.name], feature.type), feature.type)
+        if isinstance(feature.type, ImageFeature)
+        else call.inputs[feature.name]
+        for feature in choose_function(model, name).description.inputs
+    }
+    with tempfile.TemporaryDirectory(prefix="coremlscope-") as folder:
+        path = _written(model, name, exact, Path(folder))
         try:
-            import coremltools
-        except ImportError:
-            raise MissingDependencyError(
-                "Core ML is run through coremltools, which is not installed",
-                "install it: pip install 'coremlscope[coreml]'",
-            ) from None
-        unit = coremltools.ComputeUnit[effective_units(units).upper()]
-        with tempfile.TemporaryDirectory(prefix="coremlscope-") as folder:
-            path = _written(model, function, exact, Path(folder))
-            options: dict[str, Any] = {"compute_units": unit}
-            if len(model.description.functions) > 1:
-                options["function_name"] = function
-            try:
-                results = coremltools.models.MLModel(str(path), **options).predict(
-                    _values(model, function, inputs)
-                )
-            except Exception as error:  # Core ML's failures reach Python as exceptions of several types.
-                raise EngineError(f"Core ML cannot run the model under {units}: {error}") from error
-        values = {
-            name: msgspec.structs.replace(
-                value, array=np.asarray(results[name]).astype(value.array.dtype).reshape(value.array.shape)
-            )
-            for name, value in exact.values.items()
-            if name in results and np.asarray(results[name]).size == value.array.size
-        }
-        inner = {name: value for name, value in exact.values.items() if not value.op}
-        known = {**inner, **values}
-        outputs = {name: value for name, value in exact.outputs.items() if value in known}
-        return Run(label=f"Core ML, {units}", values=known, outputs=outputs)
-
-    return run
-
-
-def _values(model: Model, function: str, inputs: Mapping[str, Array]) -> dict[str, Any]:
-    """Returns tensors of inputs as coremltools takes them."""
-    from PIL import Image
-
-    values: dict[str, Any] = {}
-    for feature in choose_function(model, function).description.inputs:
-        tensor = inputs[feature.name]
-        if not isinstance(feature.type, ImageFeature):
-            values[feature.name] = tensor
-            continue
-        planes = tensor.reshape(tensor.shape[-3:])
-        if feature.type.color_space == "BGR":
-            planes = planes[::-1]
-        if feature.type.color_space == "GRAYSCALE_FLOAT16":
-            values[feature.name] = Image.fromarray(planes[0].astype(np.float32))
-        else:
-            pixels = np.clip(np.rint(planes), 0, 255).astype(np.uint8)
-            values[feature.name] = Image.fromarray(
-                pixels[0] if len(pixels) == 1 else np.moveaxis(pixels, 0, -1)
-            )
-    return values
+            results = coremltools.models.MLModel(str(path), **options).predict(given)
+        except Exception as error:  # Core ML's failures reach Python as exceptions of several types.
+            raise EngineError(f"Core ML cannot run the model under {units}: {error}") from error
+    for key, value in exact.values.items():
+        found = np.asarray(results[key]) if key in results else None
+        if not value.op:
+            values[key] = value
+        elif found is not None and found.size == value.array.size:
+            array = found.astype(value.array.dtype).reshape(value.array.shape)
+            values[key] = replace(value, array=array)
+    outputs = {output: value for output, value in exact.outputs.items() if value in values}
+    return Run(label=f"Core ML, {units}", values=values, outputs=outputs)
 
 
 def _written(model: Model, function: str, exact: Run, folder: Path) -> Path:

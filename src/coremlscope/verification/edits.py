@@ -76,25 +76,13 @@ def _named(name: str) -> dict[str, Constant]:
 
 
 def _cast(value: Value, dtype: DType, name: str) -> Op:
-    assert isinstance(value.type, TensorType)
-    result = Value(name, TensorType(dtype, value.type.shape))
-    return Op(
-        id="",
-        type="cast",
-        inputs={"x": (value,), "dtype": (constant(dtype.value),)},
-        outputs=(result,),
-        attributes=_named(name),
-    )
+    inputs: dict[str, tuple[Argument, ...]] = {"x": (value,), "dtype": (constant(dtype.value),)}
+    return Op(id="", type="cast", inputs=inputs, outputs=(_as(value, dtype, name),), attributes=_named(name))
 
 
 def _const(name: str, content: Constant) -> Op:
-    return Op(
-        id="",
-        type="const",
-        inputs={},
-        outputs=(Value(name, content.type),),
-        attributes={**_named(name), "val": content},
-    )
+    attributes = {**_named(name), "val": content}
+    return Op(id="", type="const", inputs={}, outputs=(Value(name, content.type),), attributes=attributes)
 
 
 def _as_float32(content: Constant) -> Constant:
@@ -118,7 +106,51 @@ def keep_fp32(function: Function, op_ids: Collection[str], wide_outputs: Collect
         op_ids: The ids of the operations.
         wide_outputs: Names of outputs that are returned in float32.
     """
-    return _Widening(function, frozenset(op_ids), frozenset(wide_outputs)).run()
+    graph, constants = function.graph, constants_of(function)
+    chosen = {op.id for op in graph.ops if op.id in op_ids and not op.blocks and op.constant is None}
+    wide, narrow, ops = dict[str, Value](), dict[str, Value](), list[Op]()
+
+    def widened(given: Argument) -> Argument:
+        if not _is_half(given):
+            return given
+        if isinstance(given, Constant):
+            return _as_float32(given)
+        if given.name not in wide:
+            known, name = constants.get(given.name), given.name + _FP32
+            ops.append(_cast(given, DType.FP32, name) if known is None else _const(name, _as_float32(known)))
+            wide[given.name] = ops[-1].outputs[0]
+        return wide[given.name]
+
+    for op in graph.ops:
+        if op.id not in chosen:
+            ops.append(_with_arguments(op, narrow))
+            continue
+        inputs = {name: tuple(map(widened, given)) for name, given in op.inputs.items()}
+        half = [value for value in op.outputs if _is_half(value)]
+        wide.update((v.name, _as(v, DType.FP32, v.name + _FP32 * (v.name not in wide_outputs))) for v in half)
+        casts = [_cast(wide[v.name], DType.FP16, v.name + _FP16 * (v.name in wide_outputs)) for v in half]
+        narrow.update(zip((value.name for value in half), (cast.outputs[0] for cast in casts), strict=True))
+        ops += [_retyped_op(op, inputs, wide), *casts]
+    return with_ops(_returning(function, {name: wide[name] for name in wide_outputs if name in wide}), ops)
+
+
+def _retyped_op(op: Op, inputs: Mapping[str, tuple[Argument, ...]], wide: Mapping[str, Value]) -> Op:
+    """Returns an operation with other arguments, and with results in float32."""
+    outputs = tuple(wide.get(value.name, value) for value in op.outputs)
+    is_to_half = op.type == "cast" and outputs != op.outputs
+    dtype = {"dtype": (constant("fp32"),)} if is_to_half else {}
+    return replace(op, inputs={**inputs, **dtype}, outputs=outputs)
+
+
+def _returning(function: Function, instead: Mapping[str, Value]) -> Function:
+    """Returns a function with other values as its outputs, by their names."""
+    outputs = tuple(instead.get(value.name, value) for value in function.graph.outputs)
+    return replace(function, graph=replace(function.graph, outputs=outputs))
+
+
+def _as(value: Value, dtype: DType, name: str) -> Value:
+    assert isinstance(value.type, TensorType)
+    return Value(name, TensorType(dtype, value.type.shape))
 
 
 def with_wide_inputs(function: Function, names: Collection[str]) -> Function:
@@ -144,78 +176,6 @@ def with_wide_inputs(function: Function, names: Collection[str]) -> Function:
 def _widens(op: Op) -> bool:
     type_ = op.outputs[0].type if op.type == "cast" else None
     return isinstance(type_, TensorType) and type_.dtype is DType.FP32
-
-
-class _Widening:
-    """Rewrites a function so that some operations compute in float32."""
-
-    def __init__(self, function: Function, op_ids: frozenset[str], wide_outputs: frozenset[str]) -> None:
-        self.function = function
-        self.wide_outputs = wide_outputs
-        self.narrow: dict[str, Value] = {}
-        graph = function.graph
-        self.wide_ops = {
-            op.id for op in graph.ops if op.id in op_ids and not op.blocks and op.constant is None
-        }
-        self.constants = constants_of(function)
-        self.wide: dict[str, Value] = {}
-        self.ops: list[Op] = []
-        needed = {value.name for value in graph.outputs} - wide_outputs
-        for op in graph.walk():
-            if op.id not in self.wide_ops:
-                needed |= {a.name for given in op.inputs.values() for a in given if isinstance(a, Value)}
-        for op in graph.ops:
-            for block in op.blocks:
-                needed |= {value.name for value in block.outputs}
-        self.needed = needed
-
-    def run(self) -> Function:
-        for op in self.function.graph.ops:
-            if op.id in self.wide_ops:
-                self.widen(op)
-            else:
-                self.ops.append(_with_arguments(op, self.narrow))
-        graph = self.function.graph
-        outputs = tuple(self.wide.get(v.name, v) if v.name in self.wide_outputs else v for v in graph.outputs)
-        wider = replace(self.function, graph=replace(graph, outputs=outputs))
-        return with_ops(wider, self.ops)
-
-    def widen(self, op: Op) -> None:
-        inputs = {name: tuple(map(self.argument, given)) for name, given in op.inputs.items()}
-        outputs = []
-        casts = []
-        for value in op.outputs:
-            is_cast_to_half = op.type == "cast" and _is_half(value)
-            if not _is_half(value):
-                outputs.append(value)
-                continue
-            assert isinstance(value.type, TensorType)
-            is_returned = value.name in self.wide_outputs
-            name = value.name if is_returned else value.name + _FP32
-            wide = Value(name, TensorType(DType.FP32, value.type.shape))
-            self.wide[value.name] = wide
-            outputs.append(wide)
-            if is_cast_to_half:
-                inputs["dtype"] = (constant("fp32"),)
-            if value.name in self.needed:
-                casts.append(_cast(wide, DType.FP16, value.name + _FP16 if is_returned else value.name))
-                if is_returned:
-                    self.narrow[value.name] = casts[-1].outputs[0]
-        self.ops.append(replace(op, inputs=inputs, outputs=tuple(outputs)))
-        self.ops += casts
-
-    def argument(self, given: Argument) -> Argument:
-        if not _is_half(given):
-            return given
-        if isinstance(given, Constant):
-            return _as_float32(given)
-        if given.name not in self.wide:
-            known = self.constants.get(given.name)
-            name = given.name + _FP32
-            added = _cast(given, DType.FP32, name) if known is None else _const(name, _as_float32(known))
-            self.ops.append(added)
-            self.wide[given.name] = added.outputs[0]
-        return self.wide[given.name]
 
 
 def _with_arguments(op: Op, instead: Mapping[str, Value]) -> Op:
@@ -384,10 +344,8 @@ def rename_outputs(function: Function, names: Mapping[str, str]) -> Function:
     if not set(names) <= set(computed):
         raise ValueError("outputs that no operation computes")
     values = {name: replace(computed[name], name=right) for name, right in names.items()}
-    right = {value.name: value for value in values.values()}
-    outputs = tuple(right.get(value.name, value) for value in graph.outputs)
-    ops = [_renamed(op, values) for op in graph.ops]
-    return with_ops(replace(function, graph=replace(graph, outputs=outputs)), ops)
+    renamed = _returning(function, {value.name: value for value in values.values()})
+    return with_ops(renamed, [_renamed(op, values) for op in graph.ops])
 
 
 def _renamed(op: Op, values: Mapping[str, Value]) -> Op:
@@ -414,23 +372,20 @@ def with_op(function: Function, op: Op) -> Function:
 def with_half_results(function: Function) -> Function:
     """Declares all float32 values of a neural network as fp16: the GPU and the Neural Engine compute it
     so."""
+    graph = function.graph
 
     def half(value: Value) -> Value:
         is_single = isinstance(value.type, TensorType) and value.type.dtype is DType.FP32
-        return replace(value, type=replace(value.type, dtype=DType.FP16)) if is_single else value
+        return _as(value, DType.FP16, value.name) if is_single else value
 
-    def argument(given: Argument) -> Argument:
-        return half(given) if isinstance(given, Value) else given
-
-    ops = []
-    for op in function.graph.ops:
-        inputs = {key: tuple(map(argument, given)) for key, given in op.inputs.items()}
-        outputs = op.outputs if op.constant is not None else tuple(map(half, op.outputs))
-        ops.append(replace(op, inputs=inputs, outputs=outputs))
-    graph = replace(
-        function.graph,
-        inputs=tuple(map(half, function.graph.inputs)),
-        ops=tuple(ops),
-        outputs=tuple(map(half, function.graph.outputs)),
-    )
-    return replace(function, graph=graph, specialise=None)
+    values = {value.name: half(value) for value in (*graph.inputs, *_values(graph.ops).values())}
+    ops = [
+        replace(
+            _with_arguments(op, values),
+            outputs=op.outputs if op.constant is not None else tuple(map(half, op.outputs)),
+        )
+        for op in graph.ops
+    ]
+    inputs, outputs = (tuple(map(half, several)) for several in (graph.inputs, graph.outputs))
+    halved = replace(graph, inputs=inputs, ops=tuple(ops), outputs=outputs)
+    return replace(function, graph=halved, specialise=None)

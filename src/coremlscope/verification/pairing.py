@@ -35,8 +35,8 @@ _EQUAL = 0.03
 _SAME = 1e-4
 #: Statistics of equal values differ by less, relative to their root mean square.
 _ALIKE = 0.05
-#: Values without a pair that may lie between an operation and the paired values that it is computed from.
-_MOST_BETWEEN = 40
+#: Paired values that tell an operation that is computed from them.
+_MOST_ABOVE = 40
 #: How often values are paired by flow: each pass starts from the pairs of the last one.
 _MOST_PASSES = 64
 #: Suffixes and prefixes that converters add to the names of values.
@@ -152,100 +152,46 @@ def pair_runs(ours: Run, theirs: Run, outputs: Mapping[str, str]) -> tuple[Pair,
     return tuple(sorted(pairing.pairs, key=lambda pair: order[pair.ours]))
 
 
-class _Print(msgspec.Struct, frozen=True):
-    """Statistics of a value that do not depend on the order of its elements."""
-
-    mean: float
-    size: float
-    low: float
-    high: float
-
-    @classmethod
-    def of(cls, array: Array) -> _Print | None:
-        """Returns the statistics; None for values that say little: constants, and those that are not
-        finite."""
-        numbers = np.asarray(array).astype(np.float64).reshape(-1)
-        if numbers.size < 2 or not np.isfinite(numbers).all():
-            return None
-        low, high = float(numbers.min()), float(numbers.max())
-        if low == high:
-            return None
-        return cls(float(numbers.mean()), float(np.sqrt(np.mean(numbers**2))), low, high)
+def _statistics(array: Array) -> tuple[float, ...] | None:
+    """Returns statistics of a value that do not depend on the order of its elements: the mean, the root mean
+    square, the smallest and the largest; None for constants, which say little, and for infinite ones."""
+    numbers = np.asarray(array).astype(np.float64).reshape(-1)
+    if numbers.size < 2 or not np.isfinite(numbers).all() or numbers.min() == numbers.max():
+        return None
+    size = np.sqrt(np.mean(numbers**2))
+    return float(numbers.mean()), float(size), float(numbers.min()), float(numbers.max())
 
 
-class _Candidates:
-    """Values of one size, and their statistics as arrays: long programs compare millions of pairs."""
-
-    def __init__(self, values: Sequence[Intermediate], prints: Sequence[_Print]) -> None:
-        self.values = values
-        numbers = np.array([(p.mean, p.size, p.low, p.high) for p in prints], np.float64)
-        self._mean, self._size, self._low, self._high = numbers.T
-
-    def like(self, own: _Print, tolerance: float) -> list[Intermediate]:
-        """Returns the values that may equal another one within a relative error."""
-        limit = min(_ALIKE, 2 * tolerance) * np.maximum(own.size, self._size)
-        spread = 2 * _ALIKE * np.maximum(self._high - self._low, own.size)
-        near = (
-            (np.abs(own.mean - self._mean) <= limit)
-            & (np.abs(own.size - self._size) <= limit)
-            & (np.abs(own.low - self._low) <= spread)
-            & (np.abs(own.high - self._high) <= spread)
-        )
-        return [self.values[place] for place in np.flatnonzero(near)]
-
-
-def _places(run: Run) -> dict[str, float]:
-    """Returns the place of each value in the order of a run, from 0 to 1."""
-    return {name: place / len(run.values) for place, name in enumerate(run.values)}
+def _may_equal(own: Sequence[float], others: Array, tolerance: float) -> Array:
+    """Returns the places of the values that may equal another one within a relative error, by statistics."""
+    mean, size, low, high = others.T
+    limit = min(_ALIKE, 2 * tolerance) * np.maximum(own[1], size)
+    spread = 2 * _ALIKE * np.maximum(high - low, own[1])
+    near = (np.abs(own[0] - mean) <= limit) & (np.abs(own[1] - size) <= limit)
+    return np.flatnonzero(near & (np.abs(own[2] - low) <= spread) & (np.abs(own[3] - high) <= spread))
 
 
 #: The type and the size of a value, and the paired values that it is computed from.
 _Origin = tuple[str, int, frozenset[str]]
 
 
-class _Above:
-    """The paired values above the values without a pair, of one run.
+def _origins(run: Run, known: Mapping[str, str]) -> dict[_Origin, list[str]]:
+    """Groups the values without a pair by type, size, and the nearest paired values above them.
 
-    They are found again only for values below a new pair: long programs are paired in hundreds of passes.
+    Args:
+        run: The run.
+        known: The names that stand for both values of a pair, by the names of this run.
     """
-
-    def __init__(self, run: Run) -> None:
-        self._run = run
-        self._names: dict[str, str] = {}
-        self._open = [value for value in run.values.values() if value.op]
-        self._origins: dict[str, _Origin | None] = {}
-        self._below: defaultdict[str, list[str]] = defaultdict(list)
-
-    def pair(self, name: str, known_as: str) -> None:
-        """Adds a value with a pair, and the name that stands for both."""
-        self._names[name] = known_as
-        for below in self._below.pop(name, ()):
-            self._origins.pop(below, None)
-
-    def groups(self) -> dict[_Origin, list[str]]:
-        """Groups the values without a pair by type, size, and the paired values that they are computed
-        from."""
-        self._open = [value for value in self._open if value.name not in self._names]
-        groups: dict[_Origin, list[str]] = defaultdict(list)
-        for value in self._open:
-            if value.name not in self._origins:
-                self._origins[value.name] = self._origin(value)
-            origin = self._origins[value.name]
-            if origin is not None:
-                groups[origin].append(value.name)
-        return groups
-
-    def _origin(self, value: Intermediate) -> _Origin | None:
-        """Returns the group of a value; None if no paired value is near, or many others are nearer."""
+    above: dict[str, frozenset[str]] = {}
+    groups: dict[_Origin, list[str]] = defaultdict(list)
+    for value in run.values.values():
         found: set[str] = set()
-        for count, above in enumerate(self._run.above(value.name, lambda name: name in self._names)):
-            if count > _MOST_BETWEEN:
-                return None
-            if above in self._names:
-                found.add(self._names[above])
-            else:
-                self._below[above].append(value.name)
-        return (general_type(value.type), value.array.size, frozenset(found)) if found else None
+        for name in value.inputs:
+            found |= {known[name]} if name in known else above.get(name, frozenset())
+        above[value.name] = frozenset(found) if len(found) <= _MOST_ABOVE else frozenset()
+        if value.op and value.name not in known and above[value.name]:
+            groups[general_type(value.type), value.array.size, above[value.name]].append(value.name)
+    return groups
 
 
 class _Pairing:
@@ -256,8 +202,10 @@ class _Pairing:
         self.pairs: list[Pair] = []
         self.mate: dict[str, str] = {}
         self.taken: set[str] = set()
-        self._place_of_ours, self._place_of_theirs = _places(ours), _places(theirs)
-        self._above_ours, self._above_theirs = _Above(ours), _Above(theirs)
+        #: The place of each value in the order of its run, from 0 to 1.
+        self._places = [
+            {name: at / len(run.values) for at, name in enumerate(run.values)} for run in (ours, theirs)
+        ]
 
     def add(self, ours: str, theirs: str, how: How, axes: tuple[int, ...] | None = None) -> None:
         """Pairs two values, unless one of them is paired already."""
@@ -275,8 +223,6 @@ class _Pairing:
         self.pairs.append(Pair(ours=ours, theirs=theirs, how=how, axes=axes, error=error))
         self.mate[ours] = theirs
         self.taken.add(theirs)
-        self._above_ours.pair(ours, theirs)
-        self._above_theirs.pair(theirs, theirs)
 
     def _normalized(self, ours: str, theirs: str) -> str:
         """Returns the normalization behind a value of the second run, if the first has folded it in."""
@@ -288,35 +234,33 @@ class _Pairing:
         is_layer = self.ours.values[ours].type in ("conv", "conv_transpose", "linear")
         return behind.name if is_layer and "batch_norm" not in types else theirs
 
-    def _left(self, run: Run, paired: Iterable[str]) -> list[Intermediate]:
-        known = set(paired)
-        return [value for value in run.values.values() if value.name not in known]
-
     def _open(self) -> tuple[list[Intermediate], list[Intermediate]]:
         """Returns the values of both runs that are not paired."""
-        return self._left(self.ours, self.mate), self._left(self.theirs, self.taken)
+        mine = [value for value in self.ours.values.values() if value.name not in self.mate]
+        return mine, [value for value in self.theirs.values.values() if value.name not in self.taken]
 
     def by_value(self) -> None:
         """Pairs equal values; of several, that of the same name, type, shape, or place in the order."""
         mine, others = self._open()
-        prints = [(value, _Print.of(value.array)) for value in mine]
-        sized: dict[int, list[tuple[Intermediate, _Print]]] = defaultdict(list)
+        known: dict[int, list[tuple[Intermediate, tuple[float, ...]]]] = defaultdict(list)
         for other in others:
-            print_ = _Print.of(other.array)
-            if print_ is not None:
-                sized[other.array.size].append((other, print_))
-        candidates = {size: _Candidates(*zip(*found, strict=True)) for size, found in sized.items()}
+            found = _statistics(other.array)
+            if found is not None:
+                known[other.array.size].append((other, found))
+        rows = {size: np.array([row for _, row in found]) for size, found in known.items()}
+        own = [(value, _statistics(value.array)) for value in mine]
         for tolerance in (_SAME, _EQUAL):
-            for value, print_ in prints:
-                among = candidates.get(value.array.size)
-                if print_ is not None and among is not None and value.name not in self.mate:
-                    self._add_equal(value, among.like(print_, tolerance), tolerance)
+            for value, row in own:
+                size = value.array.size
+                if row is not None and size in rows and value.name not in self.mate:
+                    near = _may_equal(row, rows[size], tolerance)
+                    self._add_equal(value, [known[size][place][0] for place in near], tolerance)
 
     def _add_equal(self, value: Intermediate, others: Iterable[Intermediate], tolerance: float) -> None:
         """Pairs a value with the most likely of those that are equal to it within a relative error."""
+        place = self._places[0][value.name]
         near = [other for other in others if other.name not in self.taken]
-        place = self._place_of_ours[value.name]
-        near.sort(key=lambda other: (_unlike(value, other), abs(self._place_of_theirs[other.name] - place)))
+        near.sort(key=lambda other: (_unlike(value, other), abs(self._places[1][other.name] - place)))
         for other in near:
             axes = _layout(value.array, other.array, tolerance)
             if axes is not None:
@@ -346,7 +290,8 @@ class _Pairing:
         """
         for _ in range(_MOST_PASSES):
             before = len(self.pairs)
-            mine, others = self._above_ours.groups(), self._above_theirs.groups()
+            mine = _origins(self.ours, self.mate)
+            others = _origins(self.theirs, {name: name for name in self.taken})
             for key, values in mine.items():
                 if len(values) == len(others.get(key, ())):
                     for value, other in zip(values, others[key], strict=True):

@@ -22,7 +22,7 @@ from coremlscope.results.verification import Verification
 from coremlscope.runtime.execution.binding import choose_function
 from coremlscope.runtime.execution.wiring import stage_names
 from coremlscope.verification.check import Check
-from coremlscope.verification.core_ml_units import unit_runner
+from coremlscope.verification.core_ml_units import run_on_units
 from coremlscope.verification.edits import with_function
 from coremlscope.verification.inputs import Inputs, choose_inputs, other_kinds
 from coremlscope.verification.later_calls import check_changes, first_differing_call, first_differing_kind
@@ -130,7 +130,9 @@ def verify(
     if later is None and check.passes:
         later = first_differing_kind(check, opened, other_kinds(chosen, drawn, seed))
     for setting in compute_units:
-        check.run_unit(setting, unit_runner(setting))
+        check.progress(f"running the model on {setting}")
+        check.units[setting] = run_on_units(check.call, check.name, check.exact, setting)
+        check.outputs += check.compare(check.units[setting], setting)
     searched = check if later is None or later.passes else later
     try:
         find_faults(searched)

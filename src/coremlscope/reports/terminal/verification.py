@@ -35,7 +35,7 @@ def render_verification(
         has_pairs: Whether to list all paired values, instead of those around the first fault.
     """
     screen = Screen(width, color)
-    screen.title(headline(found))
+    screen.line(headline(found), "bold cyan")
     screen.pairs(
         [
             ("model", f"{found.model}, {found.function}" if found.model else found.function),

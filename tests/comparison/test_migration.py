@@ -13,7 +13,7 @@ from coremlscope import api
 from coremlscope.cli import main
 from coremlscope.reports.markdown.comparison import render_markdown_comparison
 from coremlscope.reports.terminal.comparison import render_comparison
-from coremlscope.verification.migration import add_agreements, compare_values
+from coremlscope.studies.migration import add_agreements, compare_values
 from tests.support.aicode import Body, Graph, Val, tensor, write_bundle
 
 _WEIGHT = np.linspace(-1, 1, 12, dtype=np.float32).reshape(4, 3)
