@@ -64,12 +64,16 @@ separately; they are not measured.
 A model that fails does not stop the others: the exit code is that of the first failure. Ctrl-C stops
 the command, keeps the completed results, and sets exit code 130.
 
+Two recordings of `coremlscope trace`, or two exports of Instruments, are shown before and after:
+counts, means and totals of events, and the mistakes that are gone.
+
 examples:
   coremlscope compare before.mlpackage after.mlpackage
   coremlscope compare *.mlpackage --compute-units every --iterations 10
   coremlscope compare *.mlpackage --compute-units every --device m1,m4 -o models.md
   coremlscope compare main.json branch.json -o compare.md --fail-above 5%
   coremlscope compare model.mlpackage --device iphone-13,iphone-15-pro
+  coremlscope compare slow.json fast.json -o fixed.md
   coremlscope compare a.mlpackage b.mlpackage --on-device any --team A1B2C3D4E5
 """
 
@@ -124,7 +128,24 @@ def _configure(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def _compare_recordings(arguments: argparse.Namespace) -> int:
+    """Shows two recordings of a program next to each other."""
+    from coremlscope.describe.comparison.recordings import compare_recordings
+    from coremlscope.dropin.tracing.saved import read_recording
+    from coremlscope.reports.program.changes import render_changes
+
+    before, after = (read_recording([path]) for path in arguments.sources)
+    first, second = (Path(path).name for path in arguments.sources)
+    changes = compare_recordings(before, after, (first, second))
+    write_reports(changes, arguments, lambda width, color: render_changes(changes, width=width, color=color))
+    return 0
+
+
 def _run(arguments: argparse.Namespace) -> int:
+    from coremlscope.dropin.tracing.saved import is_recording
+
+    if len(arguments.sources) == 2 and all(map(is_recording, arguments.sources)):
+        return _compare_recordings(arguments)
     from coremlscope import api
     from coremlscope.api.sources import exit_code_of
     from coremlscope.reports.terminal.comparison import render_comparison

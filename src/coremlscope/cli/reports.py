@@ -18,13 +18,14 @@ if TYPE_CHECKING:
     from coremlscope.results.explanation import Explanations
     from coremlscope.results.gate import GateReport
     from coremlscope.results.profile import Profile
+    from coremlscope.results.recording_changes import RecordingChanges
     from coremlscope.results.verification import Verification
 
 __all__ = ["add_share", "share_evidence", "write_reports"]
 
 
 def write_reports(
-    result: Result | Explanations | GateReport | Verification,
+    result: Result | Explanations | GateReport | RecordingChanges | Verification,
     arguments: argparse.Namespace,
     as_text: Callable[[int, bool], str],
     as_json: Callable[[], str] | None = None,

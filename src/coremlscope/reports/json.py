@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from coremlscope.describe.comparison.profiles import Comparison
     from coremlscope.results.explanation import Explanations
     from coremlscope.results.gate import GateReport
+    from coremlscope.results.recording_changes import RecordingChanges
     from coremlscope.results.trace import Trace
     from coremlscope.results.variants import VariantReport
     from coremlscope.results.verification import Verification
@@ -33,14 +34,16 @@ Result: TypeAlias = "Profile | ModelSummary | Comparison | Trace | VariantReport
 _PATHS = ("path", "file", "model", "reference")
 
 
-def to_values(subject: Result | Explanations | GateReport | Verification) -> dict[str, Any]:
+def to_values(
+    subject: Result | Explanations | GateReport | RecordingChanges | Verification,
+) -> dict[str, Any]:
     """Converts a result to plain JSON values, with the schema's name."""
     if isinstance(subject, (Profile, ModelSummary, Sequence)):
         return to_json(subject)
     return subject.to_json()
 
 
-def render_json(subject: Result | Explanations | GateReport | Verification) -> str:
+def render_json(subject: Result | Explanations | GateReport | RecordingChanges | Verification) -> str:
     """Renders a result as JSON text; infinite numbers become null."""
     return render_values(to_values(subject))
 

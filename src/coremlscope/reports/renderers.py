@@ -43,6 +43,11 @@ from coremlscope.reports.page import (
     render_html_variants,
 )
 from coremlscope.reports.program.card import trace_card
+from coremlscope.reports.program.changes import (
+    render_changes,
+    render_changes_csv,
+    render_changes_markdown,
+)
 from coremlscope.reports.program.csv import render_program_csv, total_columns
 from coremlscope.reports.program.markdown import render_program_markdown
 from coremlscope.reports.program.perfetto import render_program_perfetto
@@ -61,12 +66,14 @@ from coremlscope.results.explanation import Explanations
 from coremlscope.results.gate import GateReport
 from coremlscope.results.model import ModelSummary
 from coremlscope.results.profile import Profile
+from coremlscope.results.recording_changes import RecordingChanges
 from coremlscope.results.sweep import ResultTable
 from coremlscope.results.trace import Trace
 from coremlscope.results.variants import VariantReport
 from coremlscope.results.verification import Verification
 
 __all__ = [
+    "CHANGES_RENDERERS",
     "COMPARISON_RENDERERS",
     "EXPLANATION_RENDERERS",
     "GATE_RENDERERS",
@@ -163,6 +170,15 @@ TRACE_RENDERERS: tuple[Renderer[Trace], ...] = (
 )
 
 
+#: Formats of two recordings next to each other.
+CHANGES_RENDERERS: tuple[Renderer[RecordingChanges], ...] = (
+    Renderer(".json", "the whole result, for programs", render_json),
+    Renderer(".md", "Markdown, for a pull request", render_changes_markdown),
+    Renderer(".csv", "one row a kind of event, for spreadsheets", render_changes_csv),
+    Renderer(".txt", "the tables of the console", render_changes),
+)
+
+
 #: Formats of variants of a model.
 VARIANT_RENDERERS: tuple[Renderer[VariantReport], ...] = (
     Renderer(".html", "one self-contained page, to view and to send", render_html_variants),
@@ -208,7 +224,7 @@ SWEEP_RENDERERS: tuple[Renderer[ResultTable], ...] = (
 
 
 def renderers_of(
-    result: Result | Explanations | GateReport | ResultTable | Verification,
+    result: Result | Explanations | GateReport | RecordingChanges | ResultTable | Verification,
 ) -> Sequence[Renderer[Any]]:
     """Returns the formats of a result."""
     if isinstance(result, Explanations):
@@ -217,6 +233,8 @@ def renderers_of(
         return GATE_RENDERERS
     if isinstance(result, Verification):
         return VERIFICATION_RENDERERS
+    if isinstance(result, RecordingChanges):
+        return CHANGES_RENDERERS
     if isinstance(result, Profile):
         return RENDERERS
     if isinstance(result, ModelSummary):
@@ -231,7 +249,7 @@ def renderers_of(
 
 
 def write_report(
-    result: Result | Explanations | GateReport | ResultTable | Verification,
+    result: Result | Explanations | GateReport | RecordingChanges | ResultTable | Verification,
     path: str | os.PathLike[str],
     renderers: Sequence[Renderer[Any]] | None = None,
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -12,7 +13,22 @@ from coremlscope.dropin.tracing.instruments import read_instruments
 from coremlscope.dropin.tracing.mistakes import find_mistakes
 from coremlscope.results.trace import Trace
 
-__all__ = ["read_recording"]
+__all__ = ["is_recording", "read_recording"]
+
+#: Near the beginning of exports of Instruments, and of recordings of programs.
+_BEGINNINGS = re.compile(rb"<trace-query-result|^\s*\{\s*\"schema\"\s*:\s*\"coremlscope\.trace/")
+_HEAD_BYTES = 4096
+
+
+def is_recording(path: str | Path) -> bool:
+    """Returns True if a file is a recording of a program, or an export of Instruments."""
+    if Path(path).suffix not in (".json", ".xml"):
+        return False
+    try:
+        with Path(path).open("rb") as file:
+            return _BEGINNINGS.search(file.read(_HEAD_BYTES)) is not None
+    except OSError:
+        return False
 
 
 def read_recording(paths: Sequence[str | Path], fps: float | None = None) -> Trace:

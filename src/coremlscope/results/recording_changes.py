@@ -1,0 +1,69 @@
+"""Two recordings of a program, before and after a change."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from coremlscope.base.figures import Origin
+from coremlscope.results.presentation import Presented
+from coremlscope.results.trace import Mistake
+
+__all__ = ["EventChange", "RecordingChanges"]
+
+#: The name and version of the schema.
+_SCHEMA = "coremlscope.recording-changes/1"
+
+
+class EventChange(msgspec.Struct, frozen=True, kw_only=True):
+    """All events of one kind and model, in the recording before and in the one after.
+
+    Attributes:
+        model: The model's name, of both recordings where they differ; empty for events without a model.
+        kind: The name of the kind of event.
+        counts: How many there are.
+        totals_s: The sums of their durations, in seconds.
+    """
+
+    model: str
+    kind: str
+    counts: tuple[int, int]
+    totals_s: tuple[float, float]
+
+    @property
+    def means_s(self) -> tuple[float | None, float | None]:
+        """The mean durations; None where there are no events."""
+        before, after = (
+            total / count if count else None for total, count in zip(self.totals_s, self.counts, strict=True)
+        )
+        return before, after
+
+
+class RecordingChanges(Presented, msgspec.Struct, frozen=True, kw_only=True):
+    """What differs between two recordings.
+
+    Attributes:
+        labels: What they are called.
+        durations_s: Their lengths in seconds.
+        events: The events of both by model and kind, the largest change of the total first.
+        searched: The mistakes that both were searched for, by id.
+        gone: Mistakes that only the first one shows.
+        left: Mistakes that both show, as the second one has them.
+        new: Mistakes that only the second one shows.
+        unsearched: Mistakes of one of them that the other one has not the events to show.
+    """
+
+    labels: tuple[str, str]
+    durations_s: tuple[float, float]
+    events: tuple[EventChange, ...]
+    searched: tuple[str, ...] = ()
+    gone: tuple[Mistake, ...] = ()
+    left: tuple[Mistake, ...] = ()
+    new: tuple[Mistake, ...] = ()
+    unsearched: tuple[Mistake, ...] = ()
+    origin: Origin = "measured"
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns plain JSON values."""
+        return {"schema": _SCHEMA, **msgspec.to_builtins(self)}
