@@ -3,6 +3,7 @@
 VENV    := .venv
 TORCH   := .venv-torch
 RELEASE := .venv-release
+SITE    := .venv-site
 OUT     := out
 EXAMPLE := $(OUT)/MobileNetV2.mlpackage
 MODEL   ?= $(EXAMPLE)
@@ -25,7 +26,7 @@ export TQDM_DISABLE := 1
 export ORT_DISABLE_TELEMETRY := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help profile example test check frontend playground browser long attack attack-verbs fuzz conformance bench-speed bench-verify bench-latency bench-plan bench-recording bench-sweep docs drift lock changelog release clean
+.PHONY: help profile example test check frontend playground browser long site attack attack-verbs fuzz conformance bench-speed bench-verify bench-latency bench-plan bench-recording bench-sweep docs drift lock changelog release clean
 .DELETE_ON_ERROR:
 
 help: ## list the targets
@@ -98,11 +99,15 @@ bench-sweep: $(VENV)/.ray ## what sweeps cost, on a quiet machine (an hour); ARG
 bench-latency: $(VENV)/.dev ## how good latency estimates are on measurements that the fit did not see (minutes)
 	OMP_NUM_THREADS=1 $(VENV)/bin/python -m benchmarks.latency -o $(OUT) $(ARGS)
 
-docs: $(VENV)/.dev ## write the generated pages of docs/
+docs: $(VENV)/.dev ## write the JSON Schemas of docs/
 	$(VENV)/bin/python tools/make_docs.py
 
+site: $(VENV)/.dev $(SITE)/.ready ## build the documentation into out/site, strictly
+	$(VENV)/bin/python tools/make_site.py $(OUT)/docs
+	$(SITE)/bin/python -m sphinx --fail-on-warning --keep-going --nitpicky --quiet -b dirhtml $(OUT)/docs $(OUT)/site
+
 lock: $(VENV)/.dev ## pin the requirements anew from requirements/*.in
-	cd requirements && for purpose in build runtime dev coreml fuzz ray references conformance release mcp; do \
+	cd requirements && for purpose in build runtime dev coreml fuzz ray references conformance release docs mcp; do \
 	  ../$(VENV)/bin/pip-compile $(LOCK) --output-file $$purpose.txt $$purpose.in || exit 1; done
 
 changelog: ## print the changes that are not released, or with RELEASE_OF="1.2.0 2026-12-01" move them into CHANGELOG.md
@@ -119,7 +124,7 @@ release: $(RELEASE)/.ready ## build the packages and the skill into dist/, with 
 	cd dist && sha256sum * > SHA256SUMS && cat SHA256SUMS
 
 clean: ## remove everything that make made
-	rm -rf $(VENV) $(TORCH) $(RELEASE) $(OUT) build dist frontend/node_modules
+	rm -rf $(VENV) $(TORCH) $(RELEASE) $(SITE) $(OUT) build dist frontend/node_modules
 
 $(EXAMPLE): | $(VENV)/.runtime
 	@mkdir -p $(OUT)
@@ -165,6 +170,13 @@ $(RELEASE)/bin/python:
 
 $(RELEASE)/.ready: requirements/release.txt | $(RELEASE)/bin/python
 	@$(call install,$(RELEASE),--require-hashes -r requirements/release.txt)
+	@touch $@
+
+$(SITE)/bin/python:
+	@$(call make_venv,$(SITE))
+
+$(SITE)/.ready: requirements/docs.txt | $(SITE)/bin/python
+	@$(call install,$(SITE),--require-hashes -r requirements/docs.txt)
 	@touch $@
 
 frontend/node_modules/.package-lock.json: frontend/package-lock.json

@@ -38,7 +38,7 @@ def test_type_marker_and_schema_lie_beside_the_code() -> None:
     assert package.joinpath("measure", "runner", "sources", "App.swift").is_file()
 
 
-@pytest.mark.parametrize("purpose", ["build", "runtime", "dev", "coreml", "mcp"])
+@pytest.mark.parametrize("purpose", ["build", "runtime", "dev", "coreml", "docs", "mcp"])
 def test_every_pin_is_hashed(purpose: str) -> None:
     text = (_REQUIREMENTS / f"{purpose}.txt").read_text(encoding="utf-8")
     blocks = re.split(r"^(?=[A-Za-z])", text, flags=re.M)[1:]

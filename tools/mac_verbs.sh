@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs each command of docs/on-a-mac.md once, and writes how each ended to OUT/steps.txt. Left out are those that wait for
+# Runs each command of docs/guides/mac.md once, and writes how each ended to OUT/steps.txt. Left out are those that wait for
 # a person, a phone or Xcode's Instruments. The model is that of `make profile`.
 set -uo pipefail
 out=${1:?the folder of the results}

@@ -1,4 +1,4 @@
-"""Writes the generated pages of `docs/`: the command line, the JSON of results, kernels.
+"""Writes the JSON Schemas of `docs/`, and makes pages of the reference: the command line, results, kernels.
 
 python tools/make_docs.py
 """
@@ -21,10 +21,9 @@ import msgspec.structs
 import numpy as np
 
 from coremlscope.cli import COMMANDS, main
-from coremlscope.devices import GPU, SETTINGS, find_device
+from coremlscope.devices import GPU, find_device
 from coremlscope.devices.catalog import all_chips
 from coremlscope.ops import kernels
-from coremlscope.planning.advice import CORE_ML_VALUE_RULES, RULES, VALUE_RULES, AdviceRule
 from coremlscope.planning.cost.planned.publications import publications
 from coremlscope.planning.cost.planned.rates import CLASSES, rate_table
 from coremlscope.planning.placement.backend import BACKENDS, Backend
@@ -42,12 +41,10 @@ from coremlscope.verification.causes.table import ROWS
 
 DOCS = Path(__file__).parents[1] / "docs"
 
-_WRITTEN = "<!-- Written by tools/make_docs.py; do not edit. -->"
-
 
 def command_line() -> str:
     """Returns the page on the commands, with the help of each."""
-    parts = [_WRITTEN, "# Command line", _help(), "## `coremlscope MODEL`", _help("./model")]
+    parts = ["# Command line", _help(), "## `coremlscope MODEL`", _help("./model")]
     for command in COMMANDS:
         parts += [f"## `coremlscope {command.name}`", _help(command.name)]
     return "\n\n".join([*parts, _WIDTH, _EXIT_CODES]) + "\n"
@@ -111,7 +108,7 @@ Times are seconds and sizes are bytes unless a name says otherwise (`total_ms`).
 lists them once, and every other array with one entry for each operation refers to its rows. The number in
 `schema` changes when a field is removed or changes its meaning, not when one is added: ignore fields that you
 do not know. `Profile.load` reads profiles of this and of older versions.
-[profile.schema.json](profile.schema.json), which `coremlscope schema` prints as well, describes the same as a
+`profile.schema.json`, which `coremlscope schema` prints as well, describes the same as a
 JSON Schema.
 
 Below, `T[]` is a JSON array of T."""
@@ -119,15 +116,15 @@ Below, `T[]` is a JSON array of T."""
 
 def profile_schema() -> str:
     """Returns the page on the JSON of results, with the fields of every class."""
-    parts = [_WRITTEN, "# The JSON of a profile", _FORMS]
+    parts = ["# The JSON of a profile", _FORMS]
     for kind in _reachable(Profile):
         parts += [f"## {kind.__name__}", docstring_parts(kind.__doc__ or "")[0], _fields(kind)]
     return "\n\n".join(parts) + "\n"
 
 
 _EVIDENCE = f"""\
-Where our [plan](plan.md) and Core ML's own put an operation on different units, a rule is wrong or missing.
-`--share` writes such operations to a file that you can send with an issue:
+Where our [plan](../concepts/plans.md) and Core ML's own put an operation on different units, a rule is wrong
+or missing. `--share` writes such operations to a file that you can send with an issue:
 
 ```console
 coremlscope import profile.json --share evidence.json
@@ -136,9 +133,9 @@ coremlscope plan model.mlpackage --share evidence.json
 ```
 
 `import` reads a saved profile that contains both plans (of `profile` or `plan` on a Mac), or [files that can
-be imported](import.md), for which the model, the device and its system must be known. `plan` asks Core ML on
-a Mac, which is not yet confirmed on a device. With a model, rows have the types of all arguments and the
-values of small parameters; without it, the types of the results that an operation reads.
+be imported](../guides/mac-files.md), for which the model, the device and its system must be known. `plan`
+asks Core ML on a Mac, which is not yet confirmed on a device. With a model, rows have the types of all
+arguments and the values of small parameters; without it, the types of the results that an operation reads.
 
 A file contains no weights, paths, descriptions or metadata. Names that you gave to operations, inputs,
 outputs and functions are left out, and replaced by `‹name›` in Core ML's messages. Read the file before you
@@ -147,66 +144,9 @@ send it.
 It is one object with `"schema": "{EVIDENCE}"` and the fields of [Evidence](#evidence)."""
 
 
-_FINDINGS = """\
-`plan`, `estimate`, and `profile` with `--device`, look for what a model does at a cost that
-another form would not have. Each finding is weighed on the device and setting that was asked for: the
-function is planned and estimated again as if it were fixed, with the launches and changes of unit of the
-new path. Findings that save less than 0.5 % of the estimated time there are not shown, so operations
-that already run where they take least are left out, and a model has other findings on other devices. Where
-no time can be estimated, the planned cost counts.
-
-Only activations that a layer could end with are fused again for this, so a saving is a lower bound where
-fixing it lets the compiler fuse other operations. Findings overlap: where several save time, the last one,
-`findings-together`, gives what they save together. Costs are planned and estimated, never measured; intervals
-are those of 80 % of estimates. Operations that only our translation of a layer of a neural network contains
-are no finding.
-
-In JSON a finding has the `confidence` and `source` of its rule, its `savings` by device and setting, and
-`saved_bytes`; see [Finding](profile-schema.md#finding). [`what-if`](what-if.md) applies the transform that a
-finding names, and compares the outputs."""
-
-
-_WRONG_VALUES_IN_CORE_ML = """\
-Operations whose results on a unit were reported to be off by more than rounding explains. `plan` and `verify`
-show them for settings that may use the unit, whatever they cost. None is confirmed on a device here."""
-
-
-_WRONG_VALUES = """\
-Findings on Core AI models are about values instead of costs, which are not published: operations that were
-seen to return wrong values on a unit, without any error. They are shown for settings that may use the unit.
-Each was published for one device and system, and later systems may return right values: compare with the
-outputs under `cpuOnly`, which were right in all these cases."""
-
-
-def findings() -> str:
-    """Returns the page on findings about models."""
-    parts = [_WRITTEN, "# Findings on models", _FINDINGS]
-    for rule in RULES:
-        parts += [f"## `{rule.id}`", rule.doc, _facts(rule)]
-    parts += ["## Wrong values in Core ML", _WRONG_VALUES_IN_CORE_ML]
-    for rule in CORE_ML_VALUE_RULES:
-        parts += [f"### `{rule.id}`", rule.doc, _facts(rule)]
-    parts += ["## Wrong values in Core AI", _WRONG_VALUES]
-    for rule in VALUE_RULES:
-        parts += [f"### `{rule.id}`", rule.doc, _facts(rule)]
-    return "\n\n".join(parts) + "\n"
-
-
-def _facts(rule: AdviceRule) -> str:
-    """Returns what to do about a finding, and how it is known, as a list."""
-    facts = [f"- What to do: {rule.fix}."]
-    if rule.transform:
-        facts.append(f"- `what-if --try {rule.transform}` applies it.")
-    if rule.settings:
-        settings = ", ".join(f"`{name}`" for name in SETTINGS if name in rule.settings)
-        facts.append(f"- Shown for: {settings}.")
-    facts += [f"- Evidence: {rule.confidence}.", f"- Source: {rule.source}."]
-    return "\n".join(facts)
-
-
 def evidence() -> str:
     """Returns the page on evidence, with the fields of every class."""
-    parts = [_WRITTEN, "# Evidence for rules", _EVIDENCE]
+    parts = ["# Evidence for rules", _EVIDENCE]
     for kind in _reachable(Evidence):
         parts += [f"## {kind.__name__}", docstring_parts(kind.__doc__ or "")[0], _fields(kind)]
     return "\n\n".join(parts) + "\n"
@@ -214,8 +154,8 @@ def evidence() -> str:
 
 _RECORD = f"""\
 The app that `coremlscope runner` writes records what it measures in `results.json`, one object with
-`"schema": "{SCHEMA}"`. See [From a phone](from-a-phone.md). The file is complete JSON after every step.
-Times are seconds and sizes are bytes. [runner.schema.json](runner.schema.json) describes the same as a JSON
+`"schema": "{SCHEMA}"`. See [From a phone](../guides/iphone.md). The file is complete JSON after every step.
+Times are seconds and sizes are bytes. `runner.schema.json` describes the same as a JSON
 Schema; `coremlscope import` checks a file against it.
 
 Below, `T[]` is a JSON array of T."""
@@ -223,7 +163,7 @@ Below, `T[]` is a JSON array of T."""
 
 def runner_schema() -> str:
     """Returns the page on the JSON of the runner."""
-    parts = [_WRITTEN, "# The JSON of the runner", _RECORD]
+    parts = ["# The JSON of the runner", _RECORD]
     for kind in _reachable(Record):
         parts += [f"## {kind.__name__}", docstring_parts(kind.__doc__ or "")[0], _fields(kind)]
     return "\n\n".join(parts) + "\n"
@@ -311,8 +251,8 @@ _OTHERS = ("float16", "int8", "uint8", "int16", "uint16")
 _VERIFICATION = f"""\
 `coremlscope verify MODEL --reference model.onnx --json FILE` writes one object with
 `"schema": "{VERIFICATION}"` and the fields of [Verification](#verification). See
-[Verification of conversions](verify.md).
-[verification.schema.json](verification.schema.json) describes the same as a JSON Schema. Errors that are
+[Verification of conversions](../verify.md).
+`verification.schema.json` describes the same as a JSON Schema. Errors that are
 infinite are null.
 
 Below, `T[]` is a JSON array of T."""
@@ -320,7 +260,7 @@ Below, `T[]` is a JSON array of T."""
 
 def verification_schema() -> str:
     """Returns the page on the JSON of verifications, with the fields of every class."""
-    parts = [_WRITTEN, "# The JSON of a verification", _VERIFICATION]
+    parts = ["# The JSON of a verification", _VERIFICATION]
     for kind in _reachable(Verification):
         parts += [f"## {kind.__name__}", docstring_parts(kind.__doc__ or "")[0], _fields(kind)]
     return "\n\n".join(parts) + "\n"
@@ -345,8 +285,11 @@ def lacking_kernels() -> str:
         "An empty cell means that there is a kernel. A type is the one to which inputs are cast instead, and "
         "– means that no operation is lowered to that node. Operators that are not listed have all kernels."
     )
-    parts = [_WRITTEN, "# Missing kernels", summary, *more, explained, "\n".join(lines)]
-    return "\n\n".join(part.replace("`emit.carry`", "see [numerics](numerics.md)") for part in parts) + "\n"
+    parts = ["# Missing kernels", summary, *more, explained, "\n".join(lines)]
+    return (
+        "\n\n".join(part.replace("`emit.carry`", "see [numerics](../concepts/numerics.md)") for part in parts)
+        + "\n"
+    )
 
 
 def _way(name: str, attribute: str, dtype: str) -> str:
@@ -391,11 +334,11 @@ def planned_rates() -> str:
                 ratio = f"{max(values) / min(values):.2f}" if len(values) > 1 else ""
                 rates.append(f"| {name} | {_UNITS[backend]} | {' | '.join(cells)} | {ratio} |")
     explained = (
-        "Rates behind Core ML's planned costs ([plans](plan.md#rates-by-chip)), in 10⁹ operations, elements "
-        "or bytes per second. `coremlscope devices NAME --rates` lists those in use for a chip, with sources "
-        "and intervals."
+        "Rates behind Core ML's planned costs ([plans](../concepts/plans.md#how-a-cost-is-known)), in 10⁹ "
+        "operations, elements or bytes per second. `coremlscope devices NAME --rates` lists those in use for "
+        "a chip, with sources and intervals."
     )
-    parts = [_WRITTEN, "# Planned rates", explained, "## Published", "\n".join(rates), *_growth()]
+    parts = ["# Planned rates", explained, "## Published", "\n".join(rates), *_growth()]
     return "\n\n".join(parts) + "\n"
 
 
@@ -433,13 +376,13 @@ def _growth() -> Iterator[str]:
 
 
 _CAUSES_OF_VERIFY = """
-When [`verify`](verify.md) finds the first operation that differs, it asks these causes why, in this order.
+When [`verify`](../verify.md) finds the first operation that differs, it asks these causes why, in this order.
 Each predicts a value; it is named only if the prediction holds for every element."""
 
 
 def causes() -> str:
     """Returns the page on the causes that a verification names."""
-    parts = [_WRITTEN, "# Causes of wrong values", _CAUSES_OF_VERIFY.strip()]
+    parts = ["# Causes of wrong values", _CAUSES_OF_VERIFY.strip()]
     for title, rows in (("In float32", ROWS), ("In fp16", ROUNDING_ROWS)):
         parts.append(f"## {title}")
         for row in rows:
@@ -454,8 +397,8 @@ def causes() -> str:
     return "\n\n".join(parts) + "\n"
 
 
-_UNITS = {"Neural Engine": "neural_engine", "CPU": "cpu", "CPU and GPU": "gpu"}
-_LINES = {"Macs and iPads (M)": "m", "iPhones and iPads (A)": "a"}
+_MEASURED_UNITS = {"Neural Engine": "neural_engine", "CPU": "cpu", "CPU and GPU": "gpu"}
+_CHIP_LINES = {"Macs and iPads (M)": "m", "iPhones and iPads (A)": "a"}
 
 
 def accuracy() -> str:
@@ -471,8 +414,8 @@ def accuracy() -> str:
         if "median" in cells:
             columns = cells
             continue
-        unit = _UNITS.get(cells[0]) if columns[0] == "unit" else _UNITS.get(section)
-        chips = "" if columns[0] == "unit" else _LINES.get(cells[0]) if columns[0] == "chips" else None
+        unit = _MEASURED_UNITS.get(cells[0]) if columns[0] == "unit" else _MEASURED_UNITS.get(section)
+        chips = "" if columns[0] == "unit" else _CHIP_LINES.get(cells[0]) if columns[0] == "chips" else None
         if unit is None or chips is None:
             continue
         row = dict(zip(columns, cells, strict=True))
@@ -481,28 +424,32 @@ def accuracy() -> str:
     return "\n".join(["unit,chips,count,error,within", *found.values()]) + "\n"
 
 
+#: Pages of the reference, which `make_site.py` writes beside those of rules, findings and operations.
 PAGES = {
+    "reference/causes.md": causes,
+    "reference/cli.md": command_line,
+    "reference/evidence.md": evidence,
+    "reference/kernels.md": lacking_kernels,
+    "reference/profile.md": profile_schema,
+    "reference/rates.md": planned_rates,
+    "reference/runner.md": runner_schema,
+    "reference/verification.md": verification_schema,
+}
+
+#: Generated files that are part of the repository: JSON Schemas, and the errors that the first answer quotes.
+SCHEMAS = {
     "../src/coremlscope/planning/cost/latency/data/accuracy.csv": accuracy,
     "check.schema.json": check_schema_file,
-    "cli.md": command_line,
-    "evidence.md": evidence,
-    "findings.md": findings,
-    "kernels.md": lacking_kernels,
-    "planned-rates.md": planned_rates,
-    "profile-schema.md": profile_schema,
     "profile.schema.json": json_schema_file,
-    "runner-schema.md": runner_schema,
     "runner.schema.json": runner_schema_file,
     "variants.schema.json": variants_schema_file,
-    "verification-schema.md": verification_schema,
-    "verify-causes.md": causes,
     "verification.schema.json": verification_schema_file,
 }
 
 
 def write() -> int:
-    """Writes every page; returns the exit code."""
-    for name, page in PAGES.items():
+    """Writes every schema; returns the exit code."""
+    for name, page in SCHEMAS.items():
         (DOCS / name).write_text(page(), encoding="utf-8")
         print(DOCS / name)
     return 0

@@ -1,4 +1,7 @@
-"""Checks of the documentation: generated pages, links, commands and code examples."""
+"""Checks of the documentation: links, commands, code examples, and a page for each rule and finding.
+
+`make site` builds the same pages with Sphinx, strictly.
+"""
 
 from __future__ import annotations
 
@@ -12,32 +15,22 @@ from types import ModuleType
 
 import pytest
 
+from coremlscope.base.site import SITE, finding_page, rule_page
 from coremlscope.cli import COMMANDS
 from coremlscope.cli.command import Parser
 from coremlscope.formats.packaging import write_mlpackage
 from coremlscope.formats.sample import sample_model
+from coremlscope.planning.placement.catalog import list_rules
 
 _ROOT = Path(__file__).resolve().parents[2]
-_PAGES = [
-    _ROOT / "README.md",
-    _ROOT / "skills" / "coremlscope" / "SKILL.md",
-    _ROOT / "changes" / "README.md",
-    *sorted((_ROOT / "docs").glob("*.md")),
-]
-_TEXTS = {page.relative_to(_ROOT).as_posix(): page.read_text(encoding="utf-8") for page in _PAGES}
+_DOCS = _ROOT / "docs"
+#: Written by benchmarks.
+_FIGURES = ("accuracy.md", "token-rates.md")
+#: Words of all pages that people write. What is said twice, or to nobody, goes first.
+_MOST_WORDS = 30_000
 
 
-def _blocks(text: str, language: str) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```$", text, re.M | re.S)
-
-
-def _anchors(text: str) -> set[str]:
-    """The anchors that GitHub generates for the headings of a page."""
-    headings = re.findall(r"^#+ (.*)$", re.sub(r"^```.*?^```$", "", text, flags=re.M | re.S), re.M)
-    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
-
-
-def _generator(name: str) -> ModuleType:
+def _tool(name: str) -> ModuleType:
     spec = importlib.util.spec_from_file_location(name, _ROOT / "tools" / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
@@ -46,27 +39,102 @@ def _generator(name: str) -> ModuleType:
     return module
 
 
-@pytest.mark.parametrize("name", sorted(_generator("make_docs").PAGES))
-def test_generated_pages_are_up_to_date(name: str) -> None:
-    written = (_ROOT / "docs" / name).read_text(encoding="utf-8")
-    assert written == _generator("make_docs").PAGES[name](), "run `make docs`"
+_MAKE_DOCS = _tool("make_docs")
+#: Pages of the site by their path, written and generated ones.
+_GENERATED = {**_tool("make_site").pages(), **{path: make() for path, make in _MAKE_DOCS.PAGES.items()}}
+_WRITTEN = {
+    **{page.relative_to(_DOCS).as_posix(): page.read_text(encoding="utf-8") for page in _DOCS.rglob("*.md")},
+    "contributing.md": (_ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8"),
+}
+_SITE = {**_WRITTEN, **_GENERATED}
+#: Pages that are read in the repository.
+_IN_REPOSITORY = {
+    name: (_ROOT / name).read_text(encoding="utf-8")
+    for name in ("README.md", "CHANGELOG.md", "skills/coremlscope/SKILL.md", "changes/README.md")
+}
+_TEXTS = {**_IN_REPOSITORY, **_WRITTEN}
+
+
+def _blocks(text: str, language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```$", text, re.M | re.S)
+
+
+def _anchors(text: str) -> set[str]:
+    """The anchors that GitHub and MyST generate for the headings of a page."""
+    headings = re.findall(r"^#+ (.*)$", re.sub(r"^```.*?^```$", "", text, flags=re.M | re.S), re.M)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("name", sorted(_MAKE_DOCS.SCHEMAS))
+def test_schemas_are_up_to_date(name: str) -> None:
+    assert (_DOCS / name).read_text(encoding="utf-8") == _MAKE_DOCS.SCHEMAS[name](), "run `make docs`"
 
 
 def test_types_of_the_front_end_are_up_to_date() -> None:
     written = (_ROOT / "frontend" / "src" / "data" / "schema.ts").read_text(encoding="utf-8")
-    assert written == _generator("make_types").type_script(), "run `make frontend`"
+    assert written == _tool("make_types").type_script(), "run `make frontend`"
+
+
+def test_pages_that_people_write_stay_short() -> None:
+    texts = [text for page, text in _WRITTEN.items() if page not in _FIGURES]
+    assert sum(len(text.split()) for text in [*texts, _IN_REPOSITORY["README.md"]]) <= _MOST_WORDS
+
+
+def _check_link(page: str, target: str) -> None:
+    target = target.removeprefix("<").removesuffix(">")
+    if target.startswith(SITE):
+        target = target.removeprefix(SITE)
+        path, _, anchor = target.partition("#")
+        name = f"{path.strip('/') or 'index'}.md"
+        if path.endswith((".txt", ".json")):
+            return
+    elif target.startswith("https://"):
+        return
+    else:
+        path, _, anchor = target.partition("#")
+        folder = _DOCS / page if page in _SITE else _ROOT / page
+        file = (folder.parent / path).resolve() if path else folder
+        if file.suffix != ".md" or not file.is_relative_to(_DOCS):
+            assert page not in _SITE or file.is_relative_to(_DOCS), f"{target} is outside of the site"
+            assert file.exists(), target
+            return
+        name = file.relative_to(_DOCS).as_posix()
+    assert name in _SITE, target
+    if anchor:
+        assert anchor in _anchors(_SITE[name]), target
 
 
 @pytest.mark.parametrize("page", _TEXTS)
 def test_links_lead_somewhere(page: str) -> None:
     for target in re.findall(r"\]\(([^)\s]+)\)", _TEXTS[page]):
-        if target.startswith("https://"):
-            continue
-        path, _, anchor = target.partition("#")
-        file = ((_ROOT / page).parent / path).resolve() if path else _ROOT / page
-        assert file.exists(), target
-        if anchor:
-            assert anchor in _anchors(file.read_text(encoding="utf-8")), target
+        _check_link(page, target)
+
+
+def test_links_of_generated_pages_lead_somewhere() -> None:
+    for page, text in _GENERATED.items():
+        for target in re.findall(r"(?<!\\)\]\(([^)\s]+)\)", re.sub(r"`[^`\n]*`", "", text)):
+            _check_link(page, target)
+
+
+def test_every_page_is_in_the_navigation() -> None:
+    trees = {page: "\n".join(_blocks(text, r"\{toctree\}")) for page, text in _SITE.items()}
+    listed = {
+        (Path(page).parent / line.strip()).as_posix() + ".md"
+        for page, tree in trees.items()
+        for line in tree.splitlines()
+        if line.strip() and not line.startswith(":")
+    }
+    alone = {page for page, text in _SITE.items() if text.startswith("---\norphan: true")}
+    assert listed | alone | {"index.md"} == _SITE.keys()
+
+
+def test_every_rule_and_finding_has_a_page_at_its_address() -> None:
+    rules = [rule_page(entry.id) for entry in list_rules()]
+    findings = [finding_page(key) for key in _tool("make_site").other_findings()]
+    assert len(rules) > 200
+    assert len(findings) > 100
+    for address in [*rules, *findings]:
+        _check_link("index.md", address)
 
 
 @pytest.mark.parametrize("page", _TEXTS)
@@ -83,8 +151,8 @@ def test_commands_are_ones_that_exist(page: str) -> None:
     for line in [*shown, *quoted]:
         program, name, *arguments = shlex.split(line, comments=True)
         if program == "make":
-            assert name in targets, line
-        else:
+            assert name in targets | {".venv/.dev"}, line
+        elif not name.endswith(".mlpackage"):  # without a verb, the first answer
             assert name in verbs, line
             parser = Parser(prog=name)
             verbs[name].configure(parser)
@@ -92,9 +160,16 @@ def test_commands_are_ones_that_exist(page: str) -> None:
                 parser.parse_args(arguments)
 
 
+def test_files_that_contributors_are_told_of_exist() -> None:
+    text = _WRITTEN["contributing.md"]
+    for path in set(re.findall(r"(?:src|tests|frontend|tools|benchmarks)/[\w./-]*\w", text)):
+        if not re.search(r"FAMILY|ID\.toml", path):
+            assert (_ROOT / path).exists(), path
+
+
 @pytest.mark.parametrize("page", [page for page, text in _TEXTS.items() if _blocks(text, "python")])
 def test_python_code_runs(page: str, tmp_path: Path) -> None:
-    if page == "docs/sweep.md":
+    if page == "guides/sweep.md":
         pytest.importorskip("pyarrow", reason="belongs to the extra `sweep`")
     write_mlpackage(sample_model(width=0.25), tmp_path / "MobileNetV2.mlpackage")
     script = "\n".join(_blocks(_TEXTS[page], "python"))

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from coremlscope.base.errors import UsageError
+from coremlscope.base.site import page
 from coremlscope.cli.command import Command, add_compute_units, add_reports, add_shape, read_path
 from coremlscope.cli.lookup import add_devices, choose_devices
 from coremlscope.cli.repetitions import add_function
@@ -15,11 +16,11 @@ from coremlscope.cli.reports import write_reports
 __all__ = ["COMMAND", "check_formats"]
 
 
-_EPILOG = """\
-Estimates come from a model of the chips that was fitted to published latencies; see
-docs/accuracy.md for their errors. The interval contains 80 % of the cases. `*` marks chips that
-fewer than three publications measured, `†` those that your own measurements refine
-(`coremlscope measurements`).
+_EPILOG = f"""\
+Estimates come from a model of the chips that was fitted to published latencies; their errors
+are on {page("accuracy")}. The interval contains 80 % of the
+cases. `*` marks chips that fewer than three publications measured, `†` those that your own
+measurements refine (`coremlscope measurements`).
 
 A report (-o) contains the profile: the model, its operations, the estimates and the plans on
 which they are based. For several models it contains a list of profiles, which .trace.json does

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from coremlscope.base.site import page
 from coremlscope.cli.command import (
     Command,
     add_compute_units,
@@ -32,7 +33,7 @@ __all__ = ["COMMAND"]
 _FILES = (".html", ".csv", ".json", ".parquet")
 _INTERRUPTED = 130
 _REDRAW_S, _NOTE_S = 0.2, 60.0
-_EPILOG = """\
+_EPILOG = f"""\
 A result is the estimate of a model for a device and a setting, or its measurement on this machine.
 Each has an address, a hash of the file's content, the options and the versions: a second run
 computes only what has changed. Ctrl-C, or the end of any process, loses only what was not finished; the same
@@ -40,7 +41,8 @@ command continues. Failures are listed apart, and --retry makes them again.
 
 Measurements run one at a time, on Linux on half of the cores, while plans and estimates use the
 rest. The folder gets one Parquet file each for estimates, plans and times, and a page, results.html;
-docs/sweep.md describes them, and zoo.toml, which lists models with options of their own.
+{page("guides/sweep")} describes them,
+and zoo.toml, which lists models with options of their own.
 
 examples:
   coremlscope sweep models/ --device m1,iphone-15-pro --compute-units every

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 
 from coremlscope.base.errors import CoremlscopeError, CorruptModelError, UsageError
 from coremlscope.base.findings import Finding
+from coremlscope.base.site import page
 from coremlscope.devices.unit import UNITS, ComputeUnit
 from coremlscope.interop.listing import (
     Imported,
@@ -30,7 +31,7 @@ __all__ = ["matches", "read"]
 
 #: By the names that the file uses.
 _UNITS: Mapping[str, ComputeUnit] = {str(backend): unit for backend, unit in UNIT_OF.items()}
-_HINT = "copy analytics.mil from the cache of Core ML again; see docs/import.md"
+_HINT = f"copy analytics.mil from the cache of Core ML again; see {page('guides/mac-files')}"
 
 
 def matches(source: SourceFile) -> bool:

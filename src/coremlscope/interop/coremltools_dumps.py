@@ -14,6 +14,7 @@ from typing import Any
 
 from coremlscope.base.errors import UsageError
 from coremlscope.base.findings import Finding
+from coremlscope.base.site import page
 from coremlscope.interop.listing import (
     UNKNOWN_TYPE,
     Imported,
@@ -37,7 +38,7 @@ _PHASES: Mapping[str, str] = {
     "benchmark_load": "load",
     "benchmark_predict": "predict",
 }
-_HINT = "see docs/import.md for the forms that are read"
+_HINT = f"{page('guides/mac-files')} lists the forms that are read"
 
 
 def matches(source: SourceFile) -> bool:

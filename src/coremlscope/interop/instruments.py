@@ -9,6 +9,7 @@ import msgspec.structs
 
 from coremlscope.base.errors import UsageError
 from coremlscope.base.findings import Finding
+from coremlscope.base.site import page
 from coremlscope.formats.recordings.activity import Summary, summarize_exports
 from coremlscope.formats.recordings.export import Export, read_export
 from coremlscope.interop.listing import Imported, ListingOrigin
@@ -64,8 +65,8 @@ def _imported(exports: Sequence[tuple[SourceFile, Export]], origin: ListingOrigi
     if not recording.tables and not has_contents:
         raise UsageError(
             f"{files} holds no table of a recording",
-            "export the tables that docs/import.md lists; an export of a table that is not in the recording"
-            " is empty",
+            f"export the tables that {page('guides/mac-files')} lists; an export of a table that is not in "
+            "the recording is empty",
         )
     if origin.device == ListingOrigin(file="").device:
         origin = named_origin(origin, summary.device, summary.system)

@@ -12,6 +12,7 @@ import msgspec
 
 from coremlscope.base.errors import UsageError
 from coremlscope.base.folders import check_regular
+from coremlscope.base.site import page
 
 __all__ = ["MOST_OPS", "SourceFile", "count_ops", "items", "mapping", "number", "samples", "text"]
 
@@ -42,7 +43,7 @@ class SourceFile:
         if path.suffix == ".trace" and path.is_dir():
             raise UsageError(
                 f"{path} is a recording that only Instruments opens",
-                "export its tables on a Mac with `xcrun xctrace export`; see docs/import.md",
+                f"export its tables on a Mac with `xcrun xctrace export`; see {page('guides/mac-files')}",
             )
         self.file = path / "report.json" if path.is_dir() else path
         if path.suffix == ".aimodelc" and path.is_dir():
@@ -51,7 +52,8 @@ class SourceFile:
         if path.is_dir() and not self.file.exists():
             raise UsageError(
                 f"{path} is a folder without anything that is imported",
-                "give a saved profile, or what a Mac or a phone wrote of a model; see docs/import.md",
+                "give a saved profile, or what a Mac or a phone wrote of a model; see "
+                f"{page('guides/mac-files')}",
             )
         try:
             check_regular(self.file)

@@ -8,6 +8,7 @@ from pathlib import Path, PurePath
 from typing import Any
 from urllib.parse import quote
 
+from coremlscope.base.site import SITE, page
 from coremlscope.base.units import escape_controls
 from coremlscope.reports.json import render_values
 from coremlscope.results.gate import CheckedModel, CheckResult, GateReport, Verdict
@@ -95,9 +96,13 @@ def _allowed(text: str) -> str:
 
 def render_sarif(report: GateReport) -> str:
     """Renders a gate's result as SARIF 2.1.0, with a result for each limit that is not surely kept."""
-    rules = [{"id": name, "shortDescription": {"text": text}} for name, text in RULES.items()]
+    rules = [
+        {"id": name, "shortDescription": {"text": text}, "helpUri": page("guides/gate")}
+        for name, text in RULES.items()
+    ]
     driver = {
         "name": "coremlscope",
+        "informationUri": SITE,
         "version": report.made.version,
         "rules": rules,
     }

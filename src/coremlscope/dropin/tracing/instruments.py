@@ -18,6 +18,7 @@ import numpy as np
 
 from coremlscope.base.errors import UsageError
 from coremlscope.base.folders import check_regular
+from coremlscope.base.site import page
 from coremlscope.base.version import __version__
 from coremlscope.devices.unit import ComputeUnit
 from coremlscope.dropin.tracing.collect import merge_events
@@ -79,7 +80,7 @@ def read_instruments(paths: Sequence[Path]) -> Trace:
     if not rows.listed and not samples:
         raise UsageError(
             f"{', '.join(path.name for path in paths)} holds no intervals of Core ML or of compute units",
-            "export the tables that docs/import.md lists",
+            f"export the tables that {page('guides/mac-files')} lists",
         )
     events = rows.events()
     end_ns = int(events.end_ns.max()) if len(events) else 0

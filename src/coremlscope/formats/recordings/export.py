@@ -3,7 +3,7 @@
 Form: rows of cells named by engineering type. The first occurrence of a value has an `id`, later ones have a
 `ref` to it, across tables and also to elements nested in a row. Numbers are nanoseconds; `fmt` is for
 display. Columns follow public parsers (microsoft/Microsoft-Performance-Tools-Apple,
-wieslawsoltes/ActivityMonitor) and published exports; `docs/import.md` lists the tables.
+wieslawsoltes/ActivityMonitor) and published exports; `docs/guides/mac-files.md` lists the tables.
 """
 
 from __future__ import annotations

@@ -17,6 +17,7 @@ from pathlib import Path
 import msgspec
 
 from coremlscope.base.errors import EngineError, MissingDependencyError
+from coremlscope.base.site import page
 from coremlscope.base.writing import open_draft
 from coremlscope.formats.recordings.export import CORE_ML, KINDS, Export, read_export
 
@@ -31,7 +32,7 @@ __all__ = [
 TEMPLATE = "Core ML"
 _XCTRACE = ("xcrun", "xctrace")
 _INSTALL = "install Xcode, and select it with `sudo xcode-select -s /Applications/Xcode.app`"
-_ATTACH_HINT = "see docs/on-a-mac.md: Instruments attaches only to programs that may be debugged"
+_ATTACH_HINT = f"Instruments attaches only to programs that may be debugged: {page('guides/mac')}"
 #: Line that xctrace prints when it records.
 _READY = "Ctrl-C to stop"
 _POLL_S = 0.05

@@ -17,6 +17,7 @@ import msgspec.structs
 from coremlscope.base.errors import EngineError, UsageError
 from coremlscope.base.findings import Finding
 from coremlscope.base.processes.child import ChildLimits, Task, run_child
+from coremlscope.base.site import page
 from coremlscope.base.writing import write_draft
 from coremlscope.formats.recordings.activity import Summary, summarize_exports
 from coremlscope.measure.contract import MeasuredModel, Progress, now
@@ -202,7 +203,7 @@ def _findings(recording: InstrumentsRecording, failed: Sequence[str], tool: str)
             id="recorded-all-processes",
             severity="info",
             text="Instruments could not attach to the process, so all processes were recorded.",
-            hint="sign Python with com.apple.security.get-task-allow; see docs/on-a-mac.md",
+            hint=f"sign Python with com.apple.security.get-task-allow; see {page('guides/mac')}",
         )
     if failed:
         yield Finding(

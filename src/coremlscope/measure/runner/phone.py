@@ -21,6 +21,7 @@ from typing import Any
 import msgspec
 
 from coremlscope.base.errors import EngineError, UsageError
+from coremlscope.base.site import page
 from coremlscope.measure.coreml.device.devicectl import (
     Phone,
     ask,
@@ -43,7 +44,7 @@ _MARK = b"coremlscope-runner "
 _POLL_S = 0.2
 _COPIES = 3
 _INSTALL_S = 600.0
-_HINT = "connect the device by cable, unlock it, and run it again; see docs/from-a-phone.md"
+_HINT = f"connect the device by cable, unlock it, and run it again; see {page('guides/iphone')}"
 
 #: Called with what happens, settings done, and how many there are.
 Progress = Callable[[str, int, int], None]

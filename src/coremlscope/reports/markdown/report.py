@@ -9,6 +9,7 @@ from coremlscope.base.escaping import html_text, markdown_cell
 from coremlscope.base.escaping import markdown_code as code
 from coremlscope.base.escaping import markdown_text as cell
 from coremlscope.base.findings import Finding
+from coremlscope.base.site import finding_page
 from coremlscope.base.units import (
     format_bytes,
     format_count,
@@ -465,5 +466,6 @@ def _finding_list(findings: Iterable[Finding]) -> str:
     return "\n".join(
         f"- {_MARKS[finding.severity]}{cell(describe_finding(finding))}"
         + (f" ({cell(hint)})" if (hint := finding_hint(finding)) else "")
+        + (f" [{finding.id}]({address})" if (address := finding_page(finding.id)) else "")
         for finding in by_severity(findings)
     )

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from coremlscope.base.site import page
 from coremlscope.base.units import format_duration
 from coremlscope.model.ir import kind_name
 from coremlscope.reports.terminal.screen import Column, Screen
@@ -72,7 +73,8 @@ def _show_log(screen: Screen, report: LogReport) -> None:
         screen.line()
         screen.line("No known failure of Core ML was found.")
         screen.line(
-            "Core ML writes most messages to the system log: record it with `log stream` (docs/doctor.md)."
+            "Core ML writes most messages to the system log: record it with `log stream` "
+            f"({page('guides/failures')})."
         )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from coremlscope.base.findings import Finding, Severity
+from coremlscope.base.site import finding_page
 from coremlscope.reports.terminal.screen import Screen
 from coremlscope.reports.words import FINDING_MARKS, by_severity, describe_finding, finding_hint
 
@@ -21,4 +22,6 @@ def show_findings(screen: Screen, findings: Iterable[Finding]) -> None:
     for finding in listed:
         severity = finding.severity
         text, hint = describe_finding(finding), finding_hint(finding)
-        screen.bullet(FINDING_MARKS[severity], text, hint, _STYLES[severity])
+        address = finding_page(finding.id)
+        style = f"{_STYLES[severity]} link {address}".strip() if address else _STYLES[severity]
+        screen.bullet(FINDING_MARKS[severity], text, hint, style)

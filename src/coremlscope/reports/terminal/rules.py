@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from coremlscope.base.site import rule_page
 from coremlscope.base.units import format_bytes, format_count
 from coremlscope.planning.placement.catalog import CatalogEntry, OpCard
 from coremlscope.reports.terminal.screen import Column, Screen
@@ -51,6 +52,7 @@ def render_rule(entry: CatalogEntry, *, width: int, color: bool) -> str:
             ("scope", entry.scope or "everywhere"),
             ("confidence", _confidence(entry)),
             ("source", entry.source),
+            ("page", rule_page(entry.id)),
         ]
     )
     if entry.applies_to:
