@@ -8,8 +8,6 @@ import warnings
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from benchmarks.plan.published import FOLDER
-
 if TYPE_CHECKING:
     from benchmarks.plan.agreement import Agreement
 
@@ -27,9 +25,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     unknown = [part for part in wanted if part not in _PARTS]
     if unknown:
         parser.error(f"unknown part {unknown[0]!r}; known parts: {', '.join(_PARTS)}")
-    if not FOLDER.is_dir():
-        print(f"{FOLDER} does not exist: there are no published plans to compare with")
-        return 0
     logging.disable(logging.WARNING)
     warnings.filterwarnings("ignore")
     compare, report = _comparisons(), _reports()

@@ -65,9 +65,10 @@ class Builder:
         """Adds an operation and returns its one result."""
         return self.add(type_, 1, **arguments)[0]
 
-    def conv(self, x: Value, channels: int) -> Value:
+    def conv(self, x: Value, channels: int, *, bias: bool = False) -> Value:
         """Adds a convolution with 1×1 weights."""
-        return self.one("conv", x=x, weight=weight(channels, shape_of(x)[1], 1, 1), pad_type="valid")
+        more = {"bias": weight(channels)} if bias else {}
+        return self.one("conv", x=x, weight=weight(channels, shape_of(x)[1], 1, 1), pad_type="valid", **more)
 
     def linear(self, x: Value, width: int) -> Value:
         """Adds a linear layer with a bias."""

@@ -1,4 +1,4 @@
-"""Reads the published plans with which ours are compared from a shared folder."""
+"""Reads the published plans with which ours are compared."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = [
     "read_support",
 ]
 
-FOLDER = Path(__file__).parents[2].parent / "shared" / "knowledge" / "plan" / "groundtruth"
+FOLDER = Path(__file__).parents[2] / "tests" / "data" / "plans"
 
 #: The backends of the M1's dump in the order of its columns.
 _COLUMNS: tuple[Backend, ...] = ("ane", "bnns", "classic_cpu", "mps_graph")

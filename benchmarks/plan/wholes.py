@@ -15,10 +15,11 @@ from pathlib import Path
 
 from benchmarks.latency.planned import MODELS as TIMED
 from benchmarks.plan.agreement import Agreement, compare_network
+from benchmarks.plan.convnets import mobilenet, resnet50
 from benchmarks.plan.counting import CountedNetworks
 from benchmarks.plan.depth import compare_depth
 from benchmarks.plan.encoders import compare_encoders
-from benchmarks.plan.published import FOLDER, read_mobilenet, read_shapes, read_shares
+from benchmarks.plan.published import read_mobilenet, read_shapes, read_shares
 from coremlscope.devices import (
     CPU,
     GPU,
@@ -41,6 +42,7 @@ from coremlscope.planning.placement.rules.rule import Example, example_view, fp1
 
 __all__ = [
     "choices_on_one_unit",
+    "compare_built",
     "compare_left_out",
     "compare_networks",
     "compare_shapes",
@@ -48,7 +50,10 @@ __all__ = [
     "read_network",
 ]
 
-MODELS = FOLDER.parent / "models"
+#: Models of the published networks that are not built in code.
+MODELS = Path(__file__).parents[2].parent / "shared" / "knowledge" / "plan" / "models"
+#: Networks that are built in code.
+_BUILT: Mapping[str, Callable[[int], Model]] = {"mobilenet": mobilenet, "resnet50": resnet50}
 _SETTINGS: tuple[ComputeUnits, ...] = ("all", "cpu_and_ne", "cpu_and_gpu")
 #: The largest relative error of a cost.
 _CLOSE_COSTS = 0.01
@@ -72,6 +77,23 @@ def compare_networks() -> list[Agreement]:
     return [*_compare_shares(of_m4_pro, ""), *_compare_mobilenet(of_m4_pro), _compare_units()]
 
 
+def compare_built() -> list[Agreement]:
+    """Compares networks that are built in code: on an M4 Pro and an M5 Max, and MobileNet's costs."""
+    of_m4_pro = rate_table(_M4_PRO)
+    counts = Agreement("M4 Pro · operations of MobileNet and ResNet-50 on the published unit, three settings")
+    for share in (one for one in read_shares() if _is_built(one.model)):
+        units = [op.choices[share.setting].unit for op in _placed(share.model, _M4_PRO, of_m4_pro)]
+        for unit, count in share.counts.items():
+            same = min(units.count(unit), count)
+            counts.right, counts.total = counts.right + same, counts.total + count
+    m5_max = Agreement("M5 Max · operations of MobileNet and ResNet-50 on the published unit, all")
+    for name, _, unit, choices in _on_one_unit():
+        if _is_built(name):
+            for choice in choices:
+                m5_max.count(choice.unit == unit, name)
+    return [counts, *_compare_mobilenet(of_m4_pro), m5_max]
+
+
 def choices_on_one_unit(rates: RateTable) -> Iterator[tuple[Choice, ComputeUnit]]:
     """Yields our choices for networks that an M4 Pro plans on one unit, and this unit.
 
@@ -79,7 +101,7 @@ def choices_on_one_unit(rates: RateTable) -> Iterator[tuple[Choice, ComputeUnit]
         rates: The rates behind our costs.
     """
     for share in read_shares():
-        if len(share.counts) == 1:
+        if len(share.counts) == 1 and _is_there(share.model):
             (unit,) = share.counts
             yield from ((op.choices[share.setting], unit) for op in _placed(share.model, _M4_PRO, rates))
 
@@ -94,8 +116,10 @@ def _on_one_unit() -> Iterator[tuple[str, ComputeUnits, ComputeUnit, list[Choice
     """Yields the networks of `_ON_ONE_UNIT` with our choices."""
     device = find_device("m5-max", "26.4")
     for name, setting, unit in _ON_ONE_UNIT:
-        folder = MODELS if name.endswith("-b16") else TIMED
-        model = container.read(folder / f"{name}.mlpackage")
+        path = (MODELS if name.endswith("-b16") else TIMED) / f"{name}.mlpackage"
+        if not _is_built(name) and not path.exists():
+            continue
+        model = read_network(path.name) if name.endswith("-b16") else container.read(path)
         (function,) = place_functions(model, device, [setting], with_advice=False).values()
         yield name, setting, unit, [op.choices[setting] for op in function.ops if not op.inserted]
 
@@ -112,7 +136,7 @@ def _compare_shares(rates: RateTable, remark: str) -> Iterator[Agreement]:
     shares = read_shares()
     for setting in _SETTINGS:
         found = CountedNetworks(f"M4 Pro · networks within 5 % of their operations, {setting}{remark}")
-        for share in (one for one in shares if one.setting == setting):
+        for share in (one for one in shares if one.setting == setting and _is_there(one.model)):
             ops = _placed(share.model, _M4_PRO, rates)
             found.compare(share.model, share.counts, [op.choices[setting] for op in ops])
         yield found.finished()
@@ -131,15 +155,24 @@ def _compare_mobilenet(rates: RateTable) -> list[Agreement]:
     return [units, costs]
 
 
+def _is_built(name: str) -> bool:
+    return name.partition("-")[0] in _BUILT
+
+
+def _is_there(name: str) -> bool:
+    return _is_built(name) or (MODELS / name).exists()
+
+
 def network_names() -> list[str]:
     """Returns the names of the networks with published shares of units."""
-    return sorted({share.model for share in read_shares()})
+    return sorted({share.model for share in read_shares() if _is_there(share.model)})
 
 
 @functools.cache
 def read_network(name: str) -> Model:
-    """Reads a network with published shares of units."""
-    return container.read(Path(MODELS) / name)
+    """Returns a network with published shares of units, built in code where it can be."""
+    built = _BUILT.get(name.partition("-")[0])
+    return container.read(MODELS / name) if built is None else built(16)
 
 
 def _placed(name: str, device: Device, rates: RateTable) -> list[PlacedOp]:

@@ -17,6 +17,7 @@ from coremlscope.devices import (
     parse_release,
     product_name,
 )
+from coremlscope.devices.chip_files import check_chip, newest_system
 
 CHIPS = list(all_chips().values())
 EXPECTED_IDS = [
@@ -189,3 +190,43 @@ def test_devices_as_people_write_them(written: str, chip: str) -> None:
 def test_a_name_of_several_chips_is_refused(written: str) -> None:
     with pytest.raises(UsageError):
         find_device(written)
+
+
+def _table() -> dict[str, object]:
+    fact = {"value": 16, "source": "someone", "kind": "measured"}
+    return {
+        "id": "m9",
+        "name": "M9",
+        "family": "m9",
+        "platform": "macOS",
+        "releases": {"macOS": 28, "source": "Apple"},
+        "neural_engine": {"generation": [fact]},
+    }
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({}, ""),
+        ({"name": None}, "name is missing"),
+        ({"neural_engine": {}}, "generation"),
+        ({"releases": {"macOS": 28}}, "releases"),
+        ({"releases": {"iOS": 28, "source": "Apple"}}, "first macOS"),
+        ({"npu": {}}, "unknown table 'npu'"),
+        (
+            {"gpu": {"core": [{"value": 8, "source": "someone", "kind": "measured"}]}},
+            "unknown number gpu.core",
+        ),
+        ({"gpu": {"cores": [{"value": 8, "source": "", "kind": "measured"}]}}, "gpu.cores needs"),
+        ({"gpu": {"cores": [{"value": 0, "source": "someone", "kind": "measured"}]}}, "gpu.cores needs"),
+    ],
+)
+def test_the_file_of_a_chip_is_checked_as_a_whole(change: dict[str, object], said: str) -> None:
+    problems = list(check_chip({**_table(), **change}))
+    assert bool(problems) == bool(said)
+    assert said in "; ".join(problems)
+
+
+def test_the_newest_system_is_that_of_the_newest_chips() -> None:
+    assert newest_system() == max(version for chip in CHIPS for version in chip.releases.values())
+    assert find_device("m6").os.major == newest_system()

@@ -45,11 +45,10 @@ def test_a_streaming_encoder_stays_on_the_neural_engine(
 
 def test_networks_on_an_m4_pro_and_an_m5_max_have_the_published_units() -> None:
     """erwinzhang7/coreml-compute-placement and the comma scorers; PoseNet is partly guessed."""
-    from benchmarks.plan.published import FOLDER
-    from benchmarks.plan.wholes import compare_networks
+    from benchmarks.plan.wholes import MODELS, compare_networks
 
-    if not FOLDER.is_dir():
-        pytest.skip(f"no published plans at {FOLDER}")
+    if not MODELS.is_dir():
+        pytest.skip(f"no models at {MODELS}")
     misses = [miss.partition(":")[0] for found in compare_networks() for miss in found.misses]
     assert misses == ["comma_posenet-192x256, all"]
 

@@ -5,15 +5,14 @@ from __future__ import annotations
 import difflib
 import functools
 import re
-import tomllib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from importlib import resources
 from typing import Any, get_args
 
 from coremlscope.base.errors import UsageError
 from coremlscope.devices.chip import Chip, Device, Fact, Facts, Product
-from coremlscope.devices.release import NEWEST, ONLY_IOS, OSRelease, Platform, parse_release
+from coremlscope.devices.chip_files import chip_tables, newest_system
+from coremlscope.devices.release import ONLY_IOS, OSRelease, Platform, parse_release
 from coremlscope.devices.unit import UNITS
 
 __all__ = ["DEFAULT_DEVICES", "all_chips", "expand_names", "find_device", "find_devices", "product_name"]
@@ -42,13 +41,7 @@ _LONGEST_NAME = 100
 @functools.cache
 def all_chips() -> Mapping[str, Chip]:
     """Returns every chip by id, older chips first, A before M."""
-    folder = resources.files("coremlscope.devices") / "chips"
-    chips = [
-        _chip(tomllib.loads(file.read_text(encoding="utf-8")))
-        for file in folder.iterdir()
-        if file.name.endswith(".toml")
-    ]
-    return {chip.id: chip for chip in sorted(chips, key=_age)}
+    return {chip.id: chip for chip in sorted(map(_chip, chip_tables()), key=_age)}
 
 
 def expand_names(names: Iterable[str]) -> tuple[str, ...]:
@@ -111,7 +104,7 @@ def find_device(name: str, os: str | None = None) -> Device:
     chip, product = _find(name)
     platform = product.platform if product else _platform(chip, os)
     last = product.last_release if product else None
-    release = parse_release(os, platform) if os else OSRelease(platform, last or NEWEST)
+    release = parse_release(os, platform) if os else OSRelease(platform, last or newest_system())
     first = chip.releases[platform]
     shown = product.name if product else chip.name
     if release.major < first:

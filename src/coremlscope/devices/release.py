@@ -8,8 +8,9 @@ from typing import Literal
 import msgspec
 
 from coremlscope.base.errors import UsageError
+from coremlscope.devices.chip_files import newest_system
 
-__all__ = ["NEWEST", "ONLY_IOS", "OSRelease", "Platform", "ios", "macos", "parse_release", "platform_named"]
+__all__ = ["ONLY_IOS", "OSRelease", "Platform", "ios", "macos", "parse_release", "platform_named"]
 
 Platform = Literal["iOS", "macOS", "visionOS"]
 
@@ -21,8 +22,6 @@ _IOS_OF_MACOS = {11: 14, 12: 15, 13: 16, 14: 17, 15: 18}
 _IOS_OF_VISIONOS = {1: 17, 2: 18}
 #: The first version with the same number on all platforms.
 _UNIFIED = 26
-#: The newest version about which anything is published.
-NEWEST = 27
 #: Major versions that exist for iOS but not for macOS.
 ONLY_IOS = (16, 17, 18)
 #: The first iOS version with Core ML.
@@ -103,11 +102,12 @@ def parse_release(text: str, platform: Platform) -> OSRelease:
 
 
 def _known(platform: Platform) -> list[int]:
+    unified = range(_UNIFIED, newest_system() + 1)
     if platform == "macOS":
-        return [*_IOS_OF_MACOS, _UNIFIED, NEWEST]
+        return [*_IOS_OF_MACOS, *unified]
     if platform == "visionOS":
-        return [*_IOS_OF_VISIONOS, _UNIFIED, NEWEST]
-    return [*range(_OLDEST, 19), _UNIFIED, NEWEST]
+        return [*_IOS_OF_VISIONOS, *unified]
+    return [*range(_OLDEST, 19), *unified]
 
 
 def _example(platform: Platform) -> str:

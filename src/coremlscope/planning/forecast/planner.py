@@ -11,7 +11,8 @@ from coremlscope.base.errors import UnsupportedModelError
 from coremlscope.base.findings import Finding
 from coremlscope.base.units import format_duration
 from coremlscope.devices import ComputeUnits, Device, OSRelease
-from coremlscope.devices.release import NEWEST, macos
+from coremlscope.devices.chip_files import newest_system
+from coremlscope.devices.release import macos
 from coremlscope.model.ir import Model
 from coremlscope.ops.control import trip_limit
 from coremlscope.planning.advice import Remark, find_remarks
@@ -60,8 +61,6 @@ __all__ = [
     "record_prediction",
 ]
 
-#: The system whose plans list most.
-_NEWEST = macos(NEWEST)
 #: Devices and settings for which the step of a loop is listed.
 _LISTED = 3
 _NETWORK = (
@@ -244,7 +243,7 @@ def find_known_failures(model: Model, systems: Sequence[OSRelease] = ()) -> Iter
     """
     for one in functions_of(model, None, every=True, shapes=None):
         if not is_core_ai(one.model):
-            graph = view_function(one.bound, _NEWEST)
+            graph = view_function(one.bound, macos(newest_system()))
             yield from describe_found_rules(find_failures(graph, one.facts, systems))
 
 

@@ -1,0 +1,23 @@
+"""Floors of agreement with published plans and latencies: a false rule fails, whatever its tests say."""
+
+from __future__ import annotations
+
+import json
+
+from benchmarks.agreement import FLOORS, differences, measure
+
+
+def test_no_publication_is_reproduced_less_than_before() -> None:
+    floors = json.loads(FLOORS.read_text())
+    found = measure()
+    assert set(found) == set(floors), "run `python -m benchmarks.agreement --write`"
+    worse = {name: (floor, found[name]) for name, floor in floors.items() if found[name] < floor}
+    assert not worse
+
+
+def test_differences_name_the_subject_and_both_numbers() -> None:
+    assert list(differences({"one": 1, "new": 2}, {"one": 3, "gone": 1})) == [
+        "gone: 1 -> none",
+        "new: none -> 2",
+        "one: 3 -> 1",
+    ]
