@@ -83,6 +83,7 @@ _NEURAL_ENGINE = {
     "matrix_gain": Prior(1.0, 0),
     "window_matrix_gain": Prior(1.0, 0),
     "dispatch_share": Prior(0.45, 0.2, "0.23 ms on M1, 0.11 on M5 Pro (ane-guide), 0.095 on M4 (maderix)"),
+    "second_gain": Prior(0.0, 0, "of a dual Neural Engine: its own"),
 }
 
 _CPU = {
@@ -133,6 +134,7 @@ _CPU = {
     "matrix_gain": Prior(1.0, 0),
     "window_matrix_gain": Prior(1.0, 0),
     "dispatch_share": Prior(1.0, 0),
+    "second_gain": Prior(0.0, 0),
 }
 
 _GPU = {

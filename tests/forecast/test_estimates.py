@@ -314,3 +314,11 @@ def test_a_measured_profile_says_that_no_total_is_estimated() -> None:
     assert profile.estimates == ()
     assert "No latency is estimated" in render_console(profile)
     assert "No latency is estimated" in render_markdown(profile)
+
+
+@pytest.mark.parametrize(("color_space", "copied"), [("RGB", True), ("GRAYSCALE_FLOAT16", False)])
+def test_a_half_precision_image_needs_no_conversion(color_space: str, copied: bool) -> None:
+    from coremlscope.planning.forecast.kernels import _converted_bytes
+
+    feature = ir.Feature(name="x", type=ir.ImageFeature(color_space, 100, 50))
+    assert bool(_converted_bytes(feature)) == copied

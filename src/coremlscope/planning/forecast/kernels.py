@@ -137,6 +137,9 @@ def _converted_bytes(feature: Feature) -> int:
     match feature.type:
         case ArrayFeature(dtype=dtype, shape=shape) if dtype != DType.FP16:
             return math.prod(max(extent, 1) for extent in shape) * dtype.bits // 8
+        # Its buffer is the operation's: nothing is copied or transformed (Apple, Core ML with iOS 16).
+        case ImageFeature(color_space="GRAYSCALE_FLOAT16"):
+            return 0
         case ImageFeature(width=width, height=height):
             return _PIXEL_BYTES * width * height
         case _:

@@ -75,6 +75,8 @@ class UnitParameters(msgspec.Struct, frozen=True, kw_only=True):
         dispatch_share: The share of `dispatch_s` that remains from H15 (A16, M3) on. Published figures of
             these chips all come from iOS 17 or later, those of older chips from earlier systems, so the
             effects of system and chip cannot be separated.
+        second_gain: How much faster than with one engine a kernel is with both of a dual Neural Engine; see
+            `roofline`.
     """
 
     dispatch_s: float
@@ -120,6 +122,7 @@ class UnitParameters(msgspec.Struct, frozen=True, kw_only=True):
     matrix_gain: float
     window_matrix_gain: float
     dispatch_share: float
+    second_gain: float
 
 
 class Spread(msgspec.Struct, frozen=True, kw_only=True):

@@ -100,6 +100,7 @@ def scaled_to(chip: Chip, unit: ComputeUnit, reference: Chip, constants: UnitPar
         kernel_s=kernel_s,
         weights_Bps=streamed or min(constants.weights_Bps * memory, _STREAM_LIMIT_BPS),
         on_chip_bytes=constants.on_chip_bytes * (constants.on_chip_gain if is_large else 1.0),
+        second_gain=(chip.value(unit, "dual_speedup") or 1.0) - 1.0,
         int8_gain=constants.int8_gain if chip.neural_engine_generation >= _INT8_ARITHMETIC else 1.0,
     )
 
@@ -196,15 +197,13 @@ def _capability(unit: ComputeUnit, chip: Chip) -> float:
     if unit == NEURAL_ENGINE:
         peak = chip.value(unit, "peak_OPps")
         generation = chip.neural_engine_generation
-        # Two engines of an Ultra do not share a prediction; those of a dual Neural Engine do.
+        # Two engines of an Ultra do not share a prediction; for those of a dual one see `second_gain`.
         engines = max((chip.value(unit, "cores") or 16) / 16, 1)
-        shared = chip.value(unit, "dual_speedup") or 1.0
         if peak is None:
             # Not specified: A13 is 20 % above A12's 5e12; later chips are assumed to equal their
             # neighbours.
-            one = {12: 6e12}.get(generation, 19e12 if generation > _INT8_GENERATION else 16e12)
-            return one * shared
-        return peak / engines / (2 if generation >= _INT8_GENERATION else 1) * shared
+            return {12: 6e12}.get(generation, 19e12 if generation > _INT8_GENERATION else 16e12)
+        return peak / engines / (2 if generation >= _INT8_GENERATION else 1)
     if unit == CPU:
         # Phones have one cluster, as M1 has, and are as fast: their fewer cores share the same kind of unit.
         return _clusters(chip)
