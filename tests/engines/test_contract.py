@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import shutil
 from pathlib import Path
 
@@ -17,7 +18,10 @@ from coremlscope.runtime.engines.scripted import ScriptedEngine
 from coremlscope.runtime.execution.binding import bind_model
 from tests.support.ir_models import absent_weights, perceptron
 
-_ENGINES = [ScriptedEngine(), *(engine(name) for name, *_ in ENGINES)]
+_ENGINES = [
+    ScriptedEngine(),
+    *(engine(name) for name, *_ in ENGINES if importlib.util.find_spec(name) is not None),
+]
 every_engine = pytest.mark.parametrize("tested", _ENGINES, ids=lambda e: e.name)
 OPTIONS = EngineOptions(threads=1)
 FEEDS = {"x": np.linspace(-1, 1, 64, dtype=np.float32).reshape(1, 64)}

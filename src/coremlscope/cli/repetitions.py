@@ -85,8 +85,9 @@ def add_engine(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--engine",
         metavar="NAME",
-        type=one_of("engine", "coreml", "coreai", *(name for name, *_ in ENGINES)),
-        help="coreml, on a Mac only and the default there, onnxruntime, or coreai for .aimodel",
+        type=one_of("engine", "coreml", "coreai", "auto", *(name for name, *_ in ENGINES)),
+        help="coreml, on a Mac only and the default there, onnxruntime, openvino, auto for the faster of the"
+        " last two, or coreai for .aimodel",
     )
 
 

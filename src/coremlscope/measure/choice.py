@@ -72,7 +72,7 @@ def choose_measurer(
     """Returns what measures with an engine, with Core ML, or with Core AI.
 
     Args:
-        engine: The engine, `coreml` or `coreai`.
+        engine: The engine, `auto` for the faster of the embedded ones, `coreml` or `coreai`.
         threads: Threads that work on one operation.
         isolate: Whether an engine runs in a process of its own; Core ML and Core AI always do.
         limits: Seconds and bytes of memory; None for no limit.
@@ -93,6 +93,10 @@ def choose_measurer(
             )
         if engine == "coreai":
             return _choose_core_ai(threads, limits)
+        if engine == "auto":
+            from coremlscope.measure.embedded.fastest import FastestMeasurer
+
+            return FastestMeasurer(lambda name: choose_embedded(name, threads, isolate, limits))
         return choose_embedded(engine, threads, isolate, limits)
     if only_embedded:
         raise UsageError(

@@ -17,7 +17,10 @@ __all__ = ["ENGINES", "engine"]
 
 #: Every engine that a user can select: its name, its module in this package and its class. The first one is
 #: the default.
-ENGINES: tuple[tuple[str, str, str], ...] = (("onnxruntime", "onnxruntime", "OnnxRuntimeEngine"),)
+ENGINES: tuple[tuple[str, str, str], ...] = (
+    ("onnxruntime", "onnxruntime", "OnnxRuntimeEngine"),
+    ("openvino", "openvino", "OpenVinoEngine"),
+)
 
 
 def engine(name: str = ENGINES[0][0]) -> Engine:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Protocol
 
 import msgspec
 
-from coremlscope.base.errors import UsageError
+from coremlscope.base.errors import EngineError, UsageError
+from coremlscope.base.units import format_bytes
+from coremlscope.base.writing import write_draft
 from coremlscope.model.ir import Array
-from coremlscope.ops.program import OnnxProgram
+from coremlscope.ops.program import WEIGHTS_FILE, OnnxProgram
 from coremlscope.runtime.engines.host import physical_cores
 
-__all__ = ["GRAPH_FILE", "Engine", "EngineNode", "EngineOptions", "NodeProfile", "Session"]
+__all__ = ["GRAPH_FILE", "Engine", "EngineNode", "EngineOptions", "NodeProfile", "Session", "write_program"]
 
 #: The file name of the graph in an engine's build folder; the weights are next to it.
 GRAPH_FILE = "graph.onnx"
@@ -144,3 +147,30 @@ class Engine(Protocol):
         Raises:
             EngineError: The folder does not contain a built program, or the engine rejected the program.
         """
+
+
+def write_program(program: OnnxProgram, folder: Path) -> bytes:
+    """Writes the graph and its weights into a folder, and returns the graph.
+
+    Raises:
+        EngineError: There is no space, or the folder cannot be written.
+        MissingWeightsError: A weight file is missing.
+    """
+    try:
+        free = shutil.disk_usage(folder).free
+        if program.weights_bytes > free:
+            raise EngineError(
+                f"the unpacked weights take {format_bytes(program.weights_bytes)}, but {folder} has "
+                f"{format_bytes(free)} of free space",
+                "free some disk space, or choose another folder",
+            )
+        graph: bytes = program.model.SerializeToString()
+        write_draft(folder / GRAPH_FILE, graph)
+        program.write_weights(folder / WEIGHTS_FILE)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise EngineError(
+            f"cannot write the compiled model into {folder}: {reason}",
+            "free some disk space, or choose another folder",
+        ) from error
+    return graph

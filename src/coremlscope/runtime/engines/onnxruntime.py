@@ -6,7 +6,6 @@ import functools
 import importlib.metadata
 import os
 import re
-import shutil
 import sys
 import tempfile
 import time
@@ -17,11 +16,9 @@ from typing import Any
 
 from coremlscope.base.budget import return_memory
 from coremlscope.base.errors import EngineError
-from coremlscope.base.units import format_bytes
-from coremlscope.base.writing import write_draft
 from coremlscope.model.ir import Array
-from coremlscope.ops.program import WEIGHTS_FILE, OnnxProgram
-from coremlscope.runtime.engines.base import GRAPH_FILE, EngineOptions, NodeProfile
+from coremlscope.ops.program import OnnxProgram
+from coremlscope.runtime.engines.base import GRAPH_FILE, EngineOptions, NodeProfile, write_program
 from coremlscope.runtime.engines.host import logical_processors
 from coremlscope.runtime.engines.node_events import NodeEvents, read_nodes
 from coremlscope.runtime.engines.telemetry import forbid_telemetry
@@ -60,17 +57,7 @@ class OnnxRuntimeEngine:
 
     def build(self, program: OnnxProgram, folder: Path, options: EngineOptions) -> OnnxRuntimeSession:
         """Writes `graph.onnx` and `weights.bin` into `folder` and loads them; see `Engine.build`."""
-        try:
-            _check_space(program, folder)
-            graph: bytes = program.model.SerializeToString()
-            write_draft(folder / GRAPH_FILE, graph)
-            program.write_weights(folder / WEIGHTS_FILE)
-        except OSError as error:
-            reason = error.strerror or str(error)
-            raise EngineError(
-                f"cannot write the compiled model into {folder}: {reason}",
-                "free some disk space, or choose another folder",
-            ) from error
+        graph = write_program(program, folder)
         return OnnxRuntimeSession(graph, folder, options)
 
     def load(self, folder: Path, options: EngineOptions) -> OnnxRuntimeSession:
@@ -83,16 +70,6 @@ class OnnxRuntimeEngine:
                 "compile the model again",
             ) from error
         return OnnxRuntimeSession(graph, folder, options)
-
-
-def _check_space(program: OnnxProgram, folder: Path) -> None:
-    free = shutil.disk_usage(folder).free
-    if program.weights_bytes > free:
-        raise EngineError(
-            f"the unpacked weights take {format_bytes(program.weights_bytes)}, but {folder} has "
-            f"{format_bytes(free)} of free space",
-            "free some disk space, or choose another folder",
-        )
 
 
 class OnnxRuntimeSession:

@@ -266,7 +266,10 @@ def _how_to_get_coremltools(host: Host) -> str:
 
 
 def _check_optional(host: Host) -> Iterator[Check]:
-    for name, use in (("pandas", "for results as data frames"), ("openvino", "compared with in benchmarks")):
+    for name, use in (
+        ("pandas", "for results as data frames"),
+        ("openvino", "for --engine openvino, a second engine"),
+    ):
         version = host.version(name)
         if version:
             problem = host.try_python(f"import {name}")
