@@ -137,6 +137,11 @@ def test_every_rule_and_finding_has_a_page_at_its_address() -> None:
         _check_link("index.md", address)
 
 
+def test_the_address_is_one() -> None:
+    for file in ("pyproject.toml", "frontend/src/site.ts"):
+        assert f'"{SITE}"' in (_ROOT / file).read_text(encoding="utf-8"), file
+
+
 @pytest.mark.parametrize("page", _TEXTS)
 def test_commands_are_ones_that_exist(page: str) -> None:
     text = _TEXTS[page]

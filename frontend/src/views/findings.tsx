@@ -7,6 +7,8 @@ import { type Obstacle, obstacles } from "../data/totals";
 import { SETTING_NAMES, SEVERITY_WORDS, UNIT_NAMES } from "../data/words";
 import { duration, plural } from "../format";
 import { useReport } from "../report";
+import { findingPage, rulePage } from "../site";
+import { About } from "../ui/about";
 import { CopyButton } from "../ui/copy";
 import { Hint } from "../ui/hint";
 import { More } from "../ui/more";
@@ -43,6 +45,11 @@ export function Findings() {
                   </div>
                 )}
                 {facts(finding) && <div class="dim">{facts(finding)}</div>}
+                {findingPage(finding.id) && (
+                  <div class="faint">
+                    <About id={finding.id} page={findingPage(finding.id)} />
+                  </div>
+                )}
                 <Operations ids={finding.ops} />
               </div>
             </li>
@@ -92,7 +99,13 @@ function ObstacleItem(props: { obstacle: Obstacle }) {
           {plural(ids.length, "operation")}, planned at {duration(costMs / 1e3)} where {ids.length === 1 ? "it runs" : "they run"} now.{" "}
           {hypothesis !== "moved" && hypothesis !== "without all" && (
             <span class="faint">
-              {reason.rule === CORE_ML_RULE ? "Core ML's own message" : `Rule ${reason.rule}, evidence: ${reason.confidence}`}
+              {reason.rule === CORE_ML_RULE ? (
+                "Core ML's own message"
+              ) : (
+                <>
+                  Rule <About id={reason.rule} page={rulePage(reason.rule)} />, evidence: {reason.confidence}
+                </>
+              )}
             </span>
           )}
         </div>

@@ -53,7 +53,7 @@ test("no table is not the same as no rows", () => {
 });
 
 test("samples of call stacks", () => {
-  const samples = [{ unit: "neural_engine" as const, samples: 1 }];
+  const samples = [{ unit: "neural_engine" as const, samples: 1, frames: [] }];
   expect(recordingLines(recording({ samples, total_samples: 4 }))[1]).toBe(
     "of 4 stack samples in software of a unit: Neural Engine 25.0 %",
   );

@@ -3,6 +3,8 @@ import type { Remedy } from "../../data/placement";
 import type { Row } from "../../data/rows";
 import { UNIT_NAMES, UNIT_SHORT } from "../../data/words";
 import { useReport } from "../../report";
+import { rulePage } from "../../site";
+import { About } from "../../ui/about";
 import { CopyButton } from "../../ui/copy";
 import { useArguments } from "../../ui/modules";
 import { OriginTag } from "../../ui/origin";
@@ -104,6 +106,8 @@ function Reasons(props: { title: string; reasons: Remedy[] }) {
             {reason.source && (
               <div class="faint reason-source">
                 {reason.confidence}: {reason.source}
+                {rulePage(reason.rule) && " · "}
+                {rulePage(reason.rule) && <About id={reason.rule} page={rulePage(reason.rule)} />}
               </div>
             )}
           </li>
