@@ -76,6 +76,19 @@ def test_values_that_differ_are_paired_by_flow_past_other_operations() -> None:
     assert pairs == {"x": ("x", "value"), "s": ("m", "value"), "p": ("q", "flow")}
 
 
+def test_a_layer_with_a_folded_normalization_is_paired_with_the_normalization() -> None:
+    x, made = _RANDOM.random((2, 8)), _RANDOM.random((2, 8))
+    apart = (
+        _value("c", made / 2, "conv", "x"),
+        _value("n", made, "batch_norm", "c"),
+        _value("r", made, "tanh", "n"),
+    )
+    folded = (_value("k", made * 3, "Conv", "x"), _value("t", np.tanh(made), "Tanh", "k"))
+    ours, theirs = _run(_value("x", x), *apart), _run(_value("x", x), *folded)
+    assert ("n", "k") in {(pair.ours, pair.theirs) for pair in pair_runs(ours, theirs, {})}
+    assert ("k", "n") in {(pair.ours, pair.theirs) for pair in pair_runs(theirs, ours, {})}
+
+
 def test_errors_count_infinities_and_nan() -> None:
     ones = np.ones(4)
     assert relative_error(ones, ones) == 0

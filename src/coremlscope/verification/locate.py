@@ -15,6 +15,7 @@ import msgspec
 from coremlscope.model.ir import Array
 from coremlscope.verification.causes.rounding import Rounded
 from coremlscope.verification.causes.site import Site
+from coremlscope.verification.check import Check
 from coremlscope.verification.distance import unmasked_error
 from coremlscope.verification.intermediates import Run
 from coremlscope.verification.own_run import FunctionCall, run_from
@@ -47,83 +48,47 @@ class Errors(msgspec.Struct, frozen=True, kw_only=True):
     made: Mapping[str, float]
 
 
-def errors_made(call: FunctionCall, ours: Run, theirs: Run, pairs: Sequence[Pair]) -> Errors:
+def errors_made(check: Check, pairs: Sequence[Pair]) -> Errors:
     """Computes the error that each operation makes on the reference's own values.
-
-    Args:
-        call: The function and its inputs.
-        ours: The run of the model.
-        theirs: The run of the reference.
-        pairs: The pairs of values of both.
 
     Raises:
         EngineError: The engine failed.
     """
-    given: dict[str, Array] = {}
+    ours, given = check.working_run("fp32"), dict[str, Array]()
     for pair in pairs:
-        mine, other = ours.values[pair.ours].array, theirs.values[pair.theirs].array
+        mine, other = ours.values[pair.ours].array, check.theirs.values[pair.theirs].array
         if other.size == mine.size:
             given[pair.ours] = pair.in_our_layout(other, mine.shape)
     names = [name for name in given if ours.values[name].op]
     fed = {name: array.astype(ours.values[name].array.dtype) for name, array in given.items()}
-    local = run_from(call, fed, names)
+    local = run_from(check.working_call(), fed, names)
     made = {name: unmasked_error(local[name], given[name]) for name in names}
     return Errors(local=local, given=given, made=made)
 
 
 def locate_conversion(
-    call: FunctionCall,
-    ours: Run,
-    theirs: Run,
-    pairs: Sequence[Pair],
-    failing: Collection[str],
-    is_half: bool,
-    until: float,
+    check: Check, pairs: Sequence[Pair], failing: Collection[str], until: float
 ) -> tuple[Site | None, Mapping[str, float]]:
     """Finds the first value that the model computes wrongly, on the way to outputs that differ.
 
     Args:
-        call: The function and its inputs.
-        ours: Its run.
-        theirs: The run of the reference.
-        pairs: The pairs of their values.
+        check: The verification, with the changes so far.
+        pairs: The pairs of values of the model and the reference.
         failing: The names of the values of outputs that differ.
-        is_half: Whether its weights are rounded.
         until: When experiments with the value end.
 
     Returns:
         The value, or None if no operation makes an error of its own; and the errors that operations make.
     """
-    errors = errors_made(call, ours, theirs, pairs)
-    for limit in (_MADE[is_half], _MADE[is_half] / 10):
-        wrong = _wrong(ours, pairs, failing, errors.made, limit)
-        if wrong:
-            return _site(call, ours, theirs, pairs, errors, wrong, is_half, until), errors.made
-    return None, errors.made
-
-
-def _wrong(
-    run: Run, pairs: Sequence[Pair], failing: Collection[str], made: Mapping[str, float], limit: float
-) -> list[str]:
-    """Returns the values with errors of their own above a limit, in order, up to those that are equal."""
-    equal = {pair.ours for pair in pairs if not pair.axes and pair.error <= limit}
-    reached = {name for output in failing for name in run.above(output, equal.__contains__)}
-    return [name for name in run.values if name in reached and made.get(name, 0.0) > limit]
-
-
-def _site(
-    call: FunctionCall,
-    ours: Run,
-    theirs: Run,
-    pairs: Sequence[Pair],
-    errors: Errors,
-    wrong: Sequence[str],
-    is_half: bool,
-    until: float,
-) -> Site:
-    by_name, given, value = {pair.ours: pair for pair in pairs}, errors.given, wrong[0]
+    ours, is_half = check.working_run("fp32"), check.has_rounded_weights
+    errors, by_name = errors_made(check, pairs), {pair.ours: pair for pair in pairs}
+    several = (_wrong(ours, pairs, failing, errors.made, _MADE[is_half] / less) for less in (1, 10))
+    wrong = next(filter(None, several), None)
+    if wrong is None:
+        return None, errors.made
+    value, given = wrong[0], errors.given
     above = [name for name in ours.above(value, given.__contains__) if name != value]
-    return Site(
+    site = Site(
         value=ours.values[value],
         pair=by_name[value],
         local=errors.local[value],
@@ -134,12 +99,22 @@ def _site(
         bounds=tuple(by_name[name] for name in above if name in given),
         others=tuple(wrong[1:]),
         given=given,
-        call=call,
+        call=check.working_call(),
         ours=ours,
-        theirs=theirs,
+        theirs=check.theirs,
         is_half=is_half,
         until=until,
     )
+    return site, errors.made
+
+
+def _wrong(
+    run: Run, pairs: Sequence[Pair], failing: Collection[str], made: Mapping[str, float], limit: float
+) -> list[str]:
+    """Returns the values with errors of their own above a limit, in order, up to those that are equal."""
+    equal = {pair.ours for pair in pairs if not pair.axes and pair.error <= limit}
+    reached = {name for output in failing for name in run.above(output, equal.__contains__)}
+    return [name for name in run.values if name in reached and made.get(name, 0.0) > limit]
 
 
 def locate_precision(

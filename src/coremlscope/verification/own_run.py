@@ -99,7 +99,7 @@ def record(
     body = function or call.function
     bound = call.bind(body)
     recorded = [(value, op) for value, op in _recorded(bound) if names is None or value.name in names]
-    arrays = _run(call, body, [value for value, _ in recorded], precision, {})
+    arrays = _run(call, body, [value for value, _ in recorded], precision, {})[0]
     given = _given(call, body, precision)
     inputs = {
         value.name: Intermediate(name=value.name, array=given[value.name])
@@ -155,7 +155,7 @@ def next_states(
     Raises:
         EngineError: The engine failed.
     """
-    _, state = _run_with_states(call, function or call.function, [], precision, {})
+    _, state = _run(call, function or call.function, [], precision, {})
     return {name: state.read(name) for name in state.names}
 
 
@@ -238,7 +238,8 @@ def run_from(
         for value, known in zip(view.op.outputs, view.outputs, strict=False)
         if value.name in returned and isinstance(known.type, TensorType)
     ]
-    return _run(call, body, wanted, precision, {value.name: given[name] for name, value in fed.items()})
+    feeds = {value.name: given[name] for name, value in fed.items()}
+    return _run(call, body, wanted, precision, feeds)[0]
 
 
 def _needed(
@@ -296,17 +297,6 @@ def _recorded(bound: BoundFunction) -> Iterator[tuple[Value, Op]]:
         )
 
 
-def _run(
-    call: FunctionCall,
-    body: Function,
-    values: list[Value],
-    precision: Precision,
-    feeds: Mapping[str, Array],
-) -> dict[str, Array]:
-    """Runs a function with further outputs; returns all of them by name."""
-    return _run_with_states(call, body, values, precision, feeds)[0]
-
-
 def _given(call: FunctionCall, body: Function, precision: Precision) -> dict[str, Array]:
     """Returns the inputs of a call; with rounded results, those that are declared as fp16 are rounded too."""
     half = {
@@ -323,7 +313,7 @@ def _given(call: FunctionCall, body: Function, precision: Precision) -> dict[str
         }
 
 
-def _run_with_states(
+def _run(
     call: FunctionCall,
     body: Function,
     values: Sequence[Value],

@@ -82,6 +82,8 @@ _SAME_TYPES = (
     ("floor_div", "floor_divide"),
     ("mod", "remainder", "fmod"),
 )
+#: Layers into which converters fold a normalization.
+_FOLDING = frozenset({"conv", "conv_transpose", "matmul"})
 #: By their names without underscores: ONNX has `LeakyRelu` where others have `leaky_relu`.
 _GENERAL = {name.replace("_", ""): names[0] for names in _SAME_TYPES for name in names}
 
@@ -210,7 +212,7 @@ class _Pairing:
     def add(self, ours: str, theirs: str, how: How, axes: tuple[int, ...] | None = None) -> None:
         """Pairs two values, unless one of them is paired already."""
         if how not in ("output", "value"):
-            theirs = self._normalized(ours, theirs)
+            ours, theirs = self._normalized(ours, theirs)
         if ours in self.mate or theirs in self.taken:
             return
         mine, other = self.ours.values[ours].array, self.theirs.values[theirs].array
@@ -224,15 +226,10 @@ class _Pairing:
         self.mate[ours] = theirs
         self.taken.add(theirs)
 
-    def _normalized(self, ours: str, theirs: str) -> str:
-        """Returns the normalization behind a value of the second run, if the first has folded it in."""
-        readers = self.theirs.readers.get(theirs, ())
-        behind = self.theirs.values[readers[0]] if len(readers) == 1 else None
-        if behind is None or general_type(behind.type) != "batch_norm":
-            return theirs
-        types = [self.ours.values[name].type for name in self.ours.readers.get(ours, ())]
-        is_layer = self.ours.values[ours].type in ("conv", "conv_transpose", "linear")
-        return behind.name if is_layer and "batch_norm" not in types else theirs
+    def _normalized(self, ours: str, theirs: str) -> tuple[str, str]:
+        """Returns the normalization behind a layer of one run instead, if the other one has folded it in."""
+        own, other = _norm_behind(self.ours, ours), _norm_behind(self.theirs, theirs)
+        return (ours, other or theirs) if own is None else (ours if other else own, theirs)
 
     def _open(self) -> tuple[list[Intermediate], list[Intermediate]]:
         """Returns the values of both runs that are not paired."""
@@ -298,6 +295,14 @@ class _Pairing:
                         self.add(value, other, "flow")
             if len(self.pairs) == before:
                 return
+
+
+def _norm_behind(run: Run, name: str) -> str | None:
+    """Returns the normalization that alone reads the result of a layer."""
+    readers = run.readers.get(name, [])
+    is_layer = general_type(run.values[name].type) in _FOLDING
+    is_norm = len(readers) == 1 and general_type(run.values[readers[0]].type) == "batch_norm"
+    return readers[0] if is_layer and is_norm else None
 
 
 def _layout(ours: Array, theirs: Array, tolerance: float) -> tuple[int, ...] | None:

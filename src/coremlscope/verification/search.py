@@ -90,9 +90,7 @@ def _first_site(check: Check, failing: Collection[str], until: float) -> Site | 
     check.progress("looking for the first operation that differs")
     exact = check.working_run("fp32")
     pairs = pair_runs(exact, check.theirs, check.matched) if check.faults else check.pairs
-    site, made = locate_conversion(
-        check.working_call(), exact, check.theirs, pairs, failing, check.has_rounded_weights, until
-    )
+    site, made = locate_conversion(check, pairs, failing, until)
     check.made = check.made or made
     if site is None and not check.faults:
         _note_gradual(check)
@@ -157,7 +155,7 @@ def _kinds_of_constants(
     }
     yield "infinite constants", infinite
     yield "epsilon", small
-    made = errors_made(check.working_call(), check.working_run("fp32"), check.theirs, check.pairs).made
+    made = errors_made(check, check.pairs).made
     order = sorted({name for name, _ in read}, key=lambda name: -made.get(name, 0.0))
     check.made, count = made, 1
     while count < min(len(order), _MOST_RESTORED):

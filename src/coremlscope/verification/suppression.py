@@ -15,7 +15,7 @@ from coremlscope.base.escaping import path_text
 from coremlscope.base.findings import Finding
 from coremlscope.base.version import __version__
 from coremlscope.model.features import describe_shape
-from coremlscope.model.ir import Array, ArrayFeature, Feature, Model, Shape
+from coremlscope.model.ir import Array, ArrayFeature, Model, Shape
 from coremlscope.ops.classical.suppression import NonMaximumSuppression
 from coremlscope.results.verification import ComparedOutput, Verification, VerifiedFault
 from coremlscope.runtime.execution.binding import choose_function
@@ -119,30 +119,20 @@ def _inputs(
             values[name] = given[name]
             notes.append(f"{name}: given")
         elif name in drawn:
-            shape = _shape(feature, shapes.get(name), len(drawn[name]) or _CLASSES)
+            declared = feature.type.shape if isinstance(feature.type, ArrayFeature) else ()
+            fixed = declared if len(declared) == 2 and all(declared) else None
+            shape = shapes.get(name) or fixed or (_BOXES, len(drawn[name]) or _CLASSES)
+            if len(shape) != 2:
+                raise InputError(
+                    f"the input {name!r} takes a matrix, not {describe_shape(shape)}",
+                    f"give its rows and columns: --shape {name}={_BOXES},{shape[-1]}",
+                )
             generator = np.random.default_rng([seed, *name.encode()])
-            values[name] = generator.random(shape).astype(np.float32)
+            values[name] = generator.random([size or 1 for size in shape]).astype(np.float32)
             notes.append(f"{name}: synthetic: numbers of 0…1")
         else:
             notes.append(f"{name}: that of the model")
     return values, tuple(notes)
-
-
-def _shape(feature: Feature, asked: Shape | None, columns: int) -> tuple[int, int]:
-    """Returns the shape of a matrix of scores or coordinates.
-
-    Raises:
-        InputError: The shape that was asked for is not that of a matrix.
-    """
-    declared = feature.type.shape if isinstance(feature.type, ArrayFeature) else ()
-    if asked is not None and len(asked) != 2:
-        raise InputError(
-            f"the input {feature.name!r} takes a matrix, not {describe_shape(asked)}",
-            f"give its rows and columns: --shape {feature.name}={_BOXES},{columns}",
-        )
-    sizes = asked or declared
-    is_fixed = len(sizes) == 2 and all(sizes)
-    return (sizes[0] or 1, sizes[1] or 1) if is_fixed else (_BOXES, columns)
 
 
 def _kept(theirs: Run, names: tuple[str, str]) -> tuple[tuple[str, str], Boxes]:

@@ -205,11 +205,21 @@ def predict_constants(site: Site) -> Iterator[Hypothesis]:
                     text=f"its {shown(name)} is {mine:.6g}, and {number:.6g} in the reference",
                     predicted=found,
                     observed=site.expected,
-                    cause="weights" if name in ("bias", "weight") else _SUMS_AND_PRODUCTS.get(value.type),
+                    cause=_cause_of_number(site, value, name),
                     changes=(change,),
                 )
 
 
+def _cause_of_number(site: Site, value: Intermediate, name: str) -> Cause | None:
+    """Returns the cause of another number than that of the row: a summand below a root is an epsilon."""
+    readers = {site.ours.values[reader].type for reader in site.ours.readers.get(value.name, ())}
+    if value.type == "add" and readers and readers <= _ROOTS:
+        return "epsilon"
+    return "weights" if name in ("bias", "weight") else _SUMS_AND_PRODUCTS.get(value.type)
+
+
+#: Operations that an epsilon keeps from zero.
+_ROOTS = frozenset({"inverse", "log", "pow", "rsqrt", "sqrt"})
 #: Operations of which a number is a factor or a summand.
 _SUMS_AND_PRODUCTS: Mapping[str, Cause] = {
     "add": "offset",
