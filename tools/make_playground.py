@@ -176,7 +176,7 @@ def write_page(out: Path, manifest: dict[str, Any]) -> None:
         "script-src 'self' blob: 'wasm-unsafe-eval'",
         "worker-src 'self' blob:",
         "style-src 'self'",
-        "img-src 'self' data:",
+        "img-src data: blob:",
         " ".join(["connect-src 'self'", *hosts]),
         "base-uri 'none'",
         "form-action 'none'",

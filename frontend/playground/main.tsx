@@ -44,6 +44,8 @@ function Playground(props: { manifest: Manifest }) {
       (error: Error) =>
         setProblem({ error: `Python could not be loaded: ${error.message}`, hint: "check the network, and load the page again" }),
     );
+    // A page that is loaded again shows nothing yet.
+    history.replaceState(null, "", location.pathname);
     const leave = () => {
       if (history.state?.shows !== "page") show(null);
     };

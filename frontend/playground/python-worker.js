@@ -38,7 +38,7 @@ async function start({ loader, module, files, packages }) {
   });
   say("Loading coremlscope");
   for (const name of packages) python.unpackArchive(await files[name].arrayBuffer(), "zip", { extractDir: PACKAGES });
-  python.runPython(`import sys; sys.path.insert(0, "${PACKAGES}")`);
+  python.runPython(`import gc, sys; sys.path.insert(0, "${PACKAGES}"); gc.set_threshold(100_000, 50, 50)`);
   answers = python.pyimport("coremlscope.server.browser").Answers(say);
   self.postMessage({ ready: true });
 }
