@@ -72,6 +72,9 @@ def test_noise_is_rarely_called_a_change() -> None:
 
 def test_rounds_cancel_what_slows_down_both() -> None:
     change = change_of_rounds(rounds(1), rounds(1.4))
+    assert change.before is not None
+    assert change.after is not None
+    assert change.ratio == change.after / change.before
     assert change.verdict == "slower"
     assert (change.ratio, change.low, change.high) == (pytest.approx(1.4),) * 3
     assert change_of_rounds(rounds(1), rounds(1)).verdict == "no change"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from coremlscope.base.units import format_bytes, format_count, format_duration
 from coremlscope.describe.comparison.change import Change
@@ -25,6 +25,7 @@ __all__ = [
     "planned_cells",
     "seconds",
     "verdict",
+    "verdict_lines",
     "whole_rows",
 ]
 
@@ -67,6 +68,31 @@ def format_interval(change: Change) -> str:
 def verdict(change: Change) -> str:
     """Formats the verdict of a change; empty if nothing was compared."""
     return "" if change.ratio is None else change.verdict
+
+
+def verdict_lines(comparison: Comparison) -> list[str]:
+    """Returns the answer first: for each subject whether it is faster than the base, here and on devices."""
+    return [
+        line
+        for difference in comparison.differences
+        if (line := _verdict_line(difference, [subject.label for subject in comparison.subjects]))
+    ]
+
+
+def _verdict_line(difference: Difference, labels: Sequence[str]) -> str:
+    base, other = labels[difference.base], labels[difference.other]
+    parts = []
+    change = difference.phases.get("predict")
+    if change is not None and change.ratio is not None:
+        times = f"{seconds(change.after)} instead of {seconds(change.before)} ({format_ratio(change.ratio)})"
+        parts.append(f"{change.verdict}, {times}, measured")
+    told: dict[str, list[str]] = {}
+    for plan in difference.plans:
+        if plan.latency is not None:
+            where = f"on {plan.after} " if plan.before == plan.after else ""
+            told.setdefault(plan.latency.verdict, []).append(f"{where}({format_ratio(plan.latency.ratio)})")
+    parts += [f"estimated {word} {', '.join(several)}" for word, several in told.items()]
+    return f"{other} against {base}: {'; '.join(parts)}." if parts else ""
 
 
 def fact_rows(comparison: Comparison) -> list[tuple[str, ...]]:

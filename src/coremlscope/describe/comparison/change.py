@@ -112,7 +112,10 @@ def change_of_samples(before: Sequence[float], after: Sequence[float]) -> Change
 
 
 def change_of_rounds(before: Sequence[Sequence[float]], after: Sequence[Sequence[float]]) -> Change:
-    """Compares interleaved measurements; the ratio of each round is a sample, so common slowdowns cancel."""
+    """Compares interleaved measurements; the ratio of each round is a sample, so common slowdowns cancel.
+
+    The ratio is that of the two medians, which stand next to it; the interval is that of the rounds' ratios.
+    """
     first, second = (statistics.median(s for seconds in side for s in seconds) for side in (before, after))
     ratios = [
         statistics.median(b) / statistics.median(a)
@@ -120,9 +123,11 @@ def change_of_rounds(before: Sequence[Sequence[float]], after: Sequence[Sequence
         if statistics.median(a)
     ]
     interval = median_interval(ratios, _LEVEL) if ratios else None
-    low, high = interval or (None, None)
     verdict: ChangeVerdict = "unclear" if interval is None else _verdict(*interval)
-    ratio = statistics.median(ratios) if ratios else None
+    ratio = second / first if ratios and first else None
+    low, high = interval or (None, None)
+    if low is not None and high is not None and ratio is not None:
+        low, high = min(low, ratio), max(high, ratio)
     return Change(
         before=first, after=second, ratio=ratio, low=low, high=high, verdict=verdict, origin="measured"
     )

@@ -22,6 +22,7 @@ from coremlscope.reports.difference import (
     planned_cells,
     seconds,
     verdict,
+    verdict_lines,
     whole_rows,
 )
 from coremlscope.reports.markdown.report import details, table
@@ -58,7 +59,8 @@ def render_markdown_comparison(comparison: Comparison) -> str:
         if len(comparison.differences) > 1:
             blocks.append(f"### {code(labels[difference.other])} against {code(labels[0])}")
         blocks += _difference(difference)
-    return f"{whole}\n" + "\n\n".join(blocks) + "\n"
+    answer = "".join(f"{cell(line)}\n\n" for line in verdict_lines(comparison))
+    return f"{answer}{whole}\n" + "\n\n".join(blocks) + "\n"
 
 
 def render_markdown_profiles(profiles: Sequence[Profile], labels: Sequence[str] = ()) -> str:

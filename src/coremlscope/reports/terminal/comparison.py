@@ -20,6 +20,7 @@ from coremlscope.reports.difference import (
     planned_cells,
     seconds,
     verdict,
+    verdict_lines,
     whole_rows,
 )
 from coremlscope.reports.migration import agreement_lines, group_rows, work_lines
@@ -39,6 +40,9 @@ def render_comparison(comparison: Comparison, *, width: int = 100, color: bool =
         return render_side_by_side(comparison.profiles, width=width, color=color)
     screen = Screen(width, color)
     labels = [subject.label for subject in comparison.subjects]
+    for line in verdict_lines(comparison):
+        screen.line(line, "bold")
+    screen.line()
     show_side_by_side(screen, comparison.profiles, labels)
     screen.line()
     screen.title(labels[0], f"  against {', '.join(labels[1:])}")
