@@ -11,8 +11,10 @@ from coremlscope.cli import main
 from coremlscope.devices.catalog import DEFAULT_DEVICES
 from coremlscope.formats.packaging import write_mlpackage
 from coremlscope.formats.sample import sample_model
+from coremlscope.model import ir
 from coremlscope.results.answer import Answer
 from coremlscope.studies.answer.answer import answer_models
+from tests.support.advised_models import interface, relu6
 
 
 @pytest.fixture(scope="module")
@@ -118,3 +120,22 @@ def test_help_is_a_screen_and_names_every_verb(
         assert [one.name for one in COMMANDS if f" {one.name}" not in text] == []
     assert main(["--help"]) == 0
     assert capsys.readouterr().out.count("\n") <= 40
+
+
+@pytest.mark.parametrize(
+    ("rule", "before", "after"),
+    [
+        ("composed-relu6", relu6(composed=True), relu6(composed=False)),
+        ("float32-interface", interface(ir.DType.FP32), interface(ir.DType.FP16)),
+    ],
+)
+@pytest.mark.parametrize("device", ["m4", "iphone-13"])
+def test_a_likely_gain_is_that_of_the_changed_model(
+    rule: str, before: ir.Model, after: ir.Model, device: str
+) -> None:
+    told, changed = (answer_models(model, devices=device)[0] for model in (before, after))
+    (proposal,) = (one for one in told.proposals if one.id == rule)
+    assert proposal.certainty == "likely"
+    assert proposal.after is not None
+    gain = proposal.before_s - proposal.after.value
+    assert gain == pytest.approx(told.speeds[0].latency.value - changed.speeds[0].latency.value, rel=0.2)

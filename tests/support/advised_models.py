@@ -10,7 +10,16 @@ import numpy as np
 from coremlscope.model import ir
 from coremlscope.planning.placement.rules.rule import weight
 
-__all__ = ["MODELS", "Builder", "few_values", "half_between_casts", "hard_swish", "two_layers"]
+__all__ = [
+    "MODELS",
+    "Builder",
+    "few_values",
+    "half_between_casts",
+    "hard_swish",
+    "interface",
+    "relu6",
+    "two_layers",
+]
 
 #: Smaller constants are arguments.
 _INLINE = 10
@@ -156,6 +165,26 @@ def _gelu(*, composed: bool, by_tanh: bool = False) -> ir.Model:
     p = b.op("add", "plus", _MAP, x=p, y=np.float16(1))
     h = b.op("mul", "half", _MAP, x=x, y=np.float16(0.5))
     return b.model(b.conv("c2", b.op("mul", "product", _MAP, x=h, y=p), 64))
+
+
+def relu6(*, composed: bool) -> ir.Model:
+    """A convolution with a ReLU6 behind it, as one operation or as four."""
+    b = Builder({"x": (F16, _MAP)})
+    y = b.conv("c", b["x"], 64)
+    if not composed:
+        return b.model(b.conv("c2", b.op("relu6", "r", _MAP, x=y), 64))
+    y = b.op("relu", "r", _MAP, x=y)
+    negative = {"alpha": np.float16(-1), "beta": np.float16(0)}
+    y = b.op("linear_activation", "negated", _MAP, x=y, **negative)
+    y = b.op("threshold", "clipped", _MAP, x=y, alpha=np.float16(-6))
+    return b.model(b.conv("c2", b.op("linear_activation", "again", _MAP, x=y, **negative), 64))
+
+
+def interface(given: ir.DType, dtype: ir.DType = F16) -> ir.Model:
+    """A convolution whose input has a type of its own."""
+    b = Builder({"x": (given, _MAP)})
+    x = b["x"] if given == dtype else b.op("cast", "half", _MAP, dtype, x=b["x"], dtype="fp16")
+    return b.model(b.conv("c", x, 64, dtype=dtype))
 
 
 def _transposes(*second: int) -> ir.Model:
@@ -381,8 +410,9 @@ MODELS: dict[str, tuple[list[ir.Model], list[ir.Model]]] = {
     "activation-behind-move": ([_activation(late=True)], [_activation(late=False)]),
     "composed-activation": (
         [_gelu(composed=True), _gelu(composed=True, by_tanh=True)],
-        [_gelu(composed=False)],
+        [_gelu(composed=False), relu6(composed=True)],
     ),
+    "composed-relu6": ([relu6(composed=True)], [relu6(composed=False), _gelu(composed=True)]),
     "redundant-transposes": ([_transposes(0, 3, 1, 2), _transposes(0, 2, 3, 1)], [_transposes(0, 1, 2, 3)]),
     "redundant-reshapes": ([_undone_reshape(), _reshapes(doubled=True), _axes()], [_reshapes(doubled=False)]),
     "redundant-casts": ([_casts(lossless=True)], [_casts(lossless=False)]),
@@ -398,6 +428,10 @@ MODELS: dict[str, tuple[list[ir.Model], list[ir.Model]]] = {
         [_image(as_array=False), _spectrogram()],
     ),
     "image-preparation": ([_channels(last=True), _swapped()], [_channels(last=False)]),
+    "float32-interface": (
+        [interface(F32)],
+        [interface(F16), interface(F32, F32)],
+    ),
     "flexible-shapes": (
         [
             _flexible(ir.EnumeratedShapes((_MAP, (1, 64, 32, 64)))),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
+from typing import TypeAlias
 
 from coremlscope.base.errors import MissingWeightsError
 from coremlscope.ops.traits import Trait
@@ -25,6 +27,8 @@ _MOVES = Trait.TRANSPOSITION | Trait.RESHAPE
 _CANNOT_TELL = (CannotInfer, CannotLower, MissingWeightsError, *CONTRADICTIONS)
 #: The factor in front of the cube in the approximation of GELU by tanh, and its tolerance.
 _CUBE, _NEAR = 0.044715, 1e-3
+#: Return the operations of a written-out activation, given one of a type.
+_Finders: TypeAlias = Mapping[str, Callable[[FunctionView, OpView], list[OpView]]]
 
 
 def _batch_norms(function: FunctionView) -> Found | None:
@@ -85,8 +89,8 @@ def _moves(view: OpView) -> bool:
     return has_trait(view, _MOVES) or view.op.type == "concat"
 
 
-def _composed_activations(function: FunctionView) -> Found | None:
-    parts = {members[-1].op.id: members for members in _composed(function)}
+def _composed_activations(finders: _Finders, function: FunctionView) -> Found | None:
+    parts = {members[-1].op.id: members for members in _composed(finders, function)}
     if not parts:
         return None
     ends = [members[-1] for members in parts.values()]
@@ -116,10 +120,10 @@ def _joined(function: FunctionView, composed: Iterable[list[OpView]]) -> Iterato
             yield members[-1].op.id, makers[0].op.id
 
 
-def _composed(function: FunctionView) -> Iterator[list[OpView]]:
-    """Yields the operations of each GELU that is written out, the last one last."""
+def _composed(finders: _Finders, function: FunctionView) -> Iterator[list[OpView]]:
+    """Yields the operations of each GELU or ReLU6 that is written out, the last one last."""
     for view in function.views:
-        finder = _FINDERS.get(view.op.type)
+        finder = finders.get(view.op.type)
         if finder is None:
             continue
         try:
@@ -202,16 +206,32 @@ def _products(function: FunctionView, members: list[OpView]) -> list[OpView]:
     return []
 
 
+def _clip_by_negation(function: FunctionView, threshold: OpView) -> list[OpView]:
+    """relu, `× −1`, the larger of that and −6, `× −1`."""
+    before = function.source(threshold)
+    after = function.only_reader(threshold)
+    if before is None or after is None or not _negates(before) or not _negates(after):
+        return []
+    relu = function.source(before)
+    if relu is None or relu.op.type != "relu" or threshold.real("alpha") >= 0:
+        return []
+    members = [relu, before, threshold, after]
+    return members if all(function.is_read_once(one) for one in members[:-1]) else []
+
+
+def _negates(view: OpView) -> bool:
+    if view.op.type == "linear_activation":
+        return view.real("alpha") == -1 and view.real("beta", 0.0) == 0
+    return view.op.type == "mul" and _number(view) == -1
+
+
 def _is_half(view: OpView) -> bool:
     number = _number(view)
     return number is not None and abs(number - 0.5) < _NEAR
 
 
-_FINDERS: dict[str, Callable[[FunctionView, OpView], list[OpView]]] = {
-    "erf": _gelu_by_erf,
-    "tanh": _gelu_by_tanh,
-}
-
+_GELUS: _Finders = {"erf": _gelu_by_erf, "tanh": _gelu_by_tanh}
+_CLIPS: _Finders = {"threshold": _clip_by_negation}
 RULES: tuple[AdviceRule, ...] = (
     AdviceRule(
         id="batch-norm-behind-activation",
@@ -237,11 +257,21 @@ RULES: tuple[AdviceRule, ...] = (
     AdviceRule(
         id="composed-activation",
         doc="A GELU that is written out as products, sums, and erf or tanh. Core ML has it as one operation.",
-        find=_composed_activations,
+        find=partial(_composed_activations, _GELUS),
         fix="use the operation gelu, or the coremltools passes fuse_gelu_exact and"
         " fuse_gelu_tanh_approximation",
         source="apple/coremltools: graph passes fuse_gelu_exact and fuse_gelu_tanh_approximation",
         confidence="documented",
         transform="tidy",
+    ),
+    AdviceRule(
+        id="composed-relu6",
+        doc="A ReLU6 that is written as relu, × −1, threshold, × −1, as coremltools up to 4 converted it from"
+        " Keras. Core ML has it as one operation, which a convolution before it can end with.",
+        find=partial(_composed_activations, _CLIPS),
+        fix="write ReLU6 as one operation, relu6 or clip(0, 6): convert again with coremltools 5 or later",
+        source="apple/coremltools 4: keras/_layers2.py (no direct support of RELU with max-activation value:"
+        " use negate and clip layers)",
+        confidence="documented",
     ),
 )

@@ -277,6 +277,51 @@ def _converted_bytes(feature: Feature) -> int:
     return math.prod(max(extent, 1) for extent in type_.shape) * type_.dtype.bits // 8
 
 
+def _single_precision(function: FunctionView) -> Found | None:
+    """Finds float32 inputs and outputs of a program in half precision: Core ML converts them each time."""
+    if function.is_network or not _computes_in_half(function):
+        return None
+    pictures = {feature.name for feature, *_ in find_pictures(function)}
+    given = (*function.description.inputs, *function.description.outputs)
+    found = [(one.name, _single_bytes(one)) for one in given if one.name not in pictures]
+    named = [name for name, nbytes in found if nbytes]
+    if not named:
+        return None
+    more = f" and {len(named) - 3} more" if len(named) > 3 else ""
+    what = "input or output is" if len(named) == 1 else "inputs and outputs are"
+    return Found(
+        text=f"{len(named)} {what} converted to or from float16 in each prediction:"
+        f" {', '.join(map(shown, named[:3]))}{more}.",
+        change=Change(
+            removed=frozenset(_casts_at_edges(function, named)),
+            converted_bytes=sum(nbytes for _, nbytes in found),
+        ),
+    )
+
+
+def _casts_at_edges(function: FunctionView, names: Sequence[str]) -> Iterator[str]:
+    """Yields the ids of casts between float32 inputs or outputs and half precision."""
+    for name in names:
+        near = (*function.readers.get(name, ()), function.makers.get(name))
+        yield from (view.op.id for view in near if view is not None and view.op.type == "cast")
+
+
+def _computes_in_half(function: FunctionView) -> bool:
+    types = (getattr(value.type, "dtype", None) for view in function.views for value in view.outputs)
+    return DType.FP16 in types
+
+
+def _single_bytes(feature: Feature) -> int:
+    """Returns the bytes of what float16 could be declared for: float32 arrays and grayscale images."""
+    match feature.type:
+        case ArrayFeature(dtype=DType.FP32 | DType.FP64):
+            return _converted_bytes(feature)
+        case ImageFeature(width=width, height=height, color_space="GRAYSCALE"):
+            return _PIXEL_BYTES * width * height
+        case _:
+            return 0
+
+
 def find_needless_outputs(function: FunctionView) -> list[str]:
     """Returns the names of the outputs that are constants, inputs, or other outputs under a second name."""
     return [name for name, *_ in _needless(function)]
@@ -346,6 +391,18 @@ RULES: tuple[AdviceRule, ...] = (
         " ct.ImageType(color_layout=…)",
         source="apple/coremltools: guide to image inputs",
         confidence="documented",
+    ),
+    AdviceRule(
+        id="float32-interface",
+        doc="Inputs and outputs in float32, or images in 8-bit gray, of a program that computes in float16."
+        " Core ML converts them in every prediction. From iOS 16 and macOS 13 an app can give and take"
+        " float16.",
+        find=_single_precision,
+        fix="declare inputs and outputs as dtype=np.float16, gray images as"
+        " ct.colorlayout.GRAYSCALE_FLOAT16, with minimum_deployment_target=ct.target.iOS16",
+        source="apple/coremltools: guide to typed execution, and to image inputs (float16 from iOS 16)",
+        confidence="documented",
+        transform="fp16-io",
     ),
     AdviceRule(
         id="flexible-shapes",
