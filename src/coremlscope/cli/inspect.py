@@ -25,11 +25,17 @@ _EPILOG = """\
 The models in an app (.ipa, .app), an archive, a folder or an ExecuTorch program (.pte) are listed.
 Every command takes one of them as PATH#NAME.
 
+Only a Mac makes a key that encrypts a model (Create Encryption Key, under Utilities of the model in
+Xcode); `xcrun coremlcompiler compile model.mlpackage OUT --encrypt KEY.mlmodelkey` encrypts with it.
+Only a Mac makes an archive for Apple's model deployment (Create Model Archive, there too); an app that
+downloads models itself takes those of `xcrun coremlcompiler compile model.mlpackage OUT`.
+
 examples:
   coremlscope inspect model.mlpackage
   coremlscope inspect App.ipa
   coremlscope inspect 'App.ipa#Detector.mlmodelc'
   coremlscope inspect model.mlpackage --ops
+  coremlscope inspect model.mlpackage --swift > Model.swift
   coremlscope inspect model.mlpackage --json - | jq .parameters
 """
 
@@ -41,6 +47,11 @@ def _configure(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="list every operation with the shapes of its results, in reports too; .html and .csv always do",
     )
+    parser.add_argument(
+        "--swift",
+        action="store_true",
+        help="print the Swift interface that an app uses, instead of the tables",
+    )
     add_function(parser, "to show in full")
     add_shape(parser)
     add_reports(parser, ".html, .json, .md, .csv or .txt", "SUMMARY_RENDERERS", json="the description")
@@ -48,6 +59,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
 
 def _run(arguments: argparse.Namespace) -> int:
     from coremlscope import api
+    from coremlscope.describe.swift import swift_interface
     from coremlscope.reports.terminal.report import render_console
 
     listing = api.list_models(arguments.model)
@@ -68,6 +80,8 @@ def _run(arguments: argparse.Namespace) -> int:
         return listed() if needs_ops and not arguments.ops else summary
 
     def tables(width: int, color: bool) -> str:
+        if arguments.swift:
+            return swift_interface(model, arguments.function)
         return render_console(summary, width=width, color=color)
 
     write_reports(summary, arguments, tables, choose=choose)
@@ -85,6 +99,7 @@ def _list(listing: BundleSummary, arguments: argparse.Namespace) -> int:
     options = {
         "-o": arguments.output,
         "--ops": arguments.ops,
+        "--swift": arguments.swift,
         "--function": arguments.function,
         "--shape": arguments.shape,
     }

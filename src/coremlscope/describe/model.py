@@ -12,6 +12,7 @@ from coremlscope.base.errors import CoremlscopeError, UsageError
 from coremlscope.base.escaping import path_text
 from coremlscope.base.findings import Finding
 from coremlscope.describe.arguments import ArgumentLister, Scope
+from coremlscope.describe.compilation import describe_compilation
 from coremlscope.describe.dataflow import Flow, trace_dataflow
 from coremlscope.describe.labels import find_labels
 from coremlscope.describe.layers import describe_assumptions
@@ -119,7 +120,7 @@ def describe_model(
         weights_bytes=sum(group.nbytes for group in weights),
         missing_weights=tuple(file.name for file in model.weight_files if file.size is None),
         short_weights=find_short_files(*programs_of(model)),
-        facts=(*describe_external(model), *describe_assumptions(model)),
+        facts=(*describe_external(model), *describe_compilation(model), *describe_assumptions(model)),
         absent=why_absent(model),
         findings=find_on_model(model),
         ops=list_operations(model, shapes, functions=[first], reads_weights=reads_weights)

@@ -9,6 +9,7 @@ from typing import Any
 
 from coremlscope.base.errors import MissingDependencyError
 from coremlscope.describe.comparison.profiles import Comparison
+from coremlscope.reports.op_forms import op_forms
 from coremlscope.reports.timing import measurement_name, partial_mark
 from coremlscope.reports.words import systems
 from coremlscope.results.estimate import Estimate
@@ -246,6 +247,7 @@ def listed_columns(model: ModelSummary) -> Columns:
     return {
         "id": list(ops.id),
         "type": list(ops.type),
+        "form": list(op_forms(ops)),
         "name": list(ops.name),
         "results": ["; ".join(types) for types in ops.outputs],
         **{name: list(getattr(ops, name)) for name in (*_WORK, *_LAYER)},

@@ -25,6 +25,7 @@ from coremlscope.reports.agreement import (
     agreement_name,
     disagreement_rows,
 )
+from coremlscope.reports.op_forms import op_forms
 from coremlscope.reports.reasons import ReasonGroup, find_dearer, group_what_ifs
 from coremlscope.reports.recording import (
     ENERGY_TITLES,
@@ -212,13 +213,14 @@ def _operations(ops: OpTable) -> str:
         (
             code(op.id),
             op.type,
+            form,
             code(op.name),
             ", ".join(map(compact_type, op.outputs)),
             count(op.flops, op.work_is_complete),
         )
-        for op in islice(ops, _LISTED_OPS)
+        for op, form in islice(zip(ops, op_forms(ops), strict=True), _LISTED_OPS)
     ]
-    return table(("id", "type", "name", "results", "FLOPs>"), rows)
+    return table(("id", "type", "form", "name", "results", "FLOPs>"), rows)
 
 
 def _profile(profile: Profile) -> list[str]:

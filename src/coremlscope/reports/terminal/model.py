@@ -7,6 +7,7 @@ from itertools import islice
 
 from coremlscope.base.units import format_bytes, format_count
 from coremlscope.model.ir import kind_name
+from coremlscope.reports.op_forms import op_forms
 from coremlscope.reports.terminal.findings import show_findings
 from coremlscope.reports.terminal.screen import Column, Screen
 from coremlscope.reports.terminal.stages import show_stages
@@ -247,12 +248,14 @@ def _show_ops(screen: Screen, model: ModelSummary) -> None:
     )
     is_wide = screen.width >= _WIDE
     numbers = ("FLOPs", "read", "written") if is_wide else ()
-    rows = [_op_row(op, is_wide) for op in islice(model.ops, _LISTED_OPS)]
-    taken = sum(max(len(row[column]) for row in rows) + 2 for column in (0, 1)) + 9 * len(numbers)
-    free = max(30, screen.width - taken - 2)
+    listed = islice(zip(model.ops, op_forms(model.ops), strict=True), _LISTED_OPS)
+    rows = [_op_row(op, form, is_wide) for op, form in listed]
+    taken = sum(max(len(row[column]) for row in rows) + 2 for column in (0, 1, 2)) + 9 * len(numbers)
+    free = max(16, screen.width - taken - 2)
     columns = [
         Column("id", most=screen.width // 3, style="dim"),
         Column("type", most=screen.width // 3, style="cyan"),
+        Column("form"),
         Column("name", most=free // 2),
         Column("results", most=free - free // 2),
         *(Column(title, is_number=True) for title in numbers),
@@ -262,8 +265,8 @@ def _show_ops(screen: Screen, model: ModelSummary) -> None:
     screen.line(f"{plural(main_function(model).constants, 'constant')} not listed", "dim")
 
 
-def _op_row(op: OpRow, is_wide: bool) -> tuple[str, ...]:
-    row = (op.id, op.type, op.name, ", ".join(map(compact_type, op.outputs)))
+def _op_row(op: OpRow, form: str, is_wide: bool) -> tuple[str, ...]:
+    row = (op.id, op.type, form, op.name, ", ".join(map(compact_type, op.outputs)))
     if not is_wide:
         return row
     moved = (op.read_bytes, op.written_bytes)
