@@ -169,7 +169,8 @@ def test_describing_a_program_imports_no_renderer_or_reader_of_others() -> None:
 import sys
 from coremlscope import api
 from coremlscope.describe import model
-from coremlscope.reports.terminal.report import render_console
+from coremlscope.reports.model import model_document
+from coremlscope.reports.terminal.writer import write_terminal
 print([name for name in sys.modules if name.startswith((
     "coremlscope.describe.comparison", "coremlscope.formats.aimodel.reader",
     "coremlscope.formats.espresso.network", "coremlscope.formats.neuralnetwork",

@@ -37,7 +37,8 @@ def coremlscope_check() -> CheckFixture:
 
 def _check(*sources: str | os.PathLike[str], strict: bool = False, **limits: Any) -> GateReport:
     from coremlscope.base.errors import CoremlscopeError
-    from coremlscope.reports.terminal.gate import render_gate
+    from coremlscope.reports.gate import gate_document
+    from coremlscope.reports.terminal.writer import write_terminal
     from coremlscope.studies.gate.run import check, check_project
 
     __tracebackhide__ = True
@@ -51,7 +52,7 @@ def _check(*sources: str | os.PathLike[str], strict: bool = False, **limits: Any
     except CoremlscopeError as error:
         failure = f"{error.message}\n{error.hint}"
     else:
-        failure = render_gate(report) if report.exit_code else ""
+        failure = write_terminal(gate_document(report)) if report.exit_code else ""
     if failure:  # Outside of the handler: pytest would show the error as well.
         pytest.fail(failure, pytrace=False)
     return report

@@ -25,7 +25,7 @@ def test_table(
     monkeypatch.setenv("COLUMNS", width)
     assert main(["estimate", str(sample), str(sample), "--device", "iphone-12,m1"]) == 0
     out = capsys.readouterr().out
-    assert out.partition("Findings")[0].count("iPhone 12") == 2
+    assert out.partition("Findings")[0].count("iPhone 12") == 1
     assert "* extrapolated from the chip's specification" in out
     assert "not measured" in out
     assert "The costliest kernels" not in out

@@ -189,7 +189,7 @@ def test_explain_as_json_and_markdown(
     found = planned(capsys, sample, "--device", "m4", "--explain", "conv", "-o", path)
     assert found["schema"] == "coremlscope.explanation/1"
     assert found["ops"][0]["type"] == "conv"
-    assert path.read_text(encoding="utf-8").startswith("# sample.mlpackage")
+    assert path.read_text(encoding="utf-8").startswith("## sample.mlpackage")
 
 
 @pytest.mark.parametrize(

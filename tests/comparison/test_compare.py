@@ -26,11 +26,11 @@ from coremlscope.formats.sample import sample_model
 from coremlscope.measure.contract import Progress
 from coremlscope.measure.embedded.measurer import EngineMeasurer
 from coremlscope.model.ir import Model
-from coremlscope.reports.markdown.comparison import render_markdown_comparison
-from coremlscope.reports.markdown.report import render_markdown
-from coremlscope.reports.terminal.comparison import render_comparison
-from coremlscope.reports.terminal.plan import render_plan
-from coremlscope.reports.terminal.report import render_console
+from coremlscope.reports.comparison import comparison_document
+from coremlscope.reports.markdown.writer import write_markdown
+from coremlscope.reports.plan import plan_document
+from coremlscope.reports.renderers import document_of
+from coremlscope.reports.terminal.writer import write_terminal
 from coremlscope.results.measurement import Phase, Settings
 from coremlscope.results.plan import FunctionCost
 from coremlscope.results.profile import Profile
@@ -350,7 +350,11 @@ def test_a_planner_without_costs_has_no_total() -> None:
     alone = msgspec.structs.replace(profile, plans=(free,), agreements=(), measurements=())
     (difference,) = compare_profiles([alone, alone]).differences
     assert difference.plans[0].planned.before is None
-    for text in (render_console(alone), render_markdown(alone), render_plan(alone)):
+    for text in (
+        write_terminal(document_of(alone)),
+        write_markdown(document_of(alone)),
+        write_terminal(plan_document(alone)),
+    ):
         assert "0 ns" not in text
 
 
@@ -492,11 +496,11 @@ def test_a_type_that_is_missing_on_one_side_has_no_planned_cost_there() -> None:
         assert getattr(change, given) > 0
         assert (getattr(change, missing), change.ratio, change.verdict) == (None, None, "unclear")
     assert types["conv"].planned.verdict == "no change"
-    console = render_comparison(compared, width=140)
-    for text in (console, render_markdown_comparison(compared)):
+    console = write_terminal(comparison_document(compared), width=140)
+    for text in (console, write_markdown(comparison_document(compared))):
         assert not re.search(r"\b0 ns|−100|faster|slower", text)
-    cells = {words[0]: words[1:] for words in map(str.split, console.splitlines()) if len(words) == 5}
-    assert (cells["clip"][2:], cells["gelu"][:1]) == (["–", "–"], ["–"])
+    cells = {words[0]: words[1:] for words in map(str.split, console.splitlines()) if len(words) == 4}
+    assert (cells["clip"][1:], cells["gelu"][:1]) == (["–", "–"], ["–"])
     values = {
         row["type"]: row["planned"] for row in compared.to_json()["differences"][0]["plans"][0]["types"]
     }

@@ -11,8 +11,9 @@ from coremltools.converters.mil import Builder as mb
 
 from coremlscope import api
 from coremlscope.cli import main
-from coremlscope.reports.markdown.comparison import render_markdown_comparison
-from coremlscope.reports.terminal.comparison import render_comparison
+from coremlscope.reports.comparison import comparison_document
+from coremlscope.reports.markdown.writer import write_markdown
+from coremlscope.reports.terminal.writer import write_terminal
 from coremlscope.studies.migration import add_agreements, compare_values
 from tests.support.aicode import Body, Graph, Val, tensor, write_bundle
 
@@ -82,7 +83,10 @@ def test_comparisons_show_what_is_shared(models: tuple[Path, Path]) -> None:
     assert difference.work.share >= 0.95
     (plan,) = difference.plans
     assert plan.types == (), "a plan without costs is not compared by cost"
-    for text in (render_comparison(comparison, width=80), render_markdown_comparison(comparison)):
+    for text in (
+        write_terminal(comparison_document(comparison), width=80),
+        write_markdown(comparison_document(comparison)),
+    ):
         assert "of the work is paired" in text
         assert "not by Core ML or Core AI" in text.replace("\n    ", " ")
 

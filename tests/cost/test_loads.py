@@ -9,7 +9,8 @@ import pytest
 from coremlscope import api
 from coremlscope.formats.sample import sample_model
 from coremlscope.planning.cost.latency.loads import estimate_loads, fit_line, load_published
-from coremlscope.reports.terminal.estimates import render_estimates
+from coremlscope.reports.estimates import estimates_document
+from coremlscope.reports.terminal.writer import write_terminal
 
 
 @pytest.mark.parametrize("kind", ["first", "cached"])
@@ -51,7 +52,7 @@ def test_small_models_and_other_units_are_not_known() -> None:
         explain=True,
     )
     assert [e.load for e in profile.estimates] == [None, None]
-    text = " ".join(render_estimates([profile], explained=True).split())
+    text = " ".join(write_terminal(estimates_document([profile], explained=True)).split())
     assert "loading not known" in text
     assert "peak memory" in text
 
@@ -62,4 +63,6 @@ def test_a_large_model_has_times_on_the_neural_engine_alone() -> None:
     on_engine, on_cpu = profile.estimates
     assert on_cpu.load is None
     assert on_engine.load is not None
-    assert "compiles for the Neural Engine" in " ".join(render_estimates([profile], explained=True).split())
+    assert "compiles for the Neural Engine" in " ".join(
+        write_terminal(estimates_document([profile], explained=True)).split()
+    )

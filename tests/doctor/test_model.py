@@ -14,8 +14,8 @@ from coremlscope.formats import container
 from coremlscope.formats.packaging import write_mlpackage
 from coremlscope.formats.platforms import first_release
 from coremlscope.model import ir
-from coremlscope.reports.terminal.model import show_summary
-from coremlscope.reports.terminal.screen import Screen
+from coremlscope.reports.model import model_document
+from coremlscope.reports.terminal.writer import write_terminal
 from coremlscope.studies.doctor.model import examine_model, find_problems, parse_systems
 from tests.support.classical_specs import regressor
 from tests.support.graphs import op, tensor, value
@@ -50,9 +50,7 @@ def test_inspect_names_a_weight_file_that_is_too_short(tmp_path: Path) -> None:
     file.write_bytes(whole[:-1])
     summary = describe_model(container.read(path))
     assert (summary.missing_weights, summary.short_weights) == ((), ("weights/weight.bin",))
-    screen = Screen(100, color=False)
-    show_summary(screen, summary)
-    assert "weights truncated: weights/weight.bin" in screen.text
+    assert "weights truncated: weights/weight.bin" in write_terminal(model_document(summary))
     file.unlink()
     assert describe_model(container.read(path)).short_weights == ()
 

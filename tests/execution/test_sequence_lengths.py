@@ -13,8 +13,9 @@ import coremlscope
 from coremlscope.base.errors import InputError, UnsupportedOpError
 from coremlscope.formats import container
 from coremlscope.model import ir
-from coremlscope.reports.terminal.estimates import render_estimates
-from coremlscope.reports.terminal.plan import render_plan
+from coremlscope.reports.estimates import estimates_document
+from coremlscope.reports.plan import plan_document
+from coremlscope.reports.terminal.writer import write_terminal
 from coremlscope.runtime.execution.sequence_lengths import choose_lengths, length_findings
 from tests.support.networks import network, random
 
@@ -104,9 +105,11 @@ def test_results_say_the_length() -> None:
     profile = coremlscope.profile(model, iterations=2, compile_iterations=1, load_iterations=1, warmups=1)
     assert dict(profile.measurement.settings.shapes) == {"x": (_WINDOW, 1, _CHANNELS, 1, 1)}
     assert [finding.id for finding in profile.findings] == ["sequence-length"]
-    assert "--shape x=5x1x12x1x1 sets another length" in render_plan(coremlscope.plan(model, "m1"))
+    assert "--shape x=5x1x12x1x1 sets another length" in write_terminal(
+        plan_document(coremlscope.plan(model, "m1"))
+    )
     estimate = coremlscope.estimate(model, "m1")
-    assert "--shape x=5x1x12x1x1 sets another length" in render_estimates([estimate])
+    assert "--shape x=5x1x12x1x1 sets another length" in write_terminal(estimates_document([estimate]))
     assert not estimate.estimates[0].left_out
 
 

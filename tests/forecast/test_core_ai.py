@@ -9,8 +9,9 @@ import pytest
 
 from coremlscope import api
 from coremlscope.planning.forecast.explain import explain
-from coremlscope.reports.terminal.op_explanation import render_explanations
-from coremlscope.reports.terminal.plan import render_plan
+from coremlscope.reports.explanation import explanations_document
+from coremlscope.reports.plan import plan_document
+from coremlscope.reports.terminal.writer import write_terminal
 from coremlscope.results.plan import Plan
 from tests.support.aicode import Body, Graph, Type, Val, tensor, write_bundle
 
@@ -57,7 +58,7 @@ def test_no_costs_are_planned(tmp_path: Path) -> None:
     assert plan.cost_model == ""
     assert all(plan.total_ms(setting) is None for setting in plan.settings)
     assert not any(setting.what_ifs for setting in plan.settings)
-    text = render_plan(profile)
+    text = write_terminal(plan_document(profile))
     assert "costs are not published" in text
     assert "Core ML" not in text
 
@@ -136,7 +137,7 @@ def test_a_long_plan_without_costs_lists_the_first_operations(tmp_path: Path) ->
             x = b.op("relu", [x], [x.type])
         return [x]
 
-    text = render_plan(api.plan(_write(tmp_path, tensor("fp16", 1, 8, 64), many), "m4"))
+    text = write_terminal(plan_document(api.plan(_write(tmp_path, tensor("fp16", 1, 8, 64), many), "m4")))
     assert "The first 30 operations" in text
     assert "costliest" not in text
 
@@ -149,6 +150,6 @@ def test_operations_are_explained_without_costs(tmp_path: Path) -> None:
         "ne-core-ai-element-type",
         "gpu-core-ai-runs",
     }
-    text = render_explanations(found)
+    text = write_terminal(explanations_document(found))
     assert "costs are not published" in text
     assert "Incompatible" in text

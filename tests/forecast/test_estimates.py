@@ -18,9 +18,10 @@ from coremlscope.devices import CPU, SETTINGS, ComputeUnits, all_chips, find_dev
 from coremlscope.model import ir
 from coremlscope.planning.forecast import estimates as making
 from coremlscope.planning.forecast.planner import forecast
-from coremlscope.reports.markdown.report import render_markdown
-from coremlscope.reports.terminal.estimates import estimates_to_json, render_estimates
-from coremlscope.reports.terminal.report import render_console
+from coremlscope.reports.estimates import estimates_document, estimates_to_json
+from coremlscope.reports.markdown.writer import write_markdown
+from coremlscope.reports.renderers import document_of
+from coremlscope.reports.terminal.writer import write_terminal
 from coremlscope.results.profile import Profile
 from tests.support import classical_specs, ir_models, programs
 from tests.support.graphs import op, tensor, value
@@ -150,7 +151,7 @@ def test_a_profile_keeps_estimates_apart_from_what_was_measured() -> None:
     assert profile.measurement.predict.origin == "measured"
     again = Profile.from_json(json.loads(json.dumps(profile.to_json())))
     assert again.estimates == profile.estimates
-    for text in (render_console(profile), render_markdown(profile)):
+    for text in (write_terminal(document_of(profile)), write_markdown(document_of(profile))):
         assert "On Apple devices" in text
         assert "iPhone 12" in text
         assert "not measured" in text or "nothing of it was measured" in text
@@ -160,7 +161,7 @@ def test_a_profile_without_devices_estimates_nothing() -> None:
     profile = api.profile(ir_models.perceptron(units=16), **QUICK)
     assert (profile.plans, profile.kernels, profile.estimates) == ((), (), ())
     assert list(profile.headline_estimates()) == []
-    assert "On Apple devices" not in render_console(profile)
+    assert "On Apple devices" not in write_terminal(document_of(profile))
 
 
 def test_what_cannot_be_estimated_is_left_out_by_name(deep: ir.Model) -> None:
@@ -303,7 +304,7 @@ def test_no_total_is_estimated_for_a_loop_of_unknown_length() -> None:
     assert [profile.ops.type[profile.ops.id.index(op)] for op in finding.ops] == ["while_loop"]
     assert re.search(r"the number of steps of the loop \S+ depends on values of a prediction", finding.text)
     assert re.search(r"One step is estimated at \S+ .s on M1 \(all\)", finding.text)
-    text = render_estimates([profile])
+    text = write_terminal(estimates_document([profile]))
     assert "no estimate" in text
     assert "80 % within" not in text
     assert estimates_to_json([profile]) == []
@@ -312,8 +313,8 @@ def test_no_total_is_estimated_for_a_loop_of_unknown_length() -> None:
 def test_a_measured_profile_says_that_no_total_is_estimated() -> None:
     profile = coremlscope.profile(_looped(None), devices="m1", **QUICK)
     assert profile.estimates == ()
-    assert "No latency is estimated" in render_console(profile)
-    assert "No latency is estimated" in render_markdown(profile)
+    assert "No latency is estimated" in write_terminal(document_of(profile))
+    assert "No latency is estimated" in write_markdown(document_of(profile))
 
 
 @pytest.mark.parametrize(("color_space", "copied"), [("RGB", True), ("GRAYSCALE_FLOAT16", False)])

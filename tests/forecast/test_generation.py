@@ -19,8 +19,9 @@ from coremlscope.formats.sample import sample_model
 from coremlscope.model import ir
 from coremlscope.planning.cost.latency.kernels import Kernel, fuse
 from coremlscope.planning.forecast.generation import estimate_generation
-from coremlscope.reports.terminal.estimates import render_estimates
-from coremlscope.reports.terminal.report import render_console
+from coremlscope.reports.estimates import estimates_document
+from coremlscope.reports.renderers import document_of
+from coremlscope.reports.terminal.writer import write_terminal
 from coremlscope.results.generation import TokenRate
 from coremlscope.runtime.execution.decoder_steps import Step, find_step
 from tests.support.decoders import decoder
@@ -164,7 +165,7 @@ def test_estimate_shows_them(models: dict[tuple[int, int], ir.Model]) -> None:
     assert [rate.compute_units for rate in profile.rates] == ["cpu_and_ne", "cpu_only"]
     assert profile.rates[0].step_s == profile.estimates[0].latency
     for width in (60, 80, 140):
-        text = render_estimates([profile], width=width)
+        text = write_terminal(estimates_document([profile]), width=width)
         assert "As a language model" in text
         assert max(map(len, text.splitlines())) <= width
 
@@ -196,7 +197,7 @@ def test_profiles_have_the_rates_of_estimates(models: dict[tuple[int, int], ir.M
     model = models[64, 512]
     profile = api.profile(model, devices=["m1"], compute_units="cpu_and_ne", iterations=1, warmups=0)
     assert profile.rates == rates(model)
-    assert "As a language model" in render_console(profile)
+    assert "As a language model" in write_terminal(document_of(profile))
     more = with_devices(profile, model, [find_device("a17-pro")])
     assert [(rate.chip, rate.compute_units) for rate in more.rates] == [
         ("a17-pro", "cpu_and_ne"),

@@ -13,8 +13,8 @@ from coremlscope.api.imported import IMPORTERS
 from coremlscope.base.errors import UsageError
 from coremlscope.interop.core_ai.regions import count_regions
 from coremlscope.interop.source import SourceFile
-from coremlscope.reports.renderers import RENDERERS
-from coremlscope.reports.terminal.report import render_console
+from coremlscope.reports.renderers import RENDERERS, document_of
+from coremlscope.reports.terminal.writer import write_terminal
 from coremlscope.reports.timing import describe_units
 from coremlscope.results.profile import Profile
 from tests.support.aicode import Body, Graph, Val, tensor, write_bundle
@@ -48,7 +48,7 @@ def test_units_and_reasons(debug_info: Path) -> None:
     (reason,) = (reason for op in plan.view(profile.ops).ops for reason in op.why)
     assert (reason.text, reason.unit, reason.source) == (NOT_ON_ANE, "neural_engine", "Core AI")
     assert plan.total_ms(plan.settings[0]) is None
-    assert "planned by Core AI" in render_console(profile, width=100)
+    assert "planned by Core AI" in write_terminal(document_of(profile), width=100)
 
 
 def test_units_are_joined_to_the_model(tmp_path: Path) -> None:
@@ -174,7 +174,7 @@ def test_inspections_of_coreai_build(tmp_path: Path) -> None:
     assert "main (x NDArray (Float32, 2 × 3)) → (y NDArray (Float32, 2 × 3))" in found["core-ai-functions"]
     assert "constant ×4, relu ×1. Composites" in found["core-ai-operations"]
     assert "compiled for h13g (M1)" in found["core-ai-architectures"]
-    assert "constant ×4" in render_console(profile, width=80)
+    assert "constant ×4" in write_terminal(document_of(profile), width=80)
 
 
 @pytest.mark.parametrize(

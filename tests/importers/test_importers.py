@@ -17,9 +17,9 @@ from coremlscope.cli import main
 from coremlscope.interop.source import SourceFile
 from coremlscope.model.ir import Model
 from coremlscope.reports.columns import figure_columns
-from coremlscope.reports.renderers import RENDERERS
-from coremlscope.reports.terminal.plan import render_plan
-from coremlscope.reports.terminal.report import render_console
+from coremlscope.reports.plan import plan_document
+from coremlscope.reports.renderers import RENDERERS, document_of
+from coremlscope.reports.terminal.writer import write_terminal
 from coremlscope.results.plan import PlanView
 from coremlscope.results.profile import Profile
 from coremlscope.server.store import ProfileStore
@@ -112,7 +112,7 @@ def test_a_plan_of_core_ml_in_full(tmp_path: Path) -> None:
     assert [(reason.unit, reason.text) for reason in tanh.why] == [("neural_engine", 'Unsupported "tanh".')]
     assert plan.settings[0].functions["main"].total_ms == pytest.approx(0.5 + 6.25e-06 + 0.125 + 0.125)
     assert plan.settings[0].functions["main"].switches == 1
-    text = render_plan(profile)
+    text = write_terminal(plan_document(profile))
     assert 'Unsupported "tanh".' in text
     assert "Core ML's own message" in text
     assert "rule core-ml" not in text
@@ -120,7 +120,7 @@ def test_a_plan_of_core_ml_in_full(tmp_path: Path) -> None:
 
 def test_what_core_ml_does_not_state_is_not_said_to_lack_a_rule(tmp_path: Path) -> None:
     path = foreign_files.write(tmp_path, "small.analytics.mil")
-    text = " ".join(render_console(api.import_files(path)).split())
+    text = " ".join(write_terminal(document_of(api.import_files(path))).split())
     assert "not stated" in text
     assert "no rule" not in text
 
@@ -229,7 +229,7 @@ def test_shares_without_costs_are_no_planned_cost(tmp_path: Path) -> None:
     profile = import_files([foreign_files.write(tmp_path, "remote_plan.json")])
     assert {op.planned_ms for op in view(profile).ops} == {None}
     assert [row for row in figure_columns([profile])["origin"] if row == "planned"] == []
-    text = " ".join(render_console(profile).split())
+    text = " ".join(write_terminal(document_of(profile)).split())
     assert "Neural Engine 1 75.0 % – 1" in text
 
 
@@ -243,7 +243,7 @@ def test_a_median_alone_is_one_sample_and_said_to_be(name: str, tmp_path: Path) 
 
 def test_unknown_compute_units_are_not_recorded(tmp_path: Path) -> None:
     profile = import_files([foreign_files.write(tmp_path, "compute_plan.json")])
-    assert "compute units not recorded" in " ".join(render_console(profile).split())
+    assert "compute units not recorded" in " ".join(write_terminal(document_of(profile)).split())
 
 
 def test_durations_of_the_runner(tmp_path: Path) -> None:

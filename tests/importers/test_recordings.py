@@ -15,8 +15,8 @@ from coremlscope.api.imported import IMPORTERS, import_files, is_readable, read_
 from coremlscope.base.errors import UsageError
 from coremlscope.cli import main
 from coremlscope.interop.source import SourceFile
-from coremlscope.reports.renderers import RENDERERS
-from coremlscope.reports.terminal.report import render_console
+from coremlscope.reports.renderers import RENDERERS, document_of
+from coremlscope.reports.terminal.writer import write_terminal
 from coremlscope.results.profile import Profile
 from coremlscope.server.store import ProfileStore
 from tests.support import foreign_files, programs, recorded_files
@@ -100,8 +100,10 @@ def test_they_are_shown_beside_other_files_of_a_model(tmp_path: Path) -> None:
 @pytest.mark.parametrize("width", [60, 80, 140])
 def test_reports_fit_and_say_what_is_estimated(width: int, tmp_path: Path) -> None:
     names = ("ane.xml", "power.plist")
-    text = render_console(
-        import_files([recorded_files.write(tmp_path, name) for name in names]), width=width, color=False
+    text = write_terminal(
+        document_of(import_files([recorded_files.write(tmp_path, name) for name in names])),
+        width=width,
+        color=False,
     )
     assert max(map(len, text.splitlines())) <= width
     assert "Energy estimated by the system's counters" in _joined(text)

@@ -14,8 +14,9 @@ from coremlscope.api.imported import import_files, read_any
 from coremlscope.base.errors import UsageError
 from coremlscope.cli import main
 from coremlscope.model.ir import Model
-from coremlscope.reports.terminal.report import render_console
-from coremlscope.reports.terminal.side_by_side import render_side_by_side
+from coremlscope.reports.renderers import document_of
+from coremlscope.reports.side_by_side import side_by_side_document
+from coremlscope.reports.terminal.writer import write_terminal
 from coremlscope.results.profile import Profile
 from coremlscope.server.store import ProfileStore
 from tests.support import programs
@@ -108,10 +109,10 @@ def test_support_is_known_where_a_setting_allows_the_unit(
 
 def test_shares_alone_give_no_planned_cost(tmp_path: Path) -> None:
     profile = import_files([write(tmp_path, runner_setting(), runner_setting(units="all"))])
-    rows = [line.split() for line in render_console(profile, width=100).splitlines()]
+    rows = [line.split() for line in write_terminal(document_of(profile), width=100).splitlines()]
     assert ["cpu_and_ne", "1", "–", "1", "0", "–"] in rows
     assert ["all", "1", "0", "1", "0", "–"] in rows
-    assert "0 ns" not in render_side_by_side((profile,), width=100)
+    assert "0 ns" not in write_terminal(side_by_side_document((profile,)), width=100)
 
 
 def test_failures_cost_their_setting_alone(tmp_path: Path) -> None:

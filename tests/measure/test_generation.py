@@ -18,9 +18,10 @@ from coremlscope.formats.sample import sample_model
 from coremlscope.measure.contract import MeasuredModel
 from coremlscope.measure.scripted import ScriptedMeasurer
 from coremlscope.model import ir
-from coremlscope.reports.markdown.report import render_markdown
+from coremlscope.reports.markdown.writer import write_markdown
 from coremlscope.reports.page import render_html
-from coremlscope.reports.terminal.report import render_console
+from coremlscope.reports.renderers import document_of
+from coremlscope.reports.terminal.writer import write_terminal
 from coremlscope.results.generation import TokenTiming
 from coremlscope.results.measurement import EarlyEnd, Measurement, Phase, Settings
 from coremlscope.results.profile import Profile
@@ -110,10 +111,10 @@ def test_a_model_without_a_decoder_is_one_sentence() -> None:
 
 def test_every_report_shows_measured_and_estimated_rates(profile: Profile) -> None:
     for width in (60, 80, 140):
-        text = render_console(profile, width=width)
+        text = write_terminal(document_of(profile), width=width)
         assert "Tokens per second, measured" in text
         assert max(map(len, text.splitlines())) <= width
-    assert "### Tokens per second (measured by Scripted runtime" in render_markdown(profile)
+    assert "### Tokens per second (measured by Scripted runtime" in write_markdown(document_of(profile))
     assert '"token_timings":[{' in render_html(profile)
     again = Profile.from_json(json.loads(json.dumps(profile.to_json())))
     assert again.token_timings == profile.token_timings
@@ -126,7 +127,7 @@ def test_the_engine_keeps_a_state_between_predictions() -> None:
     assert (one.phase, one.predict.statistics.count, one.context) == ("decode", 3, 512)
     assert one.held_bytes == 2 * one.cache_bytes
     assert one.label == profile.measurement.label
-    text = render_console(profile)
+    text = write_terminal(document_of(profile))
     assert "the cache holds 512 tokens in 1.05 MB, and takes 2.10 MB in float32 here" in " ".join(
         text.split()
     )

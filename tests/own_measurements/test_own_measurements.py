@@ -37,8 +37,9 @@ from coremlscope.planning.cost.latency.recorded import (
     structure_digest,
 )
 from coremlscope.planning.forecast.planner import record_prediction
-from coremlscope.reports.markdown.comparison import render_markdown_comparison
-from coremlscope.reports.terminal.comparison import render_comparison
+from coremlscope.reports.comparison import comparison_document
+from coremlscope.reports.markdown.writer import write_markdown
+from coremlscope.reports.terminal.writer import write_terminal
 from coremlscope.results.calibration import Calibrations, KernelColumns, OwnMeasurement
 from coremlscope.results.estimate import Estimate
 from coremlscope.results.measurement import Machine, Measurement, Phase, Runtime, Settings
@@ -496,10 +497,10 @@ def test_comparisons_use_own_measurements_and_say_so(
     assert plan.latency is not None
     assert [plan.latency.before, plan.latency.after] == estimates
     assert [None if own is None else own.measurements for own in plan.own] == [None, 5]
-    text = " ".join(render_comparison(compared).split())
+    text = " ".join(write_terminal(comparison_document(compared)).split())
     said = "M1, cpu_only from published latencies alone; then M2, cpu_only calibrated on your 5"
     assert said in text
-    assert said in " ".join(render_markdown_comparison(compared).split())
+    assert said in " ".join(write_markdown(comparison_document(compared)).split())
 
 
 def test_a_phone_that_is_measured_is_estimated_with_own_measurements(

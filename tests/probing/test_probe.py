@@ -22,7 +22,8 @@ from coremlscope.formats.packaging import write_mlpackage
 from coremlscope.model import ir
 from coremlscope.ops import OPS
 from coremlscope.ops.bind import bind
-from coremlscope.reports.layers import _merged, render_layers
+from coremlscope.reports.layers import _merged, layers_document
+from coremlscope.reports.terminal.writer import write_terminal
 from coremlscope.studies.probing.expression import combinations, parse_probe
 from coremlscope.studies.probing.layers import KINDS
 from coremlscope.studies.probing.models import build_layer, check_probe
@@ -171,7 +172,7 @@ def test_a_sweep_is_planned_and_estimated() -> None:
     assert [setting.compute_units for setting in plan.settings] == ["all", "cpu_only"]
     assert len(profiles[0].estimates) == 2
     assert [finding.severity for finding in profiles[1].findings] == ["error"]
-    text = render_layers(profiles, width=140)
+    text = write_terminal(layers_document(profiles), width=140)
     assert text.startswith("conv(pad=valid, shape=1x4x9x9)  2 layers")
     assert "a window of 11 over 9 elements" in text
 

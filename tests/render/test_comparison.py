@@ -4,8 +4,9 @@ import pytest
 
 from coremlscope.describe.comparison.plans import plan_views
 from coremlscope.describe.comparison.profiles import compare_plans, compare_profiles
+from coremlscope.reports.comparison import comparison_document
 from coremlscope.reports.difference import format_ratio
-from coremlscope.reports.terminal.comparison import render_comparison
+from coremlscope.reports.terminal.writer import write_terminal
 from tests.support import golden
 from tests.support.comparisons import changed, small_comparison, timed
 from tests.support.planned_profiles import planned_profile
@@ -14,14 +15,14 @@ from tests.support.profiles import small_profile
 
 @pytest.mark.parametrize("width", [80, 140])
 def test_screens(width: int) -> None:
-    golden.check(f"compare_{width}.txt", render_comparison(small_comparison(), width=width))
+    golden.check(f"compare_{width}.txt", write_terminal(comparison_document(small_comparison()), width=width))
 
 
 @pytest.mark.parametrize("width", [80, 140])
 def test_screens_of_plans(width: int) -> None:
     profile = planned_profile()
     comparison = compare_plans(profile, plan_views(profile))
-    golden.check(f"compare_plans_{width}.txt", render_comparison(comparison, width=width))
+    golden.check(f"compare_plans_{width}.txt", write_terminal(comparison_document(comparison), width=width))
 
 
 @pytest.mark.parametrize("width", [40, 80, 100, 140, 200])
@@ -29,12 +30,14 @@ def test_nothing_is_wider_than_the_terminal(width: int) -> None:
     three = compare_profiles([small_profile(), changed(), timed(changed(), linear=3)])
     placed = compare_profiles([planned_profile(), planned_profile(slow=3)])
     for comparison in (small_comparison(), three, placed):
-        assert max(map(len, render_comparison(comparison, width=width).splitlines())) <= width
+        assert (
+            max(map(len, write_terminal(comparison_document(comparison), width=width).splitlines())) <= width
+        )
 
 
 def test_nothing_changed() -> None:
     profile = timed(small_profile())
-    text = render_comparison(compare_profiles([profile, profile]))
+    text = write_terminal(comparison_document(compare_profiles([profile, profile])))
     assert "the same model and settings" in text
     assert "no operation's time changed" in text
 

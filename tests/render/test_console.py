@@ -6,10 +6,12 @@ import msgspec.structs
 import pytest
 from rich.cells import cell_len
 
-from coremlscope.reports.markdown.report import render_markdown
+from coremlscope.reports.document import Column
+from coremlscope.reports.markdown.writer import write_markdown
+from coremlscope.reports.renderers import document_of
 from coremlscope.reports.terminal import screen as screens
-from coremlscope.reports.terminal.report import render_console
-from coremlscope.reports.terminal.screen import Column, Screen
+from coremlscope.reports.terminal.screen import Screen
+from coremlscope.reports.terminal.writer import write_terminal
 from tests.support import golden
 from tests.support.partial_profiles import PROFILES
 from tests.support.profiles import small_profile, small_summary
@@ -20,12 +22,12 @@ SUBJECTS = {"inspect": small_summary, "profile": small_profile}
 @pytest.mark.parametrize("width", [80, 140])
 @pytest.mark.parametrize("name", SUBJECTS)
 def test_screens(name: str, width: int) -> None:
-    golden.check(f"{name}_{width}.txt", render_console(SUBJECTS[name](), width=width))
+    golden.check(f"{name}_{width}.txt", write_terminal(document_of(SUBJECTS[name]()), width=width))
 
 
 @pytest.mark.parametrize("width", [80, 140])
 def test_operations(width: int) -> None:
-    text = render_console(small_summary(list_ops=True), width=width)
+    text = write_terminal(document_of(small_summary(list_ops=True)), width=width)
     lines = text[text.index("All operations") :].splitlines(keepends=True)
     golden.check(f"inspect_ops_{width}.txt", "".join([*lines[:6], *lines[-4:]]))
 
@@ -33,43 +35,46 @@ def test_operations(width: int) -> None:
 @pytest.mark.parametrize("width", [40, 80, 100, 140, 200])
 @pytest.mark.parametrize("name", SUBJECTS)
 def test_nothing_is_wider_than_the_terminal(name: str, width: int) -> None:
-    lines = render_console(SUBJECTS[name](), width=width).splitlines()
+    lines = write_terminal(document_of(SUBJECTS[name]()), width=width).splitlines()
     assert max(map(len, lines)) <= width
 
 
 @pytest.mark.parametrize("width", [60, 80, 140])
 @pytest.mark.parametrize("name", PROFILES)
 def test_no_profile_is_wider_than_the_terminal(name: str, width: int) -> None:
-    assert max(map(len, render_console(PROFILES[name](), width=width).splitlines())) <= width
+    assert max(map(len, write_terminal(document_of(PROFILES[name]()), width=width).splitlines())) <= width
 
 
 @pytest.mark.parametrize("width", [80, 140])
 def test_several_measurements(width: int) -> None:
     golden.check(
-        f"profile_several_{width}.txt", render_console(PROFILES["several measurements"](), width=width)
+        f"profile_several_{width}.txt",
+        write_terminal(document_of(PROFILES["several measurements"]()), width=width),
     )
 
 
 def test_only_what_was_measured_by_others_is_called_not_core_ml() -> None:
-    assert "not Core ML" not in render_console(PROFILES["one phase"]())
-    assert "not Core ML" in render_console(small_profile())
+    assert "not Core ML" not in write_terminal(document_of(PROFILES["one phase"]()))
+    assert "not Core ML" in write_terminal(document_of(small_profile()))
 
 
 def test_a_model_that_failed() -> None:
-    text = render_console(PROFILES["failure"]())
-    assert text.startswith("c.txt\n")
+    text = write_terminal(document_of(PROFILES["failure"]()))
+    assert text.startswith("c.txt  nothing was measured\n")
     assert "✗ read: c.txt is not a Core ML model\n    give a model" in text
 
 
 def test_plans_are_shown_where_nothing_else_is() -> None:
-    assert "Why not the Neural Engine" in render_console(PROFILES["plan"]())
-    assert "On M1, macOS 15  operations on each unit" in render_console(PROFILES["several measurements"]())
-    assert "On M1" not in render_console(PROFILES["everything"]())
+    assert "Why not the Neural Engine" in write_terminal(document_of(PROFILES["plan"]()))
+    assert "On M1, macOS 15  operations on each unit" in write_terminal(
+        document_of(PROFILES["several measurements"]())
+    )
+    assert "On M1" not in write_terminal(document_of(PROFILES["everything"]()))
 
 
 def test_colour_changes_no_text() -> None:
-    plain = render_console(small_profile(), width=100)
-    coloured = render_console(small_profile(), width=100, color=True)
+    plain = write_terminal(document_of(small_profile()), width=100)
+    coloured = write_terminal(document_of(small_profile()), width=100, color=True)
     assert "\x1b[" in coloured
     assert "\x1b" not in plain
     bare = re.sub(r"\x1b\[[0-9;]*m|\x1b\]8;[^\x1b]*\x1b\\", "", coloured)  # links of findings, too
@@ -86,7 +91,7 @@ def test_times_are_never_cut_by_long_names() -> None:
     ops = msgspec.structs.replace(profile.ops, name=names)
     long = msgspec.structs.replace(profile, ops=ops, measurements=(measured,))
     for width in (80, 100, 140):
-        text = render_console(long, width=width)
+        text = write_terminal(document_of(long), width=width)
         slowest = text[text.index("Slowest") : text.index("Findings")]
         assert slowest.count(" µs ") == len(groups)
         assert slowest.count(" %  ") == len(groups)
@@ -107,12 +112,12 @@ def test_foreign_text_steers_no_terminal() -> None:
     summary = msgspec.structs.replace(small_summary(list_ops=True), author=evil, user_defined={evil: evil})
     ops = msgspec.structs.replace(summary.ops, name=(evil,) * len(summary.ops))
     for text in (
-        render_console(msgspec.structs.replace(summary, ops=ops), width=140),
-        render_markdown(msgspec.structs.replace(summary, ops=ops)),
+        write_terminal(document_of(msgspec.structs.replace(summary, ops=ops)), width=140),
+        write_markdown(document_of(msgspec.structs.replace(summary, ops=ops))),
     ):
         assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202e]", text)
         assert "\\x1b[31mred" in text
-    assert "[bold]markup[/bold]" in render_console(summary, width=140)
+    assert "[bold]markup[/bold]" in write_terminal(document_of(summary), width=140)
 
 
 def test_long_names_that_differ_in_the_middle_stay_apart() -> None:

@@ -9,10 +9,16 @@ import pytest
 from msgspec.structs import replace
 
 from coremlscope.base.errors import UsageError
-from coremlscope.reports.explanation import chosen_line, path_text, rule_details, rule_line
+from coremlscope.reports.explanation import (
+    chosen_line,
+    explanations_document,
+    path_text,
+    rule_details,
+    rule_line,
+)
 from coremlscope.reports.json import render_json
 from coremlscope.reports.renderers import EXPLANATION_RENDERERS, write_report
-from coremlscope.reports.terminal.op_explanation import render_explanations
+from coremlscope.reports.terminal.writer import write_terminal
 from coremlscope.results.explanation import (
     PathStep,
 )
@@ -21,20 +27,20 @@ from tests.support.explanations import EXPLANATIONS, PATH
 
 @pytest.mark.parametrize("width", [60, 80, 140])
 def test_screens(width: int) -> None:
-    text = render_explanations(EXPLANATIONS, width=width)
+    text = write_terminal(explanations_document(EXPLANATIONS), width=width)
     assert max(map(len, text.splitlines())) <= width
     assert "\x1b" not in text
     joined = " ".join(text.split())
     assert (
         "runs on the CPU (bnns), or on the GPU in 37 % of plans with rates drawn within their intervals;"
-        " the function is planned at 2.00 ms"
+        " planned cost of the function: 2"
     ) in joined
     assert "(Neural Engine)" in joined or "(Neural" in joined
-    assert "400 µs – 600 µs" in joined
+    assert "0.4 – 0.6" in joined
     assert "60.85 G bytes a second (bytes); plans on M9" in joined
     assert "the setting does not allow it" in joined
     assert (
-        "planned 500 µs less (2.00 ms → 1.50 ms), estimated 2.00 ms less (1.00 ms to 3.00 ms);"
+        "estimated 2.00 ms less (1.00 ms to 3.00 ms);"
         " 3 other operations would move too (if rules let it run there)"
     ) in joined
     assert 'fix: take an even | one ne-odd, documented; a test; Core ML says "Unsupported"' in joined
@@ -46,9 +52,11 @@ def test_screens(width: int) -> None:
 def test_parentheses_are_explained_only_where_there_are_some() -> None:
     one = EXPLANATIONS.ops[0]
     costs = tuple(replace(cost, is_supported=True) for cost in one.costs)
-    supported = render_explanations(replace(EXPLANATIONS, ops=(replace(one, costs=costs),)), width=80)
+    supported = write_terminal(
+        explanations_document(replace(EXPLANATIONS, ops=(replace(one, costs=costs),))), width=80
+    )
     assert "in parentheses" not in supported
-    assert "in parentheses" in render_explanations(EXPLANATIONS, width=80)
+    assert "in parentheses" in write_terminal(explanations_document(EXPLANATIONS), width=80)
 
 
 def test_units_that_the_same_uncertainty_leaves_open_share_its_words() -> None:
@@ -94,7 +102,7 @@ def test_markdown_escapes_tables(tmp_path: Path) -> None:
     text = (tmp_path / "why.md").read_text(encoding="utf-8")
     assert "odd \\| operations" in text
     assert "  - fix: take an even \\| one\n  - ne-odd, documented; a test" in text
-    assert "| bnns | CPU | 500 µs | 400 µs – 600 µs | fitted |" in text
+    assert "| bnns | CPU | 0.5 | 0.4 – 0.6 | fitted |" in text
 
 
 def test_json_keeps_the_numbers() -> None:
@@ -113,7 +121,7 @@ def test_units_without_rules_are_named() -> None:
     one = replace(
         EXPLANATIONS.ops[0], supported={"cpu": "yes", "gpu": "unknown", "neural_engine": "unknown"}, rules=()
     )
-    text = render_explanations(replace(EXPLANATIONS, ops=(one,)), width=140)
+    text = write_terminal(explanations_document(replace(EXPLANATIONS, ops=(one,))), width=140)
     assert "? GPU and Neural Engine: no rule covers this operation, so it is not placed there" in text
 
 

@@ -158,7 +158,7 @@ _CHECKS: dict[str, Callable[[str, str], None]] = {
 
 
 @pytest.mark.parametrize(("name", "renderer"), _CASES)
-def test_a_format_shows_hostile_texts_as_text(name: str, renderer: Renderer[Any]) -> None:
+def test_a_format_shows_hostile_texts_as_text(name: str, renderer: Renderer) -> None:
     text, harmless = (renderer.render(_result(name, words)) for words in (HOSTILE, HARMLESS))
     assert "1+1" in text
     _CHECKS[renderer.suffix](text, harmless)

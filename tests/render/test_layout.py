@@ -6,7 +6,8 @@ import pytest
 from rich.cells import cell_len
 
 from coremlscope.cli import main
-from coremlscope.reports.terminal.layout import Column, fit_columns
+from coremlscope.reports.document import Column
+from coremlscope.reports.terminal.layout import fit_columns
 from coremlscope.reports.terminal.screen import Screen
 from coremlscope.reports.terminal.wrapping import wrap
 

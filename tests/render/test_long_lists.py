@@ -6,8 +6,9 @@ import json
 
 import pytest
 
-from coremlscope.reports.markdown.report import render_markdown
-from coremlscope.reports.terminal.report import render_console
+from coremlscope.reports.markdown.writer import write_markdown
+from coremlscope.reports.renderers import document_of
+from coremlscope.reports.terminal.writer import write_terminal
 from coremlscope.reports.words import elide
 from coremlscope.results.model import FeatureSummary, FunctionSummary, ModelSummary
 from coremlscope.results.operations import OpRow, OpTable
@@ -36,23 +37,26 @@ _MODEL = ModelSummary(
 
 
 @pytest.mark.parametrize(
-    ("render", "listed"), [(lambda model: render_console(model, width=80), 40), (render_markdown, 200)]
+    ("render", "listed"),
+    [
+        (lambda model: write_terminal(document_of(model), width=80), 40),
+        (lambda m: write_markdown(document_of(m)), 200),
+    ],
 )
 def test_summaries(render, listed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("coremlscope.reports.terminal.model._LISTED_OPS", 50)
-    monkeypatch.setattr("coremlscope.reports.markdown.report._LISTED_OPS", 50)
+    monkeypatch.setattr("coremlscope.reports.model._LISTED_OPS", 50)
     text = render(_MODEL)
     assert f"x{listed - 1}" in text
     assert f"x{listed}" not in text
-    assert f"{1000 - listed} features more, which JSON lists" in text
+    assert f"{1000 - listed} more features" in text
     assert "12 files more" in text
     assert "main/49" in text
     assert "main/50" not in text
-    assert "100 operations more, which JSON lists" in text
+    assert "100 more operations, which JSON lists" in text
 
 
 def test_long_metadata() -> None:
-    text = render_console(_MODEL, width=80)
+    text = write_terminal(document_of(_MODEL), width=80)
     assert text.count("7") < 400
     assert "(760 characters more, which JSON lists)" in " ".join(text.split())
 

@@ -10,7 +10,8 @@ from coremltools.converters.mil import Builder as mb
 
 from coremlscope import api
 from coremlscope.reports.op_forms import op_forms
-from coremlscope.reports.terminal.report import render_console
+from coremlscope.reports.renderers import document_of
+from coremlscope.reports.terminal.writer import write_terminal
 from tests.support import programs
 
 _X = (1, 8, 16, 16)
@@ -64,4 +65,4 @@ def test_forms_are_listed_at_every_width(width: int) -> None:
         lambda x: mb.conv(x=x, weight=_weight(8, 1, 5, 5), groups=8, strides=[2, 2], name="a_long_name" * 3),
         {"x": np.zeros(_X, np.float32)},
     )
-    assert "5×5 s2 g8 8→8" in render_console(api.inspect(model, list_ops=True), width=width)
+    assert "5×5 s2 g8 8→8" in write_terminal(document_of(api.inspect(model, list_ops=True)), width=width)

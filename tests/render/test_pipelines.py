@@ -6,9 +6,10 @@ import msgspec.structs
 import pytest
 
 from coremlscope.model import ir
-from coremlscope.reports.markdown.report import render_markdown
-from coremlscope.reports.terminal.estimates import render_estimates
-from coremlscope.reports.terminal.report import render_console
+from coremlscope.reports.estimates import estimates_document
+from coremlscope.reports.markdown.writer import write_markdown
+from coremlscope.reports.renderers import document_of
+from coremlscope.reports.terminal.writer import write_terminal
 from coremlscope.results.measurement import StageTiming
 from coremlscope.results.model import ModelSummary, StageSummary
 from coremlscope.results.profile import Profile
@@ -63,7 +64,7 @@ SUBJECTS = {"inspect": _summary, "profile": _profile}
 @pytest.mark.parametrize("width", [80, 140])
 @pytest.mark.parametrize("name", SUBJECTS)
 def test_screens(name: str, width: int) -> None:
-    text = render_console(SUBJECTS[name](), width=width)
+    text = write_terminal(document_of(SUBJECTS[name]()), width=width)
     start = text.index("\nStages  ") + 1
     golden.check(f"{name}_stages_{width}.txt", text[start : text.index("\n\n", start) + 1])
 
@@ -71,20 +72,20 @@ def test_screens(name: str, width: int) -> None:
 @pytest.mark.parametrize("width", [40, 80, 140])
 @pytest.mark.parametrize("name", SUBJECTS)
 def test_nothing_is_wider_than_the_terminal(name: str, width: int) -> None:
-    assert max(map(len, render_console(SUBJECTS[name](), width=width).splitlines())) <= width
+    assert max(map(len, write_terminal(document_of(SUBJECTS[name]()), width=width).splitlines())) <= width
 
 
 def test_markdown() -> None:
-    text = render_markdown(_profile())
+    text = write_markdown(document_of(_profile()))
     assert "| model0 | Vision feature print | not run |  |  |  |" in text
     assert "| encoder/model0 | neural network classifier | 1.50 ms | 100.0 % | 300 µs | 800 µs |" in text
-    text = render_markdown(_summary())
+    text = write_markdown(document_of(_summary()))
     assert f"cannot run here: {_ABSENT}" in text
 
 
 def test_a_model_of_the_system_alone() -> None:
     alone = msgspec.structs.replace(small_summary(), facts=(("language", "en"),), absent=_ABSENT)
-    for text in (render_console(alone, width=140), render_markdown(alone)):
+    for text in (write_terminal(document_of(alone), width=140), write_markdown(document_of(alone))):
         assert "en" in text
         assert _ABSENT in text
 
@@ -93,6 +94,8 @@ def test_estimates_say_what_they_leave_out() -> None:
     left_out = ("model0 (visionFeaturePrint)",)
     estimates = tuple(msgspec.structs.replace(e, left_out=left_out) for e in device_estimates())
     profile = msgspec.structs.replace(_profile(), kernels=KERNELS, estimates=estimates)
-    assert "sample at least, without model0 (visionFeaturePrint): unknown" in render_estimates([profile])
-    for text in (render_console(profile), render_markdown(profile)):
+    assert "sample at least, without model0 (visionFeaturePrint): unknown" in write_terminal(
+        estimates_document([profile])
+    )
+    for text in (write_terminal(document_of(profile)), write_markdown(document_of(profile))):
         assert "without model0 (visionFeaturePrint): unknown" in text

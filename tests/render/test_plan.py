@@ -9,19 +9,13 @@ from msgspec.structs import replace
 
 from coremlscope.devices import all_chips
 from coremlscope.reports.columns import op_columns
-from coremlscope.reports.markdown.report import render_markdown
-from coremlscope.reports.notebook import profile_card
+from coremlscope.reports.devices import chip_document, chips_document, devices_to_json
+from coremlscope.reports.markdown.writer import write_markdown
+from coremlscope.reports.plan import CHOSEN, POSSIBLE, SUPPORTED, UNKNOWN, UNSUPPORTED, plan_document
 from coremlscope.reports.plan_json import plan_to_json
 from coremlscope.reports.reasons import find_dearer, group_reasons
-from coremlscope.reports.terminal.devices import devices_to_json, render_chip, render_chips
-from coremlscope.reports.terminal.plan import (
-    CHOSEN,
-    POSSIBLE,
-    SUPPORTED,
-    UNKNOWN,
-    UNSUPPORTED,
-    render_plan,
-)
+from coremlscope.reports.renderers import document_of, notebook_card
+from coremlscope.reports.terminal.writer import write_terminal
 from coremlscope.results.profile import Profile
 from tests.support import golden
 from tests.support.partial_profiles import PROFILES
@@ -31,15 +25,18 @@ from tests.support.plans import small_plan
 
 @pytest.mark.parametrize("width", [80, 140])
 def test_screens(width: int) -> None:
-    text = render_plan(small_plan(every=True), width=width)
+    text = write_terminal(plan_document(small_plan(every=True)), width=width)
     golden.check(f"plan_{width}.txt", text)
 
 
 @pytest.mark.parametrize("width", [40, 80, 100, 140, 200])
 def test_nothing_is_wider_than_the_terminal(width: int) -> None:
     chips = list(all_chips().values())
-    texts = [render_plan(small_plan(), width=width, list_ops=True), render_chips(chips, width=width)]
-    texts.append(render_chip(chips[-1], width=width))
+    texts = [
+        write_terminal(plan_document(small_plan(), list_ops=True), width=width),
+        write_terminal(chips_document(chips), width=width),
+    ]
+    texts.append(write_terminal(chip_document(chips[-1]), width=width))
     for text in texts:
         assert max(map(len, text.splitlines())) <= width
 
@@ -47,7 +44,7 @@ def test_nothing_is_wider_than_the_terminal(width: int) -> None:
 def test_marks() -> None:
     rows = [
         line.split()[:4]
-        for line in render_plan(small_plan(), width=140).splitlines()
+        for line in write_terminal(plan_document(small_plan()), width=140).splitlines()
         if re.match(rf"\s+[{CHOSEN}{SUPPORTED}{UNSUPPORTED}{UNKNOWN}] ", line)
     ]
     names = [f"a_rather_long_name_of_a_layer_{index}" for index in range(6)]
@@ -60,7 +57,7 @@ def test_marks() -> None:
 
 
 def test_planned_figures_never_look_measured() -> None:
-    text = render_plan(small_plan())
+    text = write_terminal(plan_document(small_plan()))
     assert "nothing was measured" in text
     assert "planned" in text
     assert plan_to_json(small_plan())["origin"] == "planned"
@@ -93,7 +90,7 @@ def _with_costs_on_neural_engine(*costs: float) -> Profile:
     [
         (
             (0.75, 0.0),
-            "2 ops: the Neural Engine can run these, planned at 250 µs more by themselves (",
+            "2 ops: the Neural Engine can run these, at a planned cost of 0.25 more by themselves (",
         ),
         ((0.5,), "1 op: the Neural Engine can run it, at the same planned cost by itself ("),
         ((0.25,), ""),
@@ -101,10 +98,10 @@ def _with_costs_on_neural_engine(*costs: float) -> Profile:
 )
 def test_what_costs_as_much_or_more_elsewhere_is_explained(costs: tuple[float, ...], text: str) -> None:
     profile = _with_costs_on_neural_engine(*costs)
-    console = " ".join(render_plan(profile).split())
+    console = " ".join(write_terminal(plan_document(profile)).split())
     assert text in console
     assert ("by themselves" in console or "by itself" in console) == bool(text)
-    markdown = render_markdown(replace(profile, estimates=()))
+    markdown = write_markdown(document_of(replace(profile, estimates=())))
     assert text.removeprefix("2 ops: ").removeprefix("1 op: ").partition(" (")[0] in markdown
 
 
@@ -140,7 +137,7 @@ def test_json() -> None:
 
 def test_two_plans_side_by_side() -> None:
     profile = PROFILES["several measurements"]()
-    text = render_plan(profile, width=100)
+    text = write_terminal(plan_document(profile), width=100)
     first, second = text.index("planned by Core ML itself"), text.index("planned by Core ML's cost model")
     assert first < text.index("Operations") < second
     assert plan_to_json(profile, profile.plans[1])["compute_units"] == "all"
@@ -177,7 +174,7 @@ def _undecided_plan() -> Profile:
 
 def test_undecided_operations_are_shown_with_their_share_of_drawn_plans() -> None:
     profile = _undecided_plan()
-    wide = render_plan(profile, width=140)
+    wide = write_terminal(plan_document(profile), width=140)
     assert (
         "2 operations may run on another unit: 1 tie of equal cost,"
         " 1 in 37 % of plans with rates drawn within their intervals"
@@ -187,15 +184,15 @@ def test_undecided_operations_are_shown_with_their_share_of_drawn_plans() -> Non
     assert rows["layer_0"].split()[:3] == [SUPPORTED, POSSIBLE, CHOSEN]
     assert "GPU 37 %" in rows["layer_0"]
     assert "CPU tie" in rows["layer_1"]
-    assert "may go to" not in render_plan(profile, width=80)
-    assert "may go to" not in render_plan(small_plan(), width=140)
+    assert "may go to" not in write_terminal(plan_document(profile), width=80)
+    assert "may go to" not in write_terminal(plan_document(small_plan()), width=140)
 
     first, second = plan_to_json(profile)["functions"]["main"]["operations"][1:3]
     assert (first["alternatives"], first["draw_share"]) == ({"gpu": "rates"}, {"gpu": 0.37})
     assert (second["alternatives"], second["draw_share"]) == ({"cpu": "tie"}, {"gpu": 0.05})
 
-    for text in (render_markdown(profile), profile_card(profile)):
+    for text in (write_markdown(document_of(profile)), notebook_card(profile)):
         assert "2 operations may run on another unit: 1 tie of equal cost, 1 in 37 % of plans" in text
-        assert "or GPU 37 %" in text
+        assert "GPU 37 %" in text
     columns = op_columns(profile)
     assert columns["m1.all.draw_share"][:3] == ["gpu: 0.37", "gpu: 0.05", None]

@@ -5,7 +5,8 @@ import json
 import numpy as np
 from PIL import Image
 
-from coremlscope.reports.terminal.prediction import render_prediction, render_prediction_json
+from coremlscope.reports.prediction import prediction_document, render_prediction_json
+from coremlscope.reports.terminal.writer import write_terminal
 from tests.support import golden
 
 RESULTS = {
@@ -18,11 +19,11 @@ RESULTS = {
 
 
 def test_console() -> None:
-    golden.check("prediction.txt", render_prediction(RESULTS, width=80, hint=True))
+    golden.check("prediction.txt", write_terminal(prediction_document(RESULTS), width=80))
 
 
 def test_scores_that_are_not_probabilities() -> None:
-    text = render_prediction({"scores": {"a": 12.0, "b": -3.0}})
+    text = write_terminal(prediction_document({"scores": {"a": 12.0, "b": -3.0}}))
     assert "%" not in text
     assert text.index("12") < text.index("-3")
 

@@ -9,9 +9,9 @@ from coremltools.models.neural_network import NeuralNetworkBuilder
 import coremlscope
 from coremlscope.formats import container
 from coremlscope.reports.csv import render_csv
-from coremlscope.reports.markdown.report import render_markdown
-from coremlscope.reports.notebook import profile_card
-from coremlscope.reports.terminal.report import render_console
+from coremlscope.reports.markdown.writer import write_markdown
+from coremlscope.reports.renderers import document_of, notebook_card
+from coremlscope.reports.terminal.writer import write_terminal
 from coremlscope.reports.timing import (
     by_layer,
     group_name,
@@ -81,7 +81,7 @@ def test_reports_name_layers() -> None:
     header, *rows = render_csv(profile).splitlines()
     column = header.split(",").index("layer_type")
     assert {row.split(",")[column] for row in rows if row.startswith("main")} == {"activation"}
-    assert "softsign" not in render_markdown(profile)
+    assert "softsign" not in write_markdown(document_of(profile))
 
 
 def test_times_through_python_and_conditions_stand_beside_the_runtimes_own() -> None:
@@ -103,11 +103,15 @@ def test_times_through_python_and_conditions_stand_beside_the_runtimes_own() -> 
     assert "by coremltools 9.0" in python_note(measured)
     assert python_note(timed_by("Core ML on Apple M2", 0.004)) == ""
     profile = msgspec.structs.replace(small_profile(), measurements=(measured,))
-    for text in (render_markdown(profile), render_console(profile, width=140), profile_card(profile)):
+    for text in (
+        write_markdown(document_of(profile)),
+        write_terminal(document_of(profile), width=140),
+        notebook_card(profile),
+    ):
         assert "predict, through Python" in text
         assert "first load" in text
         assert "3.00 ms" in text
-    for text in (render_markdown(profile), render_console(profile, width=140)):
+    for text in (write_markdown(document_of(profile)), write_terminal(document_of(profile), width=140)):
         assert "thermal state: nominal, then moderate; power mode: normal; AC Power" in text
 
 

@@ -6,10 +6,11 @@ import msgspec.structs
 import pytest
 
 from coremlscope.base.figures import Figure
+from coremlscope.reports.chart import ChartPoint, chart_points, draw_chart
 from coremlscope.reports.json import render_json
 from coremlscope.reports.renderers import VARIANT_RENDERERS, Renderer, notebook_card, renderers_of
-from coremlscope.reports.terminal.variants import render_chart, render_variants
-from coremlscope.reports.variants import ChartPoint, chart_points, variant_columns, variant_failures
+from coremlscope.reports.terminal.writer import write_terminal
+from coremlscope.reports.variants import variant_columns, variant_failures, variants_document
 from coremlscope.results.encoding import decode
 from coremlscope.results.estimate import MemoryEstimate
 from coremlscope.results.profile import Provenance
@@ -78,7 +79,7 @@ REPORT = VariantReport(
 
 @pytest.mark.parametrize("width", [60, 80, 140])
 def test_tables(width: int) -> None:
-    text = render_variants(REPORT, width=width)
+    text = write_terminal(variants_document(REPORT), width=width)
     assert max(map(len, text.splitlines())) <= width
     for part in ("int8", "45.0", "4.00 MB", "w8a8: it failed \\x1b[31m", "try again", "iPhone 11"):
         assert part in text
@@ -88,7 +89,7 @@ def test_tables(width: int) -> None:
 @pytest.mark.parametrize("width", [60, 140])
 def test_variants_at_one_place_of_the_chart_are_all_drawn(width: int) -> None:
     points = [point for _ in range(3) for point in chart_points(REPORT)]
-    lines = render_chart(points, width)
+    lines = draw_chart(points, width)
     drawn = "".join(line.partition("│")[2] for line in lines)
     assert sorted(drawn.replace(" ", "")) == [chr(ord("a") + place) for place in range(len(points))]
 
@@ -113,7 +114,7 @@ def test_a_ratio_of_rounding_leaves_room_for_the_others() -> None:
         ChartPoint(one, 100 - place, psnr)
         for place, (one, psnr) in enumerate(zip(variants, (132.0, 45.0, 20.0), strict=False))
     ]
-    lines = render_chart(points, 80)
+    lines = draw_chart(points, 80)
     rows = {mark: next(i for i, line in enumerate(lines) if mark in line.partition("│")[2]) for mark in "abc"}
     assert lines[rows["a"]].lstrip().startswith("≥ 100 dB")
     assert rows["c"] - rows["b"] > 2
@@ -122,18 +123,18 @@ def test_a_ratio_of_rounding_leaves_room_for_the_others() -> None:
 def test_the_chart_marks_the_best() -> None:
     points = {point.name: point for point in chart_points(REPORT)}
     assert {name for name, point in points.items() if point.is_best} == {"original", "int8", "palettize-4"}
-    lines = render_chart(list(points.values()), 80)
+    lines = draw_chart(list(points.values()), 80)
     rows = {
         mark: next(i for i, line in enumerate(lines) if mark in line.partition("│")[2]) for mark in "abcd"
     }
     assert rows["d"] < rows["a"] < rows["b"] < rows["c"], "equal, 45 dB, 30 dB, 20 dB"
     columns = [lines[rows[mark]].index(mark, 9) for mark in "bacd"]
     assert columns == sorted(columns), "2, 4, 5 and 8 MB"
-    assert render_chart(chart_points(msgspec.structs.replace(REPORT, variants=REPORT.variants[:2])), 80) == []
+    assert draw_chart(chart_points(msgspec.structs.replace(REPORT, variants=REPORT.variants[:2])), 80) == []
 
 
 @pytest.mark.parametrize("renderer", VARIANT_RENDERERS, ids=lambda renderer: renderer.suffix)
-def test_every_format(renderer: Renderer[VariantReport]) -> None:
+def test_every_format(renderer: Renderer) -> None:
     assert renderer in renderers_of(REPORT)
     text = renderer.render(REPORT)
     assert "palettize-4" in text

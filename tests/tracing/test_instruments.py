@@ -11,8 +11,8 @@ from coremlscope.base.errors import UsageError
 from coremlscope.cli import main
 from coremlscope.dropin.tracing.saved import read_recording
 from coremlscope.reports.page import trace_values
-from coremlscope.reports.program.lanes import GROUPINGS, text_lanes
-from coremlscope.reports.program.terminal import mistakes_title
+from coremlscope.reports.program.lanes import GROUPINGS, draw_lanes
+from coremlscope.reports.program.report import mistakes_title
 from coremlscope.results.aggregate import aggregate
 from tests.support import recorded_files as files
 
@@ -85,7 +85,7 @@ def test_three_exports_are_three_lanes_with_one_clock(tmp_path: Path) -> None:
     ]
     trace = read_recording(paths)
     for by in GROUPINGS:
-        lines = [line.name for line in text_lanes(trace, 60, by)]
+        lines = [line.partition(" ▏")[0][11:].strip() for line in draw_lanes(trace, 120, by)]
         assert {"GPU", "Neural Engine"} < set(lines)
         assert len(lines) == (4 if by == "type" else 3)
     calls = trace.events.of("predict")

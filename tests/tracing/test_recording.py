@@ -29,8 +29,9 @@ from coremlscope.dropin.tracing.profiled import MOST_RUNS
 from coremlscope.dropin.tracing.recorder import Recorder, is_recording
 from coremlscope.dropin.tracing.session import RecordedProgram
 from coremlscope.dropin.tracing.units import add_unused_units
-from coremlscope.reports.program.now import render_now
-from coremlscope.reports.program.terminal import render_program
+from coremlscope.reports.program.now import now_document
+from coremlscope.reports.program.report import program_document
+from coremlscope.reports.terminal.writer import write_terminal
 from coremlscope.results.aggregate import aggregate, total_operations
 from coremlscope.results.events import KIND_CODES
 from coremlscope.results.plan import PlannedOp
@@ -237,7 +238,7 @@ def test_a_full_ring_keeps_the_newest_events_and_says_so(models: Path) -> None:
     assert len(trace.events) == 50
     assert trace.lost > 100
     assert trace.events.end_ns.max() == trace.events.of("predict").end_ns.max()
-    assert "older ones were replaced" in render_program(trace)
+    assert "older ones were replaced" in write_terminal(program_document(trace))
 
 
 def test_a_span_of_time_recomputes_the_totals(models: Path) -> None:
@@ -366,13 +367,15 @@ def test_a_running_program_is_shown_with_its_rates_lanes_mistakes_and_output(mod
             model.predict({"x": np.ones((1, 4, 16, 16), np.float32)})
     trace = recording.trace
     now_s = float(trace.events.end_ns.max()) / 1e9
-    shown = render_now(trace, now_s=now_s, window_s=2.0, output=["said by the program"], width=80)
+    shown = write_terminal(
+        now_document(trace, now_s=now_s, window_s=2.0, output=["said by the program"]), width=80
+    )
     length_s = min(now_s, 2.0)
     assert f"{6 / length_s:.1f}" in shown
     assert "Activity" in shown
     assert "said by the program" in shown
     assert max(map(len, shown.splitlines())) <= 80
-    later = render_now(trace, now_s=now_s + 60, window_s=2.0, width=80)
+    later = write_terminal(now_document(trace, now_s=now_s + 60, window_s=2.0), width=80)
     assert "no events" in later
 
 

@@ -12,6 +12,7 @@ import msgspec.structs
 __all__ = [
     "escape_controls",
     "format_bytes",
+    "format_cost",
     "format_count",
     "format_duration",
     "format_energy",
@@ -66,6 +67,15 @@ def format_duration(seconds: float) -> str:
             return f"{_three_digits(seconds / factor)} {unit}"
     rounded = f"{seconds * 1e9:.0f} ns"
     return "<1 ns" if seconds and rounded in ("0 ns", "-0 ns") else rounded
+
+
+def format_cost(planned_ms: float | None) -> str:
+    """Formats a cost of Core ML's model, which ranks units, without a unit of time: `2.27`, `0`, `–`."""
+    if planned_ms is None:
+        return "–"
+    if planned_ms and abs(planned_ms) < 0.001:
+        return "<0.001"
+    return f"{planned_ms:.3g}" if abs(planned_ms) < 99.95 else f"{planned_ms:,.0f}"
 
 
 def format_bytes(count: float) -> str:

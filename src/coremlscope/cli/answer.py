@@ -15,6 +15,7 @@ from coremlscope.cli.progress import progress_bars
 from coremlscope.cli.repetitions import add_function
 from coremlscope.cli.reports import write_reports
 from coremlscope.cli.terminal import print_note
+from coremlscope.reports.renderers import RENDERERS
 
 if TYPE_CHECKING:
     from coremlscope.results.profile import Profile
@@ -51,9 +52,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
     add_function(parser, "to estimate")
     add_shape(parser)
     parser.add_argument("--open", action="store_true", help="open the page with all details in the browser")
-    add_reports(
-        parser, ".html, .json, .md, .csv, .txt or .trace.json", "RENDERERS", json="the answer as it is shown"
-    )
+    add_reports(parser, RENDERERS, json="the answer as it is shown")
 
 
 def _run(arguments: argparse.Namespace) -> int:

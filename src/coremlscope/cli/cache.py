@@ -35,8 +35,8 @@ def _configure(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(arguments: argparse.Namespace) -> int:
+    from coremlscope.reports.cache import cache_document
     from coremlscope.reports.json import render_values
-    from coremlscope.reports.terminal.cache import render_cache
     from coremlscope.runtime.execution.cache import default_cache
 
     cache = default_cache()
@@ -54,10 +54,7 @@ def _run(arguments: argparse.Namespace) -> int:
             }
         )
 
-    def table(width: int, color: bool) -> str:
-        return render_cache(cache.root, cache.limit_bytes, entries, removed, width=width, color=color)
-
-    write_result(arguments, values, table)
+    write_result(arguments, values, cache_document(cache.root, cache.limit_bytes, entries, removed))
     return 0
 
 

@@ -14,6 +14,7 @@ from coremlscope.cli.lookup import add_devices
 from coremlscope.cli.reports import write_reports
 from coremlscope.cli.terminal import print_note
 from coremlscope.devices.unit import SETTINGS
+from coremlscope.reports.renderers import GATE_RENDERERS
 
 __all__ = ["COMMAND"]
 
@@ -91,7 +92,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--step-summary", action="store_true", help="add the result to the summary of a step on GitHub"
     )
-    add_reports(parser, ".html, .sarif, .xml (JUnit), .md, .json or .txt", "GATE_RENDERERS")
+    add_reports(parser, GATE_RENDERERS)
 
 
 _LIMITS = (
@@ -119,7 +120,6 @@ _OPTIONS = (
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    from coremlscope.reports.terminal.gate import render_gate
     from coremlscope.studies.gate.run import check, check_project
 
     limits = _limits(arguments)
@@ -127,7 +127,7 @@ def _run(arguments: argparse.Namespace) -> int:
         report = check(*arguments.models, strict=arguments.strict, **limits)
     else:
         report = check_project(arguments.config, only=arguments.models, strict=arguments.strict, **limits)
-    write_reports(report, arguments, lambda width, color: render_gate(report, width=width, color=color))
+    write_reports(report, arguments)
     if arguments.step_summary:
         _add_summary(report)
     return report.exit_code
@@ -147,7 +147,8 @@ def _limits(arguments: argparse.Namespace) -> Mapping[str, Any]:
 
 def _add_summary(report: Any) -> None:
     """Adds the result to the file that GitHub shows as the summary of a step."""
-    from coremlscope.reports.markdown.gate import render_markdown_gate
+    from coremlscope.reports.gate import gate_document
+    from coremlscope.reports.markdown.writer import write_markdown
 
     name = os.environ.get(_SUMMARY_VARIABLE)
     if not name:
@@ -155,7 +156,7 @@ def _add_summary(report: Any) -> None:
         return
     path = Path(name)
     before = path.read_text(encoding="utf-8") if path.exists() else ""
-    write_file(path, before + render_markdown_gate(report))
+    write_file(path, before + write_markdown(gate_document(report)))
 
 
 COMMAND = Command(

@@ -9,7 +9,7 @@ import sys
 import textwrap
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Literal, NoReturn, cast
+from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 import msgspec
 
@@ -22,6 +22,10 @@ from coremlscope.cli.terminal import (
     terminal_width,
 )
 from coremlscope.devices.unit import SETTINGS, ComputeUnits
+from coremlscope.reports.renderers import Renderer, find_renderer, list_formats
+
+if TYPE_CHECKING:
+    from coremlscope.reports.document import Document
 
 __all__ = [
     "EVERY",
@@ -225,15 +229,13 @@ def _shape(text: str) -> tuple[str, tuple[int, ...]]:
     return name, sizes
 
 
-def _report_path(table: str) -> Callable[[str], Path]:
+def _report_path(renderers: Sequence[Renderer]) -> Callable[[str], Path]:
     """Returns an argument type that accepts a file whose suffix selects a report format."""
 
     def parse(text: str) -> Path:
-        from coremlscope.reports import renderers
-
         path = Path(text)
         try:
-            renderers.find_renderer(path, getattr(renderers, table))
+            find_renderer(path, renderers)
         except UsageError as error:
             raise argparse.ArgumentTypeError(f"{error.message}\n{error.hint}") from None
         check_file(path)
@@ -333,17 +335,7 @@ def add_precision(parser: argparse.ArgumentParser) -> None:
 
 def add_reports(
     parser: argparse.ArgumentParser,
-    formats: str,
-    table: Literal[
-        "RENDERERS",
-        "SUMMARY_RENDERERS",
-        "COMPARISON_RENDERERS",
-        "GATE_RENDERERS",
-        "LAYER_RENDERERS",
-        "PROFILES_RENDERERS",
-        "TRACE_RENDERERS",
-        "VERIFICATION_RENDERERS",
-    ],
+    renderers: Sequence[Renderer],
     *,
     json: str = _WHOLE_RESULT,
     flags: Sequence[str] = ("-o", "--output"),
@@ -352,8 +344,7 @@ def add_reports(
 
     Args:
         parser: The verb's parser.
-        formats: The suffixes of the formats, for the help.
-        table: The name of their table in `render`, which is imported when `-o` is given.
+        renderers: The formats.
         json: What `--json` writes.
         flags: The names of the option for reports, where `-o` has another meaning.
     """
@@ -361,10 +352,10 @@ def add_reports(
         *flags,
         dest="output",
         metavar="FILE",
-        type=_report_path(table),
+        type=_report_path(renderers),
         action="append",
         default=[],
-        help=f"write a report; the suffix selects the format: {formats} (repeatable)",
+        help=f"write a report; the suffix selects the format: {list_formats(renderers)} (repeatable)",
     )
     add_json(parser, json)
     add_quiet(parser)
@@ -437,7 +428,7 @@ def shows_tables(arguments: argparse.Namespace) -> bool:
 
 
 def write_result(
-    arguments: argparse.Namespace, as_json: Callable[[], str], as_text: Callable[[int, bool], str]
+    arguments: argparse.Namespace, as_json: Callable[[], str], shown: Document | Callable[[int, bool], str]
 ) -> None:
     """Writes JSON to the file that `--json` names, and prints the tables.
 
@@ -446,7 +437,8 @@ def write_result(
     Args:
         arguments: The parsed arguments; verbs may lack `--quiet`.
         as_json: Returns the result as JSON text.
-        as_text: Returns its tables, given the number of columns and whether to colour them.
+        shown: Its document, or what returns its tables, given the number of columns and whether to colour
+            them.
 
     Raises:
         OutputError: The file, or standard output, cannot be written.
@@ -465,6 +457,14 @@ def write_result(
             if not quiet:
                 print_note(f"wrote {arguments.json}")
     if not quiet:
-        print_result(as_text(terminal_width(), has_color()))
+        print_result(_as_text(shown))
     if failure is not None:
         raise failure
+
+
+def _as_text(shown: Document | Callable[[int, bool], str]) -> str:
+    if callable(shown):
+        return shown(terminal_width(), has_color())
+    from coremlscope.reports.terminal.writer import write_terminal
+
+    return write_terminal(shown, width=terminal_width(), color=has_color())

@@ -34,6 +34,7 @@ from coremlscope.cli.repetitions import (
 )
 from coremlscope.cli.reports import write_reports
 from coremlscope.cli.terminal import print_error, print_note
+from coremlscope.reports.renderers import COMPARISON_RENDERERS
 
 if TYPE_CHECKING:
     from coremlscope.results.profile import Profile
@@ -122,8 +123,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
     add_on_device(parser)
     add_reports(
         parser,
-        ".html, .json, .md, .csv or .txt",
-        "COMPARISON_RENDERERS",
+        COMPARISON_RENDERERS,
         json="the comparison and the profiles",
     )
 
@@ -132,12 +132,11 @@ def _compare_recordings(arguments: argparse.Namespace) -> int:
     """Shows two recordings of a program next to each other."""
     from coremlscope.describe.comparison.recordings import compare_recordings
     from coremlscope.dropin.tracing.saved import read_recording
-    from coremlscope.reports.program.changes import render_changes
 
     before, after = (read_recording([path]) for path in arguments.sources)
     first, second = (Path(path).name for path in arguments.sources)
     changes = compare_recordings(before, after, (first, second))
-    write_reports(changes, arguments, lambda width, color: render_changes(changes, width=width, color=color))
+    write_reports(changes, arguments)
     return 0
 
 
@@ -148,7 +147,6 @@ def _run(arguments: argparse.Namespace) -> int:
         return _compare_recordings(arguments)
     from coremlscope import api
     from coremlscope.api.sources import exit_code_of
-    from coremlscope.reports.terminal.comparison import render_comparison
     from coremlscope.studies.migration import add_agreements
 
     with _live_table(not arguments.quiet) as (changed, progress):
@@ -168,11 +166,7 @@ def _run(arguments: argparse.Namespace) -> int:
         )
     exit_code = exit_code_of(made) or comparison.exit_code
     comparison = add_agreements(comparison, shapes=dict(arguments.shape), seed=arguments.seed)
-
-    def tables(width: int, color: bool) -> str:
-        return render_comparison(comparison, width=width, color=color)
-
-    write_reports(comparison, arguments, tables)
+    write_reports(comparison, arguments)
     if exit_code == _INTERRUPTED:
         print_note("interrupted")
     elif exit_code and not shows_tables(arguments):
@@ -195,7 +189,8 @@ def _live_table(is_wanted: bool) -> Iterator[tuple[Changed, Shown | None]]:
     from rich.live import Live
     from rich.text import Text
 
-    from coremlscope.reports.terminal.side_by_side import render_side_by_side
+    from coremlscope.reports.side_by_side import side_by_side_document
+    from coremlscope.reports.terminal.writer import write_terminal
 
     console = Console(stderr=True)
     # It is redrawn between repetitions, not by a thread, which would disturb the measurement.
@@ -209,7 +204,8 @@ def _live_table(is_wanted: bool) -> Iterator[tuple[Changed, Shown | None]]:
             shown = state
             if known:
                 color = console.color_system is not None
-                shown = render_side_by_side(known, width=console.width, color=color, state=state)
+                document = side_by_side_document(known, state=state)
+                shown = write_terminal(document, width=console.width, color=color)
             live.update(Text.from_ansi(shown), refresh=True)
 
         def changed(profiles: tuple[Profile, ...]) -> None:

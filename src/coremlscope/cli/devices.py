@@ -34,18 +34,13 @@ def _run(arguments: argparse.Namespace) -> int:
     if arguments.rates:
         return _show_rates(arguments)
     from coremlscope.devices import all_chips, find_device
+    from coremlscope.reports.devices import chip_document, chips_document, devices_to_json
     from coremlscope.reports.json import render_values
-    from coremlscope.reports.terminal.devices import devices_to_json, render_chip, render_chips
 
     chosen = find_device(arguments.device).chip if arguments.device else None
     chips = [chosen] if chosen else list(all_chips().values())
-
-    def tables(width: int, color: bool) -> str:
-        if chosen is not None:
-            return render_chip(chosen, width=width, color=color)
-        return render_chips(chips, width=width, color=color)
-
-    write_result(arguments, lambda: render_values(devices_to_json(chips)), tables)
+    document = chips_document(chips) if chosen is None else chip_document(chosen)
+    write_result(arguments, lambda: render_values(devices_to_json(chips)), document)
     return 0
 
 
@@ -53,17 +48,13 @@ def _show_rates(arguments: argparse.Namespace) -> int:
     from coremlscope.base.errors import UsageError
     from coremlscope.devices import find_device
     from coremlscope.planning.cost.planned.rates import rate_table
+    from coremlscope.reports.devices import rates_document, rates_to_json
     from coremlscope.reports.json import render_values
-    from coremlscope.reports.terminal.devices import rates_to_json, render_rates
 
     if not arguments.device:
         raise UsageError("--rates requires the name of a device", "`coremlscope devices` lists them")
     table = rate_table(find_device(arguments.device, arguments.os))
-    write_result(
-        arguments,
-        lambda: render_values(rates_to_json(table)),
-        lambda width, color: render_rates(table, width=width, color=color),
-    )
+    write_result(arguments, lambda: render_values(rates_to_json(table)), rates_document(table))
     return 0
 
 

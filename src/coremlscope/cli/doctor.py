@@ -62,8 +62,8 @@ def _run(arguments: argparse.Namespace) -> int:
     checks = check_machine()
 
     def as_json() -> str:
+        from coremlscope.reports.doctor import checks_to_json
         from coremlscope.reports.json import render_values
-        from coremlscope.reports.terminal.doctor import checks_to_json
 
         return render_values(checks_to_json(checks))
 
@@ -73,9 +73,10 @@ def _run(arguments: argparse.Namespace) -> int:
 
 def _tables(checks: Sequence[Check], width: int, color: bool) -> str:
     try:
-        from coremlscope.reports.terminal.doctor import render_checks
+        from coremlscope.reports.doctor import checks_document
+        from coremlscope.reports.terminal.writer import write_terminal
 
-        return render_checks(checks, width=width, color=color)
+        return write_terminal(checks_document(checks), width=width, color=color)
     except ImportError:  # What draws tables is one of the things that may be broken.
         return "\n".join(
             f"{check.status}: {check.name}: {check.text} {check.fix}".strip() for check in checks
@@ -83,19 +84,15 @@ def _tables(checks: Sequence[Check], width: int, color: bool) -> str:
 
 
 def _examine(arguments: argparse.Namespace) -> int:
+    from coremlscope.reports.doctor import reports_document, reports_to_json
     from coremlscope.reports.json import render_values
-    from coremlscope.reports.terminal.doctor import render_reports, reports_to_json
     from coremlscope.studies.doctor.model import parse_systems
 
     systems = () if arguments.os is None else parse_systems(arguments.os)
     if arguments.files.count(_STDIN) > 1:
         raise UsageError("standard input is named twice", "give - once")
     reports = [_report(name, systems) for name in arguments.files]
-    write_result(
-        arguments,
-        lambda: render_values(reports_to_json(reports)),
-        lambda width, color: render_reports(reports, width=width, color=color),
-    )
+    write_result(arguments, lambda: render_values(reports_to_json(reports)), reports_document(reports))
     return 0
 
 

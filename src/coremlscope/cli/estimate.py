@@ -12,6 +12,7 @@ from coremlscope.cli.command import Command, add_compute_units, add_reports, add
 from coremlscope.cli.lookup import add_devices, choose_devices
 from coremlscope.cli.repetitions import add_function
 from coremlscope.cli.reports import write_reports
+from coremlscope.reports.renderers import PROFILES_RENDERERS, RENDERERS, find_renderer
 
 __all__ = ["COMMAND", "check_formats"]
 
@@ -63,15 +64,14 @@ def _configure(parser: argparse.ArgumentParser) -> None:
     )
     add_reports(
         parser,
-        ".html, .json, .md, .csv, .txt or .trace.json",
-        "RENDERERS",
+        RENDERERS,
         json="the short form of the estimates",
     )
 
 
 def _run(arguments: argparse.Namespace) -> int:
     from coremlscope import api
-    from coremlscope.reports.terminal.estimates import render_estimates, render_estimates_json
+    from coremlscope.reports.estimates import estimates_document, render_estimates_json
 
     devices = choose_devices(arguments)
     is_list = len(arguments.models) > 1
@@ -93,9 +93,7 @@ def _run(arguments: argparse.Namespace) -> int:
     write_reports(
         tuple(profiles) if is_list else profiles[0],
         arguments,
-        lambda width, color: render_estimates(
-            profiles, width=width, color=color, explained=arguments.explain
-        ),
+        estimates_document(profiles, explained=arguments.explain),
         lambda: render_estimates_json(profiles),
     )
     return 0
@@ -107,8 +105,6 @@ def check_formats(reports: Sequence[Path]) -> None:
     Raises:
         UsageError: A format cannot.
     """
-    from coremlscope.reports.renderers import PROFILES_RENDERERS, find_renderer
-
     known = [renderer.suffix for renderer in PROFILES_RENDERERS]
     for path in reports:
         if find_renderer(path).suffix not in known:

@@ -8,6 +8,7 @@ from pathlib import Path
 from coremlscope.cli.command import Command, add_reports, read_path
 from coremlscope.cli.progress import progress_bars
 from coremlscope.cli.reports import add_share, share_evidence, write_reports
+from coremlscope.reports.renderers import RENDERERS
 
 __all__ = ["COMMAND"]
 
@@ -53,12 +54,11 @@ def _configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--os", metavar="VERSION", help="its system: 'macOS 14.5'")
     add_share(parser)
-    add_reports(parser, ".html, .json, .md, .csv, .txt or .trace.json", "RENDERERS")
+    add_reports(parser, RENDERERS)
 
 
 def _run(arguments: argparse.Namespace) -> int:
     from coremlscope import api
-    from coremlscope.reports.terminal.report import render_console
 
     with progress_bars(not arguments.quiet) as progress:
         profile = api.import_files(
@@ -70,11 +70,7 @@ def _run(arguments: argparse.Namespace) -> int:
         )
 
     share_evidence(profile, arguments)
-
-    def tables(width: int, color: bool) -> str:
-        return render_console(profile, width=width, color=color)
-
-    write_reports(profile, arguments, tables)
+    write_reports(profile, arguments)
     return 0
 
 

@@ -12,6 +12,7 @@ from coremlscope.base.errors import UsageError
 from coremlscope.cli.command import Command, add_model, add_reports, add_shape, write_result
 from coremlscope.cli.repetitions import add_function
 from coremlscope.cli.reports import write_reports
+from coremlscope.reports.renderers import SUMMARY_RENDERERS
 
 if TYPE_CHECKING:
     from coremlscope.results.model import BundleSummary, ModelSummary
@@ -54,13 +55,12 @@ def _configure(parser: argparse.ArgumentParser) -> None:
     )
     add_function(parser, "to show in full")
     add_shape(parser)
-    add_reports(parser, ".html, .json, .md, .csv or .txt", "SUMMARY_RENDERERS", json="the description")
+    add_reports(parser, SUMMARY_RENDERERS, json="the description")
 
 
 def _run(arguments: argparse.Namespace) -> int:
     from coremlscope import api
     from coremlscope.describe.swift import swift_interface
-    from coremlscope.reports.terminal.report import render_console
 
     listing = api.list_models(arguments.model)
     if listing is not None and len(listing.models) > 1:
@@ -79,12 +79,10 @@ def _run(arguments: argparse.Namespace) -> int:
         needs_ops = suffix == ".csv" or (suffix == ".html" and is_short)
         return listed() if needs_ops and not arguments.ops else summary
 
-    def tables(width: int, color: bool) -> str:
-        if arguments.swift:
-            return swift_interface(model, arguments.function)
-        return render_console(summary, width=width, color=color)
+    def swift(_width: int, _color: bool) -> str:
+        return swift_interface(model, arguments.function)
 
-    write_reports(summary, arguments, tables, choose=choose)
+    write_reports(summary, arguments, swift if arguments.swift else None, choose=choose)
     return 0
 
 
@@ -94,7 +92,7 @@ def _list(listing: BundleSummary, arguments: argparse.Namespace) -> int:
     Raises:
         UsageError: An option for a single model is given.
     """
-    from coremlscope.reports.terminal.bundle import bundle_to_json, render_bundle
+    from coremlscope.reports.listing import bundle_document, bundle_to_json
 
     options = {
         "-o": arguments.output,
@@ -112,7 +110,7 @@ def _list(listing: BundleSummary, arguments: argparse.Namespace) -> int:
     write_result(
         arguments,
         lambda: bundle_to_json(listing),
-        lambda width, color: render_bundle(listing, width=width, color=color),
+        bundle_document(listing),
     )
     return 0
 

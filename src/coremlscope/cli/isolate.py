@@ -33,6 +33,7 @@ from coremlscope.cli.repetitions import (
 )
 from coremlscope.cli.reports import write_reports
 from coremlscope.devices.unit import SETTINGS
+from coremlscope.reports.renderers import RENDERERS
 
 __all__ = ["COMMAND"]
 
@@ -102,8 +103,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
     add_limits(parser, "the work")
     add_reports(
         parser,
-        ".html, .json, .md, .csv, .txt or .trace.json",
-        "RENDERERS",
+        RENDERERS,
         json="the part, its values' ranges and its profile",
         flags=("--report",),
     )
@@ -137,8 +137,8 @@ def _add_selection(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(arguments: argparse.Namespace) -> int:
+    from coremlscope.reports.isolation import isolation_document
     from coremlscope.reports.json import render_values
-    from coremlscope.reports.terminal.isolation import render_isolation
     from coremlscope.studies.isolation.isolate import isolate
     from coremlscope.studies.isolation.predicates import PROPERTIES
 
@@ -171,16 +171,15 @@ def _run(arguments: argparse.Namespace) -> int:
             overwrite=arguments.overwrite,
         )
 
-    def tables(width: int, color: bool) -> str:
-        return render_isolation(found, width=width, color=color)
+    document = isolation_document(found)
 
     def as_json() -> str:
         return render_values(found.to_json())
 
     if found.profile is None:
-        write_result(arguments, as_json, tables)
+        write_result(arguments, as_json, document)
     else:
-        write_reports(found.profile, arguments, tables, as_json)
+        write_reports(found.profile, arguments, document, as_json)
     return 0
 
 

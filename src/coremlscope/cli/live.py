@@ -50,20 +50,20 @@ def show_live(program: RecordedProgram, printed: Path) -> None:
     from rich.live import Live
     from rich.text import Text
 
-    from coremlscope.reports.program.now import render_now
+    from coremlscope.reports.program.now import now_document
+    from coremlscope.reports.terminal.writer import write_terminal
 
     console = Console()
     with Live(console=console, auto_refresh=False, transient=True) as live:
         while program.is_running:
             with contextlib.suppress(UsageError):  # Nothing was recorded so far.
-                text = render_now(
+                document = now_document(
                     program.trace,
                     now_s=program.elapsed_s,
                     window_s=_WINDOW_S,
                     output=_last_lines(printed),
-                    width=console.width,
-                    color=has_color(),
                 )
+                text = write_terminal(document, width=console.width, color=has_color())
                 live.update(Text.from_ansi("\n".join(text.splitlines()[: console.height - 1])), refresh=True)
             program.wait(_UPDATE_S)
 

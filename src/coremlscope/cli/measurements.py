@@ -69,8 +69,8 @@ def _run(arguments: argparse.Namespace) -> int:
         remove_measurements,
         share_measurements,
     )
+    from coremlscope.reports.calibration import calibration_document
     from coremlscope.reports.json import render_values
-    from coremlscope.reports.terminal.calibration import render_calibration
     from coremlscope.reports.words import plural
     from coremlscope.results.encoding import plain
 
@@ -96,7 +96,7 @@ def _run(arguments: argparse.Namespace) -> int:
     write_result(
         arguments,
         lambda: render_values({"schema": _SCHEMA, **plain(report)}),
-        lambda width, color: render_calibration(report, width=width, color=color),
+        calibration_document(report),
     )
     return 0
 

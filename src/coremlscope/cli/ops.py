@@ -31,7 +31,7 @@ def _run(arguments: argparse.Namespace) -> int:
     from coremlscope.ops import OPS
     from coremlscope.planning.placement.catalog import describe_op
     from coremlscope.reports.json import render_values
-    from coremlscope.reports.terminal.rules import render_op, render_ops
+    from coremlscope.reports.rules import op_document, ops_document
 
     device = chosen_device(arguments)
     names = sorted(OPS) if arguments.name is None else [arguments.name]
@@ -40,12 +40,11 @@ def _run(arguments: argparse.Namespace) -> int:
         cards = [describe_op(name, device).to_json() for name in names]
         return render_values({"schema": _SCHEMA, "operations": cards})
 
-    def tables(width: int, color: bool) -> str:
-        if arguments.name is not None:
-            return render_op(describe_op(arguments.name, device), width=width, color=color)
-        return render_ops([(name, OPS[name].doc) for name in names], width=width, color=color)
-
-    write_result(arguments, values, tables)
+    if arguments.name is None:
+        document = ops_document([(name, OPS[name].doc) for name in names])
+    else:
+        document = op_document(describe_op(arguments.name, device))
+    write_result(arguments, values, document)
     return 0
 
 

@@ -11,6 +11,7 @@ from coremlscope.cli.command import Command, add_compute_units, add_model, add_r
 from coremlscope.cli.lookup import add_devices, choose_devices, require_devices
 from coremlscope.cli.reports import add_share, share_evidence, write_reports
 from coremlscope.cli.terminal import has_color, print_result, terminal_width
+from coremlscope.reports.renderers import EXPLANATION_RENDERERS, RENDERERS, list_formats
 
 if TYPE_CHECKING:
     from coremlscope.results.profile import Profile
@@ -18,12 +19,13 @@ if TYPE_CHECKING:
 __all__ = ["COMMAND"]
 
 
-_EPILOG = """\
+_EPILOG = f"""\
 On a Mac, without --device, the plan is Core ML's own; this is not yet confirmed on a device.
 All figures are planned by Core ML's own cost model, which only ranks the units; they do not
 predict times.
 
---explain OP explains why an operation runs where it does; its reports are .md, .json and .txt.
+--explain OP explains why an operation runs where it does; its reports are
+{list_formats(EXPLANATION_RENDERERS)}.
 
 A report (-o) contains the profile: the model, its operations and the plans. --json writes a
 short form, `coremlscope.plan/1`, with the operations of each function: one object for one
@@ -62,8 +64,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
     add_share(parser)
     add_reports(
         parser,
-        ".html, .json, .md, .csv, .txt or .trace.json",
-        "RENDERERS",
+        RENDERERS,
         json="the short form of the plan",
     )
 
@@ -95,7 +96,6 @@ def _run(arguments: argparse.Namespace) -> int:
 def _explain(arguments: argparse.Namespace) -> int:
     """Explains operations on one device under one setting."""
     from coremlscope.planning.forecast.explain import explain
-    from coremlscope.reports.terminal.op_explanation import render_explanations
 
     devices, settings = require_devices(arguments), arguments.compute_units
     if len(devices) != 1 or len(settings) != 1:
@@ -111,7 +111,7 @@ def _explain(arguments: argparse.Namespace) -> int:
         compute_units=settings[0],
         shapes=dict(arguments.shape),
     )
-    write_reports(found, arguments, lambda width, color: render_explanations(found, width=width, color=color))
+    write_reports(found, arguments)
     return 0
 
 
@@ -119,7 +119,8 @@ def _ask_core_ml(arguments: argparse.Namespace) -> int:
     """Shows Core ML's own plan for this Mac, and ours beside it where that is asked for."""
     from coremlscope import api
     from coremlscope.api.assemble import with_plans
-    from coremlscope.reports.terminal.agreement import render_agreements
+    from coremlscope.reports.agreement import agreement_sections
+    from coremlscope.reports.terminal.writer import write_terminal
 
     if arguments.os is not None:
         raise UsageError("--os needs --device", "leave --os out, or add for instance --device m4")
@@ -134,24 +135,22 @@ def _ask_core_ml(arguments: argparse.Namespace) -> int:
     share_evidence(both, arguments)
     _write(both, with_plans(both, both.plans[:1]), arguments)
     if arguments.against_rules and arguments.json != "-" and not arguments.quiet:
-        print_result(render_agreements(both, width=terminal_width(), color=has_color(), list_all=True))
+        document = agreement_sections(both, list_all=True)
+        print_result(write_terminal(document, width=terminal_width(), color=has_color()))
     return 0
 
 
 def _write(profile: Profile, shown: Profile, arguments: argparse.Namespace) -> None:
     """Writes reports of a profile; prints the plans of `shown`, which may lack some of them."""
     from coremlscope.reports.json import render_values
+    from coremlscope.reports.plan import plan_document
     from coremlscope.reports.plan_json import plan_to_json
-    from coremlscope.reports.terminal.plan import render_plan
 
     def as_json() -> str:
         plans = [plan_to_json(shown, plan) for plan in shown.plans]
         return render_values(plans[0] if len(plans) == 1 else plans)
 
-    def tables(width: int, color: bool) -> str:
-        return render_plan(shown, width=width, color=color, list_ops=arguments.ops)
-
-    write_reports(profile, arguments, tables, as_json)
+    write_reports(profile, arguments, plan_document(shown, list_ops=arguments.ops), as_json)
 
 
 COMMAND = Command(

@@ -66,7 +66,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
 def _run(arguments: argparse.Namespace) -> int:
     from coremlscope.base.processes.child import ChildLimits
     from coremlscope.measure.embedded.process import call_isolated
-    from coremlscope.reports.terminal.prediction import render_prediction, render_prediction_json
+    from coremlscope.reports.prediction import prediction_document, render_prediction_json
 
     given = {
         "path": arguments.model,
@@ -83,12 +83,8 @@ def _run(arguments: argparse.Namespace) -> int:
         for file in _save(results, arguments.output):
             if not arguments.quiet:
                 print_note(f"wrote {file}")
-    hint = arguments.output is None
-    write_result(
-        arguments,
-        lambda: render_prediction_json(results),
-        lambda width, color: render_prediction(results, width=width, color=color, hint=hint),
-    )
+    document = prediction_document(results, hint=arguments.output is None)
+    write_result(arguments, lambda: render_prediction_json(results), document)
     return 0
 
 

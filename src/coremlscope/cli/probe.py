@@ -12,6 +12,7 @@ from coremlscope.cli.progress import progress_bars
 from coremlscope.cli.repetitions import add_iterations
 from coremlscope.cli.reports import write_reports
 from coremlscope.cli.terminal import has_color, print_result, terminal_width
+from coremlscope.reports.renderers import LAYER_RENDERERS
 
 __all__ = ["COMMAND"]
 
@@ -47,12 +48,11 @@ def _configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--keep", metavar="FOLDER", type=Path, help="write each layer as a package into this folder"
     )
-    add_reports(parser, ".html, .json, .md, .csv or .txt", "LAYER_RENDERERS", json="the profiles")
+    add_reports(parser, LAYER_RENDERERS, json="the profiles")
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    from coremlscope.reports.layers import render_layers
-    from coremlscope.reports.renderers import LAYER_RENDERERS
+    from coremlscope.reports.layers import layers_document
     from coremlscope.studies.probing.probe import probe
 
     if arguments.list:
@@ -78,21 +78,17 @@ def _run(arguments: argparse.Namespace) -> int:
             folder=arguments.keep,
             progress=progress,
         )
-
-    def tables(width: int, color: bool) -> str:
-        return render_layers(profiles, width=width, color=color)
-
-    write_reports(profiles, arguments, tables, renderers=LAYER_RENDERERS)
+    write_reports(profiles, arguments, layers_document(profiles), renderers=LAYER_RENDERERS)
     return 0
 
 
 def _kinds() -> str:
-    from coremlscope.reports.terminal.screen import Column, Screen
+    from coremlscope.reports.document import Column, Table, Title
+    from coremlscope.reports.terminal.writer import write_terminal
     from coremlscope.studies.probing.expression import describe_value
     from coremlscope.studies.probing.layers import KINDS
 
-    screen = Screen(terminal_width(), has_color())
-    screen.title("Kinds of layers", f"  {len(KINDS)}; every one also has shape, dtype=fp16 and repeat=1")
+    title = Title("Kinds of layers", f"{len(KINDS)}; every one also has shape, dtype=fp16 and repeat=1")
     rows = [
         (
             kind.name,
@@ -104,8 +100,8 @@ def _kinds() -> str:
         )
         for kind in KINDS.values()
     ]
-    screen.table([Column("kind", style="cyan", most=24), Column("options"), Column("")], rows)
-    return screen.text
+    table = Table((Column("kind", style="cyan", most=24), Column("options"), Column("")), rows)
+    return write_terminal((title, table), width=terminal_width(), color=has_color())
 
 
 COMMAND = Command(

@@ -35,6 +35,7 @@ from coremlscope.cli.repetitions import (
 from coremlscope.cli.reports import write_reports
 from coremlscope.cli.terminal import print_error, print_note
 from coremlscope.devices.unit import SETTINGS
+from coremlscope.reports.renderers import RENDERERS
 
 if TYPE_CHECKING:
     from coremlscope.measure.contract import Progress
@@ -112,21 +113,16 @@ def _configure(parser: argparse.ArgumentParser) -> None:
         " all-current for the newest ones (see `coremlscope estimate`)",
     )
     add_on_device(parser, "")
-    add_reports(parser, ".html, .json, .md, .csv, .txt or .trace.json", "RENDERERS", json="the profile")
+    add_reports(parser, RENDERERS, json="the profile")
 
 
 def _run(arguments: argparse.Namespace) -> int:
     from coremlscope import api
-    from coremlscope.reports.terminal.report import render_console
 
     model = api.read(arguments.model)
     with progress_bars(not arguments.quiet) as progress:
         profile = (_on_device if is_on_device(arguments) else _here)(arguments, model, progress)
-
-    def tables(width: int, color: bool) -> str:
-        return render_console(profile, width=width, color=color)
-
-    write_reports(profile, arguments, tables)
+    write_reports(profile, arguments)
     failed = next((finding for finding in profile.all_findings if finding.exit_code), None)
     if failed is not None and not profile.measurements and not shows_tables(arguments):
         print_error(CoremlscopeError(failed.text, failed.hint))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,10 +12,11 @@ from coremlscope.base.errors import OutputError
 from coremlscope.base.writing import write_file
 from coremlscope.cli.command import write_result
 from coremlscope.cli.terminal import print_note
+from coremlscope.reports.renderers import Renderer, document_of, write_report
 
 if TYPE_CHECKING:
+    from coremlscope.reports.document import Document
     from coremlscope.reports.json import Result
-    from coremlscope.reports.renderers import Renderer
     from coremlscope.results.explanation import Explanations
     from coremlscope.results.gate import GateReport
     from coremlscope.results.profile import Profile
@@ -27,9 +29,9 @@ __all__ = ["add_share", "share_evidence", "write_reports"]
 def write_reports(
     result: Result | Explanations | GateReport | RecordingChanges | Verification,
     arguments: argparse.Namespace,
-    as_text: Callable[[int, bool], str],
+    shown: Document | Callable[[int, bool], str] | None = None,
     as_json: Callable[[], str] | None = None,
-    renderers: Sequence[Renderer[Any]] | None = None,
+    renderers: Sequence[Renderer] | None = None,
     choose: Callable[[Path], Result] | None = None,
 ) -> None:
     """Writes the reports of `-o`, then prints the tables, or JSON instead of them.
@@ -37,7 +39,7 @@ def write_reports(
     Args:
         result: The result.
         arguments: The parsed arguments, with those of `add_reports`.
-        as_text: Returns the tables, given the number of columns and whether to colour them.
+        shown: What is printed, as in `write_result`; the document of the result where it is None.
         as_json: Returns what `--json` writes; the whole result where it is None.
         renderers: The formats of `-o`; None for those of the result.
         choose: Returns what a file shows, by its path; the result where it is None.
@@ -45,12 +47,8 @@ def write_reports(
     Raises:
         OutputError: A file cannot be written; the others are, and the tables are printed.
     """
-    from coremlscope.reports.json import render_json
-
     failures: list[OutputError] = []
     for path in arguments.output:
-        from coremlscope.reports.renderers import write_report
-
         try:
             write_report(result if choose is None else choose(path), path, renderers)
         except OutputError as error:
@@ -58,9 +56,17 @@ def write_reports(
             continue
         if not arguments.quiet:
             print_note(f"wrote {path}")
-    write_result(arguments, as_json or (lambda: render_json(result)), as_text)
+    write_result(
+        arguments, as_json or partial(_to_json, result), document_of(result) if shown is None else shown
+    )
     for failure in failures:
         raise failure
+
+
+def _to_json(result: Any) -> str:
+    from coremlscope.reports.json import render_json
+
+    return render_json(result)
 
 
 def add_share(parser: argparse.ArgumentParser) -> None:

@@ -48,21 +48,16 @@ def _configure(parser: argparse.ArgumentParser) -> None:
 def _run(arguments: argparse.Namespace) -> int:
     from coremlscope.planning.placement.catalog import find_rule, list_rules
     from coremlscope.reports.json import render_values
-    from coremlscope.reports.terminal.rules import render_rule, render_rules
+    from coremlscope.reports.rules import rule_document, rules_document
 
     if arguments.rule is not None:
         entries = [find_rule(arguments.rule)]
     else:
         device = chosen_device(arguments)
         entries = list_rules(arguments.unit, arguments.op, device, arguments.effect)
-
-    def tables(width: int, color: bool) -> str:
-        if arguments.rule is not None:
-            return render_rule(entries[0], width=width, color=color)
-        return render_rules(entries, width=width, color=color)
-
+    document = rules_document(entries) if arguments.rule is None else rule_document(entries[0])
     values = {"schema": _SCHEMA, "rules": [entry.to_json() for entry in entries]}
-    write_result(arguments, lambda: render_values(values), tables)
+    write_result(arguments, lambda: render_values(values), document)
     return 0
 
 

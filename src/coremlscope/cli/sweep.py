@@ -162,7 +162,7 @@ def _add_places(parser: argparse.ArgumentParser) -> None:
 def _run(arguments: argparse.Namespace) -> int:
     import msgspec
 
-    from coremlscope.reports.terminal.sweep import render_summary
+    from coremlscope.reports.sweep import sweep_document
     from coremlscope.results.encoding import plain
     from coremlscope.studies.sweep.jobs import Measuring
     from coremlscope.studies.sweep.run import run_sweep
@@ -196,7 +196,7 @@ def _run(arguments: argparse.Namespace) -> int:
     write_result(
         arguments,
         lambda: msgspec.json.format(msgspec.json.encode(plain(summary))).decode(),
-        lambda width, color: render_summary(summary, width=width, color=color),
+        sweep_document(summary),
     )
     if summary.interrupted:
         return _INTERRUPTED

@@ -16,6 +16,7 @@ from coremlscope.cli.live import serve_page, show_live
 from coremlscope.cli.lookup import add_devices
 from coremlscope.cli.reports import write_reports
 from coremlscope.cli.terminal import print_note
+from coremlscope.reports.renderers import TRACE_RENDERERS
 
 if TYPE_CHECKING:
     from coremlscope.devices.unit import ComputeUnits
@@ -64,9 +65,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_options(parser: argparse.ArgumentParser) -> None:
-    add_reports(
-        parser, ".html, .trace.json, .json, .md, .csv, .txt", "TRACE_RENDERERS", json="the whole recording"
-    )
+    add_reports(parser, TRACE_RENDERERS, json="the whole recording")
     parser.add_argument(
         "--fps",
         metavar="N",
@@ -175,17 +174,11 @@ def _record(arguments: argparse.Namespace) -> int:
 
 def _report(arguments: argparse.Namespace, trace: Trace, code: int) -> int:
     from coremlscope.dropin.tracing.units import add_unused_units
-    from coremlscope.reports.program.terminal import render_program
+    from coremlscope.reports.program.report import program_document
 
     for device in arguments.device:
         trace = add_unused_units(trace, device, partial(_plan, device, arguments.os))
-    write_reports(
-        trace,
-        arguments,
-        lambda width, color: render_program(
-            trace, width=width, color=color, order=arguments.sort, by=arguments.lanes
-        ),
-    )
+    write_reports(trace, arguments, program_document(trace, order=arguments.sort, by=arguments.lanes))
     if code == 0 and arguments.fail_on_mistakes and any(m.severity == "warning" for m in trace.mistakes):
         return 1
     return code

@@ -23,6 +23,7 @@ from coremlscope.cli.repetitions import add_function, add_limits, add_seed, add_
 from coremlscope.cli.reports import write_reports
 from coremlscope.cli.terminal import print_note
 from coremlscope.devices.unit import SETTINGS, ComputeUnits
+from coremlscope.reports.renderers import VERIFICATION_RENDERERS
 
 if TYPE_CHECKING:
     from coremlscope.measure.contract import Progress
@@ -104,7 +105,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--overwrite", action="store_true", help="replace an existing package")
     add_limits(parser, "the work")
-    add_reports(parser, ".html, .json, .md or .txt", "VERIFICATION_RENDERERS", flags=("--report",))
+    add_reports(parser, VERIFICATION_RENDERERS, flags=("--report",))
 
 
 def _add_tolerances(parser: argparse.ArgumentParser) -> None:

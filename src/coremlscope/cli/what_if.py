@@ -25,6 +25,7 @@ from coremlscope.cli.progress import progress_bars
 from coremlscope.cli.repetitions import add_seed
 from coremlscope.cli.reports import write_reports
 from coremlscope.cli.terminal import print_note
+from coremlscope.reports.renderers import VARIANT_RENDERERS, find_renderer, list_formats
 
 __all__ = ["COMMAND"]
 
@@ -106,7 +107,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
         type=Path,
         action="append",
         default=[],
-        help="write a report: .html, .json, .md, .csv or .txt (repeatable); with --apply the model",
+        help=f"write a report: {list_formats(VARIANT_RENDERERS)} (repeatable); with --apply the model",
     )
     add_json(parser)
     add_quiet(parser)
@@ -116,8 +117,6 @@ def _run(arguments: argparse.Namespace) -> int:
     if arguments.apply is not None:
         return _apply(arguments)
     from coremlscope.base.writing import check_file
-    from coremlscope.reports.renderers import VARIANT_RENDERERS, find_renderer
-    from coremlscope.reports.terminal.variants import render_variants
     from coremlscope.studies.variants.study import what_if
 
     for path in arguments.output:
@@ -136,7 +135,7 @@ def _run(arguments: argparse.Namespace) -> int:
             progress=None if progress is None else lambda _, done, total: progress("variants", done, total),
             **_inputs(arguments),
         )
-    write_reports(report, arguments, lambda width, color: render_variants(report, width=width, color=color))
+    write_reports(report, arguments)
     return report.exit_code
 
 

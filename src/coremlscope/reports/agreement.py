@@ -1,21 +1,46 @@
-"""How far the plan by rules agrees with Core ML's own, as texts and rows for every format."""
+"""How far the plan by rules agrees with Core ML's own."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator
 
 from coremlscope.base.units import format_share
+from coremlscope.reports.document import Block, Column, Folded, Heading, Table, Text
 from coremlscope.reports.words import UNDECIDED_WORDS, plural, unit_name
 from coremlscope.results.agreement import Agreement, Disagreement
 from coremlscope.results.profile import Profile
 
-__all__ = ["DISAGREEMENT_TITLES", "agreement_line", "agreement_name", "disagreement_rows"]
+__all__ = ["agreement_line", "agreement_sections"]
 
-#: Titles of the columns of `disagreement_rows`; those that end with `>` are numbers.
-DISAGREEMENT_TITLES = ("operation", "type", "Core ML", "rules", "cost share>", "why")
+_LISTED = 10
 
 
-def agreement_name(profile: Profile, found: Agreement) -> str:
+def agreement_sections(profile: Profile, *, list_all: bool = False) -> Iterator[Block]:
+    """Yields how far the plans by rules agree with Core ML's, and where they do not.
+
+    Args:
+        profile: The profile.
+        list_all: Lists every operation on different units, however many there are.
+    """
+    columns = (
+        Column("operation", most=60, least=14, is_code=True),
+        Column("type", style="cyan", most=20),
+        Column("Core ML", rank=-1),
+        Column("rules", rank=-1),
+        Column("cost share", is_number=True),
+        Column("why"),
+    )
+    for found in profile.agreements:
+        yield Heading("Agreement with Core ML", f"our plan next to Core ML's on {_name(profile, found)}")
+        yield Text(agreement_line(found), "")
+        if found.disagreements:
+            rows = [_row(one) for one in found.disagreements]
+            most = None if list_all else _LISTED
+            table = Table(columns, rows, most, "operation", ": --share FILE writes all of them")
+            yield Folded("Different units", plural(len(rows), "operation"), (table,))
+
+
+def _name(profile: Profile, found: Agreement) -> str:
     """Returns the device, system and setting: `M1, macOS 14.5, all`."""
     plan = profile.plans[found.theirs]
     return f"{plan.device}, {plan.os}, {found.compute_units}"
@@ -38,19 +63,10 @@ def agreement_line(found: Agreement) -> str:
     return text + rest
 
 
-def disagreement_rows(found: Sequence[Disagreement]) -> list[tuple[str, ...]]:
-    """Returns a row for each operation on different units: our reasons, and Core ML's messages."""
-    return [
-        (
-            one.name,
-            one.type,
-            unit_name(one.theirs),
-            unit_name(one.ours),
-            "–" if one.share is None else format_share(one.share),
-            _why(one),
-        )
-        for one in found
-    ]
+def _row(one: Disagreement) -> tuple[str, ...]:
+    """Returns an operation on different units: our reasons, and Core ML's messages."""
+    share = "–" if one.share is None else format_share(one.share)
+    return one.name, one.type, unit_name(one.theirs), unit_name(one.ours), share, _why(one)
 
 
 def _why(one: Disagreement) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from coremlscope.base.escaping import csv_cell
+from coremlscope.describe.comparison.profiles import Comparison
 from coremlscope.reports.columns import figure_columns, listed_columns, op_columns
 from coremlscope.reports.variants import variant_columns
 from coremlscope.reports.words import compact_type
@@ -15,7 +16,7 @@ from coremlscope.results.model import ModelSummary
 from coremlscope.results.profile import Profile
 from coremlscope.results.variants import VariantReport
 
-__all__ = ["render_columns", "render_csv", "render_figures_csv", "render_variants_csv"]
+__all__ = ["render_columns", "render_compared_csv", "render_csv", "render_figures_csv", "render_variants_csv"]
 
 
 def render_csv(subject: Profile | ModelSummary) -> str:
@@ -27,6 +28,11 @@ def render_csv(subject: Profile | ModelSummary) -> str:
 def render_figures_csv(profiles: Sequence[Profile]) -> str:
     """Renders the measured, planned and estimated times of a prediction of each model, one row per figure."""
     return render_columns(figure_columns(profiles))
+
+
+def render_compared_csv(comparison: Comparison) -> str:
+    """Renders the figures of the profiles that are compared."""
+    return render_figures_csv(comparison.profiles)
 
 
 def render_variants_csv(report: VariantReport) -> str:

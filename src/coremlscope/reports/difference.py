@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 
-from coremlscope.base.units import format_bytes, format_count, format_duration
+from coremlscope.base.figures import Origin
+from coremlscope.base.units import format_bytes, format_cost, format_count, format_duration
 from coremlscope.describe.comparison.change import Change
 from coremlscope.describe.comparison.plans import PlanChange, PlannedOpChange
 from coremlscope.describe.comparison.profiles import Comparison, Difference
@@ -20,10 +21,10 @@ __all__ = [
     "fact_rows",
     "format_interval",
     "format_ratio",
+    "format_value",
     "measured_by",
     "method",
     "planned_cells",
-    "seconds",
     "verdict",
     "verdict_lines",
     "whole_rows",
@@ -37,8 +38,10 @@ _FORMATS: Mapping[str, Callable[[str], str]] = {
 }
 
 
-def seconds(value: float | None) -> str:
-    """Formats a duration, or a dash if there is none."""
+def format_value(value: float | None, origin: Origin) -> str:
+    """Formats a duration, a planned cost without a unit of time, or a dash if there is none."""
+    if origin == "planned":
+        return format_cost(None if value is None else value * 1e3)
     return "–" if value is None else format_duration(value)
 
 
@@ -84,7 +87,8 @@ def _verdict_line(difference: Difference, labels: Sequence[str]) -> str:
     parts = []
     change = difference.phases.get("predict")
     if change is not None and change.ratio is not None:
-        times = f"{seconds(change.after)} instead of {seconds(change.before)} ({format_ratio(change.ratio)})"
+        after, before = (format_value(one, "measured") for one in (change.after, change.before))
+        times = f"{after} instead of {before} ({format_ratio(change.ratio)})"
         parts.append(f"{change.verdict}, {times}, measured")
     told: dict[str, list[str]] = {}
     for plan in difference.plans:
@@ -157,9 +161,8 @@ def device_title(plan: PlanChange) -> str:
 
 
 def whole_rows(plan: PlanChange) -> list[tuple[str, Change]]:
-    """Returns the figures of a whole prediction, each with its origin."""
-    rows = [] if plan.latency is None else [("estimated", plan.latency)]
-    return [*rows, ("planned", plan.planned)]
+    """Returns the figure of a whole prediction with its origin: estimated, else planned."""
+    return [("planned cost", plan.planned)] if plan.latency is None else [("estimated", plan.latency)]
 
 
 def describe_units(plan: PlanChange) -> str:
@@ -193,4 +196,10 @@ def planned_cells(op: PlannedOpChange) -> tuple[str, ...]:
         before, after = unit_name(op.unit_before), unit_name(op.unit_after)
         unit = before if before == after else f"{before} → {after}"
         last = format_ratio(op.planned.ratio)
-    return (op.type, op.name, unit, seconds(op.planned.before), seconds(op.planned.after), last)
+    return (
+        op.type,
+        op.name,
+        unit,
+        *(format_value(value, "planned") for value in (op.planned.before, op.planned.after)),
+        last,
+    )

@@ -1,29 +1,27 @@
-"""The parts of an explanation of operations, as texts that the console and Markdown share."""
+"""Explanations of operations: why they run where they do, and what other places would cost."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
 from coremlscope.base.figures import Figure
-from coremlscope.base.units import format_duration
+from coremlscope.base.units import format_cost
 from coremlscope.devices.unit import UNIT_WORDS
-from coremlscope.reports.words import DRAWN_RATES, UNDECIDED_WORDS, UNIT_NAMES, plural
+from coremlscope.reports.document import Block, Column, Facts, Heading, Item, Table, Text, Title, numbers
+from coremlscope.reports.words import (
+    DRAWN_RATES,
+    NO_COSTS,
+    UNDECIDED_WORDS,
+    UNIT_NAMES,
+    compact_type,
+    model_name,
+    plural,
+)
 from coremlscope.results.explanation import AppliedRule, Explanation, Explanations, Forced, PathStep
 from coremlscope.results.plan import Undecided, describe_saving
 
-__all__ = [
-    "COST_TITLES",
-    "chosen_line",
-    "cost_rows",
-    "forced_lines",
-    "left_out_line",
-    "path_text",
-    "rule_details",
-    "rule_line",
-    "unknown_line",
-]
+__all__ = ["chosen_line", "explanations_document", "path_text", "rule_details", "rule_line"]
 
-COST_TITLES = ("backend", "unit", "planned>", "interval>", "known", "rate")
 #: Runs of operations shown on each side of the one that holds the operation.
 _AROUND = 3
 #: Effects of rules.
@@ -38,9 +36,74 @@ _EFFECTS = {
 }
 
 
+def explanations_document(found: Explanations) -> Iterator[Block]:
+    """Yields explanations of operations."""
+    yield Title(model_name(found.path))
+    yield Facts(
+        [
+            ("device", f"{found.device}, {found.os}"),
+            ("compute units", found.compute_units),
+            ("figures", f"{found.cost_model or NO_COSTS}; planned, nothing was measured"),
+        ]
+    )
+    yield from map(Item, found.notes)
+    told: set[str] = set()
+    for explained in found.ops:
+        yield from _explanation(explained, told)
+    if found.left_out:
+        rest = plural(found.left_out, "cheaper operation")
+        yield Text(f"and {rest} that {found.wanted!r} selects", indent=0)
+
+
+def _explanation(explained: Explanation, told: set[str]) -> Iterator[Block]:
+    yield Title(explained.name, f"{explained.type}, {explained.id}")
+    types = ", ".join(map(compact_type, explained.outputs))
+    yield Text("; ".join(filter(None, (types, chosen_line(explained)))), "")
+    yield Text(f"path: {path_text(explained.path)}", "")
+    yield from _costs(explained)
+    others = [
+        Item(f"{UNIT_NAMES[forced.unit]}: {_outcome(forced)}", path_text(forced.path))
+        for forced in explained.forced
+        if not forced.is_chosen
+    ]
+    if others:
+        yield Heading("If it had to run elsewhere", "planned and estimated")
+    yield from others
+    unknown = _unknown(explained)
+    if explained.rules or unknown:
+        yield Heading("Rules that apply", "with their sources")
+    for rule in explained.rules:
+        yield Item(rule_line(rule), rule_details(rule, told), "•" if rule.counts else "◦")
+    if unknown:
+        yield Item(unknown, mark="?")
+
+
+def _costs(explained: Explanation) -> Iterator[Block]:
+    """Yields the planned cost on each backend with its rate."""
+    are_supported = all(cost.is_supported for cost in explained.costs)
+    yield Heading("Planned cost", "" if are_supported else "in parentheses: the unit is not known to run it")
+    rows, rates = [], dict[str, list[str]]()
+    for cost in explained.costs:
+        interval = ""
+        if (cost.low_ms, cost.high_ms) != (cost.planned_ms, cost.planned_ms):
+            interval = f"{format_cost(cost.low_ms)} – {format_cost(cost.high_ms)}"
+        unit = UNIT_NAMES[cost.unit] if cost.is_supported else f"({UNIT_NAMES[cost.unit]})"
+        rows.append((cost.backend, unit, format_cost(cost.planned_ms), interval, cost.basis))
+        if rate := "; ".join(filter(None, [cost.rate, cost.rate_source])):
+            rates.setdefault(rate, []).append(cost.backend)
+    columns = (
+        Column("backend", style="cyan", most=11),
+        Column("unit"),
+        *numbers("planned cost", "interval"),
+        Column("known"),
+    )
+    yield Table(columns, rows)
+    yield from (Item(f"{', '.join(backends)}: {rate}", mark="·") for rate, backends in rates.items())
+
+
 def chosen_line(explained: Explanation) -> str:
-    """Where the operation runs: `runs on the Neural Engine (ane); the function is planned at 11.7 ms`."""
-    whole = f"the function is planned at {format_duration(explained.planned_ms / 1e3)}"
+    """Where the operation runs: `runs on the Neural Engine (ane); planned cost of the function: 11.7`."""
+    whole = f"planned cost of the function: {format_cost(explained.planned_ms)}"
     if explained.unit is None:
         return f"no unit is known to run it; {whole}"
     by_reason: dict[Undecided, list[str]] = {}
@@ -57,19 +120,6 @@ def chosen_line(explained: Explanation) -> str:
     return f"runs on {UNIT_WORDS[explained.unit]} ({explained.backend}){open_}; {whole}"
 
 
-def cost_rows(explained: Explanation) -> list[tuple[str, ...]]:
-    """The planned cost on each backend with its rate; see `COST_TITLES`."""
-    rows: list[tuple[str, ...]] = []
-    for cost in explained.costs:
-        interval = ""
-        if (cost.low_ms, cost.high_ms) != (cost.planned_ms, cost.planned_ms):
-            interval = f"{format_duration(cost.low_ms / 1e3)} – {format_duration(cost.high_ms / 1e3)}"
-        unit = UNIT_NAMES[cost.unit] if cost.is_supported else f"({UNIT_NAMES[cost.unit]})"
-        rate = "; ".join(filter(None, [cost.rate, cost.rate_source]))
-        rows.append((cost.backend, unit, format_duration(cost.planned_ms / 1e3), interval, cost.basis, rate))
-    return rows
-
-
 def path_text(path: Sequence[PathStep]) -> str:
     """A path around the operation, whose run is in brackets: `… → 49 Neural Engine → [16 CPU] → …`."""
     place = next((index for index, step in enumerate(path) if step.holds_it), 0)
@@ -83,13 +133,6 @@ def path_text(path: Sequence[PathStep]) -> str:
 def _step(step: PathStep) -> str:
     text = f"{step.count} {'unknown' if step.unit is None else UNIT_NAMES[step.unit]}"
     return f"[{text}]" if step.holds_it else text
-
-
-def forced_lines(explained: Explanation) -> Iterator[tuple[str, str]]:
-    """For each unit other than the chosen one: what the plan would be, and its path."""
-    for forced in explained.forced:
-        if not forced.is_chosen:
-            yield f"{UNIT_NAMES[forced.unit]}: {_outcome(forced)}", path_text(forced.path)
 
 
 def _outcome(forced: Forced) -> str:
@@ -120,7 +163,7 @@ def rule_line(applied: AppliedRule) -> str:
     return f"{UNIT_NAMES[reason.unit]}, {effect}: {reason.text}"
 
 
-def unknown_line(explained: Explanation) -> str:
+def _unknown(explained: Explanation) -> str:
     """The units that no rule covers for the operation; empty if there are none."""
     units = [UNIT_NAMES[unit] for unit, support in explained.supported.items() if support == "unknown"]
     return f"{' and '.join(units)}: no rule covers this operation, so it is not placed there" if units else ""
@@ -143,10 +186,3 @@ def rule_details(applied: AppliedRule, told: set[str]) -> list[str]:
         return [*fix, f"{reason.rule}, as above"]
     message = f'; Core ML says "{reason.core_ml}"' if reason.core_ml else ""
     return [*fix, f"{reason.rule}, {reason.confidence}; {reason.source}{message}"]
-
-
-def left_out_line(found: Explanations) -> str:
-    """How many more operations the name selects; empty where there are none."""
-    if not found.left_out:
-        return ""
-    return f"and {plural(found.left_out, 'cheaper operation')} that {found.wanted!r} selects"

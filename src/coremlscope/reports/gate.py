@@ -1,4 +1,4 @@
-"""A gate's result for other programs: JUnit XML for test reports, SARIF for code scanning."""
+"""A gate's result: a document, JUnit XML for test reports, SARIF for code scanning."""
 
 from __future__ import annotations
 
@@ -9,14 +9,21 @@ from typing import Any
 from urllib.parse import quote
 
 from coremlscope.base.site import SITE, page
-from coremlscope.base.units import escape_controls
+from coremlscope.base.units import escape_controls, format_bytes
+from coremlscope.reports.document import Block, Item, Style, Title
 from coremlscope.reports.json import render_values
-from coremlscope.results.gate import CheckedModel, CheckResult, GateReport, Verdict
+from coremlscope.reports.words import model_name, plural
+from coremlscope.results.gate import CheckedModel, GateReport, Verdict
 
-__all__ = ["MARKS", "RULES", "render_junit", "render_sarif", "verdict_word"]
+__all__ = ["RULES", "gate_document", "gate_summary", "render_junit", "render_sarif"]
 
-#: Marks of verdicts in lists.
-MARKS: Mapping[Verdict, str] = {"pass": "✓", "uncertain": "~", "fail": "✗", "unknown": "?"}
+#: Marks and styles of verdicts in lists.
+_MARKS: Mapping[Verdict, tuple[str, Style]] = {
+    "pass": ("✓", "good"),
+    "uncertain": ("~", "warning"),
+    "fail": ("✗", "error"),
+    "unknown": ("?", "error"),
+}
 
 #: Descriptions of limits, for tools that show rules.
 RULES: Mapping[str, str] = {
@@ -36,9 +43,35 @@ _SARIF = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sar
 _SPECIFICATION = "Data/com.apple.CoreML/model.mlmodel"
 
 
-def verdict_word(check: CheckResult, strict: bool) -> str:
-    """Returns the verdict in a word: `uncertain` is a failure of a strict gate."""
-    return f"{check.verdict}, fails" if check.verdict == "uncertain" and strict else check.verdict
+def gate_document(report: GateReport) -> Iterator[Block]:
+    """Yields whether all limits are kept, then the limits of each model."""
+    yield Title(f"{'✗' if report.exit_code else '✓'} coremlscope check", gate_summary(report))
+    for model in report.models:
+        yield Title(
+            model_name(model.path), "" if model.size_bytes is None else format_bytes(model.size_bytes)
+        )
+        if model.failure:
+            yield Item(model.failure, model.hint, "✗", "error")
+        for check in model.checks:
+            fails = ", fails" if check.verdict == "uncertain" and report.strict else ""
+            yield Item(f"{check.verdict}{fails}: {check.text}", check.hint, *_MARKS[check.verdict])
+
+
+def gate_summary(report: GateReport) -> str:
+    """Counts the limits: `5 limits, 1 not kept, 2 uncertain`."""
+    checks = [check for model in report.models for check in model.checks]
+    unread = sum(bool(model.failure) for model in report.models)
+    parts = [f"{plural(unread, 'model')} not checked"] if unread else []
+    if checks or not unread:
+        parts.append(plural(len(checks), "limit"))
+        parts.append(f"{len(report.failed)} not kept" if report.failed else "all kept")
+    uncertain = sum(check.verdict == "uncertain" for check in checks)
+    if uncertain:
+        why = (
+            "counted as not kept (--strict)" if report.strict else "kept by the estimate, not by its interval"
+        )
+        parts.append(f"{uncertain} uncertain: {why}")
+    return ", ".join(parts)
 
 
 def render_junit(report: GateReport) -> str:

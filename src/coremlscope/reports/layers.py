@@ -8,25 +8,22 @@ from typing import Any
 
 import msgspec
 
-from coremlscope.base.escaping import markdown_text
-from coremlscope.base.units import format_duration
+from coremlscope.base.units import format_cost, format_duration
 from coremlscope.devices.unit import SETTINGS, UNITS, ComputeUnit, ComputeUnits
 from coremlscope.reports.csv import render_columns
-from coremlscope.reports.markdown.report import table
-from coremlscope.reports.terminal.estimates import interval_ms, mark_of
-from coremlscope.reports.terminal.screen import Column, Screen
-from coremlscope.reports.terminal.side_by_side import device_remarks, failures, measured_blocks
+from coremlscope.reports.document import Block, Column, Heading, Item, Table, Text, Title, labels, numbers
+from coremlscope.reports.figures import interval_ms, mark_of
+from coremlscope.reports.side_by_side import device_remarks, failures, measured_sections
 from coremlscope.reports.words import FINDING_MARKS, SHORT_UNIT_NAMES, UNIT_NAMES, plural
 from coremlscope.results.estimate import Estimate
 from coremlscope.results.measurement import Measurement
 from coremlscope.results.plan import PlannedOp, PlanView
 from coremlscope.results.profile import Profile
 
-__all__ = ["LayerRow", "layer_rows", "render_layers", "render_layers_csv", "render_layers_markdown"]
+__all__ = ["LayerRow", "layer_rows", "layers_document", "render_layers_csv"]
 
-_TITLES = ("options", "setting", "runs on", "planned>", "estimated>", "80 %, ms>", "elsewhere")
 _LEGEND = (
-    "elsewhere: what the cheapest plan with the layer on another unit of the setting would cost more; "
+    "elsewhere: how much more the cheapest plan with the layer on another unit of the setting would cost; "
     "no: the unit does not run it, for the reason of that number"
 )
 
@@ -112,61 +109,34 @@ def _split_labels(labels: Sequence[str]) -> tuple[str, list[str]]:
     return title, [name or kind for name in own]
 
 
-def render_layers(profiles: Sequence[Profile], *, width: int = 100, color: bool = False) -> str:
-    """Layers as text: a table for each device, what was measured, and layers that cannot be built.
+def layers_document(profiles: Sequence[Profile]) -> Iterator[Block]:
+    """Yields layers: a table for each device, what was measured, and layers that cannot be built.
 
     Args:
         profiles: One for each layer.
-        width: Columns.
-        color: Whether to use ANSI colours.
     """
-    screen = Screen(width, color)
     title, _ = _split_labels([profile.model.path for profile in profiles])
-    screen.title(title, f"  {plural(len(profiles), 'layer')}")
+    yield Title(title, plural(len(profiles), "layer"))
     for (device, os), rows in _by_device(profiles).items():
-        screen.heading(f"{device}, {os}", "planned and estimated; nothing of it was measured")
+        yield Heading(f"{device}, {os}", "planned and estimated; nothing of it was measured")
         cells, notes = _cells(rows)
-        columns = [
-            Column(name.removesuffix(">"), is_number=name.endswith(">"), style="" if index else "cyan")
-            for index, name in enumerate(_TITLES)
-        ]
-        screen.table(columns, _without_repeated(_merged(cells)))
-        for number, text in notes.items():
-            screen.bullet(number, text)
-    for block in measured_blocks(profiles):
-        screen.heading(block.title, block.remark)
-        blocks = [Column(name, is_number=index > 0) for index, name in enumerate(block.titles)]
-        screen.table(blocks, block.rows)
-    for remark in (_LEGEND, *device_remarks(profiles)) if any(p.plans for p in profiles) else ():
-        screen.line(remark, "dim", indent=2)
+        columns = (
+            labels("options"),
+            Column("setting", rank=2),
+            Column("runs on", rank=-1),
+            Column("planned cost", is_number=True, rank=1),
+            *numbers("estimated", "80 %, ms"),
+            Column("elsewhere", rank=1),
+        )
+        yield Table(columns, _without_repeated(_merged(cells)))
+        yield from (Item(text, mark=number) for number, text in notes.items())
+    yield from measured_sections(profiles)
+    if any(profile.plans for profile in profiles):
+        yield from map(Text, (_LEGEND, *device_remarks(profiles)))
     failed = failures(profiles)
     if failed:
-        screen.heading("Not possible")
-    for text, hint in failed:
-        screen.bullet(FINDING_MARKS["error"], text, hint, "red")
-    return screen.text
-
-
-def render_layers_markdown(profiles: Sequence[Profile]) -> str:
-    """Layers as Markdown: a table for each device, what was measured, and layers that cannot be built."""
-    title, _ = _split_labels([profile.model.path for profile in profiles])
-    blocks = [f"## {markdown_text(title)}"]
-    for (device, os), rows in _by_device(profiles).items():
-        cells, notes = _cells(rows)
-        blocks += [
-            f"### {markdown_text(device)}, {markdown_text(os)} (planned and estimated)",
-            table(_TITLES, _merged(cells)),
-            "\n".join(f"{number}. {markdown_text(text)}" for number, text in notes.items()),
-        ]
-    for block in measured_blocks(profiles):
-        heads = (block.titles[0], *(f"{name}>" for name in block.titles[1:]))
-        blocks += [f"### {block.title} ({markdown_text(block.remark)})", table(heads, block.rows)]
-    if any(profile.plans for profile in profiles):
-        blocks += [markdown_text(remark) for remark in (_LEGEND, *device_remarks(profiles))]
-    failed = [f"- {markdown_text(text)}" for text, _ in failures(profiles)]
-    if failed:
-        blocks += ["### Not possible", "\n".join(failed)]
-    return "\n\n".join(filter(None, blocks)) + "\n"
+        yield Heading("Not possible")
+    yield from (Item(text, hint, FINDING_MARKS["error"], "error") for text, hint in failed)
 
 
 def render_layers_csv(profiles: Sequence[Profile]) -> str:
@@ -215,9 +185,7 @@ def _cells(rows: Sequence[LayerRow]) -> tuple[list[tuple[str, ...]], dict[str, s
     numbers: dict[str, str] = {}
     cells: list[tuple[str, ...]] = []
     for row in rows:
-        elsewhere = [
-            f"{SHORT_UNIT_NAMES[unit]} +{format_duration(ms / 1e3)}" for unit, ms in row.detours.items()
-        ]
+        elsewhere = [f"{SHORT_UNIT_NAMES[unit]} +{format_cost(ms)}" for unit, ms in row.detours.items()]
         for unit, why in row.reasons.items():
             number = numbers.setdefault(f"{UNIT_NAMES[unit]}: {why}", str(len(numbers) + 1))
             elsewhere.append(f"{SHORT_UNIT_NAMES[unit]} no ({number})")
@@ -227,7 +195,7 @@ def _cells(rows: Sequence[LayerRow]) -> tuple[list[tuple[str, ...]], dict[str, s
                 row.options,
                 row.compute_units,
                 row.runs_on,
-                format_duration(row.planned_ms / 1e3),
+                format_cost(row.planned_ms),
                 "–" if known is None else format_duration(known.latency.value) + mark_of(known),
                 "–" if known is None else interval_ms(known),
                 ", ".join(elsewhere),

@@ -21,9 +21,9 @@ from coremlscope.base.escaping import html_text
 from coremlscope.base.version import __version__
 from coremlscope.describe.comparison.profiles import Comparison
 from coremlscope.devices import all_chips
+from coremlscope.reports.gate import gate_summary
 from coremlscope.reports.json import Result, displayed, to_values, without_folders
 from coremlscope.reports.program.lanes import with_unit_lanes
-from coremlscope.reports.terminal.gate import gate_summary
 from coremlscope.reports.words import model_name, plural
 from coremlscope.results.events import EVENT_KINDS
 from coremlscope.results.gate import GateReport

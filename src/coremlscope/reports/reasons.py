@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import msgspec
 from msgspec.structs import replace
 
-from coremlscope.base.units import format_duration
+from coremlscope.base.units import format_cost
 from coremlscope.devices.unit import CPU, GPU, NEURAL_ENGINE, SETTINGS, UNIT_WORDS, ComputeUnit
 from coremlscope.results.plan import (
     COST_RULE,
@@ -105,7 +105,7 @@ def find_dearer(view: PlanView, unit: ComputeUnit, ops: Sequence[PlannedOp]) -> 
         return None
     these, themselves = ("it", "itself") if len(found) == 1 else ("these", "themselves")
     costs = (
-        f"planned at {format_duration(more_ms / 1e3)} more"
+        f"at a planned cost of {format_cost(more_ms)} more"
         if more_ms > EQUAL_COST_MS
         else "at the same planned cost"
     )
@@ -116,7 +116,7 @@ def find_dearer(view: PlanView, unit: ComputeUnit, ops: Sequence[PlannedOp]) -> 
 
 
 def find_savings(view: PlanView) -> list[WhatIf]:
-    """Returns the reasons without which a prediction is planned or estimated to take less time.
+    """Returns the reasons without which a prediction takes less time, as estimated, else as planned.
 
     They are in the order of the plan: the largest planned saving first.
     """
@@ -124,7 +124,7 @@ def find_savings(view: PlanView) -> list[WhatIf]:
 
 
 def _saves(one: WhatIf) -> bool:
-    return bool(one.moved) and (one.saved_ms > 0 or (one.saved_s is not None and one.saved_s.low > 0))
+    return bool(one.moved) and (one.saved_ms > 0 if one.saved_s is None else one.saved_s.value > 0)
 
 
 def group_savings(view: PlanView) -> list[ReasonGroup]:

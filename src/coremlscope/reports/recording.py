@@ -1,25 +1,15 @@
-"""Recorded busy times of units and energy, as texts and rows for every format."""
+"""Recorded busy times of units, and energy."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
 from coremlscope.base.units import format_count, format_duration, format_energy, format_power, format_share
+from coremlscope.reports.document import Block, Column, Folded, Table, Text, numbers
 from coremlscope.reports.words import UNIT_NAMES, plural
 from coremlscope.results.recording import Energy, Recording, SystemPart, UnitActivity
 
-__all__ = [
-    "ENERGY_TITLES",
-    "RECORDING_TITLES",
-    "energy_line",
-    "energy_rows",
-    "recording_lines",
-    "recording_rows",
-]
-
-#: Titles of the columns of `recording_rows` and `energy_rows`; those that end with `>` are numbers.
-RECORDING_TITLES = ("unit", "intervals>", "busy>", "median>", "a prediction>", "table", "of")
-ENERGY_TITLES = ("unit", "energy>", "power>", "a prediction>")
+__all__ = ["energy_section", "recording_section"]
 
 _LISTED = 3
 _NAMES: Mapping[SystemPart, str] = {
@@ -31,7 +21,31 @@ _NAMES: Mapping[SystemPart, str] = {
 }
 
 
-def recording_rows(recording: Recording) -> list[tuple[str, ...]]:
+def recording_section(recording: Recording | None) -> Iterator[Block]:
+    """Yields when each unit was busy in a recording."""
+    if recording is None:
+        return
+    columns = (
+        Column("unit", style="cyan"),
+        *numbers("intervals", "busy", "median", "a prediction"),
+        Column("table"),
+        Column("of"),
+    )
+    lines = map(Text, _recording_lines(recording))
+    remark = "measured in a recording, which slows the run down"
+    yield Folded("Busy units", remark, (Table(columns, _recording_rows(recording)), *lines))
+
+
+def energy_section(energy: Energy | None) -> Iterator[Block]:
+    """Yields the energy by unit."""
+    if energy is None:
+        return
+    columns = (Column("unit", style="cyan"), *numbers("energy", "power", "a prediction"))
+    blocks = (Table(columns, _energy_rows(energy)), Text(_energy_line(energy)))
+    yield Folded("Energy", "estimated by the system's counters", blocks)
+
+
+def _recording_rows(recording: Recording) -> list[tuple[str, ...]]:
     """Returns a row for each unit and table."""
     return [
         (
@@ -67,7 +81,7 @@ def _whose(recording: Recording, one: UnitActivity) -> str:
     return ", ".join(names[:_LISTED]) + more
 
 
-def recording_lines(recording: Recording) -> Iterator[str]:
+def _recording_lines(recording: Recording) -> Iterator[str]:
     """Yields sentences about a recording: its size, tables that are empty or absent, samples."""
     parts = [recording.tool]
     if recording.template:
@@ -100,7 +114,7 @@ def recording_lines(recording: Recording) -> Iterator[str]:
         yield f"{_NAMES[one.unit]}, innermost functions: {'; '.join(listed)}"
 
 
-def energy_rows(energy: Energy) -> list[tuple[str, ...]]:
+def _energy_rows(energy: Energy) -> list[tuple[str, ...]]:
     """Returns a row for each unit."""
     count = energy.predictions
     return [
@@ -114,7 +128,7 @@ def energy_rows(energy: Energy) -> list[tuple[str, ...]]:
     ]
 
 
-def energy_line(energy: Energy) -> str:
+def _energy_line(energy: Energy) -> str:
     """Returns what the energy is of: the tool, the window and what is reported with it."""
     window = f" over {format_duration(energy.window_s)}" if energy.window_s is not None else ""
     parts = [f"{energy.tool}, {plural(energy.samples, 'reading')}{window}", "of the whole system"]

@@ -1,76 +1,25 @@
-"""One explicit table of renderers for each kind of result, chosen by a file's suffix.
+"""One table of the formats of each kind of result, chosen by a file's suffix.
 
-This module imports every renderer; what needs a single one imports the module of that one.
+The table names functions and imports none: help texts list its suffixes, and only what renders a file is
+imported.
 """
 
 from __future__ import annotations
 
 import difflib
+import importlib
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from coremlscope.base.errors import UsageError
 from coremlscope.base.writing import write_file
-from coremlscope.describe.comparison.profiles import Comparison
-from coremlscope.reports.columns import change_columns, data_frame, figure_columns, listed_columns, op_columns
-from coremlscope.reports.csv import render_csv, render_figures_csv, render_variants_csv
-from coremlscope.reports.gate import render_junit, render_sarif
-from coremlscope.reports.json import Result, render_json
-from coremlscope.reports.layers import render_layers, render_layers_csv, render_layers_markdown
-from coremlscope.reports.markdown.comparison import render_markdown_comparison, render_markdown_profiles
-from coremlscope.reports.markdown.explanation import render_markdown_explanations
-from coremlscope.reports.markdown.gate import render_markdown_gate
-from coremlscope.reports.markdown.report import render_markdown
-from coremlscope.reports.markdown.variants import render_markdown_variants
-from coremlscope.reports.markdown.verification import render_markdown_verification
-from coremlscope.reports.notebook import (
-    comparison_card,
-    model_card,
-    profile_card,
-    profiles_card,
-    variants_card,
-)
-from coremlscope.reports.page import (
-    render_html,
-    render_html_comparison,
-    render_html_gate,
-    render_html_results,
-    render_html_trace,
-    render_html_variants,
-)
-from coremlscope.reports.program.card import trace_card
-from coremlscope.reports.program.changes import (
-    render_changes,
-    render_changes_csv,
-    render_changes_markdown,
-)
-from coremlscope.reports.program.csv import render_program_csv, total_columns
-from coremlscope.reports.program.markdown import render_program_markdown
-from coremlscope.reports.program.perfetto import render_program_perfetto
-from coremlscope.reports.program.terminal import render_program
-from coremlscope.reports.terminal.comparison import render_comparison
-from coremlscope.reports.terminal.gate import render_gate
-from coremlscope.reports.terminal.op_explanation import render_explanations
-from coremlscope.reports.terminal.report import render_console
-from coremlscope.reports.terminal.side_by_side import render_side_by_side
-from coremlscope.reports.terminal.variants import render_variants
-from coremlscope.reports.terminal.verification import render_verification
-from coremlscope.reports.trace import render_trace
-from coremlscope.reports.variants import variant_columns
-from coremlscope.reports.verification_page import render_html_verification
-from coremlscope.results.explanation import Explanations
-from coremlscope.results.gate import GateReport
-from coremlscope.results.model import ModelSummary
-from coremlscope.results.profile import Profile
-from coremlscope.results.recording_changes import RecordingChanges
-from coremlscope.results.sweep import ResultTable
-from coremlscope.results.trace import Trace
-from coremlscope.results.variants import VariantReport
-from coremlscope.results.verification import Verification
+
+if TYPE_CHECKING:
+    from coremlscope.reports.document import Document
 
 __all__ = [
     "CHANGES_RENDERERS",
@@ -81,32 +30,42 @@ __all__ = [
     "PROFILES_RENDERERS",
     "RENDERERS",
     "SUMMARY_RENDERERS",
+    "SWEEP_RENDERERS",
     "TRACE_RENDERERS",
     "VARIANT_RENDERERS",
     "VERIFICATION_RENDERERS",
     "Renderer",
+    "describe_formats",
+    "document_of",
     "find_renderer",
+    "list_formats",
     "notebook_card",
     "renderers_of",
     "to_dataframe",
     "write_report",
 ]
 
-Subject = TypeVar("Subject", contravariant=True)
 
-
-class Renderer(msgspec.Struct, Generic[Subject], frozen=True):
+class Renderer(msgspec.Struct, frozen=True):
     """A format of reports.
 
     Attributes:
         suffix: The suffix of its files.
         doc: A short description of its purpose.
-        render: Returns the text of a report.
+        function: The function that returns its text, as `module:name` below this package.
+        document: That from a result to the document that `function` writes; empty where `function` takes the
+            result.
     """
 
     suffix: str
     doc: str
-    render: Callable[[Subject], str]
+    function: str
+    document: str = ""
+
+    def render(self, subject: Any) -> str:
+        """Returns the text of a report."""
+        text: str = _find(self.function)(_find(self.document)(subject) if self.document else subject)
+        return text
 
     def suits(self, path: Path) -> bool:
         """Returns whether a file's name selects this format; `.trace.json` also matches `trace.json`."""
@@ -116,142 +75,153 @@ class Renderer(msgspec.Struct, Generic[Subject], frozen=True):
         return path.suffix.lower() == self.suffix
 
 
-#: Formats of model descriptions.
-SUMMARY_RENDERERS: tuple[Renderer[Profile | ModelSummary], ...] = (
-    Renderer(".html", "one self-contained page, to view and to send", render_html),
-    Renderer(".json", "the whole result, for programs", render_json),
-    Renderer(".md", "Markdown, for a pull request", render_markdown),
-    Renderer(".csv", "one row an operation, for spreadsheets", render_csv),
-    Renderer(".txt", "the tables of the console", render_console),
-)
+def _find(name: str) -> Callable[..., Any]:
+    module, _, function = name.partition(":")
+    found: Callable[..., Any] = getattr(importlib.import_module(f"coremlscope.reports.{module}"), function)
+    return found
 
-#: Formats of profiles; a suffix precedes shorter suffixes with which it ends.
-RENDERERS: tuple[Renderer[Profile], ...] = (
-    Renderer(".trace.json", "a trace for Perfetto (ui.perfetto.dev)", render_trace),
-    *SUMMARY_RENDERERS,
-)
 
-#: Formats of comparisons.
-COMPARISON_RENDERERS: tuple[Renderer[Comparison], ...] = (
-    Renderer(".html", "one self-contained page, to view and to send", render_html_comparison),
-    Renderer(".json", "the whole result, for programs", render_json),
-    Renderer(".md", "Markdown, for a pull request", render_markdown_comparison),
-    Renderer(".csv", "one row a figure, for spreadsheets", lambda found: render_figures_csv(found.profiles)),
-    Renderer(".txt", "the tables of the console", render_comparison),
+#: What writes documents, whatever the result.
+_WRITERS = (
+    (".md", "Markdown, for a pull request", "markdown.writer:write_markdown"),
+    (".txt", "the tables of the console", "terminal.writer:write_terminal"),
 )
 
 
-#: Formats of several profiles.
-PROFILES_RENDERERS: tuple[Renderer[Sequence[Profile]], ...] = (
-    Renderer(".html", "one self-contained page, to view and to send", render_html),
-    Renderer(".json", "the whole result, for programs", render_json),
-    Renderer(".md", "Markdown, for a pull request", render_markdown_profiles),
-    Renderer(".csv", "one row a figure, for spreadsheets", render_figures_csv),
-    Renderer(".txt", "the tables of the console", render_side_by_side),
+def _formats(
+    document: str, *, page: str = "", csv: tuple[str, str] | None = None, others: Iterable[Renderer] = ()
+) -> tuple[Renderer, ...]:
+    """Returns the formats of a kind of result."""
+
+    def every() -> Iterator[Renderer]:
+        if page:
+            yield Renderer(".html", "one self-contained page, to view and to send", page)
+        yield Renderer(".json", "the whole result, for programs", "json:render_json")
+        yield from (Renderer(*writer, document) for writer in _WRITERS)
+        if csv is not None:
+            yield Renderer(".csv", f"{csv[0]}, for spreadsheets", csv[1])
+        yield from others
+
+    return tuple(every())
+
+
+#: Formats of model descriptions, and of profiles.
+SUMMARY_RENDERERS = _formats(
+    "model:model_document", page="page:render_html", csv=("one row an operation", "csv:render_csv")
 )
-
-#: Formats of single layers under several options.
-LAYER_RENDERERS: tuple[Renderer[Sequence[Profile]], ...] = (
-    Renderer(".html", "one self-contained page, to view and to send", render_html),
-    Renderer(".json", "the whole result, for programs", render_json),
-    Renderer(".md", "Markdown, for a pull request", render_layers_markdown),
-    Renderer(".csv", "one row a layer, device and setting, for spreadsheets", render_layers_csv),
-    Renderer(".txt", "the tables of the console", render_layers),
+RENDERERS = _formats(
+    "profile:profile_document",
+    page="page:render_html",
+    csv=("one row an operation", "csv:render_csv"),
+    others=[Renderer(".trace.json", "a trace for Perfetto (ui.perfetto.dev)", "trace:render_trace")],
 )
-
-#: Formats of recorded programs; a suffix precedes shorter suffixes with which it ends.
-TRACE_RENDERERS: tuple[Renderer[Trace], ...] = (
-    Renderer(".trace.json", "a trace for Perfetto (ui.perfetto.dev)", render_program_perfetto),
-    Renderer(".html", "one self-contained page, to view and to send", render_html_trace),
-    Renderer(".json", "the whole recording, for programs", render_json),
-    Renderer(".md", "Markdown, for a pull request", render_program_markdown),
-    Renderer(".csv", "one row a kind of event, for spreadsheets", render_program_csv),
-    Renderer(".txt", "the tables of the console", render_program),
+#: Formats of comparisons, of several profiles, and of single layers under several options.
+COMPARISON_RENDERERS = _formats(
+    "comparison:comparison_document",
+    page="page:render_html_comparison",
+    csv=("one row a figure", "csv:render_compared_csv"),
 )
-
-
+PROFILES_RENDERERS = _formats(
+    "side_by_side:side_by_side_document",
+    page="page:render_html",
+    csv=("one row a figure", "csv:render_figures_csv"),
+)
+LAYER_RENDERERS = _formats(
+    "layers:layers_document",
+    page="page:render_html",
+    csv=("one row a layer, device and setting", "layers:render_layers_csv"),
+)
+#: Formats of recorded programs.
+TRACE_RENDERERS = _formats(
+    "program.report:program_document",
+    page="page:render_html_trace",
+    csv=("one row a kind of event", "program.csv:render_program_csv"),
+    others=[
+        Renderer(
+            ".trace.json",
+            "a trace for Perfetto (ui.perfetto.dev)",
+            "program.perfetto:render_program_perfetto",
+        )
+    ],
+)
 #: Formats of two recordings next to each other.
-CHANGES_RENDERERS: tuple[Renderer[RecordingChanges], ...] = (
-    Renderer(".json", "the whole result, for programs", render_json),
-    Renderer(".md", "Markdown, for a pull request", render_changes_markdown),
-    Renderer(".csv", "one row a kind of event, for spreadsheets", render_changes_csv),
-    Renderer(".txt", "the tables of the console", render_changes),
+CHANGES_RENDERERS = _formats(
+    "program.changes:changes_document", csv=("one row a kind of event", "program.changes:render_changes_csv")
 )
-
-
 #: Formats of variants of a model.
-VARIANT_RENDERERS: tuple[Renderer[VariantReport], ...] = (
-    Renderer(".html", "one self-contained page, to view and to send", render_html_variants),
-    Renderer(".json", "the whole result, for programs", render_json),
-    Renderer(".md", "Markdown, for a pull request", render_markdown_variants),
-    Renderer(".csv", "one row a variant and device, for spreadsheets", render_variants_csv),
-    Renderer(".txt", "the tables of the console", render_variants),
+VARIANT_RENDERERS = _formats(
+    "variants:variants_document",
+    page="page:render_html_variants",
+    csv=("one row a variant and device", "csv:render_variants_csv"),
 )
-
-
 #: Formats of gates' results.
-GATE_RENDERERS: tuple[Renderer[GateReport], ...] = (
-    Renderer(".html", "one self-contained page, to view and to send", render_html_gate),
-    Renderer(".sarif", "SARIF 2.1.0, for code scanning", render_sarif),
-    Renderer(".xml", "JUnit XML, for reports of tests", render_junit),
-    Renderer(".md", "Markdown, for a pull request", render_markdown_gate),
-    Renderer(".json", "the whole result, for programs and baselines", render_json),
-    Renderer(".txt", "the text of the console", render_gate),
+GATE_RENDERERS = _formats(
+    "gate:gate_document",
+    page="page:render_html_gate",
+    others=[
+        Renderer(".sarif", "SARIF 2.1.0, for code scanning", "gate:render_sarif"),
+        Renderer(".xml", "JUnit XML, for reports of tests", "gate:render_junit"),
+    ],
 )
-
-
 #: Formats of explanations of operations.
-EXPLANATION_RENDERERS: tuple[Renderer[Explanations], ...] = (
-    Renderer(".json", "the whole result, for programs", render_json),
-    Renderer(".md", "Markdown, for a pull request", render_markdown_explanations),
-    Renderer(".txt", "the tables of the console", render_explanations),
-)
-
-
+EXPLANATION_RENDERERS = _formats("explanation:explanations_document")
 #: Formats of verifications.
-VERIFICATION_RENDERERS: tuple[Renderer[Verification], ...] = (
-    Renderer(".html", "one self-contained page, to view and to send", render_html_verification),
-    Renderer(".json", "the whole result, for programs", render_json),
-    Renderer(".md", "Markdown, for a pull request", render_markdown_verification),
-    Renderer(".txt", "the tables of the console", render_verification),
+VERIFICATION_RENDERERS = (
+    Renderer(
+        ".html",
+        "one self-contained page, to view and to send",
+        "verification_page:render_html_verification",
+    ),
+    Renderer(".json", "the whole result, for programs", "json:render_json"),
+    Renderer(".md", "Markdown, for a pull request", "markdown.verification:render_markdown_verification"),
+    Renderer(".txt", "the tables of the console", "terminal.verification:render_verification"),
 )
-
-
 #: Formats of tables of results of sweeps.
-SWEEP_RENDERERS: tuple[Renderer[ResultTable], ...] = (
-    Renderer(".html", "one self-contained page, to view and to send", render_html_results),
+SWEEP_RENDERERS = (
+    Renderer(".html", "one self-contained page, to view and to send", "page:render_html_results"),
 )
 
+#: The formats of results by the names of their types.
+_BY_TYPE = {
+    "Profile": RENDERERS,
+    "ModelSummary": SUMMARY_RENDERERS,
+    "Comparison": COMPARISON_RENDERERS,
+    "Trace": TRACE_RENDERERS,
+    "RecordingChanges": CHANGES_RENDERERS,
+    "VariantReport": VARIANT_RENDERERS,
+    "GateReport": GATE_RENDERERS,
+    "Explanations": EXPLANATION_RENDERERS,
+    "Verification": VERIFICATION_RENDERERS,
+    "ResultTable": SWEEP_RENDERERS,
+}
+#: The function that returns the columns of a result, by the names of their types.
+_COLUMNS = {
+    "Profile": "columns:op_columns",
+    "ModelSummary": "columns:listed_columns",
+    "Comparison": "columns:change_columns",
+    "Trace": "program.csv:total_columns",
+    "VariantReport": "variants:variant_columns",
+}
 
-def renderers_of(
-    result: Result | Explanations | GateReport | RecordingChanges | ResultTable | Verification,
-) -> Sequence[Renderer[Any]]:
-    """Returns the formats of a result."""
-    if isinstance(result, Explanations):
-        return EXPLANATION_RENDERERS
-    if isinstance(result, GateReport):
-        return GATE_RENDERERS
-    if isinstance(result, Verification):
-        return VERIFICATION_RENDERERS
-    if isinstance(result, RecordingChanges):
-        return CHANGES_RENDERERS
-    if isinstance(result, Profile):
-        return RENDERERS
-    if isinstance(result, ModelSummary):
-        return SUMMARY_RENDERERS
-    if isinstance(result, Trace):
-        return TRACE_RENDERERS
-    if isinstance(result, VariantReport):
-        return VARIANT_RENDERERS
-    if isinstance(result, ResultTable):
-        return SWEEP_RENDERERS
-    return COMPARISON_RENDERERS if isinstance(result, Comparison) else PROFILES_RENDERERS
+
+def renderers_of(result: Any) -> Sequence[Renderer]:
+    """Returns the formats of a result; those of several profiles for a sequence of them."""
+    return _BY_TYPE.get(type(result).__name__, PROFILES_RENDERERS)
+
+
+def list_formats(renderers: Sequence[Renderer]) -> str:
+    """Lists the suffixes of formats for a help text: `.html, .json, .md or .txt`."""
+    *first, last = (renderer.suffix for renderer in renderers)
+    return f"{', '.join(first)} or {last}" if first else last
+
+
+def describe_formats(renderers: Sequence[Renderer]) -> str:
+    """Says how reports in other formats than the console's are written: `-o report.html, .json, .md`."""
+    return "-o report" + ", ".join(renderer.suffix for renderer in renderers if renderer.suffix != ".txt")
 
 
 def write_report(
-    result: Result | Explanations | GateReport | RecordingChanges | ResultTable | Verification,
-    path: str | os.PathLike[str],
-    renderers: Sequence[Renderer[Any]] | None = None,
+    result: Any, path: str | os.PathLike[str], renderers: Sequence[Renderer] | None = None
 ) -> None:
     """Writes a report; the suffix of the path selects the format.
 
@@ -269,7 +239,14 @@ def write_report(
     write_file(target, text)
 
 
-def to_dataframe(result: Result) -> Any:
+def document_of(result: Any) -> Document:
+    """Returns the document of a result."""
+    name = next(renderer.document for renderer in renderers_of(result) if renderer.document)
+    document: Document = _find(name)(result)
+    return document
+
+
+def to_dataframe(result: Any) -> Any:
     """Converts a result to a pandas DataFrame.
 
     The rows are operations of a profile or a model, operations whose times are compared, the totals of a
@@ -278,42 +255,24 @@ def to_dataframe(result: Result) -> Any:
     Raises:
         MissingDependencyError: pandas is not installed.
     """
-    if isinstance(result, Profile):
-        return data_frame(op_columns(result))
-    if isinstance(result, ModelSummary):
-        return data_frame(listed_columns(result))
-    if isinstance(result, Trace):
-        return data_frame(total_columns(result))
-    if isinstance(result, VariantReport):
-        return data_frame(variant_columns(result))
-    columns = change_columns(result) if isinstance(result, Comparison) else figure_columns(result)
-    return data_frame(columns)
+    columns = _find(_COLUMNS.get(type(result).__name__, "columns:figure_columns"))
+    return _find("columns:data_frame")(columns(result))
 
 
-def notebook_card(result: Result) -> str:
+def notebook_card(result: Any) -> str:
     """Returns a result as HTML for notebooks."""
-    if isinstance(result, Profile):
-        return profile_card(result)
-    if isinstance(result, ModelSummary):
-        return model_card(result)
-    if isinstance(result, Trace):
-        return trace_card(result)
-    if isinstance(result, VariantReport):
-        return variants_card(result)
-    if not isinstance(result, Comparison):
-        return profiles_card(result)
-    return comparison_card(result) if result.differences else profiles_card(result.profiles)
+    return str(_find("cards:write_card")(document_of(result)))
 
 
-def find_renderer(path: Path, renderers: Sequence[Renderer[Any]] = RENDERERS) -> Renderer[Any]:
+def find_renderer(path: Path, renderers: Sequence[Renderer] = RENDERERS) -> Renderer:
     """Returns the renderer for a file, by its suffix.
 
     Raises:
         UsageError: No format has this suffix.
     """
-    for renderer in renderers:
-        if renderer.suits(path):
-            return renderer
+    found = [renderer for renderer in renderers if renderer.suits(path)]
+    if found:
+        return max(found, key=lambda renderer: len(renderer.suffix))
     suffix = path.suffix.lower()
     known = [renderer.suffix for renderer in renderers]
     near = difflib.get_close_matches(suffix, known, n=1)

@@ -16,7 +16,6 @@ from coremlscope.results.profile import Profile
 from coremlscope.results.statistics import Statistics
 
 __all__ = [
-    "STAGE_TITLES",
     "TypeTiming",
     "by_layer",
     "describe_conditions",
@@ -39,9 +38,6 @@ __all__ = [
     "status_line",
     "total",
 ]
-
-#: Titles of the columns of `stage_rows`; those that end with `>` are numbers.
-STAGE_TITLES = ("stage", "type", "time>", "share>", "conversion>", "operations>")
 
 #: More synthetic inputs than this are counted instead of listed.
 _LISTED_INPUTS = 24

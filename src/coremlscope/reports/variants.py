@@ -1,4 +1,4 @@
-"""Variants of a model in words and tables, for the terminal, Markdown, CSV and notebooks."""
+"""Variants of a model: a document, and columns for spreadsheets."""
 
 from __future__ import annotations
 
@@ -7,24 +7,28 @@ from typing import Any
 
 from coremlscope.base.units import format_bytes, format_duration
 from coremlscope.devices.unit import NEURAL_ENGINE
-from coremlscope.reports.terminal.estimates import EXTRAPOLATED, within_ms
-from coremlscope.reports.terminal.side_by_side import Block
-from coremlscope.reports.words import SHORT_UNIT_NAMES, plural
+from coremlscope.model.ir import kind_name
+from coremlscope.reports.chart import chart_points, draw_chart
+from coremlscope.reports.document import (
+    Block,
+    Column,
+    Drawing,
+    Heading,
+    Item,
+    Table,
+    Text,
+    Title,
+    labels,
+    numbers,
+)
+from coremlscope.reports.figures import EXTRAPOLATED, within_ms
+from coremlscope.reports.words import FINDING_MARKS, SHORT_UNIT_NAMES, model_name, plural
 from coremlscope.results.estimate import MemoryEstimate
-from coremlscope.results.variants import Variant, VariantForecast, VariantReport, pareto_front
+from coremlscope.results.variants import Variant, VariantForecast, VariantReport
 
-__all__ = [
-    "ChartPoint",
-    "chart_points",
-    "compared_with",
-    "device_blocks",
-    "memory_cell",
-    "quality_block",
-    "remarks",
-    "variant_columns",
-    "variant_failures",
-]
+__all__ = ["memory_cell", "variant_columns", "variant_failures", "variants_document"]
 
+_NARROWEST = 60
 _SAME = "equal"
 
 
@@ -53,22 +57,43 @@ def _quality(variant: Variant) -> tuple[str, str, str]:
     return f"{worst.psnr_db:.1f} dB", f"{worst.max_abs:.3g}", top1
 
 
-def quality_block(report: VariantReport) -> Block:
-    """Size and outputs of all variants."""
-    rows: list[tuple[str, ...]] = []
+def variants_document(report: VariantReport) -> Iterator[Block]:
+    """Yields tables of sizes, outputs, plans and estimates, a chart, remarks, and what could not be made."""
+    count = plural(len(report.variants) - 1, "variant")
+    version = f" by coremltools {report.coremltools}" if report.coremltools else ""
+    yield Title(model_name(report.path), f"{kind_name(report.kind)}, {count}{version}")
+    yield from _quality_section(report)
+    yield from _device_sections(report)
+    points = chart_points(report)
+    if draw_chart(points, _NARROWEST):
+        yield Heading("Size against quality", "● none of the others is smaller and closer to the original")
+        yield Drawing(lambda width: draw_chart(points, width))
+    yield from (Text(remark) for remark in _remarks(report))
+    failed = variant_failures(report)
+    if failed:
+        yield Heading("Not made")
+    yield from (Item(text, hint, FINDING_MARKS["warning"], "warning") for text, hint in failed)
+
+
+def _quality_section(report: VariantReport) -> Iterator[Block]:
+    """Yields size and outputs of all variants."""
+    rows = []
     for variant in report.variants:
         size, part = _size(variant, report.original)
         needs = variant.platforms.split(",")[0]
         rows.append((variant.name, size, part, variant.storage, *_quality(variant), needs))
-    return Block(
-        "Size and outputs",
-        compared_with(report),
-        ("variant", "size", "of it", "weights", "PSNR", "largest difference", "same class", "needs"),
-        rows,
+    yield Heading("Size and outputs", _compared_with(report))
+    columns = (
+        labels("variant"),
+        *numbers("size", "of it"),
+        Column("weights", most=26, rank=1),
+        *numbers("PSNR", "largest difference", "same class"),
+        Column("needs", most=26, rank=2),
     )
+    yield Table(columns, rows)
 
 
-def compared_with(report: VariantReport) -> str:
+def _compared_with(report: VariantReport) -> str:
     """Describes the inputs on which the outputs were compared."""
     known = next((v.difference for v in report.variants if v.difference), None)
     if known is None:
@@ -77,21 +102,14 @@ def compared_with(report: VariantReport) -> str:
     return f"outputs compared with the original's on {plural(known.samples, kind + 'input')}, here"
 
 
-def device_blocks(report: VariantReport) -> Iterator[Block]:
-    """Returns plans and estimates, a block for each device and setting."""
+def _device_sections(report: VariantReport) -> Iterator[Block]:
+    """Yields plans and estimates, a section for each device and setting."""
+    titles = ("estimated", "80 %, ms", "on the NE", "of the time", "memory", "first load")
     for key in report.keys:
-        device, os, setting = key
-        rows = []
-        for variant in report.variants:
-            found = variant.forecast(key)
-            if found is not None:
-                rows.append((variant.name, *_forecast(found)))
-        yield Block(
-            f"{device}, {os}, {setting}",
-            "planned and estimated; nothing of it was measured",
-            ("variant", "estimated", "80 %, ms", "on the NE", "of the time", "memory", "first load"),
-            rows,
-        )
+        found = [(variant.name, variant.forecast(key)) for variant in report.variants]
+        rows = [(name, *_forecast(forecast)) for name, forecast in found if forecast is not None]
+        yield Heading(", ".join(key), "planned and estimated; nothing of it was measured")
+        yield Table((labels("variant"), *numbers(*titles)), rows)
 
 
 def _forecast(found: VariantForecast) -> tuple[str, ...]:
@@ -112,7 +130,7 @@ def memory_cell(memory: MemoryEstimate) -> str:
     return "–" if memory.peak is None else format_bytes(memory.peak.value)
 
 
-def remarks(report: VariantReport) -> list[str]:
+def _remarks(report: VariantReport) -> list[str]:
     """Returns notes on the tables, and those on variants, each once with the variants that it concerns."""
     forecasts = [f for variant in report.variants for f in variant.forecasts]
     found = []
@@ -158,43 +176,6 @@ def variant_failures(report: VariantReport) -> list[tuple[str, str]]:
         if variant.failure:
             failed.setdefault((variant.failure, variant.hint), []).append(variant.name)
     return [(f"{', '.join(names)}: {failure}", hint) for (failure, hint), names in failed.items()]
-
-
-class ChartPoint:
-    """A variant in the chart of size against quality.
-
-    Args:
-        variant: The variant.
-        size_bytes: Its size.
-        psnr_db: The PSNR of its outputs; None where they are equal to the original's.
-    """
-
-    def __init__(self, variant: Variant, size_bytes: int, psnr_db: float | None) -> None:
-        self.name, self.size_bytes, self.psnr_db = variant.name, size_bytes, psnr_db
-        self.is_best = False
-
-
-def chart_points(report: VariantReport) -> list[ChartPoint]:
-    """Returns the variants whose size and outputs are known; the best ones are marked.
-
-    A variant is among the best if no other is smaller with a higher PSNR. Sizes that are shown as the same
-    number are the same.
-    """
-    points = []
-    for variant in report.variants:
-        if variant.size_bytes is None:
-            continue
-        difference = variant.difference
-        if variant is report.original or (difference is not None and difference.is_equal):
-            points.append(ChartPoint(variant, variant.size_bytes, None))
-        elif difference is not None and difference.worst is not None:
-            points.append(ChartPoint(variant, variant.size_bytes, difference.worst.psnr_db))
-    best = pareto_front(
-        [(float(f"{p.size_bytes:.3g}"), float("inf") if p.psnr_db is None else p.psnr_db) for p in points]
-    )
-    for index in best:
-        points[index].is_best = True
-    return points
 
 
 def variant_columns(report: VariantReport) -> dict[str, list[Any]]:

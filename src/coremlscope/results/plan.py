@@ -12,7 +12,7 @@ import msgspec
 
 from coremlscope.base.figures import Figure, Origin
 from coremlscope.base.findings import Confidence
-from coremlscope.base.units import format_duration, short_repr
+from coremlscope.base.units import format_cost, format_duration, short_repr
 from coremlscope.devices.unit import SETTINGS, UNIT_WORDS, UNITS, ComputeUnit, ComputeUnits
 from coremlscope.results.left_out import LEFT_OUT_AT_MOST
 from coremlscope.results.operations import OpTable
@@ -586,20 +586,20 @@ def join_fixes(fixes: Iterable[str]) -> str:
 
 
 def describe_saving(saved_ms: float, planned_ms: float, saved_s: Figure | None) -> str:
-    """Describes a saving, planned and estimated, or a loss: `planned 12.4 ms less (24.2 ms → 11.7 ms), …`.
+    """Describes a saving or a loss: `estimated 3.1 ms less (2.0 to 4.2 ms)`, else `planned cost 51 % less`.
 
     Args:
-        saved_ms: Planned milliseconds saved.
-        planned_ms: Planned milliseconds of the whole after that.
-        saved_s: Estimated seconds saved.
+        saved_ms: The planned cost saved.
+        planned_ms: The planned cost of the whole after that.
+        saved_s: Estimated seconds saved; None if there is no estimate.
     """
+    if saved_s is not None:
+        return _describe_estimate(saved_s)
     if abs(saved_ms) < TIE_MS:
-        planned = "planned cost unchanged"
-    else:
-        before, after = format_duration((planned_ms + saved_ms) / 1e3), format_duration(planned_ms / 1e3)
-        more = f"planned {format_duration(abs(saved_ms) / 1e3)} {'less' if saved_ms > 0 else 'more'}"
-        planned = more if before == after else f"{more} ({before} → {after})"
-    return planned if saved_s is None else f"{planned}, {_describe_estimate(saved_s)}"
+        return "planned cost unchanged"
+    whole = planned_ms + saved_ms
+    share = f"{abs(saved_ms) / whole:.0%}".replace("%", " %") if whole > 0 else format_cost(abs(saved_ms))
+    return f"planned cost {share} {'less' if saved_ms > 0 else 'more'}"
 
 
 def _describe_estimate(saved: Figure) -> str:

@@ -22,8 +22,9 @@ from coremlscope.measure.coreml.objective_c import PredictionModel, find_framewo
 from coremlscope.measure.coreml.other_predictions import OtherPredictions, Timed
 from coremlscope.measure.coreml.timing import CoreMLMeasurer, child_environment
 from coremlscope.model.ir import FunctionDescription
-from coremlscope.reports.markdown.report import render_markdown
-from coremlscope.reports.terminal.report import render_console
+from coremlscope.reports.markdown.writer import write_markdown
+from coremlscope.reports.renderers import document_of
+from coremlscope.reports.terminal.writer import write_terminal
 from coremlscope.results.encoding import decode, plain
 from coremlscope.results.measurement import Measurement, Settings
 from coremlscope.results.profile import Profile
@@ -201,7 +202,10 @@ def test_profile_asks_for_them_on_request_only(
     assert usual.measurement.other_predictions == {}
     profile = api.profile(package, other_predictions=True, **options)  # type: ignore[arg-type]
     assert list(profile.measurement.other_predictions) == EVERY
-    reports = [render_console(profile, width=80, color=False), render_markdown(profile)]
+    reports = [
+        write_terminal(document_of(profile), width=80, color=False),
+        write_markdown(document_of(profile)),
+    ]
     for shown in reports:
         assert all(name in shown for name in EVERY)
     assert decode(plain(profile), Profile) == profile

@@ -29,7 +29,8 @@ from coremlscope.measure.coreml.plan import ask_core_ml
 from coremlscope.measure.coreml.timing import CoreMLMeasurer
 from coremlscope.measure.coreml.tracing import TraceMeasurer
 from coremlscope.measure.coreml.units import effective_units
-from coremlscope.reports.terminal.report import render_console
+from coremlscope.reports.renderers import document_of
+from coremlscope.reports.terminal.writer import write_terminal
 from coremlscope.results.measurement import Measurement, Settings
 from coremlscope.results.profile import Profile
 from tests.support import converted_models, recorded_files
@@ -269,7 +270,7 @@ def test_the_option_adds_a_recorded_run_beside_the_other(
     assert plain.recording is None
     assert plain.load is not None
     assert recorded.recording is not None
-    shown = " ".join(render_console(profile, width=80, color=False).split())
+    shown = " ".join(write_terminal(document_of(profile), width=80, color=False).split())
     assert "recorded by Instruments 27.0" in shown
     assert "Busy units measured in a recording" in shown
 

@@ -10,8 +10,9 @@ from coremltools.models.neural_network import NeuralNetworkBuilder
 
 from coremlscope.measure.embedded.attribution import Attribution, NodeGroup
 from coremlscope.measure.embedded.profiler_cost import GroupTimes, time_groups
-from coremlscope.reports.markdown.report import render_markdown
-from coremlscope.reports.terminal.report import render_console
+from coremlscope.reports.markdown.writer import write_markdown
+from coremlscope.reports.renderers import document_of
+from coremlscope.reports.terminal.writer import write_terminal
 from coremlscope.reports.timing import nodes_line
 from coremlscope.results.measurement import Settings, Status
 from coremlscope.results.profile import Profile
@@ -149,7 +150,7 @@ def test_shares_that_the_profiler_decides_are_left_out(run_s: float, has_shares:
     assert sum(group.wall_s for group in profile.measurement.groups) == pytest.approx(0.25, rel=0.01)
     shares = [group.share for group in profile.measurement.groups if group.wall_s > 0.01]
     assert shares == ([pytest.approx(0.5, rel=0.01)] * 2 if has_shares else [None] * 2)
-    assert ("50.0 %" in render_console(profile)) is has_shares
-    assert ("50.0 %" in render_markdown(profile)) is has_shares
+    assert ("50.0 %" in write_terminal(document_of(profile))) is has_shares
+    assert ("50.0 %" in write_markdown(document_of(profile))) is has_shares
     finding = [one for one in profile.all_findings if one.id == "profiler-overhead"]
     assert bool(finding) is not has_shares

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from coremlscope.base.escaping import markdown_code as code
 from coremlscope.base.escaping import markdown_text as cell
-from coremlscope.reports.markdown.report import table
+from coremlscope.reports.markdown.writer import table
 from coremlscope.reports.verification import (
     OUTPUT_TITLES,
     PAIR_TITLES,

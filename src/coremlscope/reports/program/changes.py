@@ -4,49 +4,36 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from coremlscope.base.escaping import markdown_text as cell
 from coremlscope.base.units import format_duration
 from coremlscope.reports.csv import render_columns
-from coremlscope.reports.markdown.report import table
-from coremlscope.reports.program.terminal import saving
-from coremlscope.reports.terminal.screen import Column, Screen
+from coremlscope.reports.document import Block, Column, Heading, Item, Table, Title, labels, numbers
+from coremlscope.reports.program.report import saving
 from coremlscope.reports.words import plural
 from coremlscope.results.recording_changes import EventChange, RecordingChanges
 from coremlscope.results.trace import Mistake
 
-__all__ = ["render_changes", "render_changes_csv", "render_changes_markdown"]
-
-_TITLES = ("model", "event", "count", "", "mean", "", "total", "", "change")
-_REMARK = "measured; before and after"
+__all__ = ["changes_document", "render_changes_csv"]
 
 
-def render_changes(changes: RecordingChanges, *, width: int = 100, color: bool = False) -> str:
-    """Renders two recordings for the console."""
-    screen = Screen(width, color)
-    screen.title(_title(changes), f"  {_lengths(changes)}")
+def changes_document(changes: RecordingChanges) -> Iterator[Block]:
+    """Yields two recordings next to each other."""
+    yield Title(" → ".join(changes.labels), " → ".join(map(format_duration, changes.durations_s)))
     for heading, mark, mistakes in _mistakes(changes):
-        screen.heading(heading)
+        yield Heading(heading)
         for mistake in mistakes:
-            screen.bullet(mark, f"{mistake.title}. {mistake.evidence}", saving(mistake).strip())
-    screen.heading("Totals", _REMARK)
-    columns = [
-        Column("model", most=max(width // 4, 12), style="cyan"),
-        Column("event"),
-        *(Column(title, is_number=True) for title in _TITLES[2:]),
-    ]
-    screen.table(columns, [_cells(row) for row in changes.events])
-    return screen.text
-
-
-def render_changes_markdown(changes: RecordingChanges) -> str:
-    """Renders two recordings as Markdown."""
-    blocks = [f"## {cell(_title(changes))}, {_lengths(changes)}"]
-    for heading, _, mistakes in _mistakes(changes):
-        listed = [f"- **{cell(one.title)}**. {cell(one.evidence)}{saving(one)}" for one in mistakes]
-        blocks += [f"### {heading}", "\n".join(listed)]
-    titles = [title if index < 2 else f"{title}>" for index, title in enumerate(_TITLES)]
-    blocks += [f"### Totals ({_REMARK})", table(titles, [_cells(row) for row in changes.events])]
-    return "\n\n".join(filter(None, blocks)) + "\n"
+            yield Item(f"{mistake.title}. {mistake.evidence}", saving(mistake).strip(), mark)
+    yield Heading("Totals", "measured; before and after")
+    columns = (
+        labels("model", least=12),
+        Column("event", rank=-1),
+        Column("count", is_number=True, rank=2),
+        Column("", is_number=True, rank=2),
+        *numbers("mean", ""),
+        Column("total", is_number=True, rank=1),
+        Column("", is_number=True, rank=1),
+        Column("change", is_number=True, rank=-1),
+    )
+    yield Table(columns, [_cells(row) for row in changes.events])
 
 
 def render_changes_csv(changes: RecordingChanges) -> str:
@@ -64,14 +51,6 @@ def render_changes_csv(changes: RecordingChanges) -> str:
 
 
 _SIDES = ((0, "before"), (1, "after"))
-
-
-def _title(changes: RecordingChanges) -> str:
-    return " → ".join(changes.labels)
-
-
-def _lengths(changes: RecordingChanges) -> str:
-    return " → ".join(map(format_duration, changes.durations_s))
 
 
 def _mistakes(changes: RecordingChanges) -> Iterator[tuple[str, str, Sequence[Mistake]]]:

@@ -10,11 +10,12 @@ import numpy as np
 import numpy.typing as npt
 from msgspec.structs import replace
 
+from coremlscope.reports.words import shorten
 from coremlscope.results.aggregate import group_models
 from coremlscope.results.events import EVENT_KINDS, KIND_CODES, LANES, Lane
 from coremlscope.results.trace import Events, Trace, TracedModel
 
-__all__ = ["GROUPINGS", "Grouping", "TextLane", "text_lanes", "with_unit_lanes"]
+__all__ = ["GROUPINGS", "Grouping", "draw_lanes", "with_unit_lanes"]
 
 #: What has a line of its own: each model in each lane, each lane, each type of event.
 Grouping = Literal["model", "lane", "type"]
@@ -29,7 +30,7 @@ _UNITS = [KIND_CODES[f"{unit} busy"] for unit in ("CPU", "GPU", "Neural Engine")
 _TITLES: dict[Lane, str] = {"activity": "Activity", "data": "Data", "compute": "Compute"}
 
 
-class TextLane(msgspec.Struct, frozen=True):
+class _TextLane(msgspec.Struct, frozen=True):
     """A line of events.
 
     Attributes:
@@ -43,7 +44,17 @@ class TextLane(msgspec.Struct, frozen=True):
     line: str
 
 
-def text_lanes(trace: Trace, columns: int, by: Grouping = "model") -> Iterator[TextLane]:
+def draw_lanes(trace: Trace, width: int, by: Grouping = "model") -> list[str]:
+    """Draws the lanes with their names in lines of a width; see `_lanes`."""
+    names = {lane.name for lane in _lanes(trace, 1, by)}
+    label = min(max(map(len, names), default=4), width // 4)
+    return [
+        f"  {lane.lane:<9}{shorten(lane.name, label):<{label}} ▏{lane.line}▕"
+        for lane in _lanes(trace, max(width - 14 - label, 10), by)
+    ]
+
+
+def _lanes(trace: Trace, columns: int, by: Grouping = "model") -> Iterator[_TextLane]:
     """Draws the lanes. A compute unit that Instruments recorded always has a line of its own.
 
     Args:
@@ -67,7 +78,7 @@ def text_lanes(trace: Trace, columns: int, by: Grouping = "model") -> Iterator[T
         for line in np.unique(lines[lane_of == position]).tolist():
             chosen = events.where((lane_of == position) & (lines == line) & (events.duration_ns > 0))
             if len(chosen):
-                yield TextLane(title, titles[line].removesuffix(" busy"), _draw(chosen, span, columns))
+                yield _TextLane(title, titles[line].removesuffix(" busy"), _draw(chosen, span, columns))
                 title = ""
 
 

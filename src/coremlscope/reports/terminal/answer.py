@@ -7,8 +7,9 @@ from collections.abc import Sequence
 
 from coremlscope.base.units import format_bytes, format_duration
 from coremlscope.devices.unit import NEURAL_ENGINE
-from coremlscope.reports.terminal.estimates import EXTRAPOLATED, milliseconds, within_ms
-from coremlscope.reports.terminal.screen import Column, Screen
+from coremlscope.reports.document import Column
+from coremlscope.reports.figures import EXTRAPOLATED, milliseconds, within_ms
+from coremlscope.reports.terminal.screen import Screen
 from coremlscope.reports.words import UNIT_NAMES, plural
 from coremlscope.results.answer import Answer, Proposal, Speed, Trust
 

@@ -7,7 +7,9 @@ from collections.abc import Sequence
 import msgspec
 from msgspec.structs import replace
 
-__all__ = ["GAP", "Column", "Layout", "fit_columns"]
+from coremlscope.reports.document import Column
+
+__all__ = ["GAP", "Layout", "fit_columns"]
 
 #: The space between two columns.
 GAP = 2
@@ -17,40 +19,13 @@ _LEAST, _LEAST_WRAPPED, _LEAST_LABEL = 16, 20, 22
 _LONGEST_WORD = 32
 
 
-class Column(msgspec.Struct, frozen=True):
-    """A column of a table.
-
-    Attributes:
-        title: Its heading.
-        is_number: Whether it is right-aligned. Numbers are never shortened.
-        most: Its largest width; longer texts are shortened in the middle. Columns of text without a largest
-            width wrap.
-        least: The width to which texts are shortened on narrow screens; None for the usual one.
-        rank: Where not all columns fit, those with the highest rank are left out first, and of several
-            with the same rank the last.
-        style: A style of rich.
-    """
-
-    title: str
-    is_number: bool = False
-    most: int | None = None
-    least: int | None = None
-    rank: int = 0
-    style: str = ""
-
-    @property
-    def wraps(self) -> bool:
-        """Returns whether long texts continue on the next line."""
-        return not self.is_number and self.most is None
-
-
 class Layout(msgspec.Struct, frozen=True):
     """Where the columns of a table go.
 
     Attributes:
         widths: The width of each column that is printed, by its index.
         below: The indices of columns that are printed below their rows.
-        left_out: The indices of columns that are not printed.
+        left_out: The indices of columns that are not printed although they belong to the table.
     """
 
     widths: dict[int, int]
@@ -61,9 +36,10 @@ class Layout(msgspec.Struct, frozen=True):
 def fit_columns(columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int) -> Layout:
     """Fits a table to a width.
 
-    Columns of text become narrower first, down to a width that can be read. If that is not enough, long texts
-    are printed below their rows, and then columns are left out: those of the highest rank first, of several
-    with the same rank the last. The labels of rows are never left out.
+    Extra columns are shown only where nothing becomes narrower for them. Columns of text become narrower
+    first, down to a width that can be read. If that is not enough, long texts are printed below their rows,
+    and then columns are left out: those of the highest rank first, of several with the same rank texts before
+    numbers, and the last. The labels of rows are never left out.
 
     Args:
         columns: The columns.
@@ -74,11 +50,7 @@ def fit_columns(columns: Sequence[Column], rows: Sequence[Sequence[str]], width:
     columns = [*columns[:lead], *map(_as_label, columns[lead : lead + 1]), *columns[lead + 1 :]]
     widest = [_widest(column, [row[i] for row in rows]) for i, column in enumerate(columns)]
     least = [_narrowest(column, widest[i], [row[i] for row in rows]) for i, column in enumerate(columns)]
-    shown = list(range(len(columns)))
-    wide = (i for i in shown if i != lead and columns[i].wraps and widest[i] > _LEAST_WRAPPED)
-    below = _take(shown, sorted(wide, key=lambda i: -widest[i]), least, width)
-    others = (i for i in shown if i != lead)
-    left_out = _take(shown, sorted(others, key=lambda i: (-columns[i].rank, -i)), least, width)
+    shown, below, left_out = _choose(columns, lead, widest, least, width)
     widths = list(widest)
     # Those that wrap become narrower first, and the labels last.
     ranks = [2 if i == lead else 0 if column.wraps else 1 for i, column in enumerate(columns)]
@@ -89,6 +61,20 @@ def fit_columns(columns: Sequence[Column], rows: Sequence[Sequence[str]], width:
     if excess > 0:  # the label alone is too wide
         widths[lead] = max(1, widths[lead] - excess)
     return Layout({i: widths[i] for i in shown}, tuple(sorted(below)), tuple(sorted(left_out)))
+
+
+def _choose(
+    columns: Sequence[Column], lead: int, widest: Sequence[int], least: Sequence[int], width: int
+) -> tuple[list[int], list[int], list[int]]:
+    """Returns the indices of columns that are shown, printed below their rows, and left out."""
+    shown = list(range(len(columns)))
+    others = [i for i in shown if i != lead]
+    order = sorted(others, key=lambda i: (-columns[i].rank, columns[i].is_number, -i))
+    _take(shown, [i for i in order if columns[i].is_extra], widest, width)
+    wide = (i for i in others if i in shown and columns[i].wraps and widest[i] > _LEAST_WRAPPED)
+    below = _take(shown, sorted(wide, key=lambda i: -widest[i]), least, width)
+    left_out = _take(shown, [i for i in order if i in shown], least, width)
+    return shown, below, left_out
 
 
 def _total(widths: Sequence[int], shown: Sequence[int]) -> int:

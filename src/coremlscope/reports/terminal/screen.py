@@ -8,7 +8,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from msgspec.structs import replace
 
 from coremlscope.base.units import escape_controls
-from coremlscope.reports.terminal.layout import GAP, Column, Layout, fit_columns
+from coremlscope.reports.document import Column
+from coremlscope.reports.terminal.layout import GAP, Layout, fit_columns
 from coremlscope.reports.terminal.wrapping import wrap
 from coremlscope.reports.words import shorten
 
@@ -61,22 +62,13 @@ class Screen:
         for part in wrap(escape_controls(text, keep="\n"), self.width - indent):
             self._print((" " * indent, ""), (part, style))
 
-    def bullet(self, mark: str, text: str, hint: str = "", style: str = "") -> None:
-        """Prints an indented paragraph after a mark, and below it a hint, which may have several lines."""
+    def bullet(self, mark: str, text: str, hints: str | Iterable[str] = (), style: str = "") -> None:
+        """Prints an indented paragraph after a mark, and below it hints."""
         inner = 2 + len(mark) + 1
         for number, part in enumerate(wrap(escape_controls(text), self.width - inner)):
             self._print(("  ", ""), (mark if number == 0 else " " * len(mark), style), (" " + part, ""))
-        if hint:
+        for hint in filter(None, [hints] if isinstance(hints, str) else hints):
             self.line(hint, _QUIET, inner)
-
-    def cells(self, texts: Sequence[str], indent: int = 2) -> None:
-        """Prints short texts in columns."""
-        widest = max(map(len, texts))
-        across = max(1, (self.width - indent + 2) // (widest + 2))
-        down = -(-len(texts) // across)
-        for row in range(down):
-            line = "  ".join(text.ljust(widest) for text in texts[row::down])
-            self.line(line.rstrip(), indent=indent)
 
     def title(self, text: str, quiet: str = "") -> None:
         """Prints the title of the screen."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from coremlscope.reports.terminal.screen import Column, Screen
+from coremlscope.reports.document import Column
+from coremlscope.reports.terminal.screen import Screen
 from coremlscope.reports.verification import (
     OUTPUT_TITLES,
     PAIR_TITLES,

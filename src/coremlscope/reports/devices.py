@@ -1,50 +1,42 @@
-"""Chips and devices, for the console and as JSON."""
+"""Chips and devices."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
-from coremlscope.devices.chip import Chip, Fact, Facts
+from coremlscope.base.units import format_cost
+from coremlscope.devices.chip import Chip, Fact
 from coremlscope.devices.unit import CPU, GPU, NEURAL_ENGINE
 from coremlscope.planning.cost.planned.rates import RateTable
-from coremlscope.reports.terminal.screen import Column, Screen
+from coremlscope.reports.document import Block, Column, Facts, Heading, Hint, Table, Text, Title, numbers
 from coremlscope.reports.words import plural
 
-__all__ = ["devices_to_json", "rates_to_json", "render_chip", "render_chips", "render_rates"]
+__all__ = ["chip_document", "chips_document", "devices_to_json", "rates_document", "rates_to_json"]
 
-#: Width of the other columns of the table of chips, and the least room for names of devices.
-_OTHERS_WIDTH, _LEAST_ROOM = 85, 12
+#: Characters for the names of the devices of a chip; those that do not fit are counted.
+_ROOM = 44
 
 
-def render_chips(chips: Sequence[Chip], *, width: int = 100, color: bool = False) -> str:
-    """One row a chip."""
-    screen = Screen(width, color)
-    screen.title("Devices", "  as published; unpublished numbers are left blank")
-    room = max(width - _OTHERS_WIDTH, _LEAST_ROOM)
-    columns = [
+def chips_document(chips: Sequence[Chip]) -> Iterator[Block]:
+    """Yields one row a chip."""
+    yield Title("Devices", "as published; unpublished numbers are left blank")
+    columns = (
         Column("chip", style="cyan"),
-        Column("name"),
+        Column("name", most=20, rank=2),
         Column("CPU"),
-        Column("GPU", is_number=True),
-        Column("NE", is_number=True),
-        Column("NE TOPS", is_number=True),
-        Column("GB/s", is_number=True),
-        Column("gen."),
-        Column("systems"),
-        Column("devices", most=room, least=room),
-    ]
-    screen.table(columns, [_row(chip, room) for chip in chips])
-    screen.line()
-    screen.line(
-        "CPU: performance + efficiency cores; TOPS: peak of the Neural Engine; GB/s: of the memory", "dim"
+        *numbers("GPU", "NE", "NE TOPS", "GB/s"),
+        Column("gen.", rank=3),
+        Column("systems", most=40, rank=3),
+        Column("devices", most=_ROOM, least=_ROOM, rank=1),
     )
-    return screen.text
+    yield Table(columns, [_row(chip) for chip in chips])
+    yield Hint("CPU: performance + efficiency cores; TOPS: peak of the Neural Engine; GB/s: of the memory")
 
 
-def _row(chip: Chip, room: int) -> tuple[str, ...]:
+def _row(chip: Chip) -> tuple[str, ...]:
     fast, slow = (chip.value(CPU, f"{kind}_cores") for kind in ("performance", "efficiency"))
     peak = chip.value(NEURAL_ENGINE, "peak_OPps")
     memory = chip.memory.get("bandwidth_Bps")
@@ -59,15 +51,15 @@ def _row(chip: Chip, room: int) -> tuple[str, ...]:
         _gigabytes(memory[0].value) if memory else "",
         f"H{chip.neural_engine_generation}",
         systems,
-        _products([product.name for product in chip.products], room),
+        _products([product.name for product in chip.products]),
     )
 
 
-def _products(names: Sequence[str], room: int) -> str:
+def _products(names: Sequence[str]) -> str:
     """Returns as many names as there is room for, each in full, and the number of the others."""
     for shown in range(len(names), 0, -1):
         rest = f" and {len(names) - shown} more" if shown < len(names) else ""
-        if len(text := ", ".join(names[:shown]) + rest) <= room:
+        if len(text := ", ".join(names[:shown]) + rest) <= _ROOM:
             return text
     return plural(len(names), "device") if names else ""
 
@@ -76,23 +68,21 @@ def _whole(value: float | None) -> str:
     return "" if value is None else f"{value:.0f}"
 
 
-def render_chip(chip: Chip, *, width: int = 100, color: bool = False) -> str:
-    """Every number of a chip, with its source."""
-    screen = Screen(width, color)
-    screen.title(chip.name)
+def chip_document(chip: Chip) -> Iterator[Block]:
+    """Yields every number of a chip, with its source."""
+    yield Title(chip.name)
     systems = ", ".join(f"{platform} from {first}" for platform, first in chip.releases.items())
     products = ", ".join(product.name for product in chip.products)
-    screen.pairs([("systems", systems), ("devices", products)])
+    yield Facts([("systems", systems), ("devices", products)])
     parts = (("Neural Engine", chip.units[NEURAL_ENGINE]), ("GPU", chip.units[GPU]), ("CPU", chip.units[CPU]))
     for title, facts in (*parts, ("Memory", chip.memory)):
         if facts:
-            screen.heading(title)
-            columns = [Column("", style="cyan"), Column("", is_number=True), Column(""), Column("")]
-            screen.table(columns, _facts(facts))
-    return screen.text
+            yield Heading(title)
+            columns = (Column("", style="cyan"), Column("", is_number=True), Column(""), Column(""))
+            yield Table(columns, _facts(facts))
 
 
-def _facts(facts: Facts) -> list[tuple[str, ...]]:
+def _facts(facts: Mapping[str, Sequence[Fact]]) -> list[tuple[str, ...]]:
     return [
         (_fact_name(name) if index == 0 else "", _amount(name, fact.value), fact.kind, _source(fact))
         for name, several in facts.items()
@@ -130,19 +120,18 @@ def _amount(name: str, value: float) -> str:
     return f"{value:g}"
 
 
-def render_rates(table: RateTable, *, width: int = 100, color: bool = False) -> str:
-    """Every rate behind planned costs on a chip: its interval, and where it comes from."""
-    screen = Screen(width, color)
-    screen.title(f"Rates of planned costs on {table.chip}, {table.os}")
-    screen.line(table.name)
-    columns = [
+def rates_document(table: RateTable) -> Iterator[Block]:
+    """Yields every rate behind planned costs on a chip: its interval, and where it comes from."""
+    yield Title(f"Rates of planned costs on {table.chip}, {table.os}")
+    yield Text(table.name, "", 0)
+    columns = (
         Column("class", style="cyan"),
-        Column("backend"),
-        Column("10⁹/s", is_number=True),
+        Column("backend", rank=-1),
+        *numbers("10⁹/s"),
         Column("interval", rank=1),
         Column("basis"),
         Column("from"),
-    ]
+    )
     rows = [
         (
             name if index == 0 else "",
@@ -155,11 +144,10 @@ def render_rates(table: RateTable, *, width: int = 100, color: bool = False) -> 
         for name, rates in table.rates.items()
         for index, (backend, rate) in enumerate(rates.items())
     ]
-    screen.heading("Rates", "bytes, elements or operations")
-    screen.table(columns, rows)
+    yield Heading("Rates", "bytes, elements or operations")
+    yield Table(columns, rows)
     launches = table.transition_costs.launch_ms.items()
-    screen.line(", ".join(f"entering {backend}: {ms:g} ms" for backend, ms in launches), indent=2)
-    return screen.text
+    yield Text(", ".join(f"entering {backend}: {format_cost(ms)}" for backend, ms in launches), "")
 
 
 def rates_to_json(table: RateTable) -> dict[str, Any]:
@@ -195,7 +183,7 @@ def _chip(chip: Chip) -> dict[str, Any]:
     }
 
 
-def _plain(facts: Facts) -> dict[str, Any]:
+def _plain(facts: Mapping[str, Sequence[Fact]]) -> dict[str, Any]:
     return {name: [msgspec.to_builtins(fact) for fact in several] for name, several in facts.items()}
 
 

@@ -1,46 +1,42 @@
-"""The models in a bundle, for the console and as JSON."""
+"""The models in a bundle."""
 
 from __future__ import annotations
 
 import shlex
+from collections.abc import Iterator
 from pathlib import Path, PurePath
 
 import msgspec
 
 from coremlscope.base.units import format_bytes
 from coremlscope.model.ir import kind_name
+from coremlscope.reports.document import Block, Column, Hint, Item, Table, Title
 from coremlscope.reports.json import render_values
-from coremlscope.reports.terminal.screen import Column, Screen
 from coremlscope.reports.words import plural
 from coremlscope.results.model import BundleSummary, ListedModel
 
-__all__ = ["bundle_to_json", "render_bundle"]
+__all__ = ["bundle_document", "bundle_to_json"]
 
 _COLUMNS = (
     Column("model", style="cyan"),
-    Column("type", most=28),
+    Column("type", most=28, rank=1),
     Column("format", most=9),
-    Column("functions", most=30),
+    Column("functions", most=30, rank=2),
     Column("size", is_number=True),
 )
 
 
-def render_bundle(bundle: BundleSummary, *, width: int = 100, color: bool = False) -> str:
-    """One row for each model, then what is wrong with some of them, and how to name one."""
-    screen = Screen(width, color)
+def bundle_document(bundle: BundleSummary) -> Iterator[Block]:
+    """Yields one row for each model, then what is wrong with some of them, and how to name one."""
     name = PurePath(bundle.path).name or Path(bundle.path).resolve().name or "/"
-    screen.title(name, f"  {plural(len(bundle.models), 'model')}")
-    screen.table(_COLUMNS, [_row(model) for model in bundle.models])
+    yield Title(name, plural(len(bundle.models), "model"))
+    yield Table(_COLUMNS, [_row(model) for model in bundle.models])
     for model in bundle.models:
         if model.problem:
-            screen.bullet("!", f"{model.name}: {model.problem}", style="yellow")
-    screen.line()
+            yield Item(f"{model.name}: {model.problem}", mark="!", style="warning")
     example = next((model for model in bundle.models if not model.problem), bundle.models[0])
     source = example.source if bundle.container == "folder" else f"{bundle.path}#{example.name}"
-    screen.line(
-        f"more: `coremlscope inspect {shlex.quote(source)}`; other commands take the same name", "dim"
-    )
-    return screen.text
+    yield Hint(f"more: `coremlscope inspect {shlex.quote(source)}`; other commands take the same name")
 
 
 def _row(model: ListedModel) -> tuple[str, ...]:

@@ -1,16 +1,16 @@
-"""A user's own measurements and what they say, for the console."""
+"""A user's own measurements and what they say."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from coremlscope.devices.catalog import all_chips
-from coremlscope.reports.terminal.estimates import milliseconds
-from coremlscope.reports.terminal.screen import Column, Screen
+from coremlscope.reports.document import Block, Column, Heading, Hint, Item, Table, Text, Title
+from coremlscope.reports.figures import milliseconds
 from coremlscope.reports.words import UNIT_NAMES, plural
 from coremlscope.results.calibration import CalibrationReport, CheckedMeasurement, UnitCorrection
 
-__all__ = ["render_calibration"]
+__all__ = ["calibration_document"]
 
 _COLUMNS = (
     Column("id", style="dim"),
@@ -25,38 +25,24 @@ _COLUMNS = (
 _LEFT_OUT = "(name left out)"
 
 
-def render_calibration(report: CalibrationReport, *, width: int = 100, color: bool = False) -> str:
-    """Renders the measurements by chip and unit, each beside our estimate of it.
-
-    Args:
-        report: The measurements.
-        width: The width of the terminal in characters.
-        color: Uses colours.
-    """
-    screen = Screen(width, color)
-    screen.title("Your own measurements", f"  {report.path}")
-    for text in _changes(report):
-        screen.line(text, indent=2)
+def calibration_document(report: CalibrationReport) -> Iterator[Block]:
+    """Yields the measurements by chip and unit, each next to our estimate of it."""
+    yield Title("Your own measurements", str(report.path))
+    yield from (Text(text, "") for text in _changes(report))
     for one in report.skipped:
-        screen.bullet("!", f"not used: {one.where} {one.reason}", style="yellow")
+        yield Item(f"not used: {one.where} {one.reason}", mark="!", style="warning")
     for correction in report.corrections:
-        _show(screen, correction)
+        yield from _correction(correction)
     if report.stale:
         listed = ", ".join(dict.fromkeys(one.source or one.id for one in report.stale))
         were = "measurement was" if len(report.stale) == 1 else "measurements were"
-        screen.line()
-        screen.bullet(
-            "!", f"{len(report.stale)} {were} recorded by another version", f"add again: {listed}", "yellow"
-        )
-    screen.line()
+        text = f"{len(report.stale)} {were} recorded by another version"
+        yield Item(text, f"add again: {listed}", "!", "warning")
     if report.corrections:
-        screen.line("estimates for these chips use them, and say so; chips without them do not change", "dim")
-        screen.line(
-            "more: `measurements remove ID`, --share FILE; `coremlscope estimate --no-calibration`", "dim"
-        )
+        yield Hint("estimates for these chips use them, and say so; chips without them do not change")
+        yield Hint("more: `measurements remove ID`, --share FILE; `coremlscope estimate --no-calibration`")
     else:
-        screen.line("no measurements: `coremlscope measurements add FILE` adds some", "dim")
-    return screen.text
+        yield Hint("no measurements: `coremlscope measurements add FILE` adds some")
 
 
 def _changes(report: CalibrationReport) -> Iterator[str]:
@@ -68,13 +54,13 @@ def _changes(report: CalibrationReport) -> Iterator[str]:
         yield f"removed {plural(report.removed, 'measurement')}"
 
 
-def _show(screen: Screen, correction: UnitCorrection) -> None:
+def _correction(correction: UnitCorrection) -> Iterator[Block]:
     name = f"{all_chips()[correction.chip].name}, {UNIT_NAMES[correction.unit]}"
-    screen.heading(name, _meaning(correction))
-    screen.table(_COLUMNS, [_row(one) for one in correction.checked])
+    yield Heading(name, _meaning(correction))
+    yield Table(_COLUMNS, [_row(one) for one in correction.checked])
     for one in correction.checked:
         if one.apart is not None:
-            screen.bullet("!", _remark(one), "it changes nothing: check its unit, chip and model", "yellow")
+            yield Item(_remark(one), "it changes nothing: check its unit, chip and model", "!", "warning")
 
 
 def _meaning(correction: UnitCorrection) -> str:

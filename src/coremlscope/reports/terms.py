@@ -1,4 +1,4 @@
-"""Renders the terms of estimates and the nearest published latencies for the console."""
+"""What estimates are made of: their terms, and the nearest published latencies."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from coremlscope.base.figures import Figure
 from coremlscope.base.units import format_bytes, format_duration, format_share
 from coremlscope.devices.catalog import all_chips
-from coremlscope.reports.terminal.screen import Column, Screen
+from coremlscope.reports.document import Block, Column, Facts, Heading, Table, Text
 from coremlscope.reports.words import UNIT_NAMES
 from coremlscope.results.estimate import Estimate, MemoryEstimate, NearRow
 
-__all__ = ["show_explanations"]
+__all__ = ["term_sections"]
 
 _TERMS = (
     Column("term", style="cyan"),
@@ -42,25 +42,24 @@ _NOT_KNOWN = "not known: no two publications of comparable models"
 _SAME, _ALIKE = 0.05, 0.5
 
 
-def show_explanations(screen: Screen, estimates: Iterable[Estimate]) -> None:
-    """Prints the terms of each estimate and the published latencies nearest to it.
+def term_sections(estimates: Iterable[Estimate]) -> Iterator[Block]:
+    """Yields the terms of each estimate and the published latencies nearest to it.
 
     Settings of a device whose explanations are equal, because the same operations run on the same units, are
-    printed once.
+    shown once.
     """
     for settings in _alike(estimates):
         e = settings[0]
         names = ", ".join(one.compute_units for one in settings)
-        screen.heading(f"What the estimate is made of: {e.device}, {names}", _uses(e))
-        screen.table(_TERMS, list(_terms(e)))
-        screen.pairs(_around(e), indent=2)
-        if e.near:
-            screen.heading("Published latencies that are nearest", _spread(e.near))
-            screen.table(_NEAR, [_near(row) for row in e.near])
-            for url in dict.fromkeys(row.url for row in e.near if row.url):
-                screen.line(url, "dim", indent=2)
-        else:
-            screen.line("no published latencies of this unit", "dim", indent=2)
+        yield Heading(f"What the estimate is made of: {e.device}, {names}", _uses(e))
+        yield Table(_TERMS, list(_terms(e)))
+        yield Facts(_around(e), 2)
+        if not e.near:
+            yield Text("no published latencies of this unit")
+            continue
+        yield Heading("Published latencies that are nearest", _spread(e.near))
+        yield Table(_NEAR, [_near(row) for row in e.near])
+        yield from map(Text, dict.fromkeys(row.url for row in e.near if row.url))
 
 
 def _alike(estimates: Iterable[Estimate]) -> Iterable[list[Estimate]]:

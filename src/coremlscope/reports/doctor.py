@@ -1,16 +1,28 @@
-"""Diagnoses for the console, and as JSON values."""
+"""Diagnoses of this machine, of logs and of models."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import msgspec
 
 from coremlscope.base.site import page
-from coremlscope.base.units import format_duration
+from coremlscope.base.units import format_cost
 from coremlscope.model.ir import kind_name
-from coremlscope.reports.terminal.screen import Column, Screen
+from coremlscope.reports.document import (
+    Block,
+    Facts,
+    Heading,
+    Hint,
+    Item,
+    Style,
+    Table,
+    Text,
+    Title,
+    labels,
+    numbers,
+)
 from coremlscope.reports.words import plural
 from coremlscope.studies.doctor.costs import Costs
 from coremlscope.studies.doctor.crash import Crash
@@ -18,10 +30,14 @@ from coremlscope.studies.doctor.log import LoggedFailure, LogReport, known_opera
 from coremlscope.studies.doctor.machine import Check
 from coremlscope.studies.doctor.model import ModelReport
 
-__all__ = ["checks_to_json", "render_checks", "render_reports", "reports_to_json"]
+__all__ = ["checks_document", "checks_to_json", "reports_document", "reports_to_json"]
 
-_MARKS = {"ok": "✓", "missing": "–", "warning": "!", "broken": "✗"}
-_STYLES = {"ok": "green", "missing": "dim", "warning": "yellow", "broken": "red"}
+_MARKS: dict[str, tuple[str, Style]] = {
+    "ok": ("✓", "good"),
+    "missing": ("–", "quiet"),
+    "warning": ("!", "warning"),
+    "broken": ("✗", "error"),
+}
 #: Frames of a crash that are shown.
 _SHOWN_FRAMES = 8
 #: Placement rules that are shown for a failure.
@@ -30,59 +46,48 @@ _SHOWN_RULES = 3
 _SHOWN_COSTS = 5
 
 
-def render_checks(checks: Sequence[Check], *, width: int, color: bool) -> str:
-    """The checks of a machine, one paragraph each."""
-    screen = Screen(width, color)
-    screen.title("This machine")
+def checks_document(checks: Sequence[Check]) -> Iterator[Block]:
+    """Yields the checks of a machine, one paragraph each."""
+    yield Title("This machine")
     for check in checks:
         status = "" if check.status == "ok" else f"{check.status}; "
-        text = f"{check.name}: {status}{check.text}"
-        screen.bullet(_MARKS[check.status], text, check.fix, _STYLES[check.status])
+        yield Item(f"{check.name}: {status}{check.text}", check.fix, *_MARKS[check.status])
     counts = {status: sum(check.status == status for check in checks) for status in _MARKS}
-    screen.line()
-    screen.line(", ".join(f"{count} {status}" for status, count in counts.items() if count), "dim")
-    return screen.text
+    yield Hint(", ".join(f"{count} {status}" for status, count in counts.items() if count))
 
 
-def render_reports(reports: Sequence[LogReport | ModelReport], *, width: int, color: bool) -> str:
-    """Renders the reports on files, one after another."""
-    screen = Screen(width, color)
-    for index, report in enumerate(reports):
-        if index:
-            screen.line()
-        if isinstance(report, LogReport):
-            _show_log(screen, report)
-        else:
-            _show_model(screen, report)
-    return screen.text
+def reports_document(reports: Sequence[LogReport | ModelReport]) -> Iterator[Block]:
+    """Yields the reports on files, one after another."""
+    for report in reports:
+        yield from _log(report) if isinstance(report, LogReport) else _model(report)
 
 
-def _show_log(screen: Screen, report: LogReport) -> None:
-    screen.title(_name(report.path), f"  {plural(report.lines, 'line')}, {_count(len(report.found))}")
+def _log(report: LogReport) -> Iterator[Block]:
+    yield Title(_name(report.path), f"{plural(report.lines, 'line')}, {_count(len(report.found))}")
     if report.crash is not None:
-        _show_crash(screen, report.crash)
+        yield from _crash(report.crash)
     for found in report.found:
-        _show_found(screen, found)
+        yield from _found(found)
     if report.costs is not None:
-        _show_costs(screen, report.costs)
+        yield from _costs(report.costs)
     if report.samples:
-        screen.heading("Not explained", plural(report.unexplained, "further line"))
-        for number, text in report.samples:
-            screen.bullet("•", f"line {number}: {text}" if number else text)
+        yield Heading("Not explained", plural(report.unexplained, "further line"))
+    yield from (Item(f"line {number}: {text}" if number else text) for number, text in report.samples)
     if not report.found:
-        screen.line()
-        screen.line("No known failure of Core ML was found.")
-        screen.line(
+        yield Text("No known failure of Core ML was found.", "", 0)
+        yield Text(
             "Core ML writes most messages to the system log: record it with `log stream` "
-            f"({page('guides/failures')})."
+            f"({page('guides/failures')}).",
+            "",
+            0,
         )
 
 
-def _show_crash(screen: Screen, crash: Crash) -> None:
-    screen.heading("Crash")
+def _crash(crash: Crash) -> Iterator[Block]:
     frames = [f"{index}  {frame}" for index, frame in enumerate(crash.frames[:_SHOWN_FRAMES])]
     hidden = len(crash.frames) - len(frames)
-    screen.pairs(
+    yield Heading("Crash")
+    yield Facts(
         [
             ("process", crash.process),
             ("system", ", ".join(filter(None, (crash.system, crash.device)))),
@@ -92,51 +97,45 @@ def _show_crash(screen: Screen, crash: Crash) -> None:
             ("message", "\n".join(crash.messages)),
             ("frames", "\n".join([*frames, *([f"and {hidden} more"] if hidden else [])])),
         ],
-        indent=2,
+        2,
     )
 
 
-def _show_costs(screen: Screen, costs: Costs) -> None:
-    screen.heading("Costs", f"planned by Core ML, {plural(costs.lines, 'line')}; not measured")
-    columns = (
-        Column("type", style="cyan"),
-        Column("lines", is_number=True),
-        Column("longest", is_number=True),
-        Column("memory-bound", is_number=True),
-        Column("compute-bound", is_number=True),
-    )
+def _costs(costs: Costs) -> Iterator[Block]:
+    yield Heading("Costs", f"planned by Core ML, {plural(costs.lines, 'line')}; not measured")
     rows = [
         (
             one.type,
             str(one.lines),
-            format_duration(one.longest_ms / 1e3),
+            format_cost(one.longest_ms),
             str(one.memory_bound),
             str(one.compute_bound),
         )
         for one in costs.types
     ]
-    screen.table(columns, rows)
+    titles = ("lines", "highest cost", "memory-bound", "compute-bound")
+    yield Table((labels("type"), *numbers(*titles)), rows)
     named = ", ".join(
-        f"{line.name} ({line.type}, {format_duration((line.runtime_ms or 0.0) / 1e3)})"
+        f"{line.name} ({line.type}, {format_cost(line.runtime_ms or 0.0)})"
         for line in costs.slowest[:_SHOWN_COSTS]
     )
     if costs.are_private:
         named = "the system hides their names; analytics.mil has them (`coremlscope import`)"
-    screen.line(f"longest: {named}", "dim", indent=2)
-    screen.line("an operation has one line for each backend that was considered", "dim", indent=2)
+    yield Text(f"highest: {named}")
+    yield Text("an operation has one line for each backend that was considered")
 
 
-def _show_found(screen: Screen, found: LoggedFailure) -> None:
+def _found(found: LoggedFailure) -> Iterator[Block]:
     failure = found.failure
     place = f"line {found.first_line}" if found.first_line else ""
     more = f"{found.lines} lines" if found.lines > 1 else ""
     process = f"by {found.process}" if found.process else ""
-    screen.heading(failure.id, ", ".join(filter(None, (place, more, process))))
+    yield Heading(failure.id, ", ".join(filter(None, (place, more, process))))
     by_id = [f"`coremlscope rules {rule}`" for rule in [*found.rules][:_SHOWN_RULES]]
     by_op = [f"`coremlscope rules --op {op}`" for op in known_operations(found.ops)[:_SHOWN_RULES]]
     is_wrapped = found.reason and found.reason != found.text
     unknown = " (its cause is not known)" if failure.is_general else ""
-    screen.pairs(
+    yield Facts(
         [
             ("text", found.text),
             ("reason", found.reason + unknown if is_wrapped else ""),
@@ -147,22 +146,22 @@ def _show_found(screen: Screen, found: LoggedFailure) -> None:
             ("try", failure.fix),
             ("source", f"{failure.source} ({failure.confidence})"),
         ],
-        indent=2,
+        2,
     )
 
 
-def _show_model(screen: Screen, report: ModelReport) -> None:
-    screen.title(_name(report.path), f"  {_count(len(report.problems), 'problem')}")
-    screen.pairs([("kind", kind_name(report.kind)), ("needs", report.needs)])
+def _model(report: ModelReport) -> Iterator[Block]:
+    yield Title(_name(report.path), _count(len(report.problems), "problem"))
+    yield Facts([("kind", kind_name(report.kind)), ("needs", report.needs)])
     for problem in report.problems:
-        screen.heading(problem.id, problem.effect)
-        screen.line(problem.text, indent=2)
+        yield Heading(problem.id, problem.effect)
+        yield Text(problem.text, "")
         if problem.fix:
-            screen.line(f"try: {problem.fix}", "dim", indent=2)
+            yield Text(f"try: {problem.fix}")
     if not report.problems:
-        screen.line("Nothing was found that keeps it from loading, or from running here.")
+        yield Text("Nothing was found that keeps it from loading, or from running here.", "", 0)
         if report.has_operations:
-            screen.line("`coremlscope plan MODEL --device NAME` tells what runs on which unit.", "dim")
+            yield Hint("`coremlscope plan MODEL --device NAME` tells what runs on which unit.")
 
 
 def _name(path: str) -> str:

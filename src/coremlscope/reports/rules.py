@@ -1,16 +1,16 @@
-"""Rules of placement and operations, for the console."""
+"""Rules of placement, and operations."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from coremlscope.base.site import rule_page
 from coremlscope.base.units import format_bytes, format_count
 from coremlscope.planning.placement.catalog import CatalogEntry, OpCard
-from coremlscope.reports.terminal.screen import Column, Screen
+from coremlscope.reports.document import Block, Column, Facts, Heading, Hint, Item, Table, Text, Title
 from coremlscope.reports.words import plural
 
-__all__ = ["render_op", "render_ops", "render_rule", "render_rules"]
+__all__ = ["op_document", "ops_document", "rule_document", "rules_document"]
 
 _UNITS = {"neural_engine": "Neural Engine", "gpu": "GPU", "cpu": "CPU"}
 _EFFECTS = {
@@ -26,22 +26,18 @@ _EFFECTS = {
 _COLUMNS = (Column("rule"), Column("statement"), Column("scope"), Column("confidence"))
 
 
-def render_rules(entries: Sequence[CatalogEntry], *, width: int, color: bool) -> str:
-    """Renders rules as tables, grouped by compute unit and effect."""
-    screen = Screen(width, color)
-    screen.title(plural(len(entries), "rule"))
-    _show_groups(screen, entries)
+def rules_document(entries: Sequence[CatalogEntry]) -> Iterator[Block]:
+    """Yields rules as tables, grouped by compute unit and effect."""
+    yield Title(plural(len(entries), "rule"))
+    yield from _groups(entries)
     if entries:
-        screen.line()
-        screen.line("`coremlscope rules RULE` shows the fix, the source and examples.", "dim")
-    return screen.text
+        yield Hint("`coremlscope rules RULE` shows the fix, the source and examples.")
 
 
-def render_rule(entry: CatalogEntry, *, width: int, color: bool) -> str:
-    """Renders all details of one rule."""
-    screen = Screen(width, color)
-    screen.title(entry.id)
-    screen.pairs(
+def rule_document(entry: CatalogEntry) -> Iterator[Block]:
+    """Yields all details of one rule."""
+    yield Title(entry.id)
+    yield Facts(
         [
             ("unit", _UNITS[entry.unit]),
             ("effect", _EFFECTS[entry.effect]),
@@ -56,14 +52,12 @@ def render_rule(entry: CatalogEntry, *, width: int, color: bool) -> str:
         ]
     )
     if entry.applies_to:
-        screen.heading("Applies to")
-        for operation, says in entry.applies_to:
-            screen.bullet("✗" if entry.effect in ("rejects", "fails") else "•", operation, says)
+        yield Heading("Applies to")
+        mark = "✗" if entry.effect in ("rejects", "fails") else "•"
+        yield from (Item(operation, says, mark) for operation, says in entry.applies_to)
     if entry.negative_examples:
-        screen.heading("Does not apply to")
-        for operation in entry.negative_examples:
-            screen.bullet("•", operation)
-    return screen.text
+        yield Heading("Does not apply to")
+        yield from map(Item, entry.negative_examples)
 
 
 def _confidence(entry: CatalogEntry) -> str:
@@ -73,17 +67,16 @@ def _confidence(entry: CatalogEntry) -> str:
     return entry.confidence
 
 
-def render_op(card: OpCard, *, width: int, color: bool) -> str:
-    """Renders all details of one operation."""
-    screen = Screen(width, color)
-    screen.title(card.name)
-    screen.line(card.doc)
+def op_document(card: OpCard) -> Iterator[Block]:
+    """Yields all details of one operation."""
+    yield Title(card.name)
+    yield Text(card.doc, "", 0)
     example = card.example
     moved = example and (
         f"{format_count(example.flops)} FLOPs, {format_bytes(example.read_bytes)} read"
         f" (weights: {format_bytes(example.weight_bytes)}), {format_bytes(example.written_bytes)} written"
     )
-    screen.pairs(
+    yield Facts(
         [
             ("traits", ", ".join(card.traits)),
             ("ONNX", ", ".join(card.onnx) or "none: nothing is computed at run time"),
@@ -92,29 +85,26 @@ def render_op(card: OpCard, *, width: int, color: bool) -> str:
             ("", moved or ""),
         ]
     )
-    _show_groups(screen, [entry for entry in card.rules if entry.ops != ("*",)])
+    yield from _groups([entry for entry in card.rules if entry.ops != ("*",)])
     general = [entry for entry in card.rules if entry.ops == ("*",)]
     if general:
-        screen.heading("Any operation", plural(len(general), "rule"))
-        screen.table(_COLUMNS, [_row(entry) for entry in general])
-    return screen.text
+        yield Heading("Any operation", plural(len(general), "rule"))
+        yield Table(_COLUMNS, [_row(entry) for entry in general])
 
 
-def render_ops(docs: Sequence[tuple[str, str]], *, width: int, color: bool) -> str:
-    """Renders a table of all operations."""
-    screen = Screen(width, color)
-    screen.title(plural(len(docs), "operation"))
-    screen.table((Column("operation"), Column("what it computes")), docs)
-    return screen.text
+def ops_document(docs: Sequence[tuple[str, str]]) -> Iterator[Block]:
+    """Yields a table of all operations."""
+    yield Title(plural(len(docs), "operation"))
+    yield Table((Column("operation"), Column("what it computes")), docs)
 
 
-def _show_groups(screen: Screen, entries: Sequence[CatalogEntry]) -> None:
+def _groups(entries: Sequence[CatalogEntry]) -> Iterator[Block]:
     for unit, unit_name in _UNITS.items():
         for effect, effect_name in _EFFECTS.items():
             group = [entry for entry in entries if (entry.unit, entry.effect) == (unit, effect)]
             if group:
-                screen.heading(f"{unit_name}: {effect_name}", plural(len(group), "rule"))
-                screen.table(_COLUMNS, [_row(entry) for entry in group])
+                yield Heading(f"{unit_name}: {effect_name}", plural(len(group), "rule"))
+                yield Table(_COLUMNS, [_row(entry) for entry in group])
 
 
 def _row(entry: CatalogEntry) -> tuple[str, str, str, str]:

@@ -1,55 +1,46 @@
-"""A part of a model for the console: what it consists of, its values, and its own profile."""
+"""A part of a model: what it consists of, its values, and its own profile."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from coremlscope.base.units import format_duration
-from coremlscope.reports.terminal.report import render_console
-from coremlscope.reports.terminal.screen import Column, Screen
+from coremlscope.reports.document import Block, Column, Facts, Heading, Table, Text, Title, numbers
+from coremlscope.reports.profile import profile_document
 from coremlscope.reports.words import histogram, model_name, plural
 from coremlscope.results.isolation import Isolation, PartSearch, PartTensor
 
-__all__ = ["render_isolation"]
+__all__ = ["isolation_document"]
 
 #: The name of the embedded engine in differences.
 _HERE = "here"
 _MOST_TENSORS, _MOST_UNITS = 12, 20
+_ALL = ": --json lists all"
 
 
-def render_isolation(isolation: Isolation, *, width: int = 100, color: bool = False) -> str:
-    """A part and its profile as text.
-
-    Args:
-        isolation: The part.
-        width: Columns.
-        color: Whether to use ANSI colours.
-    """
-    screen = Screen(width, color)
+def isolation_document(isolation: Isolation) -> Iterator[Block]:
+    """Yields a part and its profile."""
     if isolation.search is not None:
-        _show_search(screen, isolation, isolation.search)
-    if isolation.profile is None:
-        return screen.text
-    if isolation.search is not None:
-        screen.line()
-    _show_part(screen, isolation)
-    return f"{screen.text}\n{render_console(isolation.profile, width=width, color=color)}"
+        yield from _search(isolation, isolation.search)
+    if isolation.profile is not None:
+        yield from _part(isolation)
+        yield from profile_document(isolation.profile)
 
 
-def _show_search(screen: Screen, isolation: Isolation, search: PartSearch) -> None:
-    screen.title(model_name(isolation.source), f"  the smallest part that {search.question}")
+def _search(isolation: Isolation, search: PartSearch) -> Iterator[Block]:
+    yield Title(model_name(isolation.source), f"the smallest part that {search.question}")
     tests = plural(len(search.tests), "test")
-    screen.heading("Tests", f"{tests} of at most {search.limit} for {search.count} operations")
-    columns = [
+    yield Heading("Tests", f"{tests} of at most {search.limit} for {search.count} operations")
+    columns = (
         Column("", is_number=True),
-        Column("from"),
-        Column("to"),
+        Column("from", is_code=True),
+        Column("to", is_code=True),
         Column("operations", is_number=True),
-        Column("", style="cyan"),
-        Column("took", is_number=True),
+        Column("", style="cyan", rank=-1),
+        Column("took", is_number=True, rank=1),
         Column("because"),
-    ]
+    )
     rows = [
         (
             str(index),
@@ -62,25 +53,28 @@ def _show_search(screen: Screen, isolation: Isolation, search: PartSearch) -> No
         )
         for index, test in enumerate(search.tests, 1)
     ]
-    screen.table(columns, rows)
-    screen.heading("Found", plural(len(isolation.units), "operation"))
+    yield Table(columns, rows)
+    yield Heading("Found", plural(len(isolation.units), "operation"))
     units = [(unit.id, unit.type, unit.name) for unit in isolation.units]
-    screen.table([Column("id"), Column("type"), Column("name", style="cyan", most=60)], units[:_MOST_UNITS])
-    if len(units) > _MOST_UNITS:
-        screen.line(f"and {len(units) - _MOST_UNITS} more: --json lists all", "dim", indent=2)
+    named = (
+        Column("id", is_code=True),
+        Column("type"),
+        Column("name", style="cyan", most=60, is_code=True),
+    )
+    yield Table(named, units, _MOST_UNITS, "operation", _ALL)
     if search.note:
-        screen.line(search.note, indent=2)
+        yield Text(search.note, "")
     if not search.is_smallest:
         text = "the limit on tests was reached: a smaller part may do; allow more with --most-tests"
-        screen.line(text, "yellow", indent=2)
+        yield Text(text, "warning")
 
 
-def _show_part(screen: Screen, isolation: Isolation) -> None:
+def _part(isolation: Isolation) -> Iterator[Block]:
     first, last = isolation.units[0], isolation.units[-1]
     count = plural(len(isolation.units), "operation")
-    screen.title(model_name(isolation.path), f"  {count} of {model_name(isolation.source)}")
+    yield Title(model_name(isolation.path), f"{count} of {model_name(isolation.source)}")
     weights = "weights of the file are absent: they are synthetic" if isolation.random_weights else ""
-    screen.pairs(
+    yield Facts(
         [
             ("from", f"{first.id} {first.name}"),
             ("to", f"{last.id} {last.name}" if len(isolation.units) > 1 else ""),
@@ -96,28 +90,23 @@ def _show_part(screen: Screen, isolation: Isolation) -> None:
         ("Outputs", isolation.outputs),
     ):
         if tensors:
-            _show(screen, title, tensors)
+            yield Heading(title)
+            yield _values(tensors)
+
+
+def _values(tensors: Sequence[PartTensor]) -> Table:
+    runtimes = list(dict.fromkeys(runtime for tensor in tensors for runtime in tensor.difference))
+    columns = (
+        Column("name", style="cyan", most=40, is_code=True),
+        Column("type", rank=1),
+        *numbers("from", "to", "inf, NaN", *map(_title, runtimes)),
+    )
+    rows = [(*_cells(tensor), *(_difference(tensor, r) for r in runtimes)) for tensor in tensors]
+    return Table(columns, rows, _MOST_TENSORS, "tensor", _ALL)
 
 
 def _rounded(isolation: Isolation) -> str:
     return ", every fp16 result rounded to fp16" if isolation.precision == "fp16" else " in float32"
-
-
-def _show(screen: Screen, title: str, tensors: Sequence[PartTensor]) -> None:
-    screen.heading(title)
-    runtimes = list(dict.fromkeys(runtime for tensor in tensors for runtime in tensor.difference))
-    columns = [
-        Column("name", style="cyan", most=40),
-        Column("type"),
-        Column("from", is_number=True),
-        Column("to", is_number=True),
-        Column("inf, NaN", is_number=True),
-        *(Column(_title(runtime), is_number=True) for runtime in runtimes),
-    ]
-    rows = [(*_cells(tensor), *(_difference(tensor, r) for r in runtimes)) for tensor in tensors]
-    screen.table(columns, rows[:_MOST_TENSORS])
-    if len(rows) > _MOST_TENSORS:
-        screen.line(f"and {len(rows) - _MOST_TENSORS} more: --json lists all", "dim", indent=2)
 
 
 def _title(runtime: str) -> str:

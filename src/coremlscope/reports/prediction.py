@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -12,69 +12,56 @@ from coremlscope.base.escaping import json_text
 from coremlscope.base.units import format_share
 from coremlscope.model.features import describe_shape
 from coremlscope.model.ir import Array
-from coremlscope.reports.terminal.screen import Column, Screen
-from coremlscope.reports.words import plural, shorten
+from coremlscope.reports.document import Block, Cell, Column, Hint, Table, Text, Title, labels, numbers
+from coremlscope.reports.words import plural
 
-__all__ = ["render_prediction", "render_prediction_json"]
+__all__ = ["prediction_document", "render_prediction_json"]
 
 #: Classes and elements that are printed; the rest is counted.
-_TOP, _ELEMENTS, _BAR = 5, 6, 20
+_TOP, _ELEMENTS = 5, 6
 
 
-def render_prediction(
-    results: Mapping[str, Any], *, width: int = 100, color: bool = False, hint: bool = False
-) -> str:
-    """The outputs as text: the most probable classes, and summaries of arrays.
+def prediction_document(results: Mapping[str, Any], *, hint: bool = False) -> Iterator[Block]:
+    """Yields the outputs: the most probable classes, and summaries of arrays.
 
     Args:
         results: By name of the output.
-        width: Columns.
-        color: Whether to use ANSI colours.
         hint: Whether to say how to get outputs in full.
     """
-    screen = Screen(width, color)
     for name, value in results.items():
-        title = shorten(name, width // 2)
         if isinstance(value, np.ndarray):
-            _show_array(screen, title, value)
+            yield from _array(name, value)
         elif isinstance(value, Mapping):
-            _show_classes(screen, title, value)
+            yield from _classes(name, value)
         elif hasattr(value, "mode"):
-            screen.title(title, f"  image {value.mode} {value.width}×{value.height}")
+            yield Title(name, f"image {value.mode} {value.width}×{value.height}")
         else:
-            screen.title(title, f"  {value}")
+            yield Title(name, str(value))
     if hint and any(isinstance(v, np.ndarray) or hasattr(v, "mode") for v in results.values()):
-        screen.line()
-        screen.line("-o FOLDER writes arrays and images in full; --json - prints all numbers", "dim")
-    return screen.text
+        yield Hint("-o FOLDER writes arrays and images in full; --json - prints all numbers")
 
 
-def _show_classes(screen: Screen, title: str, scores: Mapping[Any, float]) -> None:
+def _classes(name: str, scores: Mapping[Any, float]) -> Iterator[Block]:
     best = sorted(scores.items(), key=lambda item: -item[1])[:_TOP]
     rest = len(scores) - len(best)
-    screen.title(title, f"  the best {len(best)} of {plural(len(scores), 'class')}" if rest else "")
+    yield Title(name, f"the best {len(best)} of {plural(len(scores), 'class')}" if rest else "")
     are_shares = all(-1e-6 <= score <= 1 + 1e-6 for score in scores.values())
-    rows = []
-    for label, score in best:
-        bar = "█" * round(score * _BAR) if are_shares else ""
-        rows.append((str(label), format_share(score) if are_shares else f"{score:.4g}", bar))
-    columns = (
-        Column("", most=max(16, screen.width // 2)),
-        Column("", is_number=True),
-        Column("", style="cyan"),
-    )
-    screen.table(columns, rows)
+    rows: list[tuple[Cell, ...]] = [
+        (str(label), format_share(score) if are_shares else f"{score:.4g}", score if are_shares else "")
+        for label, score in best
+    ]
+    yield Table((labels(least=16), *numbers(""), Column("", style="cyan", rank=1)), rows)
 
 
-def _show_array(screen: Screen, title: str, array: Array) -> None:
-    screen.title(title, f"  {array.dtype} {describe_shape(array.shape)}")
+def _array(name: str, array: Array) -> Iterator[Block]:
+    yield Title(name, f"{array.dtype} {describe_shape(array.shape)}")
     if not array.size:
         return
     flat = array.reshape(-1)
     first = ", ".join(f"{value:.4g}" for value in flat[:_ELEMENTS].tolist())
-    screen.line(f"{first}{', …' if flat.size > _ELEMENTS else ''}", indent=2)
+    yield Text(f"{first}{', …' if flat.size > _ELEMENTS else ''}", "")
     if flat.size > _ELEMENTS:
-        screen.line(_spread(flat), "dim", indent=2)
+        yield Text(_spread(flat))
 
 
 def _spread(flat: Array) -> str:

@@ -1,64 +1,55 @@
-"""Tokens per second of language models, measured and estimated, for the console."""
+"""Tokens per second of language models, measured and estimated."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from coremlscope.base.figures import Figure
 from coremlscope.base.units import format_bytes, format_duration
-from coremlscope.reports.terminal.screen import Column, Screen
+from coremlscope.reports.document import Block, Column, Heading, Table, Text
 from coremlscope.reports.words import BOUND_WORDS
 from coremlscope.results.generation import TokenRate, TokenTiming
 
-__all__ = [
-    "RATE_NOTE",
-    "TIMING_NOTE",
-    "cache_text",
-    "rate_rows",
-    "show_rates",
-    "show_timings",
-    "timing_rows",
-]
+__all__ = ["rate_section", "timing_section"]
 
-RATE_NOTE = "predictions one after the other; sampling and the app around them are not included"
-TIMING_NOTE = (
+_RATE_NOTE = "predictions one after the other; sampling and the app around them are not included"
+_TIMING_NOTE = (
     "the median of predictions that share one state, and its 95 % confidence interval; inputs are synthetic;"
     " sampling and the app around them are not included"
 )
 _STEP_COLUMNS = (
-    Column("setting", most=11),
-    Column("function", most=20),
-    Column("phase", style="cyan"),
-    Column("tokens", is_number=True),
-    Column("context", is_number=True),
-    Column("prediction", is_number=True),
-    Column("tokens/s", is_number=True),
+    Column("setting", most=11, rank=2),
+    Column("function", most=20, rank=2),
+    Column("phase", style="cyan", rank=-1),
+    Column("tokens", is_number=True, rank=3),
+    Column("context", is_number=True, rank=1),
+    Column("prediction", is_number=True, rank=1),
+    Column("tokens/s", is_number=True, rank=-2),
 )
 _TIMING_COLUMNS = (
     *_STEP_COLUMNS,
     Column("95 % within", is_number=True),
-    Column("runs", is_number=True),
-    Column("memory", is_number=True),
+    Column("runs", is_number=True, rank=4),
+    Column("memory", is_number=True, rank=3),
 )
 _COLUMNS = (
-    Column("device", most=24),
+    Column("device", most=24, rank=-1),
     *_STEP_COLUMNS,
     Column("80 % within", is_number=True),
-    Column("waits for", most=11),
+    Column("waits for", most=11, rank=4),
 )
 
 
-def show_timings(screen: Screen, timings: Sequence[TokenTiming]) -> None:
-    """Prints the measured speed of a language model; nothing for other models."""
-    if not timings:
-        return
-    screen.heading("Tokens per second, measured", ", ".join(dict.fromkeys(one.label for one in timings)))
-    screen.table(_TIMING_COLUMNS, timing_rows(timings))
-    screen.line(cache_text(timings), "dim", indent=2)
-    screen.line(TIMING_NOTE, "dim", indent=2)
+def timing_section(timings: Sequence[TokenTiming]) -> Iterator[Block]:
+    """Yields the measured speed of a language model; nothing for other models."""
+    if timings:
+        yield Heading("Tokens per second, measured", ", ".join(dict.fromkeys(one.label for one in timings)))
+        yield Table(_TIMING_COLUMNS, _timing_rows(timings))
+        yield Text(_cache_text(timings))
+        yield Text(_TIMING_NOTE)
 
 
-def timing_rows(timings: Sequence[TokenTiming]) -> list[tuple[str, ...]]:
+def _timing_rows(timings: Sequence[TokenTiming]) -> list[tuple[str, ...]]:
     """Setting, function, phase, tokens, context, times, rates, number of predictions and memory of each."""
     is_one = len({one.function for one in timings}) == 1
     return [
@@ -78,7 +69,7 @@ def timing_rows(timings: Sequence[TokenTiming]) -> list[tuple[str, ...]]:
     ]
 
 
-def cache_text(steps: Sequence[TokenTiming | TokenRate]) -> str:
+def _cache_text(steps: Sequence[TokenTiming | TokenRate]) -> str:
     """Returns the room and the size of the largest cache, as a sentence without its full stop."""
     most = max(steps, key=lambda one: one.context)
     text = f"the cache holds {most.context} tokens in {format_bytes(most.cache_bytes)}"
@@ -88,16 +79,15 @@ def cache_text(steps: Sequence[TokenTiming | TokenRate]) -> str:
     return f"{text}, and takes {format_bytes(held)} in float32 here"
 
 
-def show_rates(screen: Screen, rates: Sequence[TokenRate]) -> None:
-    """Prints the estimated speed of a language model; nothing for other models."""
-    if not rates:
-        return
-    screen.heading("As a language model", f"estimated; {cache_text(rates)}")
-    screen.table(_COLUMNS, rate_rows(rates))
-    screen.line(RATE_NOTE, "dim", indent=2)
+def rate_section(rates: Sequence[TokenRate]) -> Iterator[Block]:
+    """Yields the estimated speed of a language model; nothing for other models."""
+    if rates:
+        yield Heading("As a language model", f"estimated; {_cache_text(rates)}")
+        yield Table(_COLUMNS, _rate_rows(rates))
+        yield Text(_RATE_NOTE)
 
 
-def rate_rows(rates: Sequence[TokenRate]) -> list[tuple[str, ...]]:
+def _rate_rows(rates: Sequence[TokenRate]) -> list[tuple[str, ...]]:
     """Device, setting, function, phase, tokens, context, times and rates of each."""
     is_one = len({rate.function for rate in rates}) == 1
     return [

@@ -1,0 +1,411 @@
+"""A plan: where operations go, what that costs, and why not elsewhere."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+
+from coremlscope.base.units import format_cost, format_share
+from coremlscope.devices import all_chips
+from coremlscope.devices.unit import GPU, NEURAL_ENGINE, SETTINGS, UNITS, ComputeUnit
+from coremlscope.reports.document import (
+    Block,
+    Cell,
+    Column,
+    Facts,
+    Folded,
+    Heading,
+    Hint,
+    Item,
+    Table,
+    Text,
+    Title,
+    findings,
+    join_equal,
+    numbers,
+)
+from coremlscope.reports.reasons import (
+    ReasonGroup,
+    find_dearer,
+    group_advice,
+    group_reasons,
+    group_savings,
+    group_what_ifs,
+    unknown_ops,
+)
+from coremlscope.reports.words import (
+    NO_COSTS,
+    SHORT_UNIT_NAMES,
+    UNIT_NAMES,
+    alternative_words,
+    compact_type,
+    histogram,
+    model_name,
+    plural,
+    undecided_line,
+)
+from coremlscope.results.estimate import Estimate
+from coremlscope.results.plan import (
+    CORE_ML_RULE,
+    COST_RULE,
+    FunctionCost,
+    Plan,
+    PlannedOp,
+    PlanView,
+    segments,
+    unit_costs_ms,
+    unit_counts,
+)
+from coremlscope.results.profile import Profile
+
+__all__ = [
+    "CHOSEN",
+    "POSSIBLE",
+    "SUPPORTED",
+    "UNKNOWN",
+    "UNSUPPORTED",
+    "describe_planner",
+    "plan_document",
+    "plan_section",
+    "reason_sections",
+    "saving_sections",
+    "settings_section",
+]
+
+#: As in Xcode's performance reports.
+CHOSEN, SUPPORTED, UNSUPPORTED = "●", "○", "◇"
+#: Not chosen, but the evidence does not decide: a tie, or rates within their intervals.
+POSSIBLE = "◐"
+#: No rule covers the operation on this unit.
+UNKNOWN = "?"
+
+_LISTED_OPS, _LISTED_GROUPS, _LISTED_SEGMENTS = 30, 10, 8
+#: Operations whose rows are made.
+_MADE_OPS = 100_000
+#: Reasons listed for a single estimate, and estimates up to which the first reason of each is listed.
+_LISTED_SAVINGS, _SEVERAL = 3, 4
+
+
+def plan_document(profile: Profile, *, list_ops: bool = False) -> Iterator[Block]:
+    """Yields the plans of a profile.
+
+    Args:
+        profile: The profile.
+        list_ops: Lists every operation, however many there are.
+    """
+    yield Title(model_name(profile.model.path))
+    for plan in profile.plans:
+        yield from plan_section(profile, plan, list_ops=list_ops)
+    yield from findings(profile.findings)
+    yield Hint(f"more: {', '.join(_options(profile, list_ops))}; `coremlscope rules RULE`")
+
+
+def _options(profile: Profile, list_ops: bool) -> Iterator[str]:
+    """Yields the options that show more than was shown."""
+    if any(plan.view(profile.ops).ops for plan in profile.plans):
+        yield from () if list_ops else ("--ops",)
+        yield from ("--explain OP",) if all(plan.planner == "rules" for plan in profile.plans) else ()
+        if all(len(plan.settings) < len(SETTINGS) for plan in profile.plans):
+            yield "--compute-units every"
+    yield "--json -"
+
+
+def plan_section(profile: Profile, plan: Plan, *, list_ops: bool = False) -> Iterator[Block]:
+    """Yields a plan under its first setting, function by function."""
+    views = [plan.view(profile.ops, setting) for setting in plan.settings]
+    engine = _describe_neural_engine(plan)
+    figures = f"{describe_planner(plan)}; nothing was measured" if any(view.ops for view in views) else ""
+    yield Facts(
+        [
+            ("device", f"{_device_name(plan)}, {plan.os}{'; ' if engine else ''}{engine}"),
+            ("compute units", views[0].compute_units),
+            ("figures", figures),
+        ]
+    )
+    yield from map(Item, plan.notes)
+    functions = views[0].functions()
+    for name, ops in functions.items():
+        if len(functions) > 1:
+            yield Title(f"function {name}")
+        yield from _units(views[0], name, ops)
+        if len(views) > 1:
+            yield Heading("Settings side by side", "operations on each unit, planned")
+            yield _settings(views, name)
+        yield _operations(views[0], ops, list_ops)
+        yield from _reasons(views[0], name, ops)
+
+
+def describe_planner(plan: Plan) -> str:
+    """Who planned: `planned by Core ML's cost model, rates of M1, macOS 14.5`."""
+    if plan.planner != "rules":
+        return f"planned by {plan.planner} itself"
+    if not plan.cost_model:
+        return f"placed by published rules; {NO_COSTS}"
+    rates = plan.cost_model if plan.cost_model.startswith("rates ") else f"as of {plan.cost_model}"
+    return f"planned by Core ML's cost model, {rates}"
+
+
+def _device_name(plan: Plan) -> str:
+    chip = all_chips().get(plan.chip)
+    name = plan.chip if chip is None else chip.name
+    return plan.device if name.lower() in plan.device.lower() else f"{plan.device} ({name})"
+
+
+def _describe_neural_engine(plan: Plan) -> str:
+    chip = all_chips().get(plan.chip)
+    if chip is None:
+        return ""
+    cores = chip.value(NEURAL_ENGINE, "cores")
+    return f"Neural Engine H{chip.neural_engine_generation}" + (f" with {cores:.0f} cores" if cores else "")
+
+
+def settings_section(profile: Profile, plan: Plan) -> Iterator[Block]:
+    """Yields how many operations each unit runs under every setting of a plan, or why it has none."""
+    views = [plan.view(profile.ops, setting) for setting in plan.settings]
+    if plan.notes and not any(view.ops for view in views):
+        yield Heading(f"On {plan.device}, {plan.os}", "nothing to plan")
+        yield from map(Item, plan.notes)
+        return
+    remark = f"operations on each unit; {describe_planner(plan)}, nothing of it was measured"
+    yield Heading(f"On {plan.device}, {plan.os}", remark)
+    yield _settings(views)
+
+
+def _settings(views: Sequence[PlanView], function: str = "") -> Table:
+    """Returns how many operations each unit runs, how often the unit changes, and the planned cost of all.
+
+    Args:
+        views: A plan under each of its settings.
+        function: The function; all of them where it is empty.
+    """
+    rows = []
+    for view in views:
+        counts = unit_counts(view.functions()[function] if function else view.ops)
+        allowed = SETTINGS[view.compute_units]
+        cells = [str(counts[unit]) if counts[unit] or unit in allowed else "–" for unit in UNITS]
+        setting = view.setting
+        cost = (
+            setting.functions.get(function) if function else FunctionCost(setting.total_ms, setting.switches)
+        )
+        has_costs = cost is not None and view.plan.total_ms(setting) is not None
+        total = format_cost(cost.total_ms) if cost is not None and has_costs else "–"
+        rows.append((view.compute_units, *cells, "–" if cost is None else str(cost.switches), total))
+    titles = (*(UNIT_NAMES[unit] for unit in UNITS), "switches", "planned cost")
+    return Table((Column("", style="cyan"), *numbers(*titles)), join_equal(rows))
+
+
+def _units(view: PlanView, name: str, ops: tuple[PlannedOp, ...]) -> Iterator[Block]:
+    """Yields how many operations of a function each unit runs, what they cost, and their order."""
+    yield Heading("Units", f"{plural(len(ops), 'operation')}, planned")
+    counts, costs = unit_counts(ops), unit_costs_ms(ops, view.compute_units)
+    has_costs = any(op.planned_ms is not None for op in ops)
+    parts = _cost_shares(ops, costs, has_costs=has_costs)
+    rows: list[tuple[Cell, ...]] = []
+    for unit in UNITS:
+        if unit not in SETTINGS[view.compute_units] and not counts[unit]:
+            continue
+        known = Counter(op.supported.get(unit) for op in ops)
+        share = "–" if parts is None else format_share(parts[unit])
+        cost = format_cost(costs[unit]) if has_costs else "–"
+        support = str(known["yes"]), str(known["unknown"] or "")
+        bar = "" if parts is None else parts[unit]
+        rows.append((UNIT_NAMES[unit], str(counts[unit]), share, cost, *support, bar))
+    if counts[None]:
+        rows.append(("unknown", str(counts[None]), "", "", "", "", ""))
+    titles = ("chosen", "cost share", "planned cost", "supported", "unknown")
+    bars = Column("", style="cyan", rank=2)
+    yield Table((Column("", style="cyan"), *numbers(*titles), bars), rows)
+    yield from _cost(view, name, sum(costs.values()))
+    undecided = undecided_line(ops)
+    if undecided:
+        yield Text(f"{POSSIBLE} {undecided}")
+    yield from _segments(view, ops)
+
+
+def _cost_shares(
+    ops: Sequence[PlannedOp], costs: Mapping[ComputeUnit, float], *, has_costs: bool
+) -> Mapping[ComputeUnit, float] | None:
+    """Returns the share of each unit in the costs, or in the weights where the planner gives only these."""
+    total = sum(costs.values())
+    if total:
+        return {unit: cost / total for unit, cost in costs.items()}
+    weights = {unit: sum(op.weight for op in ops if op.unit == unit) for unit in costs}
+    return weights if any(weights.values()) and not has_costs else None
+
+
+def _cost(view: PlanView, name: str, ops_ms: float) -> Iterator[Block]:
+    """Yields the cost of a function, of which `ops_ms` are those of its operations."""
+    cost, left_out = view.setting.functions.get(name), view.plan.left_out
+    if cost is None:
+        return
+    changes = f"{plural(cost.switches, 'change')} of unit"
+    without = f"nothing is known of {left_out}" if left_out else ""
+    if view.plan.total_ms(view.setting) is None:
+        why = f"no total cost, because {without}" if without else "the planner gives no costs"
+        yield Text(f"{changes}; {why}")
+        return
+    at_least = "at least " if left_out else ""
+    whole = f"planned cost {at_least}{format_cost(cost.total_ms)} in all, launches and {changes} included"
+    if 0 < ops_ms < cost.total_ms:
+        whole += f"; shares are those of the {format_cost(ops_ms)} without them"
+    yield Text(whole)
+    if without:
+        yield Text(without, "warning")
+
+
+def _segments(view: PlanView, ops: tuple[PlannedOp, ...]) -> Iterator[Block]:
+    runs: list[tuple[str, int]] = []
+    for backend, segment in segments(ops):
+        name = "unknown" if backend is None else UNIT_NAMES[view.plan.backends[backend]]
+        if runs and runs[-1][0] == name:
+            runs[-1] = name, runs[-1][1] + len(segment)
+        else:
+            runs.append((name, len(segment)))
+    if len(runs) < 2:
+        return
+    shown = " → ".join(f"{count} {name}" for name, count in runs[:_LISTED_SEGMENTS])
+    more = f" → … ({len(runs) - _LISTED_SEGMENTS} more)" if len(runs) > _LISTED_SEGMENTS else ""
+    yield Text(f"in order: {shown}{more}", "")
+
+
+def _operations(view: PlanView, ops: Sequence[PlannedOp], list_ops: bool) -> Block:
+    """Returns the operations, all in order or the costliest first."""
+    whole = len(ops) <= _LISTED_OPS or list_ops
+    has_weights = any(op.weight for op in ops)
+    listed = list(ops) if whole else sorted(ops, key=lambda op: -op.weight)
+    may_move = any(op.alternatives for op in listed)
+    possible = f"  {POSSIBLE} may be chosen" if may_move else ""
+    unknown = "no rule" if view.plan.planner == "rules" else "not stated"
+    others = f"{SUPPORTED} supported  {UNSUPPORTED} not supported  {UNKNOWN} {unknown}"
+    kind = "costliest" if has_weights else "first"
+    title = "Operations" if whole else f"The {_LISTED_OPS} {kind} operations"
+    if not has_weights and not whole:
+        title = f"The first {_LISTED_OPS} operations"
+    columns = (
+        *(Column(SHORT_UNIT_NAMES[unit], most=3, style="green", rank=-1) for unit in UNITS),
+        Column("operation", most=60, least=24, is_code=True),
+        Column("type", style="cyan", most=24),
+        Column("share", is_number=True),
+        Column("planned cost", is_number=True, rank=1),
+        Column("result", most=24, rank=3),
+        Column("may go to", most=24, rank=3),
+        *(Column(f"on {SHORT_UNIT_NAMES[unit]}", is_number=True, rank=4) for unit in UNITS),
+        Column("id", most=24, style="dim", rank=5, is_code=True),
+    )
+    rows = [_op_row(view, op, has_weights) for op in listed[:_MADE_OPS]]
+    most, left = None if whole else _LISTED_OPS, len(listed) - len(rows)
+    table = Table(columns, rows, most, "operation", ": --ops lists all in order", left)
+    return Folded(title, f"{CHOSEN} chosen{possible}  {others}", (table,))
+
+
+def _op_row(view: PlanView, op: PlannedOp, has_weights: bool) -> tuple[str, ...]:
+    name = "  " * op.depth + (f"({op.name})" if op.inserted else op.name)
+    costs = [_cheapest(view, op, unit) for unit in UNITS]
+    return (
+        *(_mark(op, unit) for unit in UNITS),
+        name,
+        op.type,
+        *((format_share(op.weight), format_cost(op.planned_ms)) if has_weights else ("", "")),
+        compact_type(op.outputs[0]) if op.outputs else "",
+        " or ".join(alternative_words(op)),
+        *(format_cost(cost) if has_weights else "" for cost in costs),
+        op.id,
+    )
+
+
+def _mark(op: PlannedOp, unit: ComputeUnit) -> str:
+    if unit == op.unit:
+        return CHOSEN
+    if unit in op.alternatives:
+        return POSSIBLE
+    return {"yes": SUPPORTED, "no": UNSUPPORTED, "unknown": UNKNOWN}[op.supported.get(unit, "unknown")]
+
+
+def _cheapest(view: PlanView, op: PlannedOp, unit: ComputeUnit) -> float | None:
+    costs = [ms for backend, ms in op.cost_ms.items() if view.plan.backends[backend] == unit]
+    return min(costs, default=None)
+
+
+def _reasons(view: PlanView, name: str, ops: Sequence[PlannedOp]) -> Iterator[Block]:
+    """Yields what keeps operations from faster units, doubts, remarks, and what is not known."""
+    yield from _why_not(view, name, ops)
+    doubts = group_what_ifs(view, name, "doubt")
+    if doubts:
+        yield Heading("In doubt", "anecdotal evidence only; planned again as if it were otherwise")
+        yield from map(_reason, doubts)
+    advice = group_advice(ops)
+    if advice:
+        yield Heading("Remarks", "without effect on the plan")
+        yield from map(_reason, advice[:_LISTED_GROUPS])
+    for unit, unknown in unknown_ops(view, ops).items():
+        by_rules = view.plan.planner == "rules"
+        stated = f"{view.plan.planner} does not state it"
+        why = "no rule covers these, so they are not placed" if by_rules else stated
+        yield Heading(f"Unknown on the {UNIT_NAMES[unit]}", why)
+        yield Text(histogram(dict(Counter(op.type for op in unknown).most_common()), most=12), "")
+
+
+def _why_not(view: PlanView, name: str, ops: Sequence[PlannedOp]) -> Iterator[Block]:
+    groups = group_reasons(view, name, ops)
+    for unit in (NEURAL_ENGINE, GPU):
+        dearer = find_dearer(view, unit, ops)
+        of_unit = [*(group for group in groups if group.unit == unit), *([dearer] if dearer else [])]
+        if not of_unit:
+            continue
+        held = {op.id for group in of_unit for op in group.ops}
+        again = "; planned again without each reason" if view.setting.what_ifs else ""
+        yield Heading(f"Why not the {UNIT_NAMES[unit]}", f"{plural(len(held), 'operation')}{again}")
+        yield from map(_reason, of_unit[:_LISTED_GROUPS])
+        if len(of_unit) > _LISTED_GROUPS:
+            yield Text(f"and {plural(len(of_unit) - _LISTED_GROUPS, 'more reason')}")
+        for group in group_what_ifs(view, name, "without all"):
+            if group.unit == unit:
+                yield Item(group.reason.text, f"→ {group.effect}")
+
+
+def reason_sections(profile: Profile) -> Iterator[Block]:
+    """Yields the reasons of all plans, which only `plan` shows on a terminal."""
+    for plan in profile.plans:
+        for setting in plan.settings:
+            view = plan.view(profile.ops, setting)
+            blocks = [block for name, ops in view.functions().items() for block in _reasons(view, name, ops)]
+            if blocks:
+                where = f"{plan.device}, {plan.os}, {setting.compute_units}; planned and estimated"
+                yield Folded("What keeps operations from faster units", where, blocks, is_extra=True)
+
+
+def saving_sections(profile: Profile, estimates: Sequence[Estimate]) -> Iterator[Block]:
+    """Yields the reasons without which predictions would take less time; nothing where there are none.
+
+    Args:
+        profile: The profile, whose plans the estimates follow from.
+        estimates: Some of its estimates. For several, the first reason of each is listed; for many, none.
+    """
+    most = _LISTED_SAVINGS if len(estimates) == 1 else 1
+    for e in estimates if len(estimates) <= _SEVERAL else ():
+        view = profile.view_of(e)
+        groups = group_savings(view) if view is not None else []
+        if groups:
+            yield Heading(
+                f"What would save time on {e.device}, {e.compute_units}",
+                "planned again without each reason; planned and estimated",
+            )
+        yield from map(_reason, groups[:most])
+        if len(groups) > most:
+            rest = plural(len(groups) - most, "more reason")
+            yield Text(f"and {rest}: `coremlscope plan MODEL --device NAME`")
+
+
+def _reason(group: ReasonGroup) -> Item:
+    """Returns a reason with its operations, what the plan would be without it, and what to do."""
+    reason = group.reason
+    names = [f"such as {group.example}" if len(group.ops) > 1 else group.example] if group.example else []
+    names += ["others differ in this"] if group.varies else []
+    where = f" ({'; '.join(names)})" if names else ""
+    hints = [f"fix: {reason.fix}"] if reason.fix else []
+    if reason.rule == CORE_ML_RULE:
+        hints.append("Core ML's own message")
+    elif reason.rule != COST_RULE:
+        hints.append(f"rule {reason.rule}, evidence: {reason.confidence}")
+    effect = f"→ {group.effect}" if group.effect else ""
+    return Item(f"{plural(len(group.ops), 'op')}: {reason.text}{where}", (effect, "; ".join(hints)))

@@ -1,0 +1,217 @@
+"""A recorded program: mistakes, lanes, totals."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from coremlscope.base.units import format_bytes, format_count, format_duration
+from coremlscope.devices.unit import UNIT_WORDS
+from coremlscope.reports.document import (
+    Block,
+    Cell,
+    Column,
+    Drawing,
+    Facts,
+    Heading,
+    Item,
+    Style,
+    Table,
+    Title,
+    labels,
+    numbers,
+)
+from coremlscope.reports.program.lanes import Grouping, draw_lanes
+from coremlscope.reports.words import plural
+from coremlscope.results.aggregate import Aggregate, Order, aggregate, group_models, total_operations
+from coremlscope.results.recording import UnitSamples
+from coremlscope.results.trace import Mistake, Trace
+
+__all__ = ["lane_section", "mistake_section", "mistakes_title", "program_document", "saving"]
+
+#: Rows of totals that the console shows.
+_MOST_ROWS, _MOST_OPERATIONS = 24, 12
+
+
+def program_document(trace: Trace, *, order: Order = "total", by: Grouping = "model") -> Iterator[Block]:
+    """Yields a recorded program.
+
+    Args:
+        trace: The trace.
+        order: How totals are sorted.
+        by: What has a line of its own among the lanes.
+    """
+    yield Title(" ".join(trace.command) or "This program", format_duration(trace.duration_s))
+    yield Facts(_facts(trace))
+    yield from mistake_section(trace)
+    yield from lane_section(trace, by)
+    yield from _totals(trace, order)
+    yield from _operations(trace)
+    yield from _samples(trace.samples)
+
+
+def _facts(trace: Trace) -> list[tuple[str, str]]:
+    """Returns the facts of a recording as labels and values."""
+    called = trace.events.where(trace.events.thread >= 0)
+    threads = len(set(zip(called.process.tolist(), called.thread.tolist(), strict=True)))
+    share = f" ({100 * trace.overhead_s / trace.duration_s:.2g} % of the time)" if trace.duration_ns else ""
+    lost = f"; {format_count(trace.lost)} older ones were replaced" if trace.lost else ""
+    killed = [str(process.pid) for process in trace.processes if not process.ended]
+    recorded = " on ".join(filter(None, [trace.made, trace.host]))
+    took = f"{format_duration(trace.overhead_s)}{share}" if trace.overhead_s else ""
+    return [
+        ("recorded", recorded),
+        ("events", f"{len(trace.events):,}, {_loads(trace)}{lost}"),
+        ("processes", f"{plural(len(trace.processes), 'process')}, {plural(threads, 'thread')}"),
+        (
+            "not ended",
+            ", ".join(killed) and f"{', '.join(killed)}: killed, left by os._exit, or still running",
+        ),
+        ("recording took", took),
+    ]
+
+
+def _loads(trace: Trace) -> str:
+    """`20 loads of 1 model`."""
+    names, _ = group_models(trace)
+    return f"{plural(trace.loads, 'load')} of {plural(len(names), 'model')}"
+
+
+def mistakes_title(trace: Trace) -> str:
+    """Returns whether mistakes were found, or could not be searched."""
+    if trace.mistakes:
+        return plural(len(trace.mistakes), "mistake")
+    return "No mistakes found" if trace.searched else "Not searched for mistakes"
+
+
+def _mistakes_note(trace: Trace) -> str:
+    """Returns what the mistakes cost together, or what was searched; empty for nothing to say."""
+    if trace.gain_s:
+        return f"together they cost {format_duration(trace.gain_s)} of {format_duration(trace.duration_s)}"
+    if not trace.searched:
+        wanted = "; export Core ML's table too" if not trace.sites and len(trace.events) else ""
+        return f"the recording has no loads and no predictions{wanted}"
+    return f"searched for {', '.join(trace.searched)}" if not trace.mistakes and not trace.sites else ""
+
+
+def saving(mistake: Mistake) -> str:
+    """Returns what a change would have saved, as a sentence after others; empty if that is unknown."""
+    if mistake.gain_s:
+        more = (
+            f" besides {format_duration(mistake.shared_s)} that is counted above" if mistake.shared_s else ""
+        )
+        return f" Saves about {format_duration(mistake.gain_s)} here{more}."
+    return f" Saves {format_duration(mistake.shared_s)} that is counted above." if mistake.shared_s else ""
+
+
+def mistake_section(trace: Trace) -> Iterator[Block]:
+    """Yields the mistakes, the costliest first."""
+    yield Heading(mistakes_title(trace), _mistakes_note(trace))
+    for mistake in trace.mistakes:
+        mark: tuple[str, Style] = ("!", "warning") if mistake.severity == "warning" else ("·", "")
+        place = _place_of(trace, mistake)
+        where = f"{place}: " if place else ""
+        yield Item(f"{where}{mistake.title}. {mistake.evidence}", mistake.fix + saving(mistake), *mark)
+
+
+def _place_of(trace: Trace, mistake: Mistake) -> str:
+    """Returns the line of a mistake as `app.py:12 in load`; empty if it is unknown."""
+    if not 0 <= mistake.site < len(trace.sites):
+        return ""
+    site = trace.sites[mistake.site]
+    function = f" in {site.function}" if site.function not in ("", "<module>") else ""
+    return f"{_short(site.file)}:{site.line}{function}"
+
+
+def _short(file: str) -> str:
+    """A path relative to the working folder if it is below it, otherwise its name."""
+    path = Path(file)
+    try:
+        return str(path.relative_to(Path.cwd()))
+    except ValueError:
+        return path.name
+
+
+def lane_section(trace: Trace, by: Grouping = "model") -> Iterator[Block]:
+    """Yields what each model was busy with, over the time."""
+    if not len(trace.events):
+        return
+    span = (format_duration(s) for s in (int(trace.events.start_ns.min()) / 1e9, trace.duration_s))
+    yield Heading("Lanes", f"{' to '.join(span)}; L load, C compile")
+    yield Drawing(lambda width: draw_lanes(trace, width, by))
+
+
+def _totals(trace: Trace, order: Order) -> Iterator[Block]:
+    rows = aggregate(trace, order=order)
+    if not rows:
+        return
+    remark = "measured; times of one thread nest: a prediction contains its conversions and runs"
+    yield Heading("Totals", remark)
+    columns = (
+        labels("model", least=12),
+        Column("event", rank=-1),
+        Column("count", is_number=True, rank=1),
+        *numbers("total", "median"),
+        Column("p99", is_number=True, rank=2),
+        Column("max", is_number=True, rank=1),
+        Column("bytes", is_number=True, rank=2),
+    )
+    yield Table(columns, [_total_row(row) for row in rows], _MOST_ROWS)
+
+
+def _total_row(row: Aggregate) -> tuple[str, ...]:
+    failed = f" ({row.failed} failed)" if row.failed else ""
+    is_moment = row.max_s == 0
+    times = (row.total_s, row.median_s, row.p99_s, row.max_s)
+    return (
+        row.model or "–",
+        row.kind + failed,
+        f"{row.count:,}",
+        *("" if is_moment else format_duration(value) for value in times),
+        format_bytes(row.bytes) if row.bytes else "",
+    )
+
+
+def _operations(trace: Trace) -> Iterator[Block]:
+    rows: list[tuple[Cell, ...]] = [
+        (
+            row.model or "–",
+            row.operation,
+            f"{row.count:,}",
+            format_duration(row.total_s),
+            format_duration(row.median_s),
+            f"{100 * row.share:.0f} %",
+            row.share,
+        )
+        for row in total_operations(trace)
+    ]
+    if not rows:
+        return
+    yield Heading("Operations", "measured by the engine's profiler, which makes runs longer")
+    columns = (
+        Column("model", most=30, rank=2),
+        labels("operation", least=20),
+        Column("count", is_number=True, rank=1),
+        *numbers("total", "median", "share"),
+        Column("", style="cyan", rank=3),
+    )
+    yield Table(columns, rows, _MOST_OPERATIONS)
+
+
+def _samples(samples: Sequence[UnitSamples]) -> Iterator[Block]:
+    """Yields the functions of each unit's software that samples of call stacks were in most often."""
+    if not samples:
+        return
+    rows = []
+    for unit in samples:
+        name = UNIT_WORDS[unit.unit].removeprefix("the ")
+        rows.append((name, "all", "", f"{unit.samples:,}"))
+        rows += [("", frame.function, frame.thread, f"{frame.samples:,}") for frame in unit.frames]
+    yield Heading("Call samples", "the innermost function of each unit's software")
+    columns = (
+        Column("unit", most=14),
+        Column("function", most=80, style="cyan", is_code=True),
+        Column("thread", most=24, rank=1),
+        *numbers("samples"),
+    )
+    yield Table(columns, rows)
