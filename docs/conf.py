@@ -5,6 +5,7 @@ html_title = "coremlscope"
 language = "en"
 extensions = ["myst_parser"]
 html_theme = "furo"
+html_show_copyright = False
 html_static_path = ["images"]
 html_extra_path = [
     "_extra",

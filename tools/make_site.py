@@ -22,6 +22,7 @@ from coremlscope.devices import all_chips
 from coremlscope.ops import OPS
 from coremlscope.planning.advice import CORE_ML_VALUE_RULES, RULES, VALUE_RULES, AdviceRule
 from coremlscope.planning.placement.catalog import CatalogEntry, describe_op, list_rules
+from coremlscope.studies.doctor.failures import FAILURES
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
@@ -61,6 +62,9 @@ _ON_DEVICES = """\
 Every name that `--device` takes: the id of a chip, or a device in kebab case (`iphone-15-pro`).
 `coremlscope devices NAME` lists the numbers of a chip, each with its source; `--rates` adds the rates of
 Core ML's cost model."""
+_ON_FAILURES = """\
+What Core ML, its compilers and the system write when something fails, with the likely cause and what to try.
+`coremlscope doctor LOG` finds these in a log or a crash report. A cause is likely, not certain."""
 _ON_OPERATIONS = """\
 The operations of ML Programs, into which neural networks and Core AI models are translated too. Rules
 about any operation are left out here. `coremlscope ops NAME` shows one in full."""
@@ -74,6 +78,7 @@ def pages() -> dict[str, str]:
         "reference/python.md": _python(),
         "reference/devices.md": _devices(),
         "reference/operations.md": _operations(),
+        "reference/failures.md": _failures(),
     }
 
 
@@ -123,7 +128,7 @@ def _rule(entry: CatalogEntry) -> str:
         parts += ["## Applies to", "\n".join(examples)]
     if entry.negative_examples:
         parts += ["## Does not apply to", "\n".join(f"- {_code(op)}" for op in entry.negative_examples)]
-    parts.append(_ON_A_RULE)
+    parts += [_ON_A_RULE, "[All rules](index.md)"]
     return "\n\n".join(parts) + "\n"
 
 
@@ -377,6 +382,18 @@ def _operations() -> str:
         )
         + "\n"
     )
+
+
+def _failures() -> str:
+    parts = ["# Messages of Core ML", _ON_FAILURES]
+    for row in FAILURES:
+        facts = [f"- Likely cause: {_text(row.cause)}", f"- What to try: {_text(row.fix)}"]
+        if row.rules:
+            facts.append("- Rules: " + ", ".join(f"[{rule}](../rules/{rule}.md)" for rule in row.rules))
+        facts.append(f"- How it is known: {row.confidence}. Source: {_text(row.source)}")
+        lines = "\n".join(["```text", *row.examples[:3], "```"])
+        parts += [f"## {row.id}", lines, "\n".join(facts)]
+    return "\n\n".join(parts) + "\n"
 
 
 def _first_sentence(text: str) -> str:
