@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import importlib.metadata
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -65,8 +65,9 @@ class OpenVinoSession:
         self._folder, self._options = folder, options
         compiled = _compile(folder, options, is_profiled=False)
         self._request: Any = compiled.create_infer_request()
-        self._inputs = [port.get_any_name() for port in compiled.inputs]
-        self._outputs = [port.get_any_name() for port in compiled.outputs]
+        graph = _read_graph(folder).graph
+        self._inputs = _names(compiled.inputs, [port.name for port in graph.input])
+        self._outputs = _names(compiled.outputs, [port.name for port in graph.output])
 
     def run(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
         """Runs the graph; see `Session.run`."""
@@ -123,6 +124,20 @@ def _compile(folder: Path, options: EngineOptions, *, is_profiled: bool) -> Any:
         return _core().compile_model(str(folder / GRAPH_FILE), "CPU", settings)
 
 
+def _read_graph(folder: Path) -> onnx.ModelProto:
+    import onnx
+
+    return onnx.load(str(folder / GRAPH_FILE), load_external_data=False)
+
+
+def _names(ports: Sequence[Any], declared: Sequence[str]) -> list[str]:
+    """Returns the graph's own name of each port, which also has the names of copies of its value."""
+    return [
+        name if name in port.get_names() else next(iter(port.get_names() & set(declared)), name)
+        for port, name in zip(ports, declared, strict=True)
+    ]
+
+
 def _infer(
     request: Any, inputs: list[str], outputs: list[str], feeds: Mapping[str, Array]
 ) -> dict[str, Array]:
@@ -134,9 +149,7 @@ def _infer(
 
 def _nodes(folder: Path, graph: Any, runs: list[dict[str, float]]) -> Iterator[EngineNode]:
     """Yields the nodes of the compiled graph, each with the values that its original nodes read and make."""
-    import onnx
-
-    model = onnx.load(str(folder / GRAPH_FILE), load_external_data=False)
+    model = _read_graph(folder)
     originals = {name: node for node in model.graph.node for name in (node.name, *node.output) if name}
     kept = {port.name for port in model.graph.output}
     for node in graph.get_ordered_ops():
