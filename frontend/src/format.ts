@@ -38,6 +38,12 @@ export function duration(seconds: number): string {
   return size > 0 && Number(rounded) === 0 ? "<1 ns" : `${sign}${rounded} ns`;
 }
 
+/** What Core ML's cost model charges, which is no time and has no unit: `3.49`. */
+export const cost = (milliseconds: number): string => `${Number(milliseconds.toPrecision(3))}`;
+
+/** A time, or what a plan charges. */
+export const figure = (seconds: number, origin: string): string => (origin === "planned" ? cost(seconds * 1e3) : duration(seconds));
+
 function scaled(value: number, unit: string): string {
   if (value < 1000) return `${fixed(value, 0)}${unit ? ` ${unit}` : ""}`;
   for (const [factor, prefix] of FACTORS) {

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import itertools
+import math
 import re
 import statistics
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -59,7 +61,7 @@ def test_the_graph_says_where_the_unit_changes_and_what_that_costs(seen: dict[st
 def test_the_slowest_parts_are_those_of_the_data(seen: dict[str, Any]) -> None:
     (estimate, *_) = layered_profile(240).estimates
     dearest = sorted(estimate.kernel_s, reverse=True)[:10]
-    total = sum(estimate.kernel_s)
+    total = estimate.latency.value
     assert [re.sub(r"^.*block\.\d+?(?=\d\.\d\d )", "", text) for text in seen["slowest"]] == [
         f"{format_duration(one)} {format_share(one / total)}" for one in dearest
     ]
@@ -90,7 +92,8 @@ def test_equal_blocks_are_drawn_once_with_their_sum(drive: Drive, tmp_path: Path
     (estimate, *_) = profile.estimates
     whole = sum(estimate.kernel_s)
     assert seen["boxes"] == 10
-    assert seen["frames"] == [f"Fold 24 × block⊟ 24 × block · {format_duration(whole)} · 100.0 %"]
+    part = format_share(whole / estimate.latency.value)
+    assert seen["frames"] == [f"Fold 24 × block⊟ 24 × block · {format_duration(whole)} · {part}"]
     first = sum(estimate.kernel_s[0::5])
     assert seen["nodes"][0][-1] == f"24 × {format_duration(first / 24)}"
     assert seen["selected"] == sums(profile)
@@ -126,14 +129,32 @@ def test_large_graphs_are_quick(drive: Drive, tmp_path: Path, count: int, profil
 
 
 def test_the_timeline_zooms_to_what_is_dragged_over(drive: Drive, tmp_path: Path) -> None:
-    """The plan of this profile totals 10 ms, of which its operations are 1.34 ms."""
-    seen = drive("timeline", write(tmp_path, layered_profile(240)))
+    """The estimate of this profile is 2 ms, of which its kernels are 591 µs."""
+    profile = layered_profile(240)
+    seen = drive("timeline", write(tmp_path, profile))
     assert seen["complaints"] == seen["foreign"] == []
     # From 2 % to 10 % of the whole; zooming out shows 1.4 times as much.
-    assert (seen["dragged"], seen["zoomedOut"]) == ("800 µs of 10.0 ms shown", "1.12 ms of 10.0 ms shown")
+    assert (seen["dragged"], seen["zoomedOut"]) == ("160 µs of 2.00 ms shown", "224 µs of 2.00 ms shown")
     assert seen["all"] == seen["whole"]
-    assert "model.layers.5.block.142" in seen["tip"]
-    assert "main/142" in seen["tip"]
+    assert "model.layers.2.block.66" in seen["tip"]
+    assert "main/66" in seen["tip"]
     assert seen["module"].startswith("model/layers")
-    assert "1.34 ms" in seen["module"]
-    assert "whose place is not known" in seen["caption"]
+    assert "591 µs" in seen["module"]
+    assert "not known by kernel" in seen["caption"]
+    assert {tuple(row[:5]) for row in seen["sums"]} >= set(kinds(profile, 0, math.inf))
+    # Where a drag begins and ends, it may touch a kernel or not.
+    assert {row[0] for row in seen["sumsDragged"]} == {row[0] for row in kinds(profile, 40e-6, 200e-6)}
+
+
+def kinds(profile: Profile, begin: float, end: float) -> Iterator[tuple[str, ...]]:
+    """What the page says of the kernels that run in a part of a prediction, by their types and unit."""
+    estimate, ops, now = profile.estimates[0], profile.ops, 0.0
+    found: dict[tuple[str, str], list[float]] = {}
+    for kernel, seconds, unit in zip(profile.kernels, estimate.kernel_s, estimate.kernel_unit, strict=True):
+        if now < end and now + seconds > begin:
+            label = " + ".join(ops.type[row] for row in kernel.ops)
+            found.setdefault((label, ("CPU", "GPU", "Neural Engine")[unit]), []).append(seconds)
+        now += seconds
+    for (label, unit), times in found.items():
+        total = format_duration(sum(times))
+        yield label, unit, str(len(times)), total, format_duration(sum(times) / len(times))

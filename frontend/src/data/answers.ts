@@ -1,5 +1,5 @@
 /** What the first screen answers, from the figures of a report. */
-import { duration, plural } from "../format";
+import { cost, duration, plural } from "../format";
 import type { Placement } from "./placement";
 import { kernelLabel } from "./profile";
 import type { Row, Rows } from "./rows";
@@ -285,7 +285,7 @@ function secondsOf({ saved_s: figure, saved_ms: planned }: Saved): number {
 }
 
 function savingOf({ saved_s: figure, saved_ms: planned }: Saved): Pick<Change, "saving" | "origin"> {
-  if (!figure) return { saving: `saves ${duration(planned / 1e3)}`, origin: "planned" };
+  if (!figure) return { saving: `saves ${cost(planned)} of the planned cost`, origin: "planned" };
   return { saving: `saves ${duration(figure.value)} (${duration(figure.low)} – ${duration(figure.high)})`, origin: "estimated" };
 }
 

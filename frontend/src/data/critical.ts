@@ -12,6 +12,8 @@ export interface Costs {
   firstOf: readonly (Row | undefined)[];
   /** Seconds of each group. */
   seconds: readonly number[];
+  /** What shares are of: the latency of an estimate, which includes launches, or the sum of groups. */
+  whole: number;
 }
 
 /** Planned costs; those of nested operations are part of their owners'. */
@@ -24,18 +26,21 @@ export function plannedCosts(rows: Rows, placement: Placement): Costs {
     groupsOf.set(row, [seconds.push(cost / 1e3) - 1]);
     firstOf.push(row);
   }
-  return { origin: "planned", groupsOf, firstOf, seconds };
+  return { origin: "planned", groupsOf, firstOf, seconds, whole: sum(seconds) };
 }
 
 /** Estimated times of kernels. */
 export function estimatedCosts(rows: Rows, kernels: readonly Kernel[], estimate: Estimate): Costs {
-  return { origin: "estimated", ...owners(rows, kernels), seconds: estimate.kernel_s };
+  return { origin: "estimated", ...owners(rows, kernels), seconds: estimate.kernel_s, whole: estimate.latency.value };
 }
 
 /** Measured times of groups. */
 export function measuredCosts(rows: Rows, groups: readonly Group[]): Costs {
-  return { origin: "measured", ...owners(rows, groups), seconds: groups.map((group) => group.wall_s) };
+  const seconds = groups.map((group) => group.wall_s);
+  return { origin: "measured", ...owners(rows, groups), seconds, whole: sum(seconds) };
 }
+
+const sum = (values: readonly number[]): number => values.reduce((total, one) => total + one, 0);
 
 /** The times that views show: measured on the device, else estimated for it, else measured elsewhere; null where there are none. */
 export function timesOf(

@@ -93,6 +93,19 @@ export function shownFolds(parts: readonly Part[]): Fold[] {
   return parts.filter(isFold).flatMap((part) => [part, ...shownFolds(shownParts(part))]);
 }
 
+/** The operation of the first of equal blocks that each operation of the others is like. */
+export function firstsOf(parts: readonly Part[]): Map<Row, Row> {
+  const found = new Map<Row, Row>();
+  for (const { times, rows } of shownFolds(parts)) {
+    const length = times ? rows.length / times : rows.length;
+    rows.forEach((row, place) => {
+      const first = rows[place % length];
+      if (first && first !== row) found.set(row, first);
+    });
+  }
+  return found;
+}
+
 /** Folds neighbours with the same scope. */
 function byScope(rows: readonly Row[], depth: number, path: string, scopes: (row: Row) => string[]): Part[] {
   const parts: Part[] = [];

@@ -18,6 +18,8 @@ export interface Span {
   seconds: number;
   /** Rows of the operations table. */
   ops: readonly number[];
+  /** How many equal ones it stands for, where equal blocks are shown once. */
+  times?: number;
 }
 
 export interface Lane {
@@ -107,6 +109,58 @@ export function estimatedTimeline(table: OpTable, kernels: readonly Kernel[], es
     ? "Hatched: launches of units, changes between them, and at the end conversions of inputs and outputs and what is not known by kernel."
     : "Hatched: launches of units and changes between them.";
   return { ...sequence.timeline(), origin: "estimated", omitted };
+}
+
+/** A timeline in which equal blocks are once, with the sum of their times; `firsts` is what operations of later blocks are like. */
+export function merged(timeline: Timeline, firsts: (op: number) => number): Timeline {
+  const all = timeline.lanes.flatMap((lane) => lane.spans.map((span) => ({ span, lane }))).sort((a, b) => a.span.start - b.span.start);
+  const found = new Map<string, { lane: Lane; span: Span; times: number }>();
+  // What a runtime does between operations goes with the one that follows.
+  let next = "";
+  for (const { span, lane } of all.reverse()) {
+    if (span.kind === "work") next = `${firsts(span.ops[0] ?? -1)} ${span.id && firsts(span.ops[0] ?? -1) < 0 ? span.id : ""}`;
+    const key = [span.kind, lane.title, span.label, next].join();
+    const known = found.get(key);
+    found.delete(key);
+    // Those of the first block are seen last and stand for all.
+    const seconds = span.seconds + (known?.span.seconds ?? 0);
+    const times = 1 + (known?.times ?? 0);
+    found.set(key, { lane, times, span: { ...span, seconds, times } });
+  }
+  let [now, last]: [number, Lane["unit"] | null] = [0, null];
+  const lanes = new Map(timeline.lanes.map((lane) => [lane, { ...lane, spans: [] as Span[] }]));
+  const switches: Switch[] = [];
+  for (const { lane, span } of [...found.values()].reverse()) {
+    if (last !== null && last !== lane.unit && lane.unit !== "measured" && last !== "measured")
+      switches.push({ at: now, from: last, to: lane.unit, seconds: 0, id: span.id });
+    lanes.get(lane)?.spans.push({ ...span, start: now });
+    now += span.seconds;
+    last = lane.unit;
+  }
+  return { ...timeline, lanes: [...lanes.values()], switches };
+}
+
+/** Spans of one kind in a part of a timeline. */
+export interface KindSum {
+  unit: Lane["unit"];
+  label: string;
+  count: number;
+  seconds: number;
+}
+
+/** Counts and whole times, by kind, of the spans that are at least partly between two times; the longest first. */
+export function sumsByKind(timeline: Timeline, from: number, to: number): KindSum[] {
+  const found = new Map<string, KindSum>();
+  for (const { unit, spans } of timeline.lanes) {
+    for (const { start, seconds, label, times = 1 } of spans) {
+      if (start >= to || start + seconds <= from) continue;
+      const sum = found.get(`${unit} ${label}`) ?? { unit, label, count: 0, seconds: 0 };
+      found.set(`${unit} ${label}`, sum);
+      sum.count += times;
+      sum.seconds += seconds;
+    }
+  }
+  return [...found.values()].sort((a, b) => b.seconds - a.seconds);
 }
 
 /** What a plan costs where its path through the backends of a function begins, changes and ends. */

@@ -1,4 +1,4 @@
-import { duration, fixed } from "../format";
+import { cost, fixed } from "../format";
 import { totalMs } from "./profile";
 import type { ComputeUnit, ComputeUnits, OpTable, Plan, Reason, SettingPlan, Undecided } from "./schema";
 import { ALLOWED, DRAWN_RATES, UNDECIDED_WORDS, UNIT_NAMES } from "./words";
@@ -139,9 +139,9 @@ export class Placement {
     );
     const here = this.costMs(column) ?? 0;
     const isEqual = Math.abs(there - here) < TIE_MS;
-    const costs = isEqual ? "at the same planned cost" : `planned at ${duration(there / 1e3)} against ${duration(here / 1e3)} where it is`;
+    const costs = isEqual ? "at the same planned cost" : `planned cost ${cost(there)} against ${cost(here)} where it is`;
     const able = `the ${UNIT_NAMES[unit]} can run it`;
-    const more = `the whole plan would cost ${duration(moreMs / 1e3)} more, changes of unit included`;
+    const more = `the whole plan would cost ${cost(moreMs)} more, changes of unit included`;
     let text = `${able}, ${costs}, but ${more}`;
     let common = `the ${UNIT_NAMES[unit]} can run these for less or the same by themselves, but launches and changes of unit cost more`;
     if (moreMs < TIE_MS) {

@@ -1,4 +1,4 @@
-import { bytes, count, duration, moment, share, shortNames } from "../format";
+import { bytes, cost, count, duration, moment, share, shortNames } from "../format";
 import type { ResultColumn, ResultTable } from "./schema";
 import { settingName } from "./words";
 
@@ -36,7 +36,7 @@ export function shownNumber(column: ResultColumn, value: number): string {
     case "seconds":
       return duration(value);
     case "milliseconds":
-      return column.origin === "planned" ? `${Number(value.toPrecision(3))} ms` : duration(value / 1e3);
+      return column.origin === "planned" ? cost(value) : duration(value / 1e3);
     case "bytes":
       return bytes(value);
     case "count":

@@ -1,5 +1,5 @@
 /** What a model costs less without what a finding is about, on the chosen device. */
-import { bytes, duration } from "../format";
+import { bytes, cost, duration } from "../format";
 import type { Placement } from "./placement";
 import type { Figure, Finding, Saving } from "./schema";
 
@@ -17,11 +17,11 @@ export const counts = (finding: Finding, placement: Placement | null): boolean =
   finding.saved_bytes > 0 ||
   savingOn(finding, placement) !== undefined;
 
-/** `planned 36.4 µs less (1.00 ms → 0.96 ms), estimated 10.0 µs less (5.70 µs to 13.5 µs)`, as in `results/plan.py`. */
+/** `planned cost 0.0364 less (1 → 0.964), estimated 10.0 µs less (5.70 µs to 13.5 µs)`. */
 export function savingText(saving: Saving): string {
-  const [before, after] = [saving.planned_ms + saving.saved_ms, saving.planned_ms].map((ms) => duration(ms / 1e3));
-  const much = `planned ${duration(Math.abs(saving.saved_ms) / 1e3)} ${saving.saved_ms > 0 ? "less" : "more"}`;
-  const planned = duration(Math.abs(saving.saved_ms) / 1e3) === "0 ns" ? "planned cost unchanged" : much;
+  const [before, after] = [saving.planned_ms + saving.saved_ms, saving.planned_ms].map(cost);
+  const much = `planned cost ${cost(Math.abs(saving.saved_ms))} ${saving.saved_ms > 0 ? "less" : "more"}`;
+  const planned = Math.abs(saving.saved_ms) < 1e-6 ? "planned cost unchanged" : much;
   const whole = planned === much && before !== after ? `${planned} (${before} → ${after})` : planned;
   return saving.saved_s ? `${whole}, ${estimated(saving.saved_s)}` : whole;
 }

@@ -1,5 +1,5 @@
 /** A report in a few lines of Markdown, for an issue or a chat. */
-import { duration, fileName, share } from "../format";
+import { cost, duration, figure, fileName, share } from "../format";
 import { changes, spending, unitSeconds } from "./answers";
 import type { Placement } from "./placement";
 import { measurementName, type Remark, type Target, targetName } from "./profile";
@@ -32,7 +32,7 @@ export function toMarkdown(report: Summarized, facts: string): string {
     text(facts),
     list([
       report.estimate && `**Estimated on ${where}:** ${latencyText(report.estimate)}`,
-      !report.estimate && report.placement?.totalMs != null && `**Planned on ${where}:** ${duration(report.placement.totalMs / 1e3)}`,
+      !report.estimate && report.placement?.totalMs != null && `**Planned cost on ${where}:** ${cost(report.placement.totalMs)}`,
       ...measurements.flatMap((one) => {
         const found = one.predict?.statistics;
         return found ? [`**Measured by ${text(measurementName(measurements, one))}:** ${duration(found.median)} (median)`] : [];
@@ -74,7 +74,7 @@ function dearest(report: Summarized): string {
   if (!found) return "";
   const rows = found.dearest.map(
     (one) =>
-      `| ${text(one.name || one.label)} | ${text(one.label)} | ${duration(one.seconds)} | ${share(one.seconds / found.totalSeconds)} |`,
+      `| ${text(one.name || one.label)} | ${text(one.label)} | ${figure(one.seconds, found.origin)} | ${share(one.seconds / found.totalSeconds)} |`,
   );
   return [`| most expensive | operations | ${found.origin} | share |`, "|---|---|---:|---:|", ...rows].join("\n");
 }

@@ -1,6 +1,7 @@
 import { fixed, plural } from "../format";
+import type { Costs } from "./critical";
 import type { Placement } from "./placement";
-import type { Rows } from "./rows";
+import type { Row, Rows } from "./rows";
 import type { ComputeUnit, Reason, Undecided, WhatIf } from "./schema";
 import { DRAWN_RATES } from "./words";
 
@@ -65,19 +66,29 @@ export interface TypeTotal {
   /** False where the FLOPs of an operation are unknown or a lower bound. */
   isComplete: boolean;
   weightBytes: number;
-  costMs: number;
+  /** Seconds of the groups that begin with it; without any times what a plan charges, in milliseconds. */
+  amount: number;
+  /** The amount on each unit. */
+  units: Map<ComputeUnit | null, number>;
 }
 
-/** Sums by type of operation, ordered by planned cost, then FLOPs, largest first. */
+/** Sums by type of operation, ordered by time, then FLOPs, largest first. The time of a group belongs to the type of its first operation. */
 export function byType(
   rows: Rows,
   table: { flops: (number | null)[]; weight_bytes: (number | null)[]; work_is_complete: boolean[] },
   placement: Placement | null,
+  times: Costs | null = null,
 ): TypeTotal[] {
+  const amountOf = (row: Row): number => {
+    if (!times) return row.column < 0 ? 0 : (placement?.costMs(row.column) ?? 0);
+    const own = (times.groupsOf.get(row) ?? []).filter((group) => times.firstOf[group] === row);
+    return own.reduce((sum, group) => sum + (times.seconds[group] ?? 0), 0);
+  };
   const totals = new Map<string, TypeTotal>();
   for (const row of rows.all) {
     if (row.kind === "engine") continue;
-    const total = totals.get(row.type) ?? { type: row.type, ops: 0, columns: [], flops: 0, isComplete: true, weightBytes: 0, costMs: 0 };
+    const none = { ops: 0, flops: 0, isComplete: true, weightBytes: 0, amount: 0 };
+    const total: TypeTotal = totals.get(row.type) ?? { type: row.type, ...none, columns: [], units: new Map() };
     totals.set(row.type, total);
     total.ops += 1;
     if (row.op >= 0) {
@@ -86,12 +97,12 @@ export function byType(
       total.isComplete &&= flops != null && (table.work_is_complete[row.op] ?? true);
       total.weightBytes += table.weight_bytes[row.op] ?? 0;
     }
-    if (row.column >= 0) {
-      total.columns.push(row.column);
-      total.costMs += placement?.costMs(row.column) ?? 0;
-    }
+    if (row.column >= 0) total.columns.push(row.column);
+    const unit = row.column < 0 ? null : (placement?.unit(row.column) ?? null);
+    total.amount += amountOf(row);
+    total.units.set(unit, (total.units.get(unit) ?? 0) + amountOf(row));
   }
-  return [...totals.values()].sort((a, b) => b.costMs - a.costMs || b.flops - a.flops || b.ops - a.ops);
+  return [...totals.values()].sort((a, b) => b.amount - a.amount || b.flops - a.flops || b.ops - a.ops);
 }
 
 /** A reason that keeps operations from a unit, and what the plan would be without it. */

@@ -5,7 +5,7 @@ import { counts, findingFacts } from "../data/savings";
 import type { Finding } from "../data/schema";
 import { type Obstacle, obstacles } from "../data/totals";
 import { SETTING_NAMES, SEVERITY_WORDS, UNIT_NAMES } from "../data/words";
-import { duration, plural } from "../format";
+import { cost, plural } from "../format";
 import { useReport } from "../report";
 import { findingPage, rulePage } from "../site";
 import { About } from "../ui/about";
@@ -96,7 +96,7 @@ function ObstacleItem(props: { obstacle: Obstacle }) {
         {reason.fix && <div class="fix">→ {reason.fix}</div>}
         <div class="dim">
           {props.obstacle.function && `${props.obstacle.function}: `}
-          {plural(ids.length, "operation")}, planned at {duration(costMs / 1e3)} where {ids.length === 1 ? "it runs" : "they run"} now.{" "}
+          {plural(ids.length, "operation")}, planned cost {cost(costMs)} where {ids.length === 1 ? "it runs" : "they run"} now.{" "}
           {hypothesis !== "moved" && hypothesis !== "without all" && (
             <span class="faint">
               {reason.rule === CORE_ML_RULE ? (
@@ -143,7 +143,7 @@ function toText(remarks: readonly Remark[], notes: readonly string[], found: Obs
   );
   const second = found.map(
     (one) =>
-      `${UNIT_NAMES[one.reason.unit]}: ${one.reason.text}${one.effect ? `; ${one.effect}` : ""}${one.reason.fix ? ` → ${one.reason.fix}` : ""} (${plural(one.ids.length, "operation")}, planned ${duration(one.costMs / 1e3)})`,
+      `${UNIT_NAMES[one.reason.unit]}: ${one.reason.text}${one.effect ? `; ${one.effect}` : ""}${one.reason.fix ? ` → ${one.reason.fix}` : ""} (${plural(one.ids.length, "operation")}, planned cost ${cost(one.costMs)})`,
   );
   return [...first, ...notes.map((note) => `note: ${note}`), ...second].join("\n");
 }

@@ -3,7 +3,7 @@ import { type TimeColumn, timeColumns } from "../data/overview";
 import { remarksOf } from "../data/profile";
 import type { Profile } from "../data/schema";
 import { kindName } from "../data/words";
-import { count, duration, plural } from "../format";
+import { count, duration, figure, plural } from "../format";
 import { FileTitle } from "../ui/file";
 import { OriginTag } from "../ui/origin";
 import { ScrollRegion } from "../ui/scroll";
@@ -138,7 +138,7 @@ function Cells(props: { index: number; profile: Profile; columns: readonly TimeC
         const interval = column.intervals[index];
         return (
           <td key={column.key} class="number">
-            <span class="nowrap">{seconds === null ? "–" : duration(seconds)}</span>
+            <span class="nowrap">{seconds === null ? "–" : figure(seconds, column.origin)}</span>
             {interval && (
               <div
                 class="faint nowrap"

@@ -6,7 +6,7 @@ import { buildRows } from "../data/rows";
 import type { ComputeUnits, Estimate, Plan } from "../data/schema";
 import { plannedColumns, unitShares } from "../data/totals";
 import { BOUND_WORDS, basisText, SETTING_NAMES } from "../data/words";
-import { duration, plural } from "../format";
+import { cost, duration, plural } from "../format";
 import { useReport } from "../report";
 import { OriginTag } from "../ui/origin";
 import { ScrollRegion } from "../ui/scroll";
@@ -178,7 +178,7 @@ function PlanCells(props: { plan: Plan | null; name: ComputeUnits; columns: read
               placement.totalMs / 1e3,
             )}
           />
-          <span class="bar-label">{duration(placement.totalMs / 1e3)}</span>
+          <span class="bar-label">{cost(placement.totalMs)}</span>
         </td>
       )}
     </>
@@ -219,5 +219,5 @@ function withOverhead(parts: readonly Omit<UnitPart, "text">[], total: number): 
     parts.reduce((sum, one) => sum + one.amount, 0),
   );
   const all = rest > 0 ? [...parts, { unit: "overhead" as const, amount: rest }] : parts;
-  return all.map((one) => ({ ...one, text: duration(one.amount) }));
+  return all.map((one) => ({ ...one, text: `cost ${cost(one.amount * 1e3)}` }));
 }

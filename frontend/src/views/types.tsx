@@ -1,7 +1,7 @@
 import { useMemo, useState } from "preact/hooks";
-import type { Group } from "../data/schema";
-import { byType, type TypeTotal, unitShares } from "../data/totals";
-import { bytes, count, duration, plural, share } from "../format";
+import type { Group, Origin } from "../data/schema";
+import { byType, type TypeTotal } from "../data/totals";
+import { bytes, count, duration, share } from "../format";
 import { useReport } from "../report";
 import { More } from "../ui/more";
 import { OriginTag } from "../ui/origin";
@@ -11,14 +11,23 @@ import { UnitBar, UnitLegend } from "../ui/units";
 
 const LISTED = 12;
 
-/** Time by type: measured for groups of operations, planned for types of operations. */
+/** Time by type of operation, and by group where groups were measured. */
 export function Types() {
-  const { rows, table, placement, groups, measuredBy } = useReport();
-  const totals = useMemo(() => byType(rows, table, placement), [rows, table, placement]);
+  const { rows, table, placement, groups, times, measuredBy, target } = useReport();
+  const totals = useMemo(() => byType(rows, table, placement, times), [rows, table, placement, times]);
   const kinds = useMemo(() => byLabel(groups), [groups]);
+  const origin = times?.origin ?? (placement ? "planned" : null);
   return (
     <Section id="types" title="Types of operations">
       <div class="halves">
+        <div>
+          <h3>
+            By type {origin && <OriginTag origin={origin} on={origin === "measured" ? measuredBy : target?.device} />}{" "}
+            <OriginTag origin="declared" />
+          </h3>
+          <TypeTable totals={totals} origin={origin} whole={times?.whole} />
+          {placement && <UnitLegend units={["neural_engine", "gpu", "cpu"]} />}
+        </div>
         {kinds.length > 0 && (
           <div>
             <h3>
@@ -27,13 +36,6 @@ export function Types() {
             <Kinds kinds={kinds} />
           </div>
         )}
-        <div>
-          <h3>
-            By type {placement && <OriginTag origin="planned" />} <OriginTag origin="declared" />
-          </h3>
-          <TypeTable totals={totals} />
-          {placement && <UnitLegend units={["neural_engine", "gpu", "cpu"]} />}
-        </div>
       </div>
     </Section>
   );
@@ -105,11 +107,13 @@ function Kinds(props: { kinds: Kind[] }) {
   );
 }
 
-function TypeTable(props: { totals: TypeTotal[] }) {
-  const { placement } = useReport();
+function TypeTable(props: { totals: TypeTotal[]; origin: Origin | null; whole: number | undefined }) {
+  const { totals, origin } = props;
   const [isOpen, open] = useState(false);
-  const most = Math.max(...props.totals.map((total) => total.costMs), 0);
-  const heads = ["Operations", "FLOPs", "Weights", ...(placement ? ["Planned"] : [])];
+  const most = Math.max(...totals.map((total) => total.amount), 0);
+  const whole = props.whole ?? totals.reduce((sum, total) => sum + total.amount, 0);
+  // What a plan charges is shown as a share: it is no time.
+  const heads = [...(origin === "planned" || !origin ? [] : ["Time"]), ...(origin ? ["Share"] : [])];
   return (
     <>
       <ScrollRegion label="Operations by type">
@@ -122,44 +126,46 @@ function TypeTable(props: { totals: TypeTotal[] }) {
                   {head}
                 </th>
               ))}
-              {placement && (
+              {origin && (
                 <th scope="col" class="wide">
                   <span class="hidden">By unit</span>
                 </th>
               )}
+              {["Operations", "FLOPs", "Weights"].map((head) => (
+                <th scope="col" class="number" key={head}>
+                  {head}
+                </th>
+              ))}
             </tr>
           </thead>
           <tbody>
-            {(isOpen ? props.totals : props.totals.slice(0, LISTED)).map((total) => (
+            {(isOpen ? totals : totals.slice(0, LISTED)).map((total) => (
               <tr key={total.type}>
                 <th scope="row" class="label mono">
                   {total.type}
                 </th>
+                {heads.includes("Time") && <td class="number">{total.amount > 0 ? duration(total.amount) : ""}</td>}
+                {origin && <td class="number">{total.amount > 0 ? share(total.amount / whole) : ""}</td>}
+                {origin && (
+                  <td class="wide">
+                    <UnitBar
+                      most={most}
+                      parts={[...total.units].map(([unit, amount]) => ({ unit, amount, text: share(amount / (whole || 1)) }))}
+                    />
+                  </td>
+                )}
                 <td class="number">{total.ops}</td>
                 <td class="number">
                   {total.isComplete ? "" : "≥ "}
                   {count(total.flops)}
                 </td>
                 <td class="number">{total.weightBytes ? bytes(total.weightBytes) : ""}</td>
-                {placement && <td class="number">{duration(total.costMs / 1e3)}</td>}
-                {placement && (
-                  <td class="wide">
-                    <UnitBar
-                      most={most}
-                      parts={unitShares(placement, total.columns).map((part) => ({
-                        unit: part.unit,
-                        amount: part.costMs,
-                        text: plural(part.ops, "operation"),
-                      }))}
-                    />
-                  </td>
-                )}
               </tr>
             ))}
           </tbody>
         </table>
       </ScrollRegion>
-      <More listed={LISTED} total={props.totals.length} isOpen={isOpen} open={open} />
+      <More listed={LISTED} total={totals.length} isOpen={isOpen} open={open} />
     </>
   );
 }

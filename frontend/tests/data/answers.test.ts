@@ -121,7 +121,7 @@ describe("changes", () => {
     const found = changes({ placement: placementOf(table, made), rows: buildRows(table, times(4), made) });
     expect(found.map((one) => [one.text, one.reason, one.saving, one.origin, one.ids])).toEqual([
       ["reshape", "rank 6", "saves 2.00 ms (1.00 ms – 3.00 ms)", "estimated", ["main/1", "main/2"]],
-      ["too wide", "", "saves 1.00 ms", "planned", ["main/3"]],
+      ["too wide", "", "saves 1 of the planned cost", "planned", ["main/3"]],
     ]);
   });
 
@@ -188,7 +188,7 @@ describe("operations elsewhere", () => {
     const found = elsewhere(placementOf(table, made), buildRows(table, times(3), made));
     expect(found?.reasons.map(({ ids }) => ids)).toEqual([["main/0", "main/1"], ["main/2"]]);
     expect(found?.reasons[0]?.text).toMatch(/can run these for less/);
-    expect(found?.reasons[1]?.text).toMatch(/costs more: planned at 4.00 ms against 1.00 ms/);
+    expect(found?.reasons[1]?.text).toMatch(/costs more: planned cost 4 against 1/);
   });
 
   it("are not asked for where the setting forbids it", () => {

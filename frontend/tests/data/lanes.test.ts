@@ -4,9 +4,11 @@ import {
   estimatedTimeline,
   type Lane,
   measuredTimeline,
+  merged,
   moduleSpans,
   plannedTimeline,
   type Span,
+  sumsByKind,
   type Timeline,
 } from "../../src/data/lanes";
 import { buildRows } from "../../src/data/rows";
@@ -172,5 +174,31 @@ describe("moduleSpans", () => {
       { title: "b", depth: 1, start: 0, seconds: 6 },
     ]);
     expect(moduleSpans(fold(buildRows(table, null, null).all), measuredTimeline(table, []))).toEqual([]);
+  });
+});
+
+describe("a part of a timeline", () => {
+  const table = opTable(["main/0", "main/1", "main/2", "main/3"]);
+  const timeline = measuredTimeline(table, [group("a", [0], 1), group("b", [1], 2), group("a", [2], 3), group("b", [3], 4)]);
+
+  it("is summed by kind, with the whole times of what is partly in it", () => {
+    const all = sumsByKind(timeline, 0, timeline.seconds);
+    expect(all.map(({ label, count, seconds }) => [label, count, seconds])).toEqual([
+      ["b", 2, 6],
+      ["a", 2, 4],
+    ]);
+    expect(sumsByKind(timeline, 1, 3.5).map(({ label, count, seconds }) => [label, count, seconds])).toEqual([
+      ["a", 1, 3],
+      ["b", 1, 2],
+    ]);
+  });
+
+  it("has equal blocks once, with their sums", () => {
+    const once = merged(timeline, (op) => op % 2);
+    expect(once.lanes.flatMap((lane) => lane.spans.map(({ id, start, seconds, times }) => [id, start, seconds, times]))).toEqual([
+      ["main/0", 0, 4, 2],
+      ["main/1", 4, 6, 2],
+    ]);
+    expect(sumsByKind(once, 0, 10)).toEqual(sumsByKind(timeline, 0, 10));
   });
 });

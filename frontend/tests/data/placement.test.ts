@@ -151,9 +151,9 @@ describe("reasons", () => {
     );
     const [engine, gpu] = placement.reasons(0);
     expect(engine).toMatchObject({ unit: "neural_engine", rule: COST_RULE });
-    expect(engine?.text).toContain("planned at 1.00 ms against 4.00 ms");
+    expect(engine?.text).toContain("planned cost 1 against 4");
     expect(engine?.text).toContain("would cost the same");
-    expect(gpu?.text).toContain("would cost 500 µs more");
+    expect(gpu?.text).toContain("would cost 0.5 more");
     expect([engine?.fix, gpu?.fix]).toEqual(["", ""]);
   });
 

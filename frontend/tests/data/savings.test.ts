@@ -32,8 +32,8 @@ describe("findings on the model", () => {
   });
 
   it("tell their saving in words", () => {
-    expect(savingText(saving())).toBe("planned 200 µs less (1.00 ms → 800 µs), estimated 100 µs less (50.0 µs to 200 µs)");
-    expect(savingText(saving({ saved_s: null }))).toBe("planned 200 µs less (1.00 ms → 800 µs)");
+    expect(savingText(saving())).toBe("planned cost 0.2 less (1 → 0.8), estimated 100 µs less (50.0 µs to 200 µs)");
+    expect(savingText(saving({ saved_s: null }))).toBe("planned cost 0.2 less (1 → 0.8)");
     const unclear = saving({ saved_ms: 0, saved_s: { value: 1e-6, low: -1e-6, high: 3e-6, origin: "estimated" } });
     expect(savingText(unclear)).toBe("planned cost unchanged, estimated without a clear difference (1.00 µs more to 3.00 µs less)");
     expect(findingFacts(finding({ savings: [], saved_bytes: 2000 }), placement)).toBe(

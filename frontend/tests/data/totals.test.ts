@@ -1,4 +1,5 @@
 import { describe, expect, it } from "vitest";
+import { measuredCosts } from "../../src/data/critical";
 import { buildRows } from "../../src/data/rows";
 import { byType, obstacles, plannedColumns, undecidedLine, unitShares } from "../../src/data/totals";
 import {
@@ -46,7 +47,26 @@ describe("byType", () => {
     const rows = buildRows(profile.ops, goldenMeasurement(), goldenPlan());
     const totals = byType(rows, profile.ops, placementOf(profile.ops, goldenPlan()));
     expect(totals.map((total) => total.type)).toEqual(["conv", "layer_norm", "add", "linear"]);
-    expect(totals[3]).toEqual({ type: "linear", ops: 1, columns: [1], flops: 1000, isComplete: true, weightBytes: 64, costMs: 0.002 });
+    expect(totals[3]).toMatchObject({
+      type: "linear",
+      ops: 1,
+      columns: [1],
+      flops: 1000,
+      isComplete: true,
+      weightBytes: 64,
+      amount: 0.002,
+    });
+  });
+
+  it("sums times where there are any: that of a group at its first operation", () => {
+    const table = opTable(["main/0", "main/1", "main/2"], { type: ["conv", "relu", "conv"] });
+    const groups = [group("conv + relu", [0, 1], 2), group("conv", [2], 3)];
+    const rows = buildRows(table, times(3, groups), null);
+    const totals = byType(rows, table, null, measuredCosts(rows, groups));
+    expect(totals.map(({ type, amount }) => [type, amount])).toEqual([
+      ["conv", 5],
+      ["relu", 0],
+    ]);
   });
 
   it("orders by FLOPs, then by number, without a plan", () => {
@@ -71,7 +91,7 @@ describe("byType", () => {
     const table = opTable(["main/0"]);
     const devicePlan = plan(2, { inserted: [inserted("main/cast", 0)] });
     const totals = byType(buildRows(table, times(1, [group("reorder", [], 1)]), devicePlan), table, placementOf(table, devicePlan));
-    expect(totals.map(({ type, ops, costMs, flops }) => [type, ops, costMs, flops])).toEqual([
+    expect(totals.map(({ type, ops, amount, flops }) => [type, ops, amount, flops])).toEqual([
       ["add", 1, 1, 10],
       ["cast", 1, 1, 0],
     ]);

@@ -2,7 +2,7 @@ import { useMemo } from "preact/hooks";
 import { type Spending, spending } from "../../data/answers";
 import { shortName } from "../../data/names";
 import { BOUND_WORDS, OVERHEAD_WORDS } from "../../data/words";
-import { duration, plural, share } from "../../format";
+import { figure, plural, share } from "../../format";
 import { useReport } from "../../report";
 import { OriginTag } from "../../ui/origin";
 import { Card } from "./card";
@@ -50,7 +50,7 @@ function Groups(props: { found: Spending }) {
               <span class={`fill-${one.unit ?? "measured"}`} style={width(one.seconds)} />
             </span>
             <span class="spending-time">
-              {duration(one.seconds)} <span class="faint">{shareOf(one.seconds)}</span>
+              {figure(one.seconds, found.origin)} <span class="faint">{shareOf(one.seconds)}</span>
             </span>
           </li>
         ))}
@@ -63,13 +63,14 @@ function Groups(props: { found: Spending }) {
               <span class="fill-overhead" style={width(found.overheadSeconds)} />
             </span>
             <span class="spending-time">
-              {duration(found.overheadSeconds)} <span class="faint">{shareOf(found.overheadSeconds)}</span>
+              {figure(found.overheadSeconds, found.origin)} <span class="faint">{shareOf(found.overheadSeconds)}</span>
             </span>
           </li>
         )}
       </ol>
       <p class="answer-text roomy">
-        {types.join(" · ")} {found.hasShares ? "of" : "in"} {duration(total)} {WORDS[found.origin]}, in {plural(found.groups, "group")}
+        {types.join(" · ")} {found.hasShares ? "of" : "in"} {figure(total, found.origin)} {WORDS[found.origin]}, in{" "}
+        {plural(found.groups, "group")}
         {found.origin === "estimated" && estimate && `; waits for ${BOUND_WORDS[estimate.bound]}`}
         {isSlowed && ", longer than in predictions because of the engine's profiler"}
       </p>

@@ -2,7 +2,7 @@ import type { ComponentChildren } from "preact";
 import type { Row } from "../../data/rows";
 import type { Fp16Ranges, Status } from "../../data/schema";
 import { ALLOWED, BOUND_WORDS, STATUS_WORDS, UNIT_NAMES } from "../../data/words";
-import { bytes, count, duration, plural, share } from "../../format";
+import { bytes, cost, count, duration, plural, share } from "../../format";
 import { useReport } from "../../report";
 import { UnitMark } from "../../ui/mark";
 import { OriginTag } from "../../ui/origin";
@@ -22,7 +22,7 @@ export function Times(props: { row: Row }) {
   const { row } = props;
   const { measurement, measuredBy, groups, kernels, placement, target, estimate } = useReport();
   const group = groups[row.group];
-  const cost = row.column < 0 ? null : placement?.costMs(row.column);
+  const planned = row.column < 0 ? null : placement?.costMs(row.column);
   const weight = row.column < 0 ? null : placement?.weight(row.column);
   const seconds = estimate?.kernel_s[row.kernel];
   const fused = kernels[row.kernel]?.ops.length ?? 0;
@@ -51,9 +51,9 @@ export function Times(props: { row: Row }) {
         </Item>
       )}
       {row.op >= 0 && measurement?.fp16 && <Fp16 ranges={measurement.fp16} op={row.op} />}
-      {cost != null && (
+      {planned != null && (
         <Item name="Planned cost">
-          <b>{duration(cost / 1e3)}</b>
+          <b>{cost(planned)}</b>
           {weight != null && `, ${share(weight)} of its graph`} <OriginTag origin="planned" />
         </Item>
       )}
@@ -107,7 +107,7 @@ export function Costs(props: { row: Row }) {
               <tr key={name} class={name === chosen ? "strong" : ALLOWED[placement.name].includes(unit) ? "" : "faint"}>
                 <th scope="row">{name}</th>
                 <td>{UNIT_NAMES[unit]}</td>
-                <td class="number">{duration((plan.cost_ms[name]?.[column] ?? 0) / 1e3)}</td>
+                <td class="number">{cost(plan.cost_ms[name]?.[column] ?? 0)}</td>
                 <td class="faint">{plan.bases[plan.cost_basis[name]?.[column] ?? -1] ?? ""}</td>
               </tr>
             ))}

@@ -62,7 +62,7 @@ export class Looks {
       const after = path[index + 1];
       if (after) this.next.set(row, after);
     });
-    this.total = secondsOf(colours.rows, colours.costs);
+    this.total = colours.costs?.whole ?? 0;
   }
 
   of(part: Part): Look {
@@ -88,9 +88,9 @@ export class Looks {
 
   /** The time of a fold with its share of all: `3.66 ms · 80.1 %`; empty where none is known. */
   sum(fold: Fold): string {
-    const { drawing, rows, times } = this.colours;
-    const [seconds, all] = [secondsOf(drawing.rowsOf.get(fold) ?? fold.rows, times), secondsOf(rows, times)];
-    return seconds > 0 ? `${duration(seconds)} · ${share(seconds / all)}` : "";
+    const { drawing, times } = this.colours;
+    const seconds = secondsOf(drawing.rowsOf.get(fold) ?? fold.rows, times);
+    return times && seconds > 0 ? `${duration(seconds)} · ${share(seconds / times.whole)}` : "";
   }
 
   private look(part: Part): Look {

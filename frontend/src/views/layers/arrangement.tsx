@@ -29,9 +29,9 @@ export function moved(columns: readonly Column[], arrangement: Arrangement, key:
   return { ...arrangement, order: keys };
 }
 
-/** The arrangement of columns; it is stored where the browser permits it. */
-export function useArrangement(): [Arrangement, (change: (old: Arrangement) => Arrangement) => void] {
-  const [arrangement, set] = useState<Arrangement>(stored);
+/** The arrangement of columns, it is stored where the browser permits it. */
+export function useArrangement(usual: Arrangement): [Arrangement, (change: (old: Arrangement) => Arrangement) => void] {
+  const [arrangement, set] = useState<Arrangement>(() => stored() ?? usual);
   const change = (make: (old: Arrangement) => Arrangement) =>
     set((old) => {
       const next = make(old);
@@ -45,11 +45,12 @@ export function useArrangement(): [Arrangement, (change: (old: Arrangement) => A
   return [arrangement, change];
 }
 
-function stored(): Arrangement {
+function stored(): Arrangement | null {
   try {
-    return readArrangement(JSON.parse(localStorage.getItem(KEY) ?? "null"));
+    const text = localStorage.getItem(KEY);
+    return text === null ? null : readArrangement(JSON.parse(text));
   } catch {
-    return USUAL; // a page opened from a file may have no storage
+    return null; // a page opened from a file may have no storage
   }
 }
 
@@ -107,6 +108,7 @@ const within = (pixels: number): number => Math.round(Math.min(Math.max(pixels, 
 export function ColumnMenu(props: {
   columns: readonly Column[];
   arrangement: Arrangement;
+  usual: Arrangement;
   onChange: (change: (old: Arrangement) => Arrangement) => void;
 }) {
   const { arrangement, onChange } = props;
@@ -140,7 +142,7 @@ export function ColumnMenu(props: {
             })}
           </div>
         ))}
-        <button type="button" class="quiet" onClick={() => onChange(() => USUAL)}>
+        <button type="button" class="quiet" onClick={() => onChange(() => props.usual)}>
           Restore
         </button>
       </div>

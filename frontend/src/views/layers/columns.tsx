@@ -1,7 +1,7 @@
 import type { ComponentChildren } from "preact";
 import { idsOf, type Row } from "../../data/rows";
 import { BOUND_WORDS, UNIT_SHORT } from "../../data/words";
-import { bytes, count, duration, share } from "../../format";
+import { bytes, cost, count, duration, share } from "../../format";
 import type { Report } from "../../report";
 import { UnitMark } from "../../ui/mark";
 import { mainTime, type SortKey, sortValue, type TimeKey } from "./filter";
@@ -44,40 +44,110 @@ export function compactColumns(report: Report, most: Record<TimeKey, number>): C
   };
   const time = timeColumn(report, most);
   if (!placement && !time) return columnsOf(report, most).filter((column) => column.key === "type" || column.key === "flops");
-  return [...(placement ? [unit] : []), ...(time ? [time] : [])];
+  return [...(placement ? [unit] : []), ...(time ? [{ ...time, width: "132px" }] : [])];
 }
 
-/** The time that matters most: estimated for the device, else measured, else the planned cost. */
+/** The time that matters most. */
 function timeColumn(report: Report, most: Record<TimeKey, number>): Column | undefined {
   const key = mainTime(report);
   return columnsOf(report, most).find((column) => column.key === key);
 }
 
-/** The columns that the report has data for. */
-export function columnsOf(report: Report, most: Record<TimeKey, number>): Column[] {
-  const { placement, measurement, target, estimate, table, rows } = report;
-  const columns: Column[] = [];
-  if (placement) {
-    for (const unit of ["cpu", "gpu", "neural_engine"] as const) {
-      columns.push({
-        key: unit,
-        title: UNIT_SHORT[unit],
-        isNarrow: true,
-        hint: "planned: ● runs there, ◐ may as well, ○ could, ◇ cannot, ? not known",
-        width: "40px",
-        cell: (row) =>
-          row.column >= 0 && <UnitMark unit={unit} mark={placement.mark(row.column, unit)} why={placement.doubt(row.column, unit)} />,
-      });
-    }
-  }
-  columns.push(
+/** The columns that the report has data for: where an operation runs and how long it takes, then what it is. */
+export function columnsOf(report: Report, most: Record<TimeKey, number>, attributesOf: (row: Row) => string = () => ""): Column[] {
+  const times = [...estimatedColumns(report, most), ...measuredColumns(report, most)];
+  return [
+    ...unitColumns(report),
+    ...(mainTime(report) === "measured" ? times.reverse() : times),
+    ...describing(report, attributesOf),
+    ...plannedColumns(report, most),
+  ];
+}
+
+function unitColumns({ placement }: Report): Column[] {
+  if (!placement) return [];
+  return (["cpu", "gpu", "neural_engine"] as const).map((unit) => ({
+    key: unit,
+    title: UNIT_SHORT[unit],
+    isNarrow: true,
+    hint: "planned: ● runs there, ◐ may as well, ○ could, ◇ cannot, ? not known",
+    width: "40px",
+    cell: (row) =>
+      row.column >= 0 && <UnitMark unit={unit} mark={placement.mark(row.column, unit)} why={placement.doubt(row.column, unit)} />,
+  }));
+}
+
+function estimatedColumns(report: Report, most: Record<TimeKey, number>): Column[] {
+  const { estimate, target } = report;
+  if (!estimate) return [];
+  return [
+    {
+      key: "estimated",
+      title: "Estimated",
+      hint: `estimated on ${target?.device}; operations of one kernel share its time`,
+      width: "168px",
+      sort: "estimated",
+      isNumber: true,
+      cell: (row) => <Estimated report={report} row={row} most={most.estimated} />,
+    },
+    {
+      key: "bound",
+      title: "Waits for",
+      hint: "What limits the estimated time",
+      width: "88px",
+      cell: (row) => {
+        const bound = estimate.kernel_bound[row.kernel];
+        return bound ? <span class="dim">{BOUND_WORDS[bound]}</span> : null;
+      },
+    },
+  ];
+}
+
+function measuredColumns(report: Report, most: Record<TimeKey, number>): Column[] {
+  if (!report.measurement?.groups.length) return [];
+  return [
+    {
+      key: "measured",
+      title: "Measured",
+      hint: `measured by ${report.measuredBy}`,
+      width: "168px",
+      sort: "measured",
+      isNumber: true,
+      cell: (row) => <Measured report={report} row={row} most={most.measured} />,
+    },
+  ];
+}
+
+/** What a plan charges: no time, so it is last, and at first shown only where there are no times. */
+function plannedColumns(report: Report, most: Record<TimeKey, number>): Column[] {
+  if (report.placement?.totalMs == null) return [];
+  const planned = sortValue(report, "planned");
+  return [
+    {
+      key: "planned",
+      title: "Planned cost",
+      hint: "planned: what Core ML's cost model charges, which is no time, and its share of the graph's sum",
+      width: "132px",
+      sort: "planned",
+      isNumber: true,
+      cell: (row) => <Bar value={planned(row)} most={most.planned} text={cost} note={weight(report, row)} kind="planned" />,
+    },
+  ];
+}
+
+function describing({ placement, table, rows }: Report, attributesOf: (row: Row) => string): Column[] {
+  const columns: Column[] = [
     {
       key: "type",
       title: "Type",
-      hint: "Apple's name of the operation",
-      width: fitting(rows.types, 96, 240),
+      hint: "Apple's name of the operation, and its key attributes",
+      width: fitting(
+        rows.all.map((row) => `${row.type} ${attributesOf(row)}`),
+        96,
+        240,
+      ),
       sort: "type",
-      cell: typeCell,
+      cell: (row) => typeCell(row, attributesOf(row)),
     },
     {
       key: "output",
@@ -90,53 +160,7 @@ export function columnsOf(report: Report, most: Record<TimeKey, number>): Column
       ),
       cell: (row) => <span class="mono dim">{row.output}</span>,
     },
-  );
-  if (measurement?.groups.length) {
-    columns.push({
-      key: "measured",
-      title: "Measured",
-      hint: `measured by ${report.measuredBy}`,
-      width: "126px",
-      sort: "measured",
-      isNumber: true,
-      cell: (row) => <Measured report={report} row={row} most={most.measured} />,
-    });
-  }
-  if (placement?.totalMs != null) {
-    const planned = sortValue(report, "planned");
-    columns.push({
-      key: "planned",
-      title: "Planned",
-      hint: "planned: what Core ML's cost model says, and its share of the graph's sum",
-      width: "86px",
-      sort: "planned",
-      isNumber: true,
-      cell: (row) => (
-        <Bar value={planned(row)} most={most.planned} text={(value) => duration(value / 1e3)} note={weight(report, row)} kind="planned" />
-      ),
-    });
-  }
-  if (estimate) {
-    columns.push({
-      key: "estimated",
-      title: "Estimated",
-      hint: `estimated on ${target?.device}; operations of one kernel share its time`,
-      width: "124px",
-      sort: "estimated",
-      isNumber: true,
-      cell: (row) => <Estimated report={report} row={row} most={most.estimated} />,
-    });
-    columns.push({
-      key: "bound",
-      title: "Waits for",
-      hint: "What limits the estimated time",
-      width: "88px",
-      cell: (row) => {
-        const bound = estimate.kernel_bound[row.kernel];
-        return bound ? <span class="dim">{BOUND_WORDS[bound]}</span> : null;
-      },
-    });
-  }
+  ];
   if (placement && rows.all.some((row) => row.column >= 0 && placement.obstacles(row.column).length > 0)) {
     columns.push({
       key: "reason",
@@ -169,10 +193,10 @@ export function columnsOf(report: Report, most: Record<TimeKey, number>): Column
   return columns;
 }
 
-function typeCell(row: Row) {
+function typeCell(row: Row, attributes: string) {
   return (
     <>
-      <span class="op-type">{row.type}</span>
+      <span class="op-type">{row.type}</span> {attributes && <span class="dim">{attributes}</span>}
       {row.kind !== "op" && <span class="chip">{row.kind === "engine" ? "engine" : "Core ML"}</span>}
     </>
   );
@@ -187,12 +211,19 @@ function weight(report: Report, row: Row): string {
   return part == null ? "" : share(part);
 }
 
+/** The bar is beside the figure, so that neither covers the other. */
+const Track = (props: { width: number }) => (
+  <span class="bar-track">
+    <span class="bar" style={{ width: `${props.width}%` }} />
+  </span>
+);
+
 function Bar(props: { value: number | null; most: number; text: (value: number) => string; note?: string; kind: string }) {
   if (props.value === null) return null;
   const width = props.most ? Math.max((props.value / props.most) * 100, 0) : 0;
   return (
     <span class="bar-cell" title={props.note}>
-      <span class="bar" style={{ width: `${width}%` }} />
+      <Track width={width} />
       <span class="bar-text">{props.text(props.value)}</span>
     </span>
   );
@@ -223,7 +254,7 @@ function Shared(props: { value: number; members: string[]; row: Row; most: numbe
   const title = members.length > 1 ? `${props.noun} together for ${members.length} operations: ${members.join(", ")}` : undefined;
   return (
     <span class="bar-cell" title={title}>
-      <span class="bar" style={{ width: `${width}%` }} />
+      <Track width={width} />
       {members.length > 1 && <span class="chip chip-group">{isFirst ? `${members.length} ops` : "same"}</span>}
       <span class={isFirst ? "bar-text" : "bar-text faint"}>{duration(props.value)}</span>
     </span>

@@ -11,10 +11,10 @@ export interface Sort {
 /** The columns of times. */
 export type TimeKey = "estimated" | "measured" | "planned";
 
-/** The time that matters most: estimated for the device, else measured, else the planned cost; undefined where there is none. */
-export function mainTime(report: Pick<Report, "estimate" | "groups" | "placement">): TimeKey | undefined {
-  if (report.estimate?.kernel_s.length) return "estimated";
-  if (report.groups.length > 0) return "measured";
+/** The time that matters most: that of all views, else the planned cost; undefined where there is none. */
+export function mainTime(report: Pick<Report, "times" | "placement">): TimeKey | undefined {
+  const origin = report.times?.origin;
+  if (origin === "estimated" || origin === "measured") return origin;
   return report.placement?.totalMs != null ? "planned" : undefined;
 }
 

@@ -1,7 +1,7 @@
 import { useMemo } from "preact/hooks";
 import type { LayerView } from "../../data/address";
 import { buildTree, type Grouping, leavesOf, type Measure, measuresOf, type TreeNode } from "../../data/tree";
-import { bytes, count, duration } from "../../format";
+import { bytes, cost, count, duration } from "../../format";
 import { useReport } from "../../report";
 import { Choice } from "../../ui/choice";
 import { useModules } from "../../ui/modules";
@@ -21,7 +21,7 @@ const GROUPINGS: readonly (readonly [Grouping, string])[] = [
 const MEASURES: Record<Measure, string> = {
   estimated: "Estimated",
   measured: "Measured",
-  planned: "Planned",
+  planned: "Planned cost",
   flops: "FLOPs",
   weights: "Weights",
 };
@@ -38,7 +38,7 @@ const COLUMNS: Record<Measure, string> = {
 const FORMATS: Record<Measure, (amount: number) => string> = {
   estimated: duration,
   measured: duration,
-  planned: duration,
+  planned: (seconds) => cost(seconds * 1e3),
   flops: count,
   weights: bytes,
 };

@@ -1,16 +1,18 @@
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { NO_FILTER } from "../../data/filter";
 import type { Row } from "../../data/rows";
+import { sumOf } from "../../data/selection";
 import type { TreeNode } from "../../data/tree";
 import { duration, plural } from "../../format";
 import { type Report, useReport } from "../../report";
 import { Choice } from "../../ui/choice";
 import { CopyButton } from "../../ui/copy";
 import { MarkLegend } from "../../ui/mark";
+import { usePrograms } from "../../ui/modules";
 import { OriginTag } from "../../ui/origin";
 import { Section } from "../../ui/section";
 import { useWidth } from "../../ui/width";
-import { ColumnMenu, inOrder, moved, useArrangement } from "./arrangement";
+import { ColumnMenu, inOrder, moved, USUAL, useArrangement } from "./arrangement";
 import { columnsOf, compactColumns } from "./columns";
 import { arrange, mainTime, type Sort, sortValue } from "./filter";
 import { Filters } from "./filters";
@@ -21,17 +23,18 @@ import { toCells, toTabs, treeCells } from "./text";
 /** The layer table: one row per operation. */
 export function Layers() {
   const report = useReport();
-  const { placement, estimate, measuredBy, groups, rows, selected, filter, setFilter, layers, setLayers } = report;
+  const { placement, estimate, measuredBy, groups, times, rows, selected, filter, setFilter, layers, setLayers } = report;
   const isTable = layers.view === "table";
   const [sort, setSort] = useState<Sort>(() => slowestFirst(report));
-  const [arrangement, arrangeColumns] = useArrangement();
+  const { attributesOf } = usePrograms();
+  const [arrangement, arrangeColumns] = useArrangement(times ? WITHOUT_PLANNED : USUAL);
   const [ref, width] = useWidth<HTMLDivElement>(1000);
   const isCompact = width < COMPACT;
   const [folded, setFolded] = useState<ReadonlySet<string>>(new Set<string>());
   // biome-ignore lint/correctness/useExhaustiveDependencies: the order depends on these parts of the report only.
   const shown = useMemo(() => arrange(report, filter, sort, folded), [rows, placement, estimate, filter, sort, folded]);
   // biome-ignore lint/correctness/useExhaustiveDependencies: the columns depend on these parts of the report only.
-  const every = useMemo(() => columnsOf(report, largest(report)), [rows, placement, estimate]);
+  const every = useMemo(() => columnsOf(report, largest(report), attributesOf), [rows, placement, estimate, attributesOf]);
   // biome-ignore lint/correctness/useExhaustiveDependencies: as above.
   const compact = useMemo(() => compactColumns(report, largest(report)), [rows, placement, estimate]);
   const { hidden, order } = arrangement;
@@ -69,28 +72,28 @@ export function Layers() {
       cells={cells}
       note={
         <>
+          {estimate && <OriginTag origin="estimated" />}
           {groups.length > 0 && <OriginTag origin="measured" on={measuredBy} />}
           {placement && <OriginTag origin="planned" />}
-          {estimate && <OriginTag origin="estimated" />}
         </>
       }
       actions={
-        <>
-          <Choice label="Layers as" options={VIEWS} value={layers.view} onChange={(view) => setLayers({ ...layers, view })} />
-          <CopyButton label="Copy rows that are shown, for a spreadsheet" text={() => toTabs(cells())}>
-            Copy rows
-          </CopyButton>
-        </>
+        <CopyButton label="Copy rows that are shown, for a spreadsheet" text={() => toTabs(cells())}>
+          Copy rows
+        </CopyButton>
       }
     >
       <Filters filter={filter} onChange={setFilter} owners={owners} folded={folded} onFold={setFolded}>
+        <Choice label="Layers as" options={VIEWS} value={layers.view} onChange={(view) => setLayers({ ...layers, view })} />
         <Choice
           label="Order of the rows"
           options={mainTime(report) ? ORDERS : WORK_ORDERS}
           value={sort.key === "order" ? "order" : "most"}
           onChange={(order) => setSort(order === "order" ? PROGRAM_ORDER : mostFirst(report))}
         />
-        {!isCompact && isTable && <ColumnMenu columns={every} arrangement={arrangement} onChange={arrangeColumns} />}
+        {!isCompact && isTable && (
+          <ColumnMenu columns={every} usual={times ? WITHOUT_PLANNED : USUAL} arrangement={arrangement} onChange={arrangeColumns} />
+        )}
       </Filters>
       <div ref={ref}>
         {isTable ? (
@@ -134,6 +137,8 @@ const VIEWS = [
   ["flame", "Flame"],
 ] as const;
 const NO_WIDTHS = {};
+/** Where there are times, what a plan charges is shown only on request. */
+const WITHOUT_PLANNED = { ...USUAL, hidden: ["planned"] };
 const ORDERS = [
   ["most", "Slowest first"],
   ["order", "Program order"],
@@ -166,11 +171,8 @@ function largest(report: Report) {
 
 /** Sums over the rows shown; the time of a group counts once. */
 function summary(report: Report, shown: Row[]): string {
+  const { seconds, groups } = sumOf(shown, report.table, report.times);
   const parts = [`${shown.length} of ${plural(report.rows.all.length, "row")}`];
-  const groups = new Set(shown.map((row) => row.group).filter((group) => group >= 0));
-  const measured = [...groups].reduce((sum, group) => sum + (report.groups[group]?.wall_s ?? 0), 0);
-  if (groups.size) parts.push(`${duration(measured)} measured in ${plural(groups.size, "group")} that they are part of`);
-  const planned = shown.reduce((sum, row) => sum + (row.column < 0 ? 0 : (report.placement?.costMs(row.column) ?? 0)), 0);
-  if (planned) parts.push(`${duration(planned / 1e3)} planned`);
+  if (seconds !== null) parts.push(`${duration(seconds)} ${report.times?.origin} in ${plural(groups, "group")} that they are part of`);
   return parts.join("; ");
 }

@@ -152,7 +152,9 @@ function Line(props: {
       )}
       <div role="gridcell" class="cell number">
         <span class="bar-cell">
-          <span class={`bar fill-soft-${unit ?? "none"}`} style={{ width: `${part * 100}%` }} />
+          <span class="bar-track">
+            <span class={`bar fill-soft-${unit ?? "none"}`} style={{ width: `${part * 100}%` }} />
+          </span>
           <span class="bar-text">{one.isKnown ? format(one.amount) : "–"}</span>
         </span>
       </div>

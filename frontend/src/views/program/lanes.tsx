@@ -102,10 +102,10 @@ function Drawing(props: { recorded: Recorded; lanes: readonly TraceLane[]; span:
         aria-label={`Lanes: ${lanes.map((lane) => `${TITLES[lane.lane]} ${lane.title}, ${lane.events.length} events`).join("; ")}. Plus and minus zoom, arrows move.`}
         onKeyDown={(event) => {
           const step = (view[1] - view[0]) / 5;
-          if (event.key === "+" || event.key === "=") zoom(0.7);
-          else if (event.key === "-") zoom(1.4);
-          else if (event.key === "ArrowLeft") setView((old) => moved(old, -step, whole));
-          else if (event.key === "ArrowRight") setView((old) => moved(old, step, whole));
+          if (["+", "=", "w", "W"].includes(event.key)) zoom(0.7);
+          else if (["-", "s", "S"].includes(event.key)) zoom(1.4);
+          else if (["ArrowLeft", "a", "A"].includes(event.key)) setView((old) => moved(old, -step, whole));
+          else if (["ArrowRight", "d", "D"].includes(event.key)) setView((old) => moved(old, step, whole));
           else if (event.key === "Escape") select(null);
           else return;
           event.preventDefault();

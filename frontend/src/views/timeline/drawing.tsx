@@ -1,11 +1,12 @@
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import type { Timeline as Lanes, ModuleSpan, Span } from "../../data/lanes";
-import { duration, plural, share } from "../../format";
+import { figure, plural, share } from "../../format";
 import { useReport } from "../../report";
 import { useTheme } from "../../theme";
 import { useWidth } from "../../ui/width";
 import { drawOverview, drawScene, GAP, LANE, lanesTop, MODULE, OVERVIEW, sceneHeight } from "./draw";
 import { clamp, type Range, scaled, spanIn } from "./range";
+import { Sums } from "./sums";
 
 /** What is under the pointer. */
 type Hit = { span: Span } | { module: ModuleSpan } | null;
@@ -80,11 +81,19 @@ export function Drawing(props: { lanes: Lanes; modules: readonly ModuleSpan[] })
         ref={canvas}
         tabIndex={0}
         role="img"
-        aria-label={`${lanes.origin}: ${lanes.lanes.map((lane) => `${lane.title} ${duration(lane.spans.reduce((sum, span) => sum + span.seconds, 0))}`).join(", ")}. Plus and minus zoom, arrows move, 0 shows all.`}
+        aria-label={`${lanes.origin}: ${lanes.lanes
+          .map(
+            (lane) =>
+              `${lane.title} ${figure(
+                lane.spans.reduce((sum, span) => sum + span.seconds, 0),
+                lanes.origin,
+              )}`,
+          )
+          .join(", ")}. Plus and minus, or W and S, zoom; arrows, or A and D, move; 0 shows all.`}
         style={{ height: `${sceneHeight({ lanes, modules })}px` }}
         onKeyDown={(event) => {
-          if (event.ctrlKey || event.metaKey || event.altKey || !keys[event.key]) return;
-          keys[event.key]?.();
+          if (event.ctrlKey || event.metaKey || event.altKey || !keys[keyOf(event)]) return;
+          keys[keyOf(event)]?.();
           event.preventDefault();
         }}
         onPointerDown={(event) => {
@@ -113,7 +122,15 @@ export function Drawing(props: { lanes: Lanes; modules: readonly ModuleSpan[] })
         onPointerLeave={() => setHover(null)}
         onDblClick={all}
       />
-      {hover && <Tip hit={hover.hit} total={lanes.seconds} x={Math.min(hover.x + 12, Math.max(width - 270, 0))} y={hover.y + 14} />}
+      {hover && (
+        <Tip
+          hit={hover.hit}
+          total={lanes.seconds}
+          origin={lanes.origin}
+          x={Math.min(hover.x + 12, Math.max(width - 270, 0))}
+          y={hover.y + 14}
+        />
+      )}
       <Strip {...{ overview, view, width, labels, seconds: lanes.seconds }} onView={(next) => setView(clamp(next, lanes.seconds))} />
       <div class="zoom">
         <button type="button" class="quiet" aria-label="Zoom in" onClick={() => zoom(0.5)}>
@@ -127,13 +144,17 @@ export function Drawing(props: { lanes: Lanes; modules: readonly ModuleSpan[] })
         </button>
         <span class="dim zoom-note">
           {view.seconds < lanes.seconds
-            ? `${duration(view.seconds)} of ${duration(lanes.seconds)} shown`
-            : "Drag over a part to enlarge it; with Shift, to move."}
+            ? `${figure(view.seconds, lanes.origin)} of ${figure(lanes.seconds, lanes.origin)} shown`
+            : "Drag over a part to enlarge it and sum it up; with Shift, to move."}
         </span>
       </div>
+      <Sums lanes={lanes} view={view} />
     </div>
   );
 }
+
+/** Letters with or without capitals. */
+const keyOf = ({ key }: KeyboardEvent): string => (key.length === 1 ? key.toLowerCase() : key);
 
 const between = (one: number, other: number): Range => ({ start: Math.min(one, other), seconds: Math.abs(one - other) });
 
@@ -186,12 +207,12 @@ function Strip(props: {
 }
 
 /** What a span or a module is, and its time. */
-function Tip(props: { hit: Hit; total: number; x: number; y: number }) {
+function Tip(props: { hit: Hit; total: number; origin: Lanes["origin"]; x: number; y: number }) {
   const { hit, total } = props;
   const { table } = useReport();
   if (!hit) return null;
   const { seconds } = "module" in hit ? hit.module : hit.span;
-  const figures = `${duration(seconds)} · ${share(seconds / total)}`;
+  const figures = `${figure(seconds, props.origin)} · ${share(seconds / total)}`;
   return (
     <div class="tip wide" style={{ left: `${props.x}px`, top: `${props.y}px` }}>
       {"module" in hit ? (
@@ -208,6 +229,7 @@ function Tip(props: { hit: Hit; total: number; x: number; y: number }) {
               <br />
             </>
           ))}
+          {(hit.span.times ?? 1) > 1 && `${hit.span.times} × `}
           {hit.span.label} · {figures}
           {hit.span.ops.length > 1 && ` · ${plural(hit.span.ops.length, "operation")} together`}
           {hit.span.id && (

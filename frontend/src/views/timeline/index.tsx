@@ -1,33 +1,41 @@
 import { useMemo, useState } from "preact/hooks";
-import { fold } from "../../data/folding";
-import { estimatedTimeline, type Timeline as Lanes, measuredTimeline, moduleSpans, plannedTimeline } from "../../data/lanes";
+import { firstsOf } from "../../data/folding";
+import { estimatedTimeline, type Timeline as Lanes, measuredTimeline, merged, moduleSpans, plannedTimeline } from "../../data/lanes";
 import type { Origin } from "../../data/schema";
 import { plural } from "../../format";
 import { useReport } from "../../report";
 import { Choice } from "../../ui/choice";
-import { useModules } from "../../ui/modules";
+import { usePrograms } from "../../ui/modules";
 import { OriginTag } from "../../ui/origin";
 import { Section } from "../../ui/section";
 import { Drawing } from "./drawing";
 
+const BLOCKS = [
+  ["each", "each block"],
+  ["once", "equal blocks once"],
+] as const;
+
 /** One prediction over time: modules, and a lane for each compute unit. */
 export function Timeline() {
-  const { measuredBy, rows, table, groups, kernels, target, placement, estimate } = useReport();
+  const { measuredBy, rows, table, groups, kernels, target, placement, estimate, times } = useReport();
   const measured = useMemo(() => (groups.length ? measuredTimeline(table, groups) : null), [table, groups]);
   const planned = useMemo(() => (placement ? plannedTimeline(rows.all, placement) : null), [rows, placement]);
   const estimated = useMemo(() => (estimate ? estimatedTimeline(table, kernels, estimate) : null), [table, kernels, estimate]);
-  const known = [planned, estimated, measured].filter((one): one is Lanes => one !== null && one.seconds > 0);
-  const [wanted, choose] = useState<Origin>("planned");
-  const lanes = known.find((one) => one.origin === wanted) ?? known[0];
-  const modules = useModules();
-  const parts = useMemo(
-    () =>
-      rows.functions.flatMap((name) => {
-        const top = rows.all.filter((row) => row.kind === "op" && row.depth === 0 && row.function === name);
-        return fold(top, undefined, modules);
-      }),
-    [rows, modules],
-  );
+  const known = [estimated, measured, planned].filter((one): one is Lanes => one !== null && one.seconds > 0);
+  const [wanted, choose] = useState<Origin | null>(null);
+  const whole = known.find((one) => one.origin === (wanted ?? times?.origin)) ?? known[0];
+  const { functions } = usePrograms();
+  const parts = useMemo(() => [...functions.values()].flatMap((one) => one.parts), [functions]);
+  const firsts = useMemo(() => firstsOf(parts), [parts]);
+  const [blocks, chooseBlocks] = useState<"each" | "once">("each");
+  const lanes = useMemo(() => {
+    if (!whole || blocks === "each") return whole;
+    const first = (op: number): number => {
+      const found = rows.ops[op] && firsts.get(rows.ops[op]);
+      return found ? first(found.op) : op;
+    };
+    return merged(whole, first);
+  }, [whole, blocks, firsts, rows]);
   const spans = useMemo(() => (lanes ? moduleSpans(parts, lanes) : []), [parts, lanes]);
   if (!lanes) return null;
   const on = lanes.origin === "measured" ? measuredBy : target?.device;
@@ -38,14 +46,22 @@ export function Timeline() {
       note={
         <>
           <OriginTag origin={lanes.origin} on={on} />
-          {lanes.switches.length > 0 && <span>{plural(lanes.switches.length, "change")} of unit</span>}
+          {whole && whole.switches.length > 0 && <span>{plural(whole.switches.length, "change")} of unit</span>}
         </>
       }
       actions={
-        <Choice label="Times" options={known.map((one) => [one.origin, one.origin] as const)} value={lanes.origin} onChange={choose} />
+        <>
+          {firsts.size > 0 && <Choice label="Blocks" options={BLOCKS} value={blocks} onChange={chooseBlocks} />}
+          <Choice
+            label="Times"
+            options={known.map((one) => [one.origin, one.origin === "planned" ? "planned cost" : one.origin] as const)}
+            value={lanes.origin}
+            onChange={choose}
+          />
+        </>
       }
     >
-      <Drawing key={lanes.origin} lanes={lanes} modules={spans} />
+      <Drawing key={`${lanes.origin} ${blocks}`} lanes={lanes} modules={spans} />
       <p class="dim caption">{lanes.omitted}</p>
     </Section>
   );
