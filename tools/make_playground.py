@@ -42,13 +42,13 @@ PAGE = """\
 <meta name="description" content="Drop a Core ML model: where it would run on Apple chips, and why.">
 <link rel="icon" href="data:,">
 <title>coremlscope: where does this Core ML model run?</title>
-<link rel="stylesheet" href="playground.css">
+<link rel="stylesheet" href="{style}">
 </head>
 <body>
 <noscript>This page needs JavaScript.</noscript>
 <div id="app"></div>
 <script type="application/json" id="manifest">{manifest}</script>
-<script src="playground.js"></script>
+<script src="{script}"></script>
 </body>
 </html>
 """
@@ -163,7 +163,13 @@ def listed(path: Path, out: Path) -> dict[str, Any]:
     content = path.read_bytes()
     integrity = "sha256-" + base64.b64encode(hashlib.sha256(content).digest()).decode("ascii")
     name = path.relative_to(out).as_posix()
-    return {"name": name, "url": name, "bytes": len(content), "integrity": integrity}
+    return {"name": name, "url": addressed(path, out), "bytes": len(content), "integrity": integrity}
+
+
+def addressed(path: Path, out: Path) -> str:
+    """Returns the address of a file, which changes with its content: browsers and servers keep old ones."""
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    return f"{path.relative_to(out).as_posix()}?{digest[:12]}"
 
 
 def write_page(out: Path, manifest: dict[str, Any]) -> None:
@@ -182,7 +188,8 @@ def write_page(out: Path, manifest: dict[str, Any]) -> None:
         "form-action 'none'",
     ]
     text = json.dumps(manifest, separators=(",", ":")).replace("<", "\\u003c")
-    page = PAGE.format(policy="; ".join(policy), manifest=text)
+    style, script = (addressed(out / f"playground.{suffix}", out) for suffix in ("css", "js"))
+    page = PAGE.format(policy="; ".join(policy), manifest=text, style=style, script=script)
     (out / "index.html").write_text(page, encoding="utf-8")
 
 

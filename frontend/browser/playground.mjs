@@ -33,7 +33,7 @@ try {
   seen.back = await page.locator("h1").textContent();
   await page.setInputFiles("input[type=file]:not([webkitdirectory])", other);
   seen.refused = await page.getByRole("alert").textContent();
-  await page.setInputFiles("input[webkitdirectory]", model);
+  await drop(page, model);
   await page.locator(".report-head h1").waitFor();
   seen.dropped = await page.locator(".report-head h1").textContent();
   await page.getByRole("button", { name: "Stop" }).click();
@@ -43,6 +43,12 @@ try {
   await openExample(page, "Before and after a change");
   seen.compared = await page.title();
   seen.requests = requests.slice(loaded);
+
+  // A report that is loaded again is gone, and going back leads to the start page as before.
+  await page.reload();
+  await openExample(page, "A text encoder");
+  await page.goBack();
+  seen.again = await page.locator("h1").textContent();
 
   const before = seen.complaints.length;
   seen.sent = await page.evaluate(trySending);
@@ -60,6 +66,13 @@ console.log(JSON.stringify(seen));
 async function openExample(page, title) {
   await page.getByRole("button", { name: title }).click();
   await page.locator(".topbar").waitFor();
+}
+
+/** Drops a file or a folder on the page, wherever. */
+async function drop(page, path) {
+  const session = await page.context().newCDPSession(page);
+  const data = { items: [], files: [path], dragOperationsMask: 1 };
+  for (const type of ["dragEnter", "dragOver", "drop"]) await session.send("Input.dispatchDragEvent", { type, x: 400, y: 20, data });
 }
 
 function chosenDevice(page) {

@@ -54,8 +54,9 @@ async function openStore(manifest: Manifest): Promise<Cache | null> {
     for (const other of await caches.keys()) if (other.startsWith("coremlscope-") && other !== name) await caches.delete(other);
     const store = await caches.open(name);
     await navigator.serviceWorker?.register("offline.js");
-    const page = [location.pathname, "playground.css", "playground.js"].filter(async (one) => !(await store.match(one)));
-    await store.addAll(page);
+    const own = document.querySelectorAll<HTMLScriptElement | HTMLLinkElement>("script[src], link[rel=stylesheet]");
+    const addresses = [...own].map((one) => ("src" in one ? one.src : one.href));
+    if (!(await store.match(addresses[0] ?? ""))) await store.addAll([location.pathname, ...addresses]);
     return store;
   } catch {
     return null; // as in private windows

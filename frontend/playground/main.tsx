@@ -1,10 +1,10 @@
 import { render } from "preact";
-import { useEffect, useMemo, useState } from "preact/hooks";
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { layOutWith } from "../src/layout/client";
 import { answerLayouts } from "../src/layout/worker";
 import { Page } from "../src/page";
 import type { Payload } from "../src/payload";
-import { type Dropped, droppedOf } from "./dropped";
+import { type Dropped, droppedOf, readDrop } from "./dropped";
 import { type Example, type Manifest, readManifest } from "./manifest";
 import { type Answer, type ListedModel, Python, Stopped } from "./python";
 import { Start } from "./start";
@@ -70,7 +70,15 @@ function Playground(props: { manifest: Manifest }) {
     return false;
   };
 
+  const turn = useRef(0);
+  const asked = useRef(false);
   const open = async (dropped: Dropped, paths: readonly string[] = dropped.names) => {
+    if (dropped.files.length === 0) return;
+    // One model at a time: what is being done for another ends, and its report is left.
+    if (asked.current) python.stop();
+    const own = ++turn.current;
+    asked.current = true;
+    if (history.state?.shows === "page") history.back();
     setProblem(null);
     setModels(null);
     setWorking(true);
@@ -80,6 +88,8 @@ function Playground(props: { manifest: Manifest }) {
     } catch (error) {
       if (!(error instanceof Stopped)) setProblem({ error: `Python failed: ${(error as Error).message}`, hint: "try it again" });
     }
+    if (own !== turn.current) return;
+    asked.current = false;
     setWorking(false);
   };
   const openExample = async (example: Example) => {
@@ -87,6 +97,22 @@ function Playground(props: { manifest: Manifest }) {
     const files = await python.load();
     await open(droppedOf(example.files.map((name) => ({ path: name.replace(/^.*\//, ""), file: files.get(name) ?? new Blob() }))));
   };
+  // Anywhere on the page, also on a report: elsewhere the browser would leave the page to show the file.
+  const latest = useRef(open);
+  latest.current = open;
+  useEffect(() => {
+    const allow = (event: DragEvent) => event.preventDefault();
+    const take = (event: DragEvent) => {
+      event.preventDefault();
+      if (event.dataTransfer) void readDrop(event.dataTransfer).then((dropped) => latest.current(dropped));
+    };
+    addEventListener("dragover", allow);
+    addEventListener("drop", take);
+    return () => {
+      removeEventListener("dragover", allow);
+      removeEventListener("drop", take);
+    };
+  }, []);
   const stop = () => {
     python.stop();
     setWorking(false);

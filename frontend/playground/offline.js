@@ -24,7 +24,7 @@ async function newest(request) {
 async function kept(request) {
   for (const name of await caches.keys()) {
     if (!name.startsWith(KEPT)) continue;
-    const found = await (await caches.open(name)).match(request, { ignoreSearch: true });
+    const found = await (await caches.open(name)).match(request, { ignoreSearch: request.mode === "navigate" });
     if (found) return found;
   }
   return undefined;

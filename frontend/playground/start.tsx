@@ -1,7 +1,7 @@
 import { useState } from "preact/hooks";
 import { bytes } from "../src/format";
 import { ThemeSwitch } from "../src/theme";
-import { type Dropped, readChosen, readDrop } from "./dropped";
+import { type Dropped, readChosen } from "./dropped";
 import type { Example } from "./manifest";
 import type { ListedModel } from "./python";
 
@@ -27,7 +27,7 @@ export function Start(props: {
   return (
     <main class="start">
       <header class="start-head">
-        <span class="brand">coremlscope</span>
+        <b>coremlscope</b>
         <ThemeSwitch />
       </header>
       <h1>Where does this Core ML model run, and why not on the Neural Engine?</h1>
@@ -85,16 +85,9 @@ function DropZone(props: { onOpen: (dropped: Dropped) => void }) {
       class={`start-drop${isOver ? " drop-over" : ""}`}
       role="group"
       aria-label="Open a model"
-      onDragOver={(event) => {
-        event.preventDefault();
-        setOver(true);
-      }}
+      onDragOver={() => setOver(true)}
       onDragLeave={() => setOver(false)}
-      onDrop={(event) => {
-        event.preventDefault();
-        setOver(false);
-        if (event.dataTransfer) void readDrop(event.dataTransfer).then((dropped) => dropped.files.length > 0 && props.onOpen(dropped));
-      }}
+      onDrop={() => setOver(false)}
     >
       <p class="start-drop-title">Drop a model here</p>
       <p>.mlpackage, .mlmodel, .mlmodelc, .aimodel, an app, an archive of one, or a saved profile; two are compared</p>

@@ -113,6 +113,10 @@ def test_a_file_that_is_no_model_is_refused(seen: dict[str, Any]) -> None:
     assert "notes.txt" in seen["refused"]
 
 
+def test_going_back_leads_to_the_start_page(seen: dict[str, Any]) -> None:
+    assert seen["back"] == seen["again"]
+
+
 def test_two_models_are_compared(seen: dict[str, Any]) -> None:
     assert "TextEncoder.mlpackage.zip · TextEncoderMended.mlpackage.zip" in seen["compared"]
 
