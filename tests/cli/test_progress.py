@@ -36,13 +36,27 @@ def test_bars(monkeypatch: pytest.MonkeyPatch) -> None:
     assert text.endswith("\x1b[2K")
 
 
-@pytest.mark.parametrize("reason", ["not wanted", "dumb", "no terminal"])
-def test_no_bars(reason: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_shown_where_it_is_not_wanted(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = attach(monkeypatch)
-    if reason == "dumb":
-        monkeypatch.setenv("TERM", "dumb")
-    if reason == "no terminal":
-        monkeypatch.setattr("sys.stderr", io.StringIO())
-    with progress_bars(reason != "not wanted") as progress:
+    with progress_bars(False) as progress:
         assert progress is None
     assert terminal.getvalue() == ""
+
+
+@pytest.mark.parametrize("reason", ["dumb", "no terminal"])
+def test_without_bars_there_is_a_line_every_ten_seconds(reason: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    stream: io.StringIO = attach(monkeypatch)
+    monkeypatch.setenv("TERM", "dumb")
+    if reason == "no terminal":
+        stream = io.StringIO()
+        monkeypatch.setattr("sys.stderr", stream)
+    seconds = iter(range(0, 100, 4))
+    monkeypatch.setattr("coremlscope.cli.progress.time.monotonic", lambda: next(seconds))
+    with progress_bars(True) as progress:
+        assert progress is not None
+        for done in range(7):
+            progress("predict", done, 7)
+    assert stream.getvalue().splitlines() == [
+        "predicting 2/7, after 12 s",
+        "predicting 5/7, after 24 s",
+    ]

@@ -276,3 +276,19 @@ def test_models_without_weights_are_refused(tmp_path: Path, monkeypatch: pytest.
     if any(file.size is None for file in absent.weight_files):
         with pytest.raises(MissingWeightsError):
             what_if(tmp_path / "m.mlpackage", transforms=["int8"])
+
+
+def test_what_was_complete_at_ctrl_c_is_in_the_report(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make = study.VariantPool.make
+
+    def interrupted(pool: study.VariantPool, jobs: Sequence[VariantJob], done: Callable[..., None]) -> None:
+        make(pool, jobs[:1], done)
+        if len(jobs) > 1:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(study.VariantPool, "make", interrupted)
+    found = what_if(model, transforms=("int8", "palettize-4"), has_cache=False, workers=1)
+    made = [one.name for one in found.variants if one.size_bytes is not None]
+    assert (len(made), made[0], found.exit_code) == (2, "original", 130)
+    (missing,) = (one for one in found.variants if one.size_bytes is None)
+    assert missing.failure == "interrupted before it was made"

@@ -10,7 +10,7 @@ import msgspec
 import msgspec.structs
 
 from coremlscope.api.assemble import assemble
-from coremlscope.base.errors import CoremlscopeError, EngineError, known_error
+from coremlscope.base.errors import INTERRUPTED_EXIT, CoremlscopeError, EngineError, known_error
 from coremlscope.base.findings import Finding
 from coremlscope.describe.comparison.plans import plan_views
 from coremlscope.describe.comparison.profiles import (
@@ -23,7 +23,7 @@ from coremlscope.describe.comparison.profiles import (
 from coremlscope.measure.contract import MeasuredModel, Measurer, Progress, resolve_settings
 from coremlscope.measure.embedded.isolated import IsolatedMeasurer
 from coremlscope.measure.embedded.measurer import EngineMeasurer
-from coremlscope.measure.partial import INTERRUPTED_EXIT, ends_work, interrupted, is_interrupted
+from coremlscope.measure.partial import ends_work, interrupted, is_interrupted
 from coremlscope.model.ir import Model
 from coremlscope.planning.forecast.planner import Forecast
 from coremlscope.results.measurement import Measurement, Phase, Settings

@@ -29,6 +29,7 @@ from pathlib import Path
 from typing import ClassVar
 
 __all__ = [
+    "INTERRUPTED_EXIT",
     "CoremlscopeError",
     "CorruptModelError",
     "EngineError",
@@ -47,6 +48,8 @@ __all__ = [
     "known_error",
 ]
 
+#: The exit code after Ctrl-C: 128 and the number of SIGINT, as shells have it.
+INTERRUPTED_EXIT = 130
 #: Errors of the system that say that a disk takes no more.
 _FULL = frozenset({errno.ENOSPC, errno.EFBIG, errno.EROFS, getattr(errno, "EDQUOT", errno.ENOSPC)})
 #: Longest part of a foreign message that is shown.

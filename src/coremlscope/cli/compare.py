@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from coremlscope.base.errors import CoremlscopeError
+from coremlscope.base.errors import INTERRUPTED_EXIT, CoremlscopeError
 from coremlscope.cli.command import (
     Command,
     add_compute_units,
@@ -22,7 +22,7 @@ from coremlscope.cli.command import (
 )
 from coremlscope.cli.connected import add_on_device, is_on_device, measure_connected
 from coremlscope.cli.lookup import add_devices
-from coremlscope.cli.progress import phase_words
+from coremlscope.cli.progress import phase_words, progress_bars
 from coremlscope.cli.repetitions import (
     add_engine,
     add_engine_options,
@@ -43,7 +43,6 @@ __all__ = ["COMMAND"]
 
 #: The exit code if `--fail-above` finds a slower subject.
 _SLOWER = 9
-_INTERRUPTED = 130
 _REDRAW_S = 0.1
 _EPILOG = """\
 Models are measured, planned and estimated in one table, which is shown while it fills; then each is
@@ -167,7 +166,7 @@ def _run(arguments: argparse.Namespace) -> int:
     exit_code = exit_code_of(made) or comparison.exit_code
     comparison = add_agreements(comparison, shapes=dict(arguments.shape), seed=arguments.seed)
     write_reports(comparison, arguments)
-    if exit_code == _INTERRUPTED:
+    if exit_code == INTERRUPTED_EXIT:
         print_note("interrupted")
     elif exit_code and not shows_tables(arguments):
         found = (one for profile in comparison.profiles for one in profile.all_findings)
@@ -183,7 +182,8 @@ def _run(arguments: argparse.Namespace) -> int:
 def _live_table(is_wanted: bool) -> Iterator[tuple[Changed, Shown | None]]:
     """The table on standard error while it is filled, if that is a terminal; it is removed at the end."""
     if not is_wanted or not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
-        yield lambda _: None, None
+        with progress_bars(is_wanted) as lines:
+            yield lambda _: None, lines
         return
     from rich.console import Console
     from rich.live import Live

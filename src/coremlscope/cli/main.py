@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import coremlscope
-from coremlscope.base.errors import UsageError, known_error
+from coremlscope.base.errors import INTERRUPTED_EXIT, UsageError, known_error
 from coremlscope.base.escaping import path_text
 from coremlscope.base.writing import check_apart
 from coremlscope.cli import (
@@ -114,7 +114,7 @@ _MEANT = {
     **dict.fromkeys(("diagnose", "error"), "doctor"),
     **dict.fromkeys(("gui", "view"), "serve"),
 }
-_INTERRUPTED, _BROKEN_PIPE = 130, 141
+_BROKEN_PIPE = 141
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -135,7 +135,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             sys.stdout.flush()
     except KeyboardInterrupt:
         print_note("interrupted")
-        return _INTERRUPTED
+        return INTERRUPTED_EXIT
     except BrokenPipeError:
         abandon_output()
         return _BROKEN_PIPE

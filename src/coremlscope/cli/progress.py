@@ -1,4 +1,4 @@
-"""Progress bars on standard error, where that is a terminal."""
+"""Progress on standard error: bars on a terminal, elsewhere a line every ten seconds."""
 
 from __future__ import annotations
 
@@ -8,9 +8,13 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from coremlscope.cli.terminal import print_note
+
 __all__ = ["phase_words", "progress_bars"]
 
 _REDRAW_S = 0.1
+#: Seconds between two lines where no bars can be drawn.
+_TOLD_EVERY_S = 10.0
 _WORDS = {
     "compile": "compiling",
     "first load": "loading first",
@@ -37,12 +41,16 @@ def phase_words(phase: str) -> str:
 @contextmanager
 def progress_bars(is_wanted: bool) -> Iterator[Callable[[str, int, int], None] | None]:
     """Yields a function that takes a phase, the repetitions done, and how many there will be; None where no
-    progress is shown.
+    progress is wanted.
 
-    The bar of a phase disappears when the next phase begins, and the last one at the end.
+    The bar of a phase disappears when the next phase begins, and the last one at the end. Without a terminal,
+    long work says where it is in lines, which stay.
     """
-    if not is_wanted or not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
+    if not is_wanted or sys.stderr is None:
         yield None
+        return
+    if not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
+        yield _lines()
         return
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
@@ -66,3 +74,17 @@ def progress_bars(is_wanted: bool) -> Iterator[Callable[[str, int, int], None] |
                 drawn = time.monotonic()
 
         yield show
+
+
+def _lines() -> Callable[[str, int, int], None]:
+    """Returns a function that prints a line where the last one was printed some time ago."""
+    begun = told = time.monotonic()
+
+    def show(phase: str, done: int, total: int) -> None:
+        nonlocal told
+        now = time.monotonic()
+        if now - told >= _TOLD_EVERY_S:
+            told = now
+            print_note(f"{phase_words(phase)} {done}/{total}, after {now - begun:.0f} s")
+
+    return show

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from coremlscope.base.errors import UsageError
+from coremlscope.base.errors import INTERRUPTED_EXIT, UsageError
 from coremlscope.base.units import format_bytes
 from coremlscope.cli.command import (
     Command,
@@ -136,6 +136,8 @@ def _run(arguments: argparse.Namespace) -> int:
             **_inputs(arguments),
         )
     write_reports(report, arguments)
+    if report.exit_code == INTERRUPTED_EXIT:
+        print_note("interrupted")
     return report.exit_code
 
 

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from coremlscope.base.errors import EngineError, LimitError
+from coremlscope.base.errors import INTERRUPTED_EXIT, EngineError, LimitError
 from coremlscope.base.findings import Finding
 from coremlscope.results.measurement import EarlyEnd, Measurement
 
-__all__ = ["INTERRUPTED_EXIT", "ends_work", "explain_partial", "interrupted", "is_interrupted"]
-
-#: The exit code after Ctrl-C: 128 and the number of SIGINT, as shells have it.
-INTERRUPTED_EXIT = 130
+__all__ = ["ends_work", "explain_partial", "interrupted", "is_interrupted"]
 
 
 def explain_partial(error: EngineError | KeyboardInterrupt, phase: str) -> tuple[EarlyEnd, Finding]:

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from coremlscope.base.errors import INTERRUPTED_EXIT
 from coremlscope.base.figures import Figure
 from coremlscope.base.findings import Finding
 from coremlscope.base.units import short_repr
@@ -199,7 +200,9 @@ class VariantReport(Presented, msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def exit_code(self) -> int:
-        """The exit code of the first failure if no variant was made, else 0."""
+        """That of Ctrl-C, or that of the first failure if no variant was made; else 0."""
+        if any(variant.exit_code == INTERRUPTED_EXIT for variant in self.variants):
+            return INTERRUPTED_EXIT
         made = any(variant.size_bytes is not None for variant in self.variants[1:])
         return 0 if made else next((v.exit_code for v in self.variants if v.exit_code), 0)
 

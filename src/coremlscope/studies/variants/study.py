@@ -21,6 +21,7 @@ from coremlscope.api.assemble import made_here
 from coremlscope.api.own_measurements.report import use_own
 from coremlscope.base.budget import machine_memory_bytes
 from coremlscope.base.errors import (
+    INTERRUPTED_EXIT,
     CoremlscopeError,
     MissingWeightsError,
     OutputError,
@@ -127,7 +128,8 @@ def what_if(
             transform.
         InputError: A value or a shape is not allowed.
         UsageError: A transform, a device or a setting is unknown.
-        KeyboardInterrupt: Ctrl-C. What was complete is in the cache.
+        KeyboardInterrupt: Ctrl-C before the original was predicted with. Afterwards those variants that are
+            missing have a sentence; what was complete is also in the cache.
     """
     require_coremltools()
     model = container.read(Path(source))
@@ -415,7 +417,13 @@ class _Study(msgspec.Struct, frozen=True, kw_only=True):
             wanted = [name for name in missing if name != ORIGINAL]
             # Those that take long come first, so that no process waits for the last one.
             wanted.sort(key=lambda name: -_effort(names[name]))
-            self._make(pool, wanted, names, found, total)
+            try:
+                self._make(pool, wanted, names, found, total)
+            except KeyboardInterrupt:
+                for name in (name for name in wanted if name not in found):
+                    title = one.title if (one := names[name]) else ""
+                    why = "interrupted before it was made"
+                    found[name] = Variant(name=name, title=title, failure=why, exit_code=INTERRUPTED_EXIT)
         return tuple(_with_remark(found[name], names[name], found[ORIGINAL]) for name in names)
 
     def _make(
