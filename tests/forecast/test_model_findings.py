@@ -125,12 +125,12 @@ def test_words_tell_the_saving_and_the_confidence() -> None:
     finding = _finding("unused-operations")
     assert finding is not None
     text = describe_finding(finding)
-    assert "1 operation computes what nothing reads: debug. If fixed, on iPhone 13: planned" in text
+    assert "1 operation computes what nothing reads: debug. If fixed, on iPhone 13: estimated" in text
     assert "estimated" in text
     assert finding_hint(finding).endswith("evidence: static analysis")
     savings = [msgspec.structs.replace(one, compute_units="cpu_only") for one in finding.savings]
     on_cpu = msgspec.structs.replace(finding, savings=tuple(savings))
-    assert "If fixed, on iPhone 13 with cpu_only: planned" in describe_finding(on_cpu)
+    assert "If fixed, on iPhone 13 with cpu_only: estimated" in describe_finding(on_cpu)
 
 
 def test_devices_that_are_added_have_their_savings() -> None:

@@ -97,7 +97,7 @@ def test_costs_are_reasons_where_another_unit_could_run_it() -> None:
     (reason,) = view(plan).reasons(conv)
     assert (reason.rule, reason.unit, reason.fix) == (COST_RULE, "cpu", "")
     assert reason.text == (
-        "the CPU can run it, but costs more: planned at 4.00 ms against 250 µs where it is"
+        "the CPU can run it, but costs more: at a planned cost of 4 against 0.25 where it is"
     )
     assert view(plan).reasons(clip) == []
     tie = with_detours(cpu=(None, None, 0.0, None, None, None, None))

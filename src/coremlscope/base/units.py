@@ -73,9 +73,11 @@ def format_cost(planned_ms: float | None) -> str:
     """Formats a cost of Core ML's model, which ranks units, without a unit of time: `2.27`, `0`, `–`."""
     if planned_ms is None:
         return "–"
-    if planned_ms and abs(planned_ms) < 0.001:
-        return "<0.001"
-    return f"{planned_ms:.3g}" if abs(planned_ms) < 99.95 else f"{planned_ms:,.0f}"
+    if abs(planned_ms) >= 99.95:
+        return f"{planned_ms:,.0f}"
+    if not planned_ms or abs(planned_ms) >= 1e-4:
+        return f"{planned_ms:.3g}"
+    return f"{planned_ms:.7f}".rstrip("0") if abs(planned_ms) >= 1e-7 else "<0.0000001"
 
 
 def format_bytes(count: float) -> str:

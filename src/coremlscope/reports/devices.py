@@ -152,39 +152,12 @@ def rates_document(table: RateTable) -> Iterator[Block]:
 
 def rates_to_json(table: RateTable) -> dict[str, Any]:
     """Every rate behind planned costs on a chip."""
-    return {
-        "schema": "coremlscope.rates/1",
-        "chip": table.chip,
-        "os": table.os,
-        "name": table.name,
-        "rates": {
-            name: {backend: msgspec.to_builtins(rate) for backend, rate in rates.items()}
-            for name, rates in table.rates.items()
-        },
-        "transition_costs": msgspec.to_builtins(table.transition_costs),
-    }
+    return {"schema": "coremlscope.rates/1", **msgspec.to_builtins(table)}
 
 
 def devices_to_json(chips: Sequence[Chip]) -> dict[str, Any]:
     """Everything, with sources."""
-    return {"schema": "coremlscope.devices/1", "chips": [_chip(chip) for chip in chips]}
-
-
-def _chip(chip: Chip) -> dict[str, Any]:
-    return {
-        "id": chip.id,
-        "name": chip.name,
-        "family": chip.family,
-        "platform": chip.platform,
-        "releases": dict(chip.releases),
-        "devices": [msgspec.to_builtins(product) for product in chip.products],
-        "units": {unit: _plain(facts) for unit, facts in chip.units.items()},
-        "memory": _plain(chip.memory),
-    }
-
-
-def _plain(facts: Mapping[str, Sequence[Fact]]) -> dict[str, Any]:
-    return {name: [msgspec.to_builtins(fact) for fact in several] for name, several in facts.items()}
+    return {"schema": "coremlscope.devices/1", "chips": msgspec.to_builtins(chips)}
 
 
 def _gigabytes(rate_Bps: float) -> str:  # noqa: N803

@@ -38,6 +38,7 @@ _MARKS: dict[str, tuple[str, Style]] = {
     "warning": ("!", "warning"),
     "broken": ("✗", "error"),
 }
+_SCHEMA = "coremlscope.doctor/1"
 #: Frames of a crash that are shown.
 _SHOWN_FRAMES = 8
 #: Placement rules that are shown for a failure.
@@ -174,39 +175,27 @@ def _count(number: int, noun: str = "known failure") -> str:
 
 def checks_to_json(checks: Sequence[Check]) -> dict[str, Any]:
     """The checks as plain values."""
-    fields = ("name", "status", "text", "fix")
-    return {
-        "schema": "coremlscope.doctor/1",
-        "checks": [{field: getattr(check, field) for field in fields} for check in checks],
-    }
+    return {"schema": _SCHEMA, "checks": msgspec.to_builtins(checks)}
 
 
 def reports_to_json(reports: Sequence[LogReport | ModelReport]) -> dict[str, Any]:
     """The reports on files as plain values."""
-    return {
-        "schema": "coremlscope.doctor/1",
-        "files": [
-            _log_to_json(report) if isinstance(report, LogReport) else _model_to_json(report)
-            for report in reports
-        ],
-    }
+    files = (
+        _log_to_json(report)
+        if isinstance(report, LogReport)
+        else {"type": "model", **msgspec.to_builtins(report)}
+        for report in reports
+    )
+    return {"schema": _SCHEMA, "files": list(files)}
 
 
 def _log_to_json(report: LogReport) -> dict[str, Any]:
-    crash = report.crash
     return {
         "path": report.path,
-        "type": "crash report" if crash else "log",
+        "type": "crash report" if report.crash else "log",
         "lines": report.lines,
-        "crash": None
-        if crash is None
-        else {
-            **{name: getattr(crash, name) for name in ("process", "system", "device", "exception", "reason")},
-            "queue": crash.queue,
-            "messages": list(crash.messages),
-            "frames": list(crash.frames),
-        },
-        "costs": None if report.costs is None else msgspec.to_builtins(report.costs),
+        "crash": msgspec.to_builtins(report.crash),
+        "costs": msgspec.to_builtins(report.costs),
         "failures": [_found_to_json(found) for found in report.found],
         "unexplained": {
             "lines": report.unexplained,
@@ -228,15 +217,4 @@ def _found_to_json(found: LoggedFailure) -> dict[str, Any]:
         "ops": list(found.ops),
         "rules": list(found.rules),
         **{name: getattr(failure, name) for name in ("cause", "fix", "source", "confidence")},
-    }
-
-
-def _model_to_json(report: ModelReport) -> dict[str, Any]:
-    fields = ("id", "effect", "text", "fix", "ops")
-    return {
-        "path": report.path,
-        "type": "model",
-        "kind": report.kind,
-        "needs": report.needs,
-        "problems": [{field: getattr(problem, field) for field in fields} for problem in report.problems],
     }

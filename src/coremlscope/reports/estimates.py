@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from coremlscope.base.units import format_duration, format_rate, format_share
+from coremlscope.devices.unit import SETTINGS
 from coremlscope.reports.document import (
     Block,
     Cell,
@@ -99,7 +100,7 @@ def _table(results: Sequence[tuple[Profile, Estimate]], *, has_models: bool = Fa
         Column("model", most=40),
         Column("device", style="" if has_models else "cyan", most=40, rank=-1),
         # What all have in common is not worth a column.
-        Column("setting", most=40, least=11),
+        Column("setting"),
         Column("estimate", is_number=True, rank=-2),
         Column("80 % within", is_number=True, rank=-1),
         Column("rate", is_number=True, rank=2),
@@ -107,11 +108,13 @@ def _table(results: Sequence[tuple[Profile, Estimate]], *, has_models: bool = Fa
         Column("waits for", most=11, rank=1),
     )
     is_one = {e.compute_units for _, e in results} == {"all"}
-    cells_of = [
-        (*row[:2], "" if is_one else ", ".join(dict.fromkeys(settings)), *row[2:])
-        for row, settings in rows.items()
-    ]
+    cells_of = [(*row[:2], "" if is_one else _settings(settings), *row[2:]) for row, settings in rows.items()]
     return Table(columns, cells_of)
+
+
+def _settings(settings: Sequence[str]) -> str:
+    """Names settings: `all, cpu_and_ne`, or `every` for all that there are."""
+    return "every" if len(set(settings)) == len(SETTINGS) else ", ".join(dict.fromkeys(settings))
 
 
 def _notes(results: Sequence[tuple[Profile, Estimate]]) -> Iterator[Block]:

@@ -260,9 +260,9 @@ def _operations(model: ModelSummary, main: FunctionSummary) -> Iterator[Block]:
     ]
     columns = (
         Column("id", most=40, least=14, style="dim", is_code=True),
-        Column("type", most=40, style="cyan", rank=-1),
+        Column("type", most=40, least=10, style="cyan", rank=-1),
         Column("form", most=30, least=20, rank=-1),
-        Column("name", most=80, rank=-1, is_code=True),
+        Column("name", most=80, least=14, rank=-1, is_code=True),
         Column("results", most=80, rank=-1),
         Column("FLOPs", is_number=True, rank=2),
         Column("read", is_number=True, rank=3),

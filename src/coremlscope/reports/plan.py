@@ -190,8 +190,13 @@ def _settings(views: Sequence[PlanView], function: str = "") -> Table:
         has_costs = cost is not None and view.plan.total_ms(setting) is not None
         total = format_cost(cost.total_ms) if cost is not None and has_costs else "–"
         rows.append((view.compute_units, *cells, "–" if cost is None else str(cost.switches), total))
-    titles = (*(UNIT_NAMES[unit] for unit in UNITS), "switches", "planned cost")
-    return Table((Column("", style="cyan"), *numbers(*titles)), join_equal(rows))
+    columns = (
+        Column("", style="cyan"),
+        *numbers(*(UNIT_NAMES[unit] for unit in UNITS)),
+        Column("switches", is_number=True, rank=1),
+        Column("planned cost", is_number=True, rank=-1),
+    )
+    return Table(columns, join_equal(rows))
 
 
 def _units(view: PlanView, name: str, ops: tuple[PlannedOp, ...]) -> Iterator[Block]:
@@ -212,9 +217,14 @@ def _units(view: PlanView, name: str, ops: tuple[PlannedOp, ...]) -> Iterator[Bl
         rows.append((UNIT_NAMES[unit], str(counts[unit]), share, cost, *support, bar))
     if counts[None]:
         rows.append(("unknown", str(counts[None]), "", "", "", "", ""))
-    titles = ("chosen", "cost share", "planned cost", "supported", "unknown")
-    bars = Column("", style="cyan", rank=2)
-    yield Table((Column("", style="cyan"), *numbers(*titles), bars), rows)
+    columns = (
+        Column("", style="cyan"),
+        *numbers("chosen", "cost share", "planned cost"),
+        Column("supported", is_number=True, rank=1),
+        Column("unknown", is_number=True, rank=1),
+        Column("", style="cyan", rank=2),
+    )
+    yield Table(columns, rows)
     yield from _cost(view, name, sum(costs.values()))
     undecided = undecided_line(ops)
     if undecided:

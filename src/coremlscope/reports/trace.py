@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from coremlscope.base.units import format_duration
+from coremlscope.base.units import format_cost, format_duration
 from coremlscope.base.version import __version__
 from coremlscope.devices.unit import SETTINGS, ComputeUnit, ComputeUnits
 from coremlscope.reports.json import displayed
@@ -181,7 +181,7 @@ def _planned(view: PlanView, arrows: _Arrows, process: int) -> Iterator[Event]:
     total_ms = plan.total_ms(view.setting)
     label = "without costs"
     if total_ms is not None:
-        label = f"{format_duration(total_ms / 1e3)} in all, launches and switches included"
+        label = f"planned cost {format_cost(total_ms)} in all, launches and switches included"
     tracks = _tracks(view.compute_units, unknown=any(op.unit is None for op in ops))
     by = "by Core ML" if plan.planner == "Core ML" else "by Core ML's cost model"
     planned = "planned by Core ML" if plan.planner == "Core ML" else "planned"

@@ -520,11 +520,10 @@ def segments(ops: tuple[PlannedOp, ...]) -> list[tuple[str | None, tuple[Planned
 
 
 def _cost_reason(unit: ComputeUnit, there_ms: float, here_ms: float, more_ms: float) -> Reason:
-    there, here = format_duration(there_ms / 1e3), format_duration(here_ms / 1e3)
-    costs = f"planned at {there} against {here} where it is"
+    costs = f"at a planned cost of {format_cost(there_ms)} against {format_cost(here_ms)} where it is"
     if abs(there_ms - here_ms) < TIE_MS:
         costs = "at the same planned cost"
-    more = f"the whole plan would cost {format_duration(more_ms / 1e3)} more, changes of unit included"
+    more = f"the whole plan would cost {format_cost(more_ms)} more, changes of unit included"
     if more_ms < TIE_MS:
         text = f"{UNIT_WORDS[unit]} can run it, {costs}: the whole plan would cost the same"
     elif there_ms > here_ms + TIE_MS:
@@ -598,8 +597,9 @@ def describe_saving(saved_ms: float, planned_ms: float, saved_s: Figure | None) 
     if abs(saved_ms) < TIE_MS:
         return "planned cost unchanged"
     whole = planned_ms + saved_ms
-    share = f"{abs(saved_ms) / whole:.0%}".replace("%", " %") if whole > 0 else format_cost(abs(saved_ms))
-    return f"planned cost {share} {'less' if saved_ms > 0 else 'more'}"
+    share = abs(saved_ms) / whole if whole > 0 else 1.0
+    much = f"{share * 100:.0f} %" if share >= 0.01 else "under 1 %"
+    return f"planned cost {much} {'less' if saved_ms > 0 else 'more'}"
 
 
 def _describe_estimate(saved: Figure) -> str:

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
 from coremlscope.base.figures import Figure
-from coremlscope.base.units import format_duration
+from coremlscope.base.units import format_cost
 from coremlscope.devices import UNITS, ComputeUnit
 from coremlscope.devices.unit import UNIT_WORDS
 from coremlscope.planning.placement.hypotheses import Replanned
@@ -105,11 +105,10 @@ def _reason(one: Replanned) -> str:
     unit = UNIT_WORDS[one.unit]
     if one.hypothesis == "without all":
         return f"all rules that keep operations from {unit}, together"
-    gain = format_duration(one.gain_ms / 1e3)
     these, themselves = ("it", "itself") if len(one.ops) == 1 else ("these", "themselves")
     return (
-        f"{unit} can run {these}, planned at {gain} less by {themselves}, but launches and changes of unit"
-        " cost more than that"
+        f"{unit} can run {these}, at a planned cost of {format_cost(one.gain_ms)} less by {themselves},"
+        " but launches and changes of unit cost more than that"
     )
 
 
