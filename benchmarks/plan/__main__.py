@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 _PARTS = (
     *("network", "wholes", "encoders", "depth", "vocoder", "times", "shapes", "programs", "left-out"),
-    *("rates", "draws", "fit", "support", "context", "speed"),
+    *("rates", "fit", "support", "context", "speed"),
 )
 
 
@@ -38,9 +38,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _reports() -> dict[str, Callable[[], str]]:
-    from benchmarks.plan import draws, fit, rates, speed
+    from benchmarks.plan import fit, rates, speed
 
-    return {"fit": fit.report, "rates": rates.report, "draws": draws.report, "speed": speed.report}
+    return {"fit": fit.report, "rates": rates.report, "speed": speed.report}
 
 
 def _comparisons() -> dict[str, Callable[[], list[Agreement]]]:

@@ -147,7 +147,7 @@ export function settingPlan(changes: Partial<SettingPlan> = {}, total = 0): Sett
     detour_ms: {},
     weight: [],
     alternatives: {},
-    draw_share: {},
+    other_plan: null,
     what_ifs: [],
     ...changes,
   };

@@ -7,8 +7,8 @@ import msgspec.structs
 import pytest
 from msgspec.structs import replace
 
+from coremlscope.base.figures import Figure
 from coremlscope.devices import all_chips
-from coremlscope.reports.columns import op_columns
 from coremlscope.reports.devices import chip_document, chips_document, devices_to_json
 from coremlscope.reports.markdown.writer import write_markdown
 from coremlscope.reports.plan import CHOSEN, POSSIBLE, SUPPORTED, UNKNOWN, UNSUPPORTED, plan_document
@@ -16,6 +16,7 @@ from coremlscope.reports.plan_json import plan_to_json
 from coremlscope.reports.reasons import find_dearer, group_reasons
 from coremlscope.reports.renderers import document_of, notebook_card
 from coremlscope.reports.terminal.writer import write_terminal
+from coremlscope.results.plan import OtherPlan
 from coremlscope.results.profile import Profile
 from tests.support import golden
 from tests.support.partial_profiles import PROFILES
@@ -156,7 +157,7 @@ def test_chips_as_json() -> None:
 
 
 def _undecided_plan() -> Profile:
-    """The first operation goes to the GPU in 37 % of drawn plans, the second ties; both run on the ANE."""
+    """The first operation goes to the GPU with other rates, the second ties; both run on the ANE."""
     profile = small_plan()
     (plan, *others), count = profile.plans, len(profile.plans[0].settings[0].backend)
     setting, *rest = plan.settings
@@ -166,33 +167,36 @@ def _undecided_plan() -> Profile:
             "gpu": ("rates", *[None] * (count - 1)),
             "cpu": (None, "tie", *[None] * (count - 2)),
         },
-        draw_share={"gpu": (0.37, 0.05, *[None] * (count - 2))},
+        other_plan=OtherPlan(
+            units={"gpu": 3},
+            moved=3,
+            latency=Figure(3.3e-3, 2e-3, 5e-3, "estimated"),
+            planned=Figure(0.84e-3, 0.5e-3, 1e-3, "estimated"),
+        ),
     )
     plan = msgspec.structs.replace(plan, settings=(setting, *rest))
     return msgspec.structs.replace(profile, plans=(plan, *others))
 
 
-def test_undecided_operations_are_shown_with_their_share_of_drawn_plans() -> None:
+def test_undecided_operations_are_shown_with_the_other_plan_and_its_estimate() -> None:
     profile = _undecided_plan()
     wide = write_terminal(plan_document(profile), width=140)
     assert (
-        "2 operations may run on another unit: 1 tie of equal cost,"
-        " 1 in 37 % of plans with rates drawn within their intervals"
+        "2 operations may run on another unit: 1 tie of equal cost, 1 with other rates within their intervals"
     ) in wide
+    close = "too close to call: or all 3 operations on the GPU, estimated at 3.30 ms (840 µs as planned)"
+    assert close in wide
     table = [line for line in wide.splitlines() if CHOSEN in line]
     rows = {name: line for line in table for name in re.findall(r"layer_[01]\b", line)}
     assert rows["layer_0"].split()[:3] == [SUPPORTED, POSSIBLE, CHOSEN]
-    assert "GPU 37 %" in rows["layer_0"]
+    assert "GPU" in rows["layer_0"]
     assert "CPU tie" in rows["layer_1"]
     assert "may go to" not in write_terminal(plan_document(profile), width=80)
     assert "may go to" not in write_terminal(plan_document(small_plan()), width=140)
 
     first, second = plan_to_json(profile)["functions"]["main"]["operations"][1:3]
-    assert (first["alternatives"], first["draw_share"]) == ({"gpu": "rates"}, {"gpu": 0.37})
-    assert (second["alternatives"], second["draw_share"]) == ({"cpu": "tie"}, {"gpu": 0.05})
+    assert (first["alternatives"], second["alternatives"]) == ({"gpu": "rates"}, {"cpu": "tie"})
 
     for text in (write_markdown(document_of(profile)), notebook_card(profile)):
-        assert "2 operations may run on another unit: 1 tie of equal cost, 1 in 37 % of plans" in text
-        assert "GPU 37 %" in text
-    columns = op_columns(profile)
-    assert columns["m1.all.draw_share"][:3] == ["gpu: 0.37", "gpu: 0.05", None]
+        assert "2 operations may run on another unit: 1 tie of equal cost, 1 with other rates" in text
+        assert close in text

@@ -48,7 +48,6 @@ _ONE = Explanation(
     unit="cpu",
     backend="bnns",
     alternatives={"gpu": "rates"},
-    draw_share={"gpu": 0.37},
     planned_ms=2.0,
     supported={"cpu": "yes", "gpu": "yes", "neural_engine": "no"},
     costs=(_COST, msgspec.structs.replace(_COST, backend="ane", unit="neural_engine", is_supported=False)),

@@ -1,7 +1,7 @@
-import { cost, fixed } from "../format";
+import { cost } from "../format";
 import { totalMs } from "./profile";
 import type { ComputeUnit, ComputeUnits, OpTable, Plan, Reason, SettingPlan, Undecided } from "./schema";
-import { ALLOWED, DRAWN_RATES, UNDECIDED_WORDS, UNIT_NAMES } from "./words";
+import { ALLOWED, UNDECIDED_WORDS, UNIT_NAMES } from "./words";
 
 /** `runs` there; `may` as well, by the evidence; `can` but does not; `cannot`; `unknown`: no rule covers it; `barred`: the setting forbids the unit. */
 export type Mark = "runs" | "may" | "can" | "cannot" | "unknown" | "barred";
@@ -82,16 +82,9 @@ export class Placement {
     return this.setting.alternatives[unit]?.[column] ?? null;
   }
 
-  /** The share of plans with drawn rates that run it on this unit, where that leaves it undecided. */
-  drawShare(column: number, unit: ComputeUnit): number | null {
-    return this.alternative(column, unit) === "rates" ? (this.setting.draw_share[unit]?.[column] ?? null) : null;
-  }
-
   /** Why it may run on this unit as well, in words; empty where the evidence decides. */
   doubt(column: number, unit: ComputeUnit): string {
     const why = this.alternative(column, unit);
-    const share = this.drawShare(column, unit);
-    if (share !== null) return `in ${fixed(share * 100, 0)} % of plans with ${DRAWN_RATES}`;
     return why === null ? "" : UNDECIDED_WORDS[why];
   }
 

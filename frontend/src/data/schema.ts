@@ -946,6 +946,18 @@ export interface OpTable {
   details: OpDetails;
 }
 
+/** A plan that the evidence does not tell from the one shown: too close to call. */
+export interface OtherPlan {
+  /** Its operations by unit. */
+  units: Partial<Record<ComputeUnit, number>>;
+  /** How many operations run on another unit than in the plan shown. */
+  moved: number;
+  /** The estimate of a prediction that follows it; null where nothing is estimated. */
+  latency: Figure | null;
+  /** That of the plan shown. */
+  planned: Figure | null;
+}
+
 /** How the values of two models agree for the same inputs. */
 export interface OutputAgreement {
   /** Their outputs, in order. */
@@ -1408,12 +1420,8 @@ export interface SettingPlan {
    * without such operations are omitted.
    */
   alternatives: Partial<Record<ComputeUnit, (Undecided | null)[]>>;
-  /**
-   * For each unit, per operation: the share of plans with rates drawn within their intervals that run it there although another unit was
-   * chosen; null where there is no such plan. It depends on assumptions about the rates and is no measured probability. Units without such
-   * operations are omitted.
-   */
-  draw_share: Partial<Record<ComputeUnit, (number | null)[]>>;
+  /** The plan that rates at the ends of their intervals lead to most often; null where all of them lead to this one. */
+  other_plan: OtherPlan | null;
   /** What each reason costs, by function; the largest planned saving first. Empty for plans of Core ML, and where it was not asked for. */
   what_ifs: WhatIf[];
 }

@@ -1,9 +1,9 @@
-import { fixed, plural } from "../format";
+import { duration, plural } from "../format";
 import type { Costs } from "./critical";
 import type { Placement } from "./placement";
 import type { Row, Rows } from "./rows";
 import type { ComputeUnit, Reason, Undecided, WhatIf } from "./schema";
-import { DRAWN_RATES } from "./words";
+import { UNIT_NAMES } from "./words";
 
 /** The operations and the cost that a plan assigns to a unit. */
 export interface UnitShare {
@@ -29,30 +29,35 @@ export function unitShares(placement: Placement, columns: Iterable<number>): Uni
   return [...shares.values()].filter((share) => share.ops > 0);
 }
 
-/** In how many plans with drawn rates undecided operations go elsewhere. */
-function drawn(shares: readonly number[]): string {
-  if (shares.length === 0) return "within the intervals of the rates";
-  const ends = new Set([Math.min(...shares), Math.max(...shares)].map((share) => fixed(share * 100, 0)));
-  return `in ${[...ends].join("–")} % of plans with ${DRAWN_RATES}`;
-}
-
 /** How many operations may run on another unit as well, and why; empty if there are none. As on the console. */
 export function undecidedLine(placement: Placement, columns: Iterable<number>): string {
   const counts: Record<Undecided, number> = { tie: 0, rates: 0, unpublished: 0 };
-  const shares: number[] = [];
   for (const column of columns) {
     const found = UNITS.map((unit) => unit && placement.alternative(column, unit));
-    shares.push(...UNITS.flatMap((unit) => (unit && placement.drawShare(column, unit)) ?? []));
     const deciding = DECIDING.find((why) => found.includes(why));
     if (deciding) counts[deciding] += 1;
   }
   const total = counts.tie + counts.rates + counts.unpublished;
   const parts = [
     ...(counts.tie ? [`${plural(counts.tie, "tie")} of equal cost`] : []),
-    ...(counts.rates ? [(counts.rates < total ? `${counts.rates} ` : "") + drawn(shares)] : []),
+    ...(counts.rates ? [`${counts.rates} with other rates within their intervals`] : []),
     ...(counts.unpublished ? [`${counts.unpublished} because how the framework chooses is not published`] : []),
   ];
   return total ? `${plural(total, "operation")} may run on another unit: ${parts.join(", ")}` : "";
+}
+
+/** The plan that is too close to call, with its estimate; empty without one. As on the console. */
+export function otherPlanLine(placement: Placement): string {
+  const other = placement.setting.other_plan;
+  if (!other) return "";
+  const parts = UNITS.flatMap((unit) => {
+    const count = unit && other.units[unit];
+    return unit && count ? [`${plural(count, "operation")} on ${UNIT_NAMES[unit]}`] : [];
+  });
+  const where = parts.length === 1 ? `all ${parts[0]}` : parts.join(", ");
+  const times =
+    other.latency && other.planned ? `, estimated at ${duration(other.latency.value)} (${duration(other.planned.value)} as planned)` : "";
+  return `too close to call: or ${where}${times}`;
 }
 
 /** The columns of the rows that the plan covers. */

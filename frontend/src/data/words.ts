@@ -22,9 +22,6 @@ export const UNDECIDED_WORDS: Record<Undecided, string> = {
   unpublished: "it runs there too, and how the framework chooses is not published",
 };
 
-/** The plans that say how often an undecided operation goes elsewhere: `in 37 % of plans with …`. */
-export const DRAWN_RATES = "rates drawn within their intervals";
-
 export const UNIT_NAMES: Record<ComputeUnit, string> = { cpu: "CPU", gpu: "GPU", neural_engine: "Neural Engine" };
 export const UNIT_SHORT: Record<ComputeUnit, string> = { cpu: "CPU", gpu: "GPU", neural_engine: "NE" };
 

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { measuredCosts } from "../../src/data/critical";
 import { buildRows } from "../../src/data/rows";
-import { byType, obstacles, plannedColumns, undecidedLine, unitShares } from "../../src/data/totals";
+import { byType, obstacles, otherPlanLine, plannedColumns, undecidedLine, unitShares } from "../../src/data/totals";
 import {
   BACKEND,
   goldenMeasurement,
@@ -162,20 +162,17 @@ describe("undecidedLine", () => {
 
   it("counts each operation once, by the strongest reason", () => {
     const placement = placementOf(table, plan(3, { settings }));
-    expect(undecidedLine(placement, [0, 1, 2])).toBe("2 operations may run on another unit: within the intervals of the rates");
+    expect(undecidedLine(placement, [0, 1, 2])).toBe("2 operations may run on another unit: 2 with other rates within their intervals");
     expect(undecidedLine(placement, [1])).toBe("");
   });
 
-  it("says in how many plans with drawn rates they go elsewhere", () => {
-    const may = { gpu: ["tie", "rates", "rates"] } as never;
-    const share = { gpu: [0.9, 0.37, 0.2], cpu: [null, 0.1, null] };
-    const drawn = settingPlan({ backend: [BACKEND.ane, BACKEND.ane, BACKEND.ane], alternatives: may, draw_share: share });
-    const placement = placementOf(table, plan(3, { settings: [drawn] }));
-    expect(undecidedLine(placement, [0, 1, 2])).toBe(
-      "3 operations may run on another unit: 1 tie of equal cost, 2 in 20–37 % of plans with rates drawn within their intervals",
+  it("says the other plan and its estimate", () => {
+    const figure = (value: number) => ({ value, low: value, high: value, origin: "estimated" }) as const;
+    const other = { units: { gpu: 3 }, moved: 3, latency: figure(3.3e-3), planned: figure(0.84e-3) };
+    const close = settingPlan({ backend: [BACKEND.ane, BACKEND.ane, BACKEND.ane], other_plan: other });
+    expect(otherPlanLine(placementOf(table, plan(3, { settings: [close] })))).toBe(
+      "too close to call: or all 3 operations on GPU, estimated at 3.30 ms (840 µs as planned)",
     );
-    expect(undecidedLine(placement, [1])).toBe(
-      "1 operation may run on another unit: in 37 % of plans with rates drawn within their intervals",
-    );
+    expect(otherPlanLine(placementOf(table, plan(3, { settings })))).toBe("");
   });
 });

@@ -189,13 +189,6 @@ class _Table:
                 for i in range(len(units))
             ]
             yield f"{prefix}.alternatives", self._of_plan(plan, others)
-        if setting.draw_share:
-            shares = [
-                "; ".join(f"{unit}: {column[i]}" for unit, column in setting.draw_share.items() if column[i])
-                or None
-                for i in range(len(units))
-            ]
-            yield f"{prefix}.draw_share", self._of_plan(plan, shares)
         yield f"{prefix}.backend", self._of_plan(plan, chosen)
         yield f"{prefix}.planned_ms", self._of_plan(plan, costs)
 

@@ -9,7 +9,6 @@ from coremlscope.base.units import format_cost
 from coremlscope.devices.unit import UNIT_WORDS
 from coremlscope.reports.document import Block, Column, Facts, Heading, Item, Table, Text, Title, numbers
 from coremlscope.reports.words import (
-    DRAWN_RATES,
     NO_COSTS,
     UNDECIDED_WORDS,
     UNIT_NAMES,
@@ -107,15 +106,9 @@ def chosen_line(explained: Explanation) -> str:
     if explained.unit is None:
         return f"no unit is known to run it; {whole}"
     by_reason: dict[Undecided, list[str]] = {}
-    drawn = []
     for unit, why in explained.alternatives.items():
-        if why == "rates" and unit in explained.draw_share:
-            drawn.append(f"{UNIT_WORDS[unit]} in {explained.draw_share[unit] * 100:.0f} %")
-        else:
-            by_reason.setdefault(why, []).append(UNIT_WORDS[unit])
+        by_reason.setdefault(why, []).append(UNIT_WORDS[unit])
     others = [f"{' or '.join(units)} ({UNDECIDED_WORDS[why]})" for why, units in by_reason.items()]
-    if drawn:
-        others.append(f"{' or '.join(drawn)} of plans with {DRAWN_RATES}")
     open_ = f", or on {' or '.join(others)}" if others else ""
     return f"runs on {UNIT_WORDS[explained.unit]} ({explained.backend}){open_}; {whole}"
 

@@ -41,6 +41,7 @@ from coremlscope.reports.words import (
     compact_type,
     histogram,
     model_name,
+    other_plan_line,
     plural,
     undecided_line,
 )
@@ -229,6 +230,8 @@ def _units(view: PlanView, name: str, ops: tuple[PlannedOp, ...]) -> Iterator[Bl
     undecided = undecided_line(ops)
     if undecided:
         yield Text(f"{POSSIBLE} {undecided}")
+    if close := other_plan_line(view.setting):
+        yield Text(close)
     yield from _segments(view, ops)
 
 

@@ -158,7 +158,6 @@ def _choice(op: PlannedOp) -> dict[str, Any]:
         "weight": op.weight,
         "detour_ms": dict(op.detour_ms),
         "alternatives": dict(op.alternatives),
-        "draw_share": dict(op.draw_share),
     }
 
 

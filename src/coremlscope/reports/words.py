@@ -8,17 +8,16 @@ from pathlib import PurePath
 from typing import TypeVar
 
 from coremlscope.base.findings import Finding, Severity
-from coremlscope.base.units import format_bytes, format_count
-from coremlscope.devices.unit import CPU, GPU, NEURAL_ENGINE, ComputeUnit
+from coremlscope.base.units import format_bytes, format_count, format_duration
+from coremlscope.devices.unit import CPU, GPU, NEURAL_ENGINE, UNIT_WORDS, ComputeUnit
 from coremlscope.results.calibration import OwnCalibration
 from coremlscope.results.estimate import Bound
 from coremlscope.results.model import FunctionSummary, ModelSummary, WeightGroup, WorkSummary
-from coremlscope.results.plan import PlannedOp, Undecided, describe_saving, undecided_counts
+from coremlscope.results.plan import PlannedOp, SettingPlan, Undecided, describe_saving, undecided_counts
 from coremlscope.results.profile import Profile
 
 __all__ = [
     "BOUND_WORDS",
-    "DRAWN_RATES",
     "FINDING_MARKS",
     "NO_COSTS",
     "SHORT_UNIT_NAMES",
@@ -37,6 +36,7 @@ __all__ = [
     "histogram",
     "main_function",
     "model_name",
+    "other_plan_line",
     "parameter_facts",
     "plural",
     "shorten",
@@ -70,9 +70,6 @@ UNDECIDED_WORDS: Mapping[Undecided, str] = {
     "unpublished": "it runs there too, and how the framework chooses is not published",
 }
 
-#: The plans that say how often an undecided operation goes elsewhere: `in 37 % of plans with …`.
-DRAWN_RATES = "rates drawn within their intervals"
-
 _Row = TypeVar("_Row")
 
 #: Marks of findings in lists.
@@ -88,15 +85,13 @@ _UNREAD = FunctionSummary(name="", inputs=(), outputs=())
 def undecided_line(ops: Iterable[PlannedOp]) -> str:
     """Returns how many operations may run on another unit as well, and why; empty if there are none.
 
-    `12 operations may run on another unit: 10 ties of equal cost, 2 in 24–37 % of plans with rates drawn
-    within their intervals`.
+    `12 operations may run on another unit: 10 ties of equal cost, 2 with other rates within their intervals`.
     """
     listed = list(ops)
     counts = undecided_counts(listed)
     parts = [plural(counts["tie"], "tie") + " of equal cost"] if counts["tie"] else []
     if counts["rates"]:
-        several = f"{counts['rates']} " if len(counts) > 1 else ""
-        parts.append(several + _drawn(listed))
+        parts.append(f"{counts['rates']} with other rates within their intervals")
     if counts["unpublished"]:
         parts.append(f"{counts['unpublished']} because how the framework chooses is not published")
     return (
@@ -104,29 +99,26 @@ def undecided_line(ops: Iterable[PlannedOp]) -> str:
     )
 
 
-def _drawn(ops: Iterable[PlannedOp]) -> str:
-    """Returns in how many plans with drawn rates undecided operations go elsewhere."""
-    shares = [
-        op.draw_share[unit]
-        for op in ops
-        for unit, why in op.alternatives.items()
-        if why == "rates" and unit in op.draw_share
-    ]
-    if not shares:
-        return "within the intervals of the rates"
-    ends = dict.fromkeys(f"{share * 100:.0f}" for share in (min(shares), max(shares)))
-    return f"in {'–'.join(ends)} % of plans with {DRAWN_RATES}"
+def other_plan_line(setting: SettingPlan) -> str:
+    """Returns the plan that is too close to call, with its estimate; empty without one.
+
+    `too close to call: or all 120 operations on the GPU, estimated at 3.3 ms (0.84 ms as planned)`.
+    """
+    other = setting.other_plan
+    if other is None:
+        return ""
+    names = [f"{plural(count, 'operation')} on {UNIT_WORDS[unit]}" for unit, count in other.units.items()]
+    where = f"all {names[0]}" if len(names) == 1 else ", ".join(names)
+    times = ""
+    if other.latency is not None and other.planned is not None:
+        first, second = (format_duration(one.value) for one in (other.latency, other.planned))
+        times = f", estimated at {first} ({second} as planned)"
+    return f"too close to call: or {where}{times}"
 
 
 def alternative_words(op: PlannedOp, names: Mapping[ComputeUnit, str] = SHORT_UNIT_NAMES) -> list[str]:
-    """Returns the other units where an operation may run as well, briefly: `GPU 37 %`, `CPU tie`."""
-    return [f"{names[unit]}{_remark(op, unit, why)}" for unit, why in op.alternatives.items()]
-
-
-def _remark(op: PlannedOp, unit: ComputeUnit, why: Undecided) -> str:
-    if why == "rates" and unit in op.draw_share:
-        return f" {op.draw_share[unit] * 100:.0f} %"
-    return " tie" if why == "tie" else ""
+    """Returns the other units where an operation may run as well, briefly: `GPU`, `CPU tie`."""
+    return [f"{names[unit]}{' tie' if why == 'tie' else ''}" for unit, why in op.alternatives.items()]
 
 
 def unit_name(unit: ComputeUnit | None) -> str:

@@ -110,8 +110,6 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
         unit: Its unit; None if no unit is known to run it.
         backend: Its backend.
         alternatives: The other units where it may go as well, because the evidence does not decide.
-        draw_share: For each other unit: the share of plans with rates drawn within their intervals that run
-            it there; units without such plans are omitted.
         planned_ms: The planned cost of the function, launches and changes of unit included.
         supported: Whether each unit can run it.
         costs: Its planned cost on each backend.
@@ -129,7 +127,6 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     unit: ComputeUnit | None
     backend: str | None
     alternatives: dict[ComputeUnit, Undecided]
-    draw_share: dict[ComputeUnit, float]
     planned_ms: float
     supported: dict[ComputeUnit, Support]
     costs: tuple[BackendCost, ...]

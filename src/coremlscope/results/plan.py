@@ -149,6 +149,22 @@ class FunctionCost(msgspec.Struct, frozen=True):
     switches: int
 
 
+class OtherPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """A plan that the evidence does not tell from the one shown: too close to call.
+
+    Attributes:
+        units: Its operations by unit.
+        moved: How many operations run on another unit than in the plan shown.
+        latency: The estimate of a prediction that follows it; None where nothing is estimated.
+        planned: That of the plan shown.
+    """
+
+    units: Mapping[ComputeUnit, int]
+    moved: int
+    latency: Figure | None = None
+    planned: Figure | None = None
+
+
 class SettingPlan(msgspec.Struct, frozen=True, kw_only=True):
     """The plan under one setting of compute units.
 
@@ -163,10 +179,8 @@ class SettingPlan(msgspec.Struct, frozen=True, kw_only=True):
             follows from the costs.
         alternatives: For each unit, per operation: why it may run there as well although another unit was
             chosen; None where the evidence decides. Units without such operations are omitted.
-        draw_share: For each unit, per operation: the share of plans with rates drawn within their intervals
-            that run it there although another unit was chosen; None where there is no such plan. It depends
-            on assumptions about the rates and is no measured probability. Units without such operations are
-            omitted.
+        other_plan: The plan that rates at the ends of their intervals lead to most often; None where all of
+            them lead to this one.
         what_ifs: What each reason costs, by function; the largest planned saving first. Empty for plans of
             Core ML, and where it was not asked for.
     """
@@ -177,7 +191,7 @@ class SettingPlan(msgspec.Struct, frozen=True, kw_only=True):
     detour_ms: Mapping[ComputeUnit, tuple[float | None, ...]] = msgspec.field(default_factory=dict)
     weight: tuple[float | None, ...] = ()
     alternatives: Mapping[ComputeUnit, tuple[Undecided | None, ...]] = msgspec.field(default_factory=dict)
-    draw_share: Mapping[ComputeUnit, tuple[float | None, ...]] = msgspec.field(default_factory=dict)
+    other_plan: OtherPlan | None = None
     what_ifs: tuple[WhatIf, ...] = ()
 
     @property
@@ -312,7 +326,6 @@ class PlannedOp(msgspec.Struct, frozen=True, kw_only=True):
         cost_basis: How each of these costs is known.
         detour_ms: As in `SettingPlan`, by unit; so are the next two.
         alternatives: Why it may run on other units as well.
-        draw_share: How many drawn plans run it on other units.
         why: Reasons why it cannot run on units.
         advice: Advice that would make it faster on its unit.
         doubts: Rules known by anecdote only that would take it from a unit.
@@ -336,7 +349,6 @@ class PlannedOp(msgspec.Struct, frozen=True, kw_only=True):
     cost_basis: Mapping[str, str]
     detour_ms: Mapping[ComputeUnit, float]
     alternatives: Mapping[ComputeUnit, Undecided]
-    draw_share: Mapping[ComputeUnit, float]
     why: tuple[Reason, ...]
     advice: tuple[Reason, ...]
     doubts: tuple[Reason, ...]
@@ -472,7 +484,6 @@ class PlanView:
             },
             detour_ms=_known(setting.detour_ms, column),
             alternatives=_known(setting.alternatives, column),
-            draw_share=_known(setting.draw_share, column),
             why=self._reasons(plan.why, column),
             advice=self._reasons(plan.advice, column),
             doubts=self._reasons(plan.doubts, column),

@@ -258,7 +258,7 @@ def _check_plan(plan: Plan, rows: int) -> None:
     optional += [
         column
         for s in plan.settings
-        for column in (s.weight, *s.detour_ms.values(), *s.alternatives.values(), *s.draw_share.values())
+        for column in (s.weight, *s.detour_ms.values(), *s.alternatives.values())
     ]
     if any(len(c) != count for c in needed) or any(len(c) not in (0, count) for c in optional):
         raise ValueError(f"a column of {where} does not match the operations")

@@ -1,7 +1,7 @@
 import { useMemo } from "preact/hooks";
 import { elsewhere, unitSeconds } from "../../data/answers";
 import type { ModelSummary } from "../../data/schema";
-import { plannedColumns, undecidedLine, unitShares } from "../../data/totals";
+import { otherPlanLine, plannedColumns, undecidedLine, unitShares } from "../../data/totals";
 import { isPlanned, OVERHEAD_WORDS, opWords, UNIT_NAMES, UNIT_SHORT } from "../../data/words";
 import { duration, fileName, plural, share } from "../../format";
 import { useReport } from "../../report";
@@ -34,6 +34,7 @@ function Shares() {
   const shares = useMemo(() => (placement ? unitShares(placement, plannedColumns(rows)) : []), [placement, rows]);
   const away = useMemo(() => (placement ? elsewhere(placement, rows) : null), [placement, rows]);
   const undecided = useMemo(() => (placement ? undecidedLine(placement, plannedColumns(rows)) : ""), [placement, rows]);
+  const close = placement ? otherPlanLine(placement) : "";
   const total = shares.reduce((sum, one) => sum + one.ops, 0);
   const times = estimate ? unitSeconds(estimate) : [];
   return (
@@ -82,6 +83,7 @@ function Shares() {
         </div>
       )}
       {undecided && <p class="answer-text">◐ {undecided}.</p>}
+      {close && <p class="answer-text">{close}.</p>}
       <h3 class="card-question">Why not on the Neural Engine?</h3>
       <WhyNot away={away} total={total} />
       {total > table.id.length && <p class="answer-text roomy">{addedWords(table.id.length, total)}</p>}

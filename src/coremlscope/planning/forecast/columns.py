@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from operator import attrgetter
 from typing import Generic, TypeVar
 
 from coremlscope.devices import UNITS, ComputeUnit, ComputeUnits, Device
 from coremlscope.planning.placement.backend import BACKENDS, UNIT_OF, Backend
-from coremlscope.planning.placement.place import PlacedFunction, PlacedOp
+from coremlscope.planning.placement.place import Choice, PlacedFunction, PlacedOp
 from coremlscope.planning.placement.search import TransitionCosts
 from coremlscope.planning.placement.verdict import Verdict
 from coremlscope.results.operations import OpTable
 from coremlscope.results.plan import (
     FunctionCost,
     InsertedOp,
+    OtherPlan,
     Plan,
     Reason,
     SettingPlan,
@@ -137,8 +139,22 @@ def _setting(
         backend=tuple(_BACKEND_INDEX[c.backend] if c and c.backend else -1 for c in choices),
         detour_ms=_by_unit([c.detour_ms if c else {} for c in choices]),
         alternatives=_by_unit([c.alternatives if c else {} for c in choices]),
-        draw_share=_by_unit([c.draw_share if c else {} for c in choices]),
+        other_plan=_other_plan(choices),
     )
+
+
+#: Plans that differ in a smaller part of the operations are shown by operation alone.
+_ANOTHER = 0.05
+
+
+def _other_plan(choices: Sequence[Choice | None]) -> OtherPlan | None:
+    """Returns the plan that is too close to call, without its estimate; None if there is none."""
+    pairs = [(one.unit, one.rival or one.unit) for one in choices if one is not None]
+    counts = Counter(other for _, other in pairs if other is not None)
+    moved = sum(mine != other for mine, other in pairs)
+    if moved < _ANOTHER * len(pairs) or not moved:
+        return None
+    return OtherPlan(units={unit: counts[unit] for unit in UNITS if unit in counts}, moved=moved)
 
 
 def _by_unit(known: Sequence[Mapping[ComputeUnit, Item]]) -> dict[ComputeUnit, tuple[Item | None, ...]]:

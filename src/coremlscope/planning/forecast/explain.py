@@ -133,7 +133,6 @@ def _explain(
         unit=choice.unit,
         backend=choice.backend,
         alternatives=dict(choice.alternatives),
-        draw_share=dict(choice.draw_share),
         planned_ms=planning.placed.total_ms[setting],
         supported={unit: op.supported(unit) for unit in UNITS},
         costs=tuple(_costs(planning, op)),

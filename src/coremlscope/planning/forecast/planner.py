@@ -161,7 +161,7 @@ def forecast(
         system = system_notes(model, one.device.os, is_planned=bool(functions))
         notes = [*first, *system, *about, *_placement_notes(one.placed, settings[0])]
         plan = _tabulate(ops, one, settings, notes, kernels.unknown, is_core_ai=is_core_ai(model))
-        plans.append(_with_what_ifs(plan, ops, functions, one))
+        plans.append(_with_other_plans(_with_what_ifs(plan, ops, functions, one), one))
 
     memory = MemoryModel.of(model, ops, function)
     remarks = _find_remarks(main) if with_advice else {}
@@ -374,6 +374,29 @@ def _with_what_ifs(plan: Plan, ops: OpTable, functions: Sequence[ModelFunction],
             estimator = None if prediction is None else prediction.estimate
             found[setting] += describe_what_ifs(several, one.key, columns, estimator)
     settings = [replace(one, what_ifs=tuple(found[one.compute_units])) for one in plan.settings]
+    return replace(plan, settings=tuple(settings))
+
+
+def _with_other_plans(plan: Plan, on: _OnDevice) -> Plan:
+    """Returns a plan with the estimates of itself and of the plans that are too close to call."""
+    settings = []
+    for one in plan.settings:
+        prediction = on.predictions.get(one.compute_units)
+        if one.other_plan is not None and prediction is not None and not prediction.kernels.loops:
+            moved = {
+                op.id: rival
+                for placed in on.main.values()
+                for op in placed.function.ops
+                if (rival := op.choices[one.compute_units].rival) is not None
+            }
+            other = replace(
+                one.other_plan,
+                latency=prediction.estimate(moved).latency,
+                planned=prediction.estimate().latency,
+            )
+            settings.append(replace(one, other_plan=other))
+        else:
+            settings.append(one)
     return replace(plan, settings=tuple(settings))
 
 

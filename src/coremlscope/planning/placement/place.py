@@ -12,8 +12,8 @@ from coremlscope.devices.unit import SETTINGS, ComputeUnit, ComputeUnits
 from coremlscope.model.ir import describe_type
 from coremlscope.planning.placement.backend import BACKENDS_OF, UNIT_OF, Backend, PlannedCost
 from coremlscope.planning.placement.coreml_view import CoreMLGraph
-from coremlscope.planning.placement.drawn import UNDECIDED_SHARE, Cell, draw_shares, is_exact
 from coremlscope.planning.placement.eligibility import Verdicts, only_fails
+from coremlscope.planning.placement.rivals import Cell, find_rival, is_exact
 from coremlscope.planning.placement.search import Route, TransitionCosts, search
 from coremlscope.planning.placement.ties import settle
 from coremlscope.planning.placement.verdict import Support, Verdict
@@ -37,16 +37,16 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         backend: The backend; None where no unit is known to run it.
         weight: Its planned cost over the sum of its graph's, as MLComputePlan gives it.
-        detour_ms: As in `SettingPlan`, by unit; so are the next two.
+        detour_ms: As in `SettingPlan`, by unit; so is the next one.
         alternatives: Why it may go to other units as well.
-        draw_share: How many drawn plans put it on other units.
+        rival: Its unit in the other plan that is too close to call; None where there is none.
     """
 
     backend: Backend | None
     weight: float = 0.0
     detour_ms: Mapping[ComputeUnit, float] = msgspec.field(default_factory=dict)
     alternatives: Mapping[ComputeUnit, Undecided] = msgspec.field(default_factory=dict)
-    draw_share: Mapping[ComputeUnit, float] = msgspec.field(default_factory=dict)
+    rival: ComputeUnit | None = None
 
     @property
     def unit(self) -> ComputeUnit | None:
@@ -239,15 +239,14 @@ def _route(
     """One graph's cheapest path under each setting, and its cost in milliseconds."""
     cells = {setting: _cells(graph, verdicts, prices, setting) for setting in settings}
     routes = {setting: _search(cells[setting], transition_costs, setting) for setting in settings}
-    chosen = {setting: route.backends for setting, route in routes.items()}
-    shares = draw_shares(cells, chosen, transition_costs)
     found = {}
     for setting, route in routes.items():
-        allowed = [cell.allowed for cell in cells[setting]]
-        of_ops = iter(_choices(route, allowed, shares.get(setting, [{}] * len(allowed))))
+        rival = find_rival(cells[setting], route.backends, transition_costs, setting)
+        of_ops = iter(_choices(route, [cell.allowed for cell in cells[setting]], rival))
         placed: list[Choice] = []
         for node in graph.nodes:
-            before = Choice(backend=placed[-1].backend if placed else None)
+            last = placed[-1] if placed else Choice(backend=None)
+            before = Choice(backend=last.backend, rival=last.rival)
             placed.append(before if node.follows else next(of_ops))
         found[setting] = _weighted(graph, prices, placed), route.total_ms
     return found
@@ -277,20 +276,21 @@ def _weighted(
 
 
 def _choices(
-    route: Route, allowed: Sequence[tuple[Backend, ...]], shares: Sequence[Mapping[ComputeUnit, float]]
+    route: Route, allowed: Sequence[tuple[Backend, ...]], rival: Sequence[ComputeUnit]
 ) -> Iterator[Choice]:
     """Yields where each operation goes, and the other units where it may go as well; without weights."""
-    for backend, backends, detour, share in zip(
-        route.backends, allowed, _detours(route, allowed), shares, strict=True
+    rivals: Sequence[ComputeUnit | None] = rival or [None] * len(allowed)
+    for backend, backends, detour, other in zip(
+        route.backends, allowed, _detours(route, allowed), rivals, strict=True
     ):
         if not backends:
             yield Choice(backend=None)
             continue
-        others: dict[ComputeUnit, Undecided] = {
-            unit: "rates" for unit, known in sorted(share.items()) if known >= UNDECIDED_SHARE
-        }
+        others: dict[ComputeUnit, Undecided] = {}
+        if other is not None and other != UNIT_OF[backend]:
+            others[other] = "rates"
         others |= {unit: "tie" for unit, more in detour.items() if more < TIE_MS}
-        yield Choice(backend=backend, detour_ms=detour, alternatives=others, draw_share=share)
+        yield Choice(backend=backend, detour_ms=detour, alternatives=others, rival=other)
 
 
 def _allowed(verdicts: Mapping[ComputeUnit, Verdict], setting: ComputeUnits) -> tuple[Backend, ...]:

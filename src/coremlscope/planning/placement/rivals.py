@@ -1,0 +1,148 @@
+"""Plans a list of operations again with rates at the ends of their intervals: which other plan is possible.
+
+The rates of one class of operations on one unit are wrong together, so that operations move together: each
+class (convolutions, linear layers, launches, the rest) is taken at both ends of its interval on each unit,
+one at a time. Of the plans that differ, the one that most of them lead to is what the evidence leaves open.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+import msgspec
+import numpy as np
+
+from coremlscope.devices.unit import SETTINGS, UNITS, ComputeUnit, ComputeUnits
+from coremlscope.planning.placement.backend import BACKENDS, UNIT_OF, Backend, PlannedCost
+from coremlscope.planning.placement.columns import Floats, search_columns
+from coremlscope.planning.placement.search import Bounds, TransitionCosts
+
+__all__ = ["Cell", "find_rival", "is_exact"]
+
+_LAUNCH = "launch"
+_CLASSES = ("convolution", "linear", _LAUNCH, "")
+#: A hypothesis: a class on a unit, at the low or the high end of its interval.
+_Hypothesis = tuple[str, ComputeUnit, bool]
+
+
+class Cell(msgspec.Struct, frozen=True, eq=False):
+    """Planned costs of equal operations on the backends that may run them.
+
+    Attributes:
+        type: Apple's name of the operations.
+        allowed: The backends; empty where no unit is known to run the operations.
+        prices: Their planned costs on every backend.
+        costs_ms: The costs of a path. An operation that no unit is known to run must not cut the path in two:
+            it costs zero on the backends of the CPU.
+    """
+
+    type: str
+    allowed: tuple[Backend, ...]
+    prices: Mapping[Backend, PlannedCost]
+    costs_ms: Mapping[Backend, float]
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether all costs are known."""
+        return all(self.prices[backend].low == self.prices[backend].high for backend in self.allowed)
+
+
+def is_exact(cells: Sequence[Cell], transition_costs: TransitionCosts, setting: ComputeUnits) -> bool:
+    """Returns True if all costs are known exactly on the units of a setting."""
+    launches = transition_costs.launch_bounds.items()
+    return all(cell.is_exact for cell in dict.fromkeys(cells)) and all(
+        bounds.low == bounds.high for backend, bounds in launches if UNIT_OF[backend] in SETTINGS[setting]
+    )
+
+
+def find_rival(
+    cells: Sequence[Cell],
+    chosen: Sequence[Backend],
+    transition_costs: TransitionCosts,
+    setting: ComputeUnits,
+) -> tuple[ComputeUnit, ...]:
+    """Returns the unit of each operation in the other plan that most rates lead to; empty without one.
+
+    Args:
+        cells: The costs of each operation; equal operations share one.
+        chosen: The backend of each operation as planned.
+        transition_costs: The costs of a path besides its operations.
+        setting: The setting of compute units.
+    """
+    kinds = {cell: place for place, cell in enumerate(dict.fromkeys(cells))}
+    hypotheses = _hypotheses(kinds, transition_costs, setting)
+    if not hypotheses:
+        return ()
+    planned = np.array([[BACKENDS.index(backend)] for backend in chosen], dtype=np.uint8)
+    paths, _ = search_columns(
+        np.stack([_prices(cell, hypotheses) for cell in kinds]),
+        [kinds[cell] for cell in cells],
+        np.repeat(planned, len(hypotheses), axis=1),
+        _launches(transition_costs, hypotheses),
+        transition_costs.switch_ms,
+        np.array([[transition_costs.finish_ms.get(backend, 0.0)] for backend in BACKENDS]),
+    )
+    unit_of = np.array([UNITS.index(UNIT_OF[backend]) for backend in BACKENDS])
+    units, mine = unit_of[paths], unit_of[planned]
+    found = Counter(tuple(column) for column in units.T.tolist())
+    found.pop(tuple(mine[:, 0].tolist()), None)
+    if not found:
+        return ()
+    (most, _), *_ = found.most_common(1)
+    return tuple(UNITS[place] for place in most)
+
+
+def _hypotheses(
+    cells: Mapping[Cell, int], transition_costs: TransitionCosts, setting: ComputeUnits
+) -> list[_Hypothesis]:
+    """Returns both ends of every class on every unit whose rates are not exact."""
+    found = {
+        (_class(cell, backend), UNIT_OF[backend])
+        for cell in cells
+        for backend in cell.allowed
+        if cell.prices[backend].low != cell.prices[backend].high
+    }
+    found |= {
+        (_LAUNCH, UNIT_OF[backend])
+        for backend, bounds in transition_costs.launch_bounds.items()
+        if bounds.low != bounds.high and UNIT_OF[backend] in SETTINGS[setting]
+    }
+    if len(SETTINGS[setting]) == 1:
+        return []
+    return [(name, unit, is_high) for name, unit in sorted(found) for is_high in (False, True)]
+
+
+def _class(cell: Cell, backend: Backend) -> str:
+    """Returns the class whose rate an operation's cost comes from; the empty one for the rest."""
+    rate = cell.prices[backend].rate
+    name = cell.type if rate is None else rate.name
+    return next(one for one in _CLASSES if name.startswith(one))
+
+
+def _prices(cell: Cell, hypotheses: Sequence[_Hypothesis]) -> Floats:
+    """Costs by backend and hypothesis; infinite where a backend does not run the operation."""
+    rows = []
+    for backend in BACKENDS:
+        ms = cell.costs_ms.get(backend, np.inf)
+        row = np.full(len(hypotheses), ms)
+        if backend in cell.allowed:
+            mine, cost = (_class(cell, backend), UNIT_OF[backend]), cell.prices[backend]
+            for place, (name, unit, is_high) in enumerate(hypotheses):
+                if (name, unit) == mine:
+                    row[place] = cost.high if is_high else cost.low
+        rows.append(row)
+    return np.array(rows)
+
+
+def _launches(transition_costs: TransitionCosts, hypotheses: Sequence[_Hypothesis]) -> Floats:
+    rows = []
+    for backend in BACKENDS:
+        ms = transition_costs.launch_ms.get(backend, 0.0)
+        bounds = transition_costs.launch_bounds.get(backend, Bounds(ms, ms))
+        ends = {
+            (_LAUNCH, UNIT_OF[backend], False): bounds.low,
+            (_LAUNCH, UNIT_OF[backend], True): bounds.high,
+        }
+        rows.append([ends.get(hypothesis, ms) for hypothesis in hypotheses])
+    return np.array(rows)
