@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from coremlscope.base.errors import UsageError
 from coremlscope.reports.explanation import (
     chosen_line,
     explanations_document,
@@ -106,11 +105,6 @@ def test_json_keeps_the_numbers() -> None:
     assert data["schema"] == "coremlscope.explanation/1"
     assert data["ops"][0]["forced"][2]["more_ms"] == -0.5
     assert data["ops"][0]["path"][2] == {"unit": "cpu", "count": 1, "holds_it": True}
-
-
-def test_there_is_no_page(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="no report format has the suffix"):
-        write_report(EXPLANATIONS, tmp_path / "why.html")
 
 
 def test_units_without_rules_are_named() -> None:

@@ -131,7 +131,11 @@ def _check_csv(text: str, harmless: str) -> None:
     assert wrong == []
 
 
-def _check_page(text: str, _: str) -> None:
+def _check_page(text: str, harmless: str) -> None:
+    if "<script" not in harmless:  # A document as a page.
+        assert not UNSEEN.search(text)
+        assert _tags(text) == _tags(harmless)
+        return
     assert text.count("<script") == text.count("</script") == 2
     assert "<!--" not in text
     (payload,) = re.findall(r'id="payload">(.*?)</script>', text, re.DOTALL)

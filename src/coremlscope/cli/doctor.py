@@ -9,12 +9,15 @@ from typing import TYPE_CHECKING
 
 from coremlscope.base.errors import UsageError
 from coremlscope.base.folders import check_regular
-from coremlscope.cli.command import Command, add_json, write_result
+from coremlscope.cli.command import Command, add_reports
+from coremlscope.cli.reports import write_reports
+from coremlscope.reports.renderers import DOCTOR_RENDERERS
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from coremlscope.devices import OSRelease
+    from coremlscope.reports.document import Document
     from coremlscope.studies.doctor.log import LogReport
     from coremlscope.studies.doctor.machine import Check
     from coremlscope.studies.doctor.model import ModelReport
@@ -33,7 +36,7 @@ source; it may be of any size. A model is checked for what prevents it from load
 
 examples:
   coremlscope doctor
-  coremlscope doctor app.log crash.ips
+  coremlscope doctor app.log crash.ips -o crash.html
   log stream --predicate 'subsystem CONTAINS "coreml"' | coremlscope doctor -
   coremlscope doctor model.mlpackage --os "iOS 16,macOS 13"
 """
@@ -49,7 +52,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--os", metavar="SYSTEM,…", help='systems that models have to load on: "iOS 16,macOS 13"'
     )
-    add_json(parser)
+    add_reports(parser, DOCTOR_RENDERERS)
 
 
 def _run(arguments: argparse.Namespace) -> int:
@@ -59,15 +62,7 @@ def _run(arguments: argparse.Namespace) -> int:
         raise UsageError("--os needs a model", "add the path of a model")
     from coremlscope.studies.doctor.machine import check_machine
 
-    checks = check_machine()
-
-    def as_json() -> str:
-        from coremlscope.reports.doctor import checks_to_json
-        from coremlscope.reports.json import render_values
-
-        return render_values(checks_to_json(checks))
-
-    write_result(arguments, as_json, lambda width, color: _tables(checks, width, color))
+    _write(arguments, checks := check_machine(), lambda width, color: _tables(checks, width, color))
     return _BROKEN if any(check.status == "broken" for check in checks) else 0
 
 
@@ -84,16 +79,30 @@ def _tables(checks: Sequence[Check], width: int, color: bool) -> str:
 
 
 def _examine(arguments: argparse.Namespace) -> int:
-    from coremlscope.reports.doctor import reports_document, reports_to_json
-    from coremlscope.reports.json import render_values
+    from coremlscope.reports.doctor import reports_document
     from coremlscope.studies.doctor.model import parse_systems
 
     systems = () if arguments.os is None else parse_systems(arguments.os)
     if arguments.files.count(_STDIN) > 1:
         raise UsageError("standard input is named twice", "give - once")
     reports = [_report(name, systems) for name in arguments.files]
-    write_result(arguments, lambda: render_values(reports_to_json(reports)), reports_document(reports))
+    _write(arguments, reports, reports_document(reports))
     return 0
+
+
+def _write(
+    arguments: argparse.Namespace,
+    found: Sequence[Check] | Sequence[LogReport | ModelReport],
+    shown: Document | Callable[[int, bool], str],
+) -> None:
+    """Writes the reports of `-o`, and prints the tables or JSON."""
+
+    def as_json() -> str:
+        from coremlscope.reports.doctor import render_doctor_json
+
+        return render_doctor_json(found)
+
+    write_reports(found, arguments, shown, as_json, DOCTOR_RENDERERS)
 
 
 def _report(name: str, systems: Sequence[OSRelease]) -> LogReport | ModelReport:

@@ -18,7 +18,6 @@ from coremlscope.cli.command import (
     add_shape,
     at_least,
     one_of,
-    write_result,
 )
 from coremlscope.cli.limited import call_on_model, limits_of
 from coremlscope.cli.lookup import add_devices
@@ -142,7 +141,7 @@ def _run(arguments: argparse.Namespace) -> int:
     from coremlscope.studies.isolation.isolate import isolate
     from coremlscope.studies.isolation.predicates import PROPERTIES
 
-    if arguments.part is None and (arguments.smallest is None or arguments.output):
+    if arguments.part is None and arguments.smallest is None:
         raise UsageError("-o/--output is missing", "see `coremlscope isolate --help`")
     limits = limits_of(arguments)
     if arguments.smallest is not None and arguments.smallest not in PROPERTIES:
@@ -177,7 +176,7 @@ def _run(arguments: argparse.Namespace) -> int:
         return render_values(found.to_json())
 
     if found.profile is None:
-        write_result(arguments, as_json, document)
+        write_reports(found, arguments, document, as_json)
     else:
         write_reports(found.profile, arguments, document, as_json)
     return 0

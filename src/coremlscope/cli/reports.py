@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from coremlscope.reports.json import Result
     from coremlscope.results.explanation import Explanations
     from coremlscope.results.gate import GateReport
+    from coremlscope.results.isolation import Isolation
     from coremlscope.results.profile import Profile
     from coremlscope.results.recording_changes import RecordingChanges
     from coremlscope.results.verification import Verification
@@ -27,7 +28,7 @@ __all__ = ["add_share", "share_evidence", "write_reports"]
 
 
 def write_reports(
-    result: Result | Explanations | GateReport | RecordingChanges | Verification,
+    result: Result | Explanations | GateReport | Isolation | RecordingChanges | Verification | Sequence[Any],
     arguments: argparse.Namespace,
     shown: Document | Callable[[int, bool], str] | None = None,
     as_json: Callable[[], str] | None = None,

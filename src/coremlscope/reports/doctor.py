@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from pathlib import PurePath
 from typing import Any
 
 import msgspec
@@ -23,6 +24,7 @@ from coremlscope.reports.document import (
     labels,
     numbers,
 )
+from coremlscope.reports.json import render_values
 from coremlscope.reports.words import plural
 from coremlscope.studies.doctor.costs import Costs
 from coremlscope.studies.doctor.crash import Crash
@@ -30,7 +32,7 @@ from coremlscope.studies.doctor.log import LoggedFailure, LogReport, known_opera
 from coremlscope.studies.doctor.machine import Check
 from coremlscope.studies.doctor.model import ModelReport
 
-__all__ = ["checks_document", "checks_to_json", "reports_document", "reports_to_json"]
+__all__ = ["checks_document", "doctor_document", "render_doctor_json", "reports_document", "reports_to_json"]
 
 _MARKS: dict[str, tuple[str, Style]] = {
     "ok": ("✓", "good"),
@@ -47,9 +49,27 @@ _SHOWN_RULES = 3
 _SHOWN_COSTS = 5
 
 
+def doctor_document(found: Sequence[Check] | Sequence[LogReport | ModelReport]) -> Iterator[Block]:
+    """Yields the checks of a machine, or the reports on files."""
+    checks = [one for one in found if isinstance(one, Check)]
+    return checks_document(checks) if checks else reports_document(_reports(found))
+
+
+def render_doctor_json(found: Sequence[Check] | Sequence[LogReport | ModelReport]) -> str:
+    """Renders the checks of a machine, or the reports on files, as JSON text."""
+    checks = [one for one in found if isinstance(one, Check)]
+    return render_values(_checks_to_json(checks) if checks else reports_to_json(_reports(found)))
+
+
+def _reports(found: Sequence[Any]) -> list[LogReport | ModelReport]:
+    return [one for one in found if not isinstance(one, Check)]
+
+
 def checks_document(checks: Sequence[Check]) -> Iterator[Block]:
-    """Yields the checks of a machine, one paragraph each."""
-    yield Title("This machine")
+    """Yields whether what coremlscope needs works, then the checks of a machine, one paragraph each."""
+    broken = [check.name for check in checks if check.status == "broken"]
+    verdict = f"broken: {', '.join(broken)}" if broken else "everything that coremlscope needs works"
+    yield Title("This machine", verdict)
     for check in checks:
         status = "" if check.status == "ok" else f"{check.status}; "
         yield Item(f"{check.name}: {status}{check.text}", check.fix, *_MARKS[check.status])
@@ -166,14 +186,14 @@ def _model(report: ModelReport) -> Iterator[Block]:
 
 
 def _name(path: str) -> str:
-    return "standard input" if path == "-" else path
+    return "standard input" if path == "-" else PurePath(path).name or path
 
 
 def _count(number: int, noun: str = "known failure") -> str:
     return plural(number, noun) if number else f"no {noun}"
 
 
-def checks_to_json(checks: Sequence[Check]) -> dict[str, Any]:
+def _checks_to_json(checks: Sequence[Check]) -> dict[str, Any]:
     """The checks as plain values."""
     return {"schema": _SCHEMA, "checks": msgspec.to_builtins(checks)}
 

@@ -30,6 +30,14 @@ def isolation_document(isolation: Isolation) -> Iterator[Block]:
 
 def _search(isolation: Isolation, search: PartSearch) -> Iterator[Block]:
     yield Title(model_name(isolation.source), f"the smallest part that {search.question}")
+    yield Heading("Found", plural(len(isolation.units), "operation"))
+    units = [(unit.id, unit.type, unit.name) for unit in isolation.units]
+    named = (
+        Column("id", is_code=True),
+        Column("type"),
+        Column("name", style="cyan", most=60, is_code=True),
+    )
+    yield Table(named, units, _MOST_UNITS, "operation", _ALL)
     tests = plural(len(search.tests), "test")
     yield Heading("Tests", f"{tests} of at most {search.limit} for {search.count} operations")
     columns = (
@@ -54,14 +62,6 @@ def _search(isolation: Isolation, search: PartSearch) -> Iterator[Block]:
         for index, test in enumerate(search.tests, 1)
     ]
     yield Table(columns, rows)
-    yield Heading("Found", plural(len(isolation.units), "operation"))
-    units = [(unit.id, unit.type, unit.name) for unit in isolation.units]
-    named = (
-        Column("id", is_code=True),
-        Column("type"),
-        Column("name", style="cyan", most=60, is_code=True),
-    )
-    yield Table(named, units, _MOST_UNITS, "operation", _ALL)
     if search.note:
         yield Text(search.note, "")
     if not search.is_smallest:

@@ -24,8 +24,10 @@ if TYPE_CHECKING:
 __all__ = [
     "CHANGES_RENDERERS",
     "COMPARISON_RENDERERS",
+    "DOCTOR_RENDERERS",
     "EXPLANATION_RENDERERS",
     "GATE_RENDERERS",
+    "ISOLATION_RENDERERS",
     "LAYER_RENDERERS",
     "PROFILES_RENDERERS",
     "RENDERERS",
@@ -89,14 +91,19 @@ _WRITERS = (
 
 
 def _formats(
-    document: str, *, page: str = "", csv: tuple[str, str] | None = None, others: Iterable[Renderer] = ()
+    document: str,
+    *,
+    page: str = "",
+    json: str = "json:render_json",
+    csv: tuple[str, str] | None = None,
+    others: Iterable[Renderer] = (),
 ) -> tuple[Renderer, ...]:
-    """Returns the formats of a kind of result."""
+    """Returns the formats of a kind of result; one without a page of its own has its document as a page."""
 
     def every() -> Iterator[Renderer]:
-        if page:
-            yield Renderer(".html", "one self-contained page, to view and to send", page)
-        yield Renderer(".json", "the whole result, for programs", "json:render_json")
+        writer = (page,) if page else ("document_page:write_page", document)
+        yield Renderer(".html", "one self-contained page, to view and to send", *writer)
+        yield Renderer(".json", "the whole result, for programs", json)
         yield from (Renderer(*writer, document) for writer in _WRITERS)
         if csv is not None:
             yield Renderer(".csv", f"{csv[0]}, for spreadsheets", csv[1])
@@ -165,6 +172,9 @@ GATE_RENDERERS = _formats(
 )
 #: Formats of explanations of operations.
 EXPLANATION_RENDERERS = _formats("explanation:explanations_document")
+#: Formats of searches for the smallest part, and of diagnoses of a machine or of files.
+ISOLATION_RENDERERS = _formats("isolation:isolation_document")
+DOCTOR_RENDERERS = _formats("doctor:doctor_document", json="doctor:render_doctor_json")
 #: Formats of verifications.
 VERIFICATION_RENDERERS = (
     Renderer(
@@ -191,6 +201,7 @@ _BY_TYPE = {
     "VariantReport": VARIANT_RENDERERS,
     "GateReport": GATE_RENDERERS,
     "Explanations": EXPLANATION_RENDERERS,
+    "Isolation": ISOLATION_RENDERERS,
     "Verification": VERIFICATION_RENDERERS,
     "ResultTable": SWEEP_RENDERERS,
 }
