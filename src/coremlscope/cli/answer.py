@@ -56,8 +56,9 @@ def _configure(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(arguments: argparse.Namespace) -> int:
+    from coremlscope.describe.comparison.profiles import compare_profiles
+    from coremlscope.reports.answer import render_answer
     from coremlscope.reports.json import render_values
-    from coremlscope.reports.terminal.answer import render_answer
     from coremlscope.results.encoding import plain
     from coremlscope.studies.answer.answer import answer_models
 
@@ -74,10 +75,11 @@ def _run(arguments: argparse.Namespace) -> int:
             progress=progress,
         )
     result = profiles if is_list else profiles[0]
+    comparison = compare_profiles(profiles) if is_list else None
     write_reports(
         result,
         arguments,
-        lambda width, color: render_answer(answer, width=width, color=color),
+        lambda width, color: render_answer(answer, comparison, width=width, color=color),
         lambda: render_values(plain(answer)),
     )
     if arguments.open:

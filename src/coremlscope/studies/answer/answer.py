@@ -16,7 +16,7 @@ from coremlscope.api.own_measurements.report import choose_own
 from coremlscope.base.errors import CoremlscopeError, UnsupportedModelError, UsageError
 from coremlscope.base.figures import Figure
 from coremlscope.base.findings import Finding
-from coremlscope.base.units import format_duration, format_share, shown
+from coremlscope.base.units import format_duration, shown
 from coremlscope.describe.model import describe_model
 from coremlscope.devices import SETTINGS, Device, find_devices
 from coremlscope.devices.catalog import DEFAULT_DEVICES
@@ -284,7 +284,7 @@ def _with_reasons(answer: Answer, profile: Profile, device: Device, again: Again
         off_engine=() if view is None else tuple(_off_engine(view)),
         proposals=tuple(proposals),
         together=find_together(profile, default),
-        nothing="" if has_gain else f"nothing found: {format_share(memory)} is memory traffic",
+        nothing="" if has_gain else f"nothing found: {memory * 100:.0f} % is memory traffic",
         trust=find_trust(unit, default.chip),
     )
 

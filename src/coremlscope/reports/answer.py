@@ -1,78 +1,88 @@
-"""The answer about models for the console: at most a screen of it."""
+"""The answer about models: at most a screen of it."""
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from coremlscope.base.units import format_bytes, format_duration
+from coremlscope.describe.comparison.profiles import Comparison
 from coremlscope.devices.unit import NEURAL_ENGINE
-from coremlscope.reports.document import Column
+from coremlscope.reports.difference import describe_operations, fact_rows
+from coremlscope.reports.document import Block, Column, Heading, Hint, Item, Table, Text
 from coremlscope.reports.figures import EXTRAPOLATED, milliseconds, within_ms
-from coremlscope.reports.terminal.screen import Screen
+from coremlscope.reports.terminal.writer import write_terminal
 from coremlscope.reports.words import UNIT_NAMES, plural
 from coremlscope.results.answer import Answer, Proposal, Speed, Trust
 
-__all__ = ["render_answer"]
+__all__ = ["answer_document", "render_answer"]
 
 #: Lines of an answer at 80 columns, and what is listed of each part.
 _MOST_LINES = 40
-_REASONS, _PROPOSALS, _SHARES = 3, 5, 4
+_REASONS, _PROPOSALS, _SHARES, _FACTS = 3, 5, 4, 6
 _LEAST_SHARE = 0.01
+#: Characters of a command that fit into a line.
+_COMMAND = 74
 _LINES = {"a": "phones and tablets", "m": "Macs"}
 
 
-def render_answer(answer: Answer, *, width: int = 100, color: bool = False) -> str:
+def render_answer(
+    answer: Answer, comparison: Comparison | None = None, *, width: int = 100, color: bool = False
+) -> str:
     """An answer as text. Where it has too many lines, the least useful of its lists become shorter."""
     for most in range(_PROPOSALS, 0, -1):
-        text = _render(answer, width, color, most, min(most, _REASONS))
+        text = write_terminal(answer_document(answer, comparison, most=most), width=width, color=color)
         if text.count("\n") <= _MOST_LINES:
             break
     return text
 
 
-def _render(answer: Answer, width: int, color: bool, proposals: int, reasons: int) -> str:
-    screen = Screen(width, color)
-    screen.line(answer.verdict, "bold")
-    _show_speeds(screen, answer)
+def answer_document(
+    answer: Answer, comparison: Comparison | None = None, *, most: int = _PROPOSALS
+) -> Iterator[Block]:
+    """Yields the verdict, the speeds, where the time goes, what to change, and how good estimates are.
+
+    Args:
+        answer: The answer.
+        comparison: How several models differ; None for a single one.
+        most: The number of proposals that are listed.
+    """
+    yield Text(answer.verdict, "strong", 0)
+    yield from _speeds(answer)
+    if comparison is not None:
+        yield from _differences(comparison)
     if answer.waits:
-        screen.heading("Where the time goes", f"on {answer.device}, estimated")
-        screen.line(_shares(answer.waits), indent=2)
-        if answer.kinds:
-            screen.line(_shares(answer.kinds), indent=2)
+        yield Heading("Where the time goes", f"on {answer.device}, estimated")
+        yield from (Text(_shares(pairs), "") for pairs in (answer.waits, answer.kinds) if pairs)
     if answer.device:
-        _show_off_engine(screen, answer, reasons)
-        _show_proposals(screen, answer, proposals)
-    screen.line()
-    for note in answer.notes[:2]:
-        screen.bullet("!", note, style="yellow")
+        yield from _off_engine(answer, min(most, _REASONS))
+        yield from _proposals(answer, most)
+    yield from (Item(note, mark="!", style="warning") for note in answer.notes[:2])
     if answer.trust is not None:
-        screen.line(_describe(answer.trust), "dim")
-    screen.line(_next(answer), "dim")
-    return screen.text
+        yield Hint(_describe(answer.trust))
+    yield Hint(_next(answer))
 
 
-def _show_speeds(screen: Screen, answer: Answer) -> None:
+def _speeds(answer: Answer) -> Iterator[Block]:
     if not answer.speeds:
         return
-    is_measured = any(one.latency.origin == "measured" for one in answer.speeds)
     are_words = any(one.tokens_per_s is not None for one in answer.speeds)
-    columns = [
+    is_measured = any(one.latency.origin == "measured" for one in answer.speeds)
+    columns = (
         Column("device", style="cyan", most=24),
-        Column("model" if len(answer.models) > 1 else "", most=24, least=10),
+        Column("model" if len(answer.models) > 1 else "", most=24, least=20),
         Column("tokens/s" if are_words else "", is_number=True),
         Column("time" if is_measured else "estimate", is_number=True),
         Column("95 % within, ms" if is_measured else "80 % within, ms", is_number=True, rank=2),
         Column("best setting", most=22, least=11),
         Column("NE", is_number=True, rank=1),
-    ]
-    screen.line()
-    screen.table(columns, _rows(answer))
+    )
+    yield Table(columns, _rows(answer))
     remarks = ["the default devices: --device names others"] if answer.is_default else []
     if any(one.is_extrapolated for one in answer.speeds):
         remarks.append(EXTRAPOLATED)
     remarks.append("measured by Core ML on this Mac, 95 % interval" if is_measured else "nothing was run")
-    screen.line("; ".join(remarks), "dim", indent=2)
+    yield Text("; ".join(remarks))
 
 
 def _rows(answer: Answer) -> list[tuple[str, ...]]:
@@ -103,46 +113,52 @@ def _best(speed: Speed) -> str:
     return f"{best.compute_units} {milliseconds(best.latency.value)} ms{mark}"
 
 
+def _differences(comparison: Comparison) -> Iterator[Block]:
+    names = [subject.label for subject in comparison.subjects]
+    yield Heading("What differs")
+    rows = fact_rows(comparison)
+    if rows:
+        columns = (Column("", style="dim"), *(Column(name, most=28, least=10) for name in names))
+        yield Table(columns, rows, _FACTS, "fact")
+    yield from (Text(describe_operations(one), "") for one in comparison.differences[:1])
+
+
 def _shares(pairs: Sequence[tuple[str, float]]) -> str:
     kept = [(name, share) for name, share in pairs if share >= _LEAST_SHARE][:_SHARES]
     return ", ".join(f"{name} {_percent(share)}" for name, share in kept)
 
 
-def _show_off_engine(screen: Screen, answer: Answer, most: int) -> None:
+def _off_engine(answer: Answer, most: int) -> Iterator[Block]:
     first = next(one for one in answer.speeds if one.device == answer.device)
     share = first.placement.get(NEURAL_ENGINE, 0.0)
-    screen.heading("Why not on the Neural Engine", f"{_percent(share)} of the time is there")
+    yield Heading("Why not on the Neural Engine", f"{_percent(share)} of the time is there")
     if not answer.off_engine:
-        everything = "everything runs there" if share > 0 else "no operation of this model is planned there"
-        screen.line(everything, indent=2)
-    for text in answer.off_engine[:most]:
-        screen.bullet("·", text)
+        yield Text("everything runs there" if share > 0 else "no operation is planned there", "")
+    yield from (Item(text, mark="·") for text in answer.off_engine[:most])
     rest = len(answer.off_engine) - most
     if rest > 0:
-        screen.line(f"and {plural(rest, 'more reason')}: `coremlscope plan MODEL`", "dim", indent=2)
+        yield Text(f"and {plural(rest, 'more reason')}: `coremlscope plan MODEL`")
 
 
-def _show_proposals(screen: Screen, answer: Answer, most: int) -> None:
-    screen.heading("What to change", f"on {answer.device}, by gain; estimated")
+def _proposals(answer: Answer, most: int) -> Iterator[Block]:
+    yield Heading("What to change", f"on {answer.device}, by gain; estimated")
     for one in answer.proposals[:most]:
-        screen.bullet("·", f"{_gain(one)}: {one.text}", one.code)
-        if one.command:
-            screen.line(_fitted(one.command, answer, screen.width - 6), "dim", indent=4)
+        yield Item(f"{_gain(one)}: {one.text}", (one.code, _fitted(one.command, answer)), "·")
     rest = len(answer.proposals) - most
     if rest > 0:
-        screen.line(f"and {plural(rest, 'smaller one')}: `coremlscope estimate MODEL`", "dim", indent=2)
+        yield Text(f"and {plural(rest, 'smaller one')}: `coremlscope estimate MODEL`")
     if answer.together is not None:
         checked = "planned again with them" if answer.together.is_checked else "not checked"
-        screen.bullet("·", f"{_gain(answer.together)}: {answer.together.text} ({checked})")
+        yield Item(f"{_gain(answer.together)}: {answer.together.text} ({checked})", mark="·")
     if answer.nothing:
-        screen.line(answer.nothing, indent=2)
+        yield Text(answer.nothing, "")
 
 
-def _fitted(command: str, answer: Answer, width: int) -> str:
+def _fitted(command: str, answer: Answer) -> str:
     """Returns a command with the model's path, or with its name where a line has no room for that."""
     paths = (answer.path, answer.models[0], "MODEL")
     several = [command.replace("MODEL", shlex.quote(path), 1) for path in paths]
-    return f"`{next((one for one in several if len(one) <= width), several[-1])}`"
+    return f"`{next((one for one in several if len(one) <= _COMMAND), several[-1])}`" if command else ""
 
 
 def _gain(one: Proposal) -> str:
