@@ -170,6 +170,8 @@ def test_files_that_contributors_are_told_of_exist() -> None:
     for path in set(re.findall(r"(?:src|tests|frontend|tools|benchmarks)/[\w./-]*\w", text)):
         if not re.search(r"FAMILY|ID\.toml", path):
             assert (_ROOT / path).exists(), path
+    for path in re.findall(r"`((?:cost|forecast|placement)/[\w/]+\.py)`", _WRITTEN["internals/planner.md"]):
+        assert (_ROOT / "src" / "coremlscope" / "planning" / path).exists(), path
 
 
 @pytest.mark.parametrize("page", [page for page, text in _TEXTS.items() if _blocks(text, "python")])
