@@ -510,6 +510,7 @@ PROGRAMS: tuple[Planted, ...] = (
         build=_pair((4, 16), _added_epsilon(np.float16), _added_epsilon(np.float32)),
         ops=("safe", "root"),
         causes=("epsilon",),
+        is_fixable=False,
         inputs={"x": _ZERO_ROW},
     ),
     Planted(
@@ -528,7 +529,7 @@ PROGRAMS: tuple[Planted, ...] = (
     Planted(
         name="saturating-sigmoid",
         build=_pair((4, 16), _log_complement, fp16=True),
-        ops=("gate",),
+        ops=("gate", "rest"),
         causes=("cancellation",),
     ),
     Planted(

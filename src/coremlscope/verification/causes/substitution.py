@@ -54,12 +54,18 @@ class _Swap(msgspec.Struct, frozen=True, kw_only=True):
     relation: Relation | None
 
     def cause(self, site: Site) -> Cause | None:
+        if self.relation is None and self.role == "argument" and self.is_near:
+            return "epsilon"  # What keeps an operation from zero.
         if self.relation is None:
             return {"argument": "missing operation", "extra": "extra operation", "way": None}[self.role]
         if self.relation.cause in ("scale", "offset") and is_prepared(site, self.ours):
             return "preprocessing"
         is_normed = self.role == "argument" and self.relation.is_by_channel
         return "missing operation" if is_normed else self.relation.cause
+
+    @property
+    def is_near(self) -> bool:
+        return relative_error(self.own, self.right) <= SAME
 
     @property
     def moves(self) -> bool:
@@ -110,7 +116,7 @@ def _swaps(site: Site) -> list[_Swap]:
     for role, ours, theirs, own, right in pairs:
         if own.size == right.size and own.dtype.kind == right.dtype.kind:
             straight = right.reshape(own.shape)
-            if relative_error(own, straight) > SAME:
+            if relative_error(own, straight) > (SAME if np.isfinite(site.made) else 0.0):
                 relation = find_relation(own, right)
                 swap = _Swap(role=role, ours=ours, theirs=theirs, own=own, right=straight, relation=relation)
                 found.append(swap)
@@ -165,6 +171,8 @@ def _described(several: Sequence[_Swap]) -> str:
         return f"{shown(swap.ours)} {swap.relation.text} is {theirs}: with that all is right"
     if swap.role == "extra":
         return f"the reference has no such operation: with {theirs} all is right"
+    if swap.is_near:
+        return f"the reference adds a small number to {shown(swap.ours)} first: with that all is right"
     return f"the reference computes {theirs} of {shown(swap.ours)} first: with that all is right"
 
 

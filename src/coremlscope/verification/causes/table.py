@@ -88,7 +88,7 @@ ROWS: Final[tuple[Row[Site], ...]] = (
     Row(
         cause="missing operation",
         looks_like="values before and behind an operation of the reference differ",
-        predict=substituted("missing operation"),
+        predict=substituted("missing operation", "epsilon"),
         fix="keep the operation: converters warn where they drop one",
         source="https://github.com/apple/coremltools/issues/1809",
         accept="the result ahead of the last activation",
