@@ -323,3 +323,21 @@ def test_a_half_precision_image_needs_no_conversion(color_space: str, copied: bo
 
     feature = ir.Feature(name="x", type=ir.ImageFeature(color_space, 100, 50))
     assert bool(_converted_bytes(feature)) == copied
+
+
+def test_the_interval_of_an_estimate_holds_that_of_the_other_plan() -> None:
+    """A small transformer on M4: Core ML may run all of it on the GPU."""
+
+    def layers(x: Any) -> Any:
+        for _ in range(8):
+            x = mb.gelu(x=mb.linear(x=x, weight=np.ones((192, 192), np.float16)), mode="EXACT")
+        return x
+
+    model = programs.build(layers, {"x": np.zeros((1, 197, 192), np.float16)})
+    found = forecast(model, list_operations(model), [find_device("m4")], ("all",))
+    other, (estimate,) = found.plans[0].settings[0].other_plan, found.estimates
+    assert other is not None
+    assert other.latency is not None
+    assert set(other.units) == {"gpu"}
+    assert other.latency.value > estimate.latency.value
+    assert estimate.latency.low <= other.latency.value <= estimate.latency.high

@@ -54,3 +54,9 @@ def test_an_operation_without_a_unit_does_not_cut_the_path() -> None:
     unknown = Cell("odd", (), cell(1.0, 1.0).prices, dict.fromkeys(("bnns", "classic_cpu"), 0.0))
     found = find_rival([cell(1.0, 1.2, width=2.0), unknown], ["ane", "bnns"], FREE, "all")
     assert found == ("gpu", "cpu")
+
+
+def test_of_several_plans_the_one_that_differs_most_is_taken() -> None:
+    few = [cell(1.0, 1.2, "linear, large", 1.5)]
+    many = [cell(1.0, 1.2, "convolution, dense", 1.5)] * 3
+    assert find_rival([*few, *many], ["ane"] * 4, FREE, "all") == ("neural_engine", "gpu", "gpu", "gpu")

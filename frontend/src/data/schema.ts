@@ -1420,7 +1420,10 @@ export interface SettingPlan {
    * without such operations are omitted.
    */
   alternatives: Partial<Record<ComputeUnit, (Undecided | null)[]>>;
-  /** The plan that rates at the ends of their intervals lead to most often; null where all of them lead to this one. */
+  /**
+   * Of the plans with rates at the ends of their intervals, the one that differs most; null where none of them differs by more than a few
+   * operations.
+   */
   other_plan: OtherPlan | null;
   /** What each reason costs, by function; the largest planned saving first. Empty for plans of Core ML, and where it was not asked for. */
   what_ifs: WhatIf[];

@@ -179,8 +179,8 @@ class SettingPlan(msgspec.Struct, frozen=True, kw_only=True):
             follows from the costs.
         alternatives: For each unit, per operation: why it may run there as well although another unit was
             chosen; None where the evidence decides. Units without such operations are omitted.
-        other_plan: The plan that rates at the ends of their intervals lead to most often; None where all of
-            them lead to this one.
+        other_plan: Of the plans with rates at the ends of their intervals, the one that differs most; None
+            where none of them differs by more than a few operations.
         what_ifs: What each reason costs, by function; the largest planned saving first. Empty for plans of
             Core ML, and where it was not asked for.
     """

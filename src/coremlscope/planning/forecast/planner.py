@@ -177,10 +177,11 @@ def forecast(
         return Forecast(plans=tuple(plans), findings=findings)
 
     estimates: list[Estimate] = []
-    for one in places:
-        estimates += estimate_predictions(
+    for one, plan in zip(places, plans, strict=True):
+        several = estimate_predictions(
             one.predictions, list(one.main.values()), memory, is_core_ai=is_core_ai(model)
         )
+        estimates += [_including_others(estimate, plan) for estimate in several]
     if with_evidence:
         estimates = [add_evidence(one, kernels) for one in estimates]
     findings = (
@@ -398,6 +399,17 @@ def _with_other_plans(plan: Plan, on: _OnDevice) -> Plan:
         else:
             settings.append(one)
     return replace(plan, settings=tuple(settings))
+
+
+def _including_others(estimate: Estimate, plan: Plan) -> Estimate:
+    """Returns an estimate whose interval holds that of another plan, which is too close to call."""
+    setting = next(one for one in plan.settings if one.compute_units == estimate.compute_units)
+    other = setting.other_plan.latency if setting.other_plan else None
+    if other is None:
+        return estimate
+    mine = estimate.latency
+    low, high = min(mine.low, other.value), max(mine.high, other.value)
+    return replace(estimate, latency=replace(mine, low=low, high=high))
 
 
 def _remarks(functions: Sequence[ModelFunction]) -> Iterator[str]:

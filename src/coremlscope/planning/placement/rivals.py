@@ -2,12 +2,11 @@
 
 The rates of one class of operations on one unit are wrong together, so that operations move together: each
 class (convolutions, linear layers, launches, the rest) is taken at both ends of its interval on each unit,
-one at a time. Of the plans that differ, the one that most of them lead to is what the evidence leaves open.
+one at a time. Of these plans, the one that differs most is what the evidence leaves open.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 
 import msgspec
@@ -62,7 +61,7 @@ def find_rival(
     transition_costs: TransitionCosts,
     setting: ComputeUnits,
 ) -> tuple[ComputeUnit, ...]:
-    """Returns the unit of each operation in the other plan that most rates lead to; empty without one.
+    """Returns the unit of each operation in the plan that differs most; empty if all are the same.
 
     Args:
         cells: The costs of each operation; equal operations share one.
@@ -85,12 +84,9 @@ def find_rival(
     )
     unit_of = np.array([UNITS.index(UNIT_OF[backend]) for backend in BACKENDS])
     units, mine = unit_of[paths], unit_of[planned]
-    found = Counter(tuple(column) for column in units.T.tolist())
-    found.pop(tuple(mine[:, 0].tolist()), None)
-    if not found:
-        return ()
-    (most, _), *_ = found.most_common(1)
-    return tuple(UNITS[place] for place in most)
+    moved = (units != mine).sum(axis=0)
+    most = int(moved.argmax())
+    return tuple(UNITS[place] for place in units[:, most]) if moved[most] else ()
 
 
 def _hypotheses(
