@@ -47,6 +47,7 @@ await look(
 
     seen.extensible = await page.getByRole("button", { name: "Add devices" }).count();
     await page.locator(".folder input").setInputFiles(model);
+    await page.locator(".upload .start").click();
     await page.getByText("Open the report").waitFor({ timeout: 60_000 });
     await page.getByRole("button", { name: "Add devices" }).click();
     await page.getByLabel("Devices, separated by commas").fill("m3");
@@ -75,6 +76,7 @@ await look(
     await page.locator(".history", { hasText: "small.mlpackage" }).waitFor({ state: "detached" });
 
     await page.locator(".drop input").setInputFiles(upload);
+    await page.locator(".upload .start").click();
     await page.waitForFunction((before) => document.querySelectorAll(".history tbody tr").length > before, seen.listed.length);
 
     await row("first").getByRole("button", { name: "Delete" }).click();

@@ -4,7 +4,7 @@ import type { DeviceName, ServerForm } from "../../data/schema";
 import { bytes } from "../../format";
 import { Section } from "../../ui/section";
 
-/** Sends a model to the server, which profiles it, or a file that it imports. */
+/** Sends a model to the server, which profiles it, or a file that it imports, once devices are chosen. */
 export function Upload(props: {
   limit: number;
   suffixes: readonly string[];
@@ -12,6 +12,7 @@ export function Upload(props: {
   onState: (state: ServerForm) => void;
 }) {
   const form = useRef<HTMLFormElement>(null);
+  const [held, setHeld] = useState<Sent | null>(null);
   const [sent, setSent] = useState<number | null>(null);
   const [problem, setProblem] = useState("");
   const [isOver, setOver] = useState(false);
@@ -19,6 +20,7 @@ export function Upload(props: {
 
   const send = ({ name: fileName, content }: Sent) => {
     if (!form.current || sent !== null) return;
+    setHeld(null);
     if (content.size > props.limit) {
       setProblem(
         `${fileName} has ${bytes(content.size)}; the limit is ${bytes(props.limit)}. Start the server with a larger --max-upload.`,
@@ -45,7 +47,7 @@ export function Upload(props: {
   const sendRead = async (reading: Promise<Sent | undefined>) => {
     try {
       const read = await reading;
-      if (read) send(read);
+      if (read) setHeld(read);
     } catch (error) {
       setProblem(error instanceof Error ? error.message : String(error));
     }
@@ -53,7 +55,14 @@ export function Upload(props: {
 
   return (
     <Section id="upload" title="Profile a model, or add a file" note="on the machine that runs this server; one at a time">
-      <form ref={form} class="upload" onSubmit={(event) => event.preventDefault()}>
+      <form
+        ref={form}
+        class="upload"
+        onSubmit={(event) => {
+          event.preventDefault();
+          if (held) send(held);
+        }}
+      >
         <label
           class={`drop ${isOver ? "drop-over" : ""}`}
           onDragOver={(event) => {
@@ -73,7 +82,7 @@ export function Upload(props: {
             disabled={sent !== null}
             onChange={(event) => {
               const file = event.currentTarget.files?.[0];
-              if (file) send({ name: file.name, content: file });
+              if (file) setHeld({ name: file.name, content: file });
               event.currentTarget.value = "";
             }}
           />
@@ -102,6 +111,11 @@ export function Upload(props: {
         <label class="check">
           <input name="random_weights" type="checkbox" value="1" /> synthetic values for missing weights
         </label>
+        {held && (
+          <button type="submit" class="start">
+            Start with {held.name}
+          </button>
+        )}
       </form>
       {sent !== null && <progress aria-label="Uploaded" value={sent} />}
       {problem && (
