@@ -194,6 +194,8 @@ export interface Change {
   ids: string[];
   /** The setting to change to; null for changes of the model. */
   setting: ComputeUnits | null;
+  /** The saving as a part of the largest that is listed. */
+  part: number;
 }
 
 const CHANGES = 3;
@@ -211,12 +213,12 @@ export interface Advised {
 /** The changes that save most; those whose saving is not known are left out. */
 export function changes(report: Advised): Change[] {
   const ranked = [...mended(report), ...planned(report), ...elsewhereFaster(report)].sort((a, b) => b.seconds - a.seconds);
-  return ranked.slice(0, CHANGES).map((one) => one.change);
+  return ranked.slice(0, CHANGES).map((one) => ({ ...one.change, part: one.seconds / (ranked[0]?.seconds || 1) }));
 }
 
 interface Ranked {
   seconds: number;
-  change: Change;
+  change: Omit<Change, "part">;
 }
 
 /** The finding on what all findings on operations save together, of `forecast/model_findings.py`. */

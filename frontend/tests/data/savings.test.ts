@@ -46,7 +46,7 @@ describe("findings on the model", () => {
     const [first] = changes({ placement, rows, findings: [finding()] });
     expect(first).toEqual({
       ...{ text: "remove them", reason: "2 transposes follow each other.", confidence: "documented", ids: ["main/0"] },
-      ...{ saving: "saves 100 µs (50.0 µs – 200 µs)", origin: "estimated", setting: null },
+      ...{ saving: "saves 100 µs (50.0 µs – 200 µs)", origin: "estimated", setting: null, part: 1 },
     });
     expect(changes({ placement, rows, findings: [finding({ savings: [] })] })).toEqual([]);
     const unclear = saving({ saved_s: { value: 1e-6, low: -1e-6, high: 3e-6, origin: "estimated" } });

@@ -69,6 +69,9 @@ function ChangeItem(props: { change: Change }) {
         {change.text}
       </div>
       <div class="change-facts">
+        <span class="saving-bar" aria-hidden="true">
+          <span style={{ width: `${Math.min(change.part, 1) * 100}%` }} />
+        </span>{" "}
         <b>{change.saving}</b> <OriginTag origin={change.origin} />{" "}
         {confidence && (
           <span class="faint roomy">

@@ -1,5 +1,6 @@
 import { useReport } from "../../report";
 import { Changes } from "./changes";
+import { Verdict } from "./devices";
 import { HowLong } from "./latency";
 import { TimeSpent } from "./spending";
 import { Where } from "./where";
@@ -10,6 +11,7 @@ export function Answers() {
   if (!measurement && !target) return null;
   return (
     <div class="answers">
+      <Verdict />
       <HowLong />
       <Where />
       <TimeSpent />

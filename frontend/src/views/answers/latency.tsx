@@ -2,10 +2,11 @@ import { type Badge, estimateBadges, isWhole, measurementBadges } from "../../da
 import { switches } from "../../data/profile";
 import type { Estimate, Measurement } from "../../data/schema";
 import { basisText, SETTING_NAMES } from "../../data/words";
-import { duration, plural, rateInWords } from "../../format";
+import { cost, duration, plural, rateInWords } from "../../format";
 import { useReport } from "../../report";
 import { OriginTag } from "../../ui/origin";
 import { Card } from "./card";
+import { Devices } from "./devices";
 
 /** The latency on the chosen device and on the machine that measured, each with what limits it. */
 export function HowLong() {
@@ -37,6 +38,7 @@ export function HowLong() {
           </div>
         )}
       </div>
+      <Devices />
     </Card>
   );
 }
@@ -104,11 +106,10 @@ function Planned() {
         {target?.device}, {SETTING_NAMES[setting]}
       </div>
       <div class="latency-line">
-        <span class="latency-value">{duration(placement.totalMs / 1e3)}</span>
-        <OriginTag origin="planned" />
+        <span class="latency-value latency-none">not estimated</span>
       </div>
       <div class="latency-text">
-        Core ML's planned cost, which is not a latency; {plural(switches(placement.setting), "change")} of unit
+        planned cost {cost(placement.totalMs)}, which is not a latency; {plural(switches(placement.setting), "change")} of unit
       </div>
     </div>
   );

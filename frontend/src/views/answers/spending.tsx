@@ -9,6 +9,9 @@ import { Card } from "./card";
 
 const WORDS = { estimated: "estimated", planned: "planned cost", measured: "measured in operations", declared: "" } as const;
 
+/** Kinds that the bar names; the others are one part. */
+const KINDS = 5;
+
 /** The most expensive groups of operations. */
 export function TimeSpent() {
   const { table, rows, kernels, estimate, placement, groups } = useReport();
@@ -32,8 +35,29 @@ function Groups(props: { found: Spending }) {
   const width = (seconds: number) => ({ width: `${(seconds / most) * 100}%` });
   const shareOf = (seconds: number) => (found.hasShares ? share(seconds / total) : "");
   const types = found.types.slice(0, 3).map((one) => [one.label, shareOf(one.seconds)].filter(Boolean).join(" "));
+  const rest = total - found.types.slice(0, KINDS).reduce((sum, one) => sum + one.seconds, 0) - (found.overheadSeconds ?? 0);
   return (
     <>
+      {found.hasShares && (
+        <div class="kind-bar" role="img" aria-label="Shares of the time by kind of operation, with launches">
+          {found.types.slice(0, KINDS).map((one) => (
+            <span
+              key={one.label}
+              class="kind-part"
+              style={{ width: share(one.seconds / total).replace(" ", "") }}
+              title={`${one.label} ${share(one.seconds / total)}`}
+            >
+              {one.seconds / total > 0.1 && one.label}
+            </span>
+          ))}
+          {rest > 0 && (
+            <span class="kind-part kind-rest" style={{ width: `${(rest / total) * 100}%` }} title={`others ${share(rest / total)}`} />
+          )}
+          {!!found.overheadSeconds && (
+            <span class="fill-overhead" style={{ width: `${(found.overheadSeconds / total) * 100}%` }} title={OVERHEAD_WORDS} />
+          )}
+        </div>
+      )}
       <ol class="spending" aria-label="The most expensive groups of operations">
         {found.dearest.map((one) => (
           <li key={one.ids[0]}>

@@ -143,7 +143,7 @@ export function Graph() {
             />
           )}
         </div>
-        <Side {...{ drawing: shown, looks, names, changes }} total={times?.whole ?? 0} origin={times?.origin ?? ""} />
+        <Side {...{ drawing: shown, looks, names, changes, times }} />
       </div>
     </Section>
   );

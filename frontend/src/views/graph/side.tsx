@@ -1,3 +1,4 @@
+import type { Costs } from "../../data/critical";
 import type { Drawing } from "../../data/drawing";
 import type { Part } from "../../data/folding";
 import type { Switch } from "../../data/lanes";
@@ -9,8 +10,9 @@ import { ending, type Names } from "./names";
 const SLOWEST = 10;
 
 /** Lists next to the graph that lead to its parts: the slowest ones, and every change of unit. */
-export function Side(props: { drawing: Drawing; looks: Looks; names: Names; changes: readonly Switch[]; total: number; origin: string }) {
-  const { drawing, looks, names, changes, total } = props;
+export function Side(props: { drawing: Drawing; looks: Looks; names: Names; changes: readonly Switch[]; times: Costs | null }) {
+  const { drawing, looks, names, changes, times } = props;
+  const total = times?.whole ?? 0;
   const { rows, select } = useReport();
   const go = (part: Part | undefined) => {
     const row = part && drawing.rowsOf.get(part)?.[0];
@@ -41,7 +43,7 @@ export function Side(props: { drawing: Drawing; looks: Looks; names: Names; chan
       {slowest.length > 0 && (
         <>
           <h3>
-            Slowest <span class="faint">{props.origin}</span>
+            Slowest <span class="faint">{times?.origin}</span>
           </h3>
           <ol aria-label="The slowest parts">
             {slowest.map((part) => (
