@@ -114,7 +114,7 @@ def test_every_report_shows_measured_and_estimated_rates(profile: Profile) -> No
         text = write_terminal(document_of(profile), width=width)
         assert "Tokens per second, measured" in text
         assert max(map(len, text.splitlines())) <= width
-    assert "### Tokens per second (measured by Scripted runtime" in write_markdown(document_of(profile))
+    assert "### Tokens per second, measured (Scripted runtime" in write_markdown(document_of(profile))
     assert '"token_timings":[{' in render_html(profile)
     again = Profile.from_json(json.loads(json.dumps(profile.to_json())))
     assert again.token_timings == profile.token_timings

@@ -13,7 +13,8 @@ from coremltools.converters.mil import Builder as mb
 from coremltools.converters.mil.mil import types
 
 from coremlscope import verify
-from coremlscope.reports.markdown.verification import render_markdown_verification
+from coremlscope.reports.markdown.writer import write_markdown
+from coremlscope.reports.verification import verification_document
 from coremlscope.reports.verification_page import render_html_verification
 from coremlscope.results.verification import Verification
 from coremlscope.verification.causes.rounding import ROUNDING_ROWS
@@ -186,6 +187,6 @@ def test_reports_show_the_values_and_the_fix(tmp_path: Path) -> None:
     ):
         assert text in page
     assert "<script" not in page
-    markdown = render_markdown_verification(found)
+    markdown = write_markdown(verification_document(found))
     assert f"{found.faults[0].values[0].reference:.6g}" in markdown
     assert str(tmp_path) not in page + markdown

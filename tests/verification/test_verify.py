@@ -16,8 +16,9 @@ from coremlscope.cli import main
 from coremlscope.dropin import install, uninstall
 from coremlscope.formats import container
 from coremlscope.reports.json import render_json
-from coremlscope.reports.markdown.verification import render_markdown_verification
-from coremlscope.reports.terminal.verification import render_verification
+from coremlscope.reports.markdown.writer import write_markdown
+from coremlscope.reports.terminal.writer import write_terminal
+from coremlscope.reports.verification import verification_document
 from coremlscope.results.verification import VERIFICATION, Verification
 from coremlscope.verification.pairing import plain_name
 from tests.support.faulty_programs import PROGRAMS, Planted
@@ -151,11 +152,11 @@ def test_tolerances_decide(built: _Built) -> None:
 
 
 def test_reports_have_every_part(overflowing: Verification) -> None:
-    text = render_verification(overflowing, width=80, has_pairs=True)
+    text = write_terminal(verification_document(overflowing, has_pairs=True), width=80)
     for part in ("precision fault (fp16)", "in float32", "query_cast_fp16", "SNR"):
         assert part in text
     assert max(map(len, text.splitlines())) <= 80
-    assert "| y | fp16 | array | ✗ |" in render_markdown_verification(overflowing)
+    assert "| y | fp16 | array | ✗ |" in write_markdown(verification_document(overflowing))
     values = json.loads(render_json(overflowing))
     assert values["schema"] == VERIFICATION
     assert values["fixes"][0]["before"] is None

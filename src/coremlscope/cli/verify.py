@@ -135,7 +135,7 @@ def _add_tolerances(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    from coremlscope.reports.terminal.verification import render_verification
+    from coremlscope.reports.verification import verification_document
 
     if arguments.apply != (arguments.fixed is not None):
         raise UsageError("--apply and -o belong together", "write --apply -o fixed.mlpackage")
@@ -167,10 +167,7 @@ def _run(arguments: argparse.Namespace) -> int:
     if arguments.fixed is not None and not arguments.quiet:
         print_note("nothing to change" if found.passed else f"wrote {arguments.fixed}")
 
-    def tables(width: int, color: bool) -> str:
-        return render_verification(found, width=width, color=color, has_pairs=arguments.pairs)
-
-    write_reports(found, arguments, tables)
+    write_reports(found, arguments, verification_document(found, has_pairs=arguments.pairs))
     return 0 if found.passed else _DIFFERS
 
 

@@ -176,15 +176,8 @@ EXPLANATION_RENDERERS = _formats("explanation:explanations_document")
 ISOLATION_RENDERERS = _formats("isolation:isolation_document")
 DOCTOR_RENDERERS = _formats("doctor:doctor_document", json="doctor:render_doctor_json")
 #: Formats of verifications.
-VERIFICATION_RENDERERS = (
-    Renderer(
-        ".html",
-        "one self-contained page, to view and to send",
-        "verification_page:render_html_verification",
-    ),
-    Renderer(".json", "the whole result, for programs", "json:render_json"),
-    Renderer(".md", "Markdown, for a pull request", "markdown.verification:render_markdown_verification"),
-    Renderer(".txt", "the tables of the console", "terminal.verification:render_verification"),
+VERIFICATION_RENDERERS = _formats(
+    "verification:verification_document", page="verification_page:render_html_verification"
 )
 #: Formats of tables of results of sweeps.
 SWEEP_RENDERERS = (

@@ -1,10 +1,22 @@
-"""The words and tables of verifications, the same in every format."""
+"""Verifications: a document, and the words and tables that the page shares."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
-from coremlscope.reports.words import plural
+from coremlscope.reports.document import (
+    Block,
+    Column,
+    Facts,
+    Folded,
+    Heading,
+    Hint,
+    Item,
+    Table,
+    Title,
+    findings,
+)
+from coremlscope.reports.words import model_name, plural
 from coremlscope.results.verification import (
     Cause,
     ComparedOutput,
@@ -17,16 +29,15 @@ from coremlscope.results.verification import (
 __all__ = [
     "CAUSES",
     "OUTPUT_TITLES",
-    "PAIR_TITLES",
     "VALUE_TITLES",
     "fault_lines",
     "fix_lines",
     "headline",
     "output_rows",
-    "pair_rows",
     "pairing_line",
     "parted_pairs",
     "value_rows",
+    "verification_document",
 ]
 
 #: Causes in words.
@@ -59,8 +70,70 @@ CAUSES: dict[Cause, str] = {
 
 OUTPUT_TITLES = ("output", "run", "as", "", "largest", "relative", "SNR", "cosine", "")
 VALUE_TITLES = ("place", "model", "reference")
-PAIR_TITLES = ("operation", "value", "reference", "paired by", "fp32", "made", "fp16")
+_PAIR_TITLES = ("operation", "value", "reference", "paired by", "fp32", "made", "fp16")
+#: Pairs that are shown where not all are wanted.
+_SHOWN = 8
 _KINDS = {"conversion": "conversion fault", "precision": "precision fault", "unit": "fault of a compute unit"}
+
+
+def verification_document(found: Verification, *, has_pairs: bool = False) -> Iterator[Block]:
+    """Yields a verification.
+
+    Args:
+        found: The verification.
+        has_pairs: Whether to list all paired values, instead of those around the first fault.
+    """
+    yield Title(headline(found))
+    yield Facts(
+        [
+            ("model", ", ".join(filter(None, (found.model and model_name(found.model), found.function)))),
+            ("reference", found.reference),
+            ("inputs", "; ".join(found.inputs)),
+        ]
+    )
+    yield Heading("Outputs", "next to those of the reference")
+    yield Table(_columns(OUTPUT_TITLES), output_rows(found))
+    if found.faults:
+        yield Heading("The first operation that differs")
+    for fault in found.faults:
+        text, more = fault_lines(fault)
+        yield Item(text, more.splitlines(), "✗", "error")
+    if found.fixes:
+        yield Heading("Changes that were tried")
+    for fix in found.fixes:
+        text, more = fix_lines(fix)
+        yield Item(text, more.splitlines(), *(("✓", "good") if fix.works else ("·", "")))
+    values = [(fault.op, *row) for fault in found.faults for row in value_rows(fault)]
+    if values:
+        columns = tuple(map(Column, ("operation", *VALUE_TITLES)))
+        yield Folded("Values next to each other", "", (Table(columns, values),), is_extra=True)
+    yield from _pairs(found, has_pairs)
+    yield from findings(found.findings)
+
+
+def _pairs(found: Verification, has_pairs: bool) -> Iterator[Block]:
+    around = tuple(parted_pairs(found, _SHOWN)) if found.faults and not has_pairs else ()
+    pairs = found.pairs if has_pairs else around
+    yield Heading("Pairs", pairing_line(found))
+    if pairs:
+        yield Table(_columns(_PAIR_TITLES), _pair_rows(found, pairs))
+    if len(pairs) < len(found.pairs):
+        yield Hint("--pairs lists all")
+        every = Table(_columns(_PAIR_TITLES), _pair_rows(found, found.pairs))
+        yield Folded("All pairs", str(len(found.pairs)), (every,), is_extra=True)
+
+
+def _columns(titles: Sequence[str]) -> tuple[Column, ...]:
+    """Returns the columns of a table of which the first four are texts, and the others numbers."""
+    return tuple(
+        Column(
+            title,
+            is_number=place >= 4 and title != "",
+            most=28 if place < 3 else None,
+            rank=0 if place in (0, 3) else 1,
+        )
+        for place, title in enumerate(titles)
+    )
 
 
 def headline(found: Verification) -> str:
@@ -142,7 +215,7 @@ def parted_pairs(found: Verification, most: int) -> list[PairedValue]:
     return list(found.pairs[start : start + most])
 
 
-def pair_rows(found: Verification, pairs: Sequence[PairedValue]) -> list[tuple[str, ...]]:
+def _pair_rows(found: Verification, pairs: Sequence[PairedValue]) -> list[tuple[str, ...]]:
     """Returns a row for each of some pairs of a verification."""
     is_rounded = "fp16" in found.runs
     return [
