@@ -72,7 +72,7 @@ class Screen:
 
     def title(self, text: str, quiet: str = "") -> None:
         """Prints the title of the screen."""
-        self._titled(_fit(escape_controls(text), self.width), escape_controls(quiet), _TITLE)
+        self._titled(escape_controls(text), escape_controls(quiet), _TITLE)
 
     def heading(self, text: str, quiet: str = "") -> None:
         """Prints a heading with a remark."""
