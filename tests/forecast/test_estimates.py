@@ -341,3 +341,17 @@ def test_the_interval_of_an_estimate_holds_that_of_the_other_plan() -> None:
     assert set(other.units) == {"gpu"}
     assert other.latency.value > estimate.latency.value
     assert estimate.latency.low <= other.latency.value <= estimate.latency.high
+
+
+def test_a_neural_network_computes_in_single_precision_on_a_cpu_alone() -> None:
+    from coremlscope.planning.forecast.kernels import _fused
+
+    class _Function:
+        def __init__(self, bound: Any, is_network: bool) -> None:
+            self.bound, self.is_network = bound, is_network
+
+    bound = programs.bind_main(programs.build(stack, {"x": MAP}))
+    program, network = (_fused(_Function(bound, is_network)) for is_network in (False, True))  # type: ignore[arg-type]
+    assert {kernel.element_bytes for kernel in program if kernel.weights} == {2}
+    assert {kernel.element_bytes for kernel in network if kernel.weights} == {4}
+    assert sum(k.weight_bytes for k in network) == 2 * sum(k.weight_bytes for k in program)
