@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from coremlscope import pytest_plugin
-from coremlscope.cli import COMMANDS
+from coremlscope.cli import VERBS
 from coremlscope.formats.packaging import write_mlpackage
 from coremlscope.formats.sample import sample_model
 
@@ -53,7 +53,7 @@ def test_the_plugin_is_registered_and_loads_nothing() -> None:
 def test_the_hook_names_our_command() -> None:
     (hook,) = yaml.safe_load((_ROOT / ".pre-commit-hooks.yaml").read_text(encoding="utf-8"))
     program, verb = hook["entry"].split()
-    assert verb in {command.name for command in COMMANDS}
+    assert verb in VERBS
     scripts = importlib.metadata.entry_points(group="console_scripts")
     assert program in {script.name for script in scripts}
 

@@ -20,7 +20,7 @@ import msgspec
 import msgspec.structs
 import numpy as np
 
-from coremlscope.cli import COMMANDS, main
+from coremlscope.cli import all_commands, main
 from coremlscope.devices import GPU, find_device
 from coremlscope.devices.catalog import all_chips
 from coremlscope.ops import kernels
@@ -45,7 +45,7 @@ DOCS = Path(__file__).parents[1] / "docs"
 def command_line() -> str:
     """Returns the page on the commands, with the help of each."""
     parts = ["# Command line", _help(), "## `coremlscope MODEL`", _help("./model")]
-    for command in COMMANDS:
+    for command in all_commands():
         parts += [f"## `coremlscope {command.name}`", _help(command.name)]
     return "\n\n".join([*parts, _WIDTH, _EXIT_CODES]) + "\n"
 

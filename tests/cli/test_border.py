@@ -19,7 +19,7 @@ from coremltools.models.datatypes import Array
 from coremltools.models.neural_network import NeuralNetworkBuilder
 
 from coremlscope.base.errors import OutputError, UnforeseenError, known_error
-from coremlscope.cli import COMMANDS, main
+from coremlscope.cli import VERBS, find_command, main
 from coremlscope.formats import container
 from coremlscope.results.profile import write_profiles
 from coremlscope.studies.sweep import expansion, work
@@ -32,17 +32,14 @@ from tests.support.profiles import small_profile
 
 def _run(verb: str, error: Exception, options: list[str], monkeypatch: pytest.MonkeyPatch) -> int:
     """Runs a verb that takes one file and then raises an exception."""
-    changed = tuple(
-        msgspec.structs.replace(
-            command, configure=lambda parser: parser.add_argument("model"), run=raising(error)
-        )
-        for command in COMMANDS
+    changed = msgspec.structs.replace(
+        find_command(verb), configure=lambda parser: parser.add_argument("model"), run=raising(error)
     )
-    monkeypatch.setattr(sys.modules["coremlscope.cli.main"], "COMMANDS", changed)
+    monkeypatch.setattr(sys.modules["coremlscope.cli.main"], "find_command", lambda _: changed)
     return main([verb, "net.mlpackage", *options])
 
 
-@pytest.mark.parametrize("verb", [command.name for command in COMMANDS])
+@pytest.mark.parametrize("verb", VERBS)
 def test_every_exception_in_a_verb_is_a_sentence(
     verb: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from coremlscope.cli import COMMANDS, main
+from coremlscope.cli import all_commands, main
 
 _TRY = """\
 source "$1"; shift
@@ -31,7 +31,7 @@ def script(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_every_verb_is_in_the_script(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["completion", shell]) == 0
     text = capsys.readouterr().out
-    assert [command.name for command in COMMANDS if command.name not in text] == []
+    assert [command.name for command in all_commands() if command.name not in text] == []
 
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from coremlscope.__main__ import main as start
-from coremlscope.cli import COMMANDS, main, terminal
+from coremlscope.cli import VERBS, main, terminal
 from coremlscope.cli.main import _REPLACED
 from coremlscope.results.profile import read_profiles
 from tests.support.aicode import write_numbered
@@ -43,7 +43,11 @@ def fail(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[int,
     ("line", "error", "hint"),
     [
         ("inspekt x", "coremlscope has no verb 'inspekt'", "did you mean `coremlscope inspect`?"),
-        ("qqq", "coremlscope has no verb 'qqq'", f"the verbs are {', '.join(c.name for c in COMMANDS)}"),
+        (
+            "qqq",
+            "coremlscope has no verb 'qqq'",
+            f"the verbs are {', '.join(VERBS)}",
+        ),
         ("bisect m --unit gpu", "coremlscope has no verb 'bisect' any more", f"`{_REPLACED['bisect']}`"),
         ("evidence --help", "coremlscope has no verb 'evidence' any more", f"`{_REPLACED['evidence']}`"),
         ("inspect", "MODEL is missing", "see `coremlscope inspect --help`"),

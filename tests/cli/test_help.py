@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from coremlscope.cli import COMMANDS, main
+from coremlscope.cli import VERBS, main
 from tests.support import golden
 
 
@@ -22,14 +22,14 @@ def test_help(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out == text
 
 
-@pytest.mark.parametrize("verb", [command.name for command in COMMANDS])
+@pytest.mark.parametrize("verb", VERBS)
 def test_help_of_verbs(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([verb, "--help"]) == 0
     golden.check(f"help_{verb}.txt", capsys.readouterr().out)
 
 
 @pytest.mark.parametrize("columns", [60, 80, 100])
-@pytest.mark.parametrize("verb", [command.name for command in COMMANDS])
+@pytest.mark.parametrize("verb", VERBS)
 def test_help_fits_the_terminal_except_for_examples(
     verb: str, columns: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

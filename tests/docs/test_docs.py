@@ -16,7 +16,7 @@ from types import ModuleType
 import pytest
 
 from coremlscope.base.site import SITE, finding_page, rule_page
-from coremlscope.cli import COMMANDS
+from coremlscope.cli import all_commands
 from coremlscope.cli.command import Parser
 from coremlscope.formats.packaging import write_mlpackage
 from coremlscope.formats.sample import sample_model
@@ -151,7 +151,7 @@ def test_commands_are_ones_that_exist(page: str) -> None:
     quoted = re.findall(
         r"`((?:make|coremlscope) [a-z][^`]*)`", re.sub(r"^```.*?^```$", "", text, flags=re.M | re.S)
     )
-    verbs = {command.name: command for command in COMMANDS}
+    verbs = {command.name: command for command in all_commands()}
     targets = set(re.findall(r"^([a-z-]+):", (_ROOT / "Makefile").read_text(encoding="utf-8"), re.M))
     for line in [*shown, *quoted]:
         program, name, *arguments = shlex.split(line, comments=True)

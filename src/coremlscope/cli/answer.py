@@ -20,7 +20,7 @@ from coremlscope.reports.renderers import RENDERERS
 if TYPE_CHECKING:
     from coremlscope.results.profile import Profile
 
-__all__ = ["COMMAND", "is_path"]
+__all__ = ["COMMAND"]
 
 _EPILOG = """\
 Nothing is run: the answer follows from the file. Without --device it is for a phone and a Mac of this
@@ -33,11 +33,6 @@ examples:
   coremlscope model.mlpackage --device iphone-13,m4 --open
   coremlscope before.mlpackage after.mlpackage
 """
-
-
-def is_path(text: str) -> bool:
-    """Returns whether a word that is no verb is meant as a path: it has a suffix or a slash."""
-    return not text.startswith("-") and ("/" in text or "\\" in text or "." in text.strip("."))
 
 
 def _configure(parser: argparse.ArgumentParser) -> None:

@@ -3,70 +3,36 @@
 from __future__ import annotations
 
 import argparse
+import importlib
 import os
 import sys
 import textwrap
 import traceback
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import NoReturn
 
 import coremlscope
 from coremlscope.base.errors import INTERRUPTED_EXIT, UsageError, known_error
 from coremlscope.base.escaping import path_text
 from coremlscope.base.writing import check_apart
-from coremlscope.cli import (
-    answer,
-    cache,
-    check,
-    compare,
-    compile,
-    completion,
-    convert,
-    devices,
-    doctor,
-    estimate,
-    export,
-    importing,
-    inspect,
-    isolate,
-    mcp,
-    measurements,
-    ops,
-    plan,
-    predict,
-    probe,
-    profile,
-    rules,
-    run,
-    runner,
-    schema,
-    serve,
-    sweep,
-    trace,
-    verify,
-    what_if,
-)
 from coremlscope.cli.command import Command, Parser, help_width
 from coremlscope.cli.terminal import abandon_output, print_error, print_note, print_result
 
-__all__ = ["COMMANDS", "main"]
+__all__ = ["VERBS", "all_commands", "find_command", "is_path", "main"]
 
-#: The verbs, by what people want to do.
-GROUPS: Mapping[str, tuple[Command, ...]] = {
-    "estimate and plan": (estimate.COMMAND, plan.COMMAND, rules.COMMAND, ops.COMMAND, devices.COMMAND),
-    "measure and record": (
-        *(profile.COMMAND, runner.COMMAND, importing.COMMAND, trace.COMMAND, run.COMMAND),
-        *(measurements.COMMAND, serve.COMMAND),
-    ),
-    "inspect and run": (inspect.COMMAND, predict.COMMAND, export.COMMAND, compile.COMMAND),
-    "compare and change": (
-        *(compare.COMMAND, what_if.COMMAND, sweep.COMMAND, convert.COMMAND),
-        *(isolate.COMMAND, probe.COMMAND),
-    ),
-    "check and explain": (verify.COMMAND, check.COMMAND, doctor.COMMAND),
-    "this program": (cache.COMMAND, schema.COMMAND, completion.COMMAND, mcp.COMMAND),
+#: The verbs, by what people want to do. Each is a module of this package, imported when it is asked for.
+GROUPS: Mapping[str, tuple[str, ...]] = {
+    "estimate and plan": ("estimate", "plan", "rules", "ops", "devices"),
+    "measure and record": ("profile", "runner", "import", "trace", "run", "measurements", "serve"),
+    "inspect and run": ("inspect", "predict", "export", "compile"),
+    "compare and change": ("compare", "what-if", "sweep", "convert", "isolate", "probe"),
+    "check and explain": ("verify", "check", "doctor"),
+    "this program": ("cache", "schema", "completion", "mcp"),
 }
-COMMANDS: tuple[Command, ...] = tuple(command for group in GROUPS.values() for command in group)
+VERBS: tuple[str, ...] = tuple(name for group in GROUPS.values() for name in group)
+#: The model without a verb, and the module of a verb whose name is a word of Python.
+_ANSWER, _MODULES = "answer", {"import": "importing"}
 
 _DESCRIPTION = "Says how fast Core ML models are on Apple devices, where the time goes, and what to change."
 #: What people ask, and what they type then.
@@ -117,6 +83,23 @@ _MEANT = {
 _BROKEN_PIPE = 141
 
 
+def is_path(text: str) -> bool:
+    """Returns whether a word that is no verb is meant as a path: it has a suffix or a slash."""
+    return not text.startswith("-") and ("/" in text or "\\" in text or "." in text.strip("."))
+
+
+def find_command(name: str) -> Command:
+    """Returns what a verb is: its help, its options and what it does."""
+    module = importlib.import_module(f"coremlscope.cli.{_MODULES.get(name, name.replace('-', '_'))}")
+    command: Command = module.COMMAND
+    return command
+
+
+def all_commands() -> tuple[Command, ...]:
+    """Returns all verbs, which takes the time to import them."""
+    return tuple(map(find_command, VERBS))
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command line.
 
@@ -153,17 +136,20 @@ def _run(given: list[str], known: argparse.Namespace) -> int:
     if first in ("-h", "--help", "--help-all"):
         print_result(_overview(every=first == "--help-all"))
         return 0
-    verb = next((command for command in COMMANDS if command.name == _MEANT.get(first, first)), None)
-    if verb is not None:
+    if first == "--version":
+        print_result(f"coremlscope {coremlscope.__version__}")
+        return 0
+    name = _MEANT.get(first, first)
+    if name in VERBS:
         given = given[1:]
-        if verb.name != first:
-            print_note(f"{first!r} is `coremlscope {verb.name}`")
-    elif any(map(answer.is_path, given)):
-        verb = answer.COMMAND
-    parser, verbs = _parsers(verb)
-    if verb is None:
-        return _without_verb(first, parser, verbs)
-    chosen = verbs.get(verb.name, parser)
+        if name != first:
+            print_note(f"{first!r} is `coremlscope {name}`")
+    elif any(map(is_path, given)):
+        name = _ANSWER
+    else:
+        _refuse(first)
+    verb = find_command(name)
+    chosen = _parser(name, verb)
     try:
         _, rest = chosen.parse_known_args(given, known)
     except SystemExit as leaving:
@@ -179,23 +165,20 @@ def _run(given: list[str], known: argparse.Namespace) -> int:
     return verb.run(known)
 
 
-def _without_verb(first: str, parser: Parser, verbs: Mapping[str, Parser]) -> int:
-    """Prints the version.
+def _refuse(first: str) -> NoReturn:
+    """Ends with what a first argument may have meant that is neither an option, a verb nor a path.
 
     Raises:
-        UsageError: The first argument is neither an option nor a verb.
+        UsageError: Always.
     """
-    if first == "--version":
-        print_result(f"coremlscope {coremlscope.__version__}")
-        return 0
     if first.startswith("-"):
-        parser.refuse(first)
+        Parser(prog="coremlscope").refuse(first)
     if first in _REPLACED:
         raise UsageError(f"coremlscope has no verb {first!r} any more", f"`{_REPLACED[first]}`")
     from coremlscope.model.features.names import nearest
 
-    near = nearest(first, verbs) or _MEANT.get(nearest(first, _MEANT) or "")
-    hint = f"did you mean `coremlscope {near}`?" if near else f"the verbs are {', '.join(verbs)}"
+    near = nearest(first, VERBS) or _MEANT.get(nearest(first, _MEANT) or "")
+    hint = f"did you mean `coremlscope {near}`?" if near else f"the verbs are {', '.join(VERBS)}"
     raise UsageError(f"coremlscope has no verb {first!r}", hint)
 
 
@@ -208,7 +191,7 @@ def _overview(*, every: bool) -> str:
         for title, group in GROUPS.items():
             lines += [
                 f"{title}:",
-                *(line for one in group for line in _row(one.name, one.doc, 14, width)),
+                *(line for one in group for line in _row(one, find_command(one).doc, 14, width)),
                 "",
             ]
     else:
@@ -216,7 +199,7 @@ def _overview(*, every: bool) -> str:
             lines += _row(question, command, 31, width)
         lines += ["", "verbs:"]
         for title, group in GROUPS.items():
-            lines += _row(title, ", ".join(command.name for command in group), 20, width)
+            lines += _row(title, ", ".join(group), 20, width)
         lines.append("")
     return "\n".join([*lines, *textwrap.wrap(_EPILOG, width)])
 
@@ -248,24 +231,22 @@ def _paths(known: argparse.Namespace, names: Sequence[str]) -> list[Path]:
     ]
 
 
-def _parsers(chosen: Command | None) -> tuple[Parser, dict[str, Parser]]:
-    """Returns the parser of the command line, and those of verbs; the chosen one alone has arguments."""
-    parser = Parser(prog="coremlscope", description=answer.COMMAND.doc, epilog=answer.COMMAND.epilog)
-    verbs = {}
-    if chosen is answer.COMMAND:
-        answer.COMMAND.configure(parser)
+def _parser(name: str, verb: Command) -> Parser:
+    """Returns the parser of a verb's arguments, or of a model without a verb."""
+    parser = Parser(prog="coremlscope", description=verb.doc, epilog=verb.epilog)
+    chosen = parser
+    if name == _ANSWER:
+        verb.configure(parser)
     else:
-        for option in ("--version", "--help-all"):
-            parser.add_argument(option, action="store_true")
         group = parser.add_subparsers(title="verbs", metavar="VERB", parser_class=Parser, required=True)
-        for command in COMMANDS:
-            verb: Parser = group.add_parser(
+        # The script of `completion` completes the arguments of all.
+        for command in all_commands() if name == "completion" else (verb,):
+            one: Parser = group.add_parser(
                 command.name, help=command.doc, description=command.doc, epilog=command.epilog
             )
-            if chosen in (command, completion.COMMAND):  # the script completes the arguments of all
-                command.configure(verb)
-            verbs[command.name] = verb
-    for one in (parser, *verbs.values()):
-        one.add_argument(_DEBUG, action="store_true", help=argparse.SUPPRESS)
-        one.set_defaults(parser=parser)
-    return parser, verbs
+            command.configure(one)
+            chosen = one if command is verb else chosen
+    for each in (parser, *(group.choices.values() if name != _ANSWER else ())):
+        each.add_argument(_DEBUG, action="store_true", help=argparse.SUPPRESS)
+        each.set_defaults(parser=parser)
+    return chosen

@@ -64,9 +64,9 @@ def run_verb(verb: str, arguments: Sequence[str]) -> Any:
     import tempfile
     from pathlib import Path
 
-    from coremlscope.cli.main import COMMANDS
+    from coremlscope.cli.main import find_command
 
-    command = next(one for one in COMMANDS if one.name == verb)
+    command = find_command(verb)
     parser = Parser(prog=f"coremlscope {verb}")
     command.configure(parser)
     with tempfile.TemporaryDirectory() as folder:

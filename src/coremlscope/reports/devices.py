@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from coremlscope.base.units import format_cost
 from coremlscope.devices.chip import Chip, Fact
 from coremlscope.devices.unit import CPU, GPU, NEURAL_ENGINE
-from coremlscope.planning.cost.planned.rates import RateTable
 from coremlscope.reports.document import Block, Column, Facts, Heading, Hint, Table, Text, Title, numbers
 from coremlscope.reports.words import plural
+
+if TYPE_CHECKING:
+    from coremlscope.planning.cost.planned.rates import RateTable
 
 __all__ = ["chip_document", "chips_document", "devices_to_json", "rates_document", "rates_to_json"]
 
