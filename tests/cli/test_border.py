@@ -19,13 +19,13 @@ from coremltools.models.datatypes import Array
 from coremltools.models.neural_network import NeuralNetworkBuilder
 
 from coremlscope.base.errors import OutputError, UnforeseenError, known_error
+from coremlscope.base.processes import channel
 from coremlscope.cli import VERBS, find_command, main
 from coremlscope.formats import container
 from coremlscope.results.profile import write_profiles
 from coremlscope.studies.sweep import expansion, work
 from coremlscope.studies.sweep.jobs import SweepJob, SweptModel, WantedResult
 from coremlscope.studies.variants import worker
-from coremlscope.studies.variants.coremltools_steps import SharedSteps
 from tests.support.foreign_errors import FOREIGN, SYSTEM, raising
 from tests.support.profiles import small_profile
 
@@ -35,7 +35,11 @@ def _run(verb: str, error: Exception, options: list[str], monkeypatch: pytest.Mo
     changed = msgspec.structs.replace(
         find_command(verb), configure=lambda parser: parser.add_argument("model"), run=raising(error)
     )
-    monkeypatch.setattr(sys.modules["coremlscope.cli.main"], "find_command", lambda _: changed)
+    monkeypatch.setattr(
+        sys.modules["coremlscope.cli.main"],
+        "find_command",
+        lambda name: changed if name == verb else find_command(name),
+    )
     return main([verb, "net.mlpackage", *options])
 
 
@@ -96,7 +100,11 @@ def test_an_exception_in_a_job_of_what_if_fails_its_variant(
 ) -> None:
     monkeypatch.setattr(worker, "make_variant", raising(error))
     job = worker.VariantJob(model=Path("net.mlpackage"), is_network=False, transform=None, question=None)  # type: ignore[arg-type]
-    answer = worker.run_job(job, SharedSteps())
+    answers: list[Mapping[str, Any]] = []
+    monkeypatch.setattr(worker, "jobs", lambda: iter([job]))
+    monkeypatch.setattr(channel, "send", lambda **values: answers.append(values))
+    assert worker.main() == 0
+    (answer,) = answers
     assert answer["message"]
     if error in FOREIGN:
         assert answer["error"] == UnforeseenError.__name__

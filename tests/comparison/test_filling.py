@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from coremlscope.api import sources as filling
 from coremlscope.api.sources import FAILED, fill_profiles
 from coremlscope.base.errors import EngineError, NotAModelError, UnsupportedModelError
-from coremlscope.describe.comparison import models as filling
 from coremlscope.devices import ComputeUnits, find_device
 from coremlscope.formats.sample import sample_model
 from coremlscope.measure.contract import MeasuredModel, Measurer

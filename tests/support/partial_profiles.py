@@ -16,11 +16,12 @@ from coremlscope.results.generation import TokenTiming
 from coremlscope.results.measurement import Conditions, Fp16Ranges, Phase, Settings, StageTiming
 from coremlscope.results.model import ModelSummary, StageSummary
 from coremlscope.results.operations import OpDetails, Signature, WeightKind, WeightTable
-from coremlscope.results.plan import Plan
+from coremlscope.results.plan import OtherPlan, Plan
 from coremlscope.results.profile import Profile
 from coremlscope.results.recording import (
     ActivityPart,
     Energy,
+    FrameSamples,
     Recording,
     UnitActivity,
     UnitEnergy,
@@ -199,7 +200,7 @@ def small_recording() -> Recording:
         are_delimited=True,
         tables={"ane-hw-intervals": 2, "mps-hw-intervals": None, "coreml-os-signpost": 0},
         units=(busy, gpu),
-        samples=(UnitSamples("neural_engine", 3),),
+        samples=(UnitSamples("neural_engine", 3, (FrameSamples("ane_run", "worker", 3),)),),
         total_samples=12,
     )
 
@@ -323,6 +324,21 @@ def _old_version() -> Profile:
     return Profile.from_json(json.loads(_OLD.read_text()))
 
 
+def _two_plans() -> Profile:
+    """A plan that the evidence does not tell from another one."""
+    profile = small_plan()
+    plan = profile.plans[0]
+    first, *rest = plan.settings
+    other = OtherPlan(
+        units={"gpu": 4},
+        moved=3,
+        latency=Figure(0.004, 0.003, 0.005, "estimated"),
+        planned=Figure(0.002, 0.001, 0.003, "planned"),
+    )
+    settings = (msgspec.structs.replace(first, other_plan=other), *rest)
+    return msgspec.structs.replace(profile, plans=(msgspec.structs.replace(plan, settings=settings),))
+
+
 #: By what they hold.
 PROFILES: Mapping[str, Callable[[], Profile]] = {
     "everything": planned_profile,
@@ -334,6 +350,7 @@ PROFILES: Mapping[str, Callable[[], Profile]] = {
     "several measurements": _several,
     "plan": small_plan,
     "plan under every setting": lambda: small_plan(every=True),
+    "too close to call": _two_plans,
     "estimates": _estimates_only,
     "brief estimates": _brief_estimates,
     "operations": _ops_only,

@@ -14,7 +14,7 @@ from coremlscope.results.sweep import SweepSummary
 from coremlscope.studies.sweep.rows import Row, arrow_schema, column_meanings
 from coremlscope.studies.sweep.table import TABLES
 
-_PAGE = (Path(__file__).parents[2] / "docs" / "sweep.md").read_text(encoding="utf-8")
+_PAGE = (Path(__file__).parents[2] / "docs" / "guides" / "sweep.md").read_text(encoding="utf-8")
 _QUERIES = re.findall(r"^```sql\n(.*?)^```$", _PAGE, re.M | re.S)
 
 

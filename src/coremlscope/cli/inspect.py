@@ -36,7 +36,7 @@ examples:
   coremlscope inspect App.ipa
   coremlscope inspect 'App.ipa#Detector.mlmodelc'
   coremlscope inspect model.mlpackage --ops
-  coremlscope inspect model.mlpackage --swift > Model.swift
+  coremlscope inspect model.mlpackage --swift
   coremlscope inspect model.mlpackage --json - | jq .parameters
 """
 

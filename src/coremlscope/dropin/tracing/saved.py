@@ -25,6 +25,8 @@ def is_recording(path: str | Path) -> bool:
     if Path(path).suffix not in (".json", ".xml"):
         return False
     try:
+        if not Path(path).is_file():  # to open a pipe waits for who writes it
+            return False
         with Path(path).open("rb") as file:
             return _BEGINNINGS.search(file.read(_HEAD_BYTES)) is not None
     except OSError:
