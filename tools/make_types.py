@@ -46,7 +46,10 @@ _FORMS: Mapping[str, tuple[str, Mapping[str, str]]] = {
         "Comparison",
         {"schema": f'"{COMPARISON}"', "differing": "string[]", "profiles": "ProfileForm[]"},
     ),
-    "TraceForm": ("Trace", {"schema": f'"{TRACE}"', "kinds": "EventKind[]", "live?": "boolean"}),
+    "TraceForm": (
+        "Trace",
+        {"schema": f'"{TRACE}"', "kinds": "EventKind[]", "loads?": "number", "live?": "boolean"},
+    ),
     "VariantsForm": ("VariantReport", {"schema": f'"{VARIANTS}"'}),
     "GateForm": ("GateReport", {"schema": f'"{GATE}"', "summary": "string", "passed": "boolean"}),
     "ResultsForm": ("ResultTable", {"schema": f'"{RESULT_TABLE}"', "live?": "string"}),

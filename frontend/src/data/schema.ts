@@ -2097,6 +2097,7 @@ export interface ComparisonForm extends Comparison {
 export interface TraceForm extends Trace {
   schema: "coremlscope.trace/1";
   kinds: EventKind[];
+  loads?: number;
   live?: boolean;
 }
 

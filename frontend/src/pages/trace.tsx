@@ -69,7 +69,7 @@ function Head(props: { form: TraceForm; events: number | null }) {
     ["Recorded", [form.made && moment(form.made), form.host].filter(Boolean).join(" on ")],
     ["Length", duration(seconds)],
     ["Events", `${props.events?.toLocaleString("en") ?? "…"}${lost ? `; ${lost.toLocaleString("en")} older ones were replaced` : ""}`],
-    ["Loads of models", `${form.models.length}`],
+    ["Loads of models", `${form.loads ?? form.models.length}`],
     ["Processes", plural(form.processes.length, "process")],
     [
       "Recording took",

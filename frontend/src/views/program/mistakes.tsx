@@ -9,7 +9,7 @@ export function Mistakes(props: { form: TraceForm }) {
   return (
     <Section
       id="mistakes"
-      title={form.mistakes.length ? "Mistakes" : "No mistakes found"}
+      title={form.mistakes.length ? "Mistakes" : form.searched.length ? "No mistakes found" : "Not searched for mistakes"}
       actions={
         form.mistakes.length > 0 && (
           <CopyButton label="Copy the mistakes as text" text={() => form.mistakes.map((one) => toText(form, one)).join("\n")} />
