@@ -44,4 +44,4 @@ def test_the_engine_is_imported_in_one_place() -> None:
         for line in path.read_text(encoding="utf-8").splitlines()
         if line.lstrip().startswith(("import onnxruntime", "from onnxruntime"))
     ]
-    assert lines == [("engines/onnxruntime.py", "import onnxruntime")]
+    assert lines == [("runtime/engines/onnxruntime.py", "import onnxruntime")]

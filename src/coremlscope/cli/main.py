@@ -172,7 +172,10 @@ def _refuse(first: str) -> NoReturn:
         UsageError: Always.
     """
     if first.startswith("-"):
-        Parser(prog="coremlscope").refuse(first)
+        parser = Parser(prog="coremlscope")
+        for option in ("--version", "--help-all"):
+            parser.add_argument(option, action="store_true")
+        parser.refuse(first)
     if first in _REPLACED:
         raise UsageError(f"coremlscope has no verb {first!r} any more", f"`{_REPLACED[first]}`")
     from coremlscope.model.features.names import nearest
