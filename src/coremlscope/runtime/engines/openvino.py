@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import importlib.metadata
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,6 +27,8 @@ __all__ = ["OpenVinoEngine"]
 _SOURCES, _KIND = "originalLayersNames", "layerType"
 #: Nodes of the compiled graph that pass values on.
 _PORTS = frozenset({"Input", "Output", "Parameter", "Result", "Const", "Constant"})
+#: The reader of the graph's own outputs, among the places of nodes.
+_OUTSIDE = -1
 _LONGEST = 400
 
 
@@ -149,9 +151,13 @@ def _infer(
 
 def _nodes(folder: Path, graph: Any, runs: list[dict[str, float]]) -> Iterator[EngineNode]:
     """Yields the nodes of the compiled graph, each with the values that its original nodes read and make."""
-    model = _read_graph(folder)
-    originals = {name: node for node in model.graph.node for name in (node.name, *node.output) if name}
-    kept = {port.name for port in model.graph.output}
+    model = _read_graph(folder).graph
+    originals = list(model.node)
+    places = {name: place for place, one in enumerate(originals) for name in (one.name, *one.output) if name}
+    readers: dict[str, set[int]] = {port.name: {_OUTSIDE} for port in model.output}
+    for place, one in enumerate(originals):
+        for value in one.input:
+            readers.setdefault(value, set()).add(place)
     for node in graph.get_ordered_ops():
         facts = node.get_rt_info()
         kind, name = str(facts[_KIND].astype(str)), node.get_friendly_name()
@@ -159,29 +165,17 @@ def _nodes(folder: Path, graph: Any, runs: list[dict[str, float]]) -> Iterator[E
         if kind in _PORTS or not runs_s:  # what is folded when the graph is compiled has no time
             continue
         names = str(facts[_SOURCES].astype(str)).split(",")
-        own = {id(found): found for one in names if (found := originals.get(one.strip())) is not None}
-        reads, makes = _ends(own.values(), kept, model)
+        own = sorted({places[source.strip()] for source in names if source.strip() in places})
+        made = [value for place in own for value in originals[place].output]
+        read = [value for place in own for value in originals[place].input if value]
         yield EngineNode(
             name=name,
             op_type=kind,
-            inputs=reads,
-            outputs=makes,
+            inputs=tuple(dict.fromkeys(value for value in read if value not in made)),
+            outputs=tuple(value for value in made if not readers.get(value, set()) <= set(own)),
             seconds=tuple(run.get(name, 0.0) for run in runs),
             runs=len(runs_s),
         )
-
-
-def _ends(
-    own: Iterable[onnx.NodeProto], kept: set[str], model: onnx.ModelProto
-) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Returns the values that nodes read from others, and that others read from them."""
-    nodes = list(own)
-    members = {id(node) for node in nodes}
-    made = {name for node in nodes for name in node.output}
-    others = {name for node in model.graph.node if id(node) not in members for name in node.input}
-    reads = dict.fromkeys(name for node in nodes for name in node.input if name and name not in made)
-    makes = dict.fromkeys(name for node in nodes for name in node.output if name in others | kept)
-    return tuple(reads), tuple(makes)
 
 
 @contextmanager
