@@ -166,16 +166,25 @@ def _nodes(folder: Path, graph: Any, runs: list[dict[str, float]]) -> Iterator[E
             continue
         names = str(facts[_SOURCES].astype(str)).split(",")
         own = sorted({places[source.strip()] for source in names if source.strip() in places})
-        made = [value for place in own for value in originals[place].output]
-        read = [value for place in own for value in originals[place].input if value]
+        reads, makes = _ends(own, originals, readers)
         yield EngineNode(
             name=name,
             op_type=kind,
-            inputs=tuple(dict.fromkeys(value for value in read if value not in made)),
-            outputs=tuple(value for value in made if not readers.get(value, set()) <= set(own)),
+            inputs=reads,
+            outputs=makes,
             seconds=tuple(run.get(name, 0.0) for run in runs),
             runs=len(runs_s),
         )
+
+
+def _ends(
+    own: Sequence[int], originals: Sequence[onnx.NodeProto], readers: Mapping[str, set[int]]
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Returns the values that nodes, by their places, read from others, and that others read from them."""
+    made = [value for place in own for value in originals[place].output]
+    read = (value for place in own for value in originals[place].input if value and value not in made)
+    makes = (value for value in made if not readers.get(value, set()) <= set(own))
+    return tuple(dict.fromkeys(read)), tuple(makes)
 
 
 @contextmanager
