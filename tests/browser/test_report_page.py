@@ -18,7 +18,14 @@ from coremltools.converters.mil import Builder as mb
 
 from coremlscope import api
 from coremlscope.base.findings import Finding
-from coremlscope.base.units import escape_controls, format_bytes, format_count, format_duration, format_share
+from coremlscope.base.units import (
+    escape_controls,
+    format_bytes,
+    format_cost,
+    format_count,
+    format_duration,
+    format_share,
+)
 from coremlscope.reports.json import without_folders
 from coremlscope.reports.page import render_html, to_page_values
 from coremlscope.results.measurement import Phase, StageTiming
@@ -450,8 +457,9 @@ def test_headlines_of_partial_profiles(drive: Drive, tmp_path: Path) -> None:
     """The page begins with what the profile contains: a plan, an estimate, or why the model was not read."""
     plan = PROFILES["plan"]()
     seen = drive("page", write(tmp_path, plan))
-    assert seen["latencies"] == [format_duration(plan.plans[0].settings[0].total_ms / 1e3)]
-    assert seen["origins"] == ["planned"]
+    assert seen["latencies"] == ["not estimated"]
+    assert f"planned cost {format_cost(plan.plans[0].settings[0].total_ms)}," in seen["latencyTexts"][0]
+    assert seen["origins"] == []
     estimated = PROFILES["estimates"]()
     seen = drive("page", write(tmp_path, estimated))
     assert seen["latencies"] == [format_duration(estimated.estimates[0].latency.value)]
@@ -460,7 +468,8 @@ def test_headlines_of_partial_profiles(drive: Drive, tmp_path: Path) -> None:
     seen = drive("page", write(tmp_path, failed))
     assert seen["latencies"] == []
     assert seen["lead"] == ["This model could not be read; the findings say why."]
-    assert seen["findings"] == [f"Error{failed.findings[0].text}→ {failed.findings[0].hint}"]
+    (finding,) = failed.findings
+    assert seen["findings"] == [f"Error{finding.text}→ {finding.hint}{finding.id}"]
 
 
 def test_a_measurement_can_be_chosen(drive: Drive, tmp_path: Path) -> None:
