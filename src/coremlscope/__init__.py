@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     )
     from coremlscope.base.errors import CoremlscopeError
     from coremlscope.describe.comparison.profiles import Comparison
+    from coremlscope.devices.targets import Targets
     from coremlscope.dropin import install, uninstall
     from coremlscope.dropin.tracing.session import record
     from coremlscope.planning.forecast.explain import explain
@@ -54,6 +55,7 @@ __all__ = [
     "CoremlscopeError",
     "ModelSummary",
     "Profile",
+    "Targets",
     "Trace",
     "__version__",
     "add_measurements",
@@ -92,6 +94,7 @@ _MODULES = {
     "CoremlscopeError": "base.errors",
     "ModelSummary": "results.model",
     "Profile": "results.profile",
+    "Targets": "devices.targets",
     "Trace": "results.trace",
     "add_measurements": "api.own_measurements.report",
     "apply_variant": "studies.variants.study",

@@ -117,6 +117,7 @@ def _run(arguments: argparse.Namespace) -> int:
     if arguments.apply is not None:
         return _apply(arguments)
     from coremlscope.base.writing import check_file
+    from coremlscope.devices.targets import Targets
     from coremlscope.studies.variants.study import what_if
 
     for path in arguments.output:
@@ -126,9 +127,7 @@ def _run(arguments: argparse.Namespace) -> int:
         report = what_if(
             arguments.model,
             transforms=arguments.transforms,
-            devices=arguments.device,
-            os=arguments.os,
-            compute_units=arguments.compute_units,
+            devices=Targets(arguments.device, arguments.os, arguments.compute_units),
             workers=arguments.workers,
             timeout_s=arguments.timeout,
             has_cache=not arguments.no_cache,

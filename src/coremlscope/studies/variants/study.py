@@ -12,7 +12,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 import msgspec.structs
@@ -40,8 +40,8 @@ from coremlscope.base.writing import (
     write_draft,
     write_file,
 )
-from coremlscope.devices import ComputeUnits, find_device
-from coremlscope.devices.unit import choose_settings
+from coremlscope.devices import find_device
+from coremlscope.devices.targets import Targets
 from coremlscope.formats import container
 from coremlscope.formats.mlpackage import MANIFEST
 from coremlscope.measure.coreml.files import readable_by_core_ml
@@ -88,9 +88,7 @@ def what_if(
     source: str | os.PathLike[str],
     *,
     transforms: Sequence[str] = (),
-    devices: str | Sequence[str] = (),
-    os: str | None = None,
-    compute_units: ComputeUnits | Literal["every"] | Sequence[ComputeUnits] = "all",
+    devices: str | Sequence[str] | Targets = (),
     inputs: Sequence[Mapping[str, Any]] = (),
     samples: int = _SYNTHETIC,
     shapes: Mapping[str, Sequence[Sequence[int]]] | None = None,
@@ -106,9 +104,8 @@ def what_if(
         source: The model: an ML Program in a package, or a neural network.
         transforms: Names of transforms, such as `palettize-4`, `int8`, `prune-50+palettize-4`; none for all
             that suit the model.
-        devices: Chips or devices to plan and estimate for: `m1`, `iphone-15-pro`.
-        os: The version of their systems; the newest known one of each by default.
-        compute_units: What an app allows.
+        devices: Chips or devices to plan and estimate for: `m1`, `iphone-15-pro`; as `Targets` also with the
+            version of their systems and with compute units.
         inputs: Real inputs, a mapping of names to values for each sample; absent values are synthetic.
         samples: Number of synthetic inputs where there are no real ones.
         shapes: Shapes of flexible inputs; the first one of each is predicted with and becomes the fixed one.
@@ -134,16 +131,16 @@ def what_if(
     require_coremltools()
     model = container.read(Path(source))
     chosen = _chosen(model, transforms, has_data=bool(inputs))
-    names = (devices,) if isinstance(devices, str) else tuple(devices)
-    for name in names:
-        find_device(name, os)
+    targets = Targets.of(devices)
+    for name in targets.names:
+        find_device(name, targets.os)
     own, findings = use_own()
     with _asked(model, Path(source), inputs, samples, shapes or {}, seed) as (path, question, _):
         study = _Study(
             model=model,
             path=path,
             question=msgspec.structs.replace(
-                question, devices=names, os=os, compute_units=choose_settings(compute_units), own=own
+                question, devices=targets.names, os=targets.os, compute_units=targets.settings, own=own
             ),
             cache=default_cache() if has_cache else None,
             progress=progress or (lambda *_: None),
