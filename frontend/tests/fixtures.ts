@@ -128,6 +128,7 @@ export function estimate(changes: Partial<Estimate> = {}): Estimate {
     own: null,
     load: null,
     memory: null,
+    trust: null,
     near: [],
     kernel_s: [],
     kernel_unit: [],

@@ -4,8 +4,8 @@ import math
 
 from coremlscope.base.figures import Figure
 from coremlscope.planning.cost.latency.evidence import load_evidence
+from coremlscope.planning.cost.latency.trust import find_trust, load_trust
 from coremlscope.studies.answer.settings import judge_gain, paired_errors
-from coremlscope.studies.answer.trust import find_trust, load_trust
 
 
 def test_pairs_are_networks_published_on_both_units() -> None:

@@ -3,6 +3,8 @@
 
 export type Bound = "activations" | "compute" | "dispatch" | "switches" | "weights";
 
+export type Certainty = "likely" | "no gain" | "unclear";
+
 export type ChangeVerdict = "faster" | "no change" | "slower" | "unclear";
 
 export type CheckKind =
@@ -96,6 +98,38 @@ export interface Agreement {
   undecided: number;
   /** The share of the others that both plans place on the same unit; null if there are none. */
   decided_share: number | null;
+}
+
+/** What a user wants to know of models first. */
+export interface Answer {
+  /** The names of the models. */
+  models: string[];
+  /** The path of a single one. */
+  path: string;
+  /** The answer in a sentence. */
+  verdict: string;
+  /** Their speed, by device in the order asked for. */
+  speeds: Speed[];
+  /** Whether the devices are the default ones. */
+  is_default: boolean;
+  /** The device that the other parts are about; empty where nothing is estimated. */
+  device: string;
+  /** The shares of the time by what it waits for, the largest first. */
+  waits: [string, number][];
+  /** The shares of the time by kind of operation, the largest first. */
+  kinds: [string, number][];
+  /** Why operations do not run on the Neural Engine, the costliest first. */
+  off_engine: string[];
+  /** What to change, the largest gain first; those without a gain are left out. */
+  proposals: Proposal[];
+  /** All likely proposals on operations at once; null where there are fewer than two. */
+  together: Proposal | null;
+  /** What takes the time where no proposal saves any; empty otherwise. */
+  nothing: string;
+  /** How good such estimates were; null where that is not known. */
+  trust: Trust | null;
+  /** What else limits the answer. */
+  notes: string[];
 }
 
 /** The memory at which a system ends an app, without the entitlement for more. */
@@ -378,6 +412,8 @@ export interface Estimate {
   load: LoadEstimate | null;
   /** The memory of a prediction, from the file; null in older profiles. */
   memory: MemoryEstimate | null;
+  /** How good estimates of the unit that does most of the work were; null where that is not known. */
+  trust: Trust | null;
   /** Published latencies of similar networks on similar chips, nearest first; empty unless asked for. */
   near: NearRow[];
   /** Seconds of each kernel in a prediction, in all iterations of a loop. */
@@ -1235,6 +1271,30 @@ export interface Profile {
   agreements: Agreement[];
   /** Remarks that do not belong to a measurement. */
   findings: Finding[];
+  /** What a user wants to know first, where that was asked for. */
+  answer: Answer | null;
+}
+
+/** A change of a model, or of the app that loads it. */
+export interface Proposal {
+  /** Stable: `setting`, or the rule that found it. */
+  id: string;
+  /** What to do, in a sentence. */
+  text: string;
+  /** Whether it saves time. */
+  certainty: Certainty;
+  /** Estimated seconds before. */
+  before_s: number;
+  /** Estimated seconds after it, with an 80 % interval; null where no time is estimated. */
+  after: Figure | null;
+  /** How much smaller the files would be. */
+  saved_bytes: number;
+  /** The line of code to change; may be empty. */
+  code: string;
+  /** The command that tries it, or explains it, of `MODEL`. */
+  command: string;
+  /** Whether the model was planned and estimated again with the change. */
+  is_checked: boolean;
 }
 
 /** When, where and by which version a profile was made. */
@@ -1400,6 +1460,16 @@ export interface SeenPoint {
   y: number;
 }
 
+/** A setting of compute units next to the default one. */
+export interface SettingChoice {
+  /** The setting. */
+  compute_units: ComputeUnits;
+  /** Estimated seconds, with an 80 % interval; given the estimate under the default setting. */
+  latency: Figure;
+  /** Whether it is faster than the default one. */
+  certainty: Certainty;
+}
+
 /** The plan under one setting of compute units. */
 export interface SettingPlan {
   /** The setting. */
@@ -1503,6 +1573,32 @@ export interface Site {
   line: number;
   /** The function. */
   function: string;
+}
+
+/** The speed of a model on a device. */
+export interface Speed {
+  /** The name of the model. */
+  model: string;
+  /** The device. */
+  device: string;
+  /** The chip's id. */
+  chip: string;
+  /** Its system. */
+  os: string;
+  /** Seconds of a prediction under the default setting: measured there, else estimated with an 80 % interval. */
+  latency: Figure;
+  /** Whether the latency leaves something out, and is a lower bound. */
+  is_at_least: boolean;
+  /** Whether fewer than three publications measured this chip. */
+  is_extrapolated: boolean;
+  /** The share of each unit in the time. */
+  placement: Partial<Record<ComputeUnit, number>>;
+  /** The fastest setting. */
+  best: SettingChoice;
+  /** For a language model, tokens per second of decoding; null for other models. */
+  tokens_per_s: Figure | null;
+  /** Those of a prompt. */
+  prompt_tokens_per_s: Figure | null;
 }
 
 /** A model of a pipeline that is not a pipeline itself. */
@@ -1773,6 +1869,20 @@ export interface Transitions {
   switch_ms: number;
   /** For each backend: the cost of ending on it. */
   finish_ms: Record<string, number>;
+}
+
+/** How good estimates of a unit were for publications that they did not know. */
+export interface Trust {
+  /** The unit. */
+  unit: ComputeUnit;
+  /** `a` for phones and tablets, `m` for Macs; empty for all. */
+  chips: string;
+  /** The number of measurements. */
+  count: number;
+  /** The median of |estimate / measured - 1|. */
+  error: number;
+  /** The share of measurements within the 80 % interval. */
+  within: number;
 }
 
 /** The planned cost of all operations of one type. */

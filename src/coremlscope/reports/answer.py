@@ -13,7 +13,8 @@ from coremlscope.reports.document import Block, Column, Heading, Hint, Item, Tab
 from coremlscope.reports.figures import EXTRAPOLATED, milliseconds, within_ms
 from coremlscope.reports.terminal.writer import write_terminal
 from coremlscope.reports.words import UNIT_NAMES, plural
-from coremlscope.results.answer import Answer, Proposal, Speed, Trust
+from coremlscope.results.answer import Answer, Proposal, Speed
+from coremlscope.results.estimate import Trust
 
 __all__ = ["answer_document", "render_answer"]
 

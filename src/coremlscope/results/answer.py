@@ -9,8 +9,9 @@ import msgspec
 
 from coremlscope.base.figures import Figure
 from coremlscope.devices.unit import ComputeUnit, ComputeUnits
+from coremlscope.results.estimate import Trust
 
-__all__ = ["Answer", "Certainty", "Proposal", "SettingChoice", "Speed", "Trust"]
+__all__ = ["Answer", "Certainty", "Proposal", "SettingChoice", "Speed"]
 
 #: How sure it is that a change saves time: the 80 % interval of the gain does not contain 0, or it does.
 Certainty = Literal["likely", "unclear", "no gain"]
@@ -85,24 +86,6 @@ class Proposal(msgspec.Struct, frozen=True, kw_only=True):
     code: str = ""
     command: str = ""
     is_checked: bool = True
-
-
-class Trust(msgspec.Struct, frozen=True, kw_only=True):
-    """How good estimates of a unit were for publications that they did not know.
-
-    Attributes:
-        unit: The unit.
-        chips: `a` for phones and tablets, `m` for Macs; empty for all.
-        count: The number of measurements.
-        error: The median of |estimate / measured - 1|.
-        within: The share of measurements within the 80 % interval.
-    """
-
-    unit: ComputeUnit
-    chips: str
-    count: int
-    error: float
-    within: float
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):

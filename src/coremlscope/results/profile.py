@@ -11,6 +11,7 @@ import msgspec
 from coremlscope.base.errors import UsageError
 from coremlscope.base.findings import Finding
 from coremlscope.results.agreement import Agreement
+from coremlscope.results.answer import Answer
 from coremlscope.results.encoding import COMPARISON, PROFILE, PROFILES, decode, plain, read_json, write_json
 from coremlscope.results.estimate import Estimate, Kernel
 from coremlscope.results.generation import TokenRate, TokenTiming
@@ -57,6 +58,7 @@ class Profile(Presented, msgspec.Struct, frozen=True, kw_only=True):
         token_timings: For a language model, measured tokens per second by setting, phase and context.
         agreements: How far the plans by rules agree with those by Core ML, where both are present.
         findings: Remarks that do not belong to a measurement.
+        answer: What a user wants to know first, where that was asked for.
     """
 
     model: ModelSummary
@@ -70,6 +72,7 @@ class Profile(Presented, msgspec.Struct, frozen=True, kw_only=True):
     token_timings: tuple[TokenTiming, ...] = ()
     agreements: tuple[Agreement, ...] = ()
     findings: tuple[Finding, ...] = ()
+    answer: Answer | None = None
 
     def __post_init__(self) -> None:
         rows = len(self.ops)

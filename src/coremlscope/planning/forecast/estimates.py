@@ -12,6 +12,7 @@ from coremlscope.devices import CPU, NEURAL_ENGINE, ComputeUnits, all_chips
 from coremlscope.planning.cost.latency.evidence import find_nearest
 from coremlscope.planning.cost.latency.loads import estimate_loads
 from coremlscope.planning.cost.latency.structure import structure_of
+from coremlscope.planning.cost.latency.trust import find_trust
 from coremlscope.planning.forecast.kernels import Kernels, Prediction, as_core_ai
 from coremlscope.planning.forecast.memory import MemoryModel
 from coremlscope.planning.forecast.placed import Placed
@@ -53,11 +54,13 @@ def estimate_predictions(
 def _report(prediction: Prediction, memory: MemoryModel) -> Estimate:
     """Returns an estimate with memory, and times of loading where the Neural Engine does most of the work."""
     found, kernels = prediction.estimate(), prediction.kernels
+    unit = max(found.placement, key=lambda unit: found.placement[unit], default=None)
     on_engine = found.placement.get(NEURAL_ENGINE, 0.0) > 0.5
     return replace(
         found,
         own=kernels.own.label(found),
         load=estimate_loads(float(kernels.table.weights.sum())) if on_engine else None,
+        trust=None if unit is None else find_trust(unit, found.chip),
         memory=memory.on(prediction.device, prediction.units),
         left_out_share=kernels.unknown.share,
     )

@@ -20,7 +20,7 @@ from coremlscope.base.units import format_duration, shown
 from coremlscope.describe.model import describe_model
 from coremlscope.devices import SETTINGS, Device, find_devices
 from coremlscope.devices.catalog import DEFAULT_DEVICES
-from coremlscope.devices.unit import CPU, NEURAL_ENGINE, UNIT_WORDS, ComputeUnits
+from coremlscope.devices.unit import NEURAL_ENGINE, UNIT_WORDS, ComputeUnits
 from coremlscope.measure.contract import Progress
 from coremlscope.model.ir import Model
 from coremlscope.planning.cost.latency.own import Own
@@ -37,7 +37,6 @@ from coremlscope.runtime.execution.sequence_lengths import choose_lengths
 from coremlscope.studies.answer.again import Again
 from coremlscope.studies.answer.proposals import find_proposals, find_together
 from coremlscope.studies.answer.settings import choose_setting
-from coremlscope.studies.answer.trust import find_trust
 
 __all__ = ["answer_models"]
 
@@ -115,6 +114,8 @@ def answer_models(
         with sharing_bindings():
             again = Again(subject.model, chosen[0], _DEFAULT[0], function, subject.shapes)
             answer = _with_reasons(answer, profile, chosen[0], again)
+    if is_single:
+        profiles = (msgspec.structs.replace(profiles[0], answer=answer),)
     return answer, profiles
 
 
@@ -275,7 +276,6 @@ def _with_reasons(answer: Answer, profile: Profile, device: Device, again: Again
     proposals = find_proposals(profile, estimates, again)
     memory = sum(default.parts.get(part, 0.0) for part in _MEMORY) / default.latency.value
     has_gain = any(one.certainty != "no gain" for one in proposals)
-    unit = max(default.placement, key=lambda unit: default.placement[unit]) if default.placement else CPU
     return msgspec.structs.replace(
         answer,
         device=device.name,
@@ -285,7 +285,7 @@ def _with_reasons(answer: Answer, profile: Profile, device: Device, again: Again
         proposals=tuple(proposals),
         together=find_together(profile, default),
         nothing="" if has_gain else f"nothing found: {memory * 100:.0f} % is memory traffic",
-        trust=find_trust(unit, default.chip),
+        trust=default.trust,
     )
 
 

@@ -8,7 +8,7 @@ import io
 from importlib import resources
 
 from coremlscope.devices.unit import ComputeUnit
-from coremlscope.results.answer import Trust
+from coremlscope.results.estimate import Trust
 
 __all__ = ["find_trust", "load_trust"]
 
