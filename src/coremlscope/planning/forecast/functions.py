@@ -10,6 +10,7 @@ from coremlscope.model.ir import FunctionDescription, Model, Program
 from coremlscope.ops.bind import BoundFunction
 from coremlscope.ops.half_precision import in_half_precision
 from coremlscope.planning.advice import FunctionView
+from coremlscope.planning.forecast.compiled import as_compiled
 from coremlscope.planning.forecast.kernels import Kernels
 from coremlscope.planning.forecast.unplanned import is_unplanned
 from coremlscope.planning.placement.coreml_view import (
@@ -86,7 +87,7 @@ def functions_of(
             key, is_main = stage_key(stage.name, name), name == main
             one = ModelFunction(stage.model, bound, description, key, is_main=is_main)
             if one.is_network:
-                one.bound = in_half_precision(bound)
+                one.bound = as_compiled(in_half_precision(bound))
             found.append(one)
     return found
 

@@ -65,7 +65,8 @@ __all__ = [
 _LISTED = 3
 _NETWORK = (
     "Core ML reports where the layers of a neural network run, but not their costs: these are the costs of"
-    " the same operations of an fp16 program"
+    " the same operations of an fp16 program. Normalizations behind convolutions and zeros added before them"
+    " are part of the convolutions, as in compiled networks"
 )
 _CORE_AI = (
     "how Core AI divides programs, and its costs, are not published: each operation goes to the first unit of"
