@@ -14,6 +14,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 import coremlscope
+from coremlscope.base.site import SITE
 
 _ROOT = Path(__file__).resolve().parents[1]
 _REQUIREMENTS = _ROOT / "requirements"
@@ -57,6 +58,17 @@ def test_the_pins_agree_and_satisfy_the_project() -> None:
         pins = _pins(purpose)
         for requirement in map(Requirement, requirements):
             assert requirement.specifier.contains(pins[canonicalize_name(requirement.name)]), requirement
+
+
+def test_the_package_index_gets_a_readme_without_links_into_the_repository() -> None:
+    absolute_links = runpy.run_path(str(_ROOT / "tools" / "long_description.py"))["absolute_links"]
+    written = (_ROOT / "README.md").read_text(encoding="utf-8")
+    pages = re.findall(r"\]\(docs/([\w/-]+)\.md\)", written)
+    links = re.findall(r"\]\(([^)\s]+)\)", absolute_links(written))
+    assert pages
+    assert len(links) == len(re.findall(r"\]\(", written))
+    assert not [link for link in links if not link.startswith("https://")]
+    assert {f"{SITE}{page}/" for page in pages} <= set(links)
 
 
 def test_the_command_needs_neither_coremltools_nor_torch() -> None:

@@ -51,7 +51,6 @@ assert session.run(None, {"x": numpy.ones(1, numpy.float32)})[0][0] == 2
 """
 _COREMLTOOLS = "import coremltools"
 _NATIVE = "from coremltools.libcoremlpython import _MLModelProxy"
-_INSTALL_AGAIN = "install it again: pip install --force-reinstall coremlscope"
 _TIMEOUT_S = 60.0
 #: Below these, large models fail to compile or to load, in bytes.
 _LITTLE_DISK, _LITTLE_MEMORY = 5e9, 2e9
@@ -195,7 +194,8 @@ def _check_packages(host: Host) -> Iterator[Check]:
         problem = host.try_python(script)
         if problem:
             text = f"{version or 'not installed'}: {problem}"
-            yield Check(name=name, status="broken", text=text, fix=_INSTALL_AGAIN)
+            fix = f"install it again: pip install --force-reinstall {name}"
+            yield Check(name=name, status="broken", text=text, fix=fix)
         elif version and _numbers(version) < _numbers(least.get(name, "")):
             text, fix = f"{version} is older than {least[name]}", f'pip install "{name}>={least[name]}"'
             yield Check(name=name, status="warning", text=text, fix=fix)
@@ -222,7 +222,8 @@ def _check_engine(host: Host) -> Iterator[Check]:
     version, problem = host.version("onnxruntime"), host.try_python(_ENGINE)
     if problem:
         text = f"{version or 'not installed'}: {problem}"
-        yield Check(name="ONNX Runtime", status="broken", text=text, fix=_INSTALL_AGAIN)
+        fix = "install it again: pip install --force-reinstall onnxruntime"
+        yield Check(name="ONNX Runtime", status="broken", text=text, fix=fix)
     else:
         yield Check(name="ONNX Runtime", status="ok", text=f"{version}, ran a model")
 
