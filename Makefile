@@ -77,7 +77,7 @@ bench-verify: $(TORCH)/.ready ## count verdicts on sound conversions, unlike cla
 	$(TORCH)/bin/python -m benchmarks.faults $(ARGS)
 
 bench-speed: $(TORCH)/.ready ## time this runtime beside ONNX Runtime, OpenVINO and PyTorch
-	$(TORCH)/bin/python -m benchmarks.speed $(ARGS)
+	$(TORCH)/bin/python -m benchmarks.speed --page docs/speed.md $(ARGS)
 
 conformance: $(TORCH)/.conformance ## run coremltools' own tests; TESTS="path below coremltools …" SAMPLE=k/n ONE_PER_FUNCTION=1 WORKERS=n
 	$(TORCH)/bin/python -m benchmarks.conformance $(TESTS) $(addprefix --sample=,$(SAMPLE)) \

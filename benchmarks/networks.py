@@ -22,7 +22,7 @@ import numpy.typing as npt
 import torch
 from torch import nn
 
-__all__ = ["NETWORKS", "Network", "convert_network"]
+__all__ = ["DECODER_STEP", "NETWORKS", "Network", "convert_network"]
 
 
 _VOCABULARY = 1000
@@ -38,6 +38,7 @@ class Network:
         inputs: Shape of each input by name.
         limits: What the values of each integer input stay below; inputs that are not named are float32.
         script: Convert with `torch.jit.script`, for control flow that depends on data.
+        states: Shape of each buffer that a prediction updates.
     """
 
     name: str
@@ -45,6 +46,7 @@ class Network:
     inputs: dict[str, tuple[int, ...]]
     limits: Mapping[str, int] = field(default_factory=dict)
     script: bool = False
+    states: dict[str, tuple[int, ...]] = field(default_factory=dict)
 
     def draw(self, seed: int = 0) -> dict[str, npt.NDArray[Any]]:
         """Random values for every input: standard normal float32, or int32 below the limit."""
@@ -91,8 +93,13 @@ def convert_network(
         kind: dict[str, Any] = {
             "convert_to": "mlprogram",
             "compute_precision": precision,
-            "minimum_deployment_target": ct.target.iOS17,
+            "minimum_deployment_target": ct.target.iOS18 if network.states else ct.target.iOS17,
         }
+        if network.states:
+            kind["states"] = [
+                ct.StateType(ct.TensorType(shape=shape, dtype=np.float16), name=name)
+                for name, shape in network.states.items()
+            ]
         if as_layers:
             kind = {"convert_to": "neuralnetwork", "minimum_deployment_target": ct.target.iOS14}
         dtype = None if as_layers else np.float32
@@ -232,6 +239,87 @@ class _ClipText(nn.Module):
         return normalised
 
 
+class _UNet(nn.Module):
+    """A UNet of three levels, with group norms and SiLU as diffusion models have them."""
+
+    def __init__(self, width: int = 32) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+
+        def block(channels: int, out: int) -> nn.Module:
+            pair = [(channels, out), (out, out)]
+            layers = [(nn.Conv2d(a, b, 3, padding=1), nn.GroupNorm(8, b), nn.SiLU()) for a, b in pair]
+            return nn.Sequential(*(layer for group in layers for layer in group))
+
+        self.down = nn.ModuleList([block(3, width), block(width, 2 * width), block(2 * width, 4 * width)])
+        self.smaller = nn.MaxPool2d(2)
+        self.larger = nn.ModuleList(
+            nn.ConvTranspose2d(2 * out, out, 2, stride=2) for out in (2 * width, width)
+        )
+        self.up = nn.ModuleList([block(4 * width, 2 * width), block(2 * width, width)])
+        self.head = nn.Conv2d(width, 3, 1)
+
+    def forward(self, image: torch.Tensor) -> torch.Tensor:
+        x, skipped = image, []
+        for block in self.down:
+            x = block(x if not skipped else self.smaller(x))
+            skipped.append(x)
+        for larger, block, skip in zip(self.larger, self.up, skipped[-2::-1], strict=True):
+            x = block(torch.cat([larger(x), skip], dim=1))
+        y: torch.Tensor = self.head(x)
+        return y
+
+
+class _Decoder(nn.Module):
+    """One step of a Llama-like decoder whose caches are states: rotary embedding, RMS norms, gated MLPs."""
+
+    def __init__(self, width: int = 512, heads: int = 8, layers: int = 4, context: int = 256) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.heads, self.size, self.layers = heads, width // heads, layers
+
+        def linear(*shape: int) -> nn.Linear:
+            return nn.Linear(*shape, bias=False)
+
+        self.tokens = nn.Embedding(_VOCABULARY, width)
+        self.norms = nn.ModuleList(nn.RMSNorm(width, eps=1e-5) for _ in range(2 * layers + 1))
+        self.qkv = nn.ModuleList(linear(width, 3 * width) for _ in range(layers))
+        self.out = nn.ModuleList(linear(width, width) for _ in range(layers))
+        self.gate = nn.ModuleList(linear(width, 3 * width) for _ in range(layers))
+        self.rise = nn.ModuleList(linear(width, 3 * width) for _ in range(layers))
+        self.fall = nn.ModuleList(linear(3 * width, width) for _ in range(layers))
+        self.head = linear(width, _VOCABULARY)
+        rates = 1e4 ** (-torch.arange(0, self.size, 2) / self.size)
+        angles = torch.outer(torch.arange(context), rates).repeat(1, 2)
+        self.register_buffer("cosines", angles.cos(), persistent=False)
+        self.register_buffer("sines", angles.sin(), persistent=False)
+        for name in ("keys", "values"):
+            self.register_buffer(name, torch.zeros(layers, heads, context, self.size))
+
+    def forward(self, token: torch.Tensor, position: torch.Tensor) -> torch.Tensor:
+        x, position = self.tokens(token), position.long()  # exports to ONNX write at int64 places alone
+        cosine, sine = self.cosines[position], self.sines[position]
+        is_later = torch.arange(self.keys.shape[2]) > position
+        mask = torch.zeros(self.keys.shape[2]).masked_fill(is_later, -1e4)
+
+        def turn(y: torch.Tensor) -> torch.Tensor:
+            first, second = y.chunk(2, dim=-1)
+            return y * cosine + torch.cat([-second, first], dim=-1) * sine
+
+        for layer in range(self.layers):
+            parts = self.qkv[layer](self.norms[2 * layer](x)).view(1, 3, self.heads, self.size)
+            query, key, value = (parts[:, index].transpose(0, 1) for index in range(3))
+            self.keys[layer, :, position] = turn(key)
+            self.values[layer, :, position] = value
+            scores = turn(query) @ self.keys[layer].transpose(1, 2) / self.size**0.5 + mask
+            context = torch.softmax(scores, dim=-1) @ self.values[layer]
+            x = x + self.out[layer](context.transpose(0, 1).reshape(1, -1))
+            y = self.norms[2 * layer + 1](x)
+            x = x + self.fall[layer](nn.functional.silu(self.gate[layer](y)) * self.rise[layer](y))
+        logits: torch.Tensor = self.head(self.norms[-1](x))
+        return logits
+
+
 class _Recurrent(nn.Module):
     """Two bidirectional LSTM layers, a GRU, and a classifier of each step."""
 
@@ -270,7 +358,7 @@ def _image(size: int) -> dict[str, tuple[int, ...]]:
     return {"image": (1, 3, size, size)}
 
 
-#: Every network; the first six are those of the speed table.
+#: Every network.
 NETWORKS: tuple[Network, ...] = (
     Network("mobilenet_v2", _timm("mobilenetv2_100", 224), _image(224)),
     Network("mobilenet_v3", _timm("mobilenetv3_large_100", 224), _image(224)),
@@ -287,5 +375,15 @@ NETWORKS: tuple[Network, ...] = (
     Network("mobileclip_image", _timm("fastvit_mci0", 256), _image(256)),
     Network("mobileclip_text", lambda: _ClipText().eval(), {"tokens": (1, 77)}, {"tokens": _VOCABULARY}),
     Network("recurrent", lambda: _Recurrent().eval(), {"x": (2, 20, 32)}),
+    Network("unet", lambda: _UNet().eval(), _image(128)),
     Network("while_loop", lambda: _Loop().eval(), {"x": (1, 16)}, script=True),
+)
+
+#: A network whose buffers a prediction updates, so that two predictions with the same inputs differ.
+DECODER_STEP = Network(
+    "decoder_step",
+    lambda: _Decoder().eval(),
+    {"token": (1,), "position": (1,)},
+    limits={"token": _VOCABULARY, "position": 256},
+    states=dict.fromkeys(("keys", "values"), (4, 8, 256, 64)),
 )

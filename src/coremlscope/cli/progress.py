@@ -28,6 +28,7 @@ _WORDS = {
     "energy": "reading energy",
     "record": "starting to record",
     "export": "exporting tables",
+    "choose the engine": "choosing the engine",
     "search": "testing parts",
     "probe": "probing layers",
 }

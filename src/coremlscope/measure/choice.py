@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
 from typing import TYPE_CHECKING
@@ -94,9 +95,14 @@ def choose_measurer(
         if engine == "coreai":
             return _choose_core_ai(threads, limits)
         if engine == "auto":
-            from coremlscope.measure.embedded.fastest import FastestMeasurer
+            from coremlscope.measure.embedded.fastest import FastestMeasurer, try_engines
 
-            return FastestMeasurer(lambda name: choose_embedded(name, threads, isolate, limits))
+            time_s, memory = limits
+            held = ChildLimits(time_s=time_s, memory_bytes=memory) if isolate or any(limits) else None
+            return FastestMeasurer(
+                lambda name: choose_embedded(name, threads, isolate, limits),
+                functools.partial(try_engines, threads=threads, limits=held),
+            )
         return choose_embedded(engine, threads, isolate, limits)
     if only_embedded:
         raise UsageError(

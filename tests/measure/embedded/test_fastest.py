@@ -2,41 +2,54 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import msgspec
-import msgspec.structs
 import pytest
 
 from coremlscope.base.errors import EngineError
+from coremlscope.base.processes.child import ChildLimits
 from coremlscope.formats import container
 from coremlscope.measure.contract import MeasuredModel, resolve_settings
-from coremlscope.measure.embedded.fastest import FastestMeasurer
+from coremlscope.measure.embedded.fastest import FastestMeasurer, Trial, race, try_engines
 from coremlscope.measure.scripted import ScriptedMeasurer
+from coremlscope.model.ir import Model
 from coremlscope.results.measurement import Measurement, Settings
 from tests.support import converted_models
 
 SETTINGS = Settings(iterations=20, compile_iterations=2, load_iterations=2)
 
 
-class _Engine(ScriptedMeasurer, frozen=True):
-    """Predicts so many times slower than the script; fails if that is 0."""
+class _Clock:
+    """Time that only passes when a runner takes it."""
 
-    slower: float = 1.0
-    asked: list[int] = msgspec.field(default_factory=list)
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+    def takes(self, seconds: Sequence[float]) -> Callable[[], None]:
+        """A runner whose predictions take these seconds in turn."""
+        left: list[float] = []
+
+        def run() -> None:
+            if not left:
+                left.extend(seconds)
+            self.now += left.pop(0)
+
+        return run
+
+
+class _Engine(ScriptedMeasurer, frozen=True):
+    asked: list[str] = msgspec.field(default_factory=list)
+    name: str = ""
 
     def measure(self, subject: MeasuredModel, settings: Settings, **options: object) -> Measurement:
-        if not self.slower:
-            raise EngineError("no kernel for it")
-        self.asked.append(settings.iterations)
-        found = super().measure(subject, settings, **options)  # type: ignore[arg-type]
-        assert found.predict is not None
-        statistics = msgspec.structs.replace(
-            found.predict.statistics, median=found.predict.statistics.median * self.slower
-        )
-        return msgspec.structs.replace(
-            found, predict=msgspec.structs.replace(found.predict, statistics=statistics)
-        )
+        self.asked.append(self.name)
+        return super().measure(subject, settings, **options)  # type: ignore[arg-type]
 
 
 @pytest.fixture
@@ -47,32 +60,83 @@ def subject(tmp_path: Path) -> MeasuredModel:
     return MeasuredModel.of(model, resolve_settings(model, SETTINGS))
 
 
+def _measured(
+    subject: MeasuredModel, trial: Trial, engines: tuple[str, ...]
+) -> tuple[list[str], Measurement]:
+    asked: list[str] = []
+
+    def tries(model: Model, settings: Settings, names: Sequence[str], inputs: Mapping[str, Any]) -> Trial:
+        assert names == engines
+        return trial
+
+    fastest = FastestMeasurer(lambda name: _Engine(asked=asked, name=name), tries, engines)
+    return asked, fastest.measure(subject, SETTINGS)
+
+
 @pytest.mark.parametrize(
-    ("speeds", "best"),
+    ("blocks", "best"),
     [
-        ({"onnxruntime": 2.0, "openvino": 1.0}, "openvino"),
-        ({"onnxruntime": 1.0, "openvino": 2.0}, "onnxruntime"),
-        ({"onnxruntime": 1.0, "openvino": 0.0}, "onnxruntime"),
-        ({"onnxruntime": 0.0, "openvino": 5.0}, "openvino"),
+        ({"onnxruntime": [2.0, 2.0], "openvino": [1.0, 1.5]}, "openvino"),
+        ({"onnxruntime": [1.0, 1.0, 9.0], "openvino": [2.0, 2.0, 2.0]}, "onnxruntime"),
+        ({"openvino": [5.0]}, "openvino"),
     ],
 )
-def test_the_faster_engine_measures(speeds: dict[str, float], best: str, subject: MeasuredModel) -> None:
-    asked: dict[str, list[int]] = {name: [] for name in speeds}
-    fastest = FastestMeasurer(lambda name: _Engine(slower=speeds[name], asked=asked[name]), tuple(speeds))
-    measured = fastest.measure(subject, SETTINGS)
-    assert asked[best] == [10, 20]
+def test_the_faster_engine_measures(
+    blocks: dict[str, list[float]], best: str, subject: MeasuredModel
+) -> None:
+    failed = {name: "no kernel" for name in ("onnxruntime", "openvino") if name not in blocks}
+    asked, measured = _measured(subject, Trial(blocks, failed), ("onnxruntime", "openvino"))
+    assert asked == [best]
     assert measured.findings[0].id == "engine-chosen"
     assert best in (measured.findings[0].hint or "")
-
-
-def test_engines_that_all_fail_are_an_error(subject: MeasuredModel) -> None:
-    fastest = FastestMeasurer(lambda _: _Engine(slower=0.0), ("onnxruntime", "openvino"))
-    with pytest.raises(EngineError, match="no kernel"):
-        fastest.measure(subject, SETTINGS)
+    assert ("no kernel" in measured.findings[0].text) == bool(failed)
 
 
 def test_one_engine_needs_no_trial(subject: MeasuredModel) -> None:
-    asked: list[int] = []
-    measured = FastestMeasurer(lambda _: _Engine(asked=asked), ("onnxruntime",)).measure(subject, SETTINGS)
-    assert asked == [20]
+    asked, measured = _measured(subject, Trial({}, {}), ("onnxruntime",))
+    assert asked == ["onnxruntime"]
     assert "engine-chosen" not in {finding.id for finding in measured.findings}
+
+
+@pytest.mark.parametrize("ratio", [1.0, 1.005, 0.995, 1.3, 0.7])
+def test_a_trial_ends_once_the_order_is_clear_or_does_not_matter(ratio: float) -> None:
+    clock = _Clock()
+    blocks = race({"a": clock.takes([0.01]), "b": clock.takes([0.01 * ratio])}, clock=clock)
+    assert len(blocks["a"]) == len(blocks["b"]) < 12
+    assert Trial(blocks, {}).medians["b"] == pytest.approx(0.01 * ratio)
+
+
+def test_a_trial_goes_on_while_noise_hides_the_order() -> None:
+    """Every other block of one engine is slow: a few rounds cannot tell, and the budget ends the trial."""
+    clock = _Clock()
+    noisy = clock.takes([*[0.02] * 3, *[0.03] * 3, *[0.01] * 4])
+    blocks = race({"a": noisy, "b": clock.takes([0.02])}, clock=clock)
+    assert len(blocks["a"]) > 12
+    assert clock.now < 6.0
+
+
+def test_slow_predictions_end_a_trial_by_its_budget() -> None:
+    clock = _Clock()
+    blocks = race({"a": clock.takes([3.0]), "b": clock.takes([2.0])}, clock=clock)
+    assert Trial(blocks, {}).medians == {"b": 2.0, "a": 3.0}
+    assert clock.now < 20.0
+
+
+@pytest.mark.parametrize("limits", [None, ChildLimits()])
+def test_engines_are_tried_on_the_model(limits: ChildLimits | None, subject: MeasuredModel) -> None:
+    trial = try_engines(subject.model, _settings(subject), ("onnxruntime",), {}, 1, limits)
+    assert trial.failed == {}
+    assert trial.medians["onnxruntime"] > 0
+
+
+def test_engines_that_all_fail_are_an_error(subject: MeasuredModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise EngineError("no kernel for it")
+
+    monkeypatch.setattr("coremlscope.runtime.engines.onnxruntime.OnnxRuntimeEngine.build", fail)
+    with pytest.raises(EngineError, match="no kernel"):
+        try_engines(subject.model, _settings(subject), ("onnxruntime",), {}, 1)
+
+
+def _settings(subject: MeasuredModel) -> Settings:
+    return resolve_settings(subject.model, SETTINGS)

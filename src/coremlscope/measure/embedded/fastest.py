@@ -1,9 +1,13 @@
-"""Measures with the faster of the installed engines, after a quick trial of each."""
+"""Measures with the faster of the installed engines, after an interleaved trial of them."""
 
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Callable, Mapping
+import statistics
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -11,15 +15,45 @@ import msgspec.structs
 
 from coremlscope.base.errors import EngineError
 from coremlscope.base.findings import Finding
+from coremlscope.base.processes.child import ChildLimits
 from coremlscope.base.units import format_duration
 from coremlscope.measure.contract import MeasuredModel, Measurer, Progress
+from coremlscope.measure.embedded.interleaved import loaded
+from coremlscope.model.ir import Model
 from coremlscope.results.measurement import Measurement, Settings
+from coremlscope.results.statistics import median_interval
 from coremlscope.runtime.engines import ENGINES
+from coremlscope.runtime.engines import engine as engine_of
+from coremlscope.runtime.engines.base import EngineOptions
+from coremlscope.runtime.engines.sampling import Clock, sample
 
-__all__ = ["FastestMeasurer", "installed_engines"]
+__all__ = ["FastestMeasurer", "Trial", "installed_engines", "race", "try_engines"]
 
-#: Predictions of a trial, after those that are dropped.
-_TRIED, _DROPPED = 10, 3
+#: Seconds of predictions in a block, and the fewest of them. The first prediction of a block is dropped: the
+#: others have used the caches since.
+_BLOCK_S, _LEAST_BLOCK = 0.05, 2
+#: A trial has this many rounds and seconds at most. From the least number on, it ends once the interval of
+#: the median ratio of two engines excludes 1, or is within this share of it: then either engine will do.
+_LEAST_ROUNDS, _MOST_ROUNDS, _BUDGET_S = 6, 60, 4.0
+_LEVEL, _TIE = 0.95, 0.015
+
+
+class Trial(msgspec.Struct, frozen=True):
+    """What each engine took, or why it failed.
+
+    Attributes:
+        blocks: By engine, the median seconds of a prediction in each round.
+        failed: The messages of engines that failed, by engine.
+    """
+
+    blocks: dict[str, list[float]]
+    failed: dict[str, str]
+
+    @property
+    def medians(self) -> dict[str, float]:
+        """The median seconds of a prediction, by engine, the best engine first."""
+        found = {name: statistics.median(blocks) for name, blocks in self.blocks.items()}
+        return dict(sorted(found.items(), key=lambda item: item[1]))
 
 
 def installed_engines() -> tuple[str, ...]:
@@ -27,15 +61,104 @@ def installed_engines() -> tuple[str, ...]:
     return tuple(name for name, *_ in ENGINES if importlib.util.find_spec(name) is not None)
 
 
+def race(
+    runners: Mapping[str, Callable[[], object]], *, clock: Clock = time.perf_counter
+) -> dict[str, list[float]]:
+    """Times short blocks of each runner in interleaved rounds until their order is clear, or does not matter.
+
+    Args:
+        runners: What runs one prediction, by engine.
+        clock: Returns seconds since an arbitrary time.
+
+    Returns:
+        By engine, the median seconds of a prediction in each round.
+    """
+    blocks: dict[str, list[float]] = {name: [] for name in runners}
+    began = clock()
+    for number in range(_MOST_ROUNDS):
+        order = list(runners)
+        # A runner's time may depend on the one before it.
+        for name in order if number % 2 else reversed(order):
+            known = blocks[name][-1] if blocks[name] else _BLOCK_S
+            count = max(_LEAST_BLOCK, int(_BLOCK_S / known)) if known > 0 else _LEAST_BLOCK
+            blocks[name].append(statistics.median(sample(runners[name], count, 1, clock=clock).seconds))
+        if len(order) < 2 or clock() - began > _BUDGET_S:
+            break
+        if number + 1 >= _LEAST_ROUNDS and _is_clear(list(blocks.values())):
+            break
+    return blocks
+
+
+def _is_clear(blocks: Sequence[Sequence[float]]) -> bool:
+    """Returns whether the two fastest differ clearly, or hardly at all."""
+    first, second, *_ = sorted(blocks, key=statistics.median)
+    ratios = [later / earlier for earlier, later in zip(first, second, strict=True) if earlier > 0]
+    low, high = median_interval(ratios, _LEVEL) or (0.0, float("inf"))
+    return low > 1.0 or 1.0 - _TIE <= low <= high <= 1.0 + _TIE
+
+
+def try_engines(
+    model: Model,
+    settings: Settings,
+    engines: Sequence[str],
+    inputs: Mapping[str, Any],
+    threads: int | None,
+    limits: ChildLimits | None = None,
+) -> Trial:
+    """Loads the model into each engine, and times them; see `race`.
+
+    Args:
+        model: The model.
+        settings: What is measured.
+        engines: The names of the engines.
+        inputs: Values of inputs by name; absent ones are synthetic.
+        threads: Threads that work on one operation; None for one per physical core.
+        limits: When to give up, in a process of its own; None to stay in this one.
+
+    Raises:
+        EngineError: No engine can run it, or the process failed.
+        CoremlscopeError: The model cannot be run; see `contract.Measurer`.
+    """
+    if limits is not None:
+        from coremlscope.measure.embedded.process import call_isolated, file_of
+
+        given = {"file": file_of(model), "settings": settings, "engines": engines, "inputs": inputs}
+        trial: Trial = call_isolated(_try_file, {**given, "threads": threads}, limits=limits)
+        return trial
+    runners: dict[str, Callable[[], object]] = {}
+    failed: dict[str, EngineError] = {}
+    with ExitStack() as stack:
+        for name in engines:
+            try:
+                held = loaded(model, settings, engine_of(name), EngineOptions(threads), inputs)
+                runner = stack.enter_context(held)
+                runner()
+                runners[name] = runner
+            except EngineError as error:
+                failed[name] = error
+        if not runners:
+            raise next(iter(failed.values()))
+        blocks = race(runners)
+    return Trial(blocks, {name: error.message for name, error in failed.items()})
+
+
+def _try_file(file: Path, **options: Any) -> Trial:
+    from coremlscope.formats import container
+
+    return try_engines(container.read(file), **options)
+
+
 class FastestMeasurer(msgspec.Struct, frozen=True):
-    """Times a few predictions by each engine, and measures with the one whose median is lower.
+    """Tries each engine, and measures with the one whose median is lower.
 
     Attributes:
         measurer_of: Returns what measures with an engine.
+        tries: Tries the engines; see `try_engines`.
         engines: The engines to try.
     """
 
     measurer_of: Callable[[str], Measurer]
+    tries: Callable[[Model, Settings, Sequence[str], Mapping[str, Any]], Trial]
     engines: tuple[str, ...] = msgspec.field(default_factory=installed_engines)
 
     def measure(
@@ -51,43 +174,30 @@ class FastestMeasurer(msgspec.Struct, frozen=True):
         Raises:
             EngineError: No engine runs the model.
         """
-        if len(self.engines) == 1:
-            return self.measurer_of(self.engines[0]).measure(
-                subject, settings, inputs=inputs, progress=progress
-            )
-        trial = msgspec.structs.replace(
-            settings,
-            iterations=_TRIED,
-            compile_iterations=1,
-            load_iterations=1,
-            warmups=_DROPPED,
-            early=(),
-            precision="fp32",
-            times_operations=False,
-        )
-        tried: dict[str, Measurement] = {}
-        failed: dict[str, EngineError] = {}
-        for name in self.engines:
-            try:
-                tried[name] = self.measurer_of(name).measure(subject, trial, inputs=inputs)
-            except EngineError as error:
-                failed[name] = error
-        medians = {name: one.predict.statistics.median for name, one in tried.items() if one.predict}
-        if not medians:
-            raise next(iter(failed.values()))
-        best = min(medians, key=medians.__getitem__)
+        best = self.engines[0]
+        found: tuple[Finding, ...] = ()
+        if len(self.engines) > 1:
+            if progress is not None:
+                progress("choose the engine", 0, 1)
+            trial = self.tries(subject.model, settings, self.engines, inputs or {})
+            best, found = next(iter(trial.medians)), (_chosen(trial),)
         measured = self.measurer_of(best).measure(subject, settings, inputs=inputs, progress=progress)
-        others = [
-            *(
-                f"{tried[name].runtime.name} took {format_duration(median)}"
-                for name, median in medians.items()
-                if name != best
-            ),
-            *(f"{name} failed ({error.message})" for name, error in failed.items()),
-        ]
-        text = (
-            f"{tried[best].runtime.name} was chosen after a trial of {_TRIED} predictions: its median was"
-            f" {format_duration(medians[best])}; {'; '.join(others)}."
-        )
-        chosen = Finding(id="engine-chosen", severity="info", text=text, hint=f"--engine {best} repeats it")
-        return msgspec.structs.replace(measured, findings=(chosen, *measured.findings))
+        return msgspec.structs.replace(measured, findings=(*found, *measured.findings))
+
+
+def _chosen(trial: Trial) -> Finding:
+    """Returns what the trial found."""
+    best, *others = trial.medians
+    rounds = len(trial.blocks[best])
+    text = (
+        f"{engine_of(best).title} was chosen after an interleaved trial of {rounds} rounds: a prediction took"
+        f" {format_duration(trial.medians[best])}"
+    )
+    rest = [f"{engine_of(name).title} took {format_duration(trial.medians[name])}" for name in others]
+    rest += [f"{engine_of(name).title} failed ({message})" for name, message in trial.failed.items()]
+    return Finding(
+        id="engine-chosen",
+        severity="info",
+        text=f"{'; '.join([text, *rest])}.",
+        hint=f"--engine {best} repeats it",
+    )

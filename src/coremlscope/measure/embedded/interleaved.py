@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ from coremlscope.runtime.execution.executable import CompileOptions
 from coremlscope.runtime.execution.pipeline import Runnable, compile_whole
 from coremlscope.runtime.execution.wiring import input_functions
 
-__all__ = ["ROUNDS", "time_files", "time_interleaved"]
+__all__ = ["ROUNDS", "loaded", "time_files", "time_interleaved"]
 
 #: Number of rounds: enough for an interval of the median, few enough to be fast.
 ROUNDS = 16
@@ -62,7 +62,7 @@ def time_interleaved(
     taken: list[list[tuple[float, ...]]] = [[] for _ in models]
     with ExitStack() as stack:
         runners = [
-            stack.enter_context(_loaded(model, wanted, chosen, options, inputs or {}))
+            stack.enter_context(loaded(model, wanted, chosen, options, inputs or {}))
             for model, wanted in zip(models, settings, strict=True)
         ]
         for done in range(ROUNDS):
@@ -104,9 +104,10 @@ class _Runner(msgspec.Struct, frozen=True):
 
 
 @contextmanager
-def _loaded(
+def loaded(
     model: Model, settings: Settings, engine: Engine, options: EngineOptions, inputs: Mapping[str, Any]
-) -> Iterator[_Runner]:
+) -> Iterator[Callable[[], None]]:
+    """Compiles and loads a model, and gives what runs one prediction."""
     with tempfile.TemporaryDirectory(prefix="coremlscope-", ignore_cleanup_errors=True) as folder:
         executable = compile_whole(
             model,
