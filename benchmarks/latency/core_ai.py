@@ -148,6 +148,8 @@ def render(rows: Sequence[Row]) -> str:
     """Returns the table of held-out latencies, and how many intervals hold."""
     held = hold_out(rows)
     lines = [
+        "Published latencies of Core AI, each beside an estimate from the publications of others.",
+        "",
         "| network | device | preference | unit | publication | published | estimated without it | holds |",
         "|---|---|---|---|---|---|---|---|",
     ]
@@ -167,6 +169,8 @@ def render(rows: Sequence[Row]) -> str:
 def write(rows: Sequence[Row]) -> Path:
     """Writes the factors that the package includes."""
     units = {unit: msgspec.to_builtins(factor) for unit, factor in sorted(fit(rows).items())}
-    about = "Written by `python -m benchmarks.latency core-ai` from benchmarks/latency/data/core_ai.json.gz."
+    about = (
+        "Written by `python -m benchmarks.latency calibrate` from benchmarks/latency/data/core_ai.json.gz."
+    )
     _FACTORS.write_text(json.dumps({"about": about, "units": units}, indent=2) + "\n")
     return _FACTORS

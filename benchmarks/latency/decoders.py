@@ -168,7 +168,7 @@ def render() -> str:
     lines = [
         "# Tokens per second of language models",
         "",
-        "Written by `python -m benchmarks.latency generation`. Published rates of language models on Core ML,"
+        "Written by `python -m benchmarks.latency calibrate`. Published rates of language models on Core ML,"
         " beside estimates of decoders with the same dimensions and weights. **None of these rates is in the"
         " fit** of the latency model. A publication includes sampling and the app around predictions;"
         " the estimates do not.",

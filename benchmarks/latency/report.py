@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from benchmarks.latency import core_ai
 from benchmarks.latency.by_date import Scored, render_by_date
 from benchmarks.latency.dataset import Measurement, load_networks
 from benchmarks.latency.fit import Estimator, Fitted
@@ -91,6 +92,7 @@ def render(
         lines += ["", f"## {_NAMES[result.unit]}", "", *_unit(result)]
     lines += render_planned(planned)
     lines += ["", "## Not in any fit", "", *_others(results, measurements)]
+    lines += ["", "## Core AI", "", core_ai.render(core_ai.load_rows())]
     lines += ["", "## Limitations", "", *_CAVEATS]
     lines += ["", "## Constants", "", *_parameters(results)]
     return "\n".join(lines) + "\n"
