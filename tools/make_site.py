@@ -12,7 +12,6 @@ import shutil
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from types import MappingProxyType
 from typing import NamedTuple
 
 import coremlscope
@@ -203,14 +202,7 @@ _ID = re.compile(r"[a-z0-9]+(-[a-z0-9]+)+")
 
 def _made(tree: ast.Module) -> Iterator[tuple[str, str, str, str]]:
     """Yields id, severity, text and hint of each finding; ids that a file passes on are in calls and rows."""
-    passes_on = False
-    texts = {
-        target.id: node.value
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Assign)
-        for target in node.targets
-        if isinstance(target, ast.Name)
-    }
+    said, passes_on = _Said(tree), False
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Finding":
             given = {one.arg: one.value for one in node.keywords}
@@ -221,59 +213,89 @@ def _made(tree: ast.Module) -> Iterator[tuple[str, str, str, str]]:
                 yield (
                     str(key),
                     severity.value if isinstance(severity, ast.Constant) else "",
-                    _sentence(given.get("text"), texts),
-                    _sentence(given.get("hint"), texts),
+                    said.sentence(given.get("text")),
+                    said.sentence(given.get("hint")),
                 )
             passes_on = passes_on or not key
     if not passes_on:
         return
     for node in ast.walk(tree):
         values: list[ast.expr] = []
+        fix = None
         if isinstance(node, ast.Call):
-            named = next((one.value for one in node.keywords if one.arg == "id"), None)
-            values = [
-                *([named] if named is not None else node.args[:1]),
-                *node.args[1:],
-                *(k.value for k in node.keywords if k.arg == "text"),
-            ]
+            given = {one.arg: one.value for one in node.keywords}
+            texts = [given[name] for name in ("text", "describe", "find") if name in given]
+            values, fix = [*([given["id"]] if "id" in given else node.args), *texts], given.get("fix")
         elif isinstance(node, ast.Tuple):
             values = list(node.elts)
-        if values and isinstance(values[0], ast.Constant) and _ID.fullmatch(str(values[0].value)):
-            yield (
-                str(values[0].value),
-                "",
-                max((_sentence(one) for one in values[1:]), key=len, default=""),
-                "",
-            )
+        if len(values) > 1 and isinstance(values[0], ast.Constant) and _ID.fullmatch(str(values[0].value)):
+            text = max(map(said.sentence, values[1:]), key=len)
+            yield str(values[0].value), "", text, said.sentence(fix)
 
 
-def _sentence(value: ast.expr | None, texts: Mapping[str, ast.expr] = MappingProxyType({})) -> str:
-    """Returns a text as code has it, with … for its variable parts.
+class _Said:
+    """Texts as code has them, with … for their variable parts."""
 
-    Args:
-        value: The text.
-        texts: What names stand for.
-    """
-    match value:
-        case ast.Constant(value=str(text)):
-            return text
-        case ast.JoinedStr(values=parts):
-            return "".join(str(one.value) if isinstance(one, ast.Constant) else "…" for one in parts)
-        case ast.BinOp(left=left, right=right):
-            return _sentence(left, texts) + _sentence(right, texts)
-        case ast.IfExp(body=body, orelse=orelse):
-            return _sentence(body, texts) or _sentence(orelse, texts)
-        case ast.Name(id=name) if name in texts:
-            return _sentence(texts[name])
-        case None | ast.Constant():
-            return ""
-    return "…"
+    def __init__(self, tree: ast.Module) -> None:
+        nodes = list(ast.walk(tree))
+        self._functions = {node.name: node for node in nodes if isinstance(node, ast.FunctionDef)}
+        self._assigned = [
+            (target.id, node)
+            for node in nodes
+            if isinstance(node, ast.Assign)
+            for target in node.targets
+            if isinstance(target, ast.Name)
+        ]
+
+    def sentence(self, value: ast.expr | None) -> str:
+        """Returns a text; a function stands for the longest that it returns."""
+        match value:
+            case ast.Constant(value=str(text)):
+                return text
+            case ast.JoinedStr(values=parts):
+                return "".join(str(p.value) if isinstance(p, ast.Constant) else self._part(p) for p in parts)
+            case ast.BinOp(left=left, right=right):
+                return self.sentence(left) + self.sentence(right)
+            case ast.IfExp(body=body, orelse=orelse):
+                return self.sentence(body) or self.sentence(orelse)
+            case ast.Name(id=name) if name in self._functions:
+                nodes = ast.walk(self._functions[name])
+                returned = [node.value for node in nodes if isinstance(node, ast.Return | ast.Yield)]
+                firsts = [one.elts[0] if isinstance(one, ast.Tuple) else one for one in returned]
+                return max(map(self.sentence, firsts), key=len, default="")
+            case ast.Name():
+                return self._named(value)
+            case None | ast.Constant():
+                return ""
+        return "…"
+
+    def _part(self, part: ast.expr) -> str:
+        inside = part.value if isinstance(part, ast.FormattedValue) else part
+        return (self.sentence(inside) if isinstance(inside, ast.Name | ast.IfExp) else "") or "…"
+
+    def _named(self, name: ast.Name) -> str:
+        """Returns what a name stands for: the nearest assignment above it, in its function or the module."""
+        starts = [0] + [
+            f.lineno for f in self._functions.values() if f.lineno <= name.lineno <= (f.end_lineno or 0)
+        ]
+        for start in (max(starts), 0):
+            above = [
+                node
+                for own, node in self._assigned
+                if own == name.id
+                and start <= node.lineno
+                and (node.end_lineno or 0) < name.lineno
+                and (start or node.col_offset == 0)
+            ]
+            if above:
+                return self.sentence(above[-1].value)
+        return ""
 
 
 def _other(key: str, found: Sequence[Other]) -> str:
     parts = [_ALONE, f"# {key}"]
     for one in found:
-        text, hint = one.text.strip("… ") and one.text, one.hint.strip("… ") and one.hint
+        text, hint = (value if value.strip("…:. ") else "" for value in (one.text, one.hint))
         if text:
             parts.append(f"> {_text(text)}")
         if hint:
@@ -282,7 +304,7 @@ def _other(key: str, found: Sequence[Other]) -> str:
     facts = [f"Severity: {', '.join(severities)}."] if severities else []
     modules = ", ".join(f"`{module}`" for module in dict.fromkeys(one.module for one in found))
     parts.append(" ".join([*facts, f"Made in {modules}; … stands for what depends on the model."]))
-    return "\n\n".join(parts) + "\n"
+    return "\n\n".join(dict.fromkeys(parts)) + "\n"
 
 
 def _python() -> str:
