@@ -37,10 +37,7 @@ def test_profile() -> None:
     profile = coremlscope.profile(
         sample_model(size=32, width=0.5, classes=10),
         iterations=2,
-        compile_iterations=1,
-        load_iterations=1,
-        warmups=0,
-        threads=1,
+        effort=coremlscope.Effort(compile_iterations=1, load_iterations=1, warmups=0, threads=1),
         progress=lambda phase, done, total: calls.append(phase),
     )
     assert profile.measurement.predict.statistics.count == 2
@@ -50,13 +47,14 @@ def test_profile() -> None:
 def test_keywords_of_a_profile_are_the_attributes_of_its_settings() -> None:
     # `early` names numbers of repetitions that were left open; operations of steps of decoders are not timed.
     attributes = set(Settings.__struct_fields__) - {"early", "times_operations"}
-    assert attributes <= set(inspect.signature(api.profile).parameters)
+    grouped = {*coremlscope.Subject.__struct_fields__, *coremlscope.Effort.__struct_fields__}
+    assert attributes <= grouped | set(inspect.signature(api.profile).parameters)
 
 
 def test_one_spelling_of_each_keyword() -> None:
     for function in (api.plan, api.estimate, api.compare, api.profile):
         parameters = inspect.signature(function).parameters
-        assert {"devices", "compute_units", "os"} <= set(parameters)
+        assert {"devices", "compute_units"} <= set(parameters)
         assert not any(p.kind is p.VAR_KEYWORD for p in parameters.values())
 
 
@@ -64,7 +62,10 @@ def test_what_cannot_be_estimated_does_not_stop_a_profile(monkeypatch: pytest.Mo
     model = api.read(regressor([[1.0, 2.0]], [0.5]).SerializeToString())
     monkeypatch.setattr("coremlscope.planning.forecast.planner.tabular_kernels", lambda model, shapes: [])
     profile = coremlscope.profile(
-        model, iterations=2, compile_iterations=1, load_iterations=1, warmups=0, devices=["m1"]
+        model,
+        iterations=2,
+        effort=coremlscope.Effort(compile_iterations=1, load_iterations=1, warmups=0),
+        devices=["m1"],
     )
     assert profile.estimates == ()
     assert [finding.text for finding in profile.all_findings if finding.id == "not-estimated"] == [

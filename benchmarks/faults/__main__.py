@@ -25,6 +25,7 @@ from benchmarks.faults.networks import NETWORKS, Network, build
 from benchmarks.faults.twins import Twin, permute_classes, twins_of, without_preprocessing
 from coremlscope import verify
 from coremlscope.base.errors import CoremlscopeError
+from coremlscope.model.subject import Subject
 from coremlscope.results.verification import Verification
 
 #: Outputs that differ by less, relative to their range, are those of the sound network.
@@ -69,7 +70,7 @@ class Score:
 
 def _verified(model: Path, reference: Any, seed: int) -> Verification | CoremlscopeError:
     try:
-        return verify(model, reference, seed=seed)
+        return verify(Subject(model, seed=seed), reference)
     except CoremlscopeError as error:
         return error
 

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.sweeps.graphs import small_graphs
+from coremlscope.studies.sweep.ray_cluster import RayRunner
 from coremlscope.studies.sweep.run import run_sweep
 from coremlscope.studies.sweep.store import ResultStore, count_rows
 
@@ -35,7 +36,9 @@ _START_S = 300
 
 def lead(address: str, folder: str, jobs: int) -> None:
     """Runs the sweep; this is the driver, in a process of its own."""
-    run_sweep(graphs=small_graphs(jobs), devices=["m1"], folder=folder, ray=address, retry=True)
+    run_sweep(
+        graphs=small_graphs(jobs), devices=["m1"], folder=folder, workers=RayRunner(address), retry=True
+    )
 
 
 @dataclass(slots=True)

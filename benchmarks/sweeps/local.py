@@ -10,8 +10,10 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from coremlscope.devices.targets import Targets
 from coremlscope.model.ir import Model
 from coremlscope.results.sweep import SweepProgress
+from coremlscope.studies.sweep.ray_cluster import RayRunner
 from coremlscope.studies.sweep.run import run_sweep
 from examples.search_space.search import build, sample
 
@@ -97,7 +99,7 @@ def report_corpus(folder: str) -> str:
     with tempfile.TemporaryDirectory(prefix="coremlscope-") as results:
         for name in ("cold", "again"):
             began = time.monotonic()
-            found = run_sweep(folder, folder=results, devices=devices, compute_units="every")
+            found = run_sweep(folder, folder=results, devices=Targets(devices, compute_units="every"))
             failed = found.failed + found.known_failures
             seconds = time.monotonic() - began
             lines.append(f"{name}: {found.made} made, {found.known} known, {failed} failed, {seconds:.1f} s")
@@ -124,7 +126,11 @@ def _timed(
     with tempfile.TemporaryDirectory(prefix="coremlscope-") as folder:
         began, own, children = time.monotonic(), time.process_time(), _processor_s()
         found = run_sweep(
-            graphs=graphs, devices=["m1"], folder=folder, workers=workers, ray=ray, progress=progress
+            graphs=graphs,
+            devices=["m1"],
+            folder=folder,
+            workers=RayRunner(ray) if ray else workers,
+            progress=progress,
         )
         wall = time.monotonic() - began
         return _Run(found.made, wall, time.process_time() - own, _processor_s() - children)

@@ -39,6 +39,8 @@ if TYPE_CHECKING:
     from coremlscope.devices.targets import Targets
     from coremlscope.dropin import install, uninstall
     from coremlscope.dropin.tracing.session import record
+    from coremlscope.measure.effort import Effort
+    from coremlscope.model.subject import Subject
     from coremlscope.planning.forecast.explain import explain
     from coremlscope.results.model import ModelSummary
     from coremlscope.results.profile import Profile
@@ -46,6 +48,7 @@ if TYPE_CHECKING:
     from coremlscope.studies.gate.run import check
     from coremlscope.studies.isolation.isolate import isolate
     from coremlscope.studies.probing.probe import probe
+    from coremlscope.studies.sweep.ray_cluster import RayRunner
     from coremlscope.studies.sweep.run import run_sweep
     from coremlscope.studies.variants.study import apply_variant, what_if
     from coremlscope.verification.verify import verify
@@ -53,8 +56,11 @@ if TYPE_CHECKING:
 __all__ = [
     "Comparison",
     "CoremlscopeError",
+    "Effort",
     "ModelSummary",
     "Profile",
+    "RayRunner",
+    "Subject",
     "Targets",
     "Trace",
     "__version__",
@@ -92,8 +98,11 @@ __all__ = [
 _MODULES = {
     "Comparison": "describe.comparison.profiles",
     "CoremlscopeError": "base.errors",
+    "Effort": "measure.effort",
     "ModelSummary": "results.model",
     "Profile": "results.profile",
+    "RayRunner": "studies.sweep.ray_cluster",
+    "Subject": "model.subject",
     "Targets": "devices.targets",
     "Trace": "results.trace",
     "add_measurements": "api.own_measurements.report",

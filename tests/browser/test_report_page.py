@@ -26,6 +26,7 @@ from coremlscope.base.units import (
     format_duration,
     format_share,
 )
+from coremlscope.measure.effort import Effort
 from coremlscope.reports.json import without_folders
 from coremlscope.reports.page import render_html, to_page_values
 from coremlscope.results.measurement import Phase, StageTiming
@@ -65,7 +66,10 @@ def loop(x: Any) -> Any:
 def looped() -> Profile:
     model = programs.build(loop, {"x": np.zeros((1, 3, 8, 8), np.float16)})
     return api.profile(
-        model, iterations=6, compile_iterations=1, load_iterations=1, warmups=1, devices=["m1", "m4"]
+        model,
+        iterations=6,
+        effort=Effort(compile_iterations=1, load_iterations=1, warmups=1),
+        devices=["m1", "m4"],
     )
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from coremlscope import api
 from coremlscope.api.shapes import choose_shapes
+from coremlscope.measure.effort import Effort
 from tests.support.aicode import Body, Graph, Val, tensor, write_bundle
 
 
@@ -24,7 +25,7 @@ def test_sizes_are_those_of_the_other_model(tmp_path: Path) -> None:
     variable = _write(tmp_path / "variable.aimodel", None, 5)
     assert choose_shapes([api.read(fixed), api.read(variable)], None, {}) == {"x": (2, 5)}
     assert choose_shapes([api.read(fixed), api.read(variable)], None, {"x": [3, 5]}) == {"x": (3, 5)}
-    comparison = api.compare(fixed, variable, iterations=2, warmups=0)
+    comparison = api.compare(fixed, variable, iterations=2, effort=Effort(warmups=0))
     before, after = (subject.facts["FLOPs"] for subject in comparison.subjects)
     assert before == after != "80.0"
 

@@ -34,7 +34,9 @@ def _model(*, exact: bool = True, declared: tuple[int, ...] = (), last: bool = F
 
 
 def _profile(model: ir.Model) -> Profile:
-    return coremlscope.profile(model, iterations=2, compile_iterations=1, load_iterations=1, warmups=1)
+    return coremlscope.profile(
+        model, iterations=2, effort=coremlscope.Effort(compile_iterations=1, load_iterations=1, warmups=1)
+    )
 
 
 @pytest.mark.parametrize("exact", [True, False], ids=["exact", "sequences"])

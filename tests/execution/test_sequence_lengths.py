@@ -102,7 +102,9 @@ def test_a_state_keeps_one_step() -> None:
 
 def test_results_say_the_length() -> None:
     model = _read(_over_time())
-    profile = coremlscope.profile(model, iterations=2, compile_iterations=1, load_iterations=1, warmups=1)
+    profile = coremlscope.profile(
+        model, iterations=2, effort=coremlscope.Effort(compile_iterations=1, load_iterations=1, warmups=1)
+    )
     assert dict(profile.measurement.settings.shapes) == {"x": (_WINDOW, 1, _CHANNELS, 1, 1)}
     assert [finding.id for finding in profile.findings] == ["sequence-length"]
     assert "--shape x=5x1x12x1x1 sets another length" in write_terminal(
@@ -116,12 +118,9 @@ def test_results_say_the_length() -> None:
 def test_values_of_inputs_decide_the_length() -> None:
     values = {"x": random(9, 1, _CHANNELS)}
     profile = coremlscope.profile(
-        _read(_over_time()),
-        inputs=values,
+        coremlscope.Subject(_read(_over_time()), inputs=values),
         iterations=1,
-        compile_iterations=1,
-        load_iterations=1,
-        warmups=1,
+        effort=coremlscope.Effort(compile_iterations=1, load_iterations=1, warmups=1),
     )
     assert dict(profile.measurement.settings.shapes) == {"x": (9, 1, _CHANNELS, 1, 1)}
     assert not profile.findings
@@ -136,7 +135,10 @@ def test_a_comparison_chooses_the_length_too(tmp_path: Path) -> None:
     assert [finding.id for finding in row.findings] == ["sequence-length"]
     assert not row.estimates[0].left_out
     comparison = coremlscope.compare(
-        path, path, iterations=2, compile_iterations=1, load_iterations=1, warmups=1
+        path,
+        path,
+        iterations=2,
+        effort=coremlscope.Effort(compile_iterations=1, load_iterations=1, warmups=1),
     )
     assert [subject.facts["shapes"] for subject in comparison.subjects] == ["x 5×1×12×1×1"] * 2
 

@@ -12,6 +12,7 @@ from coremltools.converters.mil import Builder as mb
 
 from coremlscope import api
 from coremlscope.devices import SETTINGS, UNITS, ComputeUnits, find_device
+from coremlscope.measure.effort import Effort
 from coremlscope.model import ir
 from coremlscope.planning.cost.latency.kernels import fuse
 from coremlscope.planning.forecast.planner import place_functions
@@ -22,7 +23,10 @@ from coremlscope.runtime.execution.binding import bind_model
 from tests.support import programs
 from tests.support.large_profiles import large_profile
 
-QUICK: dict[str, Any] = {"iterations": 2, "compile_iterations": 1, "load_iterations": 1, "warmups": 0}
+QUICK: dict[str, Any] = {
+    "iterations": 2,
+    "effort": Effort(compile_iterations=1, load_iterations=1, warmups=0),
+}
 EVERY: tuple[ComputeUnits, ...] = tuple(SETTINGS)
 
 

@@ -15,6 +15,7 @@ from coremlscope import api
 from coremlscope.base.errors import UnsupportedModelError, UsageError
 from coremlscope.describe.model import list_operations
 from coremlscope.devices import CPU, SETTINGS, ComputeUnits, all_chips, find_device
+from coremlscope.measure.effort import Effort
 from coremlscope.model import ir
 from coremlscope.planning.forecast import estimates as making
 from coremlscope.planning.forecast.planner import forecast
@@ -27,7 +28,10 @@ from tests.support import classical_specs, ir_models, programs
 from tests.support.graphs import op, tensor, value
 from tests.support.pipelines import external, image_feature, pipeline
 
-QUICK: dict[str, Any] = {"iterations": 2, "compile_iterations": 1, "load_iterations": 1, "warmups": 0}
+QUICK: dict[str, Any] = {
+    "iterations": 2,
+    "effort": Effort(compile_iterations=1, load_iterations=1, warmups=0),
+}
 MAP = np.zeros((1, 64, 56, 56), np.float16)
 
 

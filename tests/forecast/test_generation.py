@@ -16,6 +16,7 @@ from coremlscope import api
 from coremlscope.api.assemble import with_devices
 from coremlscope.devices import ComputeUnits, all_chips, find_device
 from coremlscope.formats.sample import sample_model
+from coremlscope.measure.effort import Effort
 from coremlscope.model import ir
 from coremlscope.planning.cost.latency.kernels import Kernel, fuse
 from coremlscope.planning.forecast.generation import estimate_generation
@@ -195,7 +196,9 @@ def test_published_rates_have_sources_and_are_estimated() -> None:
 
 def test_profiles_have_the_rates_of_estimates(models: dict[tuple[int, int], ir.Model]) -> None:
     model = models[64, 512]
-    profile = api.profile(model, devices=["m1"], compute_units="cpu_and_ne", iterations=1, warmups=0)
+    profile = api.profile(
+        model, effort=Effort(warmups=0), devices=["m1"], compute_units="cpu_and_ne", iterations=1
+    )
     assert profile.rates == rates(model)
     assert "As a language model" in write_terminal(document_of(profile))
     more = with_devices(profile, model, [find_device("a17-pro")])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 import coremltools as ct
 import numpy as np
@@ -14,12 +15,14 @@ from coremltools.converters.mil.frontend.milproto.load import load
 
 from coremlscope.base.errors import OutputError, UnsupportedModelError, UsageError
 from coremlscope.cli import main
+from coremlscope.devices.targets import Targets
 from coremlscope.dropin import install, uninstall
 from coremlscope.formats import container
 from coremlscope.formats.packaging import write_mlpackage
 from coremlscope.formats.sample import sample_model
 from coremlscope.model import ir
 from coremlscope.model.schema import message_class
+from coremlscope.model.subject import Subject
 from coremlscope.results.isolation import IsolatedUnit
 from coremlscope.studies.isolation.comparing import differences, run_here, run_on_core_ml
 from coremlscope.studies.isolation.files import write_part
@@ -81,7 +84,9 @@ def test_types_that_an_interface_lacks_are_cast() -> None:
         return mb.identity(x=chosen, name="chosen")
 
     model = build(body, {"x": x})
-    cutter, _ = open_cutter(model, inputs={"x": np.linspace(0, 1, 6, dtype=np.float32).reshape(1, 6)})
+    cutter, _ = open_cutter(
+        Subject(model, inputs={"x": np.linspace(0, 1, 6, dtype=np.float32).reshape(1, 6)})
+    )
     names = [unit.name for unit in cutter.units]
     for chosen in ({"others"}, {"flags"}, {"others", "chosen"}, set(names[2:])):
         part = cutter.cut([names.index(name) for name in chosen])
@@ -99,7 +104,7 @@ def test_shapes_that_depend_on_values_are_those_of_the_prediction() -> None:
 
     model = build(body, {"x": np.zeros((4,), np.float32)})
     given = {"x": np.array([0, 1, 1, 0], np.float32)}
-    cutter, _ = open_cutter(model, inputs=given)
+    cutter, _ = open_cutter(Subject(model, inputs=given))
     part = cutter.cut([len(cutter.units) - 1])
     (feature,) = part.model.description.main.inputs
     assert feature.type.shape == (2, 1)
@@ -241,10 +246,10 @@ def test_targets_are_checked_before_anything_runs(sample: Path, tmp_path: Path) 
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"devices": "iphone-99"}, {"devices": "m1", "os": "9"}, {"engine": "cuda"}]
+    "wrong", [{"devices": "iphone-99"}, {"devices": Targets("m1", os="9")}, {"engine": "cuda"}]
 )
 def test_nothing_is_written_if_the_part_cannot_be_profiled(
-    sample: Path, tmp_path: Path, wrong: dict[str, str]
+    sample: Path, tmp_path: Path, wrong: dict[str, Any]
 ) -> None:
     with pytest.raises(UsageError):
         isolate(sample, tmp_path / "part.mlpackage", type="add", **wrong)

@@ -20,6 +20,7 @@ from coremlscope.formats import container
 from coremlscope.formats.packaging import write_mlpackage
 from coremlscope.measure.runner.request import RunnerSettings, write_payload
 from coremlscope.model import ir
+from coremlscope.model.subject import Subject
 from coremlscope.studies.isolation.isolate import isolate
 from coremlscope.studies.isolation.search import RangeSearch, limit_of
 from coremlscope.studies.variants.study import what_if
@@ -102,12 +103,12 @@ _ONES = {"x": np.ones((1, 4), np.float16)}
 
 def test_overflow_of_one_operation() -> None:
     model = _chain(100, scale={10: 60000, 50: 1 / 4, 70: 8, 90: 0.25})
-    found = isolate(model, smallest="fp16-overflow", inputs=_ONES)
+    found = isolate(Subject(model, inputs=_ONES), smallest="fp16-overflow")
     assert [unit.name for unit in found.units] == ["op_70"]
     assert found.search.is_smallest
     assert found.search.note.endswith("reaches 1.2e+05: 4 elements overflow to infinity")
     (one,) = isolate(
-        _chain(1, scale={0: 60000}), smallest="fp16-overflow", inputs={"x": 2 * np.eye(1, 4)}
+        Subject(_chain(1, scale={0: 60000}), inputs={"x": 2 * np.eye(1, 4)}), smallest="fp16-overflow"
     ).search.tests
     assert one.note.endswith(": 1 element overflows to infinity")
     assert len(found.search.tests) <= found.search.limit <= 2 * math.log2(100)
@@ -121,7 +122,7 @@ def test_overflow_of_a_neural_network_is_that_of_half_precision(tmp_path: Path) 
     path = tmp_path / "network.mlmodel"
     path.write_bytes(builder.spec.SerializeToString())
     given = {"x": np.full(4, 1e2)}
-    found = isolate(path, smallest="fp16-overflow", inputs=given, output=tmp_path / "part.mlmodel")
+    found = isolate(Subject(path, inputs=given), smallest="fp16-overflow", output=tmp_path / "part.mlmodel")
     assert [unit.name for unit in found.units] == ["large"]
     assert container.read(tmp_path / "part.mlmodel").kind == "neuralNetwork"
 
@@ -158,7 +159,11 @@ class _Both:
         return self.names <= names
 
 
-def test_functions_find_two_operations_and_leave_out_what_is_between() -> None:
+def test_functions_find_two_operations_and_leave_out_what_is_between(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("coremlscope.studies.isolation.smallest.limit_of", lambda _: 20)
+
     def body(x):
         left, right = x, x
         for index in range(8):
@@ -167,10 +172,9 @@ def test_functions_find_two_operations_and_leave_out_what_is_between() -> None:
         return mb.add(x=left, y=right, name="end")
 
     model = build(body, {"x": np.zeros((1, 4), np.float32)})
-    found = isolate(model, smallest=_Both({"left_2", "left_5"}), most_tests=20)
+    found = isolate(model, smallest=_Both({"left_2", "left_5"}))
     assert [unit.name for unit in found.units] == ["left_2", "left_5"]
     assert found.search.is_smallest
-    assert len(found.search.tests) <= 20
 
 
 def test_scripts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

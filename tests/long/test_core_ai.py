@@ -19,6 +19,7 @@ from coremlscope.base.errors import CoremlscopeError
 from coremlscope.formats.aimodel import dialect, reader
 from coremlscope.formats.aimodel.reader import OWN_READER, open_content, read_aimodel
 from coremlscope.measure.coreai.operations import OUTSIDE, UNOWNED
+from coremlscope.measure.effort import Effort
 from tests.support.aimodels import SAMPLES, copy_bundle, sample
 from tests.support.core_ai_contents import assert_same
 
@@ -212,7 +213,9 @@ def test_operations_are_timed_by_the_interpreter(name: str, tmp_path: Path) -> N
         module = pytest.importorskip("torchvision.models", exc_type=ImportError).mobilenet_v2(weights=None)
     bundle = tmp_path / "net.aimodel"
     convert(module, (torch.randn(1, 3, 224, 224),), bundle)
-    measured = api.profile(bundle, engine="coreai", iterations=2, load_iterations=1, warmups=0).measurement
+    measured = api.profile(
+        bundle, effort=Effort(load_iterations=1, warmups=0), engine="coreai", iterations=2
+    ).measurement
     assert measured.partial is None
     assert measured.nodes is not None
     assert measured.nodes.nodes_s > 0.85 * measured.nodes.run_s

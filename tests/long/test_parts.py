@@ -10,6 +10,7 @@ import msgspec.structs
 import pytest
 
 from coremlscope.formats import container
+from coremlscope.model.subject import Subject
 from coremlscope.studies.isolation.comparing import differences, run_here
 from coremlscope.studies.isolation.files import write_part
 from coremlscope.studies.isolation.isolate import isolate, open_cutter
@@ -43,7 +44,7 @@ _MODELS = (
 
 @pytest.mark.parametrize("name", _MODELS)
 def test_parts_of_real_models_have_the_values_of_the_whole(corpus: Path, tmp_path: Path, name: str) -> None:
-    cutter, _ = open_cutter(corpus / "models" / name, random_weights=True)
+    cutter, _ = open_cutter(Subject(corpus / "models" / name, random_weights=True))
     draw = random.Random(name)
     for _ in range(2):
         first, last = sorted(draw.choices(range(len(cutter.units)), k=2))

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from coremlscope import verify
+from coremlscope.model.subject import Subject
 from coremlscope.studies.variants.coremltools_steps import transform_file
 from coremlscope.studies.variants.transforms import parse_transform
 from coremlscope.verification.pairing import plain_name
@@ -20,7 +21,7 @@ from tests.support.faulty_networks import NETWORKS, REPORT_2625, convert
 @pytest.mark.parametrize("planted", [*PROGRAMS, *NETWORKS], ids=lambda planted: planted.name)
 def test_the_operation_is_named_and_mended(planted: Planted, tmp_path: Path) -> None:
     model, reference = planted.build(tmp_path)
-    found = verify(model, reference, inputs=planted.inputs, rtol=planted.rtol)
+    found = verify(Subject(model, inputs=planted.inputs), reference, rtol=planted.rtol)
     assert not found.passed
     fault = found.faults[0]
     assert plain_name(fault.name) in planted.ops, fault

@@ -106,7 +106,9 @@ def test_every_layer_of_a_chain_is_in_its_group() -> None:
     model = read(builder)
     nodes = lower(bind_model(model)).model.graph.node
     assert [node.op_type for node in nodes] == ["Reshape", "Conv", "Clip", "Reshape"]
-    profile = coremlscope.profile(model, iterations=2, compile_iterations=1, load_iterations=1, warmups=1)
+    profile = coremlscope.profile(
+        model, iterations=2, effort=coremlscope.Effort(compile_iterations=1, load_iterations=1, warmups=1)
+    )
     groups = dict(zip(profile.ops.name, profile.measurement.group, strict=True))
     assert {groups[name] for name in ("conv", "relu", "minus", "six", "back")} == {groups["conv"]}
     assert groups["conv"] >= 0

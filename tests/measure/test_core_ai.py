@@ -21,13 +21,17 @@ from coremlscope.measure.coreai.measurer import CoreAIMeasurer
 from coremlscope.measure.coreai.operations import OUTSIDE, UNOWNED, Event, attribute
 from coremlscope.measure.coreai.timing_child import _Recorder
 from coremlscope.measure.coreai.undisturbed import ProfilerCost, profiler_cost
+from coremlscope.measure.effort import Effort
 from coremlscope.results.measurement import Measurement
 from tests.support import converted_models
 from tests.support.aicode import write_numbered
 from tests.support.aimodels import sample
 from tests.support.preloaded import preloaded_child
 
-_QUICK: dict[str, Any] = {"iterations": 2, "compile_iterations": 1, "load_iterations": 1, "warmups": 0}
+_QUICK: dict[str, Any] = {
+    "iterations": 2,
+    "effort": Effort(compile_iterations=1, load_iterations=1, warmups=0),
+}
 
 
 @pytest.fixture
@@ -44,7 +48,7 @@ def _measurer(fault: str = "", *, is_system: bool = False) -> CoreAIMeasurer:
 
 
 def _measure(bundle: Path, measurer: CoreAIMeasurer, **settings: Any) -> Measurement:
-    return api.profile(bundle, measurer=measurer, **_QUICK, **settings).measurement
+    return api.profile(bundle, engine=measurer, **_QUICK, **settings).measurement
 
 
 def test_the_interpreter_is_measured(bundle: Path) -> None:
@@ -116,7 +120,7 @@ def test_without_coreai_core(bundle: Path, capsys: pytest.CaptureFixture[str]) -
     with pytest.raises(MissingDependencyError, match="coreai-core, which is not installed"):
         api.profile(bundle, engine="coreai")
     with pytest.raises(UsageError, match="threads"):
-        api.profile(bundle, engine="coreai", threads=2)
+        api.profile(bundle, effort=Effort(threads=2), engine="coreai")
     assert main(["profile", str(bundle), "--engine", "coreai"]) != 0
     assert "[coreai]'" in capsys.readouterr().err
 

@@ -16,6 +16,7 @@ from coremlscope.cli.main import main
 from coremlscope.formats.packaging import write_mlpackage
 from coremlscope.formats.sample import sample_model
 from coremlscope.measure.contract import MeasuredModel
+from coremlscope.measure.effort import Effort
 from coremlscope.measure.scripted import ScriptedMeasurer
 from coremlscope.model import ir
 from coremlscope.reports.markdown.writer import write_markdown
@@ -28,7 +29,7 @@ from coremlscope.results.profile import Profile
 from tests.support.decoders import ROOM, decoder, flexible_decoder, save_flexible_decoder
 
 #: As few repetitions as possible.
-ONCE: Any = {"iterations": 1, "compile_iterations": 1, "load_iterations": 1, "warmups": 1}
+ONCE: Any = {"iterations": 1, "effort": Effort(compile_iterations=1, load_iterations=1, warmups=1)}
 
 
 @dataclass
@@ -60,12 +61,12 @@ def flexible() -> ir.Model:
 
 @pytest.fixture(scope="module")
 def profile(flexible: ir.Model) -> Profile:
-    return api.profile(flexible, measurer=ByContext(), tokens=7, devices="m1", warmups=0)
+    return api.profile(flexible, effort=Effort(warmups=0), engine=ByContext(), tokens=7, devices="m1")
 
 
 def test_each_context_is_timed_as_often_as_asked(flexible: ir.Model) -> None:
     measurer = ByContext()
-    profile = api.profile(flexible, measurer=measurer, tokens=7)
+    profile = api.profile(flexible, engine=measurer, tokens=7)
     decoded = [one for one in profile.token_timings if one.phase == "decode"]
     assert [one.attended for one in decoded] == [8, 16, 32, ROOM]
     for one in decoded:
@@ -93,20 +94,20 @@ def test_an_interval_is_that_of_the_median() -> None:
 
 
 def test_a_step_that_fails_costs_one_row(flexible: ir.Model) -> None:
-    profile = api.profile(flexible, measurer=ByContext(raises=16, limited=32), tokens=2)
+    profile = api.profile(flexible, engine=ByContext(raises=16, limited=32), tokens=2)
     assert [one.attended for one in profile.token_timings] == [8, 32, ROOM, 32]
     lost = [one for one in profile.findings if one.id == "tokens-not-measured"]
     assert [one.exit_code for one in lost] == [6, 6, 6]
     assert (
         lost[0].text == "Not measured to the end: decode of 1 tokens with a context of 16: the engine failed."
     )
-    profile = api.profile(flexible, measurer=ByContext(interrupted=16), tokens=2)
+    profile = api.profile(flexible, engine=ByContext(interrupted=16), tokens=2)
     assert [one.attended for one in profile.token_timings] == [8, 16]
 
 
 def test_a_model_without_a_decoder_is_one_sentence() -> None:
     with pytest.raises(UsageError, match="not a decoder"):
-        api.profile(sample_model(size=32, width=0.5, classes=10), measurer=ByContext(), tokens=2)
+        api.profile(sample_model(size=32, width=0.5, classes=10), engine=ByContext(), tokens=2)
 
 
 def test_every_report_shows_measured_and_estimated_rates(profile: Profile) -> None:
@@ -138,7 +139,8 @@ def test_profile_times_tokens_in_a_process_of_its_own(
 ) -> None:
     model, saved = tmp_path / "decoder.mlpackage", tmp_path / "profile.json"
     save_flexible_decoder(model)
-    options = [text for name in ONCE for text in (f"--{name.replace('_', '-')}", "1")]
+    names = ("iterations", "compile-iterations", "load-iterations", "warmups")
+    options = [text for name in names for text in (f"--{name}", "1")]
     options += ["--shape", "ids=1x1", "--shape", "mask=1x1x1x16"]
     assert main(["profile", str(model), "--tokens", "2", *options, "-o", str(saved), "--quiet"]) == 0
     (one,) = Profile.load(saved).token_timings

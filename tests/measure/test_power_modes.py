@@ -50,7 +50,7 @@ def test_both_modes_stand_in_one_profile(modes: dict[str, str]) -> None:
         announced.append(mode)
         modes["now"] = "low power"
 
-    profile = api.profile_power_modes(sample_model(), announce=switch, measurer=Measurer(modes), iterations=3)
+    profile = api.profile_power_modes(sample_model(), announce=switch, engine=Measurer(modes), iterations=3)
     assert announced == ["normal"]
     assert [
         (m.machine.power_mode, m.predict.statistics.median) for m in profile.measurements if m.predict

@@ -34,7 +34,9 @@ def _profile() -> Profile:
     builder.add_activation("soft", "SOFTSIGN", "a", "b")
     builder.add_activation("sig", "SIGMOID", "b", "y")
     model = container.read(builder.spec.SerializeToString())
-    return coremlscope.profile(model, iterations=2, compile_iterations=1, load_iterations=1, warmups=1)
+    return coremlscope.profile(
+        model, iterations=2, effort=coremlscope.Effort(compile_iterations=1, load_iterations=1, warmups=1)
+    )
 
 
 def _with_groups(profile: Profile, *groups: tuple[int, ...]) -> Profile:

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from coremlscope.devices.targets import Targets
 from coremlscope.formats.packaging import write_mlpackage
 from coremlscope.formats.sample import sample_model
 from coremlscope.results.sweep import SweepSummary
@@ -36,8 +37,7 @@ def swept(zoo: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Sw
     summary = run_sweep(
         zoo,
         folder=folder,
-        devices=["m1", "iphone-15-pro"],
-        compute_units=["all", "cpu_only"],
+        devices=Targets(["m1", "iphone-15-pro"], compute_units=["all", "cpu_only"]),
         measuring=Measuring(iterations=3),
         labels={"family": "mobilenet", "accuracy": 71.5},
     )

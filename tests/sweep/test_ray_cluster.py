@@ -15,6 +15,7 @@ import pytest
 
 from coremlscope.base.errors import EngineError, MissingDependencyError, UnforeseenError, UsageError
 from coremlscope.base.version import __version__
+from coremlscope.cli.main import main
 from coremlscope.model.ir import DType
 from coremlscope.studies.probing.building import LayerBuilder
 from coremlscope.studies.sweep import ray_cluster
@@ -111,7 +112,7 @@ def ray(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeRay]:
 
 def test_a_sweep_on_a_cluster_gives_the_results_of_one_here(ray: FakeRay, zoo: Path, tmp_path: Path) -> None:
     ray.lost = {"large.mlpackage"}
-    options = {"folder": tmp_path, "devices": ["m1", "m4"], "ray": "auto"}
+    options = {"folder": tmp_path, "devices": ["m1", "m4"], "workers": RayRunner("auto")}
     summary = run_sweep(zoo, **options)
     assert (summary.made, summary.failed) == (2, 4)
     reasons = sorted(one.reason for one in summary.failures)
@@ -250,9 +251,12 @@ def test_a_cluster_that_is_not_there(ray: FakeRay, zoo: Path, tmp_path: Path) ->
     with pytest.raises(
         UsageError, match=r"(?m)no Ray cluster at nowhere:1: Failed to connect.* nowhere:1\.$"
     ):
-        run_sweep(zoo, folder=tmp_path, devices="m1", ray="nowhere:1")
-    with pytest.raises(UsageError, match="only nodes of a Ray cluster"):
-        run_sweep(zoo, folder=tmp_path, devices="m1", on=["mac"])
+        run_sweep(zoo, folder=tmp_path, devices="m1", workers=RayRunner("nowhere:1"))
+
+
+def test_resources_are_those_of_a_cluster(zoo: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["sweep", str(zoo), "--device", "m1", "--on", "mac"]) == UsageError.exit_code
+    assert "only nodes of a Ray cluster" in capsys.readouterr().err
 
 
 def test_ray_is_an_extra(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,6 +15,8 @@ import pytest
 
 from coremlscope import read
 from coremlscope.base.errors import CoremlscopeError, EngineError, OutputError, UsageError
+from coremlscope.devices import ComputeUnits
+from coremlscope.devices.targets import Targets
 from coremlscope.results.sweep import SweepProgress, SweepSummary
 from coremlscope.studies.sweep import run
 from coremlscope.studies.sweep.jobs import Measuring, SweepJob, SweptModel, WantedResult
@@ -71,18 +73,21 @@ def test_a_second_sweep_makes_only_what_is_new(
 ) -> None:
     results = tmp_path / "results"
     shutil.copytree(swept[0], results)
-    options = {"folder": results, "compute_units": ["all", "cpu_only"], "devices": ["m1", "iphone-15-pro"]}
-    monkeypatch.setattr(run, "LocalRunner", lambda *_, **__: pytest.fail("there is nothing to run"))
+    units: list[ComputeUnits] = ["all", "cpu_only"]
+    options: dict[str, Any] = {
+        "folder": results,
+        "devices": Targets(["m1", "iphone-15-pro"], compute_units=units),
+    }
     with monkeypatch.context() as patch:
-        patch.setattr(run, "_runner", lambda *_: _Refusing())
+        patch.setattr(run, "LocalRunner", lambda *_, **__: _Refusing())
         again = run_sweep(zoo, **options)
         assert (again.made, again.known, again.known_failures, again.failures) == (0, 8, 4, ())
         moved = tmp_path / "moved.mlpackage"
         shutil.copytree(zoo / "small.mlpackage", moved)
         assert run_sweep(moved, **options).known == 4, "the address is that of the content"
     runner = _Recording()
-    monkeypatch.setattr(run, "_runner", lambda *_: runner)
-    run_sweep(zoo / "small.mlpackage", **{**options, "devices": ["m1", "m4"]})
+    monkeypatch.setattr(run, "LocalRunner", lambda *_, **__: runner)
+    run_sweep(zoo / "small.mlpackage", **{**options, "devices": Targets(["m1", "m4"], compute_units=units)})
     ((job),) = runner.jobs
     assert [(case.device, case.compute_units) for case in job.cases] == [("M4", "all"), ("M4", "cpu_only")]
     runner.jobs.clear()
@@ -188,7 +193,7 @@ def test_ctrl_c_keeps_what_is_done(zoo: Path, tmp_path: Path, monkeypatch: pytes
             done(first, EngineError("it failed", "try"))
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(run, "_runner", lambda *_: Interrupted())
+    monkeypatch.setattr(run, "LocalRunner", lambda *_, **__: Interrupted())
     states: list[SweepProgress] = []
     summary = run_sweep(zoo, folder=tmp_path / "r", devices="m1", progress=states.append)
     assert summary.interrupted
@@ -219,7 +224,7 @@ def test_graphs_without_files_are_taken_one_by_one(zoo: Path, tmp_path: Path) ->
     [
         ({}, "nothing is asked for"),
         ({"devices": "m99"}, "unknown device"),
-        ({"devices": "m1", "compute_units": "some"}, "compute units"),
+        ({"devices": Targets("m1", compute_units="some")}, "compute units"),
     ],
 )
 def test_wrong_arguments_are_found_before_anything_is_written(

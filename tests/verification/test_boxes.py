@@ -13,6 +13,7 @@ from coremlscope import verify
 from coremlscope.base.errors import InputError, UsageError
 from coremlscope.cli import main
 from coremlscope.model.ir import Model
+from coremlscope.model.subject import Subject
 from coremlscope.verification.outputs import Tolerance
 from coremlscope.verification.suppression import Boxes, compare_boxes
 from tests.support.classical_specs import DOUBLE, array_type, model_spec, read_spec
@@ -62,7 +63,7 @@ def _kept(model: Model, drawn: dict[str, np.ndarray], **thresholds: float) -> di
 def test_kept_boxes_are_compared(drawn: dict[str, np.ndarray]) -> None:
     model = _suppression()
     for inputs in ({}, drawn):
-        found = verify(model, model, inputs=inputs)
+        found = verify(Subject(model, inputs=inputs), model)
         assert found.passed
         assert {(output.name, output.meaning) for output in found.outputs} == {
             ("confidence", "boxes"),
@@ -125,7 +126,9 @@ def test_best_scores_alone_and_rows_of_zeros_suffice(drawn: dict[str, np.ndarray
     right = _kept(_suppression(), drawn)
     best = {"boxes": right["coordinates"], "scores": right["confidence"].max(axis=1)}
     assert verify(_suppression(rows=70), {**drawn, **best}).passed
-    assert verify(_suppression(), lambda _: (best["boxes"][None], best["scores"][None]), inputs=drawn).passed
+    assert verify(
+        Subject(_suppression(), inputs=drawn), lambda _: (best["boxes"][None], best["scores"][None])
+    ).passed
 
 
 def test_other_references_are_refused(drawn: dict[str, np.ndarray]) -> None:
@@ -134,7 +137,7 @@ def test_other_references_are_refused(drawn: dict[str, np.ndarray]) -> None:
     with pytest.raises(UsageError, match="runs on the CPU"):
         verify(_suppression(), _suppression(), compute_units=["all"])
     with pytest.raises(InputError, match="takes a matrix"):
-        verify(_suppression(), _suppression(), shapes={"raw_confidence": (80,)})
+        verify(Subject(_suppression(), shapes={"raw_confidence": (80,)}), _suppression())
 
 
 def test_recorded_boxes_of_other_inputs_are_noted(drawn: dict[str, np.ndarray]) -> None:

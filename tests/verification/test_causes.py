@@ -13,6 +13,7 @@ from coremltools.converters.mil import Builder as mb
 from coremltools.converters.mil.mil import types
 
 from coremlscope import verify
+from coremlscope.model.subject import Subject
 from coremlscope.reports.markdown.writer import write_markdown
 from coremlscope.reports.verification import verification_document
 from coremlscope.reports.verification_page import render_html_verification
@@ -158,7 +159,7 @@ def test_rounding_explains_its_example_and_no_similar_one(cause: str, tmp_path: 
     body, shown, hidden = _FP16[cause]
     for x, is_shown in ((shown, True), (hidden, False)):
         paths = [_saved(tmp_path, f"{is_shown}{fp16}", x.shape, body, fp16=fp16) for fp16 in (True, False)]
-        found = verify(*paths, inputs={"x": x}, rtol=2e-3)
+        found = verify(Subject(paths[0], inputs={"x": x}), paths[1], rtol=2e-3)
         assert (cause in _causes(found)) is is_shown, found.faults
 
 

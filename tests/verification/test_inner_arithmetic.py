@@ -51,7 +51,7 @@ def test_an_overflow_inside_an_operation_is_named_and_mended(name: str, tmp_path
     reference = save_program(_program((2, 8), body), tmp_path / "reference.mlpackage", fp16=False)
     over = {"x": np.full((2, 8), limit * 1.01, np.float32)}
     fixed = tmp_path / "fixed.mlpackage"
-    found = coremlscope.verify(model, reference, inputs=over, apply=fixed)
+    found = coremlscope.verify(coremlscope.Subject(model, inputs=over), reference, apply=fixed)
     assert [output.passed for output in found.outputs] == [True, True, False]
     (fault,) = found.faults
     assert (plain_name(fault.name), fault.cause, fault.run) == (op, "overflow", "fp16-inside")
@@ -59,7 +59,7 @@ def test_an_overflow_inside_an_operation_is_named_and_mended(name: str, tmp_path
     (fix,) = found.fixes
     assert fix.works
     assert "exp(" in fix.code
-    assert coremlscope.verify(fixed, reference, inputs=over).passed
+    assert coremlscope.verify(coremlscope.Subject(fixed, inputs=over), reference).passed
     random = {"x": np.random.default_rng(1).standard_normal((2, 8)).astype(np.float32)}
     before, after = (coremlscope.predict(path, random)["y"] for path in (reference, fixed))
     np.testing.assert_allclose(after, before, atol=5e-3)
@@ -70,6 +70,6 @@ def test_what_stays_in_range_passes(name: str, tmp_path: Path) -> None:
     body, _, limit = _CASES[name]
     model = save_program(_program((2, 8), body), tmp_path / "model.mlpackage", fp16=True)
     inputs = {"x": np.full((2, 8), limit * 0.99, np.float32)}
-    found = coremlscope.verify(model, model, inputs=inputs)
+    found = coremlscope.verify(coremlscope.Subject(model, inputs=inputs), model)
     assert found.passed
     assert "fp16-inside" in found.runs

@@ -16,6 +16,7 @@ from coremlscope import verify
 from coremlscope.base.errors import EngineError, InputError
 from coremlscope.formats import container
 from coremlscope.model.ir import Model
+from coremlscope.model.subject import Subject
 from coremlscope.results.verification import Verification
 from coremlscope.runtime.execution.binding import choose_function
 from coremlscope.verification.inputs import choose_inputs
@@ -180,7 +181,7 @@ def test_synthetic_masks_hide_some_elements(dtype: Any, is_compared: bool, tmp_p
 
 def test_a_mask_of_one_number_is_noted(tmp_path: Path) -> None:
     model = _read(_masked(types.fp32, 8, is_compared=True), tmp_path)
-    found = verify(model, model, inputs={"mask": np.ones((1, 8), np.float32)})
+    found = verify(Subject(model, inputs={"mask": np.ones((1, 8), np.float32)}), model)
     assert found.passed
     assert _ids(found) == ["constant-input"]
     assert "input mask are 1" in found.findings[0].text

@@ -12,6 +12,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from coremlscope import verify
 from coremlscope.base.errors import EngineError, InputError
+from coremlscope.model.subject import Subject
 from tests.support.faulty_programs import _program, save_program
 
 _STEPS = 60
@@ -86,7 +87,7 @@ def test_inputs_must_be_numbers(long_model: Path) -> None:
     given = np.ones((1, 8), np.float32)
     given[0, :3] = np.nan
     with pytest.raises(InputError, match="3 of the 8 elements given for the input 'x' are NaN"):
-        verify(long_model, long_model, inputs={"x": given})
+        verify(Subject(long_model, inputs={"x": given}), long_model)
 
 
 def test_limits_for_other_kinds_of_outputs_are_noted(long_model: Path) -> None:
@@ -148,6 +149,6 @@ def test_outputs_under_each_others_names_are_one_cause(tmp_path: Path) -> None:
     first = 2 * np.tanh(x)
     saved = {"x": x, "first": first, "second": np.exp(np.tanh(x)), "third": first + 3}
     assert [one.cause for one in verify(wrong, saved).faults] == ["swapped outputs"]
-    assert [one.cause for one in verify(wrong, lambda _: saved, inputs={"x": x}).faults] == [
+    assert [one.cause for one in verify(Subject(wrong, inputs={"x": x}), lambda _: saved).faults] == [
         "swapped outputs"
     ]

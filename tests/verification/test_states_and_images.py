@@ -16,6 +16,7 @@ from coremlscope import verify
 from coremlscope.base.errors import UnsupportedModelError, UsageError
 from coremlscope.formats import container
 from coremlscope.model.ir import Model, Op, Pipeline, Program, constant
+from coremlscope.model.subject import Subject
 from coremlscope.verification.edits import with_function
 from tests.support.decoders import decoder
 
@@ -136,7 +137,7 @@ def test_later_calls_begin_with_the_states_of_the_one_before(
 
 def test_later_calls_have_the_given_inputs() -> None:
     given = np.ones((1, 4), np.float32)
-    found = verify(_average(), _average(decay=0.9), inputs={"x": given})
+    found = verify(Subject(_average(), inputs={"x": given}), _average(decay=0.9))
     assert found.inputs[-1].startswith("call 2: the same inputs")
     assert not found.passed
 
@@ -194,8 +195,8 @@ def _functions(activations: dict[str, Any], folder: Path) -> Path:
 
 def test_a_reference_runs_the_function_of_the_same_name(tmp_path: Path) -> None:
     path = _functions({"first": mb.relu, "second": mb.tanh}, tmp_path)
-    assert verify(path, path, function="second").passed
-    assert not verify(path, tmp_path / "first.mlpackage", function="second").passed
+    assert verify(Subject(path, function="second"), path).passed
+    assert not verify(Subject(path, function="second"), tmp_path / "first.mlpackage").passed
 
 
 def _of_images(layout: str, scale: float = 1 / 255) -> Model:

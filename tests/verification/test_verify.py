@@ -15,6 +15,7 @@ from coremlscope.base.errors import InputError, OutputError, UsageError
 from coremlscope.cli import main
 from coremlscope.dropin import install, uninstall
 from coremlscope.formats import container
+from coremlscope.model.subject import Subject
 from coremlscope.reports.json import render_json
 from coremlscope.reports.markdown.writer import write_markdown
 from coremlscope.reports.terminal.writer import write_terminal
@@ -66,7 +67,7 @@ def overflowing(built: _Built) -> Verification:
 @pytest.mark.parametrize("name", [name for name in _SAMPLE if name != "overflow-attention"])
 def test_a_planted_fault_is_named_and_mended(name: str, built: _Built) -> None:
     planted = _planted(name)
-    found = verify(*built[name], inputs=planted.inputs)
+    found = verify(Subject(built[name][0], inputs=planted.inputs), built[name][1])
     assert not found.passed
     assert plain_name(found.faults[0].name) in planted.ops
     assert found.faults[0].cause in planted.causes
@@ -146,9 +147,9 @@ def test_tolerances_decide(built: _Built) -> None:
     model, _ = built["dropped-scale"]
     moved = {"y": _predict(model, {"x": np.ones((1, 3, 16, 16), np.float32)}) + 0.01}
     inputs = {"x": np.ones((1, 3, 16, 16), np.float32)}
-    assert not verify(model, moved, inputs=inputs).passed
-    assert verify(model, moved, inputs=inputs, atol=0.02).passed
-    assert verify(model, moved, inputs=inputs, rtol=0.5).passed
+    assert not verify(Subject(model, inputs=inputs), moved).passed
+    assert verify(Subject(model, inputs=inputs), moved, atol=0.02).passed
+    assert verify(Subject(model, inputs=inputs), moved, rtol=0.5).passed
 
 
 def test_reports_have_every_part(overflowing: Verification) -> None:

@@ -10,8 +10,8 @@ import msgspec.structs
 
 from coremlscope.api.models import Source, name_of, open_sources
 from coremlscope.base.errors import CoremlscopeError, UsageError, known_error
-from coremlscope.devices import find_devices
-from coremlscope.devices.unit import choose_settings
+from coremlscope.devices.targets import Targets
+from coremlscope.measure.effort import Effort
 from coremlscope.model.ir import Model
 
 if TYPE_CHECKING:
@@ -33,20 +33,13 @@ def compare(
     function: str | None = None,
     shapes: Mapping[str, Sequence[int]] | None = None,
     inputs: Mapping[str, Any] | None = None,
-    devices: str | Sequence[str] = (),
-    os: str | None = None,
-    compute_units: ComputeUnits | Literal["every"] | Sequence[ComputeUnits] = "all",
+    devices: str | Sequence[str] | Targets = (),
+    compute_units: ComputeUnits | Literal["every"] | Sequence[ComputeUnits] | None = None,
     iterations: int | None = None,
-    compile_iterations: int | None = None,
-    load_iterations: int | None = None,
-    warmups: int | None = None,
-    threads: int | None = None,
+    effort: Effort | None = None,
     seed: int = 0,
     random_weights: bool = False,
     engine: str | None = None,
-    isolate: bool = False,
-    timeout_s: float | None = None,
-    memory_bytes: int | None = None,
     progress: Progress | None = None,
     changed: Callable[[tuple[Profile, ...]], None] = lambda _: None,
 ) -> Comparison:
@@ -65,20 +58,15 @@ def compare(
         shapes: Shapes of flexible inputs, instead of the defaults. A Core AI model, whose file has no
             sizes, has those of the other models.
         inputs: Values of inputs by name; absent ones are synthetic.
-        devices: Chips or devices to plan and estimate for: `m1`, `iphone-15-pro`.
-        os: The version of their systems; the newest known one of each by default.
-        compute_units: The settings under which Core ML measures, and of plans and estimates.
+        devices: Chips or devices to plan and estimate for: `m1`, `iphone-15-pro`; as `Targets` also with the
+            version of their systems.
+        compute_units: The settings under which Core ML measures, and of plans and estimates; `all` by
+            default.
         iterations: Timed predictions of each model; None as for `profile`.
-        compile_iterations: Timed compilations, likewise.
-        load_iterations: Timed loads, likewise.
-        warmups: Predictions before the timed ones; None for as many as it takes.
-        threads: Threads that work on one operation; None for one per physical core.
+        effort: Other repetitions, threads and limits; the time limit also holds for all rounds together.
         seed: Seed of synthetic inputs and weights.
         random_weights: Replaces absent weights by synthetic ones.
         engine: `coreml` or `onnxruntime`, as for `profile`.
-        isolate: Runs engines in processes of their own; see `profile`.
-        timeout_s: Seconds that each measurement, and all rounds, may take; implies `isolate`.
-        memory_bytes: Resident memory that each process may take; implies `isolate`.
         progress: Called with the phase, the repetitions done, and how many there will be.
         changed: Called with all profiles whenever one of them changed.
 
@@ -100,20 +88,19 @@ def compare(
     from coremlscope.measure.repetitions import choose_repetitions
     from coremlscope.results.measurement import Settings
 
-    chosen, units = find_devices(devices, os), choose_settings(compute_units)
+    targets, effort = Targets.of(devices, compute_units), effort or Effort()
+    chosen, units = targets.find_devices(), targets.settings
     opened = [named for source in sources for named in _open(source)]
     alike = choose_shapes([one for _, one in opened if isinstance(one, Model)], function, shapes or {})
     asked = Settings(
         compute_units=units[0],
         function=function or "",
-        warmups=warmups,
         seed=seed,
         shapes=alike,
         random_weights=random_weights,
     )
-    asked = choose_repetitions(asked, iterations, compile_iterations, load_iterations)
-    limits = (timeout_s, memory_bytes)
-    embedded, kept = choose_embedded("onnxruntime", threads, isolate, limits), KeptFolders()
+    asked = choose_repetitions(asked, iterations, effort)
+    embedded, kept = choose_embedded("onnxruntime", effort), KeptFolders()
     choose = partial(
         _choose,
         asked=asked,
@@ -121,7 +108,7 @@ def compare(
         engine=engine,
         is_only_planned=len(opened) == 1 and len(chosen) * len(units) > 1,
         embedded=embedded,
-        core_ml=partial(choose_measurer, "coreml", threads, isolate, limits, kept=kept),
+        core_ml=partial(choose_measurer, "coreml", effort, kept=kept),
     )
     forecaster = partial(forecast_subject, devices=chosen, settings=units, function=function)
     with kept:
@@ -130,7 +117,7 @@ def compare(
             choose,
             inputs=inputs,
             forecaster=forecaster if chosen else None,
-            finish=partial(_with_plans_of_this_mac, limits=core_ml_limits(limits), kept=kept),
+            finish=partial(_with_plans_of_this_mac, limits=core_ml_limits(effort), kept=kept),
             progress=progress,
             changed=changed,
         )

@@ -9,15 +9,13 @@ from typing import TYPE_CHECKING
 
 from coremlscope.base.errors import UsageError
 from coremlscope.model.ir import Model, Pipeline
+from coremlscope.model.subject import Source
 
 if TYPE_CHECKING:
     from coremlscope.results.model import BundleSummary, ModelSummary
     from coremlscope.results.profile import Profile
 
 __all__ = ["Source", "compile", "export", "inspect", "list_models", "name_of", "open_sources", "read"]
-
-#: The source of a model: a path, the bytes of a specification, or a model that was already read.
-Source = str | os.PathLike[str] | bytes | Model
 
 
 def read(source: Source) -> Model:

@@ -13,8 +13,9 @@ import msgspec.structs
 from coremlscope.api.models import Source, read
 from coremlscope.base.errors import CoremlscopeError, EngineError, MissingWeightsError, UnsupportedModelError
 from coremlscope.base.findings import Finding
-from coremlscope.devices import find_devices
-from coremlscope.devices.unit import choose_settings
+from coremlscope.devices.targets import Targets
+from coremlscope.measure.effort import Effort
+from coremlscope.model.subject import Subject
 
 if TYPE_CHECKING:
     from coremlscope.base.processes.child import ChildLimits
@@ -32,70 +33,44 @@ __all__ = ["import_files", "profile", "profile_power_modes"]
 
 
 def profile(
-    source: Source,
+    source: Source | Subject,
     *,
-    function: str | None = None,
-    shapes: Mapping[str, Sequence[int]] | None = None,
-    inputs: Mapping[str, Any] | None = None,
-    compute_units: ComputeUnits | Literal["every"] | Sequence[ComputeUnits] = "all",
-    devices: str | Sequence[str] = (),
-    os: str | None = None,
+    devices: str | Sequence[str] | Targets = (),
+    compute_units: ComputeUnits | Literal["every"] | Sequence[ComputeUnits] | None = None,
     iterations: int | None = None,
-    compile_iterations: int | None = None,
-    load_iterations: int | None = None,
-    warmups: int | None = None,
-    threads: int | None = None,
-    seed: int = 0,
-    random_weights: bool = False,
+    effort: Effort | None = None,
     precision: Precision = "fp32",
-    engine: str | None = None,
+    engine: str | Measurer | None = None,
     trace: bool = False,
     other_predictions: bool = False,
     tokens: int | None = None,
-    isolate: bool = False,
-    timeout_s: float | None = None,
-    memory_bytes: int | None = None,
-    measurer: Measurer | None = None,
     progress: Progress | None = None,
     keeps_failed: bool = False,
 ) -> Profile:
     """Compiles, loads and runs a model repeatedly, and reports the time of each operation.
 
     Args:
-        source: The model.
-        function: The function; None for the default one.
-        shapes: Shapes of flexible inputs, instead of the defaults.
-        inputs: Values of inputs by name; absent ones are synthetic.
-        compute_units: The setting of compute units. Core ML is measured under each setting; with another
-            engine the first one is recorded, and used for plans and estimates.
-        devices: Chips or devices to plan and estimate for, under every setting: `m1`, `iphone-15-pro`.
-        os: The version of their systems; the newest known one of each by default.
+        source: The model; as `Subject` also with its function, shapes and values of its inputs, and whether
+            absent weights are replaced.
+        devices: Chips or devices to plan and estimate for, under every setting: `m1`, `iphone-15-pro`; as
+            `Targets` also with the version of their systems.
+        compute_units: The setting of compute units, `all` by default. Core ML is measured under each setting;
+            with another engine the first one is recorded, and used for plans and estimates.
         iterations: Timed predictions, exactly; None for 50, or fewer once their median is known within 1 %
             or they have taken 30 s.
-        compile_iterations: Timed compilations, exactly; None for as many as fit into 10 s, 10 at most.
-        load_iterations: Timed loads, likewise.
-        warmups: Predictions before the timed ones; None for as many as it takes.
-        threads: Threads that work on one operation; None for one per physical core.
-        seed: Seed of synthetic inputs and weights.
-        random_weights: Replaces absent weights by synthetic ones.
+        effort: Other repetitions, threads and limits.
         precision: `fp16` adds a prediction in which fp16 results are rounded as on a device.
         engine: `coreml`, which is Core ML itself, on a Mac only and not yet confirmed on a device; or
-            `onnxruntime`. None for that of the environment variable COREMLSCOPE_ENGINE, else `coreml` on a
-            Mac, else `onnxruntime`; always `onnxruntime` if the model is not in a file, or with arguments
-            that only the embedded engine has (`threads`, `random_weights`, `precision`).
+            `onnxruntime`, `openvino`, `auto`, `coreai`; or what measures instead. None for that of the
+            environment variable COREMLSCOPE_ENGINE, else `coreml` on a Mac, else `onnxruntime`; always
+            `onnxruntime` if the model is not in a file, or with what only the embedded engine has (threads,
+            synthetic weights, `precision`).
         trace: Measures Core ML a second time under each setting while Instruments records when each compute
             unit is busy; on a Mac with Xcode.
         other_predictions: Times Core ML's predictions into output backings and asynchronous predictions as
             well; on a Mac with pyobjc (the extra `mac`).
         tokens: For language models, also times so many predictions of one token with caches of several
             lengths, and predictions of many tokens.
-        isolate: Measures with an embedded engine in a process of its own, as `coremlscope profile` does:
-            what was measured before the engine crashes, reaches a limit or Ctrl-C is kept, in a measurement
-            that is `partial`. The model must be in a file, which is read again there. Core ML always has
-            a process of its own.
-        timeout_s: Seconds that each measurement may take; implies `isolate`.
-        memory_bytes: Resident memory that the process of a measurement may take; implies `isolate`.
-        measurer: The measurer to use instead of an engine.
         progress: Called with the phase, the repetitions done, and how many there will be.
         keeps_failed: Returns a profile without measurements if the model cannot be run, weights are absent,
             or the engine failed before anything was measured: the model, its plans and estimates, and the
@@ -122,35 +97,37 @@ def profile(
     from coremlscope.measure.repetitions import choose_repetitions
     from coremlscope.results.measurement import Settings
 
-    model, chosen, units = read(source), find_devices(devices, os), choose_settings(compute_units)
-    only_embedded = threads is not None or random_weights or precision != "fp32" or model.source is None
-    name = choose_engine(engine, only_embedded=only_embedded)
-    is_core_ml = measurer is None and name == "coreml"
-    limits = (timeout_s, memory_bytes)
-    kept = KeptFolders()
-    runs = measurer or choose_measurer(name, threads, isolate, limits, other_predictions, only_embedded, kept)
-    recorder = trace_measurer(is_core_ml, core_ml_limits(limits), kept) if trace else None
+    subject, targets, effort = Subject.of(source), Targets.of(devices, compute_units), effort or Effort()
+    model, chosen, units = read(subject.model), targets.find_devices(), targets.settings
+    only_embedded = (
+        effort.threads is not None or subject.random_weights or precision != "fp32" or model.source is None
+    )
+    named = engine if isinstance(engine, str) else None
+    measurer = None if engine is None or isinstance(engine, str) else engine
+    name = choose_engine(named, only_embedded=only_embedded)
+    is_core_ml, kept = measurer is None and name == "coreml", KeptFolders()
+    runs = measurer or choose_measurer(name, effort, other_predictions, only_embedded, kept)
+    recorder = trace_measurer(is_core_ml, core_ml_limits(effort), kept) if trace else None
     given = Settings(
         compute_units=units[0],
-        function=function or "",
-        warmups=warmups,
-        seed=seed,
-        shapes={name: tuple(shape) for name, shape in (shapes or {}).items()},
-        random_weights=random_weights,
+        function=subject.function or "",
+        seed=subject.seed,
+        shapes=subject.bound_shapes,
+        random_weights=subject.random_weights,
         precision=precision,
     )
     request = _Request(
         model=model,
-        asked=choose_repetitions(given, iterations, compile_iterations, load_iterations),
+        asked=choose_repetitions(given, iterations, effort),
         compute_units=distinct_units(units) if is_core_ml else units[:1],
         devices=chosen,
-        inputs=inputs,
+        inputs=subject.inputs,
         measurer=runs,
         recorder=recorder,
-        limits=core_ml_limits(limits),
+        limits=core_ml_limits(effort),
         kept=kept,
         is_core_ml=is_core_ml,
-        remarks=() if measurer else default_engine_findings(engine, only_embedded=only_embedded),
+        remarks=() if measurer else default_engine_findings(named, only_embedded=only_embedded),
         steps=check_decoder(model, given) if tokens else (),
         tokens=tokens or 1,
         progress=progress,
@@ -166,7 +143,7 @@ class _Request(msgspec.Struct, frozen=True, kw_only=True):
         asked: The settings as asked for, without defaults of the model.
         compute_units: The settings of compute units to measure under.
         devices: The devices to plan and estimate for.
-        inputs: Values of inputs by name; None for synthetic ones.
+        inputs: Values of inputs by name; absent ones are synthetic.
         measurer: The measurer.
         recorder: Records Core ML with Instruments; None to record nothing.
         limits: When to give up on processes of Core ML.
@@ -182,7 +159,7 @@ class _Request(msgspec.Struct, frozen=True, kw_only=True):
     asked: Settings
     compute_units: Sequence[ComputeUnits]
     devices: Sequence[Device]
-    inputs: Mapping[str, Any] | None
+    inputs: Mapping[str, Any]
     measurer: Measurer
     recorder: TraceMeasurer | None
     limits: ChildLimits
@@ -262,7 +239,7 @@ def _without_measurements(
 
 
 def profile_power_modes(
-    source: Source, *, announce: Callable[[str], None] = lambda _: None, **options: Any
+    source: Source | Subject, *, announce: Callable[[str], None] = lambda _: None, **options: Any
 ) -> Profile:
     """Profiles a model twice on a Mac: in the present power mode, and in the one that it is switched to.
 
@@ -287,14 +264,15 @@ def profile_power_modes(
     mode = power_mode()
     if not mode:
         wait_for_other_mode(mode)
-    model = read(source)
-    first = profile(model, **options)
+    subject = Subject.of(source)
+    subject = msgspec.structs.replace(subject, model=read(subject.model))
+    first = profile(subject, **options)
     if any(map(is_interrupted, first.measurements)) or any(map(ends_work, first.findings)):
         return first
     announce(mode)
     try:
         wait_for_other_mode(mode)
-        second = profile(model, **options)
+        second = profile(subject, **options)
     except (EngineError, KeyboardInterrupt) as error:
         if isinstance(error, EngineError):
             lost = not_measured("The other power mode", error)

@@ -29,7 +29,6 @@ from coremlscope.cli.repetitions import (
     add_function,
     add_limits,
     add_repetitions,
-    limit_options,
     measurement_options,
 )
 from coremlscope.cli.reports import write_reports
@@ -154,14 +153,13 @@ def _run(arguments: argparse.Namespace) -> int:
             made = measure_connected(arguments, arguments.sources, arguments.compute_units, progress, changed)
         comparison = api.compare(
             *(made or arguments.sources),
+            function=arguments.function,
             shapes=dict(arguments.shape),
-            devices=arguments.device,
-            os=arguments.os,
-            compute_units=arguments.compute_units,
+            seed=arguments.seed,
+            random_weights=arguments.random_weights,
             progress=progress,
             changed=changed,
             **measurement_options(arguments),
-            **limit_options(arguments),
         )
     exit_code = exit_code_of(made) or comparison.exit_code
     comparison = add_agreements(comparison, shapes=dict(arguments.shape), seed=arguments.seed)

@@ -127,15 +127,10 @@ def _add_selection(parser: argparse.ArgumentParser) -> None:
         help="the smallest part with a property: off-neural-engine, off-gpu, off-cpu, fp16-overflow, or"
         " what a script rejects, a Python file or any other program",
     )
-    parser.add_argument(
-        "--most-tests",
-        metavar="N",
-        type=at_least(1),
-        help="for --smallest: the largest number of tests (default: 2*log2 of the number of operations)",
-    )
 
 
 def _run(arguments: argparse.Namespace) -> int:
+    from coremlscope.devices.targets import Targets
     from coremlscope.reports.isolation import isolation_document
     from coremlscope.reports.json import render_values
     from coremlscope.studies.isolation.isolate import isolate
@@ -158,13 +153,8 @@ def _run(arguments: argparse.Namespace) -> int:
             span=arguments.range,
             type=arguments.type,
             smallest=arguments.smallest,
-            most_tests=arguments.most_tests,
             timeout_s=arguments.timeout,
-            seed=arguments.seed,
-            random_weights=arguments.random_weights,
-            devices=arguments.device,
-            os=arguments.os,
-            compute_units=arguments.compute_units,
+            devices=Targets(arguments.device, arguments.os, arguments.compute_units),
             engine=arguments.engine,
             iterations=arguments.iterations,
             overwrite=arguments.overwrite,

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from msgspec.structs import replace
+
 from coremlscope.cli.inputs import read_inputs
+from coremlscope.model.subject import Subject
 
 if TYPE_CHECKING:
     from coremlscope.base.processes.child import ChildLimits
@@ -33,9 +35,9 @@ def call_on_model(
     """Calls a function on the model that a verb is given.
 
     Args:
-        work: A function of a module. It takes a model, the arguments `function`, `shapes`, `inputs` and
-            `progress`, and the options.
-        arguments: The parsed arguments of `add_model`, `add_function`, `add_inputs` and `add_shape`.
+        work: A function of a module. It takes a `Subject`, the argument `progress`, and the options.
+        arguments: The parsed arguments of `add_model`, `add_function`, `add_inputs`, `add_shape`
+            and `add_seed`.
         limits: When to give up.
         progress: Called with the phase, the repetitions done, and how many there will be.
         **options: Further arguments, which can be pickled.
@@ -47,10 +49,14 @@ def call_on_model(
 
     given = {
         "work": work,
-        "path": arguments.model,
-        "function": arguments.function,
+        "subject": Subject(
+            arguments.model,
+            arguments.function,
+            dict(arguments.shape),
+            seed=arguments.seed,
+            random_weights=getattr(arguments, "random_weights", False),
+        ),
         "inputs": arguments.input,
-        "shapes": dict(arguments.shape),
         "resize": arguments.resize,
         "stage": getattr(arguments, "stage", None),
         "options": options,
@@ -65,10 +71,8 @@ def _ignore(phase: str, done: int, total: int) -> None:
 
 def work_on_model(
     work: Callable[..., Any],
-    path: Path,
-    function: str | None,
+    subject: Subject,
     inputs: Sequence[tuple[str, str]],
-    shapes: Mapping[str, Sequence[int]],
     resize: str,
     stage: str | None,
     options: Mapping[str, Any],
@@ -78,10 +82,8 @@ def work_on_model(
 
     Args:
         work: The function.
-        path: The model.
-        function: The function of the model; None for the default one.
+        subject: The path of the model, and how it is run.
         inputs: Names of inputs, and the file or value of each.
-        shapes: Requested shapes of flexible inputs.
         resize: How images of another size are resized.
         stage: The stage of a pipeline that is meant; None for the whole model.
         options: Further arguments.
@@ -90,10 +92,10 @@ def work_on_model(
     from coremlscope import api
     from coremlscope.runtime.execution.wiring import interface_of, stage_of
 
-    model, values = api.read(path), {}
+    model, values = api.read(subject.model), {}
     if stage is not None:
         model = stage_of(model, stage)
     if inputs:
-        _, description = interface_of(model, function)
-        values = read_inputs(description, inputs, shapes, resize)
-    return work(model, function=function, inputs=values, shapes=shapes, progress=progress, **options)
+        _, description = interface_of(model, subject.function)
+        values = read_inputs(description, inputs, subject.shapes, resize)
+    return work(replace(subject, model=model, inputs=values), progress=progress, **options)

@@ -29,7 +29,6 @@ from coremlscope.cli.repetitions import (
     add_function,
     add_limits,
     add_repetitions,
-    limit_options,
     measurement_options,
 )
 from coremlscope.cli.reports import write_reports
@@ -131,6 +130,7 @@ def _run(arguments: argparse.Namespace) -> int:
 
 def _here(arguments: argparse.Namespace, model: Model, progress: Progress | None) -> Profile:
     from coremlscope import api
+    from coremlscope.model.subject import Subject
     from coremlscope.runtime.execution.wiring import interface_of
 
     shapes, inputs = dict(arguments.shape), {}
@@ -141,12 +141,7 @@ def _here(arguments: argparse.Namespace, model: Model, progress: Progress | None
     is_both = arguments.power_mode == "both"
     measure = partial(api.profile_power_modes, announce=_announce) if is_both else api.profile
     return measure(
-        model,
-        shapes=shapes,
-        inputs=inputs,
-        compute_units=arguments.compute_units,
-        devices=arguments.device,
-        os=arguments.os,
+        Subject(model, arguments.function, shapes, inputs, arguments.seed, arguments.random_weights),
         precision=arguments.precision,
         trace=arguments.trace,
         other_predictions=arguments.other_predictions,
@@ -154,7 +149,6 @@ def _here(arguments: argparse.Namespace, model: Model, progress: Progress | None
         progress=progress,
         keeps_failed=bool(arguments.output or arguments.json),
         **measurement_options(arguments),
-        **limit_options(arguments),
     )
 
 

@@ -19,7 +19,6 @@ __all__ = [
     "add_random_weights",
     "add_repetitions",
     "add_seed",
-    "limit_options",
     "measurement_options",
 ]
 
@@ -144,18 +143,29 @@ def _memory(text: str) -> int:
     return size
 
 
-def limit_options(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Returns the limits as arguments of `api.profile`, which measures in a process of its own."""
-    return {"isolate": True, "timeout_s": arguments.timeout, "memory_bytes": arguments.memory}
-
-
 def measurement_options(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Returns the options of this module as arguments of `api.profile` and `api.compare`."""
-    names = (
-        *("function", "engine", "iterations", "compile_iterations", "load_iterations", "warmups"),
-        *("threads", "seed", "random_weights"),
+    """Returns options of this module and targets as arguments of `api.profile` and `api.compare`.
+
+    What is measured is measured in a process of its own.
+    """
+    from coremlscope.devices.targets import Targets
+    from coremlscope.measure.effort import Effort
+
+    effort = Effort(
+        compile_iterations=arguments.compile_iterations,
+        load_iterations=arguments.load_iterations,
+        warmups=arguments.warmups,
+        threads=arguments.threads,
+        isolate=True,
+        timeout_s=arguments.timeout,
+        memory_bytes=arguments.memory,
     )
-    return {name: getattr(arguments, name) for name in names}
+    return {
+        "devices": Targets(arguments.device, arguments.os, arguments.compute_units),
+        "iterations": arguments.iterations,
+        "effort": effort,
+        "engine": arguments.engine,
+    }
 
 
 def add_random_weights(parser: argparse.ArgumentParser, purpose: str = "") -> None:

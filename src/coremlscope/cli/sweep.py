@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from coremlscope.base.errors import UsageError
 from coremlscope.base.site import page
 from coremlscope.cli.command import (
     Command,
@@ -162,11 +163,15 @@ def _add_places(parser: argparse.ArgumentParser) -> None:
 def _run(arguments: argparse.Namespace) -> int:
     import msgspec
 
+    from coremlscope.devices.targets import Targets
     from coremlscope.reports.sweep import sweep_document
     from coremlscope.results.encoding import plain
     from coremlscope.studies.sweep.jobs import Measuring
+    from coremlscope.studies.sweep.ray_cluster import RayRunner
     from coremlscope.studies.sweep.run import run_sweep
 
+    if arguments.on and arguments.ray is None:
+        raise UsageError("only nodes of a Ray cluster have resources", "add --ray auto")
     measuring = Measuring(
         iterations=arguments.iterations,
         threads=arguments.threads,
@@ -179,17 +184,13 @@ def _run(arguments: argparse.Namespace) -> int:
         summary = run_sweep(
             *arguments.sources,
             folder=arguments.results,
-            devices=arguments.device,
-            os=arguments.os,
-            compute_units=arguments.compute_units,
+            devices=Targets(arguments.device, arguments.os, arguments.compute_units),
             measuring=measuring if arguments.measure else None,
             functions=arguments.function,
             shapes=[dict(arguments.shape)] if arguments.shape else (),
             variants=("", *arguments.variant),
             labels=dict(arguments.label),
-            workers=arguments.workers,
-            ray=arguments.ray,
-            on=arguments.on,
+            workers=RayRunner(arguments.ray, arguments.on) if arguments.ray else arguments.workers,
             retry=arguments.retry,
             progress=progress,
         )

@@ -27,7 +27,7 @@ from coremlscope.reports.renderers import VERIFICATION_RENDERERS
 
 if TYPE_CHECKING:
     from coremlscope.measure.contract import Progress
-    from coremlscope.model.ir import Model
+    from coremlscope.model.subject import Subject
     from coremlscope.results.verification import Verification
 
 __all__ = ["COMMAND", "verify_file"]
@@ -155,7 +155,6 @@ def _run(arguments: argparse.Namespace) -> int:
             limits_of(arguments),
             bars,
             reference=arguments.reference,
-            seed=arguments.seed,
             rtol=arguments.rtol,
             atol=arguments.atol,
             min_psnr=arguments.min_psnr,
@@ -171,17 +170,17 @@ def _run(arguments: argparse.Namespace) -> int:
     return 0 if found.passed else _DIFFERS
 
 
-def verify_file(model: Model, *, progress: Progress, **options: Any) -> Verification:
+def verify_file(subject: Subject, *, progress: Progress, **options: Any) -> Verification:
     """Verifies a model in a process of its own.
 
     Args:
-        model: The model.
+        subject: The model, and how it is run.
         progress: Called with what is done now, 0 and 1.
         **options: Those of `coremlscope.verify`.
     """
     from coremlscope.verification.verify import verify
 
-    return verify(model, progress=lambda text: progress(text, 0, 1), **options)
+    return verify(subject, progress=lambda text: progress(text, 0, 1), **options)
 
 
 def _units(names: list[str]) -> list[ComputeUnits]:

@@ -15,6 +15,7 @@ from coremlscope.base.processes.child import ChildLimits
 from coremlscope.measure.contract import Measurer
 from coremlscope.measure.coreml.files import has_coremltools, require_coremltools
 from coremlscope.measure.coreml.limits import core_ml_limits
+from coremlscope.measure.effort import Effort
 from coremlscope.runtime.engines import engine as engine_of
 
 if TYPE_CHECKING:
@@ -63,9 +64,7 @@ def default_engine_findings(asked: str | None = None, *, only_embedded: bool = F
 
 def choose_measurer(
     engine: str,
-    threads: int | None,
-    isolate: bool,
-    limits: tuple[float | None, int | None],
+    effort: Effort,
     others: bool = False,
     only_embedded: bool = False,
     kept: KeptFolders | None = None,
@@ -74,9 +73,8 @@ def choose_measurer(
 
     Args:
         engine: The engine, `auto` for the faster of the embedded ones, `coreml` or `coreai`.
-        threads: Threads that work on one operation.
-        isolate: Whether an engine runs in a process of its own; Core ML and Core AI always do.
-        limits: Seconds and bytes of memory; None for no limit.
+        effort: Threads and limits, and whether an engine runs in a process of its own; Core ML and Core AI
+            always do.
         others: Whether Core ML's other predictions are timed.
         only_embedded: Whether something is asked for that only embedded engines have.
         kept: Keeps what Core ML compiled; None to keep nothing.
@@ -93,17 +91,18 @@ def choose_measurer(
                 "--other-predictions times Core ML through pyobjc, on a Mac only", "profile without it"
             )
         if engine == "coreai":
-            return _choose_core_ai(threads, limits)
+            return _choose_core_ai(effort)
         if engine == "auto":
             from coremlscope.measure.embedded.fastest import FastestMeasurer, try_engines
 
-            time_s, memory = limits
-            held = ChildLimits(time_s=time_s, memory_bytes=memory) if isolate or any(limits) else None
+            time_s, memory = effort.timeout_s, effort.memory_bytes
+            is_held = effort.isolate or time_s or memory
+            held = ChildLimits(time_s=time_s, memory_bytes=memory) if is_held else None
             return FastestMeasurer(
-                lambda name: choose_embedded(name, threads, isolate, limits),
-                functools.partial(try_engines, threads=threads, limits=held),
+                lambda name: choose_embedded(name, effort),
+                functools.partial(try_engines, threads=effort.threads, limits=held),
             )
-        return choose_embedded(engine, threads, isolate, limits)
+        return choose_embedded(engine, effort)
     if only_embedded:
         raise UsageError(
             "threads, synthetic weights, fp16 precision and models in memory are not for Core ML",
@@ -119,37 +118,32 @@ def choose_measurer(
 
     require_coremltools()
     return CoreMLMeasurer(
-        limits=core_ml_limits(limits), others=OtherPredictions() if others else None, kept=kept
+        limits=core_ml_limits(effort), others=OtherPredictions() if others else None, kept=kept
     )
 
 
-def _choose_core_ai(threads: int | None, limits: tuple[float | None, int | None]) -> Measurer:
+def _choose_core_ai(effort: Effort) -> Measurer:
     from coremlscope.measure.coreai.measurer import CoreAIMeasurer, require_coreai
 
-    if threads is not None:
+    if effort.threads is not None:
         raise UsageError("Core AI chooses its threads itself", "leave out --threads")
     require_coreai()
-    time_s, memory = limits
     held = CoreAIMeasurer().limits
-    return CoreAIMeasurer(
-        limits=msgspec.structs.replace(held, time_s=time_s, memory_bytes=memory or held.memory_bytes)
-    )
+    memory = effort.memory_bytes or held.memory_bytes
+    return CoreAIMeasurer(limits=msgspec.structs.replace(held, time_s=effort.timeout_s, memory_bytes=memory))
 
 
-def choose_embedded(
-    engine: str, threads: int | None, isolate: bool, limits: tuple[float | None, int | None]
-) -> EngineMeasurer | IsolatedMeasurer:
+def choose_embedded(engine: str, effort: Effort) -> EngineMeasurer | IsolatedMeasurer:
     """Returns what measures with an embedded engine: in a process of its own if there are limits.
 
     Raises:
         UsageError: The engine is unknown.
     """
-    time_s, memory = limits
-    if isolate or time_s or memory:
+    if effort.isolate or effort.timeout_s or effort.memory_bytes:
         from coremlscope.measure.embedded.isolated import IsolatedMeasurer
 
-        held = ChildLimits(time_s=time_s, memory_bytes=memory)
-        return IsolatedMeasurer(engine=engine, threads=threads, limits=held)
+        held = ChildLimits(time_s=effort.timeout_s, memory_bytes=effort.memory_bytes)
+        return IsolatedMeasurer(engine=engine, threads=effort.threads, limits=held)
     from coremlscope.measure.embedded.measurer import EngineMeasurer
 
-    return EngineMeasurer(engine=engine_of(engine), threads=threads)
+    return EngineMeasurer(engine=engine_of(engine), threads=effort.threads)

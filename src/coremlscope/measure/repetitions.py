@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 import msgspec.structs
 
 from coremlscope.base.findings import Finding
+from coremlscope.measure.effort import Effort
 from coremlscope.results.measurement import Phase, Settings
 from coremlscope.runtime.engines.sampling import LONGEST_S, PHASE_BUDGET_S, is_settled
 
@@ -27,21 +28,23 @@ _MOST = {"compile": 10, "load": 10, "predict": 50}
 _VERBS = {"compile": "compiled", "load": "loaded", "predict": "predicted"}
 
 
-def choose_repetitions(
-    settings: Settings, iterations: int | None, compile_iterations: int | None, load_iterations: int | None
-) -> Settings:
+def choose_repetitions(settings: Settings, iterations: int | None, effort: Effort) -> Settings:
     """Returns settings with numbers of repetitions; None leaves a number open.
 
     Args:
         settings: The other settings.
         iterations: Timed predictions.
-        compile_iterations: Timed compilations.
-        load_iterations: Timed loads.
+        effort: The other numbers.
     """
-    given = {"compile": compile_iterations, "load": load_iterations, "predict": iterations}
+    given = {
+        "compile": effort.compile_iterations,
+        "load": effort.load_iterations,
+        "predict": iterations,
+    }
     counts = {phase: _MOST[phase] if number is None else number for phase, number in given.items()}
     return msgspec.structs.replace(
         settings,
+        warmups=effort.warmups,
         iterations=counts["predict"],
         compile_iterations=counts["compile"],
         load_iterations=counts["load"],

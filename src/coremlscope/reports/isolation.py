@@ -65,7 +65,7 @@ def _search(isolation: Isolation, search: PartSearch) -> Iterator[Block]:
     if search.note:
         yield Text(search.note, "")
     if not search.is_smallest:
-        text = "the limit on tests was reached: a smaller part may do; allow more with --most-tests"
+        text = "the limit on tests was reached: a smaller part may do; search the part that -o writes"
         yield Text(text, "warning")
 
 

@@ -26,6 +26,7 @@ from coremlscope.base.processes.channel import open_channel, send
 from coremlscope.base.processes.limits import end_with_parent, hold_to_limits
 from coremlscope.devices import find_device
 from coremlscope.interop.archive import unpack_report
+from coremlscope.model.subject import Subject
 from coremlscope.results.profile import Profile, write_profiles
 from coremlscope.runtime.execution.sequence_lengths import choose_lengths
 
@@ -89,11 +90,10 @@ def _planned(model: Path, request: Mapping[str, Any]) -> Profile:
 def _profiled(model: Path, request: Mapping[str, Any]) -> Profile:
     """Returns the profile of a model; that of a package in an archive has the name of the package."""
     profile = api.profile(
-        model,
+        Subject(model, random_weights=bool(request.get("random_weights", False))),
         iterations=int(request.get("iterations", 50)),
         devices=tuple(request.get("devices", ())),
         compute_units=request.get("compute_units", "all"),
-        random_weights=bool(request.get("random_weights", False)),
         engine="onnxruntime",
         progress=_report_progress,
         keeps_failed=True,

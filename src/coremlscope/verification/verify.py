@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 from coremlscope.base.errors import CoremlscopeError, OutputError, UnsupportedModelError, UsageError
 from coremlscope.base.findings import Finding
@@ -15,6 +14,7 @@ from coremlscope.devices.unit import ComputeUnits
 from coremlscope.formats import container
 from coremlscope.formats.packaging import check_package, write_mlpackage
 from coremlscope.model.ir import Model, Pipeline, Program
+from coremlscope.model.subject import Source, Subject
 from coremlscope.ops.classical.suppression import NonMaximumSuppression
 from coremlscope.planning.advice import bind_default_function, find_remarks
 from coremlscope.planning.forecast.model_findings import describe_remark
@@ -42,13 +42,9 @@ __all__ = ["verify"]
 
 
 def verify(
-    source: str | os.PathLike[str] | Model,
+    source: Source | Subject,
     reference: object,
     *,
-    function: str | None = None,
-    inputs: Mapping[str, Any] | None = None,
-    shapes: Mapping[str, Sequence[int]] | None = None,
-    seed: int = 0,
     rtol: float | None = None,
     atol: float = 0.0,
     min_psnr: float | None = None,
@@ -65,17 +61,13 @@ def verify(
     Changes that may fix a fault are tried: the changed model runs again.
 
     Args:
-        source: The model.
+        source: The model; as `Subject` also with its function, shapes and values of its inputs. Absent values
+            are taken from saved arrays of their name, else synthetic.
         reference: The path of an ONNX model, of a program of `torch.export` (`.pt2`), of another Core ML
             model, or of saved arrays (`.npz`); or such arrays, a model, a module of PyTorch, or a function
             that takes a dictionary of arrays and returns outputs. `coreai` runs a Core AI bundle itself by
             Core AI's interpreter, which needs coreai-core. Operations can be compared with references
             that have intermediate values, that is with all but functions.
-        function: The function of the model; None for the default one.
-        inputs: Values of inputs by name; absent ones are taken from saved arrays of their name, else
-            synthetic.
-        shapes: Shapes of flexible inputs, instead of the defaults.
-        seed: The seed of synthetic inputs.
         rtol: The largest difference of an output relative to the largest magnitude of the reference; None for
             0.02 for runs with values or weights in fp16, and 0.001 for others.
         atol: The largest difference that is always allowed.
@@ -99,16 +91,19 @@ def verify(
         EngineError: The model or the reference failed.
         OutputError: There is no change that works to apply, or the package cannot be written.
     """
-    model = source if isinstance(source, Model) else container.read(source)
+    subject = Subject.of(source)
+    if subject.random_weights:
+        raise UsageError("synthetic weights have no reference", "leave random_weights out")
+    model = subject.model if isinstance(subject.model, Model) else container.read(subject.model)
     _check_kind(model, compute_units)
     if apply is not None:
         check_apart(apply, model.source or "")
         check_package(Path(apply), overwrite=overwrite)
-    chosen = choose_function(model, function)
+    chosen = choose_function(model, subject.function)
     names = {feature.name: feature for feature in chosen.description.inputs}
-    opened = _opened(model, reference, function)
-    values = {**given_inputs(opened, names), **(inputs or {})}
-    bound = {name: tuple(shape) for name, shape in (shapes or {}).items()}
+    opened = _opened(model, reference, subject.function)
+    values = {**given_inputs(opened, names), **subject.inputs}
+    bound, seed = subject.bound_shapes, subject.seed
     tolerance = Tolerance(rtol=rtol, atol=atol, min_psnr=min_psnr, top_k=top_k)
     if isinstance(model.content, NonMaximumSuppression):
         return verify_suppression(model, opened, values, bound, seed, tolerance)

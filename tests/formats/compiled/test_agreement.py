@@ -147,7 +147,9 @@ def test_models_without_source_run(corpus: Path, name: str, tmp_path: Path) -> N
     assert coremlscope.inspect(path).facts
     assert coremlscope.plan(path, "m1").plans
     assert coremlscope.estimate(path, "m1").estimates
-    assert coremlscope.profile(path, iterations=1, random_weights=True).measurement.predict
+    assert coremlscope.profile(
+        coremlscope.Subject(path, random_weights=True), iterations=1
+    ).measurement.predict
     if all(file.size is not None for file in model.weight_files):
         coremlscope.export(path, tmp_path / "m.onnx")
         assert (tmp_path / "m.onnx").stat().st_size

@@ -81,7 +81,7 @@ def test_weights_are_read_lazily(compiled: Callable[[ir.Model], Path], tmp_path:
     assert coremlscope.plan(folder, "m1").ops
     with pytest.raises(MissingWeightsError):
         coremlscope.profile(folder, iterations=1)
-    timed = coremlscope.profile(folder, iterations=1, random_weights=True)
+    timed = coremlscope.profile(coremlscope.Subject(folder, random_weights=True), iterations=1)
     assert timed.measurement.settings.random_weights
     assert container.read(folder, weights_dir=Path(elsewhere)).weight_files[0].size == file.size
 

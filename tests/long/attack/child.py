@@ -59,7 +59,10 @@ def use(path: Path, folder: Path, generator: random.Random) -> str:
             coremlscope.plan(model, devices="m1")
         elif chance < 0.3:
             coremlscope.profile(
-                model, iterations=1, compile_iterations=1, load_iterations=1, warmups=0, engine="onnxruntime"
+                model,
+                iterations=1,
+                effort=coremlscope.Effort(compile_iterations=1, load_iterations=1, warmups=0),
+                engine="onnxruntime",
             )
     except CoremlscopeError as error:
         if not error.message or "\n" in error.message or not error.message.isprintable():

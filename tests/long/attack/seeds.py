@@ -13,6 +13,7 @@ import numpy as np
 from PIL import Image
 
 import coremlscope
+from coremlscope.measure.effort import Effort
 from tests.doctor.test_crash import report_bytes
 from tests.support.model_files import Files, all_seeds, write_files
 
@@ -58,7 +59,7 @@ def _profiles(model: Files) -> dict[str, Files]:
         contents = {"plan": target.read_bytes()}
         coremlscope.estimate(path, devices="m1").write(target)
         contents["estimate"] = target.read_bytes()
-        few = {"iterations": 2, "compile_iterations": 1, "load_iterations": 1, "warmups": 0}
+        few = {"iterations": 2, "effort": Effort(compile_iterations=1, load_iterations=1, warmups=0)}
         coremlscope.profile(path, engine="onnxruntime", devices="m1", **few).write(target)
         contents["profile"] = target.read_bytes()
     contents["list"] = b"[" + contents["plan"] + b"," + contents["estimate"] + b"]"

@@ -13,6 +13,7 @@ from coremltools.converters.mil import Builder as mb
 from coremlscope import api
 from coremlscope.cli import main
 from coremlscope.describe.comparison.profiles import compare_profiles
+from coremlscope.measure.effort import Effort
 from coremlscope.reports.renderers import COMPARISON_RENDERERS, RENDERERS
 from coremlscope.results.profile import Profile
 from tests.support import converted_models, networks
@@ -61,7 +62,7 @@ def test_reports_say_core_ml_and_the_chip(
 ) -> None:
     path = tmp_path / name
     MODELS[name](path)
-    quick = {"iterations": 2, "compile_iterations": 1, "load_iterations": 1, "warmups": 0}
+    quick = {"iterations": 2, "effort": Effort(compile_iterations=1, load_iterations=1, warmups=0)}
     profile = api.profile(path, **quick)
     _check_profile(profile)
     for renderer in RENDERERS:

@@ -16,13 +16,14 @@ from coremlscope.formats import container
 from coremlscope.measure.contract import MeasuredModel, Progress, resolve_settings
 from coremlscope.measure.coreml.kept import KeptFolders, compiled_in
 from coremlscope.measure.coreml.timing import CoreMLMeasurer
+from coremlscope.measure.effort import Effort
 from coremlscope.measure.partial import INTERRUPTED_EXIT, is_interrupted
 from coremlscope.measure.settings import measure_settings
 from coremlscope.results.measurement import Measurement, Settings
 from tests.support import converted_models
 from tests.support.coreml_children import scripted_timing_child
 
-QUICK = {"iterations": 1, "compile_iterations": 1, "load_iterations": 1, "warmups": 0}
+QUICK = {"iterations": 1, "effort": Effort(compile_iterations=1, load_iterations=1, warmups=0)}
 SHORT = Settings(iterations=2, compile_iterations=1, load_iterations=1, warmups=1)
 
 
@@ -122,7 +123,8 @@ def test_limits_reach_the_plan_which_finds_the_compiled_model(
         raise EngineError("no plan")
 
     monkeypatch.setattr("coremlscope.measure.coreml.plan.ask_core_ml", ask)
-    profile = api.profile(package, **QUICK, timeout_s=77.0, memory_bytes=9 * 10**9)
+    effort = Effort(load_iterations=1, warmups=0, timeout_s=77.0, memory_bytes=9 * 10**9)
+    profile = api.profile(package, iterations=1, effort=effort)
     ((limits, compiled),) = asked
     assert (limits.time_s, limits.memory_bytes) == (77.0, 9 * 10**9)
     assert compiled is not None

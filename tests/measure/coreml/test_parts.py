@@ -46,7 +46,11 @@ def drop_in() -> Iterator[None]:
 @pytest.mark.usefixtures("drop_in", "mac")
 def test_a_part_runs_in_core_ml(package: Path, tmp_path: Path) -> None:
     part = coremlscope.isolate(
-        package, tmp_path / "part.mlpackage", span="before..sums", iterations=2, compute_units="cpu_only"
+        package,
+        tmp_path / "part.mlpackage",
+        span="before..sums",
+        iterations=2,
+        devices=coremlscope.Targets(compute_units="cpu_only"),
     )
     (output,) = part.outputs
     assert set(output.difference) == {"here", "cpu_only"}

@@ -14,6 +14,7 @@ from coremlscope import api
 from coremlscope.base.errors import MissingDependencyError, UsageError, how_to_install
 from coremlscope.cli import main
 from coremlscope.measure.coreml.timing import CoreMLMeasurer
+from coremlscope.measure.effort import Effort
 from coremlscope.results.profile import Profile
 from tests.support import converted_models
 from tests.support.coreml_children import scripted_timing_child
@@ -69,7 +70,7 @@ def test_models_are_compared_by_core_ml(package: Path, capsys: pytest.CaptureFix
 @pytest.mark.usefixtures("mac")
 def test_the_environment_names_the_default_engine(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COREMLSCOPE_ENGINE", "onnxruntime")
-    quick = {"iterations": 1, "compile_iterations": 1, "load_iterations": 1, "warmups": 0}
+    quick = {"iterations": 1, "effort": Effort(compile_iterations=1, load_iterations=1, warmups=0)}
     assert api.profile(package, **quick).measurement.runtime.id == "onnxruntime"
     assert api.profile(package, **quick, engine="coreml").measurement.runtime.id == "coreml"
 
@@ -77,7 +78,7 @@ def test_the_environment_names_the_default_engine(package: Path, monkeypatch: py
 @pytest.mark.usefixtures("mac")
 def test_core_ml_can_be_held_to_one_setting(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COREMLSCOPE_CORE_ML_UNITS", "cpu_only")
-    quick = {"iterations": 1, "compile_iterations": 1, "load_iterations": 1, "warmups": 0}
+    quick = {"iterations": 1, "effort": Effort(compile_iterations=1, load_iterations=1, warmups=0)}
     profile = api.profile(package, **quick, compute_units="all")
     measured = profile.measurement
     assert (measured.compute_units, measured.settings.compute_units) == ("cpu_only", "all")
@@ -93,18 +94,18 @@ def test_core_ml_can_be_held_to_one_setting(package: Path, monkeypatch: pytest.M
 
 @pytest.mark.usefixtures("mac")
 def test_the_embedded_engine_on_request(package: Path) -> None:
-    quick = {"iterations": 1, "compile_iterations": 1, "load_iterations": 1, "warmups": 0}
-    for asked in ({"engine": "onnxruntime"}, {"threads": 1}):
-        profile = api.profile(package, **quick, **asked, compute_units="every")
+    quick = {"iterations": 1, "effort": Effort(compile_iterations=1, load_iterations=1, warmups=0)}
+    for asked in ({"engine": "onnxruntime"}, {"effort": Effort(load_iterations=1, threads=1)}):
+        profile = api.profile(package, **{**quick, **asked}, compute_units="every")
         assert [m.runtime.id for m in profile.measurements] == ["onnxruntime"]
     with pytest.raises(UsageError, match="not for Core ML"):
-        api.profile(package, engine="coreml", threads=1)
+        api.profile(package, effort=Effort(threads=1), engine="coreml")
 
 
 @pytest.mark.usefixtures("mac")
 def test_without_coremltools(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("coremlscope.measure.coreml.files.importlib.util.find_spec", lambda _: None)
-    quick = {"iterations": 1, "compile_iterations": 1, "load_iterations": 1, "warmups": 0}
+    quick = {"iterations": 1, "effort": Effort(compile_iterations=1, load_iterations=1, warmups=0)}
     profile = api.profile(package, **quick)
     assert profile.measurement.runtime.id == "onnxruntime"
     (finding,) = [found for found in profile.findings if found.id == "core-ml-not-measured"]
@@ -117,7 +118,7 @@ def test_without_coremltools(package: Path, monkeypatch: pytest.MonkeyPatch) -> 
 def test_a_virtual_machine_is_held_to_the_cpu(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("coremlscope.measure.coreml.units.is_virtual_machine", lambda: True)
     monkeypatch.delenv("COREMLSCOPE_CORE_ML_UNITS", raising=False)
-    quick = {"iterations": 1, "compile_iterations": 1, "load_iterations": 1, "warmups": 0}
+    quick = {"iterations": 1, "effort": Effort(compile_iterations=1, load_iterations=1, warmups=0)}
     measured = api.profile(package, **quick, compute_units="all").measurement
     assert measured.compute_units == "cpu_only"
     assert [finding.id for finding in measured.findings] == ["compute-units-held"]

@@ -215,7 +215,7 @@ def test_models_in_memory_are_refused() -> None:
 
 
 def test_a_partial_profile_says_so_in_every_format(sample: Path, tmp_path: Path) -> None:
-    profile = api.profile(sample, measurer=scripted(SEND + "os.abort()"))
+    profile = api.profile(sample, engine=scripted(SEND + "os.abort()"))
     for suffix in (".md", ".txt", ".csv", ".html", ".trace.json", ".json"):
         profile.write(tmp_path / f"report{suffix}")
         assert "partial" in (tmp_path / f"report{suffix}").read_text(encoding="utf-8"), suffix

@@ -213,11 +213,10 @@ def _this_mac() -> Device | None:
 def _measured(profile: Profile, source: Source, subject: _Subject, progress: Progress | None) -> Profile:
     """Adds what Core ML measures on this Mac; a finding where it cannot."""
     from coremlscope.api.profiles import profile as measure
+    from coremlscope.model.subject import Subject
 
     try:
-        found = measure(
-            source, function=subject.function, shapes=subject.shapes, engine="coreml", progress=progress
-        )
+        found = measure(Subject(source, subject.function, subject.shapes), engine="coreml", progress=progress)
     except CoremlscopeError as error:
         finding = Finding(id="not-measured", severity="warning", text=f"{error.message}.", hint=error.hint)
         return msgspec.structs.replace(profile, findings=(*profile.findings, finding))

@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from msgspec.structs import replace
@@ -14,10 +14,11 @@ from msgspec.structs import replace
 from coremlscope import api
 from coremlscope.base.errors import UnsupportedModelError, UsageError
 from coremlscope.base.findings import Finding
-from coremlscope.devices import find_devices
-from coremlscope.devices.unit import SETTINGS, ComputeUnits
+from coremlscope.devices import ComputeUnits
+from coremlscope.devices.targets import Targets
 from coremlscope.measure.choice import choose_engine, choose_measurer
 from coremlscope.measure.contract import Progress
+from coremlscope.measure.effort import Effort
 from coremlscope.model.features import describe_feature
 from coremlscope.model.ir import (
     Array,
@@ -29,6 +30,7 @@ from coremlscope.model.ir import (
     Program,
     kind_with_article,
 )
+from coremlscope.model.subject import Subject
 from coremlscope.results.isolation import Isolation, PartTensor
 from coremlscope.runtime.execution.random_weights import with_random_weights
 from coremlscope.runtime.execution.wiring import stage_names
@@ -48,23 +50,15 @@ _HERE = "here"
 
 
 def isolate(
-    source: api.Source,
+    source: api.Source | Subject,
     output: str | os.PathLike[str] | None = None,
     *,
     op: str | Sequence[str] = (),
     span: str | None = None,
     type: str | None = None,
     smallest: str | os.PathLike[str] | Callable[[Path], bool | None] | None = None,
-    most_tests: int | None = None,
     timeout_s: float | None = None,
-    function: str | None = None,
-    shapes: Mapping[str, Sequence[int]] | None = None,
-    inputs: Mapping[str, Any] | None = None,
-    seed: int = 0,
-    random_weights: bool = False,
-    devices: str | Sequence[str] = (),
-    os: str | None = None,
-    compute_units: ComputeUnits | Literal["every"] = "every",
+    devices: str | Sequence[str] | Targets = (),
     engine: str | None = None,
     iterations: int | None = None,
     overwrite: bool = False,
@@ -78,7 +72,8 @@ def isolate(
     run with them and compared with the whole model, then timed, planned and estimated.
 
     Args:
-        source: An ML Program, or a neural network in a `.mlmodel` file or a `.mlpackage` folder.
+        source: An ML Program, or a neural network in a `.mlmodel` file or a `.mlpackage` folder; as `Subject`
+            also with its function, shapes and values of its inputs, and whether absent weights are replaced.
         output: The package to write; for a neural network a `.mlmodel` file or a package. None writes and
             runs no part, which is for `smallest` alone.
         op: Ids or names of operations.
@@ -88,16 +83,10 @@ def isolate(
             (`off-neural-engine`, `off-gpu`, `off-cpu`; on a Mac without a device by Core ML's own plan),
             overflows in fp16 (`fp16-overflow`), or is rejected by a script, see `Script`; or for which a
             function that takes the path of a part returns True, or None if it cannot be tested.
-        most_tests: The largest number of tests of parts; None for 2·log2 of the number of operations.
         timeout_s: Seconds that a script may take for one part.
-        function: The function of an ML Program; None for the default one.
-        shapes: Shapes of flexible inputs, instead of the defaults.
-        inputs: Values of the whole model's inputs by name; absent ones are synthetic.
-        seed: The seed of synthetic inputs and weights.
-        random_weights: Replaces absent weights by synthetic ones.
-        devices: Chips or devices to plan and estimate the part for: `m1`, `iphone-15-pro`.
-        os: The version of their systems; the newest known one of each by default.
-        compute_units: The settings under which Core ML runs and times the part, and of plans and estimates.
+        devices: Chips or devices to plan and estimate the part for: `m1`, `iphone-15-pro`; as `Targets` also
+            with the version of their systems, and the settings under which Core ML runs and times the part,
+            every one by default.
         engine: `coreml` or `onnxruntime`, as for `profile`.
         iterations: Timed predictions; None as for `profile`.
         overwrite: Replaces an existing package.
@@ -118,38 +107,35 @@ def isolate(
     if output is None and smallest is None:
         raise UsageError("-o/--output is missing", "name the model to write")
     # What is wrong with the profile's arguments is known before anything is written.
-    find_devices(devices, os)
-    choose_measurer(choose_engine(engine), None, False, (None, None))
-    cutter, has_random = open_cutter(
-        source, function, shapes=shapes, inputs=inputs, seed=seed, random_weights=random_weights
-    )
+    targets = devices if isinstance(devices, Targets) else Targets(devices, compute_units="every")
+    targets.find_devices()
+    choose_measurer(choose_engine(engine), Effort())
+    cutter, has_random = open_cutter(source)
+    name = _name_of(Subject.of(source).model)
     if output is not None:
-        check_target(cutter, Path(output), _name_of(source), overwrite=overwrite)
+        check_target(cutter, Path(output), name, overwrite=overwrite)
     if smallest is None:
         chosen, search = select_units(cutter.units, ops=names, span=span, type_=type), None
     else:
-        asked = find_predicate(smallest, devices, os, timeout_s)
-        chosen, search = find_smallest(cutter, asked, most_tests, progress)
+        asked = find_predicate(smallest, targets, timeout_s)
+        chosen, search = find_smallest(cutter, asked, progress)
     if output is None:
         units = tuple(cutter.units[index] for index in chosen)
-        return Isolation(source=_name_of(source), units=units, random_weights=has_random, search=search)
+        return Isolation(source=name, units=units, random_weights=has_random, search=search)
     path, part = Path(output), cutter.cut(chosen)
     files = write_part(cutter, part, path, overwrite=overwrite)
     profile = api.profile(
-        path,
-        inputs=dict(part.inputs),
-        compute_units=compute_units,
-        devices=devices,
-        os=os,
+        Subject(path, inputs=part.inputs),
+        devices=targets,
         iterations=iterations,
         engine=engine,
         progress=progress,
     )
-    runs = _runs(part, path, engine, compute_units)
+    runs = _runs(part, path, engine, targets.settings)
     compared = (_compared(runtime, found) for runtime, found in runs.items() if found)
     model = part.model.description.main
     return Isolation(
-        source=_name_of(source),
+        source=name,
         path=str(path),
         files=tuple(map(str, files)),
         units=part.units,
@@ -164,13 +150,7 @@ def isolate(
 
 
 def open_cutter(
-    source: api.Source,
-    function: str | None = None,
-    *,
-    shapes: Mapping[str, Sequence[int]] | None = None,
-    inputs: Mapping[str, Any] | None = None,
-    seed: int = 0,
-    random_weights: bool = False,
+    source: api.Source | Subject,
 ) -> tuple[Cutter, bool]:
     """Returns what cuts parts out of a model, and whether weights of it are synthetic.
 
@@ -180,16 +160,18 @@ def open_cutter(
         InputError: A value or a shape is not allowed.
         UsageError: The model has no such function.
     """
-    model = api.read(source)
+    subject = Subject.of(source)
+    model, seed = api.read(subject.model), subject.seed
+    given: dict[str, Any] = {"shapes": subject.shapes, "inputs": subject.inputs, "seed": seed}
     if not isinstance(model.content, Program):
         raise _no_parts(model)
     if model.content.is_network and has_layers(model):
-        return NetworkCutter(model, shapes=shapes, inputs=inputs, seed=seed), False
+        return NetworkCutter(model, **given), False
     lacks = any(file.size is None for file in model.weight_files)
-    if random_weights and lacks:
+    has_random = subject.random_weights and lacks
+    if has_random:
         model = with_random_weights(model, seed)
-    cutter = ProgramCutter(model, function, shapes=shapes, inputs=inputs, seed=seed)
-    return cutter, random_weights and lacks
+    return ProgramCutter(model, subject.function, **given), has_random
 
 
 def _no_parts(model: Model) -> UnsupportedModelError:
@@ -206,12 +188,12 @@ def _no_parts(model: Model) -> UnsupportedModelError:
 
 
 def _runs(
-    part: Part, path: Path, engine: str | None, compute_units: ComputeUnits | Literal["every"]
+    part: Part, path: Path, engine: str | None, settings: Sequence[ComputeUnits]
 ) -> dict[str, Mapping[str, float | None]]:
     """Returns the differences of each output from the whole model, by runtime."""
     runs = {_HERE: differences(part.expected, run_here(part))}
     if engine == "coreml" or (engine is None and sys.platform == "darwin"):
-        for unit in SETTINGS if compute_units == "every" else (compute_units,):
+        for unit in settings:
             runs[unit] = differences(part.expected, run_on_core_ml(part, path, unit))
     return runs
 

@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Protocol
 
@@ -16,6 +16,7 @@ from coremlscope import api
 from coremlscope.base.errors import EngineError, LimitError, UsageError
 from coremlscope.base.units import shown
 from coremlscope.devices import expand_names, find_device
+from coremlscope.devices.targets import Targets
 from coremlscope.devices.unit import UNIT_WORDS, UNITS, ComputeUnit
 from coremlscope.model.features import to_tensors
 from coremlscope.ops.half_precision import in_half_precision
@@ -73,16 +74,14 @@ class Predicate(Protocol):
 
 def find_predicate(
     smallest: str | os.PathLike[str] | Callable[[Path], bool | None],
-    devices: str | Sequence[str],
-    system: str | None,
+    targets: Targets,
     timeout_s: float | None,
 ) -> Predicate:
     """Returns a property by its name, or that of a script or a function.
 
     Args:
         smallest: One of `PROPERTIES`, the path of a script, or a function; see `Script`, `FunctionPredicate`.
-        devices: The chip or device of the units that parts are kept off; on a Mac none for this one.
-        system: The version of its system.
+        targets: The chip or device of the units that parts are kept off; on a Mac none for this one.
         timeout_s: Seconds that a script may take for one part.
 
     Raises:
@@ -94,12 +93,12 @@ def find_predicate(
         return Overflow()
     if smallest not in _OFF_UNIT:
         return Script(smallest, timeout_s)
-    names = expand_names([devices] if isinstance(devices, str) else devices)
+    names = expand_names(targets.names)
     if not names and sys.platform != "darwin":
         raise UsageError("--device is missing", "name a chip or a device: --device m1")
     if len(names) > 1:
         raise UsageError("several devices are named", "name one: each may need another part")
-    return OffUnit(_OFF_UNIT[str(smallest)], names[0] if names else None, system)
+    return OffUnit(_OFF_UNIT[str(smallest)], names[0] if names else None, targets.os)
 
 
 class OffUnit:

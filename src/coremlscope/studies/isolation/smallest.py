@@ -21,7 +21,7 @@ _VERDICTS: Mapping[bool | None, Verdict] = {True: "yes", False: "no", None: "unt
 
 
 def find_smallest(
-    cutter: Cutter, predicate: Predicate, most_tests: int | None = None, progress: Progress | None = None
+    cutter: Cutter, predicate: Predicate, progress: Progress | None = None
 ) -> tuple[list[int], PartSearch]:
     """Finds the smallest part of a model with a property, in at most 2·log2(n) tests of n operations.
 
@@ -32,7 +32,6 @@ def find_smallest(
     Args:
         cutter: Cuts parts out of the model.
         predicate: The property.
-        most_tests: The largest number of tests; None for 2·log2 of the number of operations.
         progress: Called with `search`, the tests done, and how many there will be at most.
 
     Returns:
@@ -46,7 +45,7 @@ def find_smallest(
     if not cutter.units:
         raise UsageError("this model has no operations to test", "choose another function")
     with tempfile.TemporaryDirectory(prefix="coremlscope-") as folder:
-        limit = most_tests or limit_of(len(cutter.units))
+        limit = limit_of(len(cutter.units))
         return _Search(cutter, predicate, Path(folder), limit, progress).find()
 
 
@@ -169,5 +168,5 @@ class _Search:
         return UsageError(
             f"no part was found that {self._predicate.question}: {len(self._tests)} tests, "
             f"{sum(test.verdict == 'untestable' for test in self._tests)} of them without a result",
-            "allow more tests with --most-tests",
+            "choose parts with --range, and test each",
         )

@@ -19,6 +19,7 @@ from coremlscope.base.findings import Finding
 from coremlscope.devices.unit import ComputeUnits
 from coremlscope.formats.packaging import write_mlpackage
 from coremlscope.measure.contract import Progress
+from coremlscope.measure.effort import Effort
 from coremlscope.results.model import ModelSummary
 from coremlscope.results.profile import Profile
 from coremlscope.studies.probing.expression import combinations, parse_probe
@@ -98,8 +99,7 @@ def _with_times(
         path,
         compute_units=compute_units,
         iterations=iterations,
-        compile_iterations=1,
-        load_iterations=3,
+        effort=Effort(compile_iterations=1, load_iterations=3),
         keeps_failed=True,
     )
     if known is None:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
 import msgspec.structs
 
@@ -18,14 +18,15 @@ from coremlscope.api.own_measurements.report import use_own
 from coremlscope.base.errors import CoremlscopeError, UsageError, known_error
 from coremlscope.base.escaping import path_text
 from coremlscope.base.folders import short_names
-from coremlscope.devices import ComputeUnits, expand_names, find_device
-from coremlscope.devices.unit import choose_settings
+from coremlscope.devices import expand_names, find_device
+from coremlscope.devices.targets import Targets
 from coremlscope.results.encoding import plain
 from coremlscope.results.sweep import FailedModel, SweepProgress, SweepSummary
 from coremlscope.studies.sweep.expansion import Expander, Graph, find_sources
 from coremlscope.studies.sweep.jobs import Measuring, SweepJob
 from coremlscope.studies.sweep.local import LocalRunner, Rows
 from coremlscope.studies.sweep.profiles import imported_rows
+from coremlscope.studies.sweep.ray_cluster import RayRunner
 from coremlscope.studies.sweep.store import RESULTS, ResultStore, Writer
 from coremlscope.studies.sweep.table import write_tables
 from coremlscope.studies.sweep.wanted import Wanted
@@ -42,17 +43,13 @@ def run_sweep(
     *sources: str | os.PathLike[str],
     graphs: Iterable[tuple[str, Graph]] = (),
     folder: str | os.PathLike[str] = RESULTS,
-    devices: str | Sequence[str] = (),
-    os: str | None = None,
-    compute_units: ComputeUnits | Literal["every"] | Sequence[ComputeUnits] = "all",
+    devices: str | Sequence[str] | Targets = (),
     measuring: Measuring | None = None,
     functions: Sequence[str] = ("",),
     shapes: Sequence[Mapping[str, Sequence[int]]] = (),
     variants: Sequence[str] = ("",),
     labels: Mapping[str, str | float] | None = None,
-    workers: int | None = None,
-    ray: str | None = None,
-    on: Sequence[str] = (),
+    workers: int | RayRunner | None = None,
     retry: bool = False,
     progress: Shown | None = None,
 ) -> SweepSummary:
@@ -68,17 +65,15 @@ def run_sweep(
         graphs: Names and models without files: bytes of a specification, models that `read` returned, or
             models of coremltools. They are taken one by one.
         folder: The folder of results, which several sweeps may write at the same time.
-        devices: Chips or devices to plan and estimate for: `m1`, `iphone-15-pro`.
-        os: The version of their systems; the newest known one of each by default.
-        compute_units: The settings.
+        devices: Chips or devices to plan and estimate for: `m1`, `iphone-15-pro`; as `Targets` also with the
+            version of their systems and with compute units.
         measuring: How models are measured, here or where the cluster runs the job; None for no measurements.
         functions: The functions; an empty name for the default one, `every` for all.
         shapes: Sets of shapes of flexible inputs; none for the defaults.
         variants: Transforms of coremltools that are applied first; an empty name for the model as it is.
         labels: Texts and numbers that are attached to the results.
-        workers: Processes that plan and estimate; None for one per core.
-        ray: `auto` or the address of a Ray cluster; None for this machine.
-        on: Resources of the nodes of the cluster that measure: `mac`, `m2`, `quiet`.
+        workers: Processes that plan and estimate, None for one per core; or a Ray cluster:
+            `RayRunner("auto", on=("mac", "quiet"))`.
         retry: Makes results again that failed before.
         progress: Called whenever a job is done.
 
@@ -91,17 +86,17 @@ def run_sweep(
         OutputError: The folder cannot be written.
         MissingDependencyError: pyarrow or Ray is not installed.
     """
-    texts = {name: value for name, value in (labels or {}).items() if isinstance(value, str)}
+    targets, (texts, numbers) = Targets.of(devices), _split(labels or {})
     wanted = Wanted(
-        devices=expand_names([devices] if isinstance(devices, str) else devices),
-        os=os,
-        compute_units=choose_settings(compute_units),
+        devices=expand_names(targets.names),
+        os=targets.os,
+        compute_units=targets.settings,
         measuring=measuring,
         functions=tuple(functions),
         shapes=tuple({name: tuple(s) for name, s in each.items()} for each in shapes) or ({},),
         variants=tuple(variants),
         labels=texts,
-        numbers={name: float(v) for name, v in (labels or {}).items() if not isinstance(v, str)},
+        numbers=numbers,
     )
     found = list(find_sources(sources, wanted))
     saved = [(path, own) for path, own in found if is_readable(path) and is_saved(path)]
@@ -110,17 +105,21 @@ def run_sweep(
     store = ResultStore(Path(folder))
     with store.open_writer() as writer:
         sweep = _Sweep(writer=writer, progress=progress or (lambda _: None))
-        known = store.keys()
-        if retry:
-            known = {key: failed for key, failed in known.items() if not failed}
+        known = {key: failed for key, failed in store.keys().items() if not (failed and retry)}
         sweep.import_profiles(saved, known)
         measures = any(own.measuring is not None for own in (wanted, *(own for _, own in models)))
-        runner = _runner(ray, on, workers, measures)
+        runner = LocalRunner(workers, measures=measures) if not isinstance(workers, RayRunner) else workers
         expander = Expander(known=known, own=use_own()[0], place=runner.place, cores=runner.cores)
         sweep.run(runner, expander, models, graphs, wanted)
         sweep.relabel(store, expander)
     write_tables(store)
     return sweep.summary(store.folder, expander)
+
+
+def _split(labels: Mapping[str, str | float]) -> tuple[dict[str, str], dict[str, float]]:
+    """Returns the labels that are texts, and those that are numbers."""
+    texts = {name: value for name, value in labels.items() if isinstance(value, str)}
+    return texts, {name: float(value) for name, value in labels.items() if not isinstance(value, str)}
 
 
 def _check(models: Sequence[tuple[Path, Wanted]], graphs: Iterable[Any], wanted: Wanted) -> None:
@@ -146,16 +145,6 @@ class _Runner(Protocol):
     def run(
         self, jobs: Iterable[SweepJob], done: Callable[[SweepJob, Rows | CoremlscopeError], None]
     ) -> None: ...
-
-
-def _runner(ray: str | None, on: Sequence[str], workers: int | None, measures: bool) -> _Runner:
-    if ray is None:
-        if on:
-            raise UsageError("only nodes of a Ray cluster have resources", "add --ray auto")
-        return LocalRunner(workers, measures=measures)
-    from coremlscope.studies.sweep.ray_cluster import RayRunner
-
-    return RayRunner(ray, on)
 
 
 @dataclass(slots=True, kw_only=True)

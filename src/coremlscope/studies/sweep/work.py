@@ -27,7 +27,9 @@ from coremlscope.base.writing import lock_file, open_draft
 from coremlscope.describe.model import describe_model
 from coremlscope.devices import find_device
 from coremlscope.measure.coreml.files import readable_by_core_ml
+from coremlscope.measure.effort import Effort
 from coremlscope.model.ir import Model, Program
+from coremlscope.model.subject import Subject
 from coremlscope.planning.forecast.planner import forecast
 from coremlscope.results.profile import Profile
 from coremlscope.runtime.execution.binding import sharing_bindings
@@ -180,19 +182,23 @@ def _measure(job: SweepJob, source: api.Source) -> tuple[Row, ...]:
     rows: list[Row] = []
     for case in job.cases:
         profile = api.profile(
-            source,
-            function=subject.function or None,
-            shapes=subject.shapes,
+            Subject(
+                source,
+                subject.function or None,
+                subject.shapes,
+                seed=measuring.seed,
+                random_weights=measuring.random_weights,
+            ),
             compute_units=case.compute_units,
             iterations=measuring.iterations,
-            compile_iterations=1,
-            load_iterations=3,
-            threads=measuring.threads,
-            seed=measuring.seed,
-            random_weights=measuring.random_weights,
-            isolate=isinstance(source, Path),
-            timeout_s=measuring.timeout_s,
-            memory_bytes=measuring.memory_bytes,
+            effort=Effort(
+                compile_iterations=1,
+                load_iterations=3,
+                threads=measuring.threads,
+                isolate=isinstance(source, Path),
+                timeout_s=measuring.timeout_s,
+                memory_bytes=measuring.memory_bytes,
+            ),
         )
         rows += _completed(job, profile, [case])
     return tuple(rows)
