@@ -17,6 +17,7 @@ from coremlscope.describe.model import list_operations
 from coremlscope.devices import CPU, SETTINGS, ComputeUnits, all_chips, find_device
 from coremlscope.measure.effort import Effort
 from coremlscope.model import ir
+from coremlscope.planning.advice import FunctionView
 from coremlscope.planning.forecast import estimates as making
 from coremlscope.planning.forecast.planner import forecast
 from coremlscope.reports.estimates import estimates_document, estimates_to_json
@@ -348,14 +349,12 @@ def test_the_interval_of_an_estimate_holds_that_of_the_other_plan() -> None:
 
 
 def test_a_neural_network_computes_in_single_precision_on_a_cpu_alone() -> None:
-    from coremlscope.planning.forecast.kernels import _fused
-
-    class _Function:
+    class _Function(FunctionView):
         def __init__(self, bound: Any, is_network: bool) -> None:
-            self.bound, self.is_network = bound, is_network
+            self.bound, self.__dict__["is_network"] = bound, is_network
 
     bound = programs.bind_main(programs.build(stack, {"x": MAP}))
-    program, network = (_fused(_Function(bound, is_network)) for is_network in (False, True))  # type: ignore[arg-type]
+    program, network = (_Function(bound, is_network).fused for is_network in (False, True))
     assert {kernel.element_bytes for kernel in program if kernel.weights} == {2}
     assert {kernel.element_bytes for kernel in network if kernel.weights} == {4}
     assert sum(k.weight_bytes for k in network) == 2 * sum(k.weight_bytes for k in program)

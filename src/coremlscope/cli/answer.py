@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import tempfile
 import webbrowser
 from pathlib import Path
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
     from coremlscope.results.profile import Profile
 
 __all__ = ["COMMAND"]
+
+#: Python searches for unreachable cycles so often; the objects of a model live until the end.
+_ALLOCATIONS = 200_000
 
 _EPILOG = """\
 Nothing is run: the answer follows from the file. Without --device it is for a phone and a Mac of this
@@ -57,6 +61,7 @@ def _run(arguments: argparse.Namespace) -> int:
     from coremlscope.results.encoding import plain
     from coremlscope.studies.answer.answer import answer_models
 
+    gc.set_threshold(_ALLOCATIONS)
     is_list = len(arguments.models) > 1
     if is_list:
         check_formats(arguments.output)

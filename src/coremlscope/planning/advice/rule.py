@@ -31,6 +31,7 @@ from coremlscope.ops import traits_of
 from coremlscope.ops.bind import BoundFunction
 from coremlscope.ops.traits import Trait
 from coremlscope.ops.view import BoundGraph, OpView
+from coremlscope.planning.cost.latency.kernels import Kernel, fuse
 
 __all__ = [
     "AdviceRule",
@@ -47,6 +48,8 @@ __all__ = [
 
 #: Names in one sentence, and the longest of them.
 _NAMES, _LONGEST = 3, 48
+#: The bytes of a number in half precision.
+_HALF = 2
 #: The containers of models that coremltools does not change.
 _FINISHED = ("mlmodelc", "aimodel")
 
@@ -132,6 +135,18 @@ class FunctionView:
         content = self.model.content
         is_program = isinstance(content, Program) and not content.is_network and len(content.functions) == 1
         return is_program and self.model.container not in _FINISHED and "/" not in self.key
+
+    @cached_property
+    def fused(self) -> Sequence[Kernel]:
+        """The kernels; on a CPU, a neural network computes in single precision.
+
+        Apple's "Typed Execution" article for coremltools: other units use half precision, whatever it says.
+        """
+        kernels = fuse(self.bound.graph)
+        for kernel in kernels if self.is_network else ():
+            if kernel.element_bytes == _HALF:
+                kernel.element_bytes, kernel.weight_bytes = 2 * _HALF, 2 * kernel.weight_bytes
+        return kernels
 
     def has_fixed_shape(self, view: OpView) -> bool:
         """Returns whether the results of an operation have one shape, whatever those of the inputs are."""

@@ -60,7 +60,9 @@ def find_placed_defects(plans: Sequence[Plan], table: OpTable) -> Iterator[Findi
     """Yields a finding for each defect that a plan meets, with the devices and settings where it does."""
     found: dict[str, list[tuple[PlacedDefect, str]]] = {}
     for plan in plans:
-        for setting in plan.settings:
+        # Most plans have no defects; then their operations, which are many, need no list.
+        has_defects = any(reason.effect in DEFECTS for reason in plan.reasons)
+        for setting in plan.settings if has_defects else ():
             where = f"{plan.device}, {plan.os}, {setting.compute_units}"
             for one in list_placed_defects(plan.view(table, setting)):
                 found.setdefault(one.reason.rule, []).append((one, where))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 
 from coremlscope.devices import OSRelease
 from coremlscope.model.ir import FunctionDescription, Model, Program
@@ -20,7 +20,7 @@ from coremlscope.planning.placement.coreml_view import (
     view_operations,
 )
 from coremlscope.planning.placement.rules.rule import ProgramFacts
-from coremlscope.runtime.execution.binding import bind_model, choose_function
+from coremlscope.runtime.execution.binding import bind_model, choose_function, share
 from coremlscope.runtime.execution.wiring import shaped_stages, stage_key
 
 __all__ = ["ModelFunction", "functions_of", "is_core_ai"]
@@ -85,11 +85,18 @@ def functions_of(
             bound = bind_model(stage.model, name, asked if name == main else None)
             description = choose_function(stage.model, name).description
             key, is_main = stage_key(stage.name, name), name == main
-            one = ModelFunction(stage.model, bound, description, key, is_main=is_main)
-            if one.is_network:
-                one.bound = as_compiled(in_half_precision(bound))
-            found.append(one)
+            make = partial(_planned_function, stage.model, bound, description, key, is_main=is_main)
+            found.append(share(stage.model, (key, is_main, id(bound)), make))
     return found
+
+
+def _planned_function(
+    model: Model, bound: BoundFunction, description: FunctionDescription, key: str, *, is_main: bool
+) -> ModelFunction:
+    one = ModelFunction(model, bound, description, key, is_main=is_main)
+    if one.is_network:
+        one.bound = as_compiled(in_half_precision(bound))
+    return one
 
 
 def is_core_ai(model: Model) -> bool:

@@ -14,7 +14,7 @@ from coremlscope.model.ir import ArrayFeature, DType, Feature, ImageFeature
 from coremlscope.ops.view import BoundGraph, OpView
 from coremlscope.planning.advice import FunctionView
 from coremlscope.planning.cost.latency.core_ai import adapt
-from coremlscope.planning.cost.latency.kernels import Kernel, fuse
+from coremlscope.planning.cost.latency.kernels import Kernel
 from coremlscope.planning.cost.latency.model import estimate
 from coremlscope.planning.cost.latency.own import NOTHING_OWN, Own
 from coremlscope.planning.cost.latency.table import KernelTable
@@ -25,7 +25,6 @@ from coremlscope.results.estimate import Estimate
 __all__ = ["Kernels", "Prediction", "as_core_ai", "planned_units"]
 
 _PIXEL_BYTES = 4
-_HALF = 2
 
 
 class Kernels:
@@ -51,7 +50,7 @@ class Kernels:
         stages: Sequence[str] = (),
     ) -> None:
         self.own = own
-        self.fused = [*(kernel for one in functions for kernel in _fused(one)), *whole]
+        self.fused = [*(kernel for one in functions for kernel in one.fused), *whole]
         self.unknown = find_left_out(one.bound.function for one in functions)
         self.left_out = (*stages, *filter(None, [self.unknown.text]))
         edges = (*functions[0].description.inputs, *functions[-1].description.outputs) if functions else ()
@@ -126,19 +125,6 @@ def planned_units(setting: ComputeUnits, placed: Sequence[PlacedFunction]) -> di
 def as_core_ai(found: Estimate, placed: Sequence[PlacedFunction]) -> Estimate:
     """Returns an estimate for Core AI, with the placement of Core AI."""
     return adapt(found, sum(crossings(one, found.compute_units) for one in placed))
-
-
-def _fused(function: FunctionView) -> Sequence[Kernel]:
-    """Returns the kernels of a function; on a CPU, a neural network computes in single precision.
-
-    Apple's "Typed Execution" article for coremltools: other units use half precision, whatever it says.
-    """
-    kernels = fuse(function.bound.graph)
-    if getattr(function, "is_network", False):
-        for kernel in kernels:
-            if kernel.element_bytes == _HALF:
-                kernel.element_bytes, kernel.weight_bytes = 2 * _HALF, 2 * kernel.weight_bytes
-    return kernels
 
 
 def _walk(graph: BoundGraph) -> list[OpView]:

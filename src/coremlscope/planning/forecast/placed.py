@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 
 import msgspec
 
@@ -18,6 +19,7 @@ from coremlscope.planning.placement.coreml_view import CoreMLGraph
 from coremlscope.planning.placement.eligibility import Verdicts, judge
 from coremlscope.planning.placement.hypotheses import Planning, Replanned, weigh_reasons
 from coremlscope.planning.placement.place import PlacedFunction, place, reached
+from coremlscope.runtime.execution.binding import share
 
 __all__ = ["Placed", "crossing_notes", "place_function"]
 
@@ -59,7 +61,19 @@ def place_function(
     """
     if is_core_ai(function.model):
         return _place_for_core_ai(function, device, settings, with_advice)
-    table = rates or rate_table(device)
+    make = partial(_place, function, device, settings, rates or rate_table(device), with_advice=with_advice)
+    key = (function, device.chip.id, device.os, tuple(settings), with_advice)
+    return make() if rates else share(function.model, key, make)
+
+
+def _place(
+    function: ModelFunction,
+    device: Device,
+    settings: Sequence[ComputeUnits],
+    table: RateTable,
+    *,
+    with_advice: bool,
+) -> Placed:
     graph, transitions = function.graph_on(device.os), table.transition_costs
     prices = _priced(graph, table)
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from typing import Any, TypeVar
 
 import msgspec
 from msgspec.structs import replace
@@ -32,10 +33,12 @@ from coremlscope.ops import OPS
 from coremlscope.ops.bind import BoundFunction, bind
 from coremlscope.ops.classical.function import as_function
 
-__all__ = ["Chosen", "bind_model", "choose_function", "program_of", "sharing_bindings"]
+__all__ = ["Chosen", "bind_model", "choose_function", "program_of", "share", "sharing_bindings"]
 
-#: Bound functions by the model, the function and the shapes; None outside `sharing_bindings`.
-_SHARED: ContextVar[dict[object, tuple[Model, BoundFunction]] | None] = ContextVar("shared", default=None)
+_Made = TypeVar("_Made")
+
+#: What is made from models, by the model and a key; None outside `sharing_bindings`.
+_SHARED: ContextVar[dict[object, tuple[Model, Any]] | None] = ContextVar("shared", default=None)
 
 
 class Chosen(msgspec.Struct, frozen=True):
@@ -149,14 +152,21 @@ def bind_model(
         UnsupportedModelError: Models of this kind cannot be run.
     """
     body, fitting = _prepare(choose_function(model, function), shapes)
+    key = body.name, tuple(sorted(fitting.items())), id(body.graph)
+    return share(model, key, lambda: bind(body, OPS, fitting, Budget.of_model(model.size_bytes)))
+
+
+def share(model: Model, key: tuple[object, ...], make: Callable[[], _Made]) -> _Made:
+    """Returns what is made from a model; inside `sharing_bindings`, it is made once for equal keys."""
     shared = _SHARED.get()
     if shared is None:
-        return bind(body, OPS, fitting, Budget.of_model(model.size_bytes))
-    key = id(model), body.name, tuple(sorted(fitting.items())), id(body.graph)
+        return make()
+    key = id(model), *key
     if key not in shared:
         # The model stays alive, and so do the ids.
-        shared[key] = model, bind(body, OPS, fitting, Budget.of_model(model.size_bytes))
-    return shared[key][1]
+        shared[key] = model, make()
+    made: _Made = shared[key][1]
+    return made
 
 
 @contextmanager

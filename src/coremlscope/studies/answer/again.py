@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 
 import msgspec.structs
 
@@ -12,9 +12,9 @@ from coremlscope.base.figures import Figure
 from coremlscope.devices import ComputeUnits, Device
 from coremlscope.devices.unit import SETTINGS, ComputeUnit
 from coremlscope.model.ir import Model
-from coremlscope.planning.forecast.functions import functions_of
+from coremlscope.planning.forecast.functions import ModelFunction, functions_of
 from coremlscope.planning.forecast.kernels import Kernels, Prediction
-from coremlscope.planning.forecast.planner import plan_functions
+from coremlscope.planning.forecast.placed import place_function
 from coremlscope.planning.forecast.what_if import estimate_saving
 from coremlscope.planning.placement.backend import BACKENDS_OF
 from coremlscope.planning.placement.hypotheses import Planning, plan_with_costs
@@ -46,17 +46,22 @@ class Again:
         self.function, self.shapes = function, shapes
 
     @cached_property
+    def _functions(self) -> Sequence[ModelFunction]:
+        return functions_of(self.model, self.function, every=False, shapes=self.shapes)
+
+    @cached_property
     def _planned(self) -> dict[str, Planning]:
-        return plan_functions(self.model, self.device, self.setting, shapes=self.shapes)[0]
+        """The plans of functions, which the forecast of the answer made: bindings are shared."""
+        place = partial(place_function, device=self.device, settings=tuple(SETTINGS), with_advice=True)
+        return {one.key: place(one).planning for one in self._functions}
 
     @cached_property
     def _prediction(self) -> Prediction | None:
         """The prediction; None where the function has no operations."""
-        main = functions_of(self.model, self.function, every=False, shapes=self.shapes)
-        if not main:
+        if not self._functions:
             return None
-        placed = [self._planned[one.key].placed for one in main]
-        return Kernels(main).on(self.device, [self.setting], placed)[self.setting]
+        placed = [one.placed for one in self._planned.values()]
+        return Kernels(self._functions).on(self.device, [self.setting], placed)[self.setting]
 
     def with_bits(self, bits: int) -> Figure | None:
         """Estimates what a prediction takes less with weights of at most so many bits each."""

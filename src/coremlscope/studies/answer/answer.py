@@ -88,14 +88,27 @@ def answer_models(
         InputError: A shape is not allowed.
         UsageError: A device or the function is unknown.
     """
+    with sharing_bindings():
+        return _answer(sources, devices, os, function, shapes or {}, progress, calibrated=calibrated)
+
+
+def _answer(
+    sources: Sequence[Source],
+    devices: str | Sequence[str],
+    os: str | None,
+    function: str | None,
+    shapes: Mapping[str, Sequence[int]],
+    progress: Progress | None,
+    *,
+    calibrated: bool,
+) -> tuple[Answer, tuple[Profile, ...]]:
     is_single = len(sources) == 1
     mac = _this_mac() if is_single and not devices and os is None else None
     chosen = [mac] if mac is not None else find_devices(devices or DEFAULT_DEVICES, os)
     found = []
     for source in sources:
-        subject = _Subject(read(source), function, shapes or {})
-        with sharing_bindings():
-            profile = _profile(subject, chosen, calibrated=calibrated, with_advice=is_single)
+        subject = _Subject(read(source), function, shapes)
+        profile = _profile(subject, chosen, calibrated=calibrated, with_advice=is_single)
         if mac is not None:
             profile = _measured(profile, source, subject, progress)
         found.append((subject, profile))
@@ -111,9 +124,8 @@ def answer_models(
     answer = msgspec.structs.replace(answer, verdict=_verdict(names, answer.speeds, profiles))
     if is_single and answer.speeds:
         subject, profile = found[0]
-        with sharing_bindings():
-            again = Again(subject.model, chosen[0], _DEFAULT[0], function, subject.shapes)
-            answer = _with_reasons(answer, profile, chosen[0], again)
+        again = Again(subject.model, chosen[0], _DEFAULT[0], function, subject.shapes)
+        answer = _with_reasons(answer, profile, chosen[0], again)
     if is_single:
         profiles = (msgspec.structs.replace(profiles[0], answer=answer),)
     return answer, profiles
