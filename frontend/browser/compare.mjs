@@ -7,6 +7,7 @@ await look(
     const text = (selector) => page.locator(selector).allTextContents();
     const seen = {
       title: await page.title(),
+      answer: await text(".report-head strong"),
       sections: await text("main h2"),
       facts: await text(".report-head tbody th"),
       verdicts: await text("[aria-label=Phases] .verdict"),
@@ -20,6 +21,10 @@ await look(
     const more = page.locator("button.more").first();
     const rows = page.locator("[aria-label^='Operations whose plan changed'] tbody tr");
     seen.folded = await rows.count();
+    await page.evaluate(() => {
+      for (const details of document.querySelectorAll("details")) details.open = true;
+    });
+    seen.costs = await text("[aria-label^='Operations whose plan changed'] tbody td.number");
     await more.click();
     seen.unfolded = await rows.count();
     for (const colorScheme of ["light", "dark"]) {

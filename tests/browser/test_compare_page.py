@@ -12,7 +12,8 @@ from coremlscope import api
 from coremlscope.base.units import format_duration
 from coremlscope.describe.comparison.profiles import Comparison, compare_profiles
 from coremlscope.formats.sample import sample_model
-from coremlscope.reports.page import render_html_comparison
+from coremlscope.reports.difference import verdict_lines
+from coremlscope.reports.page import render_html
 from tests.support.browser import Drive
 from tests.support.comparisons import changed, rounds, timed
 from tests.support.profiles import small_profile
@@ -37,7 +38,7 @@ def comparison() -> Comparison:
 @pytest.fixture(scope="module")
 def seen(drive: Drive, comparison: Comparison, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     path: Path = tmp_path_factory.mktemp("page") / "page.html"
-    path.write_text(render_html_comparison(comparison), encoding="utf-8")
+    path.write_text(render_html(comparison), encoding="utf-8")
     found: dict[str, Any] = drive("compare", path)
     return found
 
@@ -45,11 +46,13 @@ def seen(drive: Drive, comparison: Comparison, tmp_path_factory: pytest.TempPath
 def test_the_page_says_what_the_json_says(seen: dict[str, Any], comparison: Comparison) -> None:
     (difference,) = comparison.differences
     assert seen["sections"] == ["Times of predictions", f"{HOSTILE} against main"]
+    assert seen["answer"] == verdict_lines(comparison)
+    assert not any(unit in cell for cell in seen["costs"] for unit in ("ms", "µs", "ns"))
     assert seen["facts"] == list(comparison.differing)
     assert seen["verdicts"] == [change.verdict for change in difference.phases.values()]
     assert seen["before"] == [format_duration(c.before or 0.0) for c in difference.phases.values()]
     assert seen["names"] == [row.name for row in difference.telling_rows]
-    assert [title.split(" planned")[0] for title in seen["plans"]] == [
+    assert [title.split(" estimated")[0] for title in seen["plans"]] == [
         f"On M1, All → {plan.after.replace(', cpu_only', ', CPU only')}" for plan in difference.plans
     ]
     assert seen["tags"] == ["measured", f"measured by {small_profile().measurement.label}"]

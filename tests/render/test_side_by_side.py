@@ -1,17 +1,21 @@
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
 
 import msgspec.structs
 import pytest
 
 from coremlscope import api
+from coremlscope.reports.comparison import comparison_document
 from coremlscope.reports.markdown.writer import write_markdown
 from coremlscope.reports.renderers import PROFILES_RENDERERS, Renderer
 from coremlscope.reports.side_by_side import side_by_side_document
 from coremlscope.reports.terminal.writer import write_terminal
 from tests.support import golden
 from tests.support.aicode import write_numbered
+from tests.support.foreign_files import runner_record, runner_setting
 from tests.support.matrices import host_matrix, mac_matrix
 from tests.support.partial_profiles import PROFILES
 
@@ -52,11 +56,53 @@ def test_markdown() -> None:
     golden.check("side_by_side.md", write_markdown(side_by_side_document(host_matrix())))
 
 
-def test_power_modes_have_tables_of_their_own() -> None:
-    text = write_terminal(side_by_side_document(mac_matrix()), width=100)
-    normal, low = text.index("power mode: normal"), text.index("power mode: low power")
-    assert normal < text.index("a.mlpackage") < low < text.index("b.mlpackage")
-    assert "stopped before all was done" in text
+def _on_phone(model: str, mode: str, seconds: float) -> list[dict[str, Any]]:
+    state = {"thermal_state": "nominal", "is_low_power": mode == "low power", "is_charging": True}
+    changed: dict[str, Any] = {"before": state, "after": state, "power_mode": mode}
+    slower = {"all": 1.1, "cpu_and_ne": 1.0, "cpu_and_gpu": 2.0, "cpu_only": 4.0}
+    return [
+        runner_setting(model, setting, predict_s=[seconds * factor] * 3, **changed)
+        for setting, factor in slower.items()
+    ]
+
+
+_PHONE = {
+    ("Detector", "normal"): 0.002,
+    ("Detector", "low power"): 0.003,
+    ("Classifier", "normal"): 0.001,
+    ("Classifier", "low power"): 0.0015,
+}
+
+
+@pytest.mark.parametrize("by", ["all", "mode", "model"])
+@pytest.mark.parametrize("width", [60, 80, 140])
+def test_power_modes_of_a_phone_are_columns_of_one_table(by: str, width: int, tmp_path: Path) -> None:
+    files: dict[str, list[dict[str, Any]]] = {}
+    for (model, mode), seconds in _PHONE.items():
+        name = {"all": "results", "mode": mode, "model": model}[by]
+        files.setdefault(name, []).extend(_on_phone(model, mode, seconds))
+    paths = []
+    for name, results in files.items():
+        paths.append(tmp_path / f"{name}.json")
+        paths[-1].write_text(json.dumps(runner_record(*results)), encoding="utf-8")
+    comparison = api.compare(*paths)
+    text = write_terminal(comparison_document(comparison), width=width)
+    rows = [line.split() for line in text.splitlines()]
+    first = next(place for place, row in enumerate(rows) if row[:2] == ["model", "setting"])
+    assert rows[first] == ["model", "setting", "normal", "low", "power"]
+    assert [row[-4:] for row in rows[first + 1 : first + 9]] == [
+        ["2.20", "ms", "3.30", "ms"],
+        ["2.00", "ms", "3.00", "ms"],
+        ["4.00", "ms", "6.00", "ms"],
+        ["8.00", "ms", "12.0", "ms"],
+        ["1.10", "ms", "1.65", "ms"],
+        ["1.00", "ms", "1.50", "ms"],
+        ["2.00", "ms", "3.00", "ms"],
+        ["4.00", "ms", "6.00", "ms"],
+    ]
+    report = write_markdown(comparison_document(comparison))
+    for best in ("| **2.00 ms** | **3.00 ms** |", "| **1.00 ms** | **1.50 ms** |"):
+        assert report.count(best) == 1
 
 
 def test_models_before_anything_is_known() -> None:

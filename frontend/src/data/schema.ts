@@ -251,7 +251,7 @@ export interface Difference {
   other: number;
   /** true if predictions of both were timed in interleaved rounds. */
   interleaved: boolean;
-  /** Labels of the two compared measurements; empty if either subject has none. */
+  /** Labels of the two compared measurements with setting and power mode, where they have one; empty if either subject has none. */
   measured: string[];
   /** Why the measured times are not compared; empty if they are. */
   incomparable: string;
@@ -278,6 +278,8 @@ export interface Difference {
   compiled: string[];
   /** Changes of plans and estimates for devices, which are not measured. */
   plans: PlanChange[];
+  /** By device, the change of the estimates under the fastest setting of each subject. */
+  fastest: Record<string, Change>;
   /** The work that a Core ML and a Core AI model have in common; null for models of one framework. */
   work: SharedWork | null;
   /** How their values agree; null if they were not compared. */

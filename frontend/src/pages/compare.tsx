@@ -23,7 +23,7 @@ const FORMATS: Record<string, (fact: string) => string> = {
 const shown = (name: string, fact: string | undefined): string => (fact === undefined ? "–" : (FORMATS[name]?.(fact) ?? fact));
 
 /** The page of a comparison: the differing facts, all profiles, then each subject against the first. */
-export function ComparePage(props: { result: ComparisonForm }) {
+export function ComparePage(props: { result: ComparisonForm & { verdicts?: string[] } }) {
   const { subjects, differences, differing, profiles } = props.result;
   const hasOverview = differences.length > 1;
   const isListed = subjects.length > ABREAST;
@@ -34,6 +34,11 @@ export function ComparePage(props: { result: ComparisonForm }) {
       <main class="compare">
         <header class="report-head" id="top">
           <h1>{titleOf(subjects)}</h1>
+          {props.result.verdicts?.map((line) => (
+            <p class="lead" key={line}>
+              <strong>{line}</strong>
+            </p>
+          ))}
           {differing.length === 0 && differences.length > 0 && <p class="lead">The same model under the same conditions.</p>}
           {differing.length > 0 && !isListed && (
             <ScrollRegion label="What differs">

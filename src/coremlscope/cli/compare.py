@@ -56,9 +56,10 @@ and not measured.
 
 Saved profiles (`coremlscope profile MODEL -o p.json`) are not measured again; a file of several
 profiles counts as several sources. Times of different machines are shown but not compared.
-Operations are matched by name, type and shape, in the order of the program. `no change` means that
-the 95 % interval of the ratio of the medians contains 1. Plans and estimates are compared
-separately; they are not measured.
+Operations are matched by name, type and shape, in the order of the program. `slower` and `faster`
+mean that the 95 % interval of the ratio of the medians excludes 1, `no change` that the ratio is
+within 5 %, `unclear` that it may be either. Plans and estimates are compared separately; they are
+not measured. Result files of a phone make one table, with its power modes as columns.
 
 A model that fails does not stop the others: the exit code is that of the first failure. Ctrl-C stops
 the command, keeps the completed results, and sets exit code 130.

@@ -20,6 +20,7 @@ from coremlscope.reports.document import (
     Heading,
     Hint,
     Item,
+    Strong,
     Table,
     Text,
     Title,
@@ -106,5 +107,6 @@ def _table(block: Table) -> Iterator[str]:
 def _cell(value: Cell, side: str) -> str:
     style = f"{_CELL}text-align:{side};white-space:nowrap;font-variant-numeric:tabular-nums"
     if isinstance(value, str):
+        style += ";font-weight:600" * isinstance(value, Strong)
         return f'<td style="{style}">{html_text(value)}</td>'
     return f'<td style="{style}"><span style="{_BAR.format(max(0.0, min(value, 1.0)) * 12)}"></span></td>'

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+
+import msgspec.structs
 
 from coremlscope.describe.comparison.change import Change
 from coremlscope.describe.comparison.plans import PlanChange
@@ -21,7 +23,6 @@ from coremlscope.reports.difference import (
     planned_cells,
     verdict,
     verdict_lines,
-    whole_rows,
 )
 from coremlscope.reports.document import (
     Block,
@@ -43,7 +44,7 @@ from coremlscope.reports.words import plural
 
 __all__ = ["comparison_document"]
 
-_LISTED_KINDS, _LISTED_ROWS = 8, 12
+_LISTED_KINDS, _LISTED_ROWS, _LISTED_SUBJECTS = 8, 12, 3
 
 
 def comparison_document(comparison: Comparison) -> Iterator[Block]:
@@ -54,18 +55,35 @@ def comparison_document(comparison: Comparison) -> Iterator[Block]:
     names = [subject.label for subject in comparison.subjects]
     yield from (Text(line, "strong", 0) for line in verdict_lines(comparison))
     yield from side_by_side(comparison.profiles, names)
-    yield Title(f"{names[0]} against {', '.join(names[1:])}")
-    rows = fact_rows(comparison)
-    if rows:
-        yield Heading("What differs")
-        yield Table((Column("", style="dim"), *map(Column, names)), rows)
-    else:
-        yield Text("the same model and settings")
+    yield from _facts(comparison, names)
+    is_folded = len(comparison.differences) > _LISTED_SUBJECTS
     for difference in comparison.differences:
+        title = f"{names[difference.other]} against {names[0]}"
+        if is_folded:
+            yield Folded(title, "", tuple(_difference(difference)), is_extra=True)
+            continue
         if len(comparison.differences) > 1:
-            yield Title(f"{names[difference.other]} against {names[0]}")
+            yield Title(title)
         yield from _difference(difference)
     yield Hint(f"more: {describe_formats(COMPARISON_RENDERERS)}; --fail-above 5% for CI")
+
+
+def _facts(comparison: Comparison, names: Sequence[str]) -> Iterator[Block]:
+    """Yields what differs between models: a column for each, or a row for each of many."""
+    if len(comparison.profiles) == 1:  # its devices and settings are in the names
+        return
+    rows = fact_rows(comparison)
+    yield Heading("What differs")
+    if not rows:
+        yield Text("the same model and settings")
+    elif len(names) <= _LISTED_SUBJECTS:
+        yield Table((Column("", style="dim"), *map(Column, names)), rows)
+    else:
+        titles, *columns = zip(*rows, strict=True)
+        yield Table(
+            (labels("model"), *(Column(title, rank=1) for title in titles)),
+            [(name, *cells) for name, cells in zip(names, columns, strict=True)],
+        )
 
 
 def _difference(difference: Difference) -> Iterator[Block]:
@@ -74,10 +92,9 @@ def _difference(difference: Difference) -> Iterator[Block]:
         rows = [(name, *_cells(change)) for name, change in difference.phases.items()]
         yield Table((Column("", style="cyan"), *_change_columns()), rows)
         yield Text(method(difference))
-        if not difference.incomparable:
+        if difference.rows and not difference.incomparable:
             yield from _operations(difference)
-    for plan in difference.plans:
-        yield from _plan(plan)
+    yield from _plans(difference.plans)
     yield from _migration(difference)
     yield Text(describe_operations(difference), "")
 
@@ -127,17 +144,46 @@ def _row(row: RowChange) -> tuple[str, ...]:
     return (row.label, row.name, *cells, row.presence if row.presence != "both" else said)
 
 
+def _plans(plans: Sequence[PlanChange]) -> Iterator[Block]:
+    """Yields what changes on each device: equal changes once, and those of further settings closed."""
+    alike: list[tuple[PlanChange, list[str]]] = []
+    for plan in plans:
+        same = (titles for one, titles in alike if _is_same(one, plan))
+        if (titles := next(same, None)) is None:
+            alike.append((plan, [device_title(plan)]))
+        else:
+            titles.append(device_title(plan))
+    seen: set[str] = set()
+    for plan, titles in alike:
+        device = titles[0].rpartition(", ")[0]
+        others = [title.removeprefix(f"{device}, ") for title in titles[1:]]
+        title = f"On {', '.join([titles[0], *others])}"
+        remark = f"{(plan.latency or plan.planned).origin}; nothing of it was measured"
+        if device in seen:
+            yield Folded(title, remark, tuple(_plan(plan)), is_extra=True)
+        else:
+            seen.add(device)
+            yield Heading(title, remark)
+            yield from _plan(plan)
+
+
+def _is_same(a: PlanChange, b: PlanChange) -> bool:
+    return a == msgspec.structs.replace(b, before=a.before, after=a.after)
+
+
 def _plan(plan: PlanChange) -> Iterator[Block]:
-    yield Heading(f"On {device_title(plan)}", "planned and estimated; nothing of it was measured")
-    rows = [(name, *_cells(change)) for name, change in whole_rows(plan)]
-    yield Table((Column("", style="cyan"), *_change_columns("interval")), rows)
+    whole = plan.latency or plan.planned
+    if whole.before is not None or whole.after is not None:
+        name = "estimated" if plan.latency else "planned cost"
+        yield Table((Column("", style="cyan"), *_change_columns("interval")), [(name, *_cells(whole))])
     yield Text(describe_units(plan), "")
     if calibration := describe_calibration(plan):
         yield Text(calibration)
+    blocks = []
     changed = [(row.type, *_cells(row.planned)) for row in plan.types if row.planned.ratio != 1]
     if changed:
         columns = (labels("planned cost, by type"), *_change_columns("interval"))
-        yield Table(columns, changed, _LISTED_KINDS, "type")
+        blocks.append(Table(columns, changed, _LISTED_KINDS, "type"))
     if plan.ops:
         columns = (
             Column("type", style="cyan", most=20, rank=1),
@@ -145,8 +191,11 @@ def _plan(plan: PlanChange) -> Iterator[Block]:
             Column("unit", rank=-1),
             *numbers("before", "after", ""),
         )
-        ops = Table(columns, [planned_cells(op) for op in plan.ops], _LISTED_ROWS, "operation")
-        yield Folded("Operations whose plan changed", f"{len(plan.ops)}, planned costs", (ops,))
+        blocks.append(Table(columns, [planned_cells(op) for op in plan.ops], _LISTED_ROWS, "operation"))
+    if blocks:
+        yield Folded(
+            "Operations whose plan changed", f"{len(plan.ops)}, planned costs", blocks, is_extra=True
+        )
 
 
 def _migration(difference: Difference) -> Iterator[Block]:

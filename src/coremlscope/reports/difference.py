@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 
 from coremlscope.base.figures import Origin
 from coremlscope.base.units import format_bytes, format_cost, format_count, format_duration
@@ -27,7 +27,6 @@ __all__ = [
     "planned_cells",
     "verdict",
     "verdict_lines",
-    "whole_rows",
 ]
 
 _FORMATS: Mapping[str, Callable[[str], str]] = {
@@ -74,29 +73,31 @@ def verdict(change: Change) -> str:
 
 
 def verdict_lines(comparison: Comparison) -> list[str]:
-    """Returns the answer first: for each subject whether it is faster than the base, here and on devices."""
-    return [
-        line
-        for difference in comparison.differences
-        if (line := _verdict_line(difference, [subject.label for subject in comparison.subjects]))
-    ]
+    """Returns the answer first: whether each subject is faster than the base, here and on devices."""
+    labels = [subject.label for subject in comparison.subjects]
+    alike: dict[str, list[str]] = {}
+    for difference in comparison.differences:
+        if text := _verdict_of(difference):
+            alike.setdefault(text, []).append(labels[difference.other])
+    return [f"{'; '.join(names)} against {labels[0]}: {text}." for text, names in alike.items()]
 
 
-def _verdict_line(difference: Difference, labels: Sequence[str]) -> str:
-    base, other = labels[difference.base], labels[difference.other]
+def _verdict_of(difference: Difference) -> str:
+    """Returns whether a subject is faster, measured and estimated; empty if neither is known."""
     parts = []
     change = difference.phases.get("predict")
     if change is not None and change.ratio is not None:
         after, before = (format_value(one, "measured") for one in (change.after, change.before))
         times = f"{after} instead of {before} ({format_ratio(change.ratio)})"
-        parts.append(f"{change.verdict}, {times}, measured")
+        parts.append(f"{change.verdict}, {times}, measured by {difference.measured[0]}")
+    changes = [(f"on {device} ", one) for device, one in difference.fastest.items()]
+    if not changes:
+        changes = [("", plan.latency) for plan in difference.plans if plan.latency is not None]
     told: dict[str, list[str]] = {}
-    for plan in difference.plans:
-        if plan.latency is not None:
-            where = f"on {plan.after} " if plan.before == plan.after else ""
-            told.setdefault(plan.latency.verdict, []).append(f"{where}({format_ratio(plan.latency.ratio)})")
+    for where, one in changes:
+        told.setdefault(one.verdict, []).append(f"{where}({format_ratio(one.ratio)})")
     parts += [f"estimated {word} {', '.join(several)}" for word, several in told.items()]
-    return f"{other} against {base}: {'; '.join(parts)}." if parts else ""
+    return "; ".join(parts)
 
 
 def fact_rows(comparison: Comparison) -> list[tuple[str, ...]]:
@@ -125,7 +126,7 @@ def method(difference: Difference) -> str:
         " drift of the machine between them is not part of it; comparing models instead of profiles"
         " interleaves their predictions"
     )
-    return f"{source}; `no change`: it contains 0; `unclear`: there are too few samples"
+    return f"{source}; `unclear`: it holds both a gain and a loss, or there are too few samples"
 
 
 def describe_operations(difference: Difference) -> str:
@@ -158,11 +159,6 @@ def _names(difference: Difference) -> dict[str, str]:
 def device_title(plan: PlanChange) -> str:
     """Names the devices and settings of the two plans: `M1, all → M1, cpu_only`."""
     return plan.before if plan.before == plan.after else f"{plan.before} → {plan.after}"
-
-
-def whole_rows(plan: PlanChange) -> list[tuple[str, Change]]:
-    """Returns the figure of a whole prediction with its origin: estimated, else planned."""
-    return [("planned cost", plan.planned)] if plan.latency is None else [("estimated", plan.latency)]
 
 
 def describe_units(plan: PlanChange) -> str:

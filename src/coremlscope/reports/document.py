@@ -27,6 +27,7 @@ __all__ = [
     "Hint",
     "Item",
     "Row",
+    "Strong",
     "Style",
     "Table",
     "Text",
@@ -40,6 +41,14 @@ __all__ = [
 
 #: How a text is meant.
 Style: TypeAlias = Literal["", "quiet", "strong", "good", "warning", "error"]
+
+
+class Strong(str):
+    """The text of a cell that stands out: the best of its rows."""
+
+    __slots__ = ()
+
+
 #: A text, or a share that is drawn as a bar.
 Cell: TypeAlias = str | float
 Row: TypeAlias = Sequence[Cell]

@@ -24,6 +24,7 @@ from coremlscope.reports.document import (
     Heading,
     Hint,
     Item,
+    Strong,
     Table,
     Text,
     Title,
@@ -201,4 +202,6 @@ def _table(block: Table) -> Iterator[str]:
 
 
 def _cell(value: Cell) -> str:
+    if isinstance(value, Strong):
+        return f"<b>{html_text(value)}</b>"
     return html_text(value) if isinstance(value, str) else f"{100 * value:.0f} %"

@@ -21,6 +21,7 @@ from coremlscope.base.escaping import html_text
 from coremlscope.base.version import __version__
 from coremlscope.describe.comparison.profiles import Comparison
 from coremlscope.devices import all_chips
+from coremlscope.reports.difference import verdict_lines
 from coremlscope.reports.gate import gate_summary
 from coremlscope.reports.json import Result, displayed, to_values, without_folders
 from coremlscope.reports.program.lanes import with_unit_lanes
@@ -38,7 +39,6 @@ __all__ = [
     "page_payload",
     "page_title",
     "render_html",
-    "render_html_comparison",
     "render_html_gate",
     "render_html_results",
     "render_html_trace",
@@ -73,7 +73,9 @@ _PAGE = """\
 """
 
 
-def render_html(subject: Profile | ModelSummary | Sequence[Profile], *, is_extensible: bool = False) -> str:
+def render_html(
+    subject: Profile | ModelSummary | Comparison | Sequence[Profile], *, is_extensible: bool = False
+) -> str:
     """A report as a page.
 
     Args:
@@ -106,11 +108,6 @@ def trace_values(trace: Trace) -> dict[str, Any]:
     return {**values, "loads": trace.loads, "kinds": [msgspec.to_builtins(kind) for kind in EVENT_KINDS]}
 
 
-def render_html_comparison(comparison: Comparison) -> str:
-    """A comparison as a page."""
-    return build_page(to_page_values(comparison), page_title(comparison))
-
-
 def render_html_variants(report: VariantReport) -> str:
     """Variants of a model as a page."""
     return build_page(report.to_json(), f"Variants of {model_name(report.path)}")
@@ -130,6 +127,8 @@ def render_html_results(table: ResultTable) -> str:
 def to_page_values(subject: Result) -> dict[str, Any]:
     """A result as plain values for a page: to keep it small, planned costs have six significant digits."""
     values = to_values(subject)
+    if isinstance(subject, Comparison):
+        values["verdicts"] = verdict_lines(subject)
     for profile in values.get("profiles", [values]):
         for plan in profile.get("plans", ()):
             for column in (plan["cost_ms"], *(setting["detour_ms"] for setting in plan["settings"])):

@@ -125,7 +125,7 @@ RENDERERS = _formats(
 #: Formats of comparisons, of several profiles, and of single layers under several options.
 COMPARISON_RENDERERS = _formats(
     "comparison:comparison_document",
-    page="page:render_html_comparison",
+    page="page:render_html",
     csv=("one row a figure", "csv:render_compared_csv"),
 )
 PROFILES_RENDERERS = _formats(

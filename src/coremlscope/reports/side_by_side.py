@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from coremlscope.base.units import format_cost, format_duration
 from coremlscope.describe.comparison.profiles import label_subjects
@@ -11,19 +12,23 @@ from coremlscope.measure.partial import ends_work
 from coremlscope.reports.document import (
     Block,
     Column,
+    Folded,
     Heading,
     Hint,
     Item,
+    Row,
+    Strong,
     Table,
     Text,
     Title,
+    join_equal,
     labels,
     numbers,
 )
 from coremlscope.reports.figures import explain_marks, interval_ms, mark_of, shown_plans
 from coremlscope.reports.renderers import PROFILES_RENDERERS, describe_formats
 from coremlscope.reports.timing import disclaimer, partial_mark
-from coremlscope.reports.words import FINDING_MARKS, by_severity, plural, systems
+from coremlscope.reports.words import FINDING_MARKS, by_severity, model_name, plural, systems
 from coremlscope.results.estimate import Estimate
 from coremlscope.results.measurement import Measurement
 from coremlscope.results.profile import Profile
@@ -96,73 +101,146 @@ def _ordered(settings: Iterable[str]) -> list[str]:
 
 
 def measured_sections(profiles: Sequence[Profile], names: Sequence[str] = ()) -> Iterator[Block]:
-    """Yields measurements: a section for each runtime, machine and power mode."""
-    found: dict[tuple[str, int | None, str], list[tuple[str, list[Measurement]]]] = {}
-    for name, profile in _named(profiles, names):
-        own: dict[tuple[str, int | None, str], list[Measurement]] = {}
+    """Yields measurements: a section for each runtime and machine."""
+    found: dict[tuple[str, int | None], list[tuple[str, Measurement]]] = {}
+    for name, profile in _with_joined_modes(_named(profiles, names)):
         for m in profile.measurements:
             if m.predict is not None:
-                own.setdefault((m.label, m.threads, m.machine.power_mode), []).append(m)
-        for key, measurements in own.items():
-            found.setdefault(key, []).append((name, measurements))
-    for key, rows in found.items():
-        yield from _measured_section(*key, rows)
+                found.setdefault((m.host, m.threads), []).append((name, m))
+    for (label, threads), timed in found.items():
+        yield from _measured_section(label, threads, timed)
+
+
+def _with_joined_modes(named: Sequence[tuple[str, Profile]]) -> Iterator[tuple[str, Profile]]:
+    """Yields profiles, those of one model in different power modes under the model's name."""
+    alike: dict[str, list[Profile]] = {}
+    for _, profile in named:
+        alike.setdefault(profile.model.path, []).append(profile)
+    for name, profile in named:
+        others = alike[profile.model.path]
+        modes = [mode for one in others for mode in {m.machine.power_mode for m in one.measurements}]
+        is_one = (
+            len(others) > 1 and len(set(modes)) == len(modes) and all(o.ops == profile.ops for o in others)
+        )
+        yield model_name(profile.model.path) if is_one else name, profile
 
 
 def _measured_section(
-    label: str, threads: int | None, mode: str, rows: list[tuple[str, list[Measurement]]]
+    label: str, threads: int | None, timed: list[tuple[str, Measurement]]
 ) -> Iterator[Block]:
+    """Yields a table with a row for each model and setting; several power modes are columns of medians."""
+    modes = list(dict.fromkeys(m.machine.power_mode for _, m in timed))
     remark = f"by {label}" + ("" if threads is None else f", {plural(threads, 'thread')}")
-    remark += f"; power mode: {mode}" if mode else ""
-    settings = _ordered(m.compute_units for _, measurements in rows for m in measurements)
-    if settings:
-        cells = [row for name, measurements in rows for row in _by_setting(name, measurements, settings)]
-        yield Heading("Measured", remark)
-        yield Table((labels("model"), Column("", rank=-1), *numbers(*settings)), cells)
-        return
-    yield Heading("Measured", f"{remark}, whatever the setting{disclaimer(rows[0][1][0])}")
-    cells = [_whatever_setting(name, m) for name, measurements in rows for m in measurements]
-    yield Table((labels("model"), *numbers("median", "mean", "p95", "load")), cells)
+    remark += f"; power mode: {modes[0]}" if len(modes) == 1 and modes[0] else ""
+    if not any(m.compute_units for _, m in timed):
+        remark += f", whatever the setting{disclaimer(timed[0][1])}"
+    yield Heading("Measured", remark + ("; medians" if len(modes) > 1 else ""))
+    order: dict[str, int] = {setting: place for place, setting in enumerate(SETTINGS)}
+    rows = _rows_of(sorted(timed, key=lambda one: order.get(one[1].compute_units, len(order))), modes)
+    titles = (
+        [mode or "unknown mode" for mode in modes] if len(modes) > 1 else ["median", "mean", "p95", "load"]
+    )
+    columns = (labels("model"), Column("setting", style="cyan", most=24), *numbers(*titles))
+    yield Table(columns, rows)
 
 
-def _whatever_setting(name: str, measurement: Measurement) -> tuple[str, ...]:
+def _rows_of(timed: Sequence[tuple[str, Measurement]], modes: Sequence[str]) -> list[tuple[str, ...]]:
+    """Returns rows model by model; in each power mode the best setting of a model stands out."""
+    rows: dict[str, list[tuple[str, dict[str, Measurement]]]] = {}
+    has_functions = len({m.settings.function for _, m in timed}) > 1
+    for name, m in timed:
+        of_model = rows.setdefault(name, [])
+        setting = ", ".join(filter(None, (m.compute_units, m.settings.function if has_functions else "")))
+        free = (cells for said, cells in of_model if said == setting and m.machine.power_mode not in cells)
+        if (cells := next(free, None)) is None:
+            cells = {}
+            of_model.append((setting, cells))
+        cells[m.machine.power_mode] = m
+    lines = []
+    for name, of_model in rows.items():
+        medians = [[_median(cells.get(mode)) for mode in modes] for _, cells in of_model]
+        best = [min(column) if len(of_model) > 1 else -1.0 for column in zip(*medians, strict=True)]
+        for place, (setting, cells) in enumerate(of_model):
+            marks = "".join(sorted({partial_mark(m) for m in cells.values()}))
+            texts = [_emphasised(cells.get(mode), lowest) for mode, lowest in zip(modes, best, strict=True)]
+            others = _others(*cells.values()) if len(modes) == 1 else ()
+            shown = name if not place or marks else ""
+            lines.append((shown + marks, setting, *texts, *others))
+    return lines
+
+
+def _median(measurement: Measurement | None) -> float:
+    predict = None if measurement is None else measurement.predict
+    return math.inf if predict is None else predict.statistics.median
+
+
+def _emphasised(measurement: Measurement | None, best_s: float) -> str:
+    """The median of a measurement, which stands out if it is the best."""
+    median_s = _median(measurement)
+    text = format_duration(median_s) if measurement is not None else "–"
+    return Strong(text) if median_s == best_s else text
+
+
+def _others(measurement: Measurement) -> tuple[str, ...]:
     assert measurement.predict is not None
     predict, load = measurement.predict.statistics, measurement.load
     loaded = "–" if load is None else format_duration(load.statistics.median)
-    named = name + partial_mark(measurement)
-    return (named, *map(format_duration, (predict.median, predict.mean, predict.p95)), loaded)
-
-
-def _by_setting(
-    name: str, measurements: Sequence[Measurement], settings: Sequence[str]
-) -> list[tuple[str, ...]]:
-    found = {m.compute_units: m.predict.statistics for m in measurements if m.predict is not None}
-    medians = [format_duration(found[s].median) if s in found else "–" for s in settings]
-    marks = {mark for m in measurements if (mark := partial_mark(m))}
-    means = [format_duration(found[s].mean) if s in found else "–" for s in settings]
-    return [(name + "".join(marks), "median", *medians), ("", "mean", *means)]
+    return (format_duration(predict.mean), format_duration(predict.p95), loaded)
 
 
 def _device_section(device: str, os: str, named: Sequence[tuple[str, Profile]]) -> Iterator[Block]:
-    """Yields the estimates for a device; planned costs of profiles that have no estimates."""
+    """Yields estimates, or planned costs of profiles without any; of several models the best settings."""
     known = [
         (name, _estimates_of(profile, device, os), _costs_of(profile, device, os)) for name, profile in named
     ]
-    settings = _ordered(s for _, estimates, costs in known for s in (*estimates, *costs))
-    rows: list[tuple[str, ...]] = []
-    origins: dict[str, None] = {}
-    for name, estimates, costs in known:
-        lines = []
-        if estimates:
-            origins["estimated"] = None
-            lines.append(("estimated", *(_estimated(estimates.get(s)) for s in settings)))
-            lines.append(("80 %, ms", *(_within(estimates.get(s)) for s in settings)))
-        if any(costs.values()):
-            origins["planned"] = None
-            lines.append(("planned cost", *(format_cost(costs.get(s)) for s in settings)))
-        rows += [("" if place else name, *line) for place, line in enumerate(lines)]
-    yield Heading(f"{device}, {os}", f"{' and '.join(origins) or 'placed'}; nothing of it was measured")
-    yield Table((labels("model"), Column("", rank=-1), *numbers(*settings)), rows)
+    slowest_s = max((e.latency.value for _, estimates, _ in known for e in estimates.values()), default=0.0)
+    rows = [row for one in known for row in _rows_on(*one, slowest_s)]
+    has_costs = any(any(costs.values()) for _, _, costs in known)
+    origins = " and ".join(["estimated"] * (slowest_s > 0) + ["planned"] * has_costs) or "placed"
+    columns = (
+        labels("model"),
+        Column("setting", style="cyan"),
+        *numbers("estimate", "80 %, ms", "planned cost"),
+        Column("", style="cyan", rank=2),
+    )
+    if origins == "placed":
+        return
+    yield Heading(f"{device}, {os}", f"{origins}; nothing of it was measured")
+    best = [row for row, is_best in rows if is_best]
+    names = [row[0] for row, _ in rows]
+    firsts = [name if names.index(name) == place else "" for place, name in enumerate(names)]
+    every = Table(columns, [(first, *row[1:]) for first, (row, _) in zip(firsts, rows, strict=True)])
+    yield every if len(named) == 1 else Table(columns, best)
+    if len(named) > 1 and len(best) < len(rows):
+        yield Folded(f"Every setting on {device}", origins, (every,), is_extra=True)
+
+
+def _rows_on(
+    name: str, estimates: Mapping[str, Estimate], costs: Mapping[str, float | None], slowest_s: float
+) -> Iterator[tuple[Row, bool]]:
+    """Yields rows of a model, settings with equal figures in one, and whether each is the best."""
+    settings = _ordered({*estimates, *costs})
+    lowest_s = min((e.latency.value for e in estimates.values()), default=math.inf)
+    lines = [
+        (
+            s,
+            _estimated(estimates.get(s)),
+            _within(estimates.get(s)),
+            format_cost(costs[s]) if s in costs else "",
+        )
+        for s in settings
+    ]
+    for joined, estimate, within, cost in join_equal(lines):
+        setting = "every" if len(settings) > 1 and joined == ", ".join(settings) else joined
+        e = estimates.get(joined.split(", ")[0])
+        if e is None or e.latency.value > lowest_s:
+            yield (
+                (name, setting, estimate if estimates else "", within if estimates else "", cost, ""),
+                not estimates,
+            )
+        else:
+            bar = e.latency.value / slowest_s if slowest_s else ""
+            yield (name, Strong(setting), Strong(estimate), within, cost, bar), True
 
 
 def _estimates_of(profile: Profile, device: str, os: str) -> dict[str, Estimate]:

@@ -388,6 +388,12 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True):
     __repr__ = short_repr
 
     @property
+    def host(self) -> str:
+        """The label; without the file that it was read from, where it names device and system."""
+        known = self.label.partition(", from ")[0]
+        return self.label if "unknown" in known else known
+
+    @property
     def phases(self) -> dict[str, Phase]:
         """The measured phases, by name."""
         found = {

@@ -26,7 +26,7 @@ from coremlscope.base.escaping import path_text
 from coremlscope.base.processes.child import ChildLimits as JobLimits
 from coremlscope.base.writing import open_draft, write_draft
 from coremlscope.reports.json import displayed
-from coremlscope.reports.page import build_page, render_html, render_html_comparison
+from coremlscope.reports.page import build_page, render_html
 from coremlscope.results.encoding import plain
 from coremlscope.server.guard import Guard
 from coremlscope.server.jobs import NO_LIMITS, JobQueue
@@ -160,7 +160,7 @@ class App:
         if not 2 <= len(ids) <= _MOST_COMPARED:
             raise UsageError("choose the profiles to compare", f"from 2 to {_MOST_COMPARED}")
         comparison = api.compare(*(profile for id_ in ids for profile in self.store.read(id_)))
-        return HTMLResponse(render_html_comparison(comparison))
+        return HTMLResponse(render_html(comparison))
 
     def _delete(self, request: Request) -> Response:
         self.store.remove(request.path_params["name"])

@@ -2,7 +2,7 @@ import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
 import { intervalReach, placeInterval, ratioText } from "../../data/comparison";
 import type { Change } from "../../data/schema";
-import { duration } from "../../format";
+import { figure } from "../../format";
 import { More } from "../../ui/more";
 import { ScrollRegion } from "../../ui/scroll";
 
@@ -72,12 +72,12 @@ export function ChangeTable(props: { label: string; heads: string[]; rows: Chang
 }
 
 function Cells(props: { change: Change; remark?: string | undefined; reach: number | null }) {
-  const { before, after, ratio, verdict } = props.change;
+  const { before, after, ratio, verdict, origin } = props.change;
   const said = props.remark ?? (ratio === null && verdict === "unclear" ? "" : verdict);
   return (
     <>
-      <td class="number">{before === null ? "–" : duration(before)}</td>
-      <td class="number">{after === null ? "–" : duration(after)}</td>
+      <td class="number">{before === null ? "–" : figure(before, origin)}</td>
+      <td class="number">{after === null ? "–" : figure(after, origin)}</td>
       <td class="number">{ratioText(ratio)}</td>
       <td class={`verdict verdict-${verdict.replace(" ", "-")}`}>{said}</td>
       {props.reach !== null && (

@@ -12,7 +12,7 @@ export function DifferenceSection(props: { comparison: Comparison; difference: D
   const { comparison, difference } = props;
   const [base, other] = [comparison.subjects[difference.base]?.label, comparison.subjects[difference.other]?.label];
   const phases = Object.entries(difference.phases);
-  const telling = difference.rows.filter((row) => row.time.verdict !== "no change").sort((a, b) => rank(a) - rank(b));
+  const telling = difference.rows.filter((row) => isTelling(row)).sort((a, b) => rank(a) - rank(b));
   return (
     <Section
       id={`difference-${difference.other}`}
@@ -74,6 +74,11 @@ export function DifferenceSection(props: { comparison: Comparison; difference: D
   );
 }
 
+/** As `telling_rows` of `Difference`. */
+function isTelling({ time, presence }: RowChange): boolean {
+  return presence !== "both" || ["slower", "faster"].includes(time.verdict) || (time.verdict === "unclear" && time.low === null);
+}
+
 /** Clear changes come first, then operations without a counterpart, then unclear ones. */
 function rank(row: RowChange): number {
   if (row.presence !== "both") return 1;
@@ -85,7 +90,7 @@ function method(difference: Difference): string {
   const how = difference.interleaved
     ? "Predictions were interleaved; changes and intervals are those of the ratios of the rounds."
     : "The medians were measured at different times; the intervals do not include drift of the machine between them.";
-  return `${how} “No change” means that the interval includes 0; “unclear” means too few samples.`;
+  return `${how} “Unclear” means that the interval holds both a gain and a loss, or that there are too few samples.`;
 }
 
 function operations(difference: Difference): string {

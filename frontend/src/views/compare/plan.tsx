@@ -10,30 +10,27 @@ export function PlanDifference(props: { plan: PlanChange }) {
   const { plan } = props;
   const [before, after] = [subjectTitle(plan.before), subjectTitle(plan.after)];
   const title = before === after ? before : `${before} → ${after}`;
-  const whole: ChangeRow[] = [{ key: "planned", cells: ["planned"], change: plan.planned }];
-  if (plan.latency) whole.unshift({ key: "estimated", cells: ["estimated"], change: plan.latency });
+  const origin = plan.latency ? "estimated" : "planned";
+  const whole: ChangeRow[] = [{ key: origin, cells: [plan.latency ? "estimated" : "planned cost"], change: plan.latency ?? plan.planned }];
   const types = plan.types
     .filter((row) => row.planned.ratio !== 1)
     .map((row) => ({ key: row.type, cells: [row.type], change: row.planned }));
   return (
     <div class="compare-part">
       <h3>
-        On {title} <OriginTag origin="planned" /> <OriginTag origin="estimated" />
+        On {title} <OriginTag origin={origin} />
       </h3>
       <ChangeTable label={`Whole prediction on ${title}`} heads={["Prediction"]} rows={whole} />
       <p class="dim">{unitWords(plan)}</p>
       {plan.own.some((own) => own) && <p class="dim">{ownWords(plan)}</p>}
-      {types.length > 0 && (
-        <>
-          <h4>By type of operation, planned</h4>
-          <ChangeTable label={`Planned cost by type on ${title}`} heads={["Type"]} rows={types} />
-        </>
-      )}
-      {plan.ops.length > 0 && (
-        <>
-          <h4>Operations whose plan changed</h4>
-          <ChangeTable label={`Operations whose plan changed on ${title}`} heads={["Type", "Name", "Unit"]} rows={plan.ops.map(opRow)} />
-        </>
+      {types.length + plan.ops.length > 0 && (
+        <details>
+          <summary>Operations whose plan changed: {plan.ops.length}, planned costs</summary>
+          {types.length > 0 && <ChangeTable label={`Planned cost by type on ${title}`} heads={["Type"]} rows={types} />}
+          {plan.ops.length > 0 && (
+            <ChangeTable label={`Operations whose plan changed on ${title}`} heads={["Type", "Name", "Unit"]} rows={plan.ops.map(opRow)} />
+          )}
+        </details>
       )}
     </div>
   );

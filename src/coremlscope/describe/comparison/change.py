@@ -15,7 +15,7 @@ from coremlscope.results.statistics import median_interval
 
 __all__ = ["Change", "ChangeVerdict", "change_of_figures", "change_of_rounds", "change_of_samples"]
 
-#: `no change`: the intervals of the two overlap. `unclear`: the data do not suffice, or cannot be compared.
+#: `no change`: the ratio is 1 within a few percent. `unclear`: it may be a change in either direction.
 ChangeVerdict = Literal["slower", "faster", "no change", "unclear"]
 
 #: The confidence level of the interval of a ratio.
@@ -23,6 +23,10 @@ _LEVEL = 0.95
 #: Two medians with intervals at this level give an interval of their ratio at
 #: `_LEVEL`, even if they are dependent (Bonferroni).
 _SIDE_LEVEL = 1 - (1 - _LEVEL) / 2
+#: A ratio whose interval holds 1 is no change up to this, where the interval excludes a factor of two.
+_SAME, _FACTOR = 0.05, 2.0
+#: A ratio that is shown as ±0.0 % is no change, however narrow its interval.
+_SHOWN = 5e-4
 #: Planned costs in profiles of version 0.1 are rounded to six significant digits.
 _ROUNDING = 1e-5
 
@@ -85,7 +89,7 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
             ratio = after.value / before.value
             low = after.low / before.high * min(1.0, 1 / widened)
             high = after.high / before.low * max(1.0, 1 / widened) if before.low else math.inf
-            verdict = _verdict(low, high)
+            verdict = _verdict(ratio, low, high)
         return cls(
             before=before.value,
             after=after.value,
@@ -97,8 +101,12 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-def _verdict(low: float, high: float) -> ChangeVerdict:
-    return "slower" if low > 1 else "faster" if high < 1 else "no change"
+def _verdict(ratio: float, low: float, high: float) -> ChangeVerdict:
+    """Returns the verdict on a ratio and its interval; it never contradicts the ratio next to it."""
+    if (low > 1 or high < 1) and abs(ratio - 1) >= _SHOWN:
+        return "slower" if low > 1 else "faster"
+    is_known = low * _FACTOR >= 1 and high <= _FACTOR
+    return "no change" if is_known and abs(ratio - 1) <= _SAME else "unclear"
 
 
 def change_of_samples(before: Sequence[float], after: Sequence[float]) -> Change:
@@ -123,13 +131,18 @@ def change_of_rounds(before: Sequence[Sequence[float]], after: Sequence[Sequence
         if statistics.median(a)
     ]
     interval = median_interval(ratios, _LEVEL) if ratios else None
-    verdict: ChangeVerdict = "unclear" if interval is None else _verdict(*interval)
-    ratio = second / first if ratios and first else None
-    low, high = interval or (None, None)
-    if low is not None and high is not None and ratio is not None:
-        low, high = min(low, ratio), max(high, ratio)
+    if interval is None or not first:
+        return Change.unsure(first, second)
+    ratio = second / first
+    low, high = min(interval[0], ratio), max(interval[1], ratio)
     return Change(
-        before=first, after=second, ratio=ratio, low=low, high=high, verdict=verdict, origin="measured"
+        before=first,
+        after=second,
+        ratio=ratio,
+        low=low,
+        high=high,
+        verdict=_verdict(ratio, low, high),
+        origin="measured",
     )
 
 

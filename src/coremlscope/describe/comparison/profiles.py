@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import PurePath
@@ -13,7 +14,12 @@ from msgspec.structs import replace
 from coremlscope.base.figures import Figure
 from coremlscope.base.units import short_repr
 from coremlscope.describe.comparison.alignment import align
-from coremlscope.describe.comparison.change import Change, change_of_rounds, change_of_samples
+from coremlscope.describe.comparison.change import (
+    Change,
+    change_of_figures,
+    change_of_rounds,
+    change_of_samples,
+)
 from coremlscope.describe.comparison.folding import describe_folding
 from coremlscope.describe.comparison.plans import PlanChange, compare_views, label_of, plan_views
 from coremlscope.describe.comparison.work import pair_work
@@ -105,7 +111,8 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
         base: Index of the base among the subjects.
         other: Index of the other.
         interleaved: True if predictions of both were timed in interleaved rounds.
-        measured: Labels of the two compared measurements; empty if either subject has none.
+        measured: Labels of the two compared measurements with setting and power mode, where they have one;
+            empty if either subject has none.
         incomparable: Why the measured times are not compared; empty if they are.
         phases: Compile, load and predict, in seconds.
         kinds: Times by kind of group, largest difference first.
@@ -119,6 +126,7 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
             is not: `26 batch_norm folded into conv`. Empty for ML Programs with different metadata, which are
             different versions of a model.
         plans: Changes of plans and estimates for devices, which are not measured.
+        fastest: By device, the change of the estimates under the fastest setting of each subject.
         work: The work that a Core ML and a Core AI model have in common; None for models of one framework.
         agreement: How their values agree; None if they were not compared.
     """
@@ -138,15 +146,17 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
     types: Mapping[str, tuple[int, int]] = msgspec.field(default_factory=dict)
     compiled: tuple[str, ...] = ()
     plans: tuple[PlanChange, ...] = ()
+    fastest: Mapping[str, Change] = msgspec.field(default_factory=dict)
     work: SharedWork | None = None
     agreement: OutputAgreement | None = None
 
     @property
     def telling_rows(self) -> tuple[RowChange, ...]:
-        """The rows whose times differ by more than noise, followed by the unclear ones."""
+        """The rows whose times differ by more than noise, followed by those with too few samples."""
         clear = [row for row in self.rows if row.time.verdict in ("slower", "faster")]
         alone = [row for row in self.rows if row.presence != "both"]
-        rest = [row for row in self.rows if row.presence == "both" and row.time.verdict == "unclear"]
+        unsure = [row for row in self.rows if row.time.verdict == "unclear" and row.time.low is None]
+        rest = [row for row in unsure if row.presence == "both"]
         return (*clear, *alone, *rest)
 
 
@@ -307,7 +317,7 @@ def _describe_measurement(measurement: Measurement) -> dict[str, str]:
         "inputs given": ", ".join(settings.inputs),
         "synthetic weights": "yes" if settings.random_weights else "",
         "compute units": settings.compute_units,
-        "measured": measurement.label,
+        "measured": measurement.host,
         "cores": "" if machine.cores is None else str(machine.cores),
         "threads": "" if measurement.threads is None else str(measurement.threads),
         "system": machine.os,
@@ -315,27 +325,31 @@ def _describe_measurement(measurement: Measurement) -> dict[str, str]:
     }
 
 
-def choose_measurements(before: Profile, after: Profile) -> tuple[Measurement, Measurement] | None:
-    """Selects the measurements of two profiles to compare: the first two of one runtime under one setting.
+def _conditions(measurement: Measurement) -> str:
+    """The label of a measurement with its setting and its power mode: `Core ML on M4, all, low power`."""
+    parts = measurement.host, measurement.compute_units, measurement.machine.power_mode
+    return ", ".join(filter(None, parts))
 
-    If there are no such two, selects the first of each; None if either profile has none.
+
+def choose_measurements(before: Profile, after: Profile) -> tuple[Measurement, Measurement] | None:
+    """Selects the measurements of two profiles to compare: of those that can be, the fastest of the base.
+
+    If none can, selects the first two of one runtime, or the first of each; None if either profile has none.
     """
-    for a in before.measurements:
-        for b in after.measurements:
-            if (a.runtime.id, a.compute_units) == (b.runtime.id, b.compute_units):
-                return a, b
-    if not before.measurements or not after.measurements:
-        return None
-    return before.measurements[0], after.measurements[0]
+    pairs = [(a, b) for a in before.measurements for b in after.measurements]
+    alike = [pair for pair in pairs if not why_incomparable(*pair)]
+    if alike:
+        return min(alike, key=lambda pair: pair[0].predict.statistics.median if pair[0].predict else math.inf)
+    return next((pair for pair in pairs if pair[0].runtime.id == pair[1].runtime.id), next(iter(pairs), None))
 
 
 def why_incomparable(a: Measurement, b: Measurement) -> str:
     """Returns why the times of two measurements cannot be compared; empty if they can."""
     if any(measurement.partial is not None for measurement in (a, b)):
         return "a measurement is partial"
-    if a.label != b.label or a.machine.cores != b.machine.cores:
+    if a.host != b.host or a.machine.cores != b.machine.cores:
         first, second = (
-            m.label if m.machine.cores is None else f"{m.label} ({m.machine.cores} cores)" for m in (a, b)
+            m.host if m.machine.cores is None else f"{m.host} ({m.machine.cores} cores)" for m in (a, b)
         )
         return f"measured on different hosts: {first} and {second}"
     if a.threads != b.threads:
@@ -392,7 +406,7 @@ class _Pair:
             base=0,
             other=other,
             interleaved=self.rounds is not None,
-            measured=() if self.measured is None else tuple(m.label for m in self.measured),
+            measured=() if self.measured is None else tuple(map(_conditions, self.measured)),
             incomparable=self.incomparable,
             phases=self.phases,
             kinds=tuple(sorted(self._kinds(), key=lambda kind: -_size(kind.time))),
@@ -404,6 +418,7 @@ class _Pair:
             types=_differing_types(before, after),
             compiled=self._compiled(),
             plans=tuple(self._plans()),
+            fastest=self._fastest(),
             work=self._work(),
         )
 
@@ -445,6 +460,18 @@ class _Pair:
                 yield compare_views(view, other, partners, estimates)
         for pair in [] if found else _pairs_across(before, after, self.settings):
             yield compare_views(*pair, partners)
+
+    def _fastest(self) -> dict[str, Change]:
+        """Compares the estimates of both under the fastest setting of each."""
+        before, after = (_fastest_latencies(profile, self.settings) for profile in self.profiles)
+        common = [key for key in before if key in after]
+        devices = Counter(device for device, _ in common)
+        return {
+            device if devices[device] == 1 else f"{device}, {os}": change_of_figures(
+                before[device, os], after[device, os]
+            )
+            for device, os in common
+        }
 
     def _groups(self, side: int) -> tuple[Group, ...]:
         return () if self.measured is None else self.measured[side].groups
@@ -555,6 +582,17 @@ class _Pair:
                 queue += links[node] - seen
                 seen |= links[node]
             yield sorted(i for side, i in found if side == 0), sorted(i for side, i in found if side == 1)
+
+
+def _fastest_latencies(profile: Profile, settings: Collection[str]) -> dict[tuple[str, str], Figure]:
+    """The lowest estimate for each device and system under some settings; under all where there are none."""
+    found: dict[tuple[str, str], Figure] = {}
+    for one in profile.estimates:
+        best = found.get((one.device, one.os))
+        is_asked = not settings or one.compute_units in settings
+        if is_asked and (best is None or one.latency.value < best.value):
+            found[one.device, one.os] = one.latency
+    return found
 
 
 def _by_label(groups: Sequence[Group]) -> dict[str, list[Group]]:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import assert_never
 
-from coremlscope.base.escaping import html_text, markdown_cell, markdown_code, markdown_text
+from coremlscope.base.escaping import MarkdownCode, html_text, markdown_cell, markdown_code, markdown_text
 from coremlscope.base.units import escape_controls
 from coremlscope.reports.document import (
     Block,
+    Cell,
     Column,
     Document,
     Drawing,
@@ -17,6 +18,7 @@ from coremlscope.reports.document import (
     Heading,
     Hint,
     Item,
+    Strong,
     Table,
     Text,
     Title,
@@ -105,10 +107,12 @@ def _table(block: Table, most: int) -> str:
     if not kept:
         return ""
     titles = [f"{block.columns[i].title}{'>' * block.columns[i].is_number}" for i in kept]
-    cells = [[_cell(block.columns[i], str(row[i])) for i in kept] for row in rows]
+    cells = [[_cell(block.columns[i], row[i]) for i in kept] for row in rows]
     rest = block.rest(len(rows))
     return "\n\n".join(filter(None, (table(titles, cells), markdown_text(rest))))
 
 
-def _cell(column: Column, text: str) -> str:
-    return markdown_code(text) if column.is_code else text
+def _cell(column: Column, value: Cell) -> str:
+    if isinstance(value, Strong):
+        return MarkdownCode(f"**{markdown_text(value)}**")
+    return markdown_code(str(value)) if column.is_code else str(value)

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from msgspec.structs import replace
 
 from coremlscope.base.units import escape_controls
-from coremlscope.reports.document import Column
+from coremlscope.reports.document import Column, Strong
 from coremlscope.reports.terminal.layout import GAP, Layout, fit_columns
 from coremlscope.reports.terminal.wrapping import wrap
 from coremlscope.reports.words import shorten
@@ -103,7 +103,7 @@ class Screen:
         """
         kept = [i for i in range(len(columns)) if any(row[i] for row in rows)]
         shown = [replace(columns[i], title=escape_controls(columns[i].title)) for i in kept]
-        cells = [[escape_controls(row[i]) for i in kept] for row in rows]
+        cells = [[type(row[i])(escape_controls(row[i])) for i in kept] for row in rows]
         layout = fit_columns(shown, cells, self.width - indent)
         for parts in _table_lines(shown, cells, layout, self.width - indent):
             self._print((" " * indent, ""), *parts)
@@ -137,7 +137,7 @@ def _table_lines(
         if not columns[i].wraps
     }
     for row in rows:
-        shown = [fitted[i][text] if i in fitted else text for i, text in enumerate(row)]
+        shown = [type(text)(fitted[i][text]) if i in fitted else text for i, text in enumerate(row)]
         yield from _row_lines(columns, shown, layout)
         for i in layout.below:
             if row[i]:
@@ -163,7 +163,8 @@ def _row_lines(
             blanks = " " * (width - cell_len(part))
             line.append((" " * GAP if line else "", ""))
             text = blanks + part if columns[i].is_number else part + blanks
-            line.append((text, columns[i].style if style is None else style))
+            shade = columns[i].style if style is None else style
+            line.append((text, f"bold {shade}".strip() if isinstance(cells[i], Strong) else shade))
         yield line
 
 
