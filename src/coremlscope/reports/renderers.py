@@ -176,9 +176,7 @@ EXPLANATION_RENDERERS = _formats("explanation:explanations_document")
 ISOLATION_RENDERERS = _formats("isolation:isolation_document")
 DOCTOR_RENDERERS = _formats("doctor:doctor_document", json="doctor:render_doctor_json")
 #: Formats of verifications.
-VERIFICATION_RENDERERS = _formats(
-    "verification:verification_document", page="verification_page:render_html_verification"
-)
+VERIFICATION_RENDERERS = _formats("verification:verification_document")
 #: Formats of tables of results of sweeps.
 SWEEP_RENDERERS = (
     Renderer(".html", "one self-contained page, to view and to send", "page:render_html_results"),

@@ -1,4 +1,4 @@
-"""Verifications: a document, and the words and tables that the page shares."""
+"""The document of a verification."""
 
 from __future__ import annotations
 
@@ -26,22 +26,10 @@ from coremlscope.results.verification import (
     VerifiedFault,
 )
 
-__all__ = [
-    "CAUSES",
-    "OUTPUT_TITLES",
-    "VALUE_TITLES",
-    "fault_lines",
-    "fix_lines",
-    "headline",
-    "output_rows",
-    "pairing_line",
-    "parted_pairs",
-    "value_rows",
-    "verification_document",
-]
+__all__ = ["verification_document"]
 
 #: Causes in words.
-CAUSES: dict[Cause, str] = {
+_CAUSES: dict[Cause, str] = {
     "overflow": "overflow beyond the largest fp16 number",
     "underflow": "underflow below the smallest fp16 number",
     "epsilon": "an epsilon that does not suit the numbers",
@@ -68,8 +56,8 @@ CAUSES: dict[Cause, str] = {
     "unknown": "cause not known",
 }
 
-OUTPUT_TITLES = ("output", "run", "as", "", "largest", "relative", "SNR", "cosine", "")
-VALUE_TITLES = ("place", "model", "reference")
+_OUTPUT_TITLES = ("output", "run", "as", "", "largest", "relative", "SNR", "cosine", "")
+_VALUE_TITLES = ("place", "model", "reference")
 _PAIR_TITLES = ("operation", "value", "reference", "paired by", "fp32", "made", "fp16")
 #: Pairs that are shown where not all are wanted.
 _SHOWN = 8
@@ -83,7 +71,7 @@ def verification_document(found: Verification, *, has_pairs: bool = False) -> It
         found: The verification.
         has_pairs: Whether to list all paired values, instead of those around the first fault.
     """
-    yield Title(headline(found))
+    yield Title(_headline(found))
     yield Facts(
         [
             ("model", ", ".join(filter(None, (found.model and model_name(found.model), found.function)))),
@@ -92,29 +80,29 @@ def verification_document(found: Verification, *, has_pairs: bool = False) -> It
         ]
     )
     yield Heading("Outputs", "next to those of the reference")
-    yield Table(_columns(OUTPUT_TITLES), output_rows(found))
+    yield Table(_columns(_OUTPUT_TITLES), _output_rows(found))
     if found.faults:
         yield Heading("The first operation that differs")
     for fault in found.faults:
-        text, more = fault_lines(fault)
+        text, more = _fault_lines(fault)
         yield Item(text, more.splitlines(), "✗", "error")
     if found.fixes:
         yield Heading("Changes that were tried")
     for fix in found.fixes:
-        text, more = fix_lines(fix)
+        text, more = _fix_lines(fix)
         yield Item(text, more.splitlines(), *(("✓", "good") if fix.works else ("·", "")))
-    values = [(fault.op, *row) for fault in found.faults for row in value_rows(fault)]
+    values = [(fault.op, *row) for fault in found.faults for row in _value_rows(fault)]
     if values:
-        columns = tuple(map(Column, ("operation", *VALUE_TITLES)))
+        columns = tuple(map(Column, ("operation", *_VALUE_TITLES)))
         yield Folded("Values next to each other", "", (Table(columns, values),), is_extra=True)
     yield from _pairs(found, has_pairs)
     yield from findings(found.findings)
 
 
 def _pairs(found: Verification, has_pairs: bool) -> Iterator[Block]:
-    around = tuple(parted_pairs(found, _SHOWN)) if found.faults and not has_pairs else ()
+    around = tuple(_parted_pairs(found, _SHOWN)) if found.faults and not has_pairs else ()
     pairs = found.pairs if has_pairs else around
-    yield Heading("Pairs", pairing_line(found))
+    yield Heading("Pairs", _pairing_line(found))
     if pairs:
         yield Table(_columns(_PAIR_TITLES), _pair_rows(found, pairs))
     if len(pairs) < len(found.pairs):
@@ -136,7 +124,7 @@ def _columns(titles: Sequence[str]) -> tuple[Column, ...]:
     )
 
 
-def headline(found: Verification) -> str:
+def _headline(found: Verification) -> str:
     """Returns the verdict as one sentence: same, same within fp16, or different, and by how much on which
     output."""
     failed = [output for output in found.outputs if not output.passed]
@@ -151,11 +139,11 @@ def headline(found: Verification) -> str:
     how = first.why if first.largest is None else f"by up to {first.largest:.3g}"
     what = f"{first.name} {how}{size} in {first.run}"
     more = f" and {len(failed) - 1} more" if len(failed) > 1 else ""
-    cause = f"; {CAUSES[found.faults[0].cause]}" if found.faults else ""
+    cause = f"; {_CAUSES[found.faults[0].cause]}" if found.faults else ""
     return f"different: {what}{more}{cause}"
 
 
-def output_rows(found: Verification) -> list[tuple[str, ...]]:
+def _output_rows(found: Verification) -> list[tuple[str, ...]]:
     """Returns a row for each output of each run."""
     return [_output_row(output) for output in found.outputs]
 
@@ -189,7 +177,7 @@ def _number(number: float | None) -> str:
     return "∞" if number is None else f"{number:.2g}"
 
 
-def pairing_line(found: Verification) -> str:
+def _pairing_line(found: Verification) -> str:
     """Returns how many values were paired, and how."""
     pairs = [pair for pair in found.pairs if pair.op]
     how: dict[str, int] = {}
@@ -200,7 +188,7 @@ def pairing_line(found: Verification) -> str:
     return f"{what} are paired{f': {parts}' if parts else ''}"
 
 
-def parted_pairs(found: Verification, most: int) -> list[PairedValue]:
+def _parted_pairs(found: Verification, most: int) -> list[PairedValue]:
     """Returns the pairs around the first fault: those just before it, and those behind it.
 
     Args:
@@ -232,14 +220,14 @@ def _pair_rows(found: Verification, pairs: Sequence[PairedValue]) -> list[tuple[
     ]
 
 
-def fault_lines(fault: VerifiedFault) -> tuple[str, str]:
+def _fault_lines(fault: VerifiedFault) -> tuple[str, str]:
     """Returns the operation at fault, and the cause with its numbers."""
     inherited = "infinite" if fault.inherited is None else f"{fault.inherited:.2g}"
     made = "" if fault.made is None else f"; on exact arguments it is off by {fault.made:.2g}"
     where = f"{fault.type} {fault.name!r} ({fault.op})"
     seen = f", first seen at {fault.seen_at}" if fault.seen_at else ""
     more = f"\nalso off on exact arguments: {', '.join(fault.others)}" if fault.others else ""
-    text = f"{CAUSES[fault.cause]}: {fault.text}\nits arguments are off by {inherited}{made}{more}"
+    text = f"{_CAUSES[fault.cause]}: {fault.text}\nits arguments are off by {inherited}{made}{more}"
     if fault.cause != "unknown" and fault.elements:
         text += f"\n{fault.explained:,} of {fault.elements:,} elements are as this predicts"
     if fault.also:
@@ -255,12 +243,12 @@ def _exact(number: float | None) -> str:
     return "infinite or NaN" if number is None else f"{number:.6g}"
 
 
-def value_rows(fault: VerifiedFault) -> list[tuple[str, ...]]:
+def _value_rows(fault: VerifiedFault) -> list[tuple[str, ...]]:
     """Returns a row for each of the elements that differ most: its place, and both values."""
     return [(str(list(one.place)), _exact(one.model), _exact(one.reference)) for one in fault.values]
 
 
-def fix_lines(fix: ProposedFix) -> tuple[str, str]:
+def _fix_lines(fix: ProposedFix) -> tuple[str, str]:
     """Returns a change, and what it brings."""
     before, after = (_number(number) for number in (fix.before, fix.after))
     verdict = "nothing remains, all outputs are within the tolerance" if fix.works else "outputs still differ"
