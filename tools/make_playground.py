@@ -68,9 +68,14 @@ def main() -> None:
     if out.exists():
         shutil.rmtree(out)
     build_front_end(out)
-    python = [place_file(entry, lock, arguments.lock.parent, out) for entry in lock["files"]]
     package = out / "coremlscope.zip"
     write_package(package)
+    placed = {entry["name"]: place_file(entry, lock, arguments.lock.parent, out) for entry in lock["files"]}
+    archives = [path for name in lock["packages"] if isinstance(path := placed[name], Path)]
+    compile_sources(out / "python", lock["loader"], [*archives, package])
+    python = [
+        {**listed(one, out), "name": name} if isinstance(one, Path) else one for name, one in placed.items()
+    ]
     examples = write_examples(out / "examples")
     local = [out / "python-worker.js", out / "playground.js", out / "report.png", package, *examples]
     manifest = {
@@ -106,8 +111,11 @@ def build_front_end(out: Path) -> None:
     shutil.copy(ROOT / "docs" / "images" / "report.png", out / "report.png")
 
 
-def place_file(entry: dict[str, Any], lock: dict[str, Any], folder: Path, out: Path) -> dict[str, Any]:
+def place_file(entry: dict[str, Any], lock: dict[str, Any], folder: Path, out: Path) -> Path | dict[str, Any]:
     """Puts a file of Python next to the page, or refers to the place that it is published at.
+
+    Returns:
+        The file, or what the manifest says of the place.
 
     Raises:
         SystemExit: It is not the file that is pinned.
@@ -123,7 +131,13 @@ def place_file(entry: dict[str, Any], lock: dict[str, Any], folder: Path, out: P
     found = hashlib.sha256(target.read_bytes()).hexdigest()
     if found != wanted:
         sys.exit(f"{name} has the hash {found} instead of {wanted}")
-    return {**listed(target, out), "name": name}
+    return target
+
+
+def compile_sources(python: Path, loader: str, archives: list[Path]) -> None:
+    """Replaces the sources in archives by bytecode, so that no visitor waits for a compiler."""
+    script = FRONTEND / "playground" / "compile.mjs"
+    subprocess.run(["node", str(script), str(python), loader, *map(str, archives)], check=True)
 
 
 def fetch(entry: dict[str, Any], lock: dict[str, Any], folder: Path, temporary: Path) -> bytes:

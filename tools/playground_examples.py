@@ -48,15 +48,24 @@ def write_examples(folder: Path) -> list[Path]:
 
 
 def _packages(folder: Path) -> list[Path]:
+    from coremlscope.formats.container import read
     from coremlscope.formats.packaging import write_mlpackage
     from coremlscope.formats.sample import sample_model
 
     classifier = folder / "MobileNetV2.mlpackage"
     write_mlpackage(sample_model(), classifier)
-    encoder, mended = folder / "TextEncoder.mlpackage", folder / "TextEncoderMended.mlpackage"
-    _encoder(is_mended=False).save(str(encoder))
-    _encoder(is_mended=True).save(str(mended))
-    return [classifier, encoder, mended]
+    packages = [classifier]
+    for is_mended, name in ((False, "TextEncoder.mlpackage"), (True, "TextEncoderMended.mlpackage")):
+        converted = _encoder(is_mended=is_mended)
+        # No date, no random identifiers, and maps in their order: equal sources give equal files.
+        del converted.user_defined_metadata["com.github.apple.coremltools.conversion_date"]
+        saved = folder / "converted" / name
+        converted.save(str(saved))
+        (spec,) = saved.rglob("model.mlmodel")
+        spec.write_bytes(converted.get_spec().SerializeToString(deterministic=True))
+        write_mlpackage(read(saved), folder / name)
+        packages.append(folder / name)
+    return packages
 
 
 def _zipped(package: Path, target: Path) -> Path:

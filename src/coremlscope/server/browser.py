@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
@@ -17,9 +18,11 @@ from coremlscope.api.assemble import assemble
 from coremlscope.api.imported import is_readable, read_any
 from coremlscope.base.errors import CoremlscopeError, UnsupportedModelError, known_error
 from coremlscope.base.findings import Finding
+from coremlscope.describe.bundle import describe_bundle
 from coremlscope.describe.comparison.profiles import compare_profiles
 from coremlscope.describe.model import describe_model
 from coremlscope.devices import all_chips
+from coremlscope.formats.container import open_with_models
 from coremlscope.model.ir import Model
 from coremlscope.reports.json import displayed
 from coremlscope.reports.page import page_payload, page_title, to_page_values
@@ -100,8 +103,9 @@ class Answers:
         if path in self._read or "#" in path or is_readable(path):
             return None
         self._progress("Looking for models")
-        listing = api.list_models(path)
-        return listing if listing is not None and len(listing.models) > 1 else None
+        bundle = open_with_models(Path(path))
+        # One model is read at once: its line in a list would read it as well.
+        return None if bundle is None or len(bundle.models) < 2 else describe_bundle(bundle)
 
     def _open(self, path: str, chips: Sequence[str]) -> Sequence[Profile]:
         if is_readable(path):
