@@ -1,4 +1,4 @@
-"""Writes the JSON Schemas of `docs/`, and makes pages of the reference: the command line, results, kernels.
+"""Writes the JSON Schemas of `docs/`, and makes pages of the reference: the command line, results, rates.
 
 python tools/make_docs.py
 """
@@ -6,7 +6,6 @@ python tools/make_docs.py
 from __future__ import annotations
 
 import contextlib
-import inspect
 import io
 import json
 import os
@@ -18,12 +17,10 @@ from unittest import mock
 
 import msgspec
 import msgspec.structs
-import numpy as np
 
 from coremlscope.cli import all_commands, main
 from coremlscope.devices import GPU, find_device
 from coremlscope.devices.catalog import all_chips
-from coremlscope.ops import kernels
 from coremlscope.planning.cost.planned.publications import publications
 from coremlscope.planning.cost.planned.rates import CLASSES, rate_table
 from coremlscope.planning.placement.backend import BACKENDS, Backend
@@ -243,11 +240,6 @@ def _spell(hint: object) -> str:
     return " or ".join(_spell(argument) for argument in arguments)
 
 
-#: Element types used by lowered programs, and other element types.
-_CARRIED = ("float32", "int32", "bool", "int64", "float64")
-_OTHERS = ("float16", "int8", "uint8", "int16", "uint16")
-
-
 _VERIFICATION = f"""\
 `coremlscope verify MODEL --reference model.onnx --json FILE` writes one object with
 `"schema": "{VERIFICATION}"` and the fields of [Verification](#verification). See
@@ -270,35 +262,6 @@ def verification_schema_file() -> str:
     """Returns the JSON Schema of verifications."""
     schema = json_schema_of(Verification, "Verifications of coremlscope")
     return json.dumps(schema, indent=1, ensure_ascii=False) + "\n"
-
-
-def lacking_kernels() -> str:
-    """Returns the page on missing kernels and their replacements."""
-    summary, *more = (inspect.getdoc(kernels) or "").split("\n\n")
-    lines = [f"| operator | {' | '.join(_CARRIED)} | not carried, missing |", "|---|" + "---|" * 6]
-    for form, types in sorted(kernels.LACKING.items()):
-        name, _, attribute = form.rstrip("]").partition("[")
-        ways = [_way(name, attribute, dtype) if dtype in types else "" for dtype in _CARRIED]
-        others = ", ".join(dtype for dtype in _OTHERS if dtype in types)
-        lines.append(f"| {f'{name}, `{attribute}`' if attribute else name} | {' | '.join(ways)} | {others} |")
-    explained = (
-        "An empty cell means that there is a kernel. A type is the one to which inputs are cast instead, and "
-        "– means that no operation is lowered to that node. Operators that are not listed have all kernels."
-    )
-    parts = ["# Missing kernels", summary, *more, explained, "\n".join(lines)]
-    return (
-        "\n\n".join(part.replace("`emit.carry`", "see [numerics](../concepts/numerics.md)") for part in parts)
-        + "\n"
-    )
-
-
-def _way(name: str, attribute: str, dtype: str) -> str:
-    key, _, value = attribute.partition("=")
-    try:
-        found = kernels.detour(name, [np.dtype(dtype)] * 3, {key: value} if key else {})
-    except LookupError:
-        return "–"
-    return found.through.name if found is not None else ""
 
 
 def variants_schema_file() -> str:
@@ -429,7 +392,6 @@ PAGES = {
     "reference/causes.md": causes,
     "reference/cli.md": command_line,
     "reference/evidence.md": evidence,
-    "reference/kernels.md": lacking_kernels,
     "reference/profile.md": profile_schema,
     "reference/rates.md": planned_rates,
     "reference/runner.md": runner_schema,
