@@ -39,7 +39,7 @@ from coremlscope.studies.probing.probe import probe
         ("conv(dilations=1,2,4, kernel=3)", "conv", {"dilations": (1, 2, 4), "kernel": (3,)}),
         ("conv(kernel=1..5)", "conv", {"kernel": (1, 2, 3, 4, 5)}),
         ("conv(kernel=1..9..4,11)", "conv", {"kernel": (1, 5, 9, 11)}),
-        ("conv(kernel=[3, 5], pad='same')", "conv", {"kernel": (3, 5), "pad": ("same",)}),
+        ("conv(kernel=3, 5, pad='same')", "conv", {"kernel": (3, 5), "pad": ("same",)}),
         ("conv(shape=1x64x56x56,)", "conv", {"shape": ((1, 64, 56, 56),)}),
         ("softmax(axis=-1,1)", "softmax", {"axis": (-1, 1)}),
         ("clip(beta=1e-3, alpha=-.5)", "clip", {"beta": (1e-3,), "alpha": (-0.5,)}),

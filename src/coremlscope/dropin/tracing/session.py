@@ -26,7 +26,6 @@ from coremlscope.dropin.tracing.mistakes import find_mistakes
 from coremlscope.dropin.tracing.notebook import describe_cells
 from coremlscope.dropin.tracing.recorder import Recorder, child_environment
 from coremlscope.dropin.tracing.ring import CAPACITY
-from coremlscope.dropin.tracing.spans import SpanSender, otlp_provider
 from coremlscope.results.trace import Trace
 
 __all__ = ["ProcessRecording", "RecordedProgram", "record", "record_process"]
@@ -44,7 +43,6 @@ class ProcessRecording:
         fps: Frames per second that the program should reach.
         capacity: The number of events that each process keeps; older ones are replaced.
         children: Whether children are recorded.
-        exporter: Where spans of OpenTelemetry go; see `record`.
         operations: Whether the operations of runs are recorded; see `record`.
     """
 
@@ -54,15 +52,12 @@ class ProcessRecording:
         fps: float | None = None,
         capacity: int = CAPACITY,
         children: bool = True,
-        exporter: Any = None,
         operations: bool = False,
     ) -> None:
         self._fps = fps
         self._folder = _temporary_folder()
         weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
         self._recorder = Recorder(self._folder, capacity, children=children, operations=operations)
-        provider = otlp_provider() if exporter == "otlp" else exporter
-        self._sender = SpanSender(self._read, provider) if provider is not None else None
 
     def start(self) -> Self:
         """Begins to record.
@@ -76,25 +71,18 @@ class ProcessRecording:
         if is_installed():
             os.environ[DROPIN_VARIABLE] = "1"
         self._recorder.start()
-        if self._sender is not None:
-            self._sender.start()
         return self
 
     def stop(self) -> None:
         """Stops recording; stopping again has no effect."""
         os.environ.pop(DROPIN_VARIABLE, None)
-        was_recording = self._recorder.is_active
         self._recorder.stop()
-        if self._sender is not None and was_recording:
-            self._sender.stop()
 
     @property
     def trace(self) -> Trace:
         """Returns the events recorded so far, with their mistakes."""
-        return find_mistakes(self._read())
-
-    def _read(self) -> Trace:
-        return describe_cells(read_recording(self._folder, command=sys.argv, fps=self._fps))
+        recorded = read_recording(self._folder, command=sys.argv, fps=self._fps)
+        return find_mistakes(describe_cells(recorded))
 
     def save(self, path: str | PathLike[str]) -> None:
         """Writes the trace as JSON; `Trace.load` reads it.
@@ -124,7 +112,6 @@ def record(
     fps: float | None = None,
     capacity: int = CAPACITY,
     children: bool = True,
-    exporter: Any = None,
     operations: bool = False,
 ) -> ProcessRecording:
     """Records what this process does with Core ML, coremltools, coremlscope and ONNX Runtime.
@@ -140,17 +127,10 @@ def record(
         fps: Frames per second that the program should reach; later ones are counted.
         capacity: The number of events that each process keeps; older ones are replaced.
         children: Whether processes that this one starts are recorded too.
-        exporter: `"otlp"` also sends the events as spans of OpenTelemetry, every two seconds, to the
-            collector that the SDK's variables name (extra `otlp`); or a `TracerProvider` of the SDK.
         operations: Whether the operations inside runs are recorded, by the profiler of ONNX Runtime: of the
             first 100 runs of each model that is loaded while recording. They are in the trace after `stop`.
-
-    Raises:
-        MissingDependencyError: The SDK of OpenTelemetry is not installed.
     """
-    return ProcessRecording(
-        fps=fps, capacity=capacity, children=children, exporter=exporter, operations=operations
-    )
+    return ProcessRecording(fps=fps, capacity=capacity, children=children, operations=operations)
 
 
 class RecordedProgram:
