@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from typing import Any
 
 import numpy as np
@@ -127,6 +128,25 @@ def test_stages_of_a_pipeline_follow_each_other(deep: ir.Model) -> None:
     once, again = alone.estimates[0], both.estimates[0]
     launches = sum(one.launch_s for one in once.terms)
     assert again.latency.value == pytest.approx(2 * once.latency.value - launches)
+
+
+@pytest.mark.parametrize("setting", SETTINGS)
+def test_units_have_the_same_shares_of_the_time_in_plans_and_estimates(
+    deep: ir.Model, setting: ComputeUnits
+) -> None:
+    small = programs.build(lambda x: mb.relu(x=x), {"x": MAP})
+    content = ir.Pipeline("pipeline", ("one", "two"), (deep, small))
+    both = ir.Model(spec_version=5, description=deep.description, content=content)
+    for device in ("m1", "a14"):
+        found = api.estimate(both, device, compute_units=[setting])
+        planned = api.plan(both, device, compute_units=setting)
+        functions = planned.plans[0].settings[0].functions
+        assert list(functions) == ["one/main", "two/main"]
+        shares = Counter[str]()
+        for one in functions.values():
+            shares.update(one.time_shares)
+        assert shares == pytest.approx(dict(found.estimates[0].placement))
+        assert 0 < sum(functions["two/main"].time_shares.values()) < 0.5
 
 
 def test_other_kinds_are_refused() -> None:

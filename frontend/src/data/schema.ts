@@ -552,6 +552,11 @@ export interface FunctionCost {
   total_ms: number;
   /** Number of changes of the unit along the path. */
   switches: number;
+  /**
+   * The share of each unit in the estimated time of a prediction, without launches, changes of unit and conversions; `Estimate.placement`
+   * is their sum over the functions of a prediction. Empty where nothing is estimated.
+   */
+  time_shares: Partial<Record<ComputeUnit, number>>;
 }
 
 /** One function of a model. */

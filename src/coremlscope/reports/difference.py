@@ -136,10 +136,10 @@ def describe_operations(difference: Difference) -> str:
     if difference.renamed:
         text += f", {difference.renamed} of them renamed"
     changes = []
-    names = _names(difference)
-    for word, ids in (("added", difference.added), ("removed", difference.removed)):
+    before, after = _names(difference)
+    for word, ids, names in (("added", difference.added, after), ("removed", difference.removed, before)):
         if ids:
-            first = names.get(ids[0], ids[0])
+            first = next((names[one] for one in ids if one in names), ids[0])
             changes.append(f"{len(ids)} {word} (such as {first})" if len(ids) > 1 else f"{first} {word}")
     text = f"{text}; {', '.join(changes) or 'none added or removed'}"
     types = ", ".join(f"{name} {a} → {b}" for name, (a, b) in difference.types.items())
@@ -147,13 +147,15 @@ def describe_operations(difference: Difference) -> str:
     return f"{text}; Apple's compiler: {', '.join(difference.compiled)}" if difference.compiled else text
 
 
-def _names(difference: Difference) -> dict[str, str]:
-    """Names of operations by their ids, as far as rows of the difference have them."""
-    rows = [(op_id, row.name) for row in difference.rows for op_id in (*row.before[:1], *row.after[:1])]
-    plans = [
-        (op_id, op.name) for plan in difference.plans for op in plan.ops for op_id in (op.before, op.after)
-    ]
-    return {op_id: name for op_id, name in (*plans, *rows) if op_id and name}
+def _names(difference: Difference) -> tuple[dict[str, str], dict[str, str]]:
+    """Names of either side's operations by their ids, as far as rows of the difference have them."""
+    planned = [op for plan in difference.plans for op in plan.ops]
+    before = {op.before: op.name for op in planned if op.before and op.name and not op.after}
+    after = {op.after: op.name for op in planned if op.after and op.name}
+    for row in difference.rows:
+        before.update((id_, row.name) for id_ in row.before[:1] if row.name and not row.after)
+        after.update((id_, row.name) for id_ in row.after[:1] if row.name)
+    return before, after
 
 
 def device_title(plan: PlanChange) -> str:

@@ -42,6 +42,8 @@ from coremlscope.results.profile import Profile
 __all__ = ["device_latencies", "estimates_document", "estimates_to_json", "render_estimates_json"]
 
 _COSTLIEST = 5
+#: The least share of a unit that is shown as all of the time.
+_WHOLE = 0.995
 
 
 def estimates_document(profiles: Sequence[Profile], *, explained: bool = False) -> Iterator[Block]:
@@ -126,6 +128,8 @@ def _notes(results: Sequence[tuple[Profile, Estimate]]) -> Iterator[Block]:
     for _, estimate in results:
         of = f"{estimate.device}, {estimate.compute_units}: " if len(results) > 1 else ""
         yield from (Text(of + text) for text in estimate.notes)
+    if any(max(estimate.placement.values()) < _WHOLE for _, estimate in results):
+        yield Text("runs on: shares of the estimated time, without launches and changes of unit")
     note = "estimated from published latencies, not measured; assumes that nothing else runs on the device"
     yield Text(note if results else "no estimate")
 

@@ -205,28 +205,33 @@ def _units(view: PlanView, name: str, ops: tuple[PlannedOp, ...]) -> Iterator[Bl
     yield Heading("Units", f"{plural(len(ops), 'operation')}, planned")
     counts, costs = unit_counts(ops), unit_costs_ms(ops, view.compute_units)
     has_costs = any(op.planned_ms is not None for op in ops)
-    parts = _cost_shares(ops, costs, has_costs=has_costs)
+    cost = view.setting.functions.get(name)
+    shares = {} if cost is None else dict.fromkeys(costs, 0.0) | dict(cost.time_shares)
+    is_time = any(shares.values())
+    parts = shares if is_time else _cost_shares(ops, costs, has_costs=has_costs)
     rows: list[tuple[Cell, ...]] = []
     for unit in UNITS:
         if unit not in SETTINGS[view.compute_units] and not counts[unit]:
             continue
         known = Counter(op.supported.get(unit) for op in ops)
         share = "–" if parts is None else format_share(parts[unit])
-        cost = format_cost(costs[unit]) if has_costs else "–"
+        planned = format_cost(costs[unit]) if has_costs else "–"
         support = str(known["yes"]), str(known["unknown"] or "")
         bar = "" if parts is None else parts[unit]
-        rows.append((UNIT_NAMES[unit], str(counts[unit]), share, cost, *support, bar))
+        rows.append((UNIT_NAMES[unit], str(counts[unit]), share, planned, *support, bar))
     if counts[None]:
         rows.append(("unknown", str(counts[None]), "", "", "", "", ""))
     columns = (
         Column("", style="cyan"),
-        *numbers("chosen", "cost share", "planned cost"),
+        *numbers("chosen", "time share" if is_time else "cost share", "planned cost"),
         Column("supported", is_number=True, rank=1),
         Column("unknown", is_number=True, rank=1),
         Column("", style="cyan", rank=2),
     )
     yield Table(columns, rows)
-    yield from _cost(view, name, sum(costs.values()))
+    yield from _cost(view, name, 0 if is_time else sum(costs.values()))
+    if is_time:
+        yield Text("time share: of the estimated time of a prediction, without launches and changes of unit")
     undecided = undecided_line(ops)
     if undecided:
         yield Text(f"{POSSIBLE} {undecided}")

@@ -129,6 +129,7 @@ class _Function:
             "counts": {**units, "unknown": counts[None]},
             "undecided": {kind: undecided[kind] for kind in get_args(Undecided)},
             "cost_ms": unit_costs_ms(ops, view.compute_units),
+            "time_shares": {} if cost is None else dict(cost.time_shares),
         }
 
     def _operation(self, index: int) -> dict[str, Any]:

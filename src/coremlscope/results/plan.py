@@ -143,10 +143,14 @@ class FunctionCost(msgspec.Struct, frozen=True):
     Attributes:
         total_ms: Cost of the cheapest path, including launches and switches.
         switches: Number of changes of the unit along the path.
+        time_shares: The share of each unit in the estimated time of a prediction, without launches, changes
+            of unit and conversions; `Estimate.placement` is their sum over the functions of a prediction.
+            Empty where nothing is estimated.
     """
 
     total_ms: float
     switches: int
+    time_shares: Mapping[ComputeUnit, float] = {}
 
 
 class OtherPlan(msgspec.Struct, frozen=True, kw_only=True):

@@ -8,7 +8,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from coremlscope.base.units import format_duration
-from coremlscope.devices import CPU, NEURAL_ENGINE, ComputeUnits, all_chips
+from coremlscope.devices import CPU, NEURAL_ENGINE, UNITS, ComputeUnit, ComputeUnits, all_chips
 from coremlscope.planning.cost.latency.evidence import find_nearest
 from coremlscope.planning.cost.latency.loads import estimate_loads
 from coremlscope.planning.cost.latency.structure import structure_of
@@ -19,7 +19,7 @@ from coremlscope.planning.forecast.placed import Placed
 from coremlscope.planning.forecast.tabular import as_bound
 from coremlscope.results.estimate import Estimate
 
-__all__ = ["add_evidence", "estimate_predictions"]
+__all__ = ["add_evidence", "estimate_predictions", "time_shares"]
 
 #: Settings that all units are compared with, and how much faster they have to be for a note.
 _ACCELERATED: tuple[ComputeUnits, ...] = ("cpu_and_ne", "cpu_and_gpu")
@@ -82,6 +82,22 @@ def _with_faster_setting(
         " model by costs of its own, which differ from these estimates"
     )
     return [replace(one, notes=(*one.notes, note)) if one is slow else one for one in found]
+
+
+def time_shares(found: Estimate, functions: Sequence[str]) -> dict[str, dict[ComputeUnit, float]]:
+    """Returns the shares of units in the time of a prediction's kernels, by function.
+
+    Args:
+        found: The estimate; its `placement` is the sum over all functions.
+        functions: The function of each kernel; empty for a model without operations.
+    """
+    whole = sum(found.kernel_s)
+    shares: dict[str, dict[ComputeUnit, float]] = {name: {} for name in functions if name and whole}
+    for name, seconds, unit in zip(functions, found.kernel_s, found.kernel_unit, strict=True):
+        if name in shares:
+            mine = shares[name]
+            mine[UNITS[unit]] = mine.get(UNITS[unit], 0.0) + seconds / whole
+    return shares
 
 
 def add_evidence(found: Estimate, kernels: Kernels) -> Estimate:

@@ -38,6 +38,7 @@ class Kernels:
 
     Attributes:
         fused: The kernels in order.
+        functions: The function of each, by its name in plans; empty for models without operations.
         unknown: Operations that they do not include.
         loops: The loops whose number of iterations is not known, by id.
     """
@@ -51,6 +52,7 @@ class Kernels:
     ) -> None:
         self.own = own
         self.fused = [*(kernel for one in functions for kernel in one.fused), *whole]
+        self.functions = [*(one.key for one in functions for _ in one.fused), *("" for _ in whole)]
         self.unknown = find_left_out(one.bound.function for one in functions)
         self.left_out = (*stages, *filter(None, [self.unknown.text]))
         edges = (*functions[0].description.inputs, *functions[-1].description.outputs) if functions else ()

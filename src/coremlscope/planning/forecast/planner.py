@@ -22,7 +22,7 @@ from coremlscope.planning.cost.planned.rates import RateTable, rate_table
 from coremlscope.planning.forecast.assumptions import shape_notes, system_findings, system_notes, weight_notes
 from coremlscope.planning.forecast.columns import tabulate
 from coremlscope.planning.forecast.defects import describe_found_rules, find_placed_defects
-from coremlscope.planning.forecast.estimates import add_evidence, estimate_predictions
+from coremlscope.planning.forecast.estimates import add_evidence, estimate_predictions, time_shares
 from coremlscope.planning.forecast.functions import ModelFunction, functions_of, is_core_ai
 from coremlscope.planning.forecast.kernels import Kernels, Prediction, planned_units
 from coremlscope.planning.forecast.memory import MemoryModel, find_shortages
@@ -162,7 +162,7 @@ def forecast(
         system = system_notes(model, one.device.os, is_planned=bool(functions))
         notes = [*first, *system, *about, *_placement_notes(one.placed, settings[0])]
         plan = _tabulate(ops, one, settings, notes, kernels.unknown, is_core_ai=is_core_ai(model))
-        plans.append(_with_other_plans(_with_what_ifs(plan, ops, functions, one), one))
+        plans.append(_with_estimates(_with_what_ifs(plan, ops, functions, one), one))
 
     memory = MemoryModel.of(model, ops, function)
     remarks = _find_remarks(main) if with_advice else {}
@@ -379,26 +379,27 @@ def _with_what_ifs(plan: Plan, ops: OpTable, functions: Sequence[ModelFunction],
     return replace(plan, settings=tuple(settings))
 
 
-def _with_other_plans(plan: Plan, on: _OnDevice) -> Plan:
-    """Returns a plan with the estimates of itself and of the plans that are too close to call."""
+def _with_estimates(plan: Plan, on: _OnDevice) -> Plan:
+    """Returns a plan with the time shares of units, and estimates of what is too close to call."""
     settings = []
     for one in plan.settings:
         prediction = on.predictions.get(one.compute_units)
-        if one.other_plan is not None and prediction is not None and not prediction.kernels.loops:
+        if prediction is None or not on.main or prediction.kernels.loops:
+            settings.append(one)
+            continue
+        found, other = prediction.estimate(), one.other_plan
+        if other is not None:
             moved = {
                 op.id: rival
                 for placed in on.main.values()
                 for op in placed.function.ops
                 if (rival := op.choices[one.compute_units].rival) is not None
             }
-            other = replace(
-                one.other_plan,
-                latency=prediction.estimate(moved).latency,
-                planned=prediction.estimate().latency,
-            )
-            settings.append(replace(one, other_plan=other))
-        else:
-            settings.append(one)
+            other = replace(other, latency=prediction.estimate(moved).latency, planned=found.latency)
+        functions = dict(one.functions)
+        for name, shares in time_shares(found, prediction.kernels.functions).items():
+            functions[name] = replace(functions[name], time_shares=shares)
+        settings.append(replace(one, functions=functions, other_plan=other))
     return replace(plan, settings=tuple(settings))
 
 
