@@ -293,14 +293,20 @@ class _Decoder(nn.Module):
         angles = torch.outer(torch.arange(context), rates).repeat(1, 2)
         self.register_buffer("cosines", angles.cos(), persistent=False)
         self.register_buffer("sines", angles.sin(), persistent=False)
-        for name in ("keys", "values"):
-            self.register_buffer(name, torch.zeros(layers, heads, context, self.size))
+        for name in self.caches(layers):
+            self.register_buffer(name, torch.zeros(heads, context, self.size))
+
+    @staticmethod
+    def caches(layers: int = 4) -> list[str]:
+        """Names of the buffers that a step updates."""
+        return [f"{part}_{layer}" for layer in range(layers) for part in ("keys", "values")]
 
     def forward(self, token: torch.Tensor, position: torch.Tensor) -> torch.Tensor:
-        x, position = self.tokens(token), position.long()  # exports to ONNX write at int64 places alone
-        cosine, sine = self.cosines[position], self.sines[position]
-        is_later = torch.arange(self.keys.shape[2]) > position
-        mask = torch.zeros(self.keys.shape[2]).masked_fill(is_later, -1e4)
+        x, places = self.tokens(token), torch.arange(len(self.cosines))
+        cosine, sine = (table.index_select(0, position) for table in (self.cosines, self.sines))
+        mask = torch.zeros(len(self.cosines)).masked_fill(places > position, -1e4)
+        # coremltools loses writes to a place that is computed, without a word.
+        is_here = (places == position).unsqueeze(1)
 
         def turn(y: torch.Tensor) -> torch.Tensor:
             first, second = y.chunk(2, dim=-1)
@@ -309,10 +315,11 @@ class _Decoder(nn.Module):
         for layer in range(self.layers):
             parts = self.qkv[layer](self.norms[2 * layer](x)).view(1, 3, self.heads, self.size)
             query, key, value = (parts[:, index].transpose(0, 1) for index in range(3))
-            self.keys[layer, :, position] = turn(key)
-            self.values[layer, :, position] = value
-            scores = turn(query) @ self.keys[layer].transpose(1, 2) / self.size**0.5 + mask
-            context = torch.softmax(scores, dim=-1) @ self.values[layer]
+            keys, values = getattr(self, f"keys_{layer}"), getattr(self, f"values_{layer}")
+            keys[:] = torch.where(is_here, turn(key), keys)
+            values[:] = torch.where(is_here, value, values)
+            scores = turn(query) @ keys.transpose(1, 2) / self.size**0.5 + mask
+            context = torch.softmax(scores, dim=-1) @ values
             x = x + self.out[layer](context.transpose(0, 1).reshape(1, -1))
             y = self.norms[2 * layer + 1](x)
             x = x + self.fall[layer](nn.functional.silu(self.gate[layer](y)) * self.rise[layer](y))
@@ -385,5 +392,5 @@ DECODER_STEP = Network(
     lambda: _Decoder().eval(),
     {"token": (1,), "position": (1,)},
     limits={"token": _VOCABULARY, "position": 256},
-    states=dict.fromkeys(("keys", "values"), (4, 8, 256, 64)),
+    states=dict.fromkeys(_Decoder.caches(), (8, 256, 64)),
 )

@@ -1,4 +1,4 @@
-"""Layer normalizations that converters spell out for neural networks."""
+"""Layer and group normalizations that converters spell out."""
 
 from __future__ import annotations
 
@@ -118,3 +118,37 @@ def test_similar_chains_stay(axes: list[int], count: float, shape: tuple[int, ..
     np.testing.assert_allclose(
         result, gamma * difference / np.sqrt(variance + 1e-3) + beta, rtol=1e-4, atol=1e-5
     )
+
+
+def _groups(axes: list[int], epsilon: float = 1e-3, power: float = 2.0):
+    def body(x):
+        grouped = mb.reshape(x=x, shape=[2, 2, 2, 3, 5])
+        difference = mb.sub(x=grouped, y=mb.reduce_mean(x=grouped, axes=axes, keep_dims=True))
+        square = mb.square(x=difference) if power == 2 else mb.pow(x=difference, y=np.float32(power))
+        variance = mb.reduce_mean(x=square, axes=axes, keep_dims=True)
+        normal = mb.real_div(x=difference, y=mb.sqrt(x=mb.add(x=variance, y=np.float32(epsilon))))
+        return mb.reshape(x=normal, shape=[2, 4, 3, 5])
+
+    return body
+
+
+def test_groups_of_channels() -> None:
+    x, body = random(2, 4, 3, 5), _groups([2, 3, 4])
+    nodes = lower(bind_main(build(body, {"x": x}))).model.graph.node
+    assert [node.op_type for node in nodes] == ["Reshape", "InstanceNormalization", "Reshape"]
+    (result,) = run(body, {"x": x})
+    expected = _normalized(x.reshape(2, 2, 2, 3, 5), (2, 3, 4)).reshape(x.shape)
+    np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(("axes", "power"), [([3, 4], 2.0), ([2, 3, 4], 4.0)])
+def test_similar_groups_stay(axes: list[int], power: float) -> None:
+    x, body = random(2, 4, 3, 5), _groups(axes, power=power)
+    nodes = lower(bind_main(build(body, {"x": x}))).model.graph.node
+    assert "InstanceNormalization" not in [node.op_type for node in nodes]
+    grouped = x.reshape(2, 2, 2, 3, 5)
+    difference = grouped - grouped.mean(tuple(axes), keepdims=True)
+    variance = (difference**power).mean(tuple(axes), keepdims=True)
+    (result,) = run(body, {"x": x})
+    expected = (difference / np.sqrt(variance + 1e-3)).reshape(x.shape)
+    np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-5)

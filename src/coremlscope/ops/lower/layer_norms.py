@@ -1,4 +1,4 @@
-"""Merges layer normalizations that converters spell out, because neural networks have few layers for them."""
+"""Merges normalizations that converters spell out, because their formats have few operations for them."""
 
 from __future__ import annotations
 
@@ -21,15 +21,16 @@ __all__ = ["join_layer_norms"]
 def join_layer_norms(
     nodes: Sequence[onnx.NodeProto], outputs: Sequence[str], emitter: Emitter
 ) -> list[onnx.NodeProto]:
-    """Replaces each spelled-out layer normalization by one node.
+    """Replaces each spelled-out layer or group normalization by one node.
 
-    Converters use two forms: a normalization of rows that are reshaped to images, followed by a factor and a
-    summand; or separate operations for mean, difference, square, sum, quotient and root.
+    Converters use three forms: a normalization of rows that are reshaped to images, followed by a factor and
+    a summand; separate operations for mean, difference, square, sum, quotient and root; and the same with
+    averages, of groups of channels.
     """
     finder = _Finder(nodes, emitter)
     joined: list[onnx.NodeProto] = []
     for node in nodes:
-        found = finder.rows(node) or finder.spelled_out(node)
+        found = finder.rows(node) or finder.spelled_out(node) or finder.groups(node)
         joined.extend(found or [node])
     return joined
 
@@ -116,7 +117,7 @@ class _Finder:
             return None
         return _Scaled(factor[0], factor[1], summed[1], (summed[0], factor[0]))
 
-    # The two forms
+    # The three forms
 
     def rows(self, node: onnx.NodeProto) -> list[onnx.NodeProto] | None:
         """Matches rows that are reshaped to images, normalized, scaled and reshaped back."""
@@ -195,6 +196,36 @@ class _Finder:
         )
         norm = _Norm(mean.input[0], shape[-len(axes) :], epsilon, through)
         return [self.joined(node, scaled, norm)]
+
+    def groups(self, node: onnx.NodeProto) -> list[onnx.NodeProto] | None:
+        """Matches `(x - mean) / sqrt(mean of (x - mean)² + epsilon)` of channels that a reshape groups."""
+        if not (
+            node.op_type == "Div"
+            and (root := self.made_by(node.input[1], "Sqrt"))
+            and (variance := self.with_constant(self.makers.get(root.input[0]), "Add"))
+            and (mean_square := self.made_by(variance[0], "GlobalAveragePool"))
+            and (difference := self.made_by(node.input[0], "Sub"))
+            and self.is_square(mean_square.input[0], difference.output[0])
+            and (mean := self.made_by(difference.input[1], "GlobalAveragePool"))
+            and mean.input[0] == difference.input[0]
+            and (grouped := self.made_by(mean.input[0], "Reshape"))
+        ):
+            return None
+        sizes, epsilon = self.numbers(grouped.input[1]), self.number(variance[1])
+        if len(sizes) < 4 or sizes[1] < 1 or epsilon is None:
+            return None
+        parameters = [self.emitter.array(np.full(sizes[1], value, F32)).name for value in (1, 0)]
+        merged = onnx.helper.make_node(
+            "InstanceNormalization",
+            [mean.input[0], *parameters],
+            list(node.output),
+            name=node.name,
+            epsilon=epsilon,
+        )
+        inside = (root, self.makers[root.input[0]], mean_square, self.makers[mean_square.input[0]])
+        through = [one.output[0] for one in (*inside, difference, mean)]
+        merged.metadata_props.add(key=MERGED, value="\n".join(through))
+        return [merged]
 
     def is_square(self, name: str, of: str) -> bool:
         maker = self.makers.get(name)
