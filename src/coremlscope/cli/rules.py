@@ -56,8 +56,11 @@ def _run(arguments: argparse.Namespace) -> int:
         device = chosen_device(arguments)
         entries = list_rules(arguments.unit, arguments.op, device, arguments.effect)
     document = rules_document(entries) if arguments.rule is None else rule_document(entries[0])
-    values = {"schema": _SCHEMA, "rules": [entry.to_json() for entry in entries]}
-    write_result(arguments, lambda: render_values(values), document)
+
+    def values() -> str:
+        return render_values({"schema": _SCHEMA, "rules": [entry.to_json() for entry in entries]})
+
+    write_result(arguments, values, document)
     return 0
 
 

@@ -59,8 +59,6 @@ class CatalogEntry(msgspec.Struct, frozen=True, kw_only=True):
         scope: Chips and systems for which it holds; empty for all.
         source: Who published it.
         confidence: How the source knows.
-        applies_to: Examples to which it applies, each with the resulting text.
-        negative_examples: Examples to which it does not apply.
     """
 
     id: str
@@ -73,8 +71,24 @@ class CatalogEntry(msgspec.Struct, frozen=True, kw_only=True):
     scope: str
     source: str
     confidence: str
-    applies_to: tuple[tuple[str, str], ...] = ()
-    negative_examples: tuple[str, ...] = ()
+
+    @property
+    def applies_to(self) -> tuple[tuple[str, str], ...]:
+        """Examples to which it applies, each with the resulting text."""
+        row = _rows()[self.id]
+        if isinstance(row, Rule):
+            return tuple((_example(one), _says(row, one)) for one in row.applies_to)
+        return (
+            () if isinstance(row, Note) else tuple((_function(one), "") for one in row.examples if one.hits)
+        )
+
+    @property
+    def negative_examples(self) -> tuple[str, ...]:
+        """Examples to which it does not apply."""
+        row = _rows()[self.id]
+        if isinstance(row, Rule):
+            return tuple(map(_example, row.negative_examples))
+        return () if isinstance(row, Note) else tuple(_function(one) for one in row.examples if not one.hits)
 
     def to_json(self) -> dict[str, Any]:
         """The entry as plain data."""
@@ -231,9 +245,10 @@ def _counting(spec: OpSpec) -> str:
     return text.replace("1 operations", "1 operation")
 
 
-def _known_ops() -> list[str]:
+@functools.cache
+def _known_ops() -> tuple[str, ...]:
     ruled = (op for rule in RULES for op in rule.ops if isinstance(op, str) and op not in EVERY_OP)
-    return list(dict.fromkeys((*OPS, *ruled)))
+    return tuple(dict.fromkeys((*OPS, *ruled)))
 
 
 def _unknown(noun: str, name: str, known: Sequence[str]) -> UsageError:
@@ -271,13 +286,6 @@ def _entry(id_: str) -> CatalogEntry:
             source=row.source,
             confidence=row.confidence,
         )
-    applies_to: tuple[tuple[str, str], ...]
-    if isinstance(row, Rule):
-        applies_to = tuple((_example(e), _says(row, e)) for e in row.applies_to)
-        negative_examples = tuple(map(_example, row.negative_examples))
-    else:
-        applies_to = tuple((_function(e), "") for e in row.examples if e.hits)
-        negative_examples = tuple(_function(e) for e in row.examples if not e.hits)
     return CatalogEntry(
         id=row.id,
         unit=row.unit,
@@ -289,8 +297,6 @@ def _entry(id_: str) -> CatalogEntry:
         scope=_held_by(row),
         source=row.source,
         confidence=row.confidence,
-        applies_to=applies_to,
-        negative_examples=negative_examples,
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterable, Iterator, Sequence
 
 from msgspec.structs import replace
@@ -16,11 +15,15 @@ from coremlscope.reports.words import shorten
 __all__ = ["Column", "Screen"]
 
 _TITLE, _HEADING, _LABEL, _QUIET = "bold cyan", "bold", "dim", "dim"
-#: Shades of colours that can be read on white and on black, as the terminal's own cyan and yellow cannot.
-_SHADES = {
-    style: (name, f"color({number})")
-    for name, number in (("cyan", 31), ("green", 28), ("yellow", 130), ("red", 160))
-    for style in (name, f"bold {name}")
+#: The codes of a terminal for each word of a style. The shades can be read on white and on black, as the
+#: terminal's own cyan and yellow cannot.
+_CODES = {
+    "bold": "1",
+    "dim": "2",
+    "cyan": "38;5;31",
+    "green": "38;5;28",
+    "yellow": "38;5;130",
+    "red": "38;5;160",
 }
 
 
@@ -33,29 +36,14 @@ class Screen:
     """
 
     def __init__(self, width: int, color: bool) -> None:
-        from rich.console import Console
-        from rich.theme import Theme
-
         self.width = width
-        self._file = io.StringIO()
-        self._console = Console(
-            file=self._file,
-            width=width,
-            force_terminal=color,
-            color_system="256" if color else None,
-            theme=Theme({style: style.replace(name, shade) for style, (name, shade) in _SHADES.items()}),
-            no_color=not color,
-            highlight=False,
-            markup=False,
-            emoji=False,
-            legacy_windows=False,
-            _environ={},
-        )
+        self._color = color
+        self._lines: list[str] = []
 
     @property
     def text(self) -> str:
         """Returns the text printed so far, without trailing blanks."""
-        return "\n".join(line.rstrip() for line in self._file.getvalue().splitlines()) + "\n"
+        return "\n".join(self._lines) + "\n"
 
     def line(self, text: str = "", style: str = "", indent: int = 0) -> None:
         """Prints a paragraph, wrapped if it is too long."""
@@ -113,9 +101,16 @@ class Screen:
 
     def _print(self, *parts: tuple[str, str]) -> None:
         """Prints one line, of texts with their styles."""
-        from rich.text import Text
+        line = "".join(_styled(text, style) if self._color else text for text, style in parts if text)
+        self._lines.append(line.rstrip())
 
-        self._console.print(Text.assemble(*parts), no_wrap=True, crop=False, overflow="ignore")
+
+def _styled(text: str, style: str) -> str:
+    """Returns text with codes of a style: words, and perhaps the address of a link."""
+    words, _, address = style.partition("link ")
+    codes = ";".join(_CODES[word] for word in words.split())
+    shown = f"\x1b[{codes}m{text}\x1b[0m" if codes else text
+    return f"\x1b]8;;{address}\x1b\\{shown}\x1b]8;;\x1b\\" if address else shown
 
 
 #: How many characters before the first difference are shown of texts that are shortened apart.

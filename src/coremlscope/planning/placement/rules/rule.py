@@ -46,6 +46,8 @@ function with the verdicts of the rules above, and returns the operations to whi
 
 from __future__ import annotations
 
+import functools
+import operator
 from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 
@@ -109,10 +111,13 @@ EVERY_OP = ("*",)
 
 def selects(selection: Selection, op: str) -> bool:
     """True where the selection includes the operation of this name."""
-    if selection == EVERY_OP or op in selection:
-        return True
-    traits = traits_of(op)
-    return any(isinstance(one, Trait) and one & traits for one in selection)
+    return selection == EVERY_OP or op in selection or bool(_traits(selection) & traits_of(op))
+
+
+@functools.cache
+def _traits(selection: Selection) -> Trait:
+    """The traits in a selection."""
+    return functools.reduce(operator.or_, (one for one in selection if isinstance(one, Trait)), Trait(0))
 
 
 class Scope(msgspec.Struct, frozen=True):
