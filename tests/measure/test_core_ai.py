@@ -22,6 +22,7 @@ from coremlscope.measure.coreai.operations import OUTSIDE, UNOWNED, Event, attri
 from coremlscope.measure.coreai.timing_child import _Recorder
 from coremlscope.measure.coreai.undisturbed import ProfilerCost, profiler_cost
 from coremlscope.measure.effort import Effort
+from coremlscope.model.subject import Subject
 from coremlscope.results.measurement import Measurement
 from tests.support import converted_models
 from tests.support.aicode import write_numbered
@@ -48,7 +49,8 @@ def _measurer(fault: str = "", *, is_system: bool = False) -> CoreAIMeasurer:
 
 
 def _measure(bundle: Path, measurer: CoreAIMeasurer, **settings: Any) -> Measurement:
-    return api.profile(bundle, engine=measurer, **_QUICK, **settings).measurement
+    subject = Subject(bundle, random_weights=settings.pop("random_weights", False))
+    return api.profile(subject, engine=measurer, **_QUICK, **settings).measurement
 
 
 def test_the_interpreter_is_measured(bundle: Path) -> None:

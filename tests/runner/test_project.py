@@ -173,16 +173,12 @@ def test_models_of_one_name_are_told_apart(tmp_path: Path, package: Path) -> Non
 def test_the_verb(package: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = tmp_path / "runner"
     options = ["--compute-units", "all,cpu_only", "--power-mode", "both", "--iterations", "7"]
-    options += ["--specialization", "fast_prediction", "--low-precision", "--shape", "x=2x8"]
+    options += ["--shape", "x=2x8"]
     assert main(["runner", str(folder), str(package), *options]) == 0
     request = request_of(folder)
     assert request["compute_units"] == ["all", "cpu_only"]
     assert request["power_modes"] == ["normal", "low power"]
     assert request["iterations"] == 7
-    assert request["hints"] == {
-        "specialization_strategy": "fast_prediction",
-        "allow_low_precision_accumulation_on_gpu": True,
-    }
     assert "CoreMLScopeRunner.xcodeproj" in capsys.readouterr().err
     assert main(["runner", str(folder), str(package), "--quiet"]) == 0
     assert request_of(folder)["iterations"] == 50

@@ -126,7 +126,6 @@ def write_request(folder: Path, *models: str, **changed: Any) -> Path:
         "iterations": 4,
         "in_flight": 2,
         "seed": 0,
-        "hints": {},
         **changed,
     }
     (payload / "request.json").write_text(json.dumps(request), encoding="utf-8")

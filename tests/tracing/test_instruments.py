@@ -11,7 +11,7 @@ from coremlscope.base.errors import UsageError
 from coremlscope.cli import main
 from coremlscope.dropin.tracing.saved import read_recording
 from coremlscope.reports.page import trace_values
-from coremlscope.reports.program.lanes import GROUPINGS, draw_lanes
+from coremlscope.reports.program.lanes import draw_lanes
 from coremlscope.reports.program.report import mistakes_title
 from coremlscope.results.aggregate import aggregate
 from tests.support import recorded_files as files
@@ -84,10 +84,9 @@ def test_three_exports_are_three_lanes_with_one_clock(tmp_path: Path) -> None:
         write(tmp_path, "gpu.xml", gpu([(100 * index + 80, 2) for index in range(20)])),
     ]
     trace = read_recording(paths)
-    for by in GROUPINGS:
-        lines = [line.partition(" ▏")[0][11:].strip() for line in draw_lanes(trace, 120, by)]
-        assert {"GPU", "Neural Engine"} < set(lines)
-        assert len(lines) == (4 if by == "type" else 3)
+    lines = [line.partition(" ▏")[0][11:].strip() for line in draw_lanes(trace, 120)]
+    assert {"GPU", "Neural Engine"} < set(lines)
+    assert len(lines) == 3
     calls = trace.events.of("predict")
     for unit in ("Neural Engine busy", "GPU busy"):
         busy = trace.events.of(unit)
@@ -105,7 +104,7 @@ def test_the_verb_reads_all_files_and_options_between_them(
 ) -> None:
     first = str(write(tmp_path, "ane.xml", files.ane([(70, 10)])))
     second = str(write(tmp_path, "coreml.xml", files.core_ml(_SLOW)))
-    assert main(["trace", first, "--fps", "60", second, "--fail-on-mistakes", "--lanes", "type"]) == 1
+    assert main(["trace", first, "--fps", "60", second, "--fail-on-mistakes"]) == 1
     printed = capsys.readouterr().out
     assert "20 of 20 predictions miss a frame" in printed
     assert "20 loads of 1 model" in printed

@@ -11,7 +11,6 @@ from coremlscope.cli.command import (
     add_quiet,
     add_shape,
     at_least,
-    one_of,
     read_path,
 )
 from coremlscope.cli.connected import add_power_mode, chosen_power_mode
@@ -47,7 +46,6 @@ def _configure(parser: argparse.ArgumentParser) -> None:
     )
     add_power_mode(parser)
     _add_repetitions(parser)
-    _add_hints(parser)
     add_seed(parser, "synthetic inputs")
     add_shape(parser)
     parser.add_argument(
@@ -84,31 +82,6 @@ def _add_repetitions(parser: argparse.ArgumentParser) -> None:
         default=5,
         help="predictions before the timed ones (default: 5)",
     )
-    parser.add_argument(
-        "--in-flight",
-        metavar="N",
-        type=at_least(1),
-        default=4,
-        help="predictions at the same time when throughput is measured, 1 for none (default: 4)",
-    )
-
-
-def _add_hints(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--reshape-frequency",
-        metavar="HOW",
-        type=one_of("reshape frequency", "frequent", "infrequent"),
-        help="Core ML's optimisation hint: frequent or infrequent (from iOS 18 and macOS 15 on)",
-    )
-    parser.add_argument(
-        "--specialization",
-        metavar="HOW",
-        type=one_of("specialization strategy", "default", "fast_prediction"),
-        help="Core ML's optimisation hint: default or fast_prediction (from iOS 18 and macOS 15 on)",
-    )
-    parser.add_argument(
-        "--low-precision", action="store_true", help="let the GPU accumulate in low precision"
-    )
 
 
 def _run(arguments: argparse.Namespace) -> int:
@@ -125,12 +98,8 @@ def _run(arguments: argparse.Namespace) -> int:
         warmups=arguments.warmups,
         compiles=arguments.compile_iterations,
         loads=arguments.load_iterations,
-        in_flight=arguments.in_flight,
         seed=arguments.seed,
         shapes=dict(arguments.shape),
-        reshape_frequency=arguments.reshape_frequency or "",
-        specialization_strategy=arguments.specialization or "",
-        low_precision=True if arguments.low_precision else None,
     )
     models = [api.read(path) for path in arguments.models]
     write_runner(folder, models, settings, team=arguments.team, bundle_id=arguments.bundle_id)

@@ -11,7 +11,7 @@ from tempfile import NamedTemporaryFile
 from typing import TYPE_CHECKING
 
 from coremlscope.base.errors import CoremlscopeError, UsageError
-from coremlscope.cli.command import Command, Parser, add_reports, at_least, one_of
+from coremlscope.cli.command import Command, Parser, add_reports, at_least
 from coremlscope.cli.live import serve_page, show_live
 from coremlscope.cli.lookup import add_devices
 from coremlscope.cli.reports import write_reports
@@ -52,7 +52,6 @@ examples:
 
 #: Events that each process keeps; fewer, which are quick to read, while they are shown.
 _EVENTS, _LIVE_EVENTS = 1 << 20, 1 << 15
-_ORDERS = ("total", "count", "max", "name")
 
 
 def _configure(parser: argparse.ArgumentParser) -> None:
@@ -87,13 +86,6 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
         help="record the operations inside the first 100 runs of each loaded model; runs take longer",
     )
     parser.add_argument(
-        "--sort",
-        metavar="BY",
-        type=one_of("order", *_ORDERS),
-        default="total",
-        help=f"order of the totals: {', '.join(_ORDERS)} (default: total)",
-    )
-    parser.add_argument(
         "--pid",
         metavar="N",
         type=at_least(1),
@@ -105,13 +97,6 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
     add_devices(parser, "devices: compare the units that models ask for with their plans")
     parser.add_argument(
         "--fail-on-mistakes", action="store_true", help="exit with 1 if the recording shows mistakes, for CI"
-    )
-    parser.add_argument(
-        "--lanes",
-        metavar="BY",
-        type=one_of("grouping", "model", "lane", "type"),
-        default="model",
-        help="what has a line of its own among the lanes: model, lane, type of event (default: model)",
     )
 
 
@@ -178,7 +163,7 @@ def _report(arguments: argparse.Namespace, trace: Trace, code: int) -> int:
 
     for device in arguments.device:
         trace = add_unused_units(trace, device, partial(_plan, device, arguments.os))
-    write_reports(trace, arguments, program_document(trace, order=arguments.sort, by=arguments.lanes))
+    write_reports(trace, arguments, program_document(trace))
     if code == 0 and arguments.fail_on_mistakes and any(m.severity == "warning" for m in trace.mistakes):
         return 1
     return code

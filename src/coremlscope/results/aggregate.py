@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Literal
 
 import msgspec
 import numpy as np
@@ -11,10 +10,7 @@ import numpy as np
 from coremlscope.results.events import EVENT_KINDS, FAILED, Lane
 from coremlscope.results.trace import Events, Trace
 
-__all__ = ["Aggregate", "OperationTotal", "Order", "aggregate", "group_models", "total_operations"]
-
-#: How rows are sorted: by total time, number, longest event, or name.
-Order = Literal["total", "count", "max", "name"]
+__all__ = ["Aggregate", "OperationTotal", "aggregate", "group_models", "total_operations"]
 
 
 class Aggregate(msgspec.Struct, frozen=True, kw_only=True):
@@ -129,25 +125,20 @@ def aggregate(
     trace: Trace,
     start_s: float | None = None,
     end_s: float | None = None,
-    *,
-    order: Order = "total",
 ) -> tuple[Aggregate, ...]:
-    """Aggregates events by model and kind. Loads of the same model count as one model.
+    """Aggregates events by model and kind, the longest total first.
+
+    Loads of the same model count as one model.
 
     Args:
         trace: The trace.
         start_s: Leaves out events that ended before, in seconds from the start of the trace.
         end_s: Leaves out events that started later.
-        order: How the rows are sorted.
     """
     events = trace.events
     if start_s is not None or end_s is not None:
         events = events.between(start_s or 0.0, trace.duration_s if end_s is None else end_s)
-    rows = list(_rows(trace, events))
-    if order == "name":
-        return tuple(sorted(rows, key=lambda row: (row.model, row.kind)))
-    fields = {"total": "total_s", "count": "count", "max": "max_s"}
-    return tuple(sorted(rows, key=lambda row: -getattr(row, fields[order])))
+    return tuple(sorted(_rows(trace, events), key=lambda row: -row.total_s))
 
 
 def _rows(trace: Trace, events: Events) -> Iterator[Aggregate]:

@@ -21,6 +21,7 @@ from coremlscope.measure.contract import MeasuredModel, resolve_settings
 from coremlscope.measure.coreml.objective_c import PredictionModel, find_framework
 from coremlscope.measure.coreml.other_predictions import OtherPredictions, Timed
 from coremlscope.measure.coreml.timing import CoreMLMeasurer, child_environment
+from coremlscope.measure.effort import Effort
 from coremlscope.model.ir import FunctionDescription
 from coremlscope.reports.markdown.writer import write_markdown
 from coremlscope.reports.renderers import document_of
@@ -197,7 +198,7 @@ def test_profile_asks_for_them_on_request_only(
 ) -> None:
     others = "coremlscope.measure.coreml.other_predictions.OtherPredictions"
     monkeypatch.setattr(others, lambda: OtherPredictions(child_over_frameworks(MODULE)))
-    options = {"compute_units": "cpu_only", "iterations": 2, "compile_iterations": 1, "load_iterations": 1}
+    options = {"compute_units": "cpu_only", "iterations": 2, "effort": Effort(load_iterations=1)}
     usual = api.profile(package, **options)  # type: ignore[arg-type]
     assert usual.measurement.other_predictions == {}
     profile = api.profile(package, other_predictions=True, **options)  # type: ignore[arg-type]

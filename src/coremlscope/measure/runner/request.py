@@ -73,9 +73,6 @@ class RunnerSettings(msgspec.Struct, frozen=True, kw_only=True):
         in_flight: Predictions that are in flight at the same time when throughput is measured; 1 for none.
         seed: Seed of synthetic inputs.
         shapes: Shapes of inputs that differ from the defaults, by name.
-        reshape_frequency: `frequent` or `infrequent`; empty for Core ML's default.
-        specialization_strategy: `default` or `fast_prediction`; empty for Core ML's default.
-        low_precision: Whether GPUs may accumulate in low precision; None for Core ML's default.
     """
 
     compute_units: tuple[ComputeUnits, ...] = tuple(SETTINGS)
@@ -89,9 +86,6 @@ class RunnerSettings(msgspec.Struct, frozen=True, kw_only=True):
     in_flight: int = 4
     seed: int = 0
     shapes: Mapping[str, tuple[int, ...]] = msgspec.field(default_factory=dict)
-    reshape_frequency: str = ""
-    specialization_strategy: str = ""
-    low_precision: bool | None = None
 
 
 def write_payload(folder: Path, models: Sequence[Model], settings: RunnerSettings) -> str:
@@ -244,11 +238,6 @@ def _value(value: Any) -> dict[str, Any]:
 
 
 def _request(id_: str, entries: Sequence[Mapping[str, Any]], settings: RunnerSettings) -> dict[str, Any]:
-    hints = {
-        "reshape_frequency": settings.reshape_frequency or None,
-        "specialization_strategy": settings.specialization_strategy or None,
-        "allow_low_precision_accumulation_on_gpu": settings.low_precision,
-    }
     return {
         "schema": _SCHEMA,
         "id": id_,
@@ -263,5 +252,4 @@ def _request(id_: str, entries: Sequence[Mapping[str, Any]], settings: RunnerSet
         "iterations": settings.iterations,
         "in_flight": settings.in_flight,
         "seed": settings.seed,
-        "hints": {name: value for name, value in hints.items() if value is not None},
     }

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Literal
 
 import msgspec
 import numpy as np
@@ -15,11 +14,8 @@ from coremlscope.results.aggregate import group_models
 from coremlscope.results.events import EVENT_KINDS, KIND_CODES, LANES, Lane
 from coremlscope.results.trace import Events, Trace, TracedModel
 
-__all__ = ["GROUPINGS", "Grouping", "draw_lanes", "with_unit_lanes"]
+__all__ = ["draw_lanes", "with_unit_lanes"]
 
-#: What has a line of its own: each model in each lane, each lane, each type of event.
-Grouping = Literal["model", "lane", "type"]
-GROUPINGS: tuple[Grouping, ...] = ("model", "lane", "type")
 
 #: From idle to busy.
 _SHADES = " ░▒▓█"
@@ -44,23 +40,22 @@ class _TextLane(msgspec.Struct, frozen=True):
     line: str
 
 
-def draw_lanes(trace: Trace, width: int, by: Grouping = "model") -> list[str]:
+def draw_lanes(trace: Trace, width: int) -> list[str]:
     """Draws the lanes with their names in lines of a width; see `_lanes`."""
-    names = {lane.name for lane in _lanes(trace, 1, by)}
+    names = {lane.name for lane in _lanes(trace, 1)}
     label = min(max(map(len, names), default=4), width // 4)
     return [
         f"  {lane.lane:<9}{shorten(lane.name, label):<{label}} ▏{lane.line}▕"
-        for lane in _lanes(trace, max(width - 14 - label, 10), by)
+        for lane in _lanes(trace, max(width - 14 - label, 10))
     ]
 
 
-def _lanes(trace: Trace, columns: int, by: Grouping = "model") -> Iterator[_TextLane]:
+def _lanes(trace: Trace, columns: int) -> Iterator[_TextLane]:
     """Draws the lanes. A compute unit that Instruments recorded always has a line of its own.
 
     Args:
         trace: The trace.
         columns: The number of stretches into which the time from the first event to the end is divided.
-        by: What has a line of its own.
     """
     names, groups = group_models(trace)
     events = trace.events
@@ -70,8 +65,7 @@ def _lanes(trace: Trace, columns: int, by: Grouping = "model") -> Iterator[_Text
     lane_of = np.array([LANES.index(kind.lane) for kind in EVENT_KINDS])[events.kind]
     types = events.kind + len(names)
     models = np.where(events.model >= 0, groups[events.model] if len(groups) else -1, -1)
-    lines = {"model": models, "lane": np.full(len(events), -1), "type": types}[by]
-    lines = np.where((lines == -1) & np.isin(events.kind, _UNITS), types, lines)
+    lines = np.where((models == -1) & np.isin(events.kind, _UNITS), types, models)
     titles = (*names, *(kind.name for kind in EVENT_KINDS), "")
     for position, lane in enumerate(LANES):
         title = _TITLES[lane]

@@ -21,9 +21,9 @@ from coremlscope.reports.document import (
     labels,
     numbers,
 )
-from coremlscope.reports.program.lanes import Grouping, draw_lanes
+from coremlscope.reports.program.lanes import draw_lanes
 from coremlscope.reports.words import plural
-from coremlscope.results.aggregate import Aggregate, Order, aggregate, group_models, total_operations
+from coremlscope.results.aggregate import Aggregate, aggregate, group_models, total_operations
 from coremlscope.results.recording import UnitSamples
 from coremlscope.results.trace import Mistake, Trace
 
@@ -33,19 +33,17 @@ __all__ = ["lane_section", "mistake_section", "mistakes_title", "program_documen
 _MOST_ROWS, _MOST_OPERATIONS = 24, 12
 
 
-def program_document(trace: Trace, *, order: Order = "total", by: Grouping = "model") -> Iterator[Block]:
+def program_document(trace: Trace) -> Iterator[Block]:
     """Yields a recorded program.
 
     Args:
         trace: The trace.
-        order: How totals are sorted.
-        by: What has a line of its own among the lanes.
     """
     yield Title(" ".join(trace.command) or "This program", format_duration(trace.duration_s))
     yield Facts(_facts(trace))
     yield from mistake_section(trace)
-    yield from lane_section(trace, by)
-    yield from _totals(trace, order)
+    yield from lane_section(trace)
+    yield from _totals(trace)
     yield from _operations(trace)
     yield from _samples(trace.samples)
 
@@ -132,17 +130,17 @@ def _short(file: str) -> str:
         return path.name
 
 
-def lane_section(trace: Trace, by: Grouping = "model") -> Iterator[Block]:
+def lane_section(trace: Trace) -> Iterator[Block]:
     """Yields what each model was busy with, over the time."""
     if not len(trace.events):
         return
     span = (format_duration(s) for s in (int(trace.events.start_ns.min()) / 1e9, trace.duration_s))
     yield Heading("Lanes", f"{' to '.join(span)}; L load, C compile")
-    yield Drawing(lambda width: draw_lanes(trace, width, by))
+    yield Drawing(lambda width: draw_lanes(trace, width))
 
 
-def _totals(trace: Trace, order: Order) -> Iterator[Block]:
-    rows = aggregate(trace, order=order)
+def _totals(trace: Trace) -> Iterator[Block]:
+    rows = aggregate(trace)
     if not rows:
         return
     remark = "measured; times of one thread nest: a prediction contains its conversions and runs"

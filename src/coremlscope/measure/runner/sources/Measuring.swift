@@ -50,33 +50,13 @@ final class Measuring {
         let configuration = MLModelConfiguration()
         configuration.computeUnits = try computeUnits(setting.computeUnits)
         configuration.modelDisplayName = "\(setting.model) \(setting.computeUnits)"
-        if let allowed = request.hints.allowsLowPrecision {
-            configuration.allowLowPrecisionAccumulationOnGPU = allowed
-        }
         if !setting.function.isEmpty {
             guard #available(iOS 18.0, macOS 15.0, *) else {
                 throw RunnerError("functions of a model can be chosen from iOS 18 and macOS 15 on")
             }
             configuration.functionName = setting.function
         }
-        try addHints(configuration)
         return configuration
-    }
-
-    private func addHints(_ configuration: MLModelConfiguration) throws {
-        let hints = request.hints
-        guard hints.reshapeFrequency != nil || hints.specializationStrategy != nil else { return }
-        guard #available(iOS 18.0, macOS 15.0, *) else {
-            throw RunnerError("optimisation hints can be set from iOS 18 and macOS 15 on")
-        }
-        var chosen = MLOptimizationHints()
-        if let frequency = hints.reshapeFrequency {
-            chosen.reshapeFrequency = frequency == "infrequent" ? .infrequent : .frequent
-        }
-        if let strategy = hints.specializationStrategy {
-            chosen.specializationStrategy = strategy == "fast_prediction" ? .fastPrediction : .default
-        }
-        configuration.optimizationHints = chosen
     }
 
     /// The first load is kept apart: Core ML may compile for the device then. Earlier models are released.

@@ -26,18 +26,6 @@ struct Request: Codable {
         var integers: [Int]?
     }
 
-    struct Hints: Codable {
-        var reshapeFrequency: String?
-        var specializationStrategy: String?
-        var allowsLowPrecision: Bool?
-
-        enum CodingKeys: String, CodingKey {
-            case reshapeFrequency = "reshape_frequency"
-            case specializationStrategy = "specialization_strategy"
-            case allowsLowPrecision = "allow_low_precision_accumulation_on_gpu"
-        }
-    }
-
     var schema: String
     var id: String
     /// The version of coremlscope that wrote the request.
@@ -55,10 +43,9 @@ struct Request: Codable {
     /// Predictions that are in flight at the same time when throughput is measured.
     var inFlight: Int
     var seed: UInt64
-    var hints: Hints
 
     enum CodingKeys: String, CodingKey {
-        case schema, id, version, models, compiles, loads, warmups, iterations, seed, hints
+        case schema, id, version, models, compiles, loads, warmups, iterations, seed
         case computeUnits = "compute_units"
         case powerModes = "power_modes"
         case powerWaitS = "power_wait_s"
