@@ -64,7 +64,7 @@ def main() -> None:
     parser.add_argument("--docs", default="", help="the address of the documentation, which links begin with")
     arguments = parser.parse_args()
     lock = json.loads(arguments.lock.read_text(encoding="utf-8"))
-    out: Path = arguments.out
+    out: Path = arguments.out.resolve()  # Vite runs in another folder
     if out.exists():
         shutil.rmtree(out)
     build_front_end(out)
