@@ -123,19 +123,20 @@ def test_help_is_a_screen_and_names_every_verb(
 
 
 @pytest.mark.parametrize(
-    ("rule", "before", "after"),
+    ("rule", "certainty", "before", "after"),
     [
-        ("composed-relu6", relu6(composed=True), relu6(composed=False)),
-        ("float32-interface", interface(ir.DType.FP32), interface(ir.DType.FP16)),
+        # No transform of coremltools makes this change.
+        ("composed-relu6", "unclear", relu6(composed=True), relu6(composed=False)),
+        ("float32-interface", "likely", interface(ir.DType.FP32), interface(ir.DType.FP16)),
     ],
 )
 @pytest.mark.parametrize("device", ["m4", "iphone-13"])
-def test_a_likely_gain_is_that_of_the_changed_model(
-    rule: str, before: ir.Model, after: ir.Model, device: str
+def test_a_gain_is_that_of_the_changed_model(
+    rule: str, certainty: str, before: ir.Model, after: ir.Model, device: str
 ) -> None:
     told, changed = (answer_models(model, devices=device)[0] for model in (before, after))
     (proposal,) = (one for one in told.proposals if one.id == rule)
-    assert proposal.certainty == "likely"
+    assert proposal.certainty == certainty
     assert proposal.after is not None
     gain = proposal.before_s - proposal.after.value
     assert gain == pytest.approx(told.speeds[0].latency.value - changed.speeds[0].latency.value, rel=0.2)

@@ -1300,7 +1300,10 @@ export interface Proposal {
   code: string;
   /** The command that tries it, or explains it, of `MODEL`. */
   command: string;
-  /** Whether the model was planned and estimated again with the change. */
+  /**
+   * Whether the changed model can be made from the file, so that its own plan and estimate confirm the gain; or, for a setting,
+   * measurements of such pairs do. Others are never likely.
+   */
   is_checked: boolean;
 }
 

@@ -144,7 +144,8 @@ def _off_engine(answer: Answer, most: int) -> Iterator[Block]:
 def _proposals(answer: Answer, most: int) -> Iterator[Block]:
     yield Heading("What to change", f"on {answer.device}, by gain; estimated")
     for one in answer.proposals[:most]:
-        yield Item(f"{_gain(one)}: {one.text}", (one.code, _fitted(one.command, answer)), "·")
+        checked = "" if one.is_checked else " (not checked)"
+        yield Item(f"{_gain(one)}: {one.text}{checked}", (one.code, _fitted(one.command, answer)), "·")
     rest = len(answer.proposals) - most
     if rest > 0:
         yield Text(f"and {plural(rest, 'smaller one')}: `coremlscope estimate MODEL`")

@@ -74,7 +74,8 @@ class Proposal(msgspec.Struct, frozen=True, kw_only=True):
         saved_bytes: How much smaller the files would be.
         code: The line of code to change; may be empty.
         command: The command that tries it, or explains it, of `MODEL`.
-        is_checked: Whether the model was planned and estimated again with the change.
+        is_checked: Whether the changed model can be made from the file, so that its own plan and estimate
+            confirm the gain; or, for a setting, measurements of such pairs do. Others are never likely.
     """
 
     id: str

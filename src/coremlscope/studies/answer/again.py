@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
 
 import msgspec.structs
@@ -19,8 +19,20 @@ from coremlscope.planning.forecast.what_if import estimate_saving
 from coremlscope.planning.placement.backend import BACKENDS_OF
 from coremlscope.planning.placement.hypotheses import Planning, plan_with_costs
 from coremlscope.planning.placement.replan import Costs
+from coremlscope.results.estimate import Estimate
+from coremlscope.studies.variants.moves import with_joined_concats, with_wanted_channels
+from coremlscope.studies.variants.sequence_layout import with_convolutions_in
+from coremlscope.studies.variants.transforms import StepKind, parse_transform
 
 __all__ = ["Again"]
+
+
+#: Transforms that need no coremltools.
+_REWRITES: Mapping[StepKind, Callable[[Model], tuple[Model, object]]] = {
+    "concats": with_joined_concats,
+    "channels": with_wanted_channels,
+    "convolutions": with_convolutions_in,
+}
 
 
 class Again:
@@ -62,6 +74,16 @@ class Again:
             return None
         placed = [one.placed for one in self._planned.values()]
         return Kernels(self._functions).on(self.device, [self.setting], placed)[self.setting]
+
+    def changed(self, transform: str) -> Estimate | None:
+        """Estimates the model that a transform makes; None where only coremltools can make it."""
+        model = self.model
+        for step in parse_transform(transform).steps:
+            if step.kind not in _REWRITES:
+                return None
+            model, _ = _REWRITES[step.kind](model)
+        again = Again(model, self.device, self.setting, self.function, self.shapes)
+        return None if again._prediction is None else again._prediction.estimate()
 
     def with_bits(self, bits: int) -> Figure | None:
         """Estimates what a prediction takes less with weights of at most so many bits each."""

@@ -294,7 +294,7 @@ def _with_reasons(answer: Answer, profile: Profile, device: Device, again: Again
         kinds=_kinds(profile, default),
         off_engine=() if view is None else tuple(_off_engine(view)),
         proposals=tuple(proposals),
-        together=find_together(profile, default),
+        together=find_together(profile, default, again),
         nothing="" if has_gain else f"nothing found: {memory * 100:.0f} % is memory traffic",
         trust=default.trust,
     )

@@ -15,6 +15,7 @@ from coremlscope.results.plan import PlanView, WhatIf
 from coremlscope.results.profile import Profile
 from coremlscope.studies.answer.again import Again
 from coremlscope.studies.answer.settings import compare_settings, judge_gain
+from coremlscope.studies.variants.transforms import parse_transform, why_not
 
 __all__ = ["find_proposals", "find_together"]
 
@@ -29,6 +30,8 @@ _CODE: Mapping[ComputeUnits, str] = {
 _WEIGHTY, _BITS = 0.1, 8
 #: Containers whose weights coremltools does not compress, and that `what-if` does not change.
 _FINISHED = ("mlmodelc", "aimodel")
+#: How far the gain of the changed model may be from that of the finding.
+_CONFIRMED = 0.2
 #: More reasons and findings than these are not looked at one by one.
 _MOST = 12
 
@@ -46,7 +49,7 @@ def find_proposals(profile: Profile, estimates: Mapping[str, Estimate], again: A
     view = profile.view_of(default)
     if view is not None:
         found += _reasons(view, default, again)
-    found += _findings(profile.findings, default)
+    found += _findings(profile.findings, default, again)
     found += _compression(profile, default, again)
     found = [one for one in found if one.certainty != "no gain" or one.saved_bytes]
     return sorted(found, key=_order)
@@ -57,18 +60,24 @@ def _order(one: Proposal) -> tuple[float, int]:
     return -saved, -one.saved_bytes
 
 
-def find_together(profile: Profile, default: Estimate) -> Proposal | None:
+def find_together(profile: Profile, default: Estimate, again: Again) -> Proposal | None:
     """Returns all findings on a model at once, as far as they save time; None if there are fewer than two."""
     for finding in profile.findings:
         if finding.id == TOGETHER and (saving := _saving(finding, default)) is not None:
             after = _after(default, saving.saved_s)
             if after is not None and judge_gain(default.latency.value, after) != "no gain":
+                is_checked = all(
+                    _can_apply(one.transform, again)
+                    for one in profile.findings
+                    if one.id != TOGETHER and _saving(one, default) is not None
+                )
                 return Proposal(
                     id=TOGETHER,
                     text="the changes of the model together",
-                    certainty=judge_gain(default.latency.value, after),
+                    certainty=judge_gain(default.latency.value, after, is_confirmed=is_checked),
                     before_s=default.latency.value,
                     after=after,
+                    is_checked=is_checked,
                 )
     return None
 
@@ -118,14 +127,14 @@ def _reasons(view: PlanView, default: Estimate, again: Again) -> Iterator[Propos
             if after is None:
                 continue
             operations = "operation" if count == 1 else "operations"
-            certainty = judge_gain(default.latency.value, after)
             yield Proposal(
                 id=one.rule,
                 text=f"{text} ({count} {operations} to {UNIT_WORDS[one.unit]})",
-                certainty="unclear" if one.confidence == "anecdotal" and certainty == "likely" else certainty,
+                certainty=judge_gain(default.latency.value, after, is_confirmed=False),
                 before_s=default.latency.value,
                 after=after,
                 command=command,
+                is_checked=False,
             )
 
 
@@ -147,7 +156,12 @@ def _saving(finding: Finding, default: Estimate) -> Saving | None:
     return next((one for one in finding.savings if (one.device, one.os, one.compute_units) == key), None)
 
 
-def _findings(findings: Sequence[Finding], default: Estimate) -> Iterator[Proposal]:
+def _can_apply(transform: str, again: Again) -> bool:
+    """Returns whether `what-if` makes the changed model: only what can be made is confirmed by it."""
+    return bool(transform) and not why_not(parse_transform(transform), again.model)
+
+
+def _findings(findings: Sequence[Finding], default: Estimate, again: Again) -> Iterator[Proposal]:
     for finding in findings:
         if finding.id == TOGETHER or not finding.hint:
             continue
@@ -155,16 +169,24 @@ def _findings(findings: Sequence[Finding], default: Estimate) -> Iterator[Propos
         after = None if saving is None else _after(default, saving.saved_s)
         if after is None and not finding.saved_bytes:
             continue
-        command = f"coremlscope what-if MODEL --try {finding.transform}" if finding.transform else ""
-        certainty = "no gain" if after is None else judge_gain(default.latency.value, after)
+        is_checked = _can_apply(finding.transform, again)
+        command = f"coremlscope what-if MODEL --try {finding.transform}" if is_checked else ""
+        before_s = default.latency.value
+        changed = again.changed(finding.transform) if is_checked and after is not None else None
+        if changed is not None and after is not None:
+            gain = (before_s - changed.latency.value) / max(before_s - after.value, 1e-9)
+            is_checked = abs(gain - 1) <= _CONFIRMED
+            if gain <= 0:
+                continue
         yield Proposal(
             id=finding.id,
             text=finding.hint,
-            certainty="unclear" if finding.confidence == "anecdotal" and certainty == "likely" else certainty,
-            before_s=default.latency.value,
+            certainty="no gain" if after is None else judge_gain(before_s, after, is_confirmed=is_checked),
+            before_s=before_s,
             after=after,
             saved_bytes=finding.saved_bytes,
             command=command,
+            is_checked=is_checked,
         )
 
 
@@ -178,13 +200,14 @@ def _compression(profile: Profile, default: Estimate, again: Again) -> Iterator[
         return
     after = _after(default, saved)
     assert after is not None
-    is_changeable = profile.model.container not in _FINISHED
+    is_changeable = profile.model.container not in _FINISHED and _can_apply(f"int{_BITS}", again)
     yield Proposal(
         id="compression",
         text=f"store weights in {_BITS} bits, and compare the outputs",
-        certainty=judge_gain(default.latency.value, after),
+        certainty=judge_gain(default.latency.value, after, is_confirmed=is_changeable),
         before_s=default.latency.value,
         after=after,
+        is_checked=is_changeable,
         code="coremltools.optimize.coreml.linear_quantize_weights(model, config)",
         command="coremlscope what-if MODEL --try int8" if is_changeable else "",
     )

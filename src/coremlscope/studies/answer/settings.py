@@ -84,11 +84,19 @@ def compare_settings(before: Estimate, after: Estimate) -> SettingChoice:
     return SettingChoice(compute_units=after.compute_units, latency=latency, certainty=certainty)
 
 
-def judge_gain(before_s: float, after: Figure) -> Certainty:
-    """Returns whether a change from a number of seconds to others saves time."""
+def judge_gain(before_s: float, after: Figure, *, is_confirmed: bool = True) -> Certainty:
+    """Returns whether a change from a number of seconds to others saves time.
+
+    Args:
+        before_s: Estimated seconds before it.
+        after: Estimated seconds after it.
+        is_confirmed: Whether that follows from the changed model, or from measurements of such pairs. What
+            only a rule promises is unclear.
+    """
     if after.value > before_s * (1 - _LEAST_GAIN / 10):
         return "no gain"
-    return "likely" if after.high < before_s else "unclear"
+    is_visible = after.value < before_s * (1 - _LEAST_GAIN)
+    return "likely" if is_confirmed and is_visible and after.high < before_s else "unclear"
 
 
 def choose_setting(estimates: Mapping[str, Estimate]) -> SettingChoice:

@@ -20,7 +20,7 @@ from coremlscope.planning.advice import bind_default_function, find_needless_out
 from coremlscope.studies.variants.moves import with_joined_concats, with_joined_reshapes, with_wanted_channels
 from coremlscope.studies.variants.pictures import Pictures, with_image_inputs
 from coremlscope.studies.variants.ranks import with_lower_ranks
-from coremlscope.studies.variants.sequence_layout import with_convolutions
+from coremlscope.studies.variants.sequence_layout import with_convolutions_in
 from coremlscope.studies.variants.transforms import Step, Transform
 
 __all__ = [
@@ -469,18 +469,13 @@ def _take_images(opened: Opened, step: Step, joint: bool) -> None:
 
 
 def _as_convolutions(opened: Opened, step: Step, joint: bool) -> None:
-    model = _program(opened)
-    program = model.content
-    assert isinstance(program, Program)
-    made = {name: with_convolutions(function) for name, function in program.functions.items()}
-    count = sum(number for _, number in made.values())
+    model, count = with_convolutions_in(_program(opened))
     if not count:
         raise UnsupportedModelError(
             "no linear layer has a matrix or a sequence of a fixed shape, and weights that are not packed",
             "write layers as convolutions before weights are compressed",
         )
-    functions = {name: function for name, (function, _) in made.items()}
-    _replace_program(opened, replace(model, content=replace(program, functions=functions)))
+    _replace_program(opened, model)
     opened.notes.append(
         f"{count} linear {'layer is a convolution' if count == 1 else 'layers are convolutions'}"
     )

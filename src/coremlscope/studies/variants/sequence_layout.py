@@ -19,7 +19,9 @@ from coremlscope.model.ir import (
     Derived,
     DType,
     Function,
+    Model,
     Op,
+    Program,
     TensorType,
     Value,
     constant,
@@ -38,6 +40,16 @@ _BY_ELEMENT = Trait.ACTIVATION | Trait.FUNCTION
 _OF_TWO = frozenset({"add", "sub", "mul", "real_div", "maximum", "minimum"})
 #: Activations with a number for each channel, whose place is the second axis.
 _PER_CHANNEL = frozenset({"prelu", "softplus_parametric"})
+
+
+def with_convolutions_in(model: Model) -> tuple[Model, int]:
+    """Writes linear layers of all functions of an ML Program as convolutions; see `with_convolutions`."""
+    program = model.content
+    assert isinstance(program, Program)
+    made = {name: with_convolutions(function) for name, function in program.functions.items()}
+    functions = {name: function for name, (function, _) in made.items()}
+    count = sum(number for _, number in made.values())
+    return replace(model, content=replace(program, functions=functions)), count
 
 
 def with_convolutions(function: Function) -> tuple[Function, int]:

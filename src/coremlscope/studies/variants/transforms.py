@@ -20,6 +20,7 @@ from coremlscope.model.ir import (
     kind_with_article,
 )
 from coremlscope.planning.advice import Remark, bind_default_function, find_channel_swaps, find_remarks
+from coremlscope.runtime.execution.binding import share
 from coremlscope.studies.variants.pictures import Scaling, why_no_images
 from coremlscope.studies.variants.ranks import with_lower_ranks
 
@@ -319,7 +320,7 @@ def _why_not(step: Step, model: Model) -> str:
 def _remarks(model: Model) -> Sequence[Remark]:
     """Returns what there is to say about a program; nothing where its function cannot be bound."""
     try:
-        return find_remarks(bind_default_function(model))
+        return share(model, ("remarks",), lambda: find_remarks(bind_default_function(model)))
     except CoremlscopeError:
         return ()
 
