@@ -11,9 +11,9 @@ from coremlscope.studies.doctor.machine import Check, Host, check_machine
 class _Scripted(Host):
     """A machine with scripted answers."""
 
-    def __init__(self, home: Path, **facts: object) -> None:
+    def __init__(self, **facts: object) -> None:
         super().__init__()
-        self.platform, self.machine, self.python, self.home = "linux", "x86_64", (3, 12, 4), home
+        self.platform, self.machine, self.python = "linux", "x86_64", (3, 12, 4)
         self.versions = {
             "numpy": "2.3.5",
             "onnx": "1.18.0",
@@ -75,13 +75,12 @@ _MAC: dict[str, object] = {
         "--find xctrace": (0, "/Applications/Xcode.app/xctrace"),
         "--find devicectl": (0, "/Applications/Xcode.app/devicectl"),
         "--find coremlcompiler": (0, "/Applications/Xcode.app/coremlcompiler"),
-        "--version": (0, "macmon 0.6.1"),
     },
 }
 
 
-def test_linux(tmp_path: Path) -> None:
-    checks = _checks(_Scripted(tmp_path))
+def test_linux() -> None:
+    checks = _checks(_Scripted())
     assert {name for name, check in checks.items() if check.status != "ok"} == {
         "pandas",
         "openvino",
@@ -92,27 +91,11 @@ def test_linux(tmp_path: Path) -> None:
     assert "8.00 GB available of 16.0 GB" in checks["memory"].text
 
 
-def test_a_mac_with_everything(tmp_path: Path) -> None:
-    cache = tmp_path / "Library" / "Caches" / "python" / "com.apple.e5rt.e5bundlecache" / "25A1"
-    cache.mkdir(parents=True)
-    (cache / "model.e5").write_bytes(bytes(1500))
-    checks = _checks(_Scripted(tmp_path, **_MAC))
+def test_a_mac_with_everything() -> None:
+    checks = _checks(_Scripted(**_MAC))
     assert {name for name, check in checks.items() if check.status != "ok"} == {"pandas", "openvino"}
     assert checks["chip"].text == "Apple M4 Pro, known as m4-pro"
     assert checks["macOS"].text == "26.1"
-    assert checks["energy"].text == "read with macmon 0.6.1"
-    assert checks["Core ML's cache"].text.startswith("1 found, 1.50 kB")
-
-
-def test_the_package_that_reads_energy_is_preferred(tmp_path: Path) -> None:
-    versions = {"zeus-apple-silicon": "1.1.0"}
-    checks = _checks(_Scripted(tmp_path, **_MAC | {"versions": versions}))
-    assert checks["energy"].text == "read with zeus-apple-silicon 1.1.0"
-    without = _checks(_Scripted(tmp_path, **_MAC | {"commands": {}}))
-    assert (without["energy"].status, without["energy"].fix) == (
-        "missing",
-        "pip install zeus-apple-silicon, or brew install macmon",
-    )
 
 
 @pytest.mark.parametrize(
@@ -173,10 +156,8 @@ def test_the_package_that_reads_energy_is_preferred(tmp_path: Path) -> None:
         (_MAC | {"broken": {"_MLModelProxy": "None"}}, "coremltools", "warning", "9.0: None", "reinstall"),
     ],
 )
-def test_what_is_not_well(
-    facts: dict[str, object], name: str, status: str, text: str, fix: str, tmp_path: Path
-) -> None:
-    check = _checks(_Scripted(tmp_path, **facts))[name]
+def test_what_is_not_well(facts: dict[str, object], name: str, status: str, text: str, fix: str) -> None:
+    check = _checks(_Scripted(**facts))[name]
     assert check.status == status
     assert text in check.text
     assert fix in check.fix

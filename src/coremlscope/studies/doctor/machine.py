@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from importlib import metadata
 from pathlib import Path
@@ -54,10 +54,6 @@ _NATIVE = "from coremltools.libcoremlpython import _MLModelProxy"
 _TIMEOUT_S = 60.0
 #: Below these, large models fail to compile or to load, in bytes.
 _LITTLE_DISK, _LITTLE_MEMORY = 5e9, 2e9
-#: The most files of which sizes are added up.
-_MOST_FILES = 20_000
-#: Reads energy without root; see `measure.coreml.energy`.
-_ENERGY_PACKAGE = "zeus-apple-silicon"
 _TOOLS = {
     "xctrace": "records with Instruments",
     "devicectl": "reaches iPhones and iPads (Xcode 15 and later)",
@@ -88,7 +84,6 @@ class Host:
         self.platform: str = sys.platform
         self.machine: str = platform.machine()
         self.python: tuple[int, ...] = tuple(sys.version_info[:3])
-        self.home = Path.home()
 
     def run(self, *command: str) -> tuple[int, str]:
         """Runs a program without input. Returns its exit code and output, or -1 and why it did not run."""
@@ -165,7 +160,6 @@ def check_machine(host: Host | None = None) -> list[Check]:
         _check_chip,
         _check_system,
         _check_tools,
-        _check_energy,
         _check_folders,
         _check_memory,
     )
@@ -339,35 +333,14 @@ def _check_tools(host: Host) -> Iterator[Check]:
             yield Check(name=tool, status="missing", text=use, fix=fix)
 
 
-def _check_energy(host: Host) -> Iterator[Check]:
-    if host.platform != "darwin" or host.machine != "arm64":
-        return
-    version = host.version(_ENERGY_PACKAGE)
-    code, reported = (0, f"{_ENERGY_PACKAGE} {version}") if version else host.run("macmon", "--version")
-    if code == 0:
-        yield Check(name="energy", status="ok", text=f"read with {escape_controls(reported)}")
-    else:
-        text = "optional, to read the energy of predictions without root"
-        fix = f"pip install {_ENERGY_PACKAGE}, or brew install macmon"
-        yield Check(name="energy", status="missing", text=text, fix=fix)
-
-
 def _check_folders(host: Host) -> Iterator[Check]:
     folder = Path(tempfile.gettempdir())
-    left = sorted(folder.glob("coremlscope-*"))
-    size, is_complete = _size(left)
-    text = f"{folder}: {len(left)} left by coremlscope, {_at_least(size, is_complete)}"
-    fix = f"delete {folder}/coremlscope-* when no coremlscope runs" if size > _LITTLE_DISK else ""
+    left = len(list(folder.glob("coremlscope-*")))
     if not os.access(folder, os.W_OK):
         fix = "set TMPDIR to a folder that is writable"
         yield Check(name="temporary files", status="broken", text=f"{folder} is not writable", fix=fix)
     else:
-        yield Check(name="temporary files", status="warning" if fix else "ok", text=text, fix=fix)
-    if host.platform == "darwin":
-        caches = list((host.home / "Library" / "Caches").glob("*/com.apple.e5rt.e5bundlecache"))
-        size, is_complete = _size(caches)
-        text = f"{len(caches)} found, {_at_least(size, is_complete)}"
-        yield Check(name="Core ML's cache", status="ok", text=f"{text}; the system's own part is not visible")
+        yield Check(name="temporary files", status="ok", text=f"{folder}: {left} left by coremlscope")
     try:
         free = host.free_disk(folder)
     except OSError as error:
@@ -376,26 +349,6 @@ def _check_folders(host: Host) -> Iterator[Check]:
     is_little = free < _LITTLE_DISK
     fix = "free disk space: compiling needs several times a model's size" if is_little else ""
     yield Check(name="free disk", status="warning" if is_little else "ok", text=format_bytes(free), fix=fix)
-
-
-def _at_least(size: int, is_complete: bool) -> str:
-    return format_bytes(size) if is_complete else f"more than {format_bytes(size)}"
-
-
-def _size(folders: Sequence[Path]) -> tuple[int, bool]:
-    """The size of some folders in bytes, and whether all of their files were counted."""
-    total = count = 0
-    for folder in folders:
-        for root, _, names in os.walk(folder, onerror=None):
-            for name in names:
-                count += 1
-                if count > _MOST_FILES:
-                    return total, False
-                try:
-                    total += os.lstat(os.path.join(root, name)).st_size  # noqa: PTH118
-                except OSError:
-                    continue
-    return total, True
 
 
 def _check_memory(host: Host) -> Iterator[Check]:
