@@ -77,7 +77,7 @@ def request_file(package: Path, tmp_path_factory: pytest.TempPathFactory) -> Pat
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(Path(__file__).parents[3])
         measure(package, Keeper(kept=kept))
-    return next(kept.glob("*.json"))
+    return kept / "request.json"
 
 
 def time_with(package: Path, request_file: Path, fault: str, patience_s: float = 60.0) -> Timed:
