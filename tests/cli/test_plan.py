@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from coremlscope import api
 from coremlscope.cli import main
 from coremlscope.devices import find_device
 from coremlscope.measure.coreml.plan import PlansOfModel
@@ -219,3 +220,9 @@ def test_what_each_reason_costs(sample: Path, capsys: pytest.CaptureFixture[str]
     assert main(["plan", str(sample), "--device", "m1", "--os", "15"]) == 0
     out = " ".join(capsys.readouterr().out.split())
     assert all(one["effect"] in out for one in found if one["hypothesis"] == "without")
+
+
+def test_a_plan_has_the_estimate_of_estimate(sample: Path) -> None:
+    planned = api.plan(sample, ["m1", "a17-pro"], compute_units=["all", "cpu_only"])
+    estimated = api.estimate(sample, ["m1", "a17-pro"], compute_units=["all", "cpu_only"])
+    assert [e.latency for e in planned.estimates] == [e.latency for e in estimated.estimates]

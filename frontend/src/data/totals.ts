@@ -56,7 +56,7 @@ export function otherPlanLine(placement: Placement): string {
   });
   const where = parts.length === 1 ? `all ${parts[0]}` : parts.join(", ");
   const times =
-    other.latency && other.planned ? `, estimated at ${duration(other.latency.value)} (${duration(other.planned.value)} as planned)` : "";
+    other.latency && other.planned ? `, estimated at ${duration(other.latency.value)} instead of ${duration(other.planned.value)}` : "";
   return `too close to call: or ${where}${times}`;
 }
 

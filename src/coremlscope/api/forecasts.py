@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import msgspec.structs
 
 from coremlscope.api.models import Source, read
+from coremlscope.base.errors import UnsupportedModelError
 from coremlscope.devices import find_devices
 from coremlscope.devices.unit import choose_settings
 
@@ -39,7 +41,8 @@ def plan(
         shapes: Shapes of flexible inputs of the default function, instead of the defaults.
 
     Returns:
-        A profile with a plan for each device, of every function.
+        A profile with a plan for each device, of every function, and estimates of the default one where its
+        kind can be estimated.
 
     Raises:
         ModelError: The model cannot be read, or has no operations to plan.
@@ -47,7 +50,9 @@ def plan(
         UsageError: A device or setting is unknown.
     """
     from coremlscope.api.assemble import assemble
+    from coremlscope.api.own_measurements.report import use_own
     from coremlscope.describe.model import describe_model, list_operations
+    from coremlscope.planning.forecast.assumptions import shape_findings
     from coremlscope.planning.forecast.largest import find_at_largest
     from coremlscope.planning.forecast.planner import forecast
     from coremlscope.runtime.execution.binding import sharing_bindings
@@ -59,12 +64,16 @@ def plan(
     given, shapes = shapes or {}, choose_lengths(model, default, shapes or {})
     with sharing_bindings():
         ops = list_operations(model, shapes, functions=names)
-        found = forecast(
-            model, ops, chosen, settings, every_function=True, shapes=shapes, with_estimates=False
-        )
+        make = partial(forecast, model, ops, chosen, settings, every_function=True, shapes=shapes)
+        own, remarks = use_own()
+        try:
+            found = make(own=own)
+        except UnsupportedModelError:  # places are known where times are not
+            found, remarks = make(with_estimates=False), ()
         summary = describe_model(model, shapes)
         largest = tuple(find_at_largest(model, chosen, settings, None, shapes, with_estimates=False))
-    findings = (*length_findings(model, given, shapes), *largest)
+    shaped = shape_findings(model, None, shapes) if found.estimates else ()
+    findings = (*length_findings(model, given, shapes), *shaped, *largest, *remarks)
     return assemble(summary, ops, forecast=found, findings=findings)
 
 

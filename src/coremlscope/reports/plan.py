@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
-from coremlscope.base.units import format_cost, format_share
+from coremlscope.base.units import format_cost, format_duration, format_share
 from coremlscope.devices import all_chips
 from coremlscope.devices.unit import GPU, NEURAL_ENGINE, SETTINGS, UNITS, ComputeUnit
 from coremlscope.reports.document import (
@@ -24,6 +24,7 @@ from coremlscope.reports.document import (
     join_equal,
     numbers,
 )
+from coremlscope.reports.figures import interval_ms
 from coremlscope.reports.reasons import (
     ReasonGroup,
     find_dearer,
@@ -120,6 +121,7 @@ def plan_section(profile: Profile, plan: Plan, *, list_ops: bool = False) -> Ite
         [
             ("device", f"{_device_name(plan)}, {plan.os}{'; ' if engine else ''}{engine}"),
             ("compute units", views[0].compute_units),
+            ("estimate", _estimated(profile, views[0])),
             ("figures", figures),
         ]
     )
@@ -134,6 +136,16 @@ def plan_section(profile: Profile, plan: Plan, *, list_ops: bool = False) -> Ite
             yield _settings(views, name)
         yield _operations(views[0], ops, list_ops)
         yield from _reasons(views[0], name, ops)
+
+
+def _estimated(profile: Profile, view: PlanView) -> str:
+    """The estimate of a prediction by a plan, with its interval; empty without one."""
+    wanted = view.plan.device, view.plan.os, view.compute_units
+    for e in profile.estimates if view.plan.planner == "rules" else ():
+        if (e.device, e.os, e.compute_units) == wanted:
+            basis = ", extrapolated" if e.basis == "extrapolated" else ""
+            return f"{format_duration(e.latency.value)} ({interval_ms(e)} ms in 80 % of the cases{basis})"
+    return ""
 
 
 def describe_planner(plan: Plan) -> str:

@@ -102,7 +102,7 @@ def undecided_line(ops: Iterable[PlannedOp]) -> str:
 def other_plan_line(setting: SettingPlan) -> str:
     """Returns the plan that is too close to call, with its estimate; empty without one.
 
-    `too close to call: or all 120 operations on the GPU, estimated at 3.3 ms (0.84 ms as planned)`.
+    `too close to call: or all 120 operations on the GPU, estimated at 3.3 ms instead of 0.84 ms`.
     """
     other = setting.other_plan
     if other is None:
@@ -112,7 +112,7 @@ def other_plan_line(setting: SettingPlan) -> str:
     times = ""
     if other.latency is not None and other.planned is not None:
         first, second = (format_duration(one.value) for one in (other.latency, other.planned))
-        times = f", estimated at {first} ({second} as planned)"
+        times = f", estimated at {first} instead of {second}"
     return f"too close to call: or {where}{times}"
 
 
