@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import shutil
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -63,6 +64,17 @@ def test_nodes_are_timed_for_every_run(tested: Engine, program: OnnxProgram, tmp
     assert profile.nodes
     assert all(len(node.seconds) == 4 and min(node.seconds) >= 0 for node in profile.nodes)
     assert "y" in {name for node in profile.nodes for name in node.outputs}
+
+
+@every_engine
+def test_a_session_runs_in_several_threads(tested: Engine, program: OnnxProgram, tmp_path: Path) -> None:
+    session = tested.build(program, tmp_path, OPTIONS)
+    given = [{"x": np.full((1, 64), number, np.float32)} for number in range(4)]
+    alone = [session.run(feeds)["y"] for feeds in given]
+    with ThreadPoolExecutor(4) as pool:
+        for _ in range(20):
+            for expected, found in zip(alone * 4, pool.map(session.run, given * 4), strict=True):
+                np.testing.assert_array_equal(found["y"], expected)
 
 
 @every_engine

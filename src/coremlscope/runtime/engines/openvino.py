@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import importlib.metadata
+import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -70,12 +71,15 @@ class OpenVinoSession:
         graph = _read_graph(folder).graph
         self._inputs = _names(compiled.inputs, [port.name for port in graph.input])
         self._outputs = _names(compiled.outputs, [port.name for port in graph.output])
+        # A request runs one prediction at a time, and its arrays are read before the next one.
+        self._lock = threading.Lock()
 
     def run(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
         """Runs the graph; see `Session.run`."""
         if self._request is None:
             raise EngineError("the session is closed")
-        return _infer(self._request, self._inputs, self._outputs, feeds)
+        with self._lock:
+            return _infer(self._request, self._inputs, self._outputs, feeds)
 
     def node_times(self, feeds: Mapping[str, Array], iterations: int, warmups: int) -> NodeProfile:
         """Times every node; see `Session.node_times`. Nodes inside loops are part of their loop."""
