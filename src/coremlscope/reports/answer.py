@@ -16,7 +16,7 @@ from coremlscope.reports.words import UNIT_NAMES, plural
 from coremlscope.results.answer import Answer, Proposal, Speed
 from coremlscope.results.estimate import Trust
 
-__all__ = ["answer_document", "render_answer"]
+__all__ = ["answer_blocks", "answer_document", "render_answer"]
 
 #: Lines of an answer at 80 columns, and what is listed of each part.
 _MOST_LINES = 40
@@ -48,6 +48,14 @@ def answer_document(
         comparison: How several models differ; None for a single one.
         most: The number of proposals that are listed.
     """
+    yield from answer_blocks(answer, comparison, most=most)
+    yield Hint(_next(answer))
+
+
+def answer_blocks(
+    answer: Answer, comparison: Comparison | None = None, *, most: int = _PROPOSALS
+) -> Iterator[Block]:
+    """Yields an answer without what to do next; see `answer_document`."""
     yield Text(answer.verdict, "strong", 0)
     yield from _speeds(answer)
     if comparison is not None:
@@ -60,8 +68,7 @@ def answer_document(
         yield from _proposals(answer, most)
     yield from (Item(note, mark="!", style="warning") for note in answer.notes[:2])
     if answer.trust is not None:
-        yield Hint(_describe(answer.trust))
-    yield Hint(_next(answer))
+        yield Text(_describe(answer.trust))
 
 
 def _speeds(answer: Answer) -> Iterator[Block]:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from coremlscope.base.units import format_duration, format_rate
 from coremlscope.model.ir import kind_name
 from coremlscope.reports.agreement import agreement_sections
+from coremlscope.reports.answer import answer_blocks
 from coremlscope.reports.document import (
     Block,
     Column,
@@ -67,6 +68,8 @@ def profile_document(profile: Profile) -> Iterator[Block]:
     """Yields the measurements, estimates and plans of a model."""
     measurements = profile.measurements
     yield Title(model_name(profile.model.path), _headline(profile))
+    if profile.answer is not None:
+        yield from answer_blocks(profile.answer)
     yield Facts(_facts(profile))
     if len(measurements) == 1:
         yield from _measurement(profile, measurements[0])

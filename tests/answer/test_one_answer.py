@@ -1,0 +1,60 @@
+"""Terminal, Markdown, JSON and page give the same figures of one answer."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from coremlscope.cli import main
+from coremlscope.formats.packaging import write_mlpackage
+from coremlscope.formats.sample import sample_model
+from coremlscope.model import ir
+from coremlscope.reports.figures import milliseconds
+from tests.support.advised_models import interface, relu6
+
+_MODELS = {
+    "relu6": relu6(composed=True),
+    "single": relu6(composed=False),
+    "half": interface(ir.DType.FP16),
+    "full": interface(ir.DType.FP32),
+    **{f"sample-{size}": sample_model(size=size, width=size / 64, classes=10) for size in (32, 64, 96, 128)},
+}
+#: A number with its unit, as all reports write it.
+_FIGURE = re.compile(r"\d[\d.,]*(?: → [\d.,]+)? (?:µs|ms|s|%)(?= |$|[,;.:)|*\\])")
+
+
+def _figures(text: str) -> list[str]:
+    return _FIGURE.findall(text)
+
+
+@pytest.mark.parametrize("name", list(_MODELS))
+def test_all_reports_of_an_answer_have_its_figures(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.setattr("sys.platform", "linux")
+    monkeypatch.chdir(tmp_path)
+    write_mlpackage(_MODELS[name], tmp_path / f"{name}.mlpackage")
+    outputs = [item for suffix in ("md", "json", "html") for item in ("-o", f"report.{suffix}")]
+    assert main([f"{name}.mlpackage", *outputs]) == 0
+    terminal = capsys.readouterr().out
+    assert main([f"{name}.mlpackage", "--json", "-"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    page = re.search(r'id="payload">(.*?)</script>', Path("report.html").read_text("utf-8"), re.DOTALL)
+    assert page is not None
+    assert json.loads(Path("report.json").read_text("utf-8"))["answer"] == answer
+    shown = json.loads(page[1])["result"]
+    assert shown["answer"] == answer
+    # The estimates of the page, which its charts draw, are those of the answer.
+    latencies = {(one["device"], one["compute_units"]): one["latency"] for one in shown["estimates"]}
+    for one in answer["speeds"]:
+        assert one["latency"] == latencies[one["device"], "all"]
+        assert f"{milliseconds(one['latency']['value'])} ms" in terminal
+    markdown = Path("report.md").read_text("utf-8")
+    figures = _figures(terminal)
+    assert len(figures) > len(answer["speeds"])
+    for figure in figures:
+        assert figure in _figures(markdown), figure
