@@ -193,7 +193,8 @@ def _device_section(device: str, os: str, named: Sequence[tuple[str, Profile]]) 
     known = [
         (name, _estimates_of(profile, device, os), _costs_of(profile, device, os)) for name, profile in named
     ]
-    slowest_s = max((e.latency.value for _, estimates, _ in known for e in estimates.values()), default=0.0)
+    pick = max if len(named) == 1 else min
+    slowest_s = max((pick(e.latency.value for e in es.values()) for _, es, _ in known if es), default=0.0)
     rows = [row for one in known for row in _rows_on(*one, slowest_s)]
     has_costs = any(any(costs.values()) for _, _, costs in known)
     origins = " and ".join(["estimated"] * (slowest_s > 0) + ["planned"] * has_costs) or "placed"
@@ -220,7 +221,9 @@ def _rows_on(
 ) -> Iterator[tuple[Row, bool]]:
     """Yields rows of a model, settings with equal figures in one, and whether each is the best."""
     settings = _ordered({*estimates, *costs})
-    lowest_s = min((e.latency.value for e in estimates.values()), default=math.inf)
+    best = min(
+        (estimates[s] for s in settings if s in estimates), key=lambda e: e.latency.value, default=None
+    )
     lines = [
         (
             s,
@@ -232,15 +235,14 @@ def _rows_on(
     ]
     for joined, estimate, within, cost in join_equal(lines):
         setting = "every" if len(settings) > 1 and joined == ", ".join(settings) else joined
-        e = estimates.get(joined.split(", ")[0])
-        if e is None or e.latency.value > lowest_s:
-            yield (
-                (name, setting, estimate if estimates else "", within if estimates else "", cost, ""),
-                not estimates,
-            )
-        else:
-            bar = e.latency.value / slowest_s if slowest_s else ""
+        units = joined.split(", ")
+        e = estimates.get(units[0])
+        bar = e.latency.value / slowest_s if e is not None and slowest_s else ""
+        if best is not None and best.compute_units in units:
             yield (name, Strong(setting), Strong(estimate), within, cost, bar), True
+        else:
+            figures = (estimate, within) if estimates else ("", "")
+            yield (name, setting, *figures, cost, bar), not estimates
 
 
 def _estimates_of(profile: Profile, device: str, os: str) -> dict[str, Estimate]:
