@@ -362,13 +362,6 @@ class TestPackage:
         weight = _weight(model)
         assert not weight.is_available
 
-    def test_weights_elsewhere(self, package: Path, tmp_path: Path) -> None:
-        (package / _WEIGHT_PATH).rename(tmp_path / "weight.bin")
-        assert container.read(package, tmp_path) == linear_model()
-        spec = package / _SPEC_PATH
-        assert container.read(spec.read_bytes(), tmp_path) == linear_model()
-        assert container.read(spec, tmp_path) == linear_model()
-
     def test_weights_next_to_a_single_file(self, package: Path) -> None:
         model = container.read(package / _SPEC_PATH)
         assert model == linear_model()

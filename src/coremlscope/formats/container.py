@@ -43,12 +43,12 @@ class Container(msgspec.Struct, frozen=True):
     Attributes:
         name: The name that `sniff` returns.
         matches: Checks an existing path by its name and first bytes.
-        read: Reads a model from a path. Weights are read from the given folder, if any.
+        read: Reads a model from a path.
     """
 
     name: str
     matches: Callable[[Path], bool]
-    read: Callable[[Path, Path | None], ir.Model]
+    read: Callable[[Path], ir.Model]
 
 
 def _is_compiled(path: Path) -> bool:
@@ -89,39 +89,36 @@ def _head(path: Path) -> bytes:
         return file.read(16)
 
 
-def _read_compiled(path: Path, weights_dir: Path | None) -> ir.Model:
+def _read_compiled(path: Path) -> ir.Model:
     if is_own_compiled(path):
-        model = _read_path(locate_source(path), weights_dir)
+        model = _read_path(locate_source(path))
         return msgspec.structs.replace(model, source=path, container="mlmodelc")
-    return read_compiled(path, weights_dir)
+    return read_compiled(path)
 
 
-def _read_zip(path: Path, weights_dir: Path | None) -> ir.Model:
+def _read_zip(path: Path) -> ir.Model:
     bundle = open_bundle(path)
     if bundle is None or not bundle.models:
-        return read_archive(path, weights_dir)
+        return read_archive(path)
     model = bundle.only()
     if model.container == "mlpackage":
-        return read_archive(path, weights_dir, model.inside)
-    return read_found(bundle, model, weights_dir)
+        return read_archive(path, model.inside)
+    return read_found(bundle, model)
 
 
-def _read_bundle(path: Path, weights_dir: Path | None) -> ir.Model:
+def _read_bundle(path: Path) -> ir.Model:
     bundle = open_bundle(path)
     if bundle is None:
         raise NotAModelError(f"{path} is not a file or folder", "check the path")
-    return read_found(bundle, bundle.only(), weights_dir)
+    return read_found(bundle, bundle.only())
 
 
-def read_found(
-    bundle: Bundle, model: FoundModel, weights_dir: Path | None = None, wanted: Wanted | None = None
-) -> ir.Model:
+def read_found(bundle: Bundle, model: FoundModel, wanted: Wanted | None = None) -> ir.Model:
     """Reads a model in a bundle.
 
     Args:
         bundle: The bundle.
         model: One of its models.
-        weights_dir: A folder with the weight files, instead of the model's own.
         wanted: Selects the files to extract; None for all.
 
     Raises:
@@ -129,7 +126,7 @@ def read_found(
     """
     source = bundle.source(model)
     if bundle.kind == "zip" and model.container == "mlpackage":
-        read_model = read_archive(bundle.path, weights_dir, model.inside)
+        read_model = read_archive(bundle.path, model.inside)
     else:
         located = bundle.locate(model, wanted)
         if bundle.kind != "folder" and sniff(located) in _ARCHIVES:
@@ -137,7 +134,7 @@ def read_found(
                 f"{source} is an archive inside an archive", "unpack the outer one, if you trust its author"
             )
         try:
-            read_model = _read_path(located, weights_dir)
+            read_model = _read_path(located)
         except ModelError as error:
             # The user knows the name of the model, not the folder to which it was extracted.
             error.message = error.message.replace(str(located), str(source))
@@ -146,27 +143,25 @@ def read_found(
     return msgspec.structs.replace(read_model, source=source)
 
 
-def _read_aimodel(path: Path, weights_dir: Path | None) -> ir.Model:
+def _read_aimodel(path: Path) -> ir.Model:
     # Imported late: most models are no bundles of Core AI, and the readers take a while to import.
     from coremlscope.formats.aimodel.reader import read_aimodel
 
-    return read_aimodel(path, weights_dir)
+    return read_aimodel(path)
 
 
-def _read_language_bundle(path: Path, weights_dir: Path | None) -> ir.Model:
+def _read_language_bundle(path: Path) -> ir.Model:
     from coremlscope.formats.aimodel.reader import read_language_bundle
 
-    return read_language_bundle(path, weights_dir)
+    return read_language_bundle(path)
 
 
-def _read_gzip(path: Path, weights_dir: Path | None) -> ir.Model:
+def _read_gzip(path: Path) -> ir.Model:
     if path.name.endswith((".tar.gz", ".tgz")):
         raise NotAModelError(f"{path} is a gzip archive of a tar archive", "unpack it first")
 
     def open_storage(name: str) -> WeightStorage:
-        folder = path.parent if weights_dir is None else weights_dir
-        relative = resolve_weight_name(name)
-        return WeightStorage(name, folder / (relative if weights_dir is None else relative.name))
+        return WeightStorage(name, path.parent / resolve_weight_name(name))
 
     return read_spec(read_gzip(path, MAX_SPEC_BYTES), open_storage, source=path)
 
@@ -246,7 +241,7 @@ def path_of(source: object) -> Path:
     )
 
 
-def read(source: str | os.PathLike[str] | bytes, weights_dir: Path | None = None) -> ir.Model:
+def read(source: str | os.PathLike[str] | bytes) -> ir.Model:
     """Reads a model from a path, or from the bytes of a specification.
 
     A missing weight file is not an error: the constants in it are then not available.
@@ -255,7 +250,6 @@ def read(source: str | os.PathLike[str] | bytes, weights_dir: Path | None = None
         source: A `.mlpackage` or `.mlmodelc` folder, a zip archive of one, a `.mlmodel` file, or a serialised
             specification. An app, archive or ExecuTorch program with one model, or `PATH#NAME` for one of
             several models.
-        weights_dir: A folder with the weight files, instead of the model's own.
 
     Raises:
         NotAModelError: The path does not exist or is not a Core ML model.
@@ -264,10 +258,10 @@ def read(source: str | os.PathLike[str] | bytes, weights_dir: Path | None = None
         UsageError: The source is neither a path nor bytes.
     """
     if isinstance(source, bytes):
-        return read_spec(source, lambda name: _storage_for_bytes(name, weights_dir))
+        return read_spec(source, _absent_storage)
     path = path_of(source)
     with _file_errors(path):
-        return _read_path(path, weights_dir)
+        return _read_path(path)
 
 
 @contextlib.contextmanager
@@ -282,7 +276,7 @@ def _file_errors(path: Path) -> Iterator[None]:
         raise ModelError(f"{path} does not fit in memory", "free memory, or use a larger machine") from None
 
 
-def _read_path(path: Path, weights_dir: Path | None) -> ir.Model:
+def _read_path(path: Path) -> ir.Model:
     if not path.exists():
         named = split_name(path)
         if named is None:
@@ -290,20 +284,20 @@ def _read_path(path: Path, weights_dir: Path | None) -> ir.Model:
         bundle = open_bundle(named[0])
         if bundle is None:
             raise NotAModelError(f"{named[0]} contains no other models", "leave the name after # out")
-        return read_found(bundle, bundle.find(named[1]), weights_dir)
+        return read_found(bundle, bundle.find(named[1]))
     for container in CONTAINERS:
         if container.matches(path):
-            return container.read(path, weights_dir)
+            return container.read(path)
     if path.is_dir():
         raise NotAModelError(f"the folder {path} is not a Core ML model", _suggest_inside(path))
     if not path.is_file():
         raise NotAModelError(f"{path} is not a file", "use a .mlpackage folder or a .mlmodel file")
-    return read_mlmodel(path, weights_dir)
+    return read_mlmodel(path)
 
 
-def _storage_for_bytes(name: str, weights_dir: Path | None) -> WeightStorage:
-    relative = resolve_weight_name(name)
-    return WeightStorage(name, None if weights_dir is None else weights_dir / relative.name)
+def _absent_storage(name: str) -> WeightStorage:
+    resolve_weight_name(name)
+    return WeightStorage(name, None)
 
 
 def _missing(path: Path) -> NotAModelError:

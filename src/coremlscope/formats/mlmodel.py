@@ -75,17 +75,15 @@ _OTHER_SUFFIXES = {
 }
 
 
-def read_mlmodel(path: Path, weights_dir: Path | None = None) -> ir.Model:
-    """Reads a single-file model. An ML Program's weights are read from its folder, or from `weights_dir`."""
+def read_mlmodel(path: Path) -> ir.Model:
+    """Reads a single-file model. An ML Program's weights are read from its folder."""
     if path.stat().st_size > MAX_SPEC_BYTES:
         raise NotAModelError(
             f"{path} is larger than 2 GB, the limit of model specifications", _other_hint(path)[1]
         )
 
     def open_storage(name: str) -> WeightStorage:
-        relative = resolve_weight_name(name)
-        folder = path.parent if weights_dir is None else weights_dir
-        return WeightStorage(name, folder / (relative if weights_dir is None else relative.name))
+        return WeightStorage(name, path.parent / resolve_weight_name(name))
 
     return read_spec(path.read_bytes(), open_storage, source=path)
 

@@ -47,24 +47,21 @@ class _Files(Protocol):
         """Returns the total size of all files in bytes."""
 
 
-def read_mlpackage(path: Path, weights_dir: Path | None = None) -> ir.Model:
-    """Reads a `.mlpackage` folder. Weights are read from the package, or from `weights_dir`.
+def read_mlpackage(path: Path) -> ir.Model:
+    """Reads a `.mlpackage` folder.
 
     Raises:
         CorruptModelError: The package is incomplete, or its manifest is damaged or points outside the
             package.
     """
-    return _read_package(_Folder(path), path, weights_dir)
+    return _read_package(_Folder(path), path)
 
 
-def read_archive(
-    path: Path, weights_dir: Path | None = None, inside: PurePosixPath | None = None
-) -> ir.Model:
+def read_archive(path: Path, inside: PurePosixPath | None = None) -> ir.Model:
     """Reads a package in a zip archive.
 
     Args:
         path: The archive.
-        weights_dir: A folder with the weight files, instead of the package's own.
         inside: The path of the package in the archive; None if the archive contains one `.mlpackage` folder
             or the content of one.
 
@@ -73,7 +70,7 @@ def read_archive(
         CorruptModelError: The archive or the package is damaged or malicious.
     """
     with open_zip(path) as archive:
-        return _read_package(_Archive(path, archive, inside), path, weights_dir)
+        return _read_package(_Archive(path, archive, inside), path)
 
 
 def read_package_spec(path: Path) -> bytes:
@@ -99,14 +96,11 @@ def missing_items(path: str | os.PathLike[str]) -> list[str]:
     return [shown(str(item)) for item in items if is_inside(item) and not Path(path, item).exists()]
 
 
-def _read_package(files: _Files, source: Path, weights_dir: Path | None) -> ir.Model:
+def _read_package(files: _Files, source: Path) -> ir.Model:
     item = _root_item(files.read(PurePosixPath(MANIFEST)), source)
 
     def open_storage(name: str) -> WeightStorage:
-        relative = resolve_weight_name(name)
-        if weights_dir is not None:
-            return WeightStorage(name, weights_dir / relative.name)
-        return files.storage(name, item.parent / relative)
+        return files.storage(name, item.parent / resolve_weight_name(name))
 
     data = files.read(item)
     return read_spec(data, open_storage, source=source, container="mlpackage", size_bytes=files.total_bytes())

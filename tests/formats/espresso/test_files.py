@@ -266,14 +266,6 @@ def test_absent_weights_do_not_stop_reading(tmp_path: Path) -> None:
         coremlscope.predict(model, {"x": _X})
 
 
-def test_weights_in_another_folder(tmp_path: Path) -> None:
-    folder = _network(tmp_path / "m.mlmodelc")
-    (tmp_path / "elsewhere").mkdir()
-    (folder / _WEIGHTS).rename(tmp_path / "elsewhere" / _WEIGHTS)
-    model = container.read(folder, tmp_path / "elsewhere")
-    assert np.asarray(coremlscope.predict(model, {"x": _X})["y"]).sum() == pytest.approx(1)
-
-
 def test_weight_file_outside_the_folder(tmp_path: Path) -> None:
     with pytest.raises(CorruptModelError, match="outside the model"):
         container.read(_network(tmp_path, storage="../../etc/passwd"))

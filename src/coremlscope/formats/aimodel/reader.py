@@ -70,18 +70,16 @@ class OpenedProgram(msgspec.Struct, frozen=True, kw_only=True):
     remarks: tuple[str, ...] = ()
 
 
-def read_aimodel(path: Path, weights_dir: Path | None = None) -> ir.Model:
+def read_aimodel(path: Path) -> ir.Model:
     """Reads an `.aimodel` bundle.
 
     Args:
         path: The bundle.
-        weights_dir: Not used: the weights are part of the program.
 
     Raises:
         CorruptModelError: The bundle is incomplete, or its program is damaged or was changed.
         UnsupportedModelError: The version of its program cannot be read.
     """
-    del weights_dir
     if find_compiled(path) and not (path / PROGRAM).is_file():
         return read_compiled_bundle(path)
     # Imports the operations, which take long to load.
@@ -115,14 +113,14 @@ def read_aimodel(path: Path, weights_dir: Path | None = None) -> ir.Model:
     )
 
 
-def read_language_bundle(path: Path, weights_dir: Path | None = None) -> ir.Model:
+def read_language_bundle(path: Path) -> ir.Model:
     """Reads the bundle of a language model, whose folder also holds its tokenizer.
 
     Raises:
         ModelError: As for `read_aimodel`.
     """
     asset, details = open_language_bundle(path)
-    model = read_aimodel(asset, weights_dir)
+    model = read_aimodel(asset)
     metadata = replace(model.metadata, user_defined={**model.metadata.user_defined, **details})
     return replace(model, metadata=metadata)
 

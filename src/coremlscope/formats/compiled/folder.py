@@ -33,35 +33,34 @@ _CONTENT = {
 }
 
 
-def read_compiled(folder: Path, weights_dir: Path | None = None) -> ir.Model:
+def read_compiled(folder: Path) -> ir.Model:
     """Reads a folder of Apple's compiler.
 
     Args:
         folder: The compiled model.
-        weights_dir: A folder with the weight files, instead of the model's own.
 
     Raises:
         NotAModelError: The folder holds no file of a compiled model.
         CorruptModelError: The model is damaged.
         UnsupportedModelError: The type of model cannot be read.
     """
-    model = _read_folder(folder, weights_dir, None, 0)
+    model = _read_folder(folder, None, 0)
     size = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
     return replace(model, source=folder, container="mlmodelc", size_bytes=size)
 
 
-def _read_folder(folder: Path, weights_dir: Path | None, pipeline: Path | None, depth: int) -> ir.Model:
+def _read_folder(folder: Path, pipeline: Path | None, depth: int) -> ir.Model:
     """Reads a compiled model, or a model of a compiled pipeline."""
     if (folder / PROGRAM_TEXT).exists():
-        return read_ml_program(folder, weights_dir, pipeline)
+        return read_ml_program(folder, pipeline)
     if any((folder / name).exists() for name in ESPRESSO_FILES):
-        return read_neural_network(folder, weights_dir)
+        return read_neural_network(folder)
     if (folder / FIRST_STAGE).is_dir():
-        return _read_pipeline(folder, weights_dir, pipeline or folder, depth)
+        return _read_pipeline(folder, pipeline or folder, depth)
     return _read_other(folder)
 
 
-def _read_pipeline(folder: Path, weights_dir: Path | None, pipeline: Path, depth: int) -> ir.Model:
+def _read_pipeline(folder: Path, pipeline: Path, depth: int) -> ir.Model:
     interface = find_interface(folder)
     if interface is None or interface.kind not in PIPELINES:
         raise CorruptModelError(
@@ -74,7 +73,7 @@ def _read_pipeline(folder: Path, weights_dir: Path | None, pipeline: Path, depth
             f"the compiled model {pipeline} has more than {_MAX_DEPTH} pipelines inside each other",
             "the folder is damaged or malicious; copy or download it again",
         )
-    return read_pipeline(folder, interface, lambda stage: _read_folder(stage, weights_dir, folder, depth + 1))
+    return read_pipeline(folder, interface, lambda stage: _read_folder(stage, folder, depth + 1))
 
 
 def _read_other(folder: Path) -> ir.Model:

@@ -37,29 +37,27 @@ def is_program_file(path: Path) -> bool:
     return head.lstrip().startswith(_START) and _OF_PLANS not in head
 
 
-def read_program_file(path: Path, weights_dir: Path | None = None) -> ir.Model:
+def read_program_file(path: Path) -> ir.Model:
     """Reads the text of a program, and the other files of a compiled model beside it, if there are any.
 
     Args:
         path: The file.
-        weights_dir: A folder with the weight files, instead of the one beside the file.
 
     Raises:
         CorruptModelError: The model is damaged.
         UnsupportedModelError: The model cannot be read.
         OSError: A file cannot be read.
     """
-    model = _read(path, weights_dir, None)
+    model = _read(path, None)
     size = path.stat().st_size + sum(file.size or 0 for file in model.weight_files)
     return replace(model, source=path, container="mil", size_bytes=size)
 
 
-def read_ml_program(folder: Path, weights_dir: Path | None = None, pipeline: Path | None = None) -> ir.Model:
+def read_ml_program(folder: Path, pipeline: Path | None = None) -> ir.Model:
     """Reads a folder with `model.mil`.
 
     Args:
         folder: The compiled model.
-        weights_dir: A folder with the weight files, instead of the model's own.
         pipeline: The folder of the pipeline that contains the model, with which it may share weight files.
 
     Raises:
@@ -67,12 +65,12 @@ def read_ml_program(folder: Path, weights_dir: Path | None = None, pipeline: Pat
         UnsupportedModelError: The model cannot be read.
         OSError: A file cannot be read.
     """
-    return _read(folder / PROGRAM_TEXT, weights_dir, pipeline)
+    return _read(folder / PROGRAM_TEXT, pipeline)
 
 
-def _read(path: Path, weights_dir: Path | None, pipeline: Path | None) -> ir.Model:
+def _read(path: Path, pipeline: Path | None) -> ir.Model:
     folder = path.parent
-    files = _WeightFiles(folder, weights_dir, pipeline)
+    files = _WeightFiles(folder, pipeline)
     text = path.read_bytes()
     if text.startswith(_POINTER):
         raise CorruptModelError(f"{path} is a Git LFS pointer", "run `git lfs pull` to fetch its content")
@@ -119,9 +117,8 @@ def _matching(description: ir.Description, program: ir.Program, path: Path) -> i
 class _WeightFiles:
     """The weight files of a folder, each opened once."""
 
-    def __init__(self, folder: Path, weights_dir: Path | None, pipeline: Path | None) -> None:
+    def __init__(self, folder: Path, pipeline: Path | None) -> None:
         self._folder = folder
-        self._weights_dir = weights_dir
         self._pipeline = pipeline
         self.storages: dict[str, WeightStorage] = {}
 
@@ -136,8 +133,6 @@ class _WeightFiles:
         if self._pipeline is not None and name.startswith(_PARENT):
             folder, name = self._pipeline, f"{MODEL_PATH}/{name.removeprefix(_PARENT)}"
         relative = resolve_weight_name(name)
-        if self._weights_dir is not None:
-            return WeightStorage(name, self._weights_dir / relative.name)
         path = folder / relative
         if not path.parent.resolve().is_relative_to(folder.resolve()):
             raise CorruptModelError(

@@ -27,12 +27,11 @@ _EXACT_VERSION, _FIRST_VERSION = 4, 1
 _NETWORKS = ("neuralNetwork", "neuralNetworkClassifier", "neuralNetworkRegressor")
 
 
-def read_neural_network(folder: Path, weights_dir: Path | None) -> ir.Model:
+def read_neural_network(folder: Path) -> ir.Model:
     """Reads a folder with `model.espresso.net`.
 
     Args:
         folder: The compiled model.
-        weights_dir: A folder with the weight files, instead of the model's own.
 
     Raises:
         CorruptModelError: The model is damaged.
@@ -42,7 +41,7 @@ def read_neural_network(folder: Path, weights_dir: Path | None) -> ir.Model:
     path = folder / f"{_STEM}{_NET}"
     if not path.is_file():
         raise CorruptModelError(f"the compiled neural network {folder} has no {path.name}", _INCOMPLETE)
-    return _read(path, weights_dir, find_interface(folder))
+    return _read(path, find_interface(folder))
 
 
 def is_espresso_file(path: Path) -> bool:
@@ -50,12 +49,11 @@ def is_espresso_file(path: Path) -> bool:
     return path.is_file() and path.name.endswith((_NET, _SHAPE, _WEIGHTS))
 
 
-def read_espresso_file(path: Path, weights_dir: Path | None) -> ir.Model:
+def read_espresso_file(path: Path) -> ir.Model:
     """Reads a network from the file with its layers and the files of the same name beside it.
 
     Args:
         path: The file with the layers.
-        weights_dir: A folder with the weight files, instead of the model's own.
 
     Raises:
         NotAModelError: The path is one of the other two files, or a Git LFS pointer.
@@ -69,7 +67,7 @@ def read_espresso_file(path: Path, weights_dir: Path | None) -> ir.Model:
                 f"{path} has only the {content} of a compiled neural network",
                 f"use {net}, which has its layers, or the whole .mlmodelc folder",
             )
-    model = _read(path, weights_dir, None)
+    model = _read(path, None)
     size = sum(part.stat().st_size for part in path.parent.glob(_stem(path) + ".espresso.*"))
     return replace(model, source=path, container="espresso", size_bytes=size)
 
@@ -78,7 +76,7 @@ def _stem(path: Path) -> str:
     return path.name.removesuffix(_NET)
 
 
-def _read(path: Path, weights_dir: Path | None, interface: CompiledInterface | None) -> ir.Model:
+def _read(path: Path, interface: CompiledInterface | None) -> ir.Model:
     # Imports the operations, which take long to load.
     from coremlscope.formats.espresso.blobs import BlobFile
     from coremlscope.formats.espresso.files import read_network_file, read_shape_file
@@ -89,7 +87,7 @@ def _read(path: Path, weights_dir: Path | None, interface: CompiledInterface | N
     network = read_network_file(path)
     shapes = path.with_name(_stem(path) + _SHAPE)
     scaling = path.parent / "model" / COREMLDATA
-    storage = _weight_file(path, network.storage, path.parent if weights_dir is None else weights_dir)
+    storage = _weight_file(path, network.storage)
     files = CompiledFiles(
         network=network,
         shapes=read_shape_file(shapes) if shapes.is_file() else {},
@@ -123,10 +121,10 @@ def _assumed(files: CompiledFiles) -> tuple[str, ...]:
     return (f"coremldata.bin is missing: inputs and outputs are the ends of the network, and {shapes}",)
 
 
-def _weight_file(path: Path, given: str, folder: Path) -> WeightStorage:
+def _weight_file(path: Path, given: str) -> WeightStorage:
     """Returns the weight file that the layers' file names, or the one with the name of the layers' file."""
     usual = _stem(path) + _WEIGHTS
     name = str(resolve_weight_name(given)) if given else usual
-    if not (folder / name).is_file() and (folder / usual).is_file():
+    if not (path.parent / name).is_file() and path.with_name(usual).is_file():
         name = usual
-    return WeightStorage(name, folder / name)
+    return WeightStorage(name, path.parent / name)
