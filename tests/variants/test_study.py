@@ -292,3 +292,19 @@ def test_what_was_complete_at_ctrl_c_is_in_the_report(model: Path, monkeypatch: 
     assert (len(made), made[0], found.exit_code) == (2, "original", 130)
     (missing,) = (one for one in found.variants if one.size_bytes is None)
     assert missing.failure == "interrupted before it was made"
+
+
+def test_absent_weights_can_be_synthetic(tmp_path: Path) -> None:
+    path = tmp_path / "m.mlpackage"
+    write_mlpackage(sample_model(size=32, width=0.25, classes=10), path)
+    (weights,) = path.rglob("weight.bin")
+    weights.unlink()
+    with pytest.raises(MissingWeightsError):
+        what_if(path, transforms=["int8"], has_cache=False)
+    report = what_if(path, transforms=["int8"], devices="m1", random_weights=True, has_cache=False)
+    original, variant = report.variants
+    assert report.path == str(path)
+    assert "random-weights" in {one.id for one in report.findings}
+    assert variant.failure == ""
+    assert variant.forecasts
+    assert (variant.weights_bytes or 0) < (original.weights_bytes or 0)

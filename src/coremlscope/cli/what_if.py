@@ -22,7 +22,7 @@ from coremlscope.cli.command import (
 from coremlscope.cli.inputs import read_samples
 from coremlscope.cli.lookup import add_devices
 from coremlscope.cli.progress import progress_bars
-from coremlscope.cli.repetitions import add_seed
+from coremlscope.cli.repetitions import add_random_weights, add_seed
 from coremlscope.cli.reports import write_reports
 from coremlscope.cli.terminal import print_note
 from coremlscope.reports.renderers import VARIANT_RENDERERS, find_renderer, list_formats
@@ -90,6 +90,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
     )
     add_shape(parser)
     add_seed(parser, "synthetic inputs")
+    add_random_weights(parser, "; not with --apply")
     parser.add_argument(
         "--workers",
         metavar="N",
@@ -131,6 +132,7 @@ def _run(arguments: argparse.Namespace) -> int:
             workers=arguments.workers,
             timeout_s=arguments.timeout,
             has_cache=not arguments.no_cache,
+            random_weights=arguments.random_weights,
             progress=None if progress is None else lambda _, done, total: progress("variants", done, total),
             **_inputs(arguments),
         )

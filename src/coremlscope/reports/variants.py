@@ -18,6 +18,7 @@ from coremlscope.reports.document import (
     Table,
     Text,
     Title,
+    findings,
     labels,
     numbers,
 )
@@ -73,6 +74,7 @@ def variants_document(report: VariantReport) -> Iterator[Block]:
     if failed:
         yield Heading("Not made")
     yield from (Item(text, hint, FINDING_MARKS["warning"], "warning") for text, hint in failed)
+    yield from findings(report.findings)
 
 
 def _quality_section(report: VariantReport) -> Iterator[Block]:

@@ -161,6 +161,12 @@ def _can_apply(transform: str, again: Again) -> bool:
     return bool(transform) and not why_not(parse_transform(transform), again.model)
 
 
+def _try(transform: str, again: Again) -> str:
+    """Returns the command that makes the changed model."""
+    is_absent = any(file.size is None for file in again.model.weight_files)
+    return f"coremlscope what-if MODEL --try {transform}{' --random-weights' if is_absent else ''}"
+
+
 def _findings(findings: Sequence[Finding], default: Estimate, again: Again) -> Iterator[Proposal]:
     for finding in findings:
         if finding.id == TOGETHER or not finding.hint:
@@ -170,7 +176,7 @@ def _findings(findings: Sequence[Finding], default: Estimate, again: Again) -> I
         if after is None and not finding.saved_bytes:
             continue
         is_checked = _can_apply(finding.transform, again)
-        command = f"coremlscope what-if MODEL --try {finding.transform}" if is_checked else ""
+        command = _try(finding.transform, again) if is_checked else ""
         before_s = default.latency.value
         changed = again.changed(finding.transform) if is_checked and after is not None else None
         if changed is not None and after is not None:
@@ -209,5 +215,5 @@ def _compression(profile: Profile, default: Estimate, again: Again) -> Iterator[
         after=after,
         is_checked=is_changeable,
         code="coremltools.optimize.coreml.linear_quantize_weights(model, config)",
-        command="coremlscope what-if MODEL --try int8" if is_changeable else "",
+        command=_try(f"int{_BITS}", again) if is_changeable else "",
     )

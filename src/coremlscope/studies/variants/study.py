@@ -29,6 +29,7 @@ from coremlscope.base.errors import (
     UsageError,
 )
 from coremlscope.base.escaping import path_text
+from coremlscope.base.findings import Finding
 from coremlscope.base.processes.child import ChildLimits
 from coremlscope.base.units import shown
 from coremlscope.base.writing import (
@@ -44,6 +45,7 @@ from coremlscope.devices import find_device
 from coremlscope.devices.targets import Targets
 from coremlscope.formats import container
 from coremlscope.formats.mlpackage import MANIFEST
+from coremlscope.formats.packaging import write_mlpackage
 from coremlscope.measure.coreml.files import readable_by_core_ml
 from coremlscope.model.features.dummy import dummy_values
 from coremlscope.model.features.shapes import bind_shapes, check_shape
@@ -61,6 +63,7 @@ from coremlscope.planning.cost.latency.own import NOTHING_OWN
 from coremlscope.results.encoding import decode, plain
 from coremlscope.results.variants import ORIGINAL, Variant, VariantReport
 from coremlscope.runtime.execution.cache import ArtefactCache, default_cache, digest_of_code
+from coremlscope.runtime.execution.random_weights import with_random_weights
 from coremlscope.runtime.execution.sequence_lengths import choose_lengths
 from coremlscope.runtime.execution.wiring import bodies_of, interface_of
 from coremlscope.studies.variants.coremltools_steps import require_coremltools
@@ -83,6 +86,13 @@ _LARGEST_EXTENT = 4096
 #: The file in the cache, and the packages whose versions its content depends on.
 _RESULT, _PACKAGES = "variant.json", ("coremltools", "numpy", "onnxruntime", "scikit-learn")
 
+_ON_RANDOM = Finding(
+    id="random-weights",
+    severity="warning",
+    text="Absent weights are synthetic: times and sizes are those of the structure, and outputs say nothing.",
+    hint="add the file of the weights to the package",
+)
+
 
 def what_if(
     source: str | os.PathLike[str],
@@ -96,6 +106,7 @@ def what_if(
     workers: int | None = None,
     timeout_s: float | None = None,
     has_cache: bool = True,
+    random_weights: bool = False,
     progress: Progress | None = None,
 ) -> VariantReport:
     """Applies transforms of coremltools to a model, and reports what each of them changes.
@@ -114,6 +125,8 @@ def what_if(
             allow.
         timeout_s: Seconds that one variant may take.
         has_cache: Uses results of earlier calls for the same file, transforms, versions and inputs.
+        random_weights: Replaces absent weights of a package by synthetic ones: times and sizes are those of
+            the structure, while outputs and weights that values compress say nothing.
         progress: Called whenever a variant is ready.
 
     Returns:
@@ -129,6 +142,22 @@ def what_if(
             missing have a sentence; what was complete is also in the cache.
     """
     require_coremltools()
+    if random_weights:
+        with _with_random_weights(Path(source), seed) as path:
+            report = what_if(
+                path,
+                transforms=transforms,
+                devices=devices,
+                inputs=inputs,
+                samples=samples,
+                shapes=shapes,
+                seed=seed,
+                workers=workers,
+                timeout_s=timeout_s,
+                has_cache=has_cache,
+                progress=progress,
+            )
+        return msgspec.structs.replace(report, path=str(source), findings=(*report.findings, _ON_RANDOM))
     model = container.read(Path(source))
     chosen = _chosen(model, transforms, has_data=bool(inputs))
     targets = Targets.of(devices)
@@ -269,7 +298,8 @@ def _chosen(model: Model, names: Sequence[str], *, has_data: bool) -> tuple[Tran
     missing = [file.name for file in model.weight_files if file.size is None]
     if missing:
         raise MissingWeightsError(
-            f"weights are transformed, and the file {missing[0]} is missing", "add the file to the package"
+            f"weights are transformed, and the file {missing[0]} is missing",
+            "add the file to the package, or use --random-weights",
         )
     if names:
         return tuple(parse_transform(name) for name in dict.fromkeys(names))
@@ -278,6 +308,19 @@ def _chosen(model: Model, names: Sequence[str], *, has_data: bool) -> tuple[Tran
 
 def _is_network(model: Model) -> bool:
     return isinstance(model.content, Program) and model.content.is_network
+
+
+@contextmanager
+def _with_random_weights(source: Path, seed: int) -> Iterator[Path]:
+    """Yields a package with synthetic weights where the model's are absent; other models as they are."""
+    model = container.read(source)
+    if model.container != "mlpackage" or not any(file.size is None for file in model.weight_files):
+        yield source
+        return
+    with tempfile.TemporaryDirectory(prefix="coremlscope-", ignore_cleanup_errors=True) as folder:
+        path = Path(folder) / source.with_suffix(".mlpackage").name
+        write_mlpackage(with_random_weights(model, seed), path)
+        yield path
 
 
 @contextmanager
