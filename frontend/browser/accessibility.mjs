@@ -1,5 +1,5 @@
-// axe-core's verdict in both themes, with the details of a layer open.
-import { look, violations } from "./open.mjs";
+// axe-core's verdict in both themes, with the details of a layer open, and as on a phone.
+import { look, PHONE, violations } from "./open.mjs";
 
 await look(
   async (page, url) => {
@@ -14,6 +14,10 @@ await look(
         await page.locator("#layers").getByRole("button", { name: view, exact: true }).click();
         found[colorScheme].push(...(await violations(page)));
       }
+      const { width, height } = page.viewportSize();
+      await page.setViewportSize(PHONE);
+      found[colorScheme].push(...(await violations(page)));
+      await page.setViewportSize({ width, height });
     }
     return found;
   },

@@ -8,7 +8,7 @@ const browser = await chromium.launch({ executablePath, args: ["--no-sandbox", "
 const LONG = 240_000;
 const seen = {};
 try {
-  seen.violations = await checkStart();
+  seen.violations = await checkPages();
   const context = await browser.newContext({ viewport: { width: 1440, height: 900 }, reducedMotion: "reduce" });
   const page = await context.newPage();
   page.setDefaultTimeout(LONG);
@@ -79,8 +79,8 @@ function chosenDevice(page) {
   return page.locator("select[name=device] option:checked").textContent();
 }
 
-/** What axe-core finds on the start page in both themes, and by how much it is too wide for a phone. */
-async function checkStart() {
+/** What axe-core finds on the start page and on a report in both themes, and by how much the first is too wide for a phone. */
+async function checkPages() {
   const page = await (await browser.newContext({ bypassCSP: true })).newPage();
   const found = {};
   for (const colorScheme of ["light", "dark"]) {
@@ -91,6 +91,13 @@ async function checkStart() {
   }
   await page.setViewportSize({ width: 390, height: 844 });
   found.excess = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
+  await page.setViewportSize({ width: 1440, height: 900 });
+  page.setDefaultTimeout(LONG);
+  await openExample(page, "A text encoder");
+  for (const colorScheme of ["light", "dark"]) {
+    await page.emulateMedia({ colorScheme });
+    found[colorScheme].push(...(await violations(page)));
+  }
   await page.close();
   return found;
 }

@@ -1,4 +1,4 @@
-"""Where links of the page land."""
+"""Where links of the page land, and what axe finds on pages of published models."""
 
 from __future__ import annotations
 
@@ -21,6 +21,13 @@ MODELS = (
 )
 
 
+#: More of them, of other kinds and ages, for what a page says to those who do not see it.
+MORE = (
+    "apple__coremltools/TinyDrawingEmbedding.mlmodel",
+    "spotify__basic-pitch/nmp.mlpackage",
+    "tucan9389__PoseEstimation-CoreML/model_cpm.mlmodel",
+    "mattmireles__kokoro-coreml/kokoro_duration.mlpackage",
+)
 SIZES = ("desk", "phone")
 
 
@@ -51,8 +58,20 @@ def test_every_section_is_where_the_first_click_or_the_address_leads(
 def test_sections_of_published_models_are_where_links_lead(
     drive: Drive, tmp_path: Path, name: str, size: str
 ) -> None:
+    assert misses(drive("landing", estimated(name, tmp_path), size)) == {}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", MODELS + MORE)
+def test_pages_of_published_models_suit_readers(drive: Drive, tmp_path: Path, name: str) -> None:
+    found = drive("accessibility", estimated(name, tmp_path))
+    assert found["light"] == found["dark"] == found["complaints"] == []
+
+
+def estimated(name: str, folder: Path) -> Path:
+    """The page of a model's estimates."""
     if not (CORPUS / name).exists():
         pytest.skip("the corpus is absent")
-    page = tmp_path / "page.html"
+    page = folder / "page.html"
     api.estimate(CORPUS / name, devices=["m4", "iphone-12"]).write(page)
-    assert misses(drive("landing", page, size)) == {}
+    return page

@@ -132,7 +132,7 @@ def test_it_opens_without_a_network(seen: dict[str, Any]) -> None:
     assert seen["offline"].startswith("TextEncoder.mlpackage")
 
 
-def test_its_start_page_suits_readers_and_phones(seen: dict[str, Any]) -> None:
+def test_its_start_page_and_reports_suit_readers_and_phones(seen: dict[str, Any]) -> None:
     assert seen["violations"] == {"light": [], "dark": [], "excess": 0}
 
 

@@ -1,10 +1,12 @@
 /** What the first screen answers, from the figures of a report. */
-import { cost, duration, plural } from "../format";
+import { bytes, cost, duration, plural } from "../format";
 import type { Placement } from "./placement";
 import { kernelLabel } from "./profile";
 import type { Row, Rows } from "./rows";
 import { savingOn } from "./savings";
 import type {
+  Answer,
+  Certainty,
   ComputeUnit,
   ComputeUnits,
   Confidence,
@@ -15,6 +17,7 @@ import type {
   Measurement,
   OpTable,
   Origin,
+  Proposal,
   WhatIf,
 } from "./schema";
 import { ALLOWED, SETTING_NAMES, UNIT_NAMES } from "./words";
@@ -68,6 +71,8 @@ export interface TimePart {
   ids: string[];
   unit: ComputeUnit | null;
   seconds: number;
+  /** How many equal ones it sums, such as those of equal blocks. */
+  times: number;
 }
 
 /** Where the time of a prediction goes. */
@@ -122,7 +127,7 @@ export const remainder = (total: number, sum: number): number => (total - sum > 
 function part(table: OpTable, ops: readonly number[], label: string, seconds: number): TimePart {
   const named = ops.find((op) => table.layer[op]) ?? ops[0] ?? -1;
   const name = table.layer[named] || table.name[named] || "";
-  return { label, name, ids: ops.map((op) => table.id[op] ?? ""), unit: null, seconds };
+  return { label, name, ids: ops.map((op) => table.id[op] ?? ""), unit: null, seconds, times: 1 };
 }
 
 function plannedParts(rows: Rows, placement: Placement): TimePart[] {
@@ -132,6 +137,7 @@ function plannedParts(rows: Rows, placement: Placement): TimePart[] {
       ...{ label: row.type, name: row.layer || row.name, ids: [row.id] },
       unit: placement.unit(row.column),
       seconds: (placement.costMs(row.column) ?? 0) / 1e3,
+      times: 1,
     }));
 }
 
@@ -141,11 +147,27 @@ function summed(parts: TimePart[], origin: Origin, total: number | null): Spendi
   if (sum <= 0) return null;
   const overhead = total === null ? null : remainder(total, sum);
   return {
-    ...{ origin, totalSeconds: total ?? sum, groups: timed.length, dearest: timed.slice(0, DEAREST) },
+    ...{ origin, totalSeconds: total ?? sum, groups: timed.length, dearest: joined(timed).slice(0, DEAREST) },
     types: byLabel(timed),
     overheadSeconds: overhead,
     hasShares: true,
   };
+}
+
+/** Equal operations on equal tensors take equal times: each of their kinds as one part, the most expensive first. */
+function joined(parts: readonly TimePart[]): TimePart[] {
+  const found = new Map<string, TimePart>();
+  for (const one of parts) {
+    const key = `${one.label} ${one.unit} ${one.seconds.toPrecision(9)}`;
+    const before = found.get(key);
+    if (!before) found.set(key, { ...one, ids: [...one.ids] });
+    else {
+      before.ids.push(...one.ids);
+      before.seconds += one.seconds;
+      before.times += one.times;
+    }
+  }
+  return [...found.values()].sort((a, b) => b.seconds - a.seconds);
 }
 
 /** Groups by the first of their types, which names what they compute: `conv` for `conv + relu`. */
@@ -196,6 +218,10 @@ export interface Change {
   setting: ComputeUnits | null;
   /** The saving as a part of the largest that is listed. */
   part: number;
+  /** How sure the saving is, the line of code to change, and the command that tries it; only of proposals of an answer. */
+  certainty?: Certainty;
+  code?: string;
+  command?: string;
 }
 
 const CHANGES = 3;
@@ -214,6 +240,26 @@ export interface Advised {
 export function changes(report: Advised): Change[] {
   const ranked = [...mended(report), ...planned(report), ...elsewhereFaster(report)].sort((a, b) => b.seconds - a.seconds);
   return ranked.slice(0, CHANGES).map((one) => ({ ...one.change, part: one.seconds / (ranked[0]?.seconds || 1) }));
+}
+
+/** What the answer in a profile proposes for its device. */
+export function proposed({ proposals, together }: Answer): Change[] {
+  const every = together ? [...proposals, together] : proposals;
+  const gain = ({ before_s: before, after }: Proposal) => (after ? before - after.value : 0);
+  const most = Math.max(...every.map(gain));
+  return every.map((one) => ({
+    text: one.text,
+    reason: "",
+    saving: one.after ? `${duration(one.before_s)} → ${duration(one.after.value)}` : `${bytes(one.saved_bytes)} less`,
+    origin: "estimated",
+    confidence: null,
+    ids: [],
+    setting: null,
+    part: most > 0 ? gain(one) / most : 0,
+    certainty: one.certainty,
+    code: one.code,
+    command: one.command,
+  }));
 }
 
 interface Ranked {

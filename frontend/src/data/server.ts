@@ -1,4 +1,25 @@
-import type { Entry, Job, Origin } from "./schema";
+import type { Entry, Job, Origin, ServerForm } from "./schema";
+
+/** What a server says when it refuses. */
+interface Refusal {
+  error: string;
+  hint: string;
+}
+
+/** Why there is no answer, for a person. */
+export class Refused extends Error {}
+
+/** The answer to a question of the page: by default the state of the server. */
+export async function ask<Answer extends object = ServerForm>(address: string, method: string, body?: BodyInit): Promise<Answer> {
+  let answer: Answer | Refusal;
+  try {
+    answer = (await (await fetch(address, { method, ...(body !== undefined && { body }) })).json()) as Answer | Refusal;
+  } catch {
+    throw new Refused("The server does not respond. It may have been stopped.");
+  }
+  if ("error" in answer) throw new Refused([answer.error, answer.hint].filter(Boolean).join(": "));
+  return answer;
+}
 
 /** Profiles of one model with times of one kind, the oldest first. */
 export interface History {

@@ -1,3 +1,4 @@
+import { share } from "../format";
 import {
   type Bound,
   type ComputeUnit,
@@ -6,6 +7,7 @@ import {
   type Finding,
   KIND_NAMES,
   type Status,
+  type Trust,
   type Undecided,
 } from "./schema";
 
@@ -76,6 +78,15 @@ export const BOUND_WORDS: Record<Bound, string> = {
   dispatch: "launches",
   switches: "switches",
 };
+
+/** How good estimates were for publications that they did not know, as in `reports/answer.py`. */
+export function trustText({ unit, chips, count, error, within }: Trust): string {
+  const line = chips === "a" ? " of phones and tablets" : chips === "m" ? " of Macs" : "";
+  return (
+    `Such estimates for the ${UNIT_NAMES[unit]}${line} were off by ${share(error)} (median of ${count} published figures); ` +
+    `${share(within)} were within the interval.`
+  );
+}
 
 /** What an estimate is based on: the user's own measurements, published ones of its chip, or those of others. */
 export function basisText({ own, basis }: Pick<Estimate, "own" | "basis">): string {

@@ -1,6 +1,6 @@
 import { useState } from "preact/hooks";
 import { chipOf } from "../data/profile";
-import type { ServerForm } from "../data/schema";
+import { ask, Refused } from "../data/server";
 import { fileName } from "../format";
 import { useReport } from "../report";
 import { CopyButton } from "../ui/copy";
@@ -42,11 +42,7 @@ function AddHere(props: { chip: string }) {
   const add = async () => {
     setRunning(true);
     setProblem("");
-    try {
-      setProblem(await addDevice(props.chip));
-    } catch {
-      setProblem("The server does not respond. It may have been stopped.");
-    }
+    await addDevice(props.chip).catch((error: Error) => setProblem(error.message));
     setRunning(false);
   };
   return (
@@ -60,29 +56,22 @@ function AddHere(props: { chip: string }) {
   );
 }
 
-/** Adds a device to the report and opens it there; returns why that failed. */
-async function addDevice(chip: string): Promise<string> {
+/** Adds a device to the report and opens it there. */
+async function addDevice(chip: string): Promise<void> {
   const query = new URLSearchParams({ devices: chip }).toString();
   let answer = await ask(`${location.pathname}/devices?${query}`, "POST");
-  if ("error" in answer) return [answer.error, answer.hint].filter(Boolean).join(": ");
   const id = answer.jobs[0]?.id;
   for (;;) {
     const job = answer.jobs.find((one) => one.id === id);
-    if (!job) return "The job is not known any more.";
+    if (!job) throw new Refused("The job is not known any more.");
     if (job.status === "done") break;
     if (job.status !== "waiting" && job.status !== "running")
-      return [job.error || "The job was cancelled.", job.hint].filter(Boolean).join(": ");
+      throw new Refused([job.error || "The job was cancelled.", job.hint].filter(Boolean).join(": "));
     await new Promise((resolve) => setTimeout(resolve, LOOK_MS));
     // The list of profiles is two parts up, where the token of the server is.
     answer = await ask("../state", "GET");
-    if ("error" in answer) return answer.error;
   }
   location.replace(`${location.pathname}?${new URLSearchParams({ device: chip }).toString()}`);
-  return "";
-}
-
-async function ask(address: string, method: string): Promise<ServerForm | { error: string; hint: string }> {
-  return (await fetch(address, { method })).json() as Promise<ServerForm | { error: string; hint: string }>;
 }
 
 /** A word that shells take as it is, in quotes where it needs them. */

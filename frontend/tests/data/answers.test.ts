@@ -1,7 +1,17 @@
 import { describe, expect, it } from "vitest";
-import { changes, elsewhere, estimateBadges, isWhole, measurementBadges, remainder, spending, unitSeconds } from "../../src/data/answers";
+import {
+  changes,
+  elsewhere,
+  estimateBadges,
+  isWhole,
+  measurementBadges,
+  proposed,
+  remainder,
+  spending,
+  unitSeconds,
+} from "../../src/data/answers";
 import { buildRows } from "../../src/data/rows";
-import type { Estimate, StageTiming } from "../../src/data/schema";
+import type { Answer, Estimate, Proposal, StageTiming } from "../../src/data/schema";
 import {
   BACKEND,
   estimate,
@@ -81,6 +91,17 @@ describe("where the time goes", () => {
       { label: "conv", ops: 3, seconds: 5 },
       { label: "linear", ops: 1, seconds: 1 },
     ]);
+  });
+
+  it("sums equal operations of equal blocks once", () => {
+    const equal = mixed({ kernel_s: [2, 1, 2], kernel_unit: [NE, CPU, NE] });
+    const kernels = [kernel(0), kernel(1), kernel(0)];
+    const found = spending({ ...nothing, kernels, estimate: equal });
+    expect(found?.dearest.map((one) => [one.times, one.seconds])).toEqual([
+      [2, 4],
+      [1, 1],
+    ]);
+    expect(found?.groups).toBe(3);
   });
 
   it("is planned where nothing is estimated, and else measured", () => {
@@ -203,5 +224,21 @@ describe("what a total contains besides its parts", () => {
     expect(remainder(0.3, 0.1 + 0.1 + 0.1 - 1e-16)).toBe(0);
     expect(remainder(3, 1)).toBe(2);
     expect(remainder(1, 3)).toBe(0);
+  });
+});
+
+describe("proposals of an answer", () => {
+  const proposal = (changed: Partial<Proposal>): Proposal => ({
+    ...{ id: "setting", text: "", certainty: "likely", before_s: 0.004, after: null },
+    ...{ saved_bytes: 0, code: "", command: "", is_checked: true },
+    ...changed,
+  });
+  const to = (value: number) => ({ value, low: value, high: value, origin: "estimated" as const });
+
+  it("have bars by their gains, and come with all of them together", () => {
+    const proposals = [proposal({ after: to(0.002) }), proposal({ after: to(0.003) }), proposal({ saved_bytes: 2e6 })];
+    const found = proposed({ proposals, together: proposal({ after: to(0.001) }) } as unknown as Answer);
+    expect(found.map((one) => one.part)).toEqual([2 / 3, 1 / 3, 0, 1]);
+    expect(found.map((one) => one.saving)).toEqual(["4.00 ms → 2.00 ms", "4.00 ms → 3.00 ms", "2.00 MB less", "4.00 ms → 1.00 ms"]);
   });
 });

@@ -1,5 +1,5 @@
 import { useMemo } from "preact/hooks";
-import { type Change, changes } from "../../data/answers";
+import { type Change, changes, proposed } from "../../data/answers";
 import { isPlanned } from "../../data/words";
 import { plural } from "../../format";
 import { useReport } from "../../report";
@@ -8,11 +8,13 @@ import { Card } from "./card";
 
 /** The first changes that are worth making. */
 export function Changes() {
-  const { placement, rows, remarks, target } = useReport();
-  const found = useMemo(
-    () => (placement ? changes({ placement, rows, findings: remarks.map((one) => one.finding), estimates: target?.estimates }) : []),
-    [placement, rows, remarks, target],
-  );
+  const { placement, rows, remarks, target, setting, profile } = useReport();
+  const answer = profile?.answer;
+  const found = useMemo(() => {
+    // An answer is about the default setting.
+    if (answer && answer.device === target?.device && setting === "all") return proposed(answer);
+    return placement ? changes({ placement, rows, findings: remarks.map((one) => one.finding), estimates: target?.estimates }) : [];
+  }, [answer, placement, rows, remarks, target, setting]);
   return (
     <Card id="changes" question="What should I change?">
       {found.length > 0 ? (
@@ -72,7 +74,7 @@ function ChangeItem(props: { change: Change }) {
         <span class="saving-bar" aria-hidden="true">
           <span style={{ width: `${Math.min(change.part, 1) * 100}%` }} />
         </span>{" "}
-        <b>{change.saving}</b> <OriginTag origin={change.origin} />{" "}
+        <b>{change.saving}</b> <OriginTag origin={change.origin} /> {change.certainty && <span class="faint">{change.certainty} </span>}
         {confidence && (
           <span class="faint roomy">
             evidence: {confidence}
@@ -90,6 +92,14 @@ function ChangeItem(props: { change: Change }) {
           </button>
         )}
       </div>
+      {[change.code, change.command].map(
+        (line) =>
+          line && (
+            <code key={line} class="change-line roomy">
+              {line}
+            </code>
+          ),
+      )}
     </li>
   );
 }

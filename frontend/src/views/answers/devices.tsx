@@ -60,7 +60,8 @@ export function Devices() {
 
 /** The answer in a sentence: how long, where most of the time is spent, and whether another setting is faster. */
 export function Verdict() {
-  const { target, estimate, setting } = useReport();
+  const { target, estimate, setting, profile } = useReport();
+  if (profile?.answer?.verdict) return <p class="verdict-line">{profile.answer.verdict}</p>;
   if (!target || !estimate || estimate.left_out.length > 0) return null;
   const [main] = unitSeconds(estimate)
     .filter((one) => one.unit !== "overhead")

@@ -1,7 +1,7 @@
 import { type Badge, estimateBadges, isWhole, measurementBadges } from "../../data/answers";
 import { switches } from "../../data/profile";
 import type { Estimate, Measurement } from "../../data/schema";
-import { basisText, SETTING_NAMES } from "../../data/words";
+import { basisText, SETTING_NAMES, trustText } from "../../data/words";
 import { cost, duration, plural, rateInWords } from "../../format";
 import { useReport } from "../../report";
 import { OriginTag } from "../../ui/origin";
@@ -65,6 +65,7 @@ function Estimated(props: { device: string; estimate: Estimate }) {
         {duration(low)} – {duration(high)} (80 % interval)
         {!isPart && `; ${rateInWords(value, "prediction")}`}
       </div>
+      {estimate.trust && <p class="latency-text faint">{trustText(estimate.trust)}</p>}
       <SettingChips />
     </div>
   );

@@ -67,6 +67,7 @@ function Groups(props: { found: Spending }) {
               title={`${one.name || one.label}, ${one.label}: ${plural(one.ids.length, "operation")}`}
               onClick={() => showOp(one.ids[0] ?? "")}
             >
+              {one.times > 1 && `${one.times} × `}
               {shortName(one.name, rows.shared) || one.label}
             </button>
             <span class="spending-type">{one.label}</span>

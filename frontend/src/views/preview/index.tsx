@@ -1,6 +1,7 @@
 import { useRef, useState } from "preact/hooks";
 import { type Given, inputFor, inputKind, predictionTime, previewRequest, RESIZES, takesSound } from "../../data/preview";
 import type { FeatureSummary, Preview } from "../../data/schema";
+import { ask } from "../../data/server";
 import { duration, plural } from "../../format";
 import { useReport } from "../../report";
 import { OriginTag } from "../../ui/origin";
@@ -236,14 +237,10 @@ function usePreview() {
   const send = async (request: Request) => {
     setProblem("");
     try {
-      const response = await fetch(`${location.pathname}/preview?${request.query}`, { method: "POST", body: request.body });
-      const answer = (await response.json()) as Preview | { error: string; hint: string };
-      if ("error" in answer) {
-        setPreview(null);
-        setProblem([answer.error, answer.hint].filter(Boolean).join(": "));
-      } else setPreview(answer);
-    } catch {
-      setProblem("The server does not respond. It may have been stopped.");
+      setPreview(await ask<Preview>(`${location.pathname}/preview?${request.query}`, "POST", request.body));
+    } catch (error) {
+      setPreview(null);
+      setProblem((error as Error).message);
     }
   };
   return { preview, problem, isRunning, run, refuse: setProblem };

@@ -12,15 +12,16 @@ const TITLES = { activity: "Activity", data: "Data", compute: "Compute" } as Rec
 /** Events narrower than this many pixels are merged with their neighbours. */
 const LEAST = 0.8;
 type Span = readonly [number, number];
-type Mode = "by model" | "by lane";
+const MODES = ["by model", "by lane", "by type"] as const;
 
 /** The lanes of a recorded program. Dragging selects a span of time, which the totals then cover. */
 export function Lanes(props: { recorded: Recorded; span: Span | null; select: (span: Span | null) => void; group: number | null }) {
   const { recorded, span, select, group } = props;
-  const [mode, setMode] = useState<Mode>("by model");
+  const [mode, setMode] = useState<(typeof MODES)[number]>("by model");
   const lanes = useMemo(() => {
     const shown = recorded.lanes.filter((lane) => group === null || lane.group === group);
-    return mode === "by model" ? shown : merged(shown);
+    if (mode === "by model") return shown;
+    return regrouped(recorded, shown, (index) => (mode === "by lane" ? "" : (recorded.form.kinds[index]?.name ?? "")));
   }, [recorded, group, mode]);
   return (
     <Section
@@ -29,17 +30,7 @@ export function Lanes(props: { recorded: Recorded; span: Span | null; select: (s
       note={<span>drag to select a span of time; the totals then cover it</span>}
       actions={
         <>
-          <Choice
-            label="Tracks"
-            options={
-              [
-                ["by model", "by model"],
-                ["by lane", "by lane"],
-              ] as const
-            }
-            value={mode}
-            onChange={setMode}
-          />
+          <Choice label="Tracks" options={MODES.map((one) => [one, one] as const)} value={mode} onChange={setMode} />
           {span && (
             <button type="button" class="quiet" onClick={() => select(null)}>
               Clear the selection ({duration(span[1] - span[0])})
@@ -53,13 +44,20 @@ export function Lanes(props: { recorded: Recorded; span: Span | null; select: (s
   );
 }
 
-/** One lane for all models. */
-function merged(lanes: readonly TraceLane[]): TraceLane[] {
-  return [...new Set(lanes.map((lane) => lane.lane))].map((name) => {
-    const parts = lanes.filter((lane) => lane.lane === name);
-    const events = Int32Array.from(parts.flatMap((part) => [...part.events])).sort();
-    return { lane: name, group: -1, title: "", events, longest: Math.max(...parts.map((part) => part.longest)) };
-  });
+/** Lanes of all models: one for each title that the kinds of their events get. */
+function regrouped(recorded: Recorded, lanes: readonly TraceLane[], titleOf: (kind: number) => string): TraceLane[] {
+  const titles = recorded.form.kinds.map((_, kind) => titleOf(kind));
+  const found = new Map<string, { lane: string; title: string; events: number[]; longest: number }>();
+  for (const { lane, events, longest } of lanes) {
+    for (const index of events) {
+      const title = titles[recorded.events.kind[index] ?? 0] ?? "";
+      const one = found.get(`${lane} ${title}`) ?? { lane, title, events: [], longest: 0 };
+      found.set(`${lane} ${title}`, one);
+      one.events.push(index);
+      one.longest = Math.max(one.longest, longest);
+    }
+  }
+  return [...found.values()].map((one) => ({ ...one, group: -1, events: Int32Array.from(one.events).sort() }));
 }
 
 function Drawing(props: { recorded: Recorded; lanes: readonly TraceLane[]; span: Span | null; select: (span: Span | null) => void }) {

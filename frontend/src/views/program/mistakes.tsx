@@ -6,10 +6,13 @@ import { Section } from "../../ui/section";
 /** The mistakes that the recording shows, the costliest first. */
 export function Mistakes(props: { form: TraceForm }) {
   const { form } = props;
+  const gains = form.mistakes.flatMap((one) => (one.gain_s ? [one.gain_s] : []));
+  const total = gains.reduce((sum, one) => sum + one, 0);
   return (
     <Section
       id="mistakes"
       title={form.mistakes.length ? "Mistakes" : form.searched.length ? "No mistakes found" : "Not searched for mistakes"}
+      note={gains.length > 1 && `mending them all saves about ${duration(total)} of ${duration(form.duration_ns / 1e9)}`}
       actions={
         form.mistakes.length > 0 && (
           <CopyButton label="Copy the mistakes as text" text={() => form.mistakes.map((one) => toText(form, one)).join("\n")} />
@@ -27,6 +30,7 @@ export function Mistakes(props: { form: TraceForm }) {
                 <div class="fix">
                   → {one.fix}
                   {one.gain_s ? ` Saves about ${duration(one.gain_s)} here.` : ""}
+                  {one.shared_s ? ` ${duration(one.shared_s)} of its saving are counted with costlier ones.` : ""}
                 </div>
               </div>
             </li>

@@ -1,5 +1,6 @@
 import { useState } from "preact/hooks";
 import type { Entry, ServerForm } from "../../data/schema";
+import { ask } from "../../data/server";
 import { duration, plural } from "../../format";
 
 /** What a row of the list can do to the list. */
@@ -22,14 +23,7 @@ export function EntryRow(props: { entry: Entry; actions: EntryActions }) {
   const address = `profiles/${encodeURIComponent(entry.id)}`;
   const send = async (method: string, change?: object, place = address) => {
     actions.onProblem("");
-    try {
-      const response = await fetch(place, { method, ...(change && { body: JSON.stringify(change) }) });
-      const answer = (await response.json()) as ServerForm | { error: string; hint: string };
-      if ("error" in answer) actions.onProblem([answer.error, answer.hint].filter(Boolean).join(": "));
-      else actions.onState(answer);
-    } catch {
-      actions.onProblem("The server does not respond. It may have been stopped.");
-    }
+    await ask(place, method, change && JSON.stringify(change)).then(actions.onState, (error: Error) => actions.onProblem(error.message));
     setEditing("");
   };
   return (

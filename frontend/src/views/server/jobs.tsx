@@ -1,5 +1,5 @@
 import type { Job, ServerForm } from "../../data/schema";
-import { progress } from "../../data/server";
+import { ask, progress } from "../../data/server";
 import { Hint } from "../../ui/hint";
 import { Section } from "../../ui/section";
 
@@ -30,8 +30,7 @@ function stage(job: Job): string {
 export function Jobs(props: { jobs: readonly Job[]; onState: (state: ServerForm) => void }) {
   if (!props.jobs.length) return null;
   const cancel = async (job: Job) => {
-    const response = await fetch(`jobs/${job.id}`, { method: "DELETE" });
-    if (response.ok) props.onState((await response.json()) as ServerForm);
+    await ask(`jobs/${job.id}`, "DELETE").then(props.onState, () => {});
   };
   return (
     <Section id="jobs" title="Jobs">
