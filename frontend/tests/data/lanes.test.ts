@@ -71,10 +71,13 @@ describe("plannedTimeline", () => {
 
   it("shows launches, changes and ends where they are; what is left of the total is the last part", () => {
     const transitions = { launch_ms: { ane: 0.5, bnns: 0 }, switch_ms: 0.2, finish_ms: { ane: 0.1 } };
-    const functions = { main: { total_ms: 7.7, switches: 2 } };
+    const functions = { main: { total_ms: 7.7, switches: 2, time_shares: {} } };
     const settings = [settingPlan({ backend: [BACKEND.ane, BACKEND.bnns, BACKEND.ane, BACKEND.bnns], functions })];
     const show = (total_ms: number) => {
-      const devicePlan = plan(4, { transitions, settings: [{ ...first(settings), functions: { main: { total_ms, switches: 2 } } }] });
+      const devicePlan = plan(4, {
+        transitions,
+        settings: [{ ...first(settings), functions: { main: { total_ms, switches: 2, time_shares: {} } } }],
+      });
       return plannedTimeline(buildRows(table, null, devicePlan).all, placementOf(table, devicePlan));
     };
     const known = [

@@ -92,7 +92,9 @@ describe("targetsOf", () => {
 
 describe("planned totals", () => {
   it("add up the functions", () => {
-    const setting = settingPlan({ functions: { a: { total_ms: 1, switches: 2 }, b: { total_ms: 3, switches: 4 } } });
+    const setting = settingPlan({
+      functions: { a: { total_ms: 1, switches: 2, time_shares: {} }, b: { total_ms: 3, switches: 4, time_shares: {} } },
+    });
     expect([totalMs(plan(1), setting), switches(setting)]).toEqual([4, 6]);
   });
 
