@@ -140,7 +140,7 @@ export function estimate(changes: Partial<Estimate> = {}): Estimate {
 
 /** A plan under one setting; `total` is the planned cost of its one function in milliseconds. */
 export function settingPlan(changes: Partial<SettingPlan> = {}, total = 0): SettingPlan {
-  const functions = { main: { total_ms: total, switches: 0 } };
+  const functions = { main: { total_ms: total, switches: 0, time_shares: {} } };
   return {
     compute_units: "all",
     functions,

@@ -171,7 +171,7 @@ describe("undecidedLine", () => {
     const other = { units: { gpu: 3 }, moved: 3, latency: figure(3.3e-3), planned: figure(0.84e-3) };
     const close = settingPlan({ backend: [BACKEND.ane, BACKEND.ane, BACKEND.ane], other_plan: other });
     expect(otherPlanLine(placementOf(table, plan(3, { settings: [close] })))).toBe(
-      "too close to call: or all 3 operations on GPU, estimated at 3.30 ms (840 µs as planned)",
+      "too close to call: or all 3 operations on GPU, estimated at 3.30 ms instead of 840 µs",
     );
     expect(otherPlanLine(placementOf(table, plan(3, { settings })))).toBe("");
   });
