@@ -71,6 +71,15 @@ def test_two_models_are_grouped_by_device(sample: Path, capsys: pytest.CaptureFi
     assert found["verdict"].startswith("small.mlpackage is the fastest on all 2 devices")
 
 
+def test_of_two_models_whose_intervals_overlap_it_is_unclear_which_is_faster(sample: Path) -> None:
+    other = sample.with_name("other.mlpackage")
+    write_mlpackage(sample_model(size=64, width=0.75, classes=10), other)
+    found, _ = answer_models(sample, other, devices=["m4"])
+    first, second = (speed.best.latency for speed in found.speeds)
+    assert second.high > first.low
+    assert found.verdict.startswith("Unclear: other.mlpackage")
+
+
 def test_the_page_is_written_and_opened(
     sample: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -57,7 +57,10 @@ def list_placed_defects(view: PlanView) -> list[PlacedDefect]:
 
 
 def find_placed_defects(plans: Sequence[Plan], table: OpTable) -> Iterator[Finding]:
-    """Yields a finding for each defect that a plan meets, with the devices and settings where it does."""
+    """Yields a finding for each defect that a plan meets, with the devices and settings where it does.
+
+    Rules that say the same of several units are one finding.
+    """
     found: dict[str, list[tuple[PlacedDefect, str]]] = {}
     for plan in plans:
         # Most plans have no defects; then their operations, which are many, need no list.
@@ -65,7 +68,7 @@ def find_placed_defects(plans: Sequence[Plan], table: OpTable) -> Iterator[Findi
         for setting in plan.settings if has_defects else ():
             where = f"{plan.device}, {plan.os}, {setting.compute_units}"
             for one in list_placed_defects(plan.view(table, setting)):
-                found.setdefault(one.reason.rule, []).append((one, where))
+                found.setdefault(one.reason.text, []).append((one, where))
     for several in found.values():
         defect, _ = several[0]
         ops = {id_: name for one, _ in several for id_, name in one.ops.items()}

@@ -17,6 +17,7 @@ from coremlscope.base.errors import CoremlscopeError, UnsupportedModelError, Usa
 from coremlscope.base.figures import Figure
 from coremlscope.base.findings import Finding
 from coremlscope.base.units import format_duration, shown
+from coremlscope.describe.comparison.change import change_of_figures
 from coremlscope.describe.model import describe_model
 from coremlscope.devices import SETTINGS, Device, find_devices
 from coremlscope.devices.catalog import DEFAULT_DEVICES
@@ -285,7 +286,6 @@ def _with_reasons(answer: Answer, profile: Profile, device: Device, again: Again
     default = next(iter(estimates.values()))
     view = profile.view_of(default)
     proposals = find_proposals(profile, estimates, again)
-    memory = sum(default.parts.get(part, 0.0) for part in _MEMORY) / default.latency.value
     has_gain = any(one.certainty != "no gain" for one in proposals)
     return msgspec.structs.replace(
         answer,
@@ -295,7 +295,7 @@ def _with_reasons(answer: Answer, profile: Profile, device: Device, again: Again
         off_engine=() if view is None else tuple(_off_engine(view)),
         proposals=tuple(proposals),
         together=find_together(profile, default, again),
-        nothing="" if has_gain else f"nothing found: {memory * 100:.0f} % is memory traffic",
+        nothing="" if has_gain else _nothing(default),
         trust=default.trust,
     )
 
@@ -303,6 +303,14 @@ def _with_reasons(answer: Answer, profile: Profile, device: Device, again: Again
 def _waits(default: Estimate) -> tuple[tuple[str, float], ...]:
     shares = {_WAITS[part]: seconds / default.latency.value for part, seconds in default.parts.items()}
     return tuple(sorted(shares.items(), key=lambda pair: -pair[1]))
+
+
+def _nothing(default: Estimate) -> str:
+    """What stands in place of advice: what most of the time is spent on."""
+    shares: Counter[str] = Counter()
+    for part, seconds in default.parts.items():
+        shares["memory traffic" if part in _MEMORY else _WAITS[part]] += seconds / default.latency.value  # type: ignore[assignment]
+    return "".join(f"nothing found: {share * 100:.0f} % is {what}" for what, share in shares.most_common(1))
 
 
 def _kinds(profile: Profile, default: Estimate) -> tuple[tuple[str, float], ...]:
@@ -357,24 +365,29 @@ def _ran_on(speed: Speed) -> str:
 
 def _compared(names: Sequence[str], speeds: Sequence[Speed]) -> str:
     """Says which of several models is faster, and by how much on which devices."""
-    by_device: dict[str, dict[str, float]] = {}
+    by_device: dict[str, dict[str, Figure]] = {}
     for speed in speeds:
-        by_device.setdefault(speed.device, {})[speed.model] = speed.best.latency.value
+        by_device.setdefault(speed.device, {})[speed.model] = speed.best.latency
     whole = [one for one in by_device.values() if len(one) == len(names)]
     if not whole:
         return "Not all of these models can be estimated on one device."
-    winners = Counter(min(one, key=lambda name: one[name]) for one in whole)
+    winners = Counter(min(one, key=lambda name: one[name].value) for one in whole)
     name, wins = winners.most_common(1)[0]
-    ratios = sorted(
-        sorted(seconds for other, seconds in one.items() if other != name)[0] / one[name] for one in whole
-    )
+    rivals = [min((one[n] for n in one if n != name), key=lambda figure: figure.value) for one in whole]
+    ratios = sorted(rival.value / one[name].value for rival, one in zip(rivals, whole, strict=True))
     if ratios[-1] < _SAME and ratios[0] > 1 / _SAME:
         return f"No difference: {_listed(names)} take the same time on {_devices(len(whole))}."
+    changes = [change_of_figures(one[name], rival) for rival, one in zip(rivals, whole, strict=True)]
+    unclear = sum(change.verdict == "unclear" for change in changes)
     where = _devices(len(whole)) if wins == len(whole) else f"{wins} of {len(whole)} devices"
     by = [f"{ratio:.2g}" for ratio in (ratios[0], ratios[-1])]
     times = by[0] if by[0] == by[1] else f"{by[0]} to {by[1]}"
     others = "the other" if len(names) == 2 else "the next"
-    return f"{name} is the fastest on {where}: {times} times as fast as {others}, at the best settings."
+    factor = f"{times} times as fast as {others}"
+    if unclear == len(whole):
+        return f"Unclear: {name} is estimated {factor} on {where}, but the intervals overlap."
+    doubt = f"; intervals overlap on {unclear} of {len(whole)}" if unclear else ""
+    return f"{name} is the fastest on {where}: {factor}, at the best settings{doubt}."
 
 
 def _devices(count: int) -> str:
