@@ -6,7 +6,7 @@ import ast
 import re
 import subprocess
 import sys
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import pytest
@@ -18,12 +18,6 @@ from tests.support.large_models import converted_program
 
 #: Statements that are kept from the formatter.
 _UNFORMATTED: Mapping[str, int] = {}
-
-#: Functions above the complexity that others have.
-_COMPLEX: Mapping[str, Set[str]] = {
-    "src/coremlscope/studies/variants/ranks.py": {"_matmul"},
-    "src/coremlscope/studies/variants/transforms.py": {"_why_not"},
-}
 
 #: Retired words.
 _RETIRED_WORDS: Mapping[str, int] = {}
@@ -112,7 +106,7 @@ def test_functions_are_simple(path: Path) -> None:
     nodes = ast.walk(ast.parse(path.read_text(encoding="utf-8")))
     functions = [node for node in nodes if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
     found = {one.name: size for one in functions if (size := _complexity(one)) > _MAX_COMPLEXITY}
-    assert set(found) == set(_COMPLEX.get(_name(path), ())), found
+    assert found == {}
     given = {one.name: len(one.args.args + one.args.kwonlyargs) for one in functions}
     assert max(given.values(), default=0) <= _MAX_PARAMETERS, given
 

@@ -171,14 +171,12 @@ class _Rewriting:
         shapes = [_shape(one) for one in arguments]
         rank = len(_shape(op.outputs[0]) or ())
         axes = next(self.lower[n][1] for n in _read(op) if n in self.lower)
-        if any(shape is None or len(shape) != rank for shape in shapes):
-            return False
-        if any(axis >= rank - _MATRIX or shape[axis] != 1 for axis in axes for shape in shapes if shape):
+        if not all(_is_batch_of_one(shape, rank, axes) for shape in shapes):
             return False
         lowered = [self._broadcast(one, axes, rank) for one in arguments]
-        others = {name: given[0] for name, given in op.inputs.items() if name not in ("x", "y") and given}
         if None in lowered:
             return False
+        others = {name: given[0] for name, given in op.inputs.items() if name not in ("x", "y") and given}
         x, y = (one for one in lowered if one is not None)
         self._emit(op, op.type, {"x": x, "y": y, **others}, [axes])
         return True
@@ -405,6 +403,15 @@ def _read(op: Op) -> list[str]:
 def _type(given: Argument) -> TensorType:
     assert isinstance(given.type, TensorType)
     return given.type
+
+
+def _is_batch_of_one(shape: Sequence[int] | None, rank: int, axes: Iterable[int]) -> bool:
+    """Returns whether axes in front of the matrices of a tensor have one element each."""
+    return (
+        shape is not None
+        and len(shape) == rank
+        and all(axis < rank - _MATRIX and shape[axis] == 1 for axis in axes)
+    )
 
 
 def _shape(given: Argument) -> tuple[int, ...] | None:

@@ -294,27 +294,26 @@ def _why_not(step: Step, model: Model) -> str:
     program = model.content
     if not isinstance(program, Program):
         return f"coremltools transforms ML Programs and neural networks, not {kind_with_article(model.kind)}"
+    if program.is_network and not _suits_networks(step):
+        return "coremltools applies this to ML Programs only, not neural networks"
     if program.is_network:
-        can = step.kind == "fp16" or (step.kind == "palettize" and not step.group and step.bits != 3)
-        is_linear = step.kind == "quantize" and step.bits == 8 and not step.group and not step.per_tensor
-        return "" if can or is_linear else "coremltools applies this to ML Programs only, not neural networks"
+        return ""
     if step.kind == "target" and model.spec_version >= _specification(step.bits):
         return f"the model needs iOS {step.bits} or later already"
-    if step.kind == "fp16" and not _computes_in_fp32(program):
-        return "the model computes in fp16 already"
-    if step.kind == "fp16-io" and not _has_fp32_edges(model):
-        return "no input or output is a float32 array"
-    if step.kind in ("static", "enumerated") and not flexible_inputs(model):
-        return "no input has a flexible shape"
     if step.kind in _FOUND and not any(one.transform == _FOUND[step.kind] for one in _remarks(model)):
         return "no finding on the model asks for it"
-    if step.kind == "channels" and not _swaps(model):
-        return "no image input is followed by a swap of red and blue"
-    if step.kind == "ranks" and not any(with_lower_ranks(one)[1] for one in program.functions.values()):
-        return "no tensor of more than 4 dimensions has an axis of one element that can be left out"
     if step.kind == "images":
         return why_no_images(model, step.scaling or None)
-    return ""
+    applies, otherwise = _APPLIES.get(step.kind, (None, ""))
+    return otherwise if applies and not applies(model) else ""
+
+
+def _suits_networks(step: Step) -> bool:
+    """Returns whether coremltools applies a step to neural networks."""
+    if step.kind == "palettize":
+        return not step.group and step.bits != 3
+    is_linear = step.kind == "quantize" and step.bits == 8 and not step.group and not step.per_tensor
+    return step.kind == "fp16" or is_linear
 
 
 def _remarks(model: Model) -> Sequence[Remark]:
@@ -342,6 +341,25 @@ _FOUND: Mapping[StepKind, str] = {
     "convolutions": "linear-as-conv",
     "concats": "join-concats",
 }
+
+
+#: Whether a kind of step applies to a program, and what is said where it does not.
+_APPLIES: Mapping[StepKind, tuple[Callable[[Model], object], str]] = {
+    "fp16": (lambda model: _computes_in_fp32(_program(model)), "the model computes in fp16 already"),
+    "fp16-io": (lambda model: _has_fp32_edges(model), "no input or output is a float32 array"),
+    "static": (lambda model: flexible_inputs(model), "no input has a flexible shape"),
+    "enumerated": (lambda model: flexible_inputs(model), "no input has a flexible shape"),
+    "channels": (_swaps, "no image input is followed by a swap of red and blue"),
+    "ranks": (
+        lambda model: any(with_lower_ranks(one)[1] for one in _program(model).functions.values()),
+        "no tensor of more than 4 dimensions has an axis of one element that can be left out",
+    ),
+}
+
+
+def _program(model: Model) -> Program:
+    assert isinstance(model.content, Program)
+    return model.content
 
 
 def _specification(ios: int) -> int:
