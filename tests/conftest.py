@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import gc
 import os
 import shutil
@@ -83,7 +84,7 @@ def _quick_coremltools() -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(_converters_entry, "gc", SimpleNamespace(collect=lambda: 0))
-        patch.setattr(Program, "validate", lambda *_args, **_kwargs: None)
+        patch.setattr(Program, "validate", functools.wraps(Program.validate)(lambda *_args, **_kwargs: None))
         yield
 
 

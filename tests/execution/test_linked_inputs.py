@@ -60,8 +60,9 @@ def test_shapes_that_do_not_fit_are_refused() -> None:
 
 def test_plans_and_estimates_say_so() -> None:
     linked = joined("add", RANGE, RANGE)
-    (note,) = api.plan(linked, "m1", shapes={"x": (1, 16)}).plans[0].notes
-    assert "x 1×16 of 1×(1…64), y 1×16 of 1×(1…64)" in note
+    planned = api.plan(linked, "m1", shapes={"x": (1, 16)}).findings
+    (assumed,) = [one for one in planned if one.id == "assumed-shapes"]
+    assert "x 1×16 of 1×(1…64), y 1×16 of 1×(1…64)" in assumed.text
     findings = api.estimate(linked, "m1", shapes={"x": (1, 16)}).findings
     (finding,) = [one for one in findings if one.id == "linked-shapes"]
     assert finding.text.endswith("which therefore changed: 'y' to 1×16.")

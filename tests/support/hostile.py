@@ -22,7 +22,7 @@ HARMLESS = "x y z"
 #: Characters that no display of a result may contain.
 UNSEEN = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 #: Fields that are references or words of ours, not texts.
-_OURS = {"id", "schema", "made", "unit", "rule", "confidence"}
+_OURS = {"id", "schema", "made", "unit", "chips", "rule", "confidence"}
 
 Result = TypeVar("Result")
 

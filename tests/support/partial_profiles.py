@@ -12,6 +12,8 @@ from coremlscope.api.assemble import with_plans
 from coremlscope.base.figures import Figure
 from coremlscope.base.findings import Finding, Saving
 from coremlscope.measure.partial import explain_partial
+from coremlscope.results.answer import Answer, Proposal, SettingChoice, Speed
+from coremlscope.results.estimate import Trust
 from coremlscope.results.generation import TokenTiming
 from coremlscope.results.measurement import Conditions, Fp16Ranges, Phase, Settings, StageTiming
 from coremlscope.results.model import ModelSummary, StageSummary
@@ -275,7 +277,38 @@ def _every_field() -> Profile:
     profile = small_profile()
     ops = msgspec.structs.replace(profile.ops, details=_small_details())
     return msgspec.structs.replace(
-        profile, model=model, ops=ops, measurements=(measured,), findings=(_finding(),)
+        profile,
+        model=model,
+        ops=ops,
+        measurements=(measured,),
+        findings=(_finding(),),
+        answer=_answer(),
+    )
+
+
+def _answer() -> Answer:
+    faster = Figure(0.0008, 0.0006, 0.0009, "estimated")
+    latency = Figure(0.001, 0.0009, 0.0013, "estimated")
+    return Answer(
+        models=("small.mlpackage",),
+        verdict="small.mlpackage: about 1.00 ms a prediction on M4.",
+        speeds=(
+            Speed(
+                model="small.mlpackage",
+                device="M4",
+                chip="m4",
+                os="macOS 27",
+                latency=latency,
+                best=SettingChoice(compute_units="cpu_and_ne", latency=faster, certainty="unclear"),
+            ),
+        ),
+        device="M4",
+        proposals=(
+            Proposal(
+                id="int8", text="store weights in 8 bits", certainty="unclear", before_s=0.001, after=faster
+            ),
+        ),
+        trust=Trust(unit="neural_engine", chips="m", count=20, error=0.1, within=0.9),
     )
 
 
