@@ -30,6 +30,7 @@ from coremlscope.studies.variants.study import apply_variant, what_if
 from coremlscope.studies.variants.transforms import parse_transform
 from coremlscope.studies.variants.worker import VariantJob
 from tests.support import converted_models, ir_models
+from tests.support.networks import network, random
 
 TRIED = ("fp16-io", "palettize-4", "int8", "prune-50", "int4-block-32+prune-50", "fp16", "w8a8")
 
@@ -112,6 +113,24 @@ def test_sizes_and_differences_are_those_of_direct_calls(
     assert output.max_abs == pytest.approx(np.abs(gaps).max(), rel=1e-4)
     assert output.snr_db == pytest.approx(10 * np.log10(energy / np.mean(gaps**2)), abs=0.01)
     assert output.top1 == np.mean([a.argmax() == b.argmax() for a, b in pairs])
+
+
+def test_a_network_with_norms_behind_convolutions_is_compressed(tmp_path: Path) -> None:
+    """coremltools 9.0 fails to fold them."""
+    builder = network({"x": (4, 16, 16)})
+    weights = random(3, 3, 4, 64)
+    builder.add_convolution("c", 4, 64, 3, 3, 1, 1, "valid", 1, weights, None, False, False, None, "x", "c")
+    scale, spread = 1 + random(64, seed=1) ** 2, 1 + random(64, seed=2) ** 2
+    builder.add_batchnorm("n", 64, scale, random(64), random(64), spread, "c", "y")
+    path = tmp_path / "n.mlmodel"
+    path.write_bytes(builder.spec.SerializeToString())
+    (one,) = what_if(path, transforms=["int8"], devices="m1").variants[1:]
+    assert one.weights_bytes is not None
+    assert one.weights_bytes < weights.nbytes / 2
+    assert one.difference is not None
+    snr_db = one.difference.outputs[0].snr_db
+    assert snr_db is not None
+    assert snr_db > 20
 
 
 def test_each_variant_is_planned_and_estimated(report: VariantReport) -> None:

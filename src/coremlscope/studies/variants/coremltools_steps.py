@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 from msgspec.structs import replace
 
@@ -538,13 +539,21 @@ def _listed(shapes: Mapping[str, Sequence[tuple[int, ...]]]) -> str:
 
 
 def _quantize_network(opened: Opened, bits: int, mode: str) -> None:
-    from coremltools.models.neural_network.quantization_utils import quantize_weights
+    from coremltools.models.neural_network import quantization_utils
 
     from coremlscope.dropin import install
 
     install()  # without Core ML coremltools returns a specification instead of a model
     try:
-        opened.model = quantize_weights(opened.model, bits, mode)
+        opened.model = quantization_utils.quantize_weights(opened.model, bits, mode)
+    except TypeError:
+        # coremltools 9.0 multiplies weights of a convolution by a column of factors when it folds a norm into
+        # it (`optimization_utils._conv_bn_fusion`), and cannot store the square matrix.
+        with patch.object(quantization_utils, "_optimize_nn", lambda _layers: None):
+            opened.model = quantization_utils.quantize_weights(opened.model, bits, mode)
+        opened.notes.append(
+            "batch normalizations are as before: coremltools fails to fold them into convolutions"
+        )
     except (ImportError, ModuleNotFoundError) as error:
         raise _needs_scikit_learn("tables for the weights of neural networks") from error
 
