@@ -46,7 +46,7 @@ _WAITS: Mapping[Bound, str] = {
     "compute": "arithmetic",
     "weights": "reading weights",
     "activations": "moving activations",
-    "dispatch": "launches and conversions",
+    "dispatch": "starts of units and operations",
     "switches": "changes of unit",
 }
 #: Times that differ by less are the same.
