@@ -71,7 +71,7 @@ def test_distance_is_symmetric() -> None:
 
 @pytest.mark.parametrize("unit", [NEURAL_ENGINE, CPU, GPU])
 def test_the_nearest_rows_are_of_the_unit_and_begin_with_the_network_itself(unit: str) -> None:
-    rows = find_nearest(structure("resnet50-224"), unit, all_chips()["a13"], 5)
+    rows = find_nearest(structure("resnet50-224"), unit, all_chips()["a13"])
     assert len(rows) == 5
     assert {row.unit for row in rows} == {unit}
     assert rows[0].network == "resnet50-224"
@@ -81,7 +81,7 @@ def test_the_nearest_rows_are_of_the_unit_and_begin_with_the_network_itself(unit
 
 def test_rows_of_the_same_chip_come_first() -> None:
     for chip in ("a14", "a15", "a16"):
-        row = find_nearest(structure("mobilenet_v2-224"), NEURAL_ENGINE, all_chips()[chip], 1)[0]
+        row = find_nearest(structure("mobilenet_v2-224"), NEURAL_ENGINE, all_chips()[chip])[0]
         assert row.chip == chip
         assert 0.3 < row.estimated_s / row.measured_s < 3
         assert math.isfinite(row.distance)

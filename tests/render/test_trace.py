@@ -56,9 +56,7 @@ def test_slices_of_a_track_follow_each_other(events: list[Event]) -> None:
 def test_processes_say_where_numbers_come_from(events: list[Event]) -> None:
     assert list(names(events, "process_name").values()) == [
         "measured: scripted 1.0 on Example 9000",
-        "planned: M1, all",
         "estimated: M1, all",
-        "planned: M1, cpu_only",
         "estimated: M1, cpu_only",
     ]
     tracks = names(events, "thread_name")
@@ -66,7 +64,6 @@ def test_processes_say_where_numbers_come_from(events: list[Event]) -> None:
         "CPU",
         "GPU",
         "Neural Engine",
-        "unknown",
     ]
     for event in events:
         if event["ph"] == "X":
@@ -90,18 +87,12 @@ def test_measured_times_are_microseconds(events: list[Event]) -> None:
     assert groups[1]["args"]["operations"][0]["results"] == "fp16 1×16×16×16"
 
 
-def test_planned_operations_lie_on_their_units(events: list[Event]) -> None:
-    planned = [e for e in events if e["ph"] == "X" and e["pid"] == 2]
-    assert [(e["tid"], e["dur"]) for e in planned] == [
-        (1, 0),
-        (1, 500),
-        (1, 0),
-        (3, 250),
-        (3, 125),
-        (1, 1000),
-        (4, 0),
-    ]
-    assert planned[0]["args"]["operation"]["id"] == "main/input"
+def test_estimated_operations_lie_on_their_units(events: list[Event]) -> None:
+    """What the plan charges for them is no duration: it is not drawn."""
+    estimated = [e for e in events if e["ph"] == "X" and e["pid"] == 2]
+    assert [(e["tid"], e["dur"]) for e in estimated] == [(1, 500), (3, 250), (1, 1000)]
+    assert [op["type"] for op in estimated[1]["args"]["operations"]] == ["conv", "clip"]
+    assert {e["cat"] for e in events if e["ph"] == "X"} == {"measured", "estimated"}
 
 
 def test_arrows_where_the_unit_changes(events: list[Event]) -> None:
@@ -115,7 +106,7 @@ def test_arrows_where_the_unit_changes(events: list[Event]) -> None:
             for e in slices
         )
     assert [e["tid"] for e in arrows if e["pid"] == 2] == [1, 3, 3, 1]
-    assert not [e for e in arrows if e["pid"] == 4]
+    assert not [e for e in arrows if e["pid"] == 3]
 
 
 def test_without_plans_there_is_what_was_measured() -> None:
@@ -130,7 +121,7 @@ def test_without_plans_there_is_what_was_measured() -> None:
     assert "\x1b" not in text
 
 
-def test_every_measurement_and_plan_is_a_process() -> None:
+def test_every_measurement_is_a_process() -> None:
     trace = json.loads(render_trace(PROFILES["several measurements"]()))
     found = trace["traceEvents"]
     assert list(names(found, "process_name").values()) == [
@@ -138,9 +129,6 @@ def test_every_measurement_and_plan_is_a_process() -> None:
         "measured: scripted 1.0 on Example 9000, 4 threads",
         "measured: Core ML on Apple M2, cpu_and_ne",
         "measured: Core ML on Apple M2, cpu_only",
-        "planned by Core ML: M1, all",
-        "planned: M1, all",
-        "planned: M1, cpu_only",
     ]
     tracks = names(found, "thread_name")
     assert [title for (process, _), title in tracks.items() if process == 3] == ["phases"]

@@ -402,13 +402,12 @@ def add_output(parser: argparse.ArgumentParser, what: str) -> None:
     add_quiet(parser, "do not print a note on the file that was written")
 
 
-def write_output(arguments: argparse.Namespace, text: str, note: str = "") -> None:
+def write_output(arguments: argparse.Namespace, text: str) -> None:
     """Writes text to the file that `-o` names, or prints it.
 
     Args:
         arguments: The parsed arguments, with those of `add_output`.
         text: The text.
-        note: The end of the note on the file that was written.
 
     Raises:
         OutputError: The file, or standard output, cannot be written.
@@ -418,7 +417,7 @@ def write_output(arguments: argparse.Namespace, text: str, note: str = "") -> No
         return
     write_file(arguments.output, text)
     if not arguments.quiet:
-        print_note(f"wrote {arguments.output}{note}")
+        print_note(f"wrote {arguments.output}")
 
 
 def shows_tables(arguments: argparse.Namespace) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 from coremlscope.model.ir import DType, Model, Pipeline, TensorType, describe_type
@@ -17,26 +17,20 @@ __all__ = ["list_forms"]
 _LONGEST = 16
 
 
-def list_forms(model: Model, shapes: Mapping[str, Sequence[int]] | None = None) -> dict[str, OpForm]:
+def list_forms(model: Model) -> dict[str, OpForm]:
     """Returns the form of every operation of all functions, by id; those of pipelines are in their stages.
 
-    Args:
-        model: The model. Weights may be absent, and are not read.
-        shapes: Shapes of flexible inputs of the default function, instead of the defaults.
-
-    Raises:
-        InputError: A shape is not allowed.
+    Weights may be absent, and are not read; flexible inputs have their default shapes.
     """
-    return {view.op.id: _form(view) for graph in _graphs(model, shapes) for view in _walk(graph)}
+    return {view.op.id: _form(view) for graph in _graphs(model) for view in _walk(graph)}
 
 
-def _graphs(model: Model, shapes: Mapping[str, Sequence[int]] | None) -> Iterator[BoundGraph]:
+def _graphs(model: Model) -> Iterator[BoundGraph]:
     if isinstance(model.content, Pipeline):
-        yield from (one.bound.graph for one in bind_stages(model, shapes) if one.bound is not None)
+        yield from (one.bound.graph for one in bind_stages(model, None) if one.bound is not None)
     elif program_of(model) is not None:
-        default = model.description.default
         for name in model.description.functions:
-            yield bind_model(model, name, shapes if name == default else None).graph
+            yield bind_model(model, name).graph
 
 
 def _walk(graph: BoundGraph) -> Iterator[OpView]:

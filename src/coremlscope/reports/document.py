@@ -219,12 +219,12 @@ def findings(listed: Iterable[Finding]) -> Iterator[Block]:
         yield Item(describe_finding(finding), finding_hint(finding), mark, style, address)
 
 
-def join_equal(rows: Iterable[Sequence[str]], label: int = 0) -> list[Sequence[str]]:
-    """Writes rows that differ only in their label as one: `all, cpu_and_gpu`."""
+def join_equal(rows: Iterable[Sequence[str]]) -> list[Sequence[str]]:
+    """Writes rows that differ only in their first cell as one: `all, cpu_and_gpu`."""
     found: dict[tuple[str, ...], list[str]] = {}
     for row in rows:
-        found.setdefault((*row[:label], *row[label + 1 :]), []).append(row[label])
-    return [(*rest[:label], ", ".join(names), *rest[label:]) for rest, names in found.items()]
+        found.setdefault(tuple(row[1:]), []).append(row[0])
+    return [(", ".join(names), *rest) for rest, names in found.items()]
 
 
 def in_columns(texts: Sequence[str], width: int) -> list[str]:

@@ -1,8 +1,8 @@
 """Renders a profile as a trace for Perfetto (ui.perfetto.dev) and chrome://tracing.
 
 The form is Chrome's Trace Event Format: times in microseconds, `X` for something with a duration, `M` for
-names, `s` and `f` for the ends of an arrow. Each measurement, plan and estimate is a process of its own. Only
-durations are known: starts follow from them, without gaps.
+names, `s` and `f` for the ends of an arrow. Each measurement and each estimate is a process of its own; what
+a plan charges is no time, and is not drawn. Only durations are known: starts follow from them, without gaps.
 """
 
 from __future__ import annotations
@@ -12,15 +12,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from coremlscope.base.units import format_cost, format_duration
+from coremlscope.base.units import format_duration
 from coremlscope.base.version import __version__
-from coremlscope.devices.unit import SETTINGS, ComputeUnit, ComputeUnits
+from coremlscope.devices.unit import SETTINGS, ComputeUnit
 from coremlscope.reports.json import displayed
 from coremlscope.reports.timing import disclaimer, measurement_name
 from coremlscope.reports.words import compact_type, model_name, plural
 from coremlscope.results.estimate import Estimate
 from coremlscope.results.measurement import Measurement
-from coremlscope.results.plan import PlanView
 from coremlscope.results.profile import Profile
 
 __all__ = ["render_trace"]
@@ -28,11 +27,10 @@ __all__ = ["render_trace"]
 Event = dict[str, Any]
 
 _US = 1e6
-_TRACKS: dict[ComputeUnit | None, tuple[int, str]] = {
+_TRACKS: dict[ComputeUnit, tuple[int, str]] = {
     "cpu": (1, "CPU"),
     "gpu": (2, "GPU"),
     "neural_engine": (3, "Neural Engine"),
-    None: (4, "unknown"),
 }
 
 
@@ -47,28 +45,19 @@ def render_trace(profile: Profile) -> str:
         "otherData": {
             "model": model_name(profile.model.path),
             "made by": f"coremlscope {__version__}",
-            "note": "durations are measured, planned or estimated, as processes say; starts are not",
+            "note": "durations are measured or estimated, as processes say; starts are not",
         },
     }
     return json.dumps(displayed(trace), ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def _processes(profile: Profile, arrows: _Arrows) -> Iterator[Callable[[int], Iterable[Event]]]:
-    """Yields the processes as functions of their numbers: measurements, then plans with their estimates."""
+    """Yields the processes as functions of their numbers: measurements, then estimates."""
     for measurement in profile.measurements:
         yield partial(_measured, profile, measurement)
-    waiting = [estimate for estimate in profile.estimates if estimate.kernel_s]
-    for plan in profile.plans:
-        for setting in plan.settings:
-            yield partial(_planned, plan.view(profile.ops, setting), arrows)
-            key = plan.device, plan.os, setting.compute_units
-            if plan.planner == "Core ML":
-                continue
-            for estimate in [e for e in waiting if (e.device, e.os, e.compute_units) == key]:
-                waiting.remove(estimate)
-                yield partial(_estimated, profile, estimate, arrows)
-    for estimate in waiting:
-        yield partial(_estimated, profile, estimate, arrows)
+    for estimate in profile.estimates:
+        if estimate.kernel_s:
+            yield partial(_estimated, profile, estimate, arrows)
 
 
 def _process(process: int, name: str, tracks: Iterable[tuple[int, str]], label: str = "") -> Iterator[Event]:
@@ -171,49 +160,14 @@ class _Arrows:
             last = event
 
 
-def _tracks(compute_units: ComputeUnits, *, unknown: bool) -> list[tuple[int, str]]:
-    units: list[ComputeUnit | None] = [*SETTINGS[compute_units], *([None] if unknown else [])]
-    return [_TRACKS[unit] for unit in units]
-
-
-def _planned(view: PlanView, arrows: _Arrows, process: int) -> Iterator[Event]:
-    plan, ops = view.plan, view.ops
-    total_ms = plan.total_ms(view.setting)
-    label = "without costs"
-    if total_ms is not None:
-        label = f"planned cost {format_cost(total_ms)} in all, launches and switches included"
-    tracks = _tracks(view.compute_units, unknown=any(op.unit is None for op in ops))
-    by = "by Core ML" if plan.planner == "Core ML" else "by Core ML's cost model"
-    planned = "planned by Core ML" if plan.planner == "Core ML" else "planned"
-    name = f"{planned}: {plan.device}, {view.compute_units}"
-    yield from _process(process, name, tracks, f"{label}; {by}, nothing was measured")
-
-    def slices() -> Iterator[Event]:
-        now = 0.0
-        for op in ops:
-            seconds = (op.planned_ms or 0.0) / 1e3
-            arguments = {
-                "origin": plan.origin,
-                "operation": _operation(op.id, op.type, op.name, op.outputs),
-                "backend": op.backend,
-                "planned_ms": op.planned_ms,
-            }
-            track = _TRACKS[op.unit][0]
-            yield _slice(
-                process, track, op.type, kind="planned", start_s=now, seconds=seconds, arguments=arguments
-            )
-            now += seconds
-
-    yield from arrows.linked(slices())
-
-
 def _estimated(profile: Profile, estimate: Estimate, arrows: _Arrows, process: int) -> Iterator[Event]:
     rows = list(profile.ops)
     whole = estimate.latency
     ends = " – ".join(map(format_duration, (whole.low, whole.high)))
     label = f"{format_duration(whole.value)} in all, in 80 % of the cases {ends}; nothing was measured"
     name = f"estimated: {estimate.device}, {estimate.compute_units}"
-    yield from _process(process, name, _tracks(estimate.compute_units, unknown=False), label)
+    tracks = [_TRACKS[unit] for unit in SETTINGS[estimate.compute_units]]
+    yield from _process(process, name, tracks, label)
     columns = (estimate.kernel_s, estimate.kernel_unit, estimate.kernel_bound)
 
     def slices() -> Iterator[Event]:

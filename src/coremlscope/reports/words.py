@@ -116,9 +116,9 @@ def other_plan_line(setting: SettingPlan) -> str:
     return f"too close to call: or {where}{times}"
 
 
-def alternative_words(op: PlannedOp, names: Mapping[ComputeUnit, str] = SHORT_UNIT_NAMES) -> list[str]:
+def alternative_words(op: PlannedOp) -> list[str]:
     """Returns the other units where an operation may run as well, briefly: `GPU`, `CPU tie`."""
-    return [f"{names[unit]}{' tie' if why == 'tie' else ''}" for unit, why in op.alternatives.items()]
+    return [f"{unit_name(unit)}{' tie' if why == 'tie' else ''}" for unit, why in op.alternatives.items()]
 
 
 def unit_name(unit: ComputeUnit | None) -> str:

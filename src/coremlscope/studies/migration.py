@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from msgspec.structs import replace
@@ -54,16 +53,14 @@ def compare_values(
     before: Model,
     after: Model,
     *,
-    inputs: Mapping[str, Any] | None = None,
     shapes: Mapping[str, Sequence[int]] | None = None,
     seed: int = 0,
 ) -> OutputAgreement:
-    """Runs the default functions of two models on the same inputs, and compares outputs and paired values.
+    """Runs the default functions of two models on equal synthetic inputs; compares outputs and paired values.
 
     Args:
         before: The base.
         after: The other model.
-        inputs: Values of inputs of the base by name; absent ones are synthetic.
         shapes: Shapes of flexible inputs of the base.
         seed: Seed of synthetic inputs.
 
@@ -72,7 +69,7 @@ def compare_values(
     """
     try:
         bound = {name: tuple(shape) for name, shape in (shapes or {}).items()}
-        given = choose_inputs(choose_function(before), inputs or {}, bound, seed).tensors
+        given = choose_inputs(choose_function(before), {}, bound, seed).tensors
         ours, others = record(FunctionCall.of(before, None, given)), CoreMLReference(after).run(given)
         outputs = match_outputs(ours, others)
         agreeing = tuple(_outputs(ours, others, outputs))

@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 
 from coremlscope.base.errors import EngineError
-from coremlscope.base.processes.child import ChildLimits, Task, python_child, run_child
+from coremlscope.base.processes.child import Task, python_child, run_child
 from coremlscope.base.processes.endings import Failures, KnownFailure
 from coremlscope.base.writing import write_draft
 from coremlscope.formats.recordings.core_ai import INTERPRETER, DebugOp, read_debug_info
@@ -73,7 +73,6 @@ def record_values(
     most_bytes: int,
     *,
     command: Sequence[str] = VALUES_CHILD,
-    limits: ChildLimits = LIMITS,
 ) -> CoreAIValues:
     """Runs a bundle once by Core AI's interpreter, with states of zeros.
 
@@ -83,7 +82,6 @@ def record_values(
         inputs: Values by name.
         most_bytes: The most that all values may take.
         command: The child process to run.
-        limits: When to give up.
 
     Raises:
         EngineError: Core AI failed, or went past a limit.
@@ -99,7 +97,7 @@ def record_values(
         write_draft(path, msgspec.json.encode(request))
         # On a Mac, the interpreter that coreai-core contains instead of the system's framework.
         environment = {"TMPDIR": name, "USE_LOCAL_COREAI": "1"}
-        with run_child([*command, str(path)], limits, _TASK, environment=environment) as messages:
+        with run_child([*command, str(path)], LIMITS, _TASK, environment=environment) as messages:
             for message in messages:
                 report.update(message)
         if "values" not in report:

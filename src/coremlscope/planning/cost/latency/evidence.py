@@ -29,6 +29,8 @@ _FILE = "evidence.csv.gz"
 _OTHER_FAMILY, _GENERATION = 0.05, 0.05
 #: Distance that other compression of weights adds.
 _OTHER_PRECISION = 0.1
+#: How many rows are shown, and how many of one network, so that one that was published often leaves room.
+_NEAR, _MOST_OF_ONE = 5, 2
 _TEXTS = ("network", "family", "publication", "url", "chip", "unit", "precision")
 _SAME = ("network", "publication", "chip", "precision")
 _NUMBERS = ("measured_ms", "estimated_ms")
@@ -96,17 +98,13 @@ def _row(row: dict[str, str]) -> PublishedLatency:
     )
 
 
-def find_nearest(
-    structure: Structure, unit: ComputeUnit, chip: Chip, count: int = 5, *, most_of_one: int = 2
-) -> tuple[NearRow, ...]:
+def find_nearest(structure: Structure, unit: ComputeUnit, chip: Chip) -> tuple[NearRow, ...]:
     """Returns the published latencies of a unit that are nearest by structure and chip, nearest first.
 
     Args:
         structure: What the network consists of.
         unit: The unit; rows of other units are not comparable.
         chip: The chip; rows of others are farther.
-        count: How many to return at most.
-        most_of_one: How many of one network at most, so that one that was published often leaves room.
     """
     near = sorted(
         (
@@ -120,10 +118,10 @@ def find_nearest(
     distances: list[float] = []
     for apart, _, row in near:
         of_one = [other for other in found if other.network == row.network]
-        if len(of_one) < most_of_one and not any(map(row.repeats, of_one)):
+        if len(of_one) < _MOST_OF_ONE and not any(map(row.repeats, of_one)):
             found.append(row)
             distances.append(apart)
-        if len(found) == count:
+        if len(found) == _NEAR:
             break
     return tuple(map(_near, found, distances))
 
