@@ -114,7 +114,7 @@ def _rule(entry: CatalogEntry) -> str:
                 "Operations": _op_list(entry.ops),
                 "Where": _text(entry.scope) or "everywhere",
                 "Core ML says": _code(entry.core_ml) if entry.core_ml else "",
-                "How it is known": entry.confidence,
+                "How it is known": _text(entry.evidence),
                 "Source": _text(entry.source),
             }.items()
             if value

@@ -6,9 +6,9 @@ import re
 
 import pytest
 
+from coremlscope.base.findings import CONFIDENCES
 from coremlscope.ops import OPS
 from coremlscope.planning.placement.catalog import find_rule
-from coremlscope.planning.placement.verdict import CONFIDENCES
 from coremlscope.studies.doctor.explain import Hit, explain_line
 from coremlscope.studies.doctor.failures import FAILURES, Failure
 from coremlscope.studies.doctor.failures.quoted import QUOTED

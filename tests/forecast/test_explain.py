@@ -9,7 +9,9 @@ from coremlscope.base.errors import UnsupportedModelError, UsageError
 from coremlscope.devices import CPU, GPU, NEURAL_ENGINE
 from coremlscope.model import ir
 from coremlscope.planning.forecast import explain as forecast_explain
+from coremlscope.planning.placement.catalog import find_rule, list_rules
 from coremlscope.planning.placement.rules.rule import weight
+from coremlscope.reports.plan_json import plan_to_json
 from coremlscope.results.explanation import Explanation, Explanations
 from tests.forecast.test_planner import opaque, program
 from tests.support import graphs
@@ -106,6 +108,52 @@ def test_rules_are_told_with_confidence_and_source() -> None:
     assert (rejected.reason.rule, rejected.counts) == ("ne-tan", True)
     assert rejected.reason.source
     assert all(rule.counts for rule in rules if rule.reason.unit == CPU)
+
+
+def _searched(*kinds: str) -> ir.Model:
+    """Places of the extremes along the channels, each found by an operation of one type."""
+    place = graphs.tensor(1, 1, 64, 64, dtype=ir.DType.INT32)
+    x, results = graphs.value("image", _TYPE), [graphs.value(kind, place) for kind in kinds]
+    more = {"axis": ir.constant(1), "keep_dims": ir.constant(True)}
+    ops = [graphs.op(kind, result, x=x, **more) for kind, result in zip(kinds, results, strict=True)]
+    function = ir.Function(
+        name="main", opset="CoreML8", graph=graphs.graph("main", (x,), tuple(ops), tuple(results))
+    )
+    description = ir.Description({"main": ir.FunctionDescription(inputs=(), outputs=())}, "main")
+    return ir.Model(spec_version=9, description=description, content=ir.Program(functions={"main": function}))
+
+
+def test_what_a_trait_lends_is_by_analogy_everywhere() -> None:
+    """Published plans hold an arg-max with int32 results; the rule reaches arg-min through the trait."""
+    measured, lent = "reduce_argmax", "reduce_argmin"
+    found = _searched(measured, lent)
+    for kind, confidence in ((measured, "measured"), (lent, "by analogy")):
+        one = next(one for one in forecast_explain.explain(found, kind, "m4").ops if one.type == kind)
+        reasons = {rule.reason.rule: rule.reason for rule in one.rules}
+        assert reasons["ne-argument-place"].confidence == confidence
+        (entry,) = (entry for entry in list_rules(op=kind) if entry.id == "ne-argument-place")
+        assert entry.confidence == confidence
+    assert find_rule("ne-argument-place").by_analogy == (lent,)
+    (function,) = plan_to_json(api.plan(found, "m4"))["functions"].values()
+    told = {
+        op["type"]: reason["confidence"]
+        for op in function["operations"]
+        for reason in op["reasons"]
+        if reason["rule"] == "ne-argument-place"
+    }
+    assert told == {measured: "measured", lent: "by analogy"}
+    group = {
+        kind: next(
+            one
+            for one in api.plan(model, "m4").plans[0].settings[0].what_ifs
+            if one.rule == "ne-argument-place"
+        )
+        for kind, model in ((measured, _searched(measured)), ("both", found))
+    }
+    assert {kind: one.confidence for kind, one in group.items()} == {
+        measured: "measured",
+        "both": "by analogy",
+    }
 
 
 def test_the_plan_if_an_operation_had_to_run_elsewhere() -> None:

@@ -2,10 +2,12 @@ from __future__ import annotations
 
 import pytest
 
+from coremlscope.base.findings import CONFIDENCES, Confidence
 from coremlscope.devices import CPU, GPU, NEURAL_ENGINE, find_device
 from coremlscope.model import ir
 from coremlscope.ops import OPS
 from coremlscope.ops.bind import bind
+from coremlscope.ops.traits import Trait
 from coremlscope.planning.placement import eligibility
 from coremlscope.planning.placement.coreml_view import CoreMLGraph, view_function
 from coremlscope.planning.placement.eligibility import apply, judge, judge_op
@@ -23,7 +25,8 @@ from coremlscope.planning.placement.rules.rule import (
 from tests.support import graphs
 
 DEVICE = find_device("m1", "15")
-RELU = example_view(Example("relu", {"x": fp16(1, 8)}))
+_EXAMPLES = (Example("relu", {"x": fp16(1, 8)}),)
+RELU = example_view(_EXAMPLES[0])
 
 
 def rule(effect, confidence="measured", ops=EVERY_OP, when=lambda view, context: True, **more) -> Rule:
@@ -86,6 +89,14 @@ def test_all_reasons_are_given() -> None:
 )
 def test_a_confirmation_overrides_lower_confidence(confidence, against, supported) -> None:
     assert verdict(rule("confirms", confidence), rule("rejects", against)).supported == supported
+
+
+@pytest.mark.parametrize("confidence", CONFIDENCES)
+def test_only_what_was_measured_on_others_of_a_kind_is_by_analogy(confidence: Confidence) -> None:
+    lending = rule("advises", confidence, ops=(Trait.ACTIVATION, "gelu"), applies_to=_EXAMPLES)
+    assert [lending.confidence_of(op) for op in ("relu", "gelu")] == [confidence] * 2
+    assert lending.confidence_of("tanh") == ("by analogy" if confidence == "measured" else confidence)
+    assert rule("advises", confidence, ops=EVERY_OP).confidence_of("tanh") == confidence
 
 
 def test_the_detail_of_an_operation_is_in_the_message() -> None:

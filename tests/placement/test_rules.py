@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from coremlscope.base.errors import MissingWeightsError
+from coremlscope.base.findings import CONFIDENCES
 from coremlscope.devices import UNITS, all_chips, find_device
 from coremlscope.model.ir import Array, Constant, DType, TensorType
 from coremlscope.ops.view import OpView
@@ -31,7 +32,7 @@ from coremlscope.planning.placement.rules.rule import (
     int32,
     weight,
 )
-from coremlscope.planning.placement.verdict import CONFIDENCES, Reason, Verdict
+from coremlscope.planning.placement.verdict import Reason, Verdict
 
 RULES = (*CORE_ML_RULES, *core_ai.OWN_RULES)
 GRAPH_RULES = (*CORE_ML_GRAPH_RULES, *core_ai.OWN_GRAPH_RULES)

@@ -23,7 +23,7 @@ export type ComputeUnit = "cpu" | "gpu" | "neural_engine";
 
 export type ComputeUnits = "all" | "cpu_and_gpu" | "cpu_and_ne" | "cpu_only";
 
-export type Confidence = "anecdotal" | "documented" | "measured" | "static analysis";
+export type Confidence = "anecdotal" | "by analogy" | "documented" | "measured" | "static analysis";
 
 export type Effect = "advises" | "confirms" | "corrupts" | "crashes" | "fails" | "rejects" | "runs";
 

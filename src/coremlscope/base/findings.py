@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Iterable
+from typing import Literal, get_args
 
 import msgspec
 
 from coremlscope.base.figures import Figure
 
-__all__ = ["Confidence", "Finding", "Saving", "Severity"]
+__all__ = ["CONFIDENCES", "Confidence", "Finding", "Saving", "Severity", "least_known"]
 
 Severity = Literal["info", "warning", "error"]
-#: How a rule is known.
-Confidence = Literal["measured", "documented", "static analysis", "anecdotal"]
+#: How a rule is known, best first. Where rules contradict each other the better known one counts.
+#: `by analogy` is what was measured on other operations of a kind, or with another framework.
+Confidence = Literal["measured", "documented", "static analysis", "by analogy", "anecdotal"]
+CONFIDENCES: tuple[Confidence, ...] = get_args(Confidence)
+
+
+def least_known(known: Iterable[Confidence]) -> Confidence:
+    """Returns how well a rule is known for all of several operations."""
+    return max(known, key=CONFIDENCES.index)
 
 
 class Saving(msgspec.Struct, frozen=True, kw_only=True):

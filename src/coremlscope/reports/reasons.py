@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import msgspec
 from msgspec.structs import replace
 
+from coremlscope.base.findings import least_known
 from coremlscope.base.units import format_cost
 from coremlscope.devices.unit import CPU, GPU, NEURAL_ENGINE, SETTINGS, UNIT_WORDS, ComputeUnit
 from coremlscope.results.plan import (
@@ -193,7 +194,11 @@ def _groups(found: dict[tuple[ComputeUnit, str], _Members]) -> list[ReasonGroup]
     groups = [
         ReasonGroup(
             unit=unit,
-            reason=replace(members[0][1], fix=join_fixes(reason.fix for _, reason in members)),
+            reason=replace(
+                members[0][1],
+                fix=join_fixes(reason.fix for _, reason in members),
+                confidence=least_known(reason.confidence for _, reason in members),
+            ),
             ops=tuple(op for op, _ in members),
             varies=len({reason.text for _, reason in members}) > 1,
             planned_ms=sum(op.planned_ms or 0.0 for op, _ in members),

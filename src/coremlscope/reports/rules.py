@@ -64,7 +64,7 @@ def _confidence(entry: CatalogEntry) -> str:
     """How a rule is known, and that anecdotes alone move nothing."""
     if entry.confidence == "anecdotal" and entry.effect in ("rejects", "fails"):
         return "anecdotal: listed as a doubt, not applied where a better-known rule lets the unit run it"
-    return entry.confidence
+    return entry.evidence
 
 
 def op_document(card: OpCard) -> Iterator[Block]:

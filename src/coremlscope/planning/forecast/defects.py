@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
+from msgspec.structs import replace
 
-from coremlscope.base.findings import Finding
+from coremlscope.base.findings import Finding, least_known
 from coremlscope.base.units import shown
 from coremlscope.devices.unit import UNIT_WORDS
 from coremlscope.planning.placement.catalog import describe_scope
 from coremlscope.planning.placement.eligibility import FoundRule
 from coremlscope.planning.placement.forms import join_words
 from coremlscope.results.operations import OpTable
-from coremlscope.results.plan import DEFECTS, Plan, PlanView, Reason
+from coremlscope.results.plan import DEFECTS, Plan, PlannedOp, PlanView, Reason
 
 __all__ = ["PlacedDefect", "describe_found_rules", "find_placed_defects", "list_placed_defects"]
 
@@ -37,22 +38,18 @@ class PlacedDefect(msgspec.Struct, frozen=True, kw_only=True):
 
 def list_placed_defects(view: PlanView) -> list[PlacedDefect]:
     """Returns the defects that operations meet under one setting of a plan."""
-    found: dict[str, tuple[Reason, dict[str, str], list[bool]]] = {}
+    found: dict[str, list[tuple[Reason, PlannedOp]]] = {}
     for op in view.ops:
-        for reason in op.advice:
-            is_there = reason.unit == op.unit
-            if (
-                op.inserted
-                or reason.effect not in DEFECTS
-                or not (is_there or reason.unit in op.alternatives)
-            ):
-                continue
-            _, ops, certain = found.setdefault(reason.rule, (reason, {}, []))
-            ops[op.id] = op.name
-            certain.append(is_there)
+        for reason in () if op.inserted else op.advice:
+            if reason.effect in DEFECTS and (reason.unit == op.unit or reason.unit in op.alternatives):
+                found.setdefault(reason.rule, []).append((reason, op))
     return [
-        PlacedDefect(reason=reason, ops=ops, is_certain=any(certain))
-        for reason, ops, certain in found.values()
+        PlacedDefect(
+            reason=replace(met[0][0], confidence=least_known(reason.confidence for reason, _ in met)),
+            ops={op.id: op.name for _, op in met},
+            is_certain=any(reason.unit == op.unit for reason, op in met),
+        )
+        for met in found.values()
     ]
 
 
@@ -81,7 +78,7 @@ def find_placed_defects(plans: Sequence[Plan], table: OpTable) -> Iterator[Findi
             text=f"{_sentence(defect.reason)}: {_listed(list(ops.values()))}. Planned there on {places}.",
             hint=defect.reason.fix,
             ops=tuple(ops),
-            confidence=defect.reason.confidence,
+            confidence=least_known(one.reason.confidence for one, _ in several),
             source=defect.reason.source,
         )
 
@@ -104,7 +101,7 @@ def describe_found_rules(found: Sequence[FoundRule]) -> Iterator[Finding]:
             text=f"On {units}{f' ({scope})' if scope else ''}: {reason.text}.",
             hint=reason.fix,
             ops=first.ops,
-            confidence=reason.confidence,
+            confidence=least_known(one.confidence for one in several),
             source=reason.source,
         )
 

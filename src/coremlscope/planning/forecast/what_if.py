@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
 from coremlscope.base.figures import Figure
+from coremlscope.base.findings import least_known
 from coremlscope.base.units import format_cost
 from coremlscope.devices import UNITS, ComputeUnit
 from coremlscope.devices.unit import UNIT_WORDS
@@ -54,7 +55,7 @@ def describe_what_ifs(
                 rule=reason.rule if reason else COST_RULE if one.hypothesis == "moved" else "",
                 reason=reason.text if reason else _reason(one),
                 fix=join_fixes(reason.fix for reason in shown),
-                confidence=reason.confidence if reason else "measured",
+                confidence=least_known(one.confidence for one in shown) if shown else "measured",
                 source=reason.source if reason else COST_SOURCE,
                 varies=len({reason.text for reason in shown}) > 1,
                 ops=tuple(columns[id_] for id_ in one.ops if id_ in columns),

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from coremlscope.base.errors import UsageError
 from coremlscope.devices import all_chips, find_device
@@ -58,7 +59,8 @@ class CatalogEntry(msgspec.Struct, frozen=True, kw_only=True):
         core_ml: Core ML's own message.
         scope: Chips and systems for which it holds; empty for all.
         source: Who published it.
-        confidence: How the source knows.
+        confidence: How the source knows; of the rules for one operation, what it knows of that one.
+        by_analogy: The operations of `ops` that were not measured; empty where nothing was.
     """
 
     id: str
@@ -71,6 +73,7 @@ class CatalogEntry(msgspec.Struct, frozen=True, kw_only=True):
     scope: str
     source: str
     confidence: str
+    by_analogy: tuple[str, ...] = ()
 
     @property
     def applies_to(self) -> tuple[tuple[str, str], ...]:
@@ -90,6 +93,11 @@ class CatalogEntry(msgspec.Struct, frozen=True, kw_only=True):
             return tuple(map(_example, row.negative_examples))
         return () if isinstance(row, Note) else tuple(_function(one) for one in row.examples if not one.hits)
 
+    @property
+    def evidence(self) -> str:
+        """How the rule is known, and for which operations by analogy."""
+        return "; by analogy for ".join(filter(None, [self.confidence, ", ".join(self.by_analogy)]))
+
     def to_json(self) -> dict[str, Any]:
         """The entry as plain data."""
         return {
@@ -103,6 +111,7 @@ class CatalogEntry(msgspec.Struct, frozen=True, kw_only=True):
             "scope": self.scope,
             "source": self.source,
             "confidence": self.confidence,
+            "by_analogy": list(self.by_analogy),
             "applies_to": [{"operation": op, "says": says} for op, says in self.applies_to],
             "negative_examples": list(self.negative_examples),
         }
@@ -188,7 +197,10 @@ def list_rules(
         and (op is None or _concerns(row, op))
         and (device is None or isinstance(row, Note) or row.scope.holds(device.chip, device.os))
     ]
-    return [_entry(row.id) for row in kept]
+    if op is None:
+        return [_entry(row.id) for row in kept]
+    known = [row.confidence if isinstance(row, Note) else row.confidence_of(op) for row in kept]
+    return [replace(_entry(row.id), confidence=of_op) for row, of_op in zip(kept, known, strict=True)]
 
 
 def find_rule(id_: str) -> CatalogEntry:
@@ -297,6 +309,7 @@ def _entry(id_: str) -> CatalogEntry:
         scope=_held_by(row),
         source=row.source,
         confidence=row.confidence,
+        by_analogy=tuple(name for name in _names(row) if row.confidence_of(name) != row.confidence),
     )
 
 

@@ -11,6 +11,7 @@ import msgspec
 import msgspec.structs
 
 from coremlscope.base.errors import MissingWeightsError
+from coremlscope.base.findings import CONFIDENCES, Confidence, least_known
 from coremlscope.devices.catalog import find_device
 from coremlscope.devices.chip import Device
 from coremlscope.devices.release import OSRelease
@@ -26,7 +27,7 @@ from coremlscope.planning.placement.rules.rule import (
     Rule,
     RuleContext,
 )
-from coremlscope.planning.placement.verdict import CONFIDENCES, DEFECTS, Effect, Reason, Verdict
+from coremlscope.planning.placement.verdict import DEFECTS, Effect, Reason, Verdict
 
 __all__ = [
     "FoundRule",
@@ -148,11 +149,13 @@ class FoundRule(msgspec.Struct, frozen=True, kw_only=True):
         rule: The rule.
         detail: The text for its message, of the first of them.
         ops: Their ids.
+        confidence: How the rule is known for all of them.
     """
 
     rule: Rule | GraphRule
     detail: str
     ops: tuple[str, ...]
+    confidence: Confidence
 
 
 def find_failures(graph: CoreMLGraph, facts: ProgramFacts, systems: Sequence[OSRelease]) -> list[FoundRule]:
@@ -176,25 +179,32 @@ def find_failures(graph: CoreMLGraph, facts: ProgramFacts, systems: Sequence[OSR
             continue
         if systems and not any(rule.scope.holds_on(system) for system in systems):
             continue
-        example = rule.applies_to[0] if isinstance(rule, Rule) else rule.examples[0]
-        device = find_device(example.chip, example.os)
-        plain, _, producers = _contexts(graph, device, facts)
-        if isinstance(rule, Rule):
-            concerned = (node for node in nodes if rule.concerns(node.view.op.type))
-            details = {node.id: apply(rule, node.view, plain) for node in concerned}
-            hits = {id_: detail for id_, detail in details.items() if detail is not False}
-        else:
-            ops = [(node.id, node.view) for node in nodes]
-            context = GraphContext(device=device, facts=facts, ops=ops, verdicts={}, producers=producers)
-            try:
-                hits = dict(rule.find(context))
-            except _UNKNOWN:
-                continue
-        if hits:
+        if hits := _hits(rule, graph, nodes, facts):
             detail = next(iter(hits.values()))
             text = detail if isinstance(detail, str) else ""
-            found.append(FoundRule(rule=rule, detail=text, ops=tuple(hits)))
+            types = {node.view.op.type for node in nodes if node.id in hits}
+            known = least_known(map(rule.confidence_of, types))
+            found.append(FoundRule(rule=rule, detail=text, ops=tuple(hits), confidence=known))
     return found
+
+
+def _hits(
+    rule: Rule | GraphRule, graph: CoreMLGraph, nodes: Sequence[Node], facts: ProgramFacts
+) -> Mapping[str, bool | str]:
+    """Returns the operations that a rule applies to on the device of its first example, with details."""
+    example = rule.applies_to[0] if isinstance(rule, Rule) else rule.examples[0]
+    device = find_device(example.chip, example.os)
+    plain, _, producers = _contexts(graph, device, facts)
+    if isinstance(rule, Rule):
+        concerned = (node for node in nodes if rule.concerns(node.view.op.type))
+        details = {node.id: apply(rule, node.view, plain) for node in concerned}
+        return {id_: detail for id_, detail in details.items() if detail is not False}
+    ops = [(node.id, node.view) for node in nodes]
+    context = GraphContext(device=device, facts=facts, ops=ops, verdicts={}, producers=producers)
+    try:
+        return dict(rule.find(context))
+    except _UNKNOWN:
+        return {}
 
 
 def _rules_of(facts: ProgramFacts) -> tuple[Rule, ...]:
@@ -324,9 +334,10 @@ def _apply_graph_rule(
         found = rule.find(context)
     except _UNKNOWN:
         return
+    types = {id_: view.op.type for id_, view in context.ops}
     for id_, detail in found.items():
         old = verdicts[id_][rule.unit]
-        reason = rule.reason(detail)
+        reason = rule.reason(detail, types[id_])
         if rule.effect in _ADVICE:
             new = msgspec.structs.replace(old, advice=(*old.advice, reason))
         elif not _is_anecdote(reason):

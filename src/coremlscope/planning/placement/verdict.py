@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import msgspec
 
-from coremlscope.base.findings import Confidence
 from coremlscope.devices.unit import ComputeUnit
 from coremlscope.results.plan import DEFECTS, Effect, Reason, Support
 
-__all__ = ["CONFIDENCES", "DEFECTS", "Effect", "Reason", "Support", "Verdict"]
-
-#: Best first. Where rules contradict each other the better known one counts.
-CONFIDENCES: tuple[Confidence, ...] = ("measured", "documented", "static analysis", "anecdotal")
+__all__ = ["DEFECTS", "Effect", "Reason", "Support", "Verdict"]
 
 
 class Verdict(msgspec.Struct, frozen=True):

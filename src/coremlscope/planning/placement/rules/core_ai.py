@@ -335,7 +335,7 @@ def _inherited() -> Iterator[Rule]:
     """The rules of the Neural Engine's hardware and compiler, known from Core ML."""
     families = (shapes, absent, generations, windows, tensors, runs)
     for rule in (rule for family in families for rule in family.RULES if rule.id not in _OF_CORE_ML):
-        weaker = rule.confidence if rule.confidence == "anecdotal" else "static analysis"
+        weaker = "by analogy" if rule.confidence in ("measured", "documented") else rule.confidence
         source = f"{rule.source} (with Core ML; Core AI uses the same Neural Engine)"
         yield replace(rule, runtime="Core AI", confidence=weaker, source=source, core_ml="")
 

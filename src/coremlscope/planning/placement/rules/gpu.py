@@ -39,6 +39,16 @@ _KINDS = (
     | Trait.RANDOM
     | Trait.RECURRENCE
 )
+#: Operations of published plans that it runs or could run.
+_PLANNED = """
+    relu leaky_relu prelu gelu linear_activation softsign softmax quantize dequantize cast conv conv_transpose
+    linear matmul scaled_dot_product_attention rnn gru batch_norm layer_norm avg_pool max_pool add sub mul
+    real_div mod maximum greater greater_equal less_equal select abs asin erf floor round sin sinh sqrt sign
+    clip inverse rsqrt gather gather_along_axis gather_nd scatter one_hot cumsum random_normal space_to_depth
+    pixel_shuffle batch_to_space reduce_sum reduce_mean reduce_min reduce_l1_norm reduce_log_sum
+    reduce_log_sum_exp reduce_argmax topk resample upsample_nearest_neighbor upsample_bilinear slice_by_index
+    concat stack split tile pad reshape expand_dims squeeze transpose reverse
+"""
 #: MPSGraph supports them; they do not occur in published plans.
 _NATIVE = NATIVE | {"logical_or", "logical_xor", "shape"}
 #: Published plans show that the GPU does not run them in some or all forms.
@@ -56,7 +66,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         id="gpu-runs",
         unit=GPU,
-        ops=(_KINDS, *BUFFERS),
+        ops=(_KINDS, *BUFFERS, *_PLANNED.split()),
         but=_NATIVE | _REJECTED | _UNPUBLISHED | OTHER_LAYERS,
         when=always,
         effect="runs",

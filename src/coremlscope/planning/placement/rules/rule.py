@@ -29,7 +29,9 @@ row is a `Rule`:
 * Rules with the effect `runs` define what a unit runs at all. An operation without such a rule and without a
   rejection is `unknown` on that unit.
 * `ops` holds traits where the fact is about a kind of operation: it then includes new operations with that
-  trait. It holds names where the fact was published about those very operations.
+  trait. It holds names where the fact was published about those very operations. A rule may have both: what
+  is `measured` is so for the operations that it names and those of its examples; a trait lends it to the
+  others of the kind `by analogy`.
 * `when` sees one operation: operations with equal arguments and results are examined once. An exception that
   depends on the operations which make the arguments is `unless`.
 * A rejection overrides `runs`. A rule that `confirms` (this very form was observed to run) overrides
@@ -118,6 +120,12 @@ def selects(selection: Selection, op: str) -> bool:
 def _traits(selection: Selection) -> Trait:
     """The traits in a selection."""
     return functools.reduce(operator.or_, (one for one in selection if isinstance(one, Trait)), Trait(0))
+
+
+def _known(confidence: Confidence, ops: Selection, examples: Sequence[Example], op: str) -> Confidence:
+    """How a rule is known for an operation: what was measured on others of its kind holds by analogy."""
+    is_lent = ops not in ((), EVERY_OP) and op not in ops and all(one.type != op for one in examples)
+    return "by analogy" if confidence == "measured" and is_lent else confidence
 
 
 class Scope(msgspec.Struct, frozen=True):
@@ -290,6 +298,10 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
         """True where the rule may apply to operations of this name."""
         return op not in self.but and selects(self.ops, op)
 
+    def confidence_of(self, op: str) -> Confidence:
+        """How the rule is known for operations of this name."""
+        return _known(self.confidence, self.ops, self.applies_to, op)
+
     def reason(self, detail: bool | str, op: Op | None = None, fix: str | None = None) -> Reason:
         """The rule as a reason, with the numbers of one operation, and its names and advice if given."""
         text = self.message.format(detail=detail if isinstance(detail, str) else "")
@@ -299,7 +311,7 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
             text=text.strip(" :"),
             fix=self.fix if fix is None else fix,
             core_ml=self.core_ml if op is None or not self.operands else self._name_operands(op),
-            confidence=self.confidence,
+            confidence=self.confidence if op is None else self.confidence_of(op.type),
             source=self.source,
             effect=self.effect,
         )
@@ -386,8 +398,13 @@ class GraphRule(msgspec.Struct, frozen=True, kw_only=True):
         """True where the rule may apply to operations of this name."""
         return selects(self.ops, op)
 
-    def reason(self, detail: str) -> Reason:
-        """The rule as a reason, with the numbers of one operation."""
+    def confidence_of(self, op: str) -> Confidence:
+        """How the rule is known for operations of this name."""
+        hit = [one.ops[place] for one in self.examples for place in one.hits]
+        return _known(self.confidence, self.ops, hit, op)
+
+    def reason(self, detail: str, op: str = "") -> Reason:
+        """The rule as a reason, with the numbers of one operation, of this name if given."""
         text = self.message.format(detail=detail)
         return Reason(
             unit=self.unit,
@@ -395,7 +412,7 @@ class GraphRule(msgspec.Struct, frozen=True, kw_only=True):
             text=text.strip(" :"),
             fix=self.fix,
             core_ml=self.core_ml,
-            confidence=self.confidence,
+            confidence=self.confidence_of(op) if op else self.confidence,
             source=self.source,
             effect=self.effect,
         )

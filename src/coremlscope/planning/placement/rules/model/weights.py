@@ -209,7 +209,7 @@ GRAPH_RULES: tuple[GraphRule, ...] = (
         fix="quantize per channel (granularity='per_channel'), or palettize; per block is meant for the GPU",
         source=f"{ANE_BOOK} (M4 Max, macOS 15 and 26); apple/coremltools issue 2510; {APPLE_QUANTIZATION}",
         confidence="measured",
-        ops=(_WEIGHTED,),
+        ops=(_WEIGHTED, "conv"),
         examples=(GraphExample(ops=_linear(64, 2), hits=(1,)), GraphExample(ops=_linear(64, 1))),
     ),
     GraphRule(

@@ -60,6 +60,28 @@ MOVEMENTS = (
 #: A14 and M1: the oldest for which lists of operations were published.
 _SINCE_M1 = Scope(neural_engine=(13, None))
 _MEASURED = f"{M4_PLANS}; {GUIDE_OPS}"
+#: Operations of published plans, and of the lists of those that plans of M4 put there.
+_ELEMENTWISE = """
+    add sub mul real_div floor_div pow maximum minimum equal not_equal greater greater_equal less less_equal
+    logical_and select abs atan ceil erf exp exp2 floor round sin sqrt sign clip inverse log rsqrt square
+"""
+_ACTIVATIONS = """
+    relu relu6 leaky_relu prelu thresholded_relu elu gelu sigmoid sigmoid_hard silu linear_activation softplus
+    softsign softmax tanh
+"""
+_PLANNED_LAYERS = """
+    conv conv_transpose linear matmul scaled_dot_product_attention batch_norm instance_norm layer_norm l2_norm
+    local_response_norm avg_pool max_pool
+"""
+_REDUCTIONS = """
+    reduce_sum reduce_mean reduce_max reduce_min reduce_l1_norm reduce_l2_norm reduce_sum_square
+    reduce_log_sum reduce_log_sum_exp topk
+"""
+_MOVED = """
+    gather depth_to_space space_to_depth pixel_shuffle pixel_unshuffle space_to_batch batch_to_space resample
+    upsample_nearest_neighbor upsample_bilinear resize_nearest_neighbor resize_bilinear slice_by_index concat
+    stack split tile pad reshape expand_dims squeeze transpose reverse
+"""
 
 #: The compiler's lists have them; they do not occur in published plans.
 _NATIVE = """
@@ -91,7 +113,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         id="ne-runs-elementwise",
         unit=NEURAL_ENGINE,
-        ops=(Trait.ARITHMETIC | Trait.FUNCTION | Trait.MASK | Trait.ELEMENTWISE,),
+        ops=(Trait.ARITHMETIC | Trait.FUNCTION | Trait.MASK | Trait.ELEMENTWISE, *_ELEMENTWISE.split()),
         but=ABSENT | NATIVE,
         when=computes,
         effect="runs",
@@ -109,7 +131,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         id="ne-runs-activations",
         unit=NEURAL_ENGINE,
-        ops=(Trait.ACTIVATION | Trait.SOFTMAX,),
+        ops=(Trait.ACTIVATION | Trait.SOFTMAX, *_ACTIVATIONS.split()),
         but=NATIVE,
         when=computes,
         effect="runs",
@@ -126,7 +148,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         id="ne-runs-layers",
         unit=NEURAL_ENGINE,
-        ops=(LAYERS,),
+        ops=(LAYERS, *_PLANNED_LAYERS.split()),
         but=OTHER_LAYERS,
         when=computes,
         effect="runs",
@@ -144,7 +166,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         id="ne-runs-reductions",
         unit=NEURAL_ENGINE,
-        ops=(Trait.REDUCTION | Trait.SORTING,),
+        ops=(Trait.REDUCTION | Trait.SORTING, *_REDUCTIONS.split()),
         but=ABSENT,
         when=computes,
         effect="runs",
@@ -161,7 +183,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         id="ne-runs-movements",
         unit=NEURAL_ENGINE,
-        ops=(MOVEMENTS,),
+        ops=(MOVEMENTS, *_MOVED.split()),
         but=ABSENT | NATIVE,
         when=computes,
         effect="runs",
@@ -178,7 +200,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         id="ne-runs-conversions",
         unit=NEURAL_ENGINE,
-        ops=(Trait.CONVERSION,),
+        ops=(Trait.CONVERSION, "cast", "quantize", "dequantize"),
         when=_converts,
         effect="runs",
         message="the Neural Engine converts between float16, float32, 8-bit integers and booleans",
@@ -231,7 +253,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         id="ne-runs-states",
         unit=NEURAL_ENGINE,
-        ops=(Trait.STATE_READ | Trait.STATE_WRITE | Trait.UPDATE,),
+        ops=(Trait.STATE_READ | Trait.STATE_WRITE | Trait.UPDATE, "read_state", "write_state"),
         when=computes,
         effect="runs",
         message="the Neural Engine reads and updates states",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from coremlscope.devices.unit import NEURAL_ENGINE
-from coremlscope.ops.traits import Trait
 from coremlscope.ops.view import OpView
 from coremlscope.planning.placement.forms import extents, is_fixed, lanes, run_time_tensors
 from coremlscope.planning.placement.publications import (
@@ -221,7 +220,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         id="ne-state-width",
         unit=NEURAL_ENGINE,
-        ops=(Trait.STATE_READ | Trait.STATE_WRITE,),
+        ops=("read_state", "write_state"),
         when=_uneven_state,
         effect="fails",
         message="a model with a state whose last axis is no multiple of 32 does not load for the Neural"
