@@ -50,7 +50,7 @@ def plan(
         UsageError: A device or setting is unknown.
     """
     from coremlscope.api.assemble import assemble
-    from coremlscope.api.own_measurements.report import use_own
+    from coremlscope.api.own_measurements.using import use_own
     from coremlscope.describe.model import describe_model, list_operations
     from coremlscope.planning.forecast.assumptions import shape_findings
     from coremlscope.planning.forecast.largest import find_at_largest
@@ -111,7 +111,7 @@ def estimate(
         UsageError: A device, setting or function is unknown.
     """
     from coremlscope.api.assemble import assemble
-    from coremlscope.api.own_measurements.report import choose_own
+    from coremlscope.api.own_measurements.using import choose_own
     from coremlscope.describe.model import describe_model
     from coremlscope.planning.forecast.assumptions import shape_findings
     from coremlscope.planning.forecast.generation import estimate_generation

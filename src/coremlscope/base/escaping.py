@@ -6,7 +6,6 @@ for JSON apply it first. JSON keeps every value: what a terminal would obey is w
 
 from __future__ import annotations
 
-import html
 import os
 import re
 from typing import Any
@@ -56,6 +55,8 @@ def csv_cell(value: Any) -> Any:
 
 def html_text(text: str) -> str:
     """Escapes text for HTML, in elements and in quoted attributes."""
+    import html
+
     return html.escape(escape_controls(text))
 
 

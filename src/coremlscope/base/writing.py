@@ -15,7 +15,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import secrets
 import shutil
 import stat
 import sys
@@ -355,7 +354,7 @@ def _failures(path: Path) -> Iterator[None]:
 
 
 def _draft_name() -> str:
-    return f".coremlscope-{secrets.token_hex(8)}"
+    return f".coremlscope-{os.urandom(8).hex()}"
 
 
 def _final(target: Path) -> Path:

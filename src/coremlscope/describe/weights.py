@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 
 import msgspec
 
@@ -65,10 +64,9 @@ def blobs_of(program: Program) -> Iterator[BlobData]:
                     yield constant.data
 
 
-@dataclass(slots=True)
-class _Tally:
-    sums: dict[tuple[str, str], list[int]] = field(default_factory=dict)
-    seen: set[object] = field(default_factory=set)
+class _Tally(msgspec.Struct):
+    sums: dict[tuple[str, str], list[int]] = msgspec.field(default_factory=dict)
+    seen: set[object] = msgspec.field(default_factory=set)
 
     def add(self, storage: str, type_: TensorType, key: object, leaves: Iterable[Constant]) -> None:
         """Counts one weight, and the bytes of its constants, once each."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import functools
-from importlib import resources
+from pathlib import Path
 
 import msgspec
 from msgspec.structs import replace
@@ -36,7 +36,7 @@ class AppLimit(msgspec.Struct, frozen=True, kw_only=True):
 @functools.cache
 def load_app_limits() -> tuple[AppLimit, ...]:
     """Returns what is published: limits, or the memory of a device."""
-    text = (resources.files("coremlscope.devices") / "app_limits.csv").read_text("utf-8")
+    text = Path(__file__).with_name("app_limits.csv").read_text("utf-8")
     return tuple(
         AppLimit(
             device=row["device"],

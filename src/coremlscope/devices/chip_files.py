@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import tomllib
 from collections.abc import Iterator, Mapping
-from importlib import resources
+from pathlib import Path
 from typing import Any
 
 __all__ = ["check_chip", "chip_tables", "newest_system"]
@@ -39,7 +39,7 @@ def chip_tables() -> tuple[Mapping[str, Any], ...]:
         ValueError: A file is not one of a chip; the text names it.
     """
     found = []
-    for file in (resources.files("coremlscope.devices") / "chips").iterdir():
+    for file in Path(__file__).with_name("chips").iterdir():
         if file.name.endswith(".toml"):
             table = tomllib.loads(file.read_text(encoding="utf-8"))
             if problem := next(check_chip(table), ""):

@@ -7,10 +7,8 @@ property list on the training, weights, labels, the vocabulary (words that end i
 
 from __future__ import annotations
 
-import plistlib
 import struct
 from collections.abc import Sequence
-from xml.parsers.expat import ExpatError
 
 from coremlscope.model.ir import LanguageFacts
 
@@ -50,6 +48,9 @@ def _section(data: bytes, numbers: Sequence[int], index: int) -> bytes:
 
 
 def _properties(data: bytes) -> dict[str, object] | None:
+    import plistlib
+    from xml.parsers.expat import ExpatError
+
     try:
         content = plistlib.loads(data)
     except (

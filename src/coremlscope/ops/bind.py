@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import msgspec
 from msgspec.structs import replace
@@ -98,8 +97,7 @@ def _with_shape(type_: ValueType, shape: Shape) -> ValueType:
 Scope = dict[str, BoundValue]
 
 
-@dataclass(slots=True)
-class _Effort:
+class _Effort(msgspec.Struct):
     """The number of operations that were bound to simulate the loops of a function."""
 
     bound: int = 0

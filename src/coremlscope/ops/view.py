@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import msgspec
@@ -55,8 +54,7 @@ class BoundGraph(msgspec.Struct, frozen=True):
     outputs: tuple[BoundValue, ...]
 
 
-@dataclass(slots=True, kw_only=True)
-class OpView:
+class OpView(msgspec.Struct, kw_only=True, eq=False):
     """An operation of a bound graph.
 
     Attributes:
@@ -71,9 +69,9 @@ class OpView:
     inputs: Mapping[str, tuple[BoundValue, ...]]
     opset: int
     blocks: tuple[BoundGraph, ...] = ()
-    outputs: tuple[BoundValue, ...] = field(default=())
+    outputs: tuple[BoundValue, ...] = ()
     #: Results of functions that examine the operation. Few operations have any: an empty table takes memory.
-    _memo: dict[object, Any] | None = field(default=None, init=False, repr=False, compare=False)
+    _memo: dict[object, Any] | None = None
 
     def remember(self, key: object, compute: Callable[[], _Result]) -> _Result:
         """Returns what `compute` returned for a key before, or calls it."""

@@ -19,7 +19,7 @@ import msgspec.structs
 from coremlscope import api
 from coremlscope.api.assemble import with_devices
 from coremlscope.api.imported import read_any
-from coremlscope.api.own_measurements.report import use_own
+from coremlscope.api.own_measurements.using import use_own
 from coremlscope.base.errors import known_error
 from coremlscope.base.findings import Finding
 from coremlscope.base.processes.channel import open_channel, send

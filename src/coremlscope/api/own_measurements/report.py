@@ -1,4 +1,4 @@
-"""Adding, removing and using the user's own measurements."""
+"""Adding, listing, sharing and removing the user's own measurements."""
 
 from __future__ import annotations
 
@@ -10,46 +10,23 @@ from msgspec.structs import replace
 from coremlscope.api.own_measurements.adding import Gathered, gather
 from coremlscope.api.own_measurements.measured import read_measured
 from coremlscope.api.own_measurements.store import CalibrationStore, default_store, read_calibrations
-from coremlscope.base.errors import CoremlscopeError, UsageError
-from coremlscope.base.findings import Finding
+from coremlscope.base.errors import UsageError
 from coremlscope.base.folders import check_regular
 from coremlscope.base.version import __version__
 from coremlscope.formats import container
 from coremlscope.model.ir import Model
-from coremlscope.planning.cost.latency.own import NOTHING_OWN, Own, calibrate, is_usable
+from coremlscope.planning.cost.latency.own import calibrate, is_usable
 from coremlscope.results.calibration import CALIBRATION, CalibrationReport, Calibrations, Skipped
 
 __all__ = [
     "add_measurements",
-    "choose_own",
     "list_measurements",
     "remove_measurements",
     "share_measurements",
-    "use_own",
 ]
 
 _ALL = "all"
 _OTHER_VERSION = "was recorded by another version, or is damaged"
-
-
-def use_own() -> tuple[Own, tuple[Finding, ...]]:
-    """Returns the constants with the user's own measurements, and a finding if they cannot be read."""
-    try:
-        measurements = default_store().read()
-    except CoremlscopeError as error:
-        finding = Finding(
-            id="own-measurements-not-used",
-            severity="warning",
-            text=f"Estimates do not use your own measurements: {error.message}.",
-            hint=error.hint,
-        )
-        return NOTHING_OWN, (finding,)
-    return (calibrate(measurements), ()) if measurements else (NOTHING_OWN, ())
-
-
-def choose_own(*, is_used: bool) -> tuple[Own, tuple[Finding, ...]]:
-    """Returns what `use_own` does, or the constants without the user's own measurements."""
-    return use_own() if is_used else (NOTHING_OWN, ())
 
 
 def add_measurements(

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+
+import msgspec
 
 from coremlscope.model.ir import Argument, Constant, Function, Graph, Op, StateType, TensorType, Value
 
@@ -31,8 +32,7 @@ _PASS_THROUGH: Mapping[str, tuple[str, ...]] = {
 }
 
 
-@dataclass(slots=True)
-class _Uses:
+class _Uses(msgspec.Struct):
     """The flow of elements between values, by value name.
 
     Attributes:
@@ -41,9 +41,9 @@ class _Uses:
         constants: The values of `const` operations.
     """
 
-    targets: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
-    limits: dict[str, int] = field(default_factory=dict)
-    constants: dict[str, Constant] = field(default_factory=dict)
+    targets: dict[str, set[str]] = msgspec.field(default_factory=lambda: defaultdict(set))
+    limits: dict[str, int] = msgspec.field(default_factory=dict)
+    constants: dict[str, Constant] = msgspec.field(default_factory=dict)
 
     def limit(self, argument: Argument, size: int | None) -> None:
         if isinstance(argument, Value) and size is not None and size > 0:

@@ -11,7 +11,7 @@ preserves the file's order.
 from __future__ import annotations
 
 import functools
-from importlib import resources
+from pathlib import Path
 from typing import Any
 
 __all__ = ["PACKAGE", "Message", "enum_names", "message_class"]
@@ -28,7 +28,7 @@ def _pool() -> Any:
     from google.protobuf import descriptor_pb2, descriptor_pool
 
     schema = descriptor_pb2.FileDescriptorSet.FromString(
-        (resources.files(__package__) / "coreml.binpb").read_bytes()
+        Path(__file__).with_name("coreml.binpb").read_bytes()
     )
     pool = descriptor_pool.DescriptorPool()
     for file in schema.file:

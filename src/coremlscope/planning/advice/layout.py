@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator, Sequence
 
 from msgspec.structs import replace
@@ -165,7 +164,7 @@ def _narrowed(view: OpView) -> OpView | None:
         "x": (_typed(view.bound("x"), (*given[:axis], fewer, *given[axis + 1 :])),),
         "weight": (_typed(view.bound("weight"), (weight[0], fewer, *weight[2:])),),
     }
-    return dataclasses.replace(view, inputs=inputs)
+    return replace(view, inputs=inputs, _memo=None)
 
 
 def _typed(value: BoundValue, shape: tuple[int, ...]) -> BoundValue:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import msgspec
@@ -49,15 +48,14 @@ class Planning(msgspec.Struct, frozen=True, kw_only=True):
     placed: PlacedFunction
 
 
-@dataclass(slots=True, kw_only=True)
-class _Group:
+class _Group(msgspec.Struct, kw_only=True):
     """Operations that one reason keeps from a unit, and those that would be free to move without it."""
 
     hypothesis: Hypothesis
     unit: ComputeUnit
-    reasons: dict[str, Reason] = field(default_factory=dict)
-    concerned: list[str] = field(default_factory=list)
-    changed: dict[str, Costs] = field(default_factory=dict)
+    reasons: dict[str, Reason] = msgspec.field(default_factory=dict)
+    concerned: list[str] = msgspec.field(default_factory=list)
+    changed: dict[str, Costs] = msgspec.field(default_factory=dict)
     gain_ms: float = 0.0
 
 

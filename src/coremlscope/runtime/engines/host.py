@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import os
 import platform
-import subprocess
 import sys
 from contextlib import suppress
 from pathlib import Path
@@ -57,6 +56,8 @@ def _cpuinfo() -> list[dict[str, str]]:
 
 def _output_of(*command: str) -> str:
     """Returns what a command prints, or an empty string if it is not available."""
+    import subprocess  # takes a while, and is for Macs
+
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=5)
     except (OSError, subprocess.SubprocessError):
@@ -131,6 +132,8 @@ def macos_version() -> str:
     """
     if sys.platform != "darwin":
         return ""
+    import subprocess
+
     variables = {name: value for name, value in os.environ.items() if name != "SYSTEM_VERSION_COMPAT"}
     with suppress(OSError, subprocess.SubprocessError):
         command = ["/usr/bin/sw_vers", "-productVersion"]

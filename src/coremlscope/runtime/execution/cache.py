@@ -8,7 +8,6 @@ import functools
 import hashlib
 import json
 import os
-import secrets
 import shutil
 import stat
 import sys
@@ -302,7 +301,7 @@ class ArtefactCache:
 
     def _discard(self, folder: Path) -> None:
         """Removes a folder. It loses its key first, so that no process finds a part of it."""
-        removing = folder.with_name(f"{_REMOVING}{secrets.token_hex(8)}")
+        removing = folder.with_name(f"{_REMOVING}{os.urandom(8).hex()}")
         try:
             folder.rename(removing)
         except OSError:  # Another process removed it, or it is in use.

@@ -12,7 +12,7 @@ import msgspec.structs
 
 from coremlscope.api.assemble import assemble
 from coremlscope.api.models import Source, name_of, read
-from coremlscope.api.own_measurements.report import choose_own
+from coremlscope.api.own_measurements.using import choose_own
 from coremlscope.base.errors import CoremlscopeError, UnsupportedModelError, UsageError
 from coremlscope.base.figures import Figure
 from coremlscope.base.findings import Finding

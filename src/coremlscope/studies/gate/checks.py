@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from coremlscope.api.own_measurements.report import use_own
+from coremlscope.api.own_measurements.using import use_own
 from coremlscope.base.errors import CoremlscopeError, UsageError, known_error
 from coremlscope.base.figures import Figure
 from coremlscope.base.units import format_bytes, format_duration, shown

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 import msgspec.structs
 
 from coremlscope.api.imported import is_readable, is_saved, read_any
-from coremlscope.api.own_measurements.report import use_own
+from coremlscope.api.own_measurements.using import use_own
 from coremlscope.base.errors import CoremlscopeError, UsageError, known_error
 from coremlscope.base.escaping import path_text
 from coremlscope.base.folders import short_names

@@ -18,7 +18,7 @@ import msgspec
 import msgspec.structs
 
 from coremlscope.api.assemble import made_here
-from coremlscope.api.own_measurements.report import use_own
+from coremlscope.api.own_measurements.using import use_own
 from coremlscope.base.budget import machine_memory_bytes
 from coremlscope.base.errors import (
     INTERRUPTED_EXIT,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import json
 from collections.abc import Mapping
-from importlib import resources
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -235,7 +235,7 @@ class Calibration(msgspec.Struct, frozen=True, kw_only=True):
 @functools.cache
 def load_calibration() -> Calibration:
     """The calibration included in the package."""
-    file = resources.files("coremlscope.planning.cost.latency") / "data" / "calibration.json"
+    file = Path(__file__).parent / "data" / "calibration.json"
     return calibration_of(json.loads(file.read_text(encoding="utf-8")))
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 import json
 from collections.abc import Mapping
-from importlib import resources
+from pathlib import Path
 
 import msgspec
 from msgspec.structs import replace
@@ -48,7 +48,7 @@ class CoreAIFactor(msgspec.Struct, frozen=True, kw_only=True):
 @functools.cache
 def load_factors() -> Mapping[ComputeUnit, CoreAIFactor]:
     """Returns the factors included in the package, by unit."""
-    text = (resources.files("coremlscope.planning.cost.latency.data") / "core_ai.json").read_text("utf-8")
+    text = (Path(__file__).parent / "data" / "core_ai.json").read_text("utf-8")
     return {unit: CoreAIFactor(**row) for unit, row in json.loads(text)["units"].items()}
 
 

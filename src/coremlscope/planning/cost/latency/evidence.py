@@ -11,7 +11,7 @@ import functools
 import gzip
 import io
 from collections.abc import Iterable
-from importlib import resources
+from pathlib import Path
 
 import msgspec
 import msgspec.structs
@@ -74,7 +74,7 @@ class PublishedLatency(msgspec.Struct, frozen=True, kw_only=True):
 @functools.cache
 def load_evidence() -> tuple[PublishedLatency, ...]:
     """Returns the rows included in the package."""
-    packed = (resources.files("coremlscope.planning.cost.latency") / "data" / _FILE).read_bytes()
+    packed = (Path(__file__).parent / "data" / _FILE).read_bytes()
     return tuple(map(_row, csv.DictReader(io.StringIO(gzip.decompress(packed).decode()))))
 
 

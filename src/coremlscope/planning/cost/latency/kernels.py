@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
 
 import msgspec
 
@@ -146,14 +145,13 @@ def takes_activations(kernel: Kernel) -> bool:
     return kernel.kind in _MATRIX | _VECTOR
 
 
-@dataclass(slots=True)
-class _Chain:
+class _Chain(msgspec.Struct):
     """A kernel under construction: its result, the gate of that result, and its inputs."""
 
     kernel: Kernel
     gives: str
     gate: str = ""
-    read: dict[str, int] = field(default_factory=dict)
+    read: dict[str, int] = msgspec.field(default_factory=dict)
 
 
 def fuse(graph: BoundGraph) -> tuple[Kernel, ...]:

@@ -13,7 +13,7 @@ import functools
 import math
 from collections import Counter
 from collections.abc import Sequence
-from importlib import resources
+from pathlib import Path
 from typing import Literal
 
 import msgspec
@@ -60,7 +60,7 @@ class _Line(msgspec.Struct, frozen=True):
 @functools.cache
 def load_published() -> tuple[PublishedLoad, ...]:
     """Returns the published times."""
-    text = (resources.files("coremlscope.planning.cost.latency") / "data" / "loads.csv").read_text("utf-8")
+    text = (Path(__file__).parent / "data" / "loads.csv").read_text("utf-8")
     return tuple(
         PublishedLoad(row["publication"], row["kind"], float(row["parameters"]), float(row["seconds"]))  # type: ignore[arg-type]
         for row in csv.DictReader(text.splitlines())

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 
 import msgspec
 from msgspec.structs import replace
@@ -82,14 +81,13 @@ class Own(msgspec.Struct, frozen=True):
 NOTHING_OWN = Own()
 
 
-@dataclass(slots=True)
-class _Group:
+class _Group(msgspec.Struct):
     """The measurements of a unit of a chip, and the logarithms of their ratios to our estimates."""
 
     chip: Chip
     unit: ComputeUnit
-    rows: list[OwnMeasurement] = field(default_factory=list)
-    estimated_s: list[float] = field(default_factory=list)
+    rows: list[OwnMeasurement] = msgspec.field(default_factory=list)
+    estimated_s: list[float] = msgspec.field(default_factory=list)
 
     @property
     def log_ratios(self) -> list[float]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import functools
 import io
-from importlib import resources
+from pathlib import Path
 
 from coremlscope.devices.unit import ComputeUnit
 from coremlscope.results.estimate import Trust
@@ -18,7 +18,7 @@ _FILE = "accuracy.csv"
 @functools.cache
 def load_trust() -> tuple[Trust, ...]:
     """Returns the rows of the first tables of docs/accuracy.md, which `make docs` copies into the package."""
-    text = (resources.files("coremlscope.planning.cost.latency") / "data" / _FILE).read_text()
+    text = (Path(__file__).parent / "data" / _FILE).read_text()
     return tuple(
         Trust(
             unit=row["unit"],  # type: ignore[arg-type]

@@ -6,7 +6,7 @@ import functools
 import math
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
-from importlib import resources
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -132,7 +132,7 @@ class Publication(msgspec.Struct, frozen=True, kw_only=True):
 @functools.cache
 def publications() -> tuple[Publication, ...]:
     """Returns all publications, by file name."""
-    folder = resources.files("coremlscope.planning.cost.planned") / "published"
+    folder = Path(__file__).with_name("published")
     files = sorted((file for file in folder.iterdir() if file.name.endswith(".toml")), key=lambda f: f.name)
     return tuple(_publication(tomllib.loads(file.read_text(encoding="utf-8"))) for file in files)
 
