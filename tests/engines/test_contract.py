@@ -17,7 +17,8 @@ from coremlscope.runtime.engines import ENGINES, engine
 from coremlscope.runtime.engines.base import GRAPH_FILE, Engine, EngineOptions
 from coremlscope.runtime.engines.scripted import ScriptedEngine
 from coremlscope.runtime.execution.binding import bind_model
-from tests.support.ir_models import absent_weights, perceptron
+from coremlscope.runtime.execution.state import State
+from tests.support.ir_models import absent_weights, accumulator, perceptron
 
 _ENGINES = [
     ScriptedEngine(),
@@ -111,3 +112,26 @@ def test_engines_have_a_name_and_a_version(tested: Engine) -> None:
 def test_unknown_engine_is_a_usage_error() -> None:
     with pytest.raises(UsageError, match="unknown engine 'abacus'"):
         engine("abacus")
+
+
+@pytest.mark.parametrize("tested", _ENGINES[1:], ids=lambda e: e.name)
+def test_states_stay_with_a_session_and_move_to_the_next(tested: Engine, tmp_path: Path) -> None:
+    program = lower(bind_model(accumulator()))
+    first = tested.build(program, tmp_path, OPTIONS)
+    second = tested.load(tmp_path, OPTIONS, program.states)
+    state, other = State(program.states), State(program.states)
+    feeds = {"x": np.array([1, 2], np.float32)}
+    for session, expected in ((first, [10, 20]), (first, [20, 40]), (second, [30, 60]), (first, [40, 80])):
+        assert state.run(session, feeds)["y"].tolist() == expected
+    state.write("total", np.array([5.0, 0.1]))
+    assert state.run(first, feeds).keys() == {"y"}
+    with pytest.raises(EngineError):
+        state.run(first, {"x": np.ones(3, np.float32)})
+    assert other.run(first, feeds)["y"].tolist() == [10, 20]
+    profile = first.node_times({**feeds, **other.feeds()}, 2, 1)
+    assert len(profile.seconds) == 2
+    first.close()
+    np.testing.assert_allclose(state.read("total"), [6, 2.1], rtol=1e-3)
+    with pytest.raises(EngineError, match="closed"):
+        state.run(first, feeds)
+    assert other.run(second, feeds)["y"].tolist() == [20, 40]

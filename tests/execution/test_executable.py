@@ -13,7 +13,6 @@ import pytest
 from coremlscope.base.errors import EngineError, InputError, MissingWeightsError, UsageError
 from coremlscope.formats.sample import sample_model
 from coremlscope.model import ir
-from coremlscope.ops.program import StatePort
 from coremlscope.runtime.engines.base import GRAPH_FILE
 from coremlscope.runtime.execution.artefact import MANIFEST_FILE, read_artefact
 from coremlscope.runtime.execution.executable import CompileOptions, compile_model, load_compiled
@@ -86,19 +85,6 @@ def test_states_are_rounded_to_fp16(tmp_path: Path) -> None:
     assert state.read("total").tolist() == [2048.0, float(np.float16(0.1))]
     executable.predict({"x": [1.0, 0.0]}, state)
     assert state.read("total")[0] == 2048.0  # fp16 cannot represent 2049.
-
-
-@pytest.mark.parametrize("changed", [1, 60])
-def test_changed_elements_of_a_state_are_rounded(changed: int) -> None:
-    type_ = ir.TensorType(ir.DType.FP16, (64,))
-    dtype = np.dtype(np.float32)
-    state = State([StatePort(name="total", value="before", type=type_, dtype=dtype, updated="after")])
-    state.write("total", np.full(64, 0.5))
-    result = np.full(64, 0.5, np.float32)
-    result[:changed] = 0.1
-    state.update({"after": result})
-    assert state.read("total").tolist() == [float(np.float16(0.1))] * changed + [0.5] * (64 - changed)
-    assert result[0] == np.float32(0.1)
 
 
 def test_state_names_and_shapes_are_checked(tmp_path: Path) -> None:

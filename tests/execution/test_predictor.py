@@ -38,9 +38,9 @@ class _Counting(ScriptedEngine):
         self.built += 1
         return ScriptedEngine.build(self, program, folder, options)
 
-    def load(self, folder, options):  # type: ignore[no-untyped-def]
+    def load(self, folder, options, states=()):  # type: ignore[no-untyped-def]
         self.loaded += 1
-        return ScriptedEngine.load(self, folder, options)
+        return ScriptedEngine.load(self, folder, options, states)
 
 
 def _x(rows: int) -> np.ndarray:

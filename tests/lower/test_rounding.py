@@ -176,3 +176,41 @@ def test_a_program_without_fp16_has_no_ranges(target: Any) -> None:
     results, rows = _check(lambda x: mb.mul(x=x, y=x), {"x": x}, target)
     assert not rows
     np.testing.assert_array_equal(results[0], x)
+
+
+def test_only_new_elements_of_a_state_are_rounded() -> None:
+    """A row of a cache, chosen where an input says, and the sum of two rows, written over two others."""
+    x, place = np.array([[0.1, 2049, 1 / 3]], np.float32), np.array([2], np.int32)
+    cache = np.arange(24, dtype=np.float32).reshape(8, 3)
+
+    def body(x: Any, place: Any, cache: Any) -> Any:
+        content = mb.read_state(input=cache)
+        here = mb.equal(x=np.arange(8, dtype=np.int32).reshape(8, 1), y=place)
+        row = mb.tile(x=mb.cast(x=x, dtype="fp16"), reps=[8, 1])
+        content = mb.select(cond=mb.tile(x=here, reps=[1, 3]), a=row, b=content)
+        total = mb.add(x=row, y=row)
+        first = mb.slice_by_size(x=total, begin=[0, 0], size=[1, 3])
+        content = mb.slice_update(x=content, update=first, begin=[5, 0], end=[6, 3])
+        mb.coreml_update_state(state=cache, value=content)
+        return mb.cast(x=total, dtype="fp32")
+
+    given = {"x": x, "place": place}
+    model = build(body, given, target=ct.target.iOS18, states={"cache": cache.astype(HALF)})
+    program = lower(bind_main(model))
+    held = {"cache": cache.copy()}
+    run_onnx(program, given, states=held)
+    half = x[0].astype(HALF)
+    cache[2], cache[5] = half, half + half
+    np.testing.assert_array_equal(held["cache"], cache)
+    nodes = program.model.graph.node
+    makers = {name: node for node in nodes for name in node.output}
+    rounded = {
+        makers[name].op_type
+        for node in nodes
+        if node.op_type == "Cast"
+        for name in node.input
+        if name in makers
+    }
+    assert not rounded & {"Where", "Concat", "ScatterElements", "Tile"}
+    (choice,) = (node for node in nodes if node.op_type == "Where" and program.states[0].value in node.input)
+    assert all(makers[name].op_type != "Tile" for name in choice.input if name in makers)

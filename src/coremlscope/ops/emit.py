@@ -22,6 +22,7 @@ from coremlscope.model.ir import (
     DType,
     Immediate,
     ListType,
+    Shape,
     StateType,
     TensorType,
     Value,
@@ -142,6 +143,8 @@ class Emitter:
         self.owners: dict[str, str] = {}
         self.owner = ""
         self.shared: dict[Hashable, Constant] = {}
+        #: What tensors repeat along axes of length 1 only, and its shape, by their names.
+        self.broadcasts: dict[str, tuple[Tensor, Shape]] = {}
         self._names: dict[str, int] = {}
         self._constants: dict[tuple[int, str], Tensor] = {}
         self._small: dict[tuple[str, tuple[int, ...], bytes], Tensor] = {}

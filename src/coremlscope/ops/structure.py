@@ -11,6 +11,7 @@ from coremlscope.model.ir import Array, Constant, DType, StateType, TensorType, 
 from coremlscope.ops.emit import BOOL, F32, I32, I64, Lowering, Tensor, carry
 from coremlscope.ops.folding import folding
 from coremlscope.ops.infer import broadcast_shapes, first_known, normal_axis
+from coremlscope.ops.program import MERGED
 from coremlscope.ops.spec import OpSpec, Work, free, moved, moved_output
 from coremlscope.ops.traits import Trait
 from coremlscope.ops.view import CannotInfer, CannotLower, OpView
@@ -172,9 +173,13 @@ def _infer_tile(view: OpView) -> Sequence[ValueType]:
 
 
 def _lower_tile(op: Lowering) -> Tensor:
-    if op.view.is_known("reps"):
-        return op.emit("Tile", op["x"], op.const(_repetitions(op.view), I64))
-    return op.emit("Tile", op["x"], _counts(op))
+    if not op.view.is_known("reps"):
+        return op.emit("Tile", op["x"], _counts(op))
+    x, reps, shape = op["x"], _repetitions(op.view), op.view.shape("x")
+    tiled = op.emit("Tile", x, op.const(reps, I64))
+    if all(count == 1 or length == 1 for count, length in zip(reps, shape, strict=True)):
+        op.emitter.broadcasts[tiled.name] = (x, shape)
+    return tiled
 
 
 def _counts(op: Lowering) -> Tensor:
@@ -363,7 +368,20 @@ def _infer_select(view: OpView) -> Sequence[ValueType]:
 
 
 def _lower_select(op: Lowering) -> Tensor:
-    return choose(op, op["cond"], op["a"], op["b"])
+    """Arguments that are tiled only to the shape of another one are read before that."""
+    names = ("cond", "a", "b")
+    tensors, shapes = [op[name] for name in names], [op.view.type(name).shape for name in names]
+    merged = []
+    for index, tensor in enumerate(tensors):
+        source, shape = op.emitter.broadcasts.get(tensor.name, (tensor, None))
+        others = [known for known in shapes[:index] + shapes[index + 1 :] if known is not None]
+        if shape is not None and len(others) == 2 and broadcast_shapes(others) == shapes[index]:
+            merged.append(tensor.name)
+            tensors[index], shapes[index] = source, shape
+    chosen = choose(op, *tensors)
+    if merged:
+        op.emitter.nodes[-1].metadata_props.add(key=MERGED, value="\n".join(merged))
+    return chosen
 
 
 def _fold_select(view: OpView) -> Array:

@@ -334,8 +334,7 @@ def _run(
     with tempfile.TemporaryDirectory(prefix="coremlscope-") as folder:
         session = engine().build(program, Path(folder), EngineOptions(fuses=False))
         try:
-            results = session.run({**tensors, **state.feeds()})
-            state.update(results)
+            results = state.run(session, tensors)
         finally:
             session.close()
     return codec.decode(results), state

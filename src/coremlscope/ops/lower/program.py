@@ -17,7 +17,7 @@ from coremlscope.ops import OPS
 from coremlscope.ops.bind import BoundFunction
 from coremlscope.ops.emit import F32, ONNX_OPSET, Emitter, Lowering, NumpyType, Tensor, WeightSlot, carry
 from coremlscope.ops.lower.passes import PASSES, used_names
-from coremlscope.ops.lower.rounding import Rounding
+from coremlscope.ops.lower.rounding import Rounding, round_states
 from coremlscope.ops.program import (
     ML_DOMAIN,
     WEIGHTS_FILE,
@@ -62,7 +62,7 @@ def lower(bound: BoundFunction, precision: Precision = "fp32", *, has_ranges: bo
     outputs = [] if lowerer.unsupported else lowerer.outputs(graph, results)
     if lowerer.unsupported:
         raise UnsupportedOpError(lowerer.unsupported)
-    states = [lowerer.updated(state) for state in given_states]
+    states = lowerer.updated(given_states)
     ranges = lowerer.rounding.port(lowerer.states) if lowerer.rounding is not None else None
     return finish(lowerer.emitter, inputs, outputs, states=states, ranges=ranges, folded=lowerer.folded)
 
@@ -204,11 +204,19 @@ class _Lowerer:
             )
         return ports
 
-    def updated(self, state: StatePort) -> StatePort:
-        tensor = self.states[state.name]
-        if tensor.name == state.value:
-            return state
-        return replace(state, updated=copy_out(self.emitter, tensor, f"{state.name}_updated"))
+    def updated(self, states: Sequence[StatePort]) -> list[StatePort]:
+        changed = {s.value: self.states[s.name] for s in states if self.states[s.name].name != s.value}
+        if self.rounding is None:
+            halves = [s.value for s in states if s.type.dtype is DType.FP16]
+            names = [name for name in halves if name in changed]
+            rounded = round_states(self.emitter, halves, [changed[name] for name in names])
+            changed |= zip(names, rounded, strict=True)
+        return [
+            replace(s, updated=copy_out(self.emitter, changed[s.value], f"{s.name}_updated"))
+            if s.value in changed
+            else s
+            for s in states
+        ]
 
     def graph(
         self, graph: BoundGraph, scope: dict[str, Tensor], inputs: Sequence[Tensor] = ()

@@ -6,18 +6,19 @@ stays in float32, as in the wide accumulators of a device. Operations that only 
 
 from __future__ import annotations
 
-from collections.abc import MutableMapping, Sequence
+from collections.abc import Iterable, Mapping, MutableMapping, Sequence
 
 import numpy as np
+import onnx
 
 from coremlscope.model.ir import DType, TensorType
-from coremlscope.ops.emit import BOOL, F32, I32, I64, Emitter, Lowering, Tensor, range_state
+from coremlscope.ops.emit import BOOL, F32, I32, I64, Emitter, Lowering, Tensor, element_type, range_state
 from coremlscope.ops.program import RangePort
 from coremlscope.ops.view import BoundGraph, BoundValue, OpView
 
-__all__ = ["Rounding"]
+__all__ = ["Rounding", "round_states"]
 
-_F64 = np.dtype(np.float64)
+_F16, _F64 = np.dtype(np.float16), np.dtype(np.float64)
 #: Operations whose fp16 results are elements of their arguments, which are rounded already.
 _MOVING = frozenset(
     {
@@ -146,3 +147,70 @@ def _range(op: Lowering, bound: BoundValue, exact: Tensor, rounded: Tensor) -> T
     counts = op.emit("ReduceSum", op.cast(masks, I32), op.const([1], I64), keepdims=1)
     # float64 represents both the magnitude and the counts.
     return op.emit("Concat", op.cast(largest, _F64), op.cast(counts, _F64), axis=0)
+
+
+#: Operators of ONNX that move elements, with the indices of the inputs that hold them; none for all inputs.
+_SOURCES: Mapping[str, tuple[int, ...]] = {
+    "Concat": (),
+    "Expand": (0,),
+    "Identity": (0,),
+    "Reshape": (0,),
+    "ScatterElements": (0, 2),
+    "Slice": (0,),
+    "Squeeze": (0,),
+    "Tile": (0,),
+    "Transpose": (0,),
+    "Unsqueeze": (0,),
+    "Where": (1, 2),
+}
+
+
+def round_states(emitter: Emitter, states: Iterable[str], changed: Sequence[Tensor]) -> list[Tensor]:
+    """Rounds what becomes of fp16 states, as a device stores it.
+
+    Elements that a prediction computes are rounded before they are moved into the state. Those that stay are
+    rounded already: a decoder changes one row of a cache of thousands.
+
+    Args:
+        emitter: The emitter of the nodes.
+        states: The names of the values that take the content of the states.
+        changed: What becomes of states.
+
+    Returns:
+        What becomes of them, rounded.
+    """
+    rounded, wanted = set(states), {tensor.name for tensor in changed}
+    for node in reversed(emitter.nodes):
+        if node.op_type != "Slice" and wanted.intersection(node.output):  # a slice has fewer elements
+            wanted.update(_sources(node))
+    copies: dict[str, Tensor] = {}
+
+    def round_(tensor: Tensor) -> Tensor:
+        if tensor.name in rounded:
+            return tensor
+        if tensor.name not in copies:
+            emitter.owner = emitter.owners.get(tensor.name, "")
+            (half,) = emitter.node("Cast", [tensor], [_F16], {"to": element_type(_F16)})
+            (copies[tensor.name],) = emitter.node("Cast", [half], [F32], {"to": element_type(F32)})
+            emitter.owner = ""
+        return copies[tensor.name]
+
+    nodes, emitter.nodes = emitter.nodes, []
+    for node in nodes:
+        sources = _sources(node)
+        if sources and node.op_type != "Slice" and wanted.intersection(node.output):
+            names = {source: round_(Tensor(source, F32)).name for source in sources}
+            places = _SOURCES[node.op_type] or range(len(node.input))
+            for place in places:
+                node.input[place] = names[node.input[place]]
+            rounded.update(node.output)
+        elif sources and rounded.issuperset(sources):
+            rounded.update(node.output)
+        emitter.nodes.append(node)
+    return [round_(tensor) for tensor in changed]
+
+
+def _sources(node: onnx.NodeProto) -> list[str]:
+    """The values whose elements a node moves; none where it computes."""
+    places = _SOURCES.get(node.op_type)
+    return list(node.input) if places == () else [node.input[place] for place in places or ()]

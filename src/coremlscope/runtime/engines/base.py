@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -13,10 +13,19 @@ from coremlscope.base.errors import EngineError, UsageError
 from coremlscope.base.units import format_bytes
 from coremlscope.base.writing import write_draft
 from coremlscope.model.ir import Array
-from coremlscope.ops.program import WEIGHTS_FILE, OnnxProgram
+from coremlscope.ops.program import WEIGHTS_FILE, OnnxProgram, StatePort
 from coremlscope.runtime.engines.host import physical_cores
 
-__all__ = ["GRAPH_FILE", "Engine", "EngineNode", "EngineOptions", "NodeProfile", "Session", "write_program"]
+__all__ = [
+    "GRAPH_FILE",
+    "Engine",
+    "EngineNode",
+    "EngineOptions",
+    "NodeProfile",
+    "Session",
+    "SessionState",
+    "write_program",
+]
 
 #: The file name of the graph in an engine's build folder; the weights are next to it.
 GRAPH_FILE = "graph.onnx"
@@ -85,11 +94,27 @@ class NodeProfile(msgspec.Struct, frozen=True):
     warmups: int
 
 
+class SessionState(Protocol):
+    """The content of the states of a graph, which the engine keeps from one run to the next.
+
+    States go by the names of the ONNX values that take their content. Not for several threads at once.
+    """
+
+    def run(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
+        """Runs the graph like `Session.run`, states excluded; a failure leaves the content as it was."""
+
+    def read(self, name: str) -> Array:
+        """Copies the content of a state, also after the session was closed."""
+
+    def write(self, name: str, content: Array) -> None:
+        """Replaces the content of a state by an array of the same shape and type."""
+
+
 class Session(Protocol):
     """A loaded graph that can be run."""
 
     def run(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
-        """Runs the graph.
+        """Runs a graph without states.
 
         Args:
             feeds: An array for each input, by the name of the ONNX value.
@@ -101,8 +126,17 @@ class Session(Protocol):
             EngineError: The engine failed.
         """
 
+    def hold(self, content: Mapping[str, Array]) -> SessionState:
+        """Keeps the content of states, by the names of the ONNX values that take it.
+
+        Raises:
+            EngineError: The engine failed, or the session is closed.
+        """
+
     def node_times(self, feeds: Mapping[str, Array], iterations: int, warmups: int) -> NodeProfile:
         """Times every node, in a separate session with the profiler enabled.
+
+        The feeds include the content of states, with which every run begins.
 
         Also works after `close`, so that a model need not be in memory twice. If a run executes very many
         nodes (a loop), fewer runs are profiled than requested.
@@ -141,8 +175,8 @@ class Engine(Protocol):
             MissingWeightsError: A weight file is missing.
         """
 
-    def load(self, folder: Path, options: EngineOptions) -> Session:
-        """Loads the program that `build` wrote.
+    def load(self, folder: Path, options: EngineOptions, states: Sequence[StatePort] = ()) -> Session:
+        """Loads the program that `build` wrote, whose states are given.
 
         Raises:
             EngineError: The folder does not contain a built program, or the engine rejected the program.

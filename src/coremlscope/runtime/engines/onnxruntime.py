@@ -9,15 +9,17 @@ import re
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from coremlscope.base.budget import return_memory
 from coremlscope.base.errors import EngineError
 from coremlscope.model.ir import Array
-from coremlscope.ops.program import OnnxProgram
+from coremlscope.ops.program import OnnxProgram, StatePort
 from coremlscope.runtime.engines.base import GRAPH_FILE, EngineOptions, NodeProfile, write_program
 from coremlscope.runtime.engines.host import logical_processors
 from coremlscope.runtime.engines.node_events import NodeEvents, read_nodes
@@ -58,9 +60,11 @@ class OnnxRuntimeEngine:
     def build(self, program: OnnxProgram, folder: Path, options: EngineOptions) -> OnnxRuntimeSession:
         """Writes `graph.onnx` and `weights.bin` into `folder` and loads them; see `Engine.build`."""
         graph = write_program(program, folder)
-        return OnnxRuntimeSession(graph, folder, options)
+        return OnnxRuntimeSession(graph, folder, options, program.states)
 
-    def load(self, folder: Path, options: EngineOptions) -> OnnxRuntimeSession:
+    def load(
+        self, folder: Path, options: EngineOptions, states: Sequence[StatePort] = ()
+    ) -> OnnxRuntimeSession:
         """Loads the program that `build` wrote; see `Engine.load`."""
         try:
             graph = (folder / GRAPH_FILE).read_bytes()
@@ -69,24 +73,45 @@ class OnnxRuntimeEngine:
                 f"{folder} does not hold a compiled model: {error.strerror or error}",
                 "compile the model again",
             ) from error
-        return OnnxRuntimeSession(graph, folder, options)
+        return OnnxRuntimeSession(graph, folder, options, states)
 
 
 class OnnxRuntimeSession:
     """A graph loaded into ONNX Runtime."""
 
-    def __init__(self, graph: bytes, folder: Path, options: EngineOptions) -> None:
+    def __init__(
+        self, graph: bytes, folder: Path, options: EngineOptions, states: Sequence[StatePort] = ()
+    ) -> None:
         self._graph = graph
         self._folder = folder
         self._options = options
         self._session: Any = _create(graph, _session_options(folder, options))
         self._outputs: list[str] = [output.name for output in self._session.get_outputs()]
+        #: The value that takes a state's content, by the value that holds what becomes of it.
+        self._updates = {port.updated: port.value for port in states if port.updated is not None}
 
     def run(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
         """Runs the graph; see `Session.run`."""
+        return dict(zip(self._outputs, _run(self._opened(), self._outputs, feeds), strict=True))
+
+    def hold(self, content: Mapping[str, Array]) -> _OnnxRuntimeState:
+        """Keeps the content of states; see `Session.hold`."""
+        return _OnnxRuntimeState(self, content)
+
+    def run_on(self, content: dict[str, Any], feeds: Mapping[str, Array]) -> dict[str, Array]:
+        """Runs the graph on the content of states, and replaces it: ONNX Runtime's values are not copied."""
+        session = self._opened()
+        with _failures("run the model"):
+            given = {name: _ort_value(array) for name, array in feeds.items()}
+            results = session.run_with_ort_values(self._outputs, {**given, **content})
+        found = dict(zip(self._outputs, results, strict=True))
+        content.update({value: found.pop(updated) for updated, value in self._updates.items()})
+        return {name: value.numpy() for name, value in found.items()}
+
+    def _opened(self) -> Any:
         if self._session is None:
             raise EngineError("the session is closed")
-        return dict(zip(self._outputs, _run(self._session, self._outputs, feeds), strict=True))
+        return self._session
 
     def node_times(self, feeds: Mapping[str, Array], iterations: int, warmups: int) -> NodeProfile:
         """Times every node; see `Session.node_times`."""
@@ -130,6 +155,32 @@ class OnnxRuntimeSession:
         """Releases ONNX Runtime's memory; see `Session.close`. The session is not in a reference cycle."""
         self._session = None
         return_memory()
+
+
+class _OnnxRuntimeState:
+    """The content of states as values of ONNX Runtime, which take no part of a session's memory."""
+
+    def __init__(self, session: OnnxRuntimeSession, content: Mapping[str, Array]) -> None:
+        self._session = session
+        self._content = {name: _ort_value(array) for name, array in content.items()}
+
+    def run(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
+        """Runs the graph; see `SessionState.run`."""
+        return self._session.run_on(self._content, feeds)
+
+    def read(self, name: str) -> Array:
+        """Copies the content of a state."""
+        content: Array = self._content[name].numpy().copy()
+        return content
+
+    def write(self, name: str, content: Array) -> None:
+        """Replaces the content of a state."""
+        self._content[name] = _ort_value(content)
+
+
+def _ort_value(array: Array) -> Any:
+    """The array as a value of ONNX Runtime, which shares its memory."""
+    return _library().OrtValue.ortvalue_from_numpy(np.ascontiguousarray(array))
 
 
 @functools.cache

@@ -6,7 +6,8 @@ import functools
 import importlib.metadata
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+import weakref
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,7 +17,7 @@ import numpy as np
 from coremlscope.base.budget import return_memory
 from coremlscope.base.errors import EngineError, MissingDependencyError, how_to_install
 from coremlscope.model.ir import Array
-from coremlscope.ops.program import OnnxProgram
+from coremlscope.ops.program import OnnxProgram, StatePort
 from coremlscope.runtime.engines.base import GRAPH_FILE, EngineNode, EngineOptions, NodeProfile, write_program
 
 if TYPE_CHECKING:
@@ -34,7 +35,11 @@ _LONGEST = 400
 
 
 class OpenVinoEngine:
-    """Runs lowered programs with OpenVINO's CPU kernels, in float32 as the graph says."""
+    """Runs lowered programs with OpenVINO's CPU kernels, in float32.
+
+    States are variables of OpenVINO. It leaves out the rounding of their fp16 content, like any of float32
+    values to fp16.
+    """
 
     name = "openvino"
     title = "OpenVINO"
@@ -52,25 +57,32 @@ class OpenVinoEngine:
         """Writes `graph.onnx` and `weights.bin` into `folder` and loads them; see `Engine.build`."""
         _core()
         write_program(program, folder)
-        return OpenVinoSession(folder, options)
+        return OpenVinoSession(folder, options, program.states)
 
-    def load(self, folder: Path, options: EngineOptions) -> OpenVinoSession:
+    def load(self, folder: Path, options: EngineOptions, states: Sequence[StatePort] = ()) -> OpenVinoSession:
         """Loads the program that `build` wrote; see `Engine.load`."""
         if not (folder / GRAPH_FILE).is_file():
             raise EngineError(f"{folder} does not hold a compiled model", "compile the model again")
-        return OpenVinoSession(folder, options)
+        return OpenVinoSession(folder, options, states)
 
 
 class OpenVinoSession:
     """A graph loaded into OpenVINO. Its files must stay, as OpenVINO maps the weights."""
 
-    def __init__(self, folder: Path, options: EngineOptions) -> None:
+    def __init__(self, folder: Path, options: EngineOptions, states: Sequence[StatePort]) -> None:
         self._folder, self._options = folder, options
-        compiled = _compile(folder, options, is_profiled=False)
-        self._request: Any = compiled.create_infer_request()
+        #: The value that holds what becomes of a state, by the value that takes its content.
+        self._updates = {port.value: port.updated for port in states if port.updated is not None}
+        self._compiled = _compile(folder, options, self._updates, is_profiled=False)
         graph = _read_graph(folder).graph
-        self._inputs = _names(compiled.inputs, [port.name for port in graph.input])
-        self._outputs = _names(compiled.outputs, [port.name for port in graph.output])
+        inputs = [port.name for port in graph.input if port.name not in self._updates]
+        outputs = [port.name for port in graph.output if port.name not in self._updates.values()]
+        self._inputs, self._outputs = (
+            _names(self._compiled.inputs, inputs),
+            _names(self._compiled.outputs, outputs),
+        )
+        self._request = None if states else self._compiled.create_infer_request()
+        self._held: weakref.WeakSet[_OpenVinoState] = weakref.WeakSet()
         # A request runs one prediction at a time, and its arrays are read before the next one.
         self._lock = threading.Lock()
 
@@ -79,17 +91,25 @@ class OpenVinoSession:
         if self._request is None:
             raise EngineError("the session is closed")
         with self._lock:
-            return _infer(self._request, self._inputs, self._outputs, feeds)
+            return self._infer(self._request, feeds)
+
+    def hold(self, content: Mapping[str, Array]) -> _OpenVinoState:
+        """Keeps the content of states in a request of its own; see `Session.hold`."""
+        if self._compiled is None:
+            raise EngineError("the session is closed")
+        held = _OpenVinoState(self._compiled.create_infer_request(), content, self._updates, self._infer)
+        self._held.add(held)
+        return held
 
     def node_times(self, feeds: Mapping[str, Array], iterations: int, warmups: int) -> NodeProfile:
         """Times every node; see `Session.node_times`. Nodes inside loops are part of their loop."""
-        compiled = _compile(self._folder, self._options, is_profiled=True)
+        compiled = _compile(self._folder, self._options, self._updates, is_profiled=True)
         request = compiled.create_infer_request()
         runs: list[dict[str, float]] = []
         seconds = []
         for _ in range(warmups + iterations):
             began = time.perf_counter()
-            _infer(request, self._inputs, self._outputs, feeds)
+            self._infer(request, feeds)
             seconds.append(time.perf_counter() - began)
             runs.append({row.node_name: row.real_time.total_seconds() for row in request.profiling_info})
         nodes = tuple(_nodes(self._folder, compiled.get_runtime_model(), runs[warmups:]))
@@ -97,10 +117,60 @@ class OpenVinoSession:
         return_memory()
         return NodeProfile(nodes, tuple(seconds[warmups:]), warmups)
 
+    def _infer(self, request: Any, feeds: Mapping[str, Array]) -> dict[str, Array]:
+        with _failures("run the model"):
+            given = [feeds[name] for name in self._inputs]
+            found = request.infer(given, share_inputs=True, share_outputs=True)
+            # The arrays are those of the request, which the next run overwrites.
+            return {name: np.array(found[place]) for place, name in enumerate(self._outputs)}
+
     def close(self) -> None:
         """Releases OpenVINO's memory; see `Session.close`."""
-        self._request = None
+        for held in self._held:
+            held.close()
+        self._request = self._compiled = None
         return_memory()
+
+
+class _OpenVinoState:
+    """The content of states as variables of a request, and of those that no run changes as arrays."""
+
+    def __init__(
+        self,
+        request: Any,
+        content: Mapping[str, Array],
+        updates: Mapping[str, str],
+        infer: Callable[[Any, Mapping[str, Array]], dict[str, Array]],
+    ) -> None:
+        self._request, self._infer = request, infer
+        found = {variable.name: variable for variable in request.query_state()}
+        self._variables = {value: found[value + updated] for value, updated in updates.items()}
+        self._content = dict(content)
+        for name in self._variables:
+            self.write(name, self._content.pop(name))
+
+    def run(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
+        """Runs the graph; see `SessionState.run`."""
+        if self._request is None:
+            raise EngineError("the session is closed")
+        return self._infer(self._request, {**feeds, **self._content})
+
+    def read(self, name: str) -> Array:
+        """Copies the content of a state."""
+        variable = self._variables.get(name)
+        return np.array(self._content[name] if variable is None else variable.state.data)
+
+    def write(self, name: str, content: Array) -> None:
+        """Replaces the content of a state."""
+        if name in self._variables:
+            self._variables[name].state = _library().Tensor(content)
+        else:
+            self._content[name] = content
+
+    def close(self) -> None:
+        """Releases the request; the content stays."""
+        self._content |= {name: self.read(name) for name in self._variables}
+        self._variables, self._request = {}, None
 
 
 @functools.cache
@@ -109,17 +179,22 @@ def _installed_version() -> str:
 
 
 @functools.cache
-def _core() -> Any:
+def _library() -> Any:
     try:
         import openvino
     except ImportError:
         raise MissingDependencyError(
             "--engine openvino needs OpenVINO", f"{how_to_install('openvino')} installs it"
         ) from None
-    return openvino.Core()
+    return openvino
 
 
-def _compile(folder: Path, options: EngineOptions, *, is_profiled: bool) -> Any:
+@functools.cache
+def _core() -> Any:
+    return _library().Core()
+
+
+def _compile(folder: Path, options: EngineOptions, updates: Mapping[str, str], *, is_profiled: bool) -> Any:
     settings = {
         "PERFORMANCE_HINT": "LATENCY",
         "INFERENCE_PRECISION_HINT": "f32",
@@ -127,7 +202,12 @@ def _compile(folder: Path, options: EngineOptions, *, is_profiled: bool) -> Any:
         "PERF_COUNT": is_profiled,
     }
     with _failures("load the model"):
-        return _core().compile_model(str(folder / GRAPH_FILE), "CPU", settings)
+        model = _core().read_model(str(folder / GRAPH_FILE))
+        if updates:
+            from openvino._offline_transformations import apply_make_stateful_transformation
+
+            apply_make_stateful_transformation(model, dict(updates))
+        return _core().compile_model(model, "CPU", settings)
 
 
 def _read_graph(folder: Path) -> onnx.ModelProto:
@@ -142,15 +222,6 @@ def _names(ports: Sequence[Any], declared: Sequence[str]) -> list[str]:
         name if name in port.get_names() else next(iter(port.get_names() & set(declared)), name)
         for port, name in zip(ports, declared, strict=True)
     ]
-
-
-def _infer(
-    request: Any, inputs: list[str], outputs: list[str], feeds: Mapping[str, Array]
-) -> dict[str, Array]:
-    with _failures("run the model"):
-        found = request.infer([feeds[name] for name in inputs], share_inputs=True, share_outputs=True)
-        # The arrays are those of the request, which the next run overwrites.
-        return {name: np.array(found[place]) for place, name in enumerate(outputs)}
 
 
 def _nodes(folder: Path, graph: Any, runs: list[dict[str, float]]) -> Iterator[EngineNode]:

@@ -12,7 +12,7 @@ import numpy as np
 from coremlscope.base.errors import EngineError
 from coremlscope.base.writing import write_draft
 from coremlscope.model.ir import Array
-from coremlscope.ops.program import WEIGHTS_FILE, OnnxProgram
+from coremlscope.ops.program import WEIGHTS_FILE, OnnxProgram, StatePort
 from coremlscope.runtime.engines.base import GRAPH_FILE, EngineNode, EngineOptions, NodeProfile
 
 __all__ = ["ScriptedClock", "ScriptedEngine", "ScriptedSession"]
@@ -72,11 +72,11 @@ class ScriptedEngine:
         except OSError as error:
             raise EngineError(f"cannot write the compiled model into {folder}: {error.strerror}") from error
         self.clock.advance(self.build_s)
-        return ScriptedSession(self, folder)
+        return ScriptedSession(self, folder, program.states)
 
-    def load(self, folder: Path, options: EngineOptions) -> ScriptedSession:
+    def load(self, folder: Path, options: EngineOptions, states: Sequence[StatePort] = ()) -> ScriptedSession:
         """Reads the graph; see `Engine.load`."""
-        session = ScriptedSession(self, folder)
+        session = ScriptedSession(self, folder, states)
         self.clock.advance(self.load_s)
         return session
 
@@ -84,7 +84,7 @@ class ScriptedEngine:
 class ScriptedSession:
     """A session of `ScriptedEngine`."""
 
-    def __init__(self, engine: ScriptedEngine, folder: Path) -> None:
+    def __init__(self, engine: ScriptedEngine, folder: Path, states: Sequence[StatePort]) -> None:
         import onnx
 
         try:
@@ -92,6 +92,7 @@ class ScriptedSession:
         except OSError as error:
             raise EngineError(f"{folder} does not hold a compiled model: {error.strerror}") from error
         self._engine = engine
+        self._updates = {port.updated: port.value for port in states if port.updated is not None}
         self._runs = 0
 
     def run(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
@@ -106,6 +107,10 @@ class ScriptedSession:
         if self._engine.outputs is not None:
             return self._engine.outputs(feeds)
         return {value.name: _zeros(value.type.tensor_type) for value in self._graph.output}
+
+    def hold(self, content: Mapping[str, Array]) -> ScriptedState:
+        """Keeps the content of states; see `Session.hold`."""
+        return ScriptedState(self.run, dict(content), self._updates)
 
     def node_times(self, feeds: Mapping[str, Array], iterations: int, warmups: int) -> NodeProfile:
         """Returns the scripted times of the lowered nodes, without fusion; see `Session.node_times`."""
@@ -128,6 +133,29 @@ class ScriptedSession:
 
     def close(self) -> None:
         """Does nothing; there are no resources to release."""
+
+
+@dataclass(slots=True)
+class ScriptedState:
+    """The content of states of a `ScriptedSession`."""
+
+    run_all: Callable[[Mapping[str, Array]], dict[str, Array]]
+    content: dict[str, Array]
+    updates: Mapping[str, str]
+
+    def run(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
+        """Returns what the session does, states excluded; see `SessionState.run`."""
+        results = self.run_all({**feeds, **self.content})
+        self.content |= {value: results.pop(updated) for updated, value in self.updates.items()}
+        return results
+
+    def read(self, name: str) -> Array:
+        """Copies the content of a state."""
+        return self.content[name].copy()
+
+    def write(self, name: str, content: Array) -> None:
+        """Replaces the content of a state."""
+        self.content[name] = content
 
 
 def _engine_node(node: Any, seconds: tuple[float, ...], outer: int | None, runs: int) -> EngineNode:

@@ -175,11 +175,7 @@ class Executable:
         feeds = self.feeds(tensors)
         if not self.program.states:
             return self.session.run(feeds)
-        state = state or self.new_state()
-        with state.lock:
-            results = self.session.run({**feeds, **state.feeds()})
-            state.update(results)
-        return results
+        return (state or self.new_state()).run(self.session, feeds)
 
     def close(self) -> None:
         """Releases engine resources. The folder stays."""
@@ -246,5 +242,5 @@ def load_compiled(folder: Path, model: Model, *, options: CompileOptions = DEFAU
         EngineError: The folder does not hold a compiled function, or the engine rejects it.
     """
     manifest, program = read_artefact(folder)
-    session = options.chosen_engine.load(folder, options.engine_options)
+    session = options.chosen_engine.load(folder, options.engine_options, program.states)
     return Executable(model, manifest, program, session, folder)

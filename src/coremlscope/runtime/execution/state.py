@@ -10,18 +10,17 @@ import numpy as np
 from coremlscope.base.errors import InputError
 from coremlscope.model.ir import Array, DType
 from coremlscope.ops.program import StatePort
+from coremlscope.runtime.engines.base import Session, SessionState
 
 __all__ = ["State"]
-
-#: At most one element in so many is replaced by itself; otherwise all of them are.
-_FEW = 8
 
 
 class State:
     """The content of all states of one function, initially zero.
 
-    The content of fp16 states is rounded to fp16 on every write, as on a device. A prediction holds the lock
-    while it reads and updates the content, so predictions that share a state run one after another.
+    A session keeps the content between predictions, and hands it over to the next session that predicts with
+    it, as functions that are compiled for other input shapes do. A prediction holds the lock, so predictions
+    that share a state run one after another. One that fails leaves the content as it was.
 
     Args:
         ports: The states of the lowered program.
@@ -29,10 +28,13 @@ class State:
 
     def __init__(self, ports: Sequence[StatePort]) -> None:
         self._ports = {port.name: port for port in ports}
+        self._session: Session | None = None
+        self._held: SessionState | None = None
+        #: What no session keeps yet, by the names of ONNX values.
         self._content: dict[str, Array] = {
-            port.name: np.zeros([d or 1 for d in port.type.shape or ()], port.dtype) for port in ports
+            port.value: np.zeros([d or 1 for d in port.type.shape or ()], port.dtype) for port in ports
         }
-        self.lock = threading.RLock()
+        self._lock = threading.Lock()
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -45,9 +47,9 @@ class State:
         Raises:
             InputError: The state is unknown.
         """
-        self._port(name)
-        with self.lock:
-            return self._content[name].copy()
+        port = self._port(name)
+        with self._lock:
+            return self._read(port)
 
     def write(self, name: str, value: Array) -> None:
         """Replaces one state's content.
@@ -61,35 +63,46 @@ class State:
         """
         port = self._port(name)
         array = np.asarray(value)
-        expected = self._content[name].shape
-        if array.shape != expected:
-            raise InputError(
-                f"the state {name!r} has the shape {list(expected)}, but {list(array.shape)} was given",
-                "use an array of that shape",
-            )
-        with self.lock:
-            self._content[name] = np.array(_rounded(array, port), dtype=port.dtype, order="C")
+        with self._lock:
+            expected = self._read(port).shape
+            if array.shape != expected:
+                raise InputError(
+                    f"the state {name!r} has the shape {list(expected)}, but {list(array.shape)} was given",
+                    "use an array of that shape",
+                )
+            content = np.array(_rounded(array, port), dtype=port.dtype, order="C")
+            if self._held is None:
+                self._content[port.value] = content
+            else:
+                self._held.write(port.value, content)
 
     def feeds(self) -> dict[str, Array]:
-        """The engine's inputs for the states, by the names of their ONNX values."""
-        return {port.value: self._content[port.name] for port in self._ports.values()}
+        """Copies the content of all states, by the names of their ONNX values."""
+        with self._lock:
+            return {port.value: self._read(port) for port in self._ports.values()}
 
-    def update(self, results: Mapping[str, Array]) -> None:
-        """Stores the updated states from the engine's results, by the names of their ONNX values."""
-        for port in self._ports.values():
-            if port.updated is not None:
-                self._change(port, results[port.updated])
+    def run(self, session: Session, feeds: Mapping[str, Array]) -> dict[str, Array]:
+        """Runs a session of the function with the content, and keeps what becomes of it.
 
-    def _change(self, port: StatePort, value: Array) -> None:
-        """Replaces the elements that differ: a decoder changes one row of a cache of thousands."""
-        with self.lock:
-            content = self._content[port.name]
-            if value.shape == content.shape:
-                places = np.flatnonzero(value != content)
-                if places.size * _FEW <= content.size:
-                    content.reshape(-1)[places] = _rounded(value.reshape(-1)[places], port)
-                    return
-            self.write(port.name, value)
+        Args:
+            session: The session.
+            feeds: An array for each other input, by the name of the ONNX value.
+
+        Returns:
+            Every other output, by the name of the ONNX value.
+
+        Raises:
+            EngineError: The engine failed.
+        """
+        with self._lock:
+            if self._held is None or session is not self._session:
+                content = {port.value: self._read(port) for port in self._ports.values()}
+                self._held, self._session = session.hold(content), session
+                self._content.clear()
+            return self._held.run(feeds)
+
+    def _read(self, port: StatePort) -> Array:
+        return self._content[port.value].copy() if self._held is None else self._held.read(port.value)
 
     def _port(self, name: str) -> StatePort:
         if name not in self._ports:
