@@ -17,6 +17,7 @@ from coremlscope.runtime.engines import ENGINES, engine
 from coremlscope.runtime.engines.base import GRAPH_FILE, Engine, EngineOptions
 from coremlscope.runtime.engines.scripted import ScriptedEngine
 from coremlscope.runtime.execution.binding import bind_model
+from coremlscope.runtime.execution.ranges import read_ranges
 from coremlscope.runtime.execution.state import State
 from tests.support.ir_models import absent_weights, accumulator, perceptron
 
@@ -135,3 +136,14 @@ def test_states_stay_with_a_session_and_move_to_the_next(tested: Engine, tmp_pat
     with pytest.raises(EngineError, match="closed"):
         state.run(first, feeds)
     assert other.run(second, feeds)["y"].tolist() == [20, 40]
+
+
+@pytest.mark.parametrize("tested", _ENGINES[1:], ids=lambda e: e.name)
+def test_ranges_are_those_of_rounded_results(tested: Engine, tmp_path: Path) -> None:
+    program = lower(bind_model(accumulator()), "fp16")
+    state = State(program.states)
+    state.write("total", np.array([60000, 2048]))
+    results = state.run(tested.build(program, tmp_path, OPTIONS), {"x": np.array([10000, 1], np.float32)})
+    assert program.ranges is not None
+    overflows = {row.id: row.overflows for row in read_ranges(program.ranges, results)}
+    assert overflows == {"main/1": 1, "main/3": 0}

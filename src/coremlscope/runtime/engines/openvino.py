@@ -18,7 +18,15 @@ from coremlscope.base.budget import return_memory
 from coremlscope.base.errors import EngineError, MissingDependencyError, how_to_install
 from coremlscope.model.ir import Array
 from coremlscope.ops.program import OnnxProgram, StatePort
-from coremlscope.runtime.engines.base import GRAPH_FILE, EngineNode, EngineOptions, NodeProfile, write_program
+from coremlscope.runtime.engines.base import (
+    GRAPH_FILE,
+    EngineNode,
+    EngineOptions,
+    NodeProfile,
+    Session,
+    write_program,
+)
+from coremlscope.runtime.engines.onnxruntime import OnnxRuntimeEngine
 
 if TYPE_CHECKING:
     import onnx
@@ -35,10 +43,9 @@ _LONGEST = 400
 
 
 class OpenVinoEngine:
-    """Runs lowered programs with OpenVINO's CPU kernels, in float32.
+    """Runs lowered programs with OpenVINO's CPU kernels, in float32: it leaves out all rounding to fp16.
 
-    States are variables of OpenVINO. It leaves out the rounding of their fp16 content, like any of float32
-    values to fp16.
+    Programs that record what rounding does are run by ONNX Runtime. States are variables of OpenVINO.
     """
 
     name = "openvino"
@@ -53,8 +60,10 @@ class OpenVinoEngine:
         """Imports OpenVINO; see `Engine.preload`."""
         _core()
 
-    def build(self, program: OnnxProgram, folder: Path, options: EngineOptions) -> OpenVinoSession:
+    def build(self, program: OnnxProgram, folder: Path, options: EngineOptions) -> Session:
         """Writes `graph.onnx` and `weights.bin` into `folder` and loads them; see `Engine.build`."""
+        if program.ranges is not None:
+            return OnnxRuntimeEngine().build(program, folder, options)
         _core()
         write_program(program, folder)
         return OpenVinoSession(folder, options, program.states)
