@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from coremlscope.cli import main
@@ -14,7 +15,10 @@ from coremlscope.formats.sample import sample_model
 from coremlscope.model import ir
 from coremlscope.results.answer import Answer
 from coremlscope.studies.answer.answer import answer_models
-from tests.support.advised_models import interface, relu6
+from coremlscope.studies.variants.clips import with_clips
+from coremlscope.studies.variants.rewrites import REWRITES
+from tests.support.advised_models import F16, Builder, interface, relu6
+from tests.support.networks import relu6_layers
 
 
 @pytest.fixture(scope="module")
@@ -134,7 +138,7 @@ def test_help_is_a_screen_and_names_every_verb(
 @pytest.mark.parametrize(
     ("rule", "certainty", "before", "after"),
     [
-        # No transform of coremltools makes this change.
+        # Only neural networks are changed so.
         ("composed-relu6", "unclear", relu6(composed=True), relu6(composed=False)),
         ("float32-interface", "likely", interface(ir.DType.FP32), interface(ir.DType.FP16)),
     ],
@@ -149,3 +153,37 @@ def test_a_gain_is_that_of_the_changed_model(
     assert proposal.after is not None
     gain = proposal.before_s - proposal.after.value
     assert gain == pytest.approx(told.speeds[0].latency.value - changed.speeds[0].latency.value, rel=0.2)
+
+
+def test_the_gain_of_one_layer_for_relu6_is_that_of_the_changed_network(tmp_path: Path) -> None:
+    source, target = tmp_path / "m.mlmodel", tmp_path / "v.mlmodel"
+    source.write_bytes(relu6_layers(size=128, channels=64).spec.SerializeToString())
+    told = answer_models(source, devices="iphone-13")[0]
+    (proposal,) = (one for one in told.proposals if one.id == "composed-relu6")
+    assert proposal.is_checked
+    assert "what-if MODEL --try relu6" in proposal.command
+    target.write_bytes(with_clips(source.read_bytes())[0])
+    changed = answer_models(target, devices="iphone-13")[0].speeds[0].latency.value
+    assert proposal.after is not None
+    assert proposal.after.value == pytest.approx(changed)
+
+
+def test_a_model_next_to_itself_makes_no_difference(sample: Path) -> None:
+    found, _ = answer_models(sample, sample, devices=["m4"])
+    assert found.verdict.startswith("No difference")
+    assert [one.model for one in found.speeds] == ["sample.mlpackage #1", "sample.mlpackage #2"]
+
+
+@pytest.mark.parametrize(("positions", "is_faster"), [(512, True), (256, False)])
+def test_a_vocabulary_in_parts_is_a_proposal_where_the_changed_model_is_faster(
+    positions: int, is_faster: bool
+) -> None:
+    b = Builder({"x": (F16, (1, positions, 512))})
+    weight = ir.constant(np.ones((60_000, 512), np.float16))
+    model = b.model(b.op("linear", "y", (1, positions, 60_000), x=b["x"], weight=weight))
+    told = answer_models(model, devices="iphone-13")[0]
+    found = [one.after.value for one in told.proposals if one.id == "long-axes" and one.after is not None]
+    changed = answer_models(REWRITES["narrow"](model)[0], devices="iphone-13")[0].speeds[0].latency.value
+    assert found == ([pytest.approx(changed)] if is_faster else [])
+    assert (changed < told.speeds[0].latency.value) == is_faster
+    assert not any(one.id.startswith("ne-extent") for one in told.proposals)

@@ -14,7 +14,7 @@ import coremlscope
 from coremlscope.formats import container
 from coremlscope.model import ir
 
-__all__ = ["layers_of", "network", "predict", "random", "read"]
+__all__ = ["layers_of", "network", "predict", "random", "read", "relu6_layers"]
 
 Floats = npt.NDArray[np.float32]
 
@@ -48,3 +48,21 @@ def layers_of(model: ir.Model) -> list[ir.Op]:
     assert isinstance(model.content, ir.Program)
     (function,) = model.content.functions.values()
     return list(function.graph.ops)
+
+
+def relu6_layers(
+    *, size: int = 6, channels: int = 4, blob: str = "a", is_read_twice: bool = False
+) -> NeuralNetworkBuilder:
+    """A convolution and a ReLU6 as coremltools 4 wrote it, each layer with a blob of its own or with one."""
+    b = network({"x": (channels, size, size)})
+    weight = random(3, 3, channels, channels)
+    b.add_convolution(
+        "c", channels, channels, 3, 3, 1, 1, "same", 1, weight, None, False, input_name="x", output_name=blob
+    )
+    names = [f"{blob}{place}" if blob == "a" else blob for place in range(3)]
+    b.add_activation("relu", "RELU", blob, names[0])
+    b.add_activation("minus", "LINEAR", names[0], names[1], [-1.0, 0.0])
+    b.add_unary("least", names[1], names[2], "threshold", alpha=-1.5)
+    b.add_activation("plus", "LINEAR", names[2], "r", [-1.0, 0.0])
+    b.add_elementwise("last", ["r", names[0] if is_read_twice else "r"], "y", "ADD")
+    return b

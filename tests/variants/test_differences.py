@@ -7,7 +7,7 @@ import pytest
 from coremltools.converters.mil.testing_utils import compute_snr_and_psnr
 
 from coremlscope.results.variants import OutputDifference, VariantDifference, pareto_front
-from coremlscope.studies.variants.differences import Differences, renamed
+from coremlscope.studies.variants.differences import Differences
 
 RANDOM = np.random.default_rng(0)
 
@@ -68,8 +68,6 @@ def test_other_shapes_differ_everywhere() -> None:
 
 
 def test_renamed_outputs_are_paired_by_place() -> None:
-    assert renamed(["a", "b"], ["a_fp16", "b"]) == {"a": "a_fp16"}
-    assert renamed(["a", "b"], ["c"]) == {}
     found = Differences()
     found.add({"a": np.ones(3)}, {"b": np.ones(3)})
     assert [one.name for one in found.result()] == ["a"]

@@ -15,11 +15,13 @@ from coremlscope.formats import container
 from coremlscope.formats.packaging import write_mlpackage
 from coremlscope.model import ir
 from coremlscope.planning.advice import bind_default_function, find_remarks
+from coremlscope.studies.variants.clips import with_clips
 from coremlscope.studies.variants.coremltools_steps import transform_file
 from coremlscope.studies.variants.evaluation import Question, write_samples
 from coremlscope.studies.variants.transforms import default_transforms, parse_transform, why_not
 from coremlscope.studies.variants.worker import VariantJob, make_variant
 from tests.support.advised_models import F16, F32, Builder
+from tests.support.networks import random, relu6_layers
 from tests.support.pipelines import image_feature, tripler
 
 _SIDE = 32
@@ -137,7 +139,8 @@ def _block(*, rank: int, dtype: ir.DType = F32) -> ir.Model:
 def _types(path: Path) -> Sequence[str]:
     program = container.read(path).content
     assert isinstance(program, ir.Program)
-    return [op.type for op in program.functions["main"].graph.ops if op.constant is None]
+    (function,) = program.functions.values()
+    return [op.type for op in function.graph.ops if op.constant is None]
 
 
 @pytest.mark.parametrize("rank", [2, 3])
@@ -162,7 +165,7 @@ def test_layers_that_cannot_be_convolutions_get_a_sentence(tmp_path: Path) -> No
     b = Builder({"x": (F32, (1, 2, 4, 16))})
     weight = ir.constant(np.ones((8, 16), np.float32))
     model = b.model(b.op("linear", "y", (1, 2, 4, 8), F32, x=b["x"], weight=weight))
-    with pytest.raises(UnsupportedModelError, match="no linear layer"):
+    with pytest.raises(UnsupportedModelError, match="nothing to change"):
         _transformed(model, "linear-as-conv", tmp_path)
 
 
@@ -310,3 +313,63 @@ def test_images_of_several_sizes_get_one(sizes: ir.ShapeFlexibility, tmp_path: P
     image = Image.fromarray(np.random.default_rng(0).integers(0, 80, (8, 12, 3)).astype(np.uint8))
     found = coremlscope.predict(target, {"x": image})["y"]
     np.testing.assert_array_equal(np.asarray(found)[..., :3], np.asarray(image) * 3)
+
+
+@pytest.mark.parametrize(
+    ("blob", "is_read_twice", "expected"), [("a", False, 1), ("same", False, 1), ("a", True, 0)]
+)
+def test_a_relu6_of_a_network_is_one_layer(
+    blob: str, is_read_twice: bool, expected: int, tmp_path: Path
+) -> None:
+    spec = relu6_layers(blob=blob, is_read_twice=is_read_twice).spec
+    path = tmp_path / "m.mlmodel"
+    path.write_bytes(spec.SerializeToString())
+    model = container.read(path)
+    if not expected:
+        assert with_clips(path.read_bytes())[1] == 0
+        return
+    assert "relu6" in [one.name for one in default_transforms(model, has_data=False)]
+    target = tmp_path / "v.mlmodel"
+    transform_file(path, parse_transform("relu6"), target, shapes={}, samples=[], folder=tmp_path)
+    types = _types(target)
+    assert (types.count("clip"), types.count("threshold"), types.count("linear_activation")) == (1, 0, 0)
+    values = {"x": 3 * random(4, 6, 6)}
+    before, after = (coremlscope.predict(one, values) for one in (path, target))
+    assert float(before["y"].max()) == pytest.approx(3.0)
+    np.testing.assert_array_equal(after["y"], before["y"])
+
+
+@pytest.mark.parametrize("op_type", ["linear", "conv"])
+def test_parts_of_a_wide_layer_return_the_same(op_type: str, tmp_path: Path) -> None:
+    wide, tail = 40_000, (1, 1) if op_type == "conv" else ()
+    shape = (1, 8, 1, 2) if op_type == "conv" else (1, 2, 8)
+    result = (1, wide, 1, 2) if op_type == "conv" else (1, 2, wide)
+    b = Builder({"x": (F16, shape)})
+    weight, bias = (ir.constant(random(*one).astype(np.float16)) for one in ((wide, 8, *tail), (wide,)))
+    pads = {"strides": [1, 1], "pad_type": "valid", "dilations": [1, 1], "groups": 1} if tail else {}
+    model = b.model(b.op(op_type, "y", result, x=b["x"], weight=weight, bias=bias, **pads))
+    target = _transformed(model, "split-wide", tmp_path)
+    assert _types(target) == [op_type] * 3 + ["concat"]
+    assert [one.name for one in container.read(target).description.main.outputs] == ["y"]
+    source = tmp_path / "m.mlpackage"
+    sizes = [sum(file.stat().st_size for file in one.rglob("*.bin")) for one in (source, target)]
+    assert sizes[1] < 1.1 * sizes[0]
+    values = {"x": random(*shape)}
+    before, after = (coremlscope.predict(one, values) for one in (source, target))
+    np.testing.assert_array_equal(after["y"], before["y"])
+
+
+def test_edges_in_half_precision_keep_names_and_what_is_read_inside(tmp_path: Path) -> None:
+    shape = (1, 8)
+    b = Builder({"x": (F32, shape)})
+    half = b.op("cast", "half", shape, F16, x=b["x"], dtype="fp16")
+    y = b.op("cast", "y", shape, F32, x=b.op("relu", "r", shape, F16, x=half), dtype="fp32")
+    z = b.op("add", "z", shape, F32, x=b.op("mul", "m", shape, F32, x=y, y=y), y=b["x"])
+    model = b.model(y, z)
+    target = _transformed(model, "fp16-io", tmp_path)
+    main = container.read(target).description.main
+    assert [(one.name, one.type.dtype) for one in main.outputs] == [("y", F16), ("z", F16)]  # type: ignore[union-attr]
+    values = {"x": random(*shape)}
+    before, after = (coremlscope.predict(one, values) for one in (model, target))
+    for name in ("y", "z"):
+        np.testing.assert_allclose(after[name], before[name], rtol=2e-3, atol=2e-3)

@@ -12,6 +12,7 @@ __all__ = [
     "GPU",
     "NEURAL_ENGINE",
     "SETTINGS",
+    "SETTING_WORDS",
     "UNITS",
     "UNIT_WORDS",
     "ComputeUnit",
@@ -40,6 +41,14 @@ SETTINGS: dict[ComputeUnits, tuple[ComputeUnit, ...]] = {
     "cpu_and_ne": (CPU, NEURAL_ENGINE),
     "cpu_and_gpu": (CPU, GPU),
     "cpu_only": (CPU,),
+}
+
+#: The settings in tables and sentences.
+SETTING_WORDS: dict[ComputeUnits, str] = {
+    "all": "all",
+    "cpu_and_ne": "CPU + NE",
+    "cpu_and_gpu": "CPU + GPU",
+    "cpu_only": "CPU only",
 }
 
 

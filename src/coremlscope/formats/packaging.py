@@ -12,13 +12,13 @@ from pathlib import Path
 from coremlscope.base.errors import OutputError
 from coremlscope.base.writing import check_new_folder, new_folder, write_draft
 from coremlscope.formats.mlmodel import MODEL_PATH, write_spec
-from coremlscope.formats.mlpackage import DATA, MANIFEST
+from coremlscope.formats.mlpackage import DATA, MANIFEST, read_package_spec
 from coremlscope.formats.values import write_immediate, write_type
 from coremlscope.formats.weights import BlobData, BlobWriter
 from coremlscope.model import ir
 from coremlscope.model.schema import Message
 
-__all__ = ["check_package", "write_mlpackage", "write_spec_package"]
+__all__ = ["check_package", "has_layers", "spec_of", "write_mlpackage", "write_spec_package"]
 
 _AUTHOR = "com.apple.CoreML"
 _SPEC_NAME = "model.mlmodel"
@@ -79,6 +79,21 @@ def write_spec_package(spec: bytes, path: str | os.PathLike[str], *, overwrite: 
         (draft / DATA / _AUTHOR).mkdir(parents=True)
         write_draft(draft / DATA / _AUTHOR / _SPEC_NAME, spec)
         write_draft(draft / MANIFEST, _manifest(_SPEC_ITEM))
+
+
+def has_layers(model: ir.Model) -> bool:
+    """Returns whether the layers of a neural network can be copied: those of a stage, or of a compiled
+    network, cannot."""
+    source = model.source
+    if source is None or model.stage:
+        return False
+    return source.is_dir() if model.container == "mlpackage" else model.container == "mlmodel"
+
+
+def spec_of(model: ir.Model) -> bytes:
+    """Returns the serialised specification of a neural network that has layers; see `has_layers`."""
+    assert model.source is not None
+    return model.source.read_bytes() if model.container == "mlmodel" else read_package_spec(model.source)
 
 
 def check_package(target: Path, *, overwrite: bool) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from coremlscope.base.units import format_bytes, format_duration
 from coremlscope.describe.comparison.profiles import Comparison
-from coremlscope.devices.unit import NEURAL_ENGINE
+from coremlscope.devices.unit import NEURAL_ENGINE, SETTING_WORDS
 from coremlscope.reports.difference import describe_operations, fact_rows
 from coremlscope.reports.document import Block, Column, Heading, Hint, Item, Table, Text
 from coremlscope.reports.figures import EXTRAPOLATED, milliseconds, within_ms
@@ -115,10 +115,11 @@ def _rows(answer: Answer) -> list[tuple[str, ...]]:
 
 def _best(speed: Speed) -> str:
     best = speed.best
+    name = SETTING_WORDS[best.compute_units]
     if best.certainty == "no gain":
-        return best.compute_units
+        return name
     mark = "?" if best.certainty == "unclear" else ""
-    return f"{best.compute_units} {milliseconds(best.latency.value)} ms{mark}"
+    return f"{name} {milliseconds(best.latency.value)} ms{mark}"
 
 
 def _differences(comparison: Comparison) -> Iterator[Block]:

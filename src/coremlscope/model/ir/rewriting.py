@@ -10,7 +10,7 @@ from coremlscope.model.ir.data import Array, Constant, constant
 from coremlscope.model.ir.graph import Argument, Function, Op, Value
 from coremlscope.model.ir.types import DType, TensorType
 
-__all__ = ["Chain", "constant_argument", "constants_of", "with_ops"]
+__all__ = ["Chain", "constant_argument", "constants_of", "names_read", "with_ops"]
 
 
 def constants_of(function: Function) -> dict[str, Constant]:
@@ -30,6 +30,14 @@ def constant_argument(op: Op, name: str, constants: Mapping[str, Constant]) -> C
     if len(given) != 1:
         return None
     return given[0] if isinstance(given[0], Constant) else constants.get(given[0].name)
+
+
+def names_read(op: Op) -> list[str]:
+    """Returns the names of the values that an operation reads, those inside its blocks included."""
+    readers = (op, *(inner for block in op.blocks for inner in block.walk()))
+    given = (argument for one in readers for several in one.inputs.values() for argument in several)
+    names = [one.name for one in given if isinstance(one, Value)]
+    return names + [value.name for one in readers for block in one.blocks for value in block.outputs]
 
 
 def with_ops(function: Function, ops: Iterable[Op]) -> Function:

@@ -5,7 +5,9 @@ in Core ML. `find_remarks` applies them to a function. What each remark costs on
 `forecast.model_findings`.
 """
 
+from coremlscope.planning.advice.fusion import find_clips
 from coremlscope.planning.advice.interface import find_channel_swaps, find_needless_outputs, find_pictures
+from coremlscope.planning.advice.layout import LONGEST_AXIS
 from coremlscope.planning.advice.moves import find_needless_concats, find_needless_reshapes
 from coremlscope.planning.advice.rule import AdviceRule, Change, Found, FunctionView, Remark
 from coremlscope.planning.advice.table import RULES, bind_default_function, find_remarks
@@ -13,6 +15,7 @@ from coremlscope.planning.advice.wrong_values import CORE_ML_VALUE_RULES, VALUE_
 
 __all__ = [
     "CORE_ML_VALUE_RULES",
+    "LONGEST_AXIS",
     "RULES",
     "VALUE_RULES",
     "AdviceRule",
@@ -22,6 +25,7 @@ __all__ = [
     "Remark",
     "bind_default_function",
     "find_channel_swaps",
+    "find_clips",
     "find_needless_concats",
     "find_needless_outputs",
     "find_needless_reshapes",

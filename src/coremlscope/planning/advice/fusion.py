@@ -20,7 +20,7 @@ from coremlscope.planning.advice.rule import (
     plural,
 )
 
-__all__ = ["RULES"]
+__all__ = ["RULES", "find_clips"]
 
 _WEIGHTED = Trait.CONVOLUTION | Trait.LINEAR
 _MOVES = Trait.TRANSPOSITION | Trait.RESHAPE
@@ -206,6 +206,11 @@ def _products(function: FunctionView, members: list[OpView]) -> list[OpView]:
     return []
 
 
+def find_clips(function: FunctionView) -> Iterator[list[OpView]]:
+    """Yields the operations of each ReLU6 that is written out: relu, a product, a threshold and a product."""
+    return _composed(_CLIPS, function)
+
+
 def _clip_by_negation(function: FunctionView, threshold: OpView) -> list[OpView]:
     """relu, `× −1`, the larger of that and −6, `× −1`."""
     before = function.source(threshold)
@@ -216,7 +221,8 @@ def _clip_by_negation(function: FunctionView, threshold: OpView) -> list[OpView]
     if relu is None or relu.op.type != "relu" or threshold.real("alpha") >= 0:
         return []
     members = [relu, before, threshold, after]
-    return members if all(function.is_read_once(one) for one in members[:-1]) else []
+    is_whole = all(function.is_authored(one) for one in members)
+    return members if is_whole and all(function.is_read_once(one) for one in members[:-1]) else []
 
 
 def _negates(view: OpView) -> bool:
@@ -273,5 +279,7 @@ RULES: tuple[AdviceRule, ...] = (
         source="apple/coremltools 4: keras/_layers2.py (no direct support of RELU with max-activation value:"
         " use negate and clip layers)",
         confidence="documented",
+        transform="relu6",
+        is_of_networks=True,
     ),
 )

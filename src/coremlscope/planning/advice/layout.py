@@ -22,14 +22,15 @@ from coremlscope.planning.advice.rule import (
 )
 from coremlscope.planning.placement.publications import APPLE_TRANSFORMERS, GUIDE_LIMITS, M4_PLANS
 
-__all__ = ["RULES"]
+__all__ = ["LONGEST_AXIS", "RULES"]
 
 #: The fewest positions of a sequence, and layers over them, that make a layout worth while.
 _POSITIONS, _LAYERS = 8, 4
 _WIDE_RANK, _RANK_RULES = 5, frozenset({"ne-rank", "ne-matmul-rank-on-m1", "ne-linear-rank"})
 _EXTENT_RULES = frozenset({"ne-extent", "ne-extent-16384", "ne-transpose-extent"})
 #: The longest axis of every Neural Engine; newer ones take four times as much (see the rules of placement).
-_EXTENT = 16_384
+LONGEST_AXIS = 16_384
+_PARTS = f"compute the wide layer in parts of at most {LONGEST_AXIS:,} outputs, and join their results"
 #: Channels that the Neural Engine sums over at once: what the calibration of estimates finds, and a power of
 #: two, as in the source.
 _STEP = 16
@@ -105,7 +106,9 @@ def _has_units(view: OpView) -> bool:
 
 def _extents(function: FunctionView) -> Found | None:
     found = [
-        view for view in function.views if any(max(shape, default=0) > _EXTENT for shape in _shapes(view))
+        view
+        for view in function.views
+        if any(max(shape, default=0) > LONGEST_AXIS for shape in _shapes(view))
     ]
     if not found:
         return None
@@ -116,7 +119,16 @@ def _extents(function: FunctionView) -> Found | None:
         f" {listed(found)}.",
         ops=tuple(view.op.id for view in found),
         change=Change(freed=_EXTENT_RULES),
+        fix=_PARTS if any(map(_is_wide, found)) else "",
+        transform="split-wide" if any(map(_is_wide, found)) else "",
     )
+
+
+def _is_wide(view: OpView) -> bool:
+    """Returns whether an operation is a layer that several could compute: its outputs are many."""
+    weight = shape_of(view, "weight") if view.op.type in ("linear", "conv") else None
+    is_known = view.has("weight") and view.is_known("weight")
+    return is_known and weight is not None and weight[0] > LONGEST_AXIS and view.integer("groups", 1) == 1
 
 
 def _widths(function: FunctionView) -> Found | None:

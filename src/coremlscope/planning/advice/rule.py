@@ -130,10 +130,10 @@ class FunctionView:
 
     @cached_property
     def is_transformable(self) -> bool:
-        """Whether `what-if` can apply the transforms of findings: to an ML Program of one function that is
-        neither compiled nor a stage."""
+        """Whether `what-if` can apply the transforms of findings: to a network, or an ML Program of one
+        function, that is neither compiled nor a stage."""
         content = self.model.content
-        is_program = isinstance(content, Program) and not content.is_network and len(content.functions) == 1
+        is_program = isinstance(content, Program) and len(content.functions) == 1
         return is_program and self.model.container not in _FINISHED and "/" not in self.key
 
     @cached_property
@@ -234,6 +234,7 @@ class AdviceRule(msgspec.Struct, frozen=True, kw_only=True):
         source: Who published it, and where.
         confidence: How the source knows.
         transform: The transform of `what-if` that does it; empty if there is none.
+        is_of_networks: Whether it changes neural networks, and no ML Programs.
         severity: That of its findings.
         settings: The settings under which Core AI may return wrong values; empty for a rule about costs.
     """
@@ -245,6 +246,7 @@ class AdviceRule(msgspec.Struct, frozen=True, kw_only=True):
     source: str
     confidence: Confidence
     transform: str = ""
+    is_of_networks: bool = False
     severity: Severity = "info"
     settings: frozenset[ComputeUnits] = frozenset()
 

@@ -40,7 +40,8 @@ def find_remarks(function: FunctionView) -> list[Remark]:
         except _UNKNOWN:
             continue
         if one is not None:
-            found.append(Remark(rule, one, function.is_transformable))
+            is_suited = rule.is_of_networks == function.is_network
+            found.append(Remark(rule, one, function.is_transformable and is_suited))
     return found
 
 

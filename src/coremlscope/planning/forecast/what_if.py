@@ -79,14 +79,15 @@ def estimate_saving(before: Estimate, after: Estimate, kept: Sequence[int] | Non
     Args:
         before: The estimate as planned.
         after: The other estimate.
-        kept: For each kernel of `after`, which one of `before` it is; None where no kernel is gone.
+        kept: For each kernel of `after`, which one of `before` it is, -1 for a new one; None where all are.
     """
     places = range(len(after.kernel_s)) if kept is None else kept
     gone = set(range(len(before.kernel_s))).difference(places)
     spent = [sum(before.kernel_s[old] for old in gone), 0.0]
     for new, old in enumerate(places):
-        seconds = before.kernel_s[old], after.kernel_s[new]
-        common = min(seconds) if before.kernel_unit[old] == after.kernel_unit[new] else 0.0
+        seconds = before.kernel_s[old] if old >= 0 else 0.0, after.kernel_s[new]
+        is_same = old >= 0 and before.kernel_unit[old] == after.kernel_unit[new]
+        common = min(seconds) if is_same else 0.0
         spent = [total + one - common for total, one in zip(spent, seconds, strict=True)]
     fewer = sum(before.parts.get(part, 0.0) - after.parts.get(part, 0.0) for part in _TRANSITIONS)
     spent[0 if fewer > 0 else 1] += abs(fewer)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property, partial
 
 import msgspec.structs
@@ -11,6 +11,7 @@ import msgspec.structs
 from coremlscope.base.figures import Figure
 from coremlscope.devices import ComputeUnits, Device
 from coremlscope.devices.unit import SETTINGS, ComputeUnit
+from coremlscope.formats.packaging import spec_of
 from coremlscope.model.ir import Model
 from coremlscope.planning.forecast.functions import ModelFunction, functions_of
 from coremlscope.planning.forecast.kernels import Kernels, Prediction
@@ -19,20 +20,11 @@ from coremlscope.planning.forecast.what_if import estimate_saving
 from coremlscope.planning.placement.backend import BACKENDS_OF
 from coremlscope.planning.placement.hypotheses import Planning, plan_with_costs
 from coremlscope.planning.placement.replan import Costs
-from coremlscope.results.estimate import Estimate
-from coremlscope.studies.variants.moves import with_joined_concats, with_wanted_channels
-from coremlscope.studies.variants.sequence_layout import with_convolutions_in
-from coremlscope.studies.variants.transforms import StepKind, parse_transform
+from coremlscope.studies.variants.clips import read_network, with_clips
+from coremlscope.studies.variants.rewrites import REWRITES
+from coremlscope.studies.variants.transforms import parse_transform
 
 __all__ = ["Again"]
-
-
-#: Transforms that need no coremltools.
-_REWRITES: Mapping[StepKind, Callable[[Model], tuple[Model, object]]] = {
-    "concats": with_joined_concats,
-    "channels": with_wanted_channels,
-    "convolutions": with_convolutions_in,
-}
 
 
 class Again:
@@ -75,15 +67,26 @@ class Again:
         placed = [one.placed for one in self._planned.values()]
         return Kernels(self._functions).on(self.device, [self.setting], placed)[self.setting]
 
-    def changed(self, transform: str) -> Estimate | None:
-        """Estimates the model that a transform makes; None where only coremltools can make it."""
+    def changed(self, transform: str) -> Figure | None:
+        """Estimates what the model that a transform makes takes less; None where only coremltools makes it.
+
+        The kernels of operations whose names stay are the same ones.
+        """
         model = self.model
         for step in parse_transform(transform).steps:
-            if step.kind not in _REWRITES:
+            if step.kind == "clips":
+                model = read_network(with_clips(spec_of(model))[0])
+            elif step.kind in REWRITES:
+                model, _ = REWRITES[step.kind](model)
+            else:
                 return None
-            model, _ = _REWRITES[step.kind](model)
-        again = Again(model, self.device, self.setting, self.function, self.shapes)
-        return None if again._prediction is None else again._prediction.estimate()
+        before = self._prediction
+        after = Again(model, self.device, self.setting, self.function, self.shapes)._prediction
+        if before is None or after is None:
+            return None
+        places = {kernel.name: place for place, kernel in enumerate(before.kernels.fused)}
+        kept = [places.get(kernel.name, -1) for kernel in after.kernels.fused]
+        return estimate_saving(before.estimate(), after.estimate(), kept)
 
     def with_bits(self, bits: int) -> Figure | None:
         """Estimates what a prediction takes less with weights of at most so many bits each."""

@@ -21,7 +21,7 @@ from coremlscope.describe.comparison.change import change_of_figures
 from coremlscope.describe.model import describe_model
 from coremlscope.devices import SETTINGS, Device, find_devices
 from coremlscope.devices.catalog import DEFAULT_DEVICES
-from coremlscope.devices.unit import NEURAL_ENGINE, UNIT_WORDS, ComputeUnits
+from coremlscope.devices.unit import NEURAL_ENGINE, SETTING_WORDS, UNIT_WORDS, ComputeUnits
 from coremlscope.measure.contract import Progress
 from coremlscope.model.ir import Model
 from coremlscope.planning.cost.latency.own import Own
@@ -156,10 +156,18 @@ def _speeds(names: Sequence[str], profiles: Sequence[Profile], devices: Sequence
 
 
 def _names(sources: Sequence[Source]) -> list[str]:
-    """Returns the names of models: the last parts of their paths, or whole paths where these are the same."""
+    """Returns the names of models: the last parts of their paths, whole paths where these are the same, and
+    numbers where these are, too."""
     paths = [name_of(source) for source in sources]
     short = [PurePath(path).name or path for path in paths]
-    return [name if short.count(name) == 1 else path for name, path in zip(short, paths, strict=True)]
+    names = [
+        path if len({p for n, p in zip(short, paths, strict=True) if n == name}) > 1 else name
+        for name, path in zip(short, paths, strict=True)
+    ]
+    return [
+        f"{name} #{names[: place + 1].count(name)}" if names.count(name) > 1 else name
+        for place, name in enumerate(names)
+    ]
 
 
 def _profile(subject: _Subject, devices: Sequence[Device], *, calibrated: bool, with_advice: bool) -> Profile:
@@ -294,7 +302,7 @@ def _with_reasons(answer: Answer, profile: Profile, device: Device, again: Again
         kinds=_kinds(profile, default),
         off_engine=() if view is None else tuple(_off_engine(view)),
         proposals=tuple(proposals),
-        together=find_together(profile, default, again),
+        together=find_together(profile, default, again, proposals),
         nothing="" if has_gain else _nothing(default),
         trust=default.trust,
     )
@@ -342,7 +350,8 @@ def _verdict(names: Sequence[str], speeds: Sequence[Speed], profiles: Sequence[P
     if slowest.latency.value > _SAME * first.latency.value:
         verdict += f"; {_spoken(slowest)} on {slowest.device}, the slowest of {len(speeds)}"
     if first.best.certainty == "likely":
-        verdict += f"; likely {format_duration(first.best.latency.value)} with {first.best.compute_units}"
+        best = first.best
+        verdict += f"; likely {format_duration(best.latency.value)} with {SETTING_WORDS[best.compute_units]}"
     return f"{verdict}."
 
 

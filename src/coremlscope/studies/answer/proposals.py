@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from coremlscope.base.figures import Figure
 from coremlscope.base.findings import Finding, Saving
-from coremlscope.devices.unit import NEURAL_ENGINE, UNIT_WORDS, ComputeUnits
+from coremlscope.devices.unit import NEURAL_ENGINE, SETTING_WORDS, UNIT_WORDS, ComputeUnits
 from coremlscope.planning.forecast.model_findings import TOGETHER
 from coremlscope.results.answer import Proposal
 from coremlscope.results.estimate import Estimate
@@ -30,8 +30,6 @@ _CODE: Mapping[ComputeUnits, str] = {
 _WEIGHTY, _BITS = 0.1, 8
 #: Containers whose weights coremltools does not compress, and that `what-if` does not change.
 _FINISHED = ("mlmodelc", "aimodel")
-#: How far the gain of the changed model may be from that of the finding.
-_CONFIRMED = 0.2
 #: More reasons and findings than these are not looked at one by one.
 _MOST = 12
 
@@ -45,11 +43,13 @@ def find_proposals(profile: Profile, estimates: Mapping[str, Estimate], again: A
         again: The model on the device.
     """
     default, *others = estimates.values()
-    found = [*_settings(default, others)]
+    found = [*_settings(default, others), *_findings(profile.findings, default, again)]
     view = profile.view_of(default)
     if view is not None:
-        found += _reasons(view, default, again)
-    found += _findings(profile.findings, default, again)
+        # The changed model says more than a reason on the same operations, also where it is not faster.
+        checked = {one.id for one in found if one.is_checked}
+        covered = {id_ for one in profile.findings if one.id in checked for id_ in one.ops}
+        found += _reasons(view, default, again, covered)
     found += _compression(profile, default, again)
     found = [one for one in found if one.certainty != "no gain" or one.saved_bytes]
     return sorted(found, key=_order)
@@ -60,26 +60,35 @@ def _order(one: Proposal) -> tuple[float, int]:
     return -saved, -one.saved_bytes
 
 
-def find_together(profile: Profile, default: Estimate, again: Again) -> Proposal | None:
-    """Returns all findings on a model at once, as far as they save time; None if there are fewer than two."""
-    for finding in profile.findings:
-        if finding.id == TOGETHER and (saving := _saving(finding, default)) is not None:
-            after = _after(default, saving.saved_s)
-            if after is not None and judge_gain(default.latency.value, after) != "no gain":
-                is_checked = all(
-                    _can_apply(one.transform, again)
-                    for one in profile.findings
-                    if one.id != TOGETHER and _saving(one, default) is not None
-                )
-                return Proposal(
-                    id=TOGETHER,
-                    text="the changes of the model together",
-                    certainty=judge_gain(default.latency.value, after, is_confirmed=is_checked),
-                    before_s=default.latency.value,
-                    after=after,
-                    is_checked=is_checked,
-                )
-    return None
+def find_together(
+    profile: Profile, default: Estimate, again: Again, proposals: Sequence[Proposal]
+) -> Proposal | None:
+    """Returns all findings on a model at once; None if there are fewer than two, or one alone saves as much.
+
+    Args:
+        profile: The model with its findings on the device, under the default setting.
+        default: The estimate of the device.
+        again: The model on the device.
+        proposals: What saves time by itself.
+    """
+    savings = {one: saving for one in profile.findings if (saving := _saving(one, default)) is not None}
+    promised = next((saving.saved_s for one, saving in savings.items() if one.id == TOGETHER), None)
+    transforms = dict.fromkeys(one.transform for one in savings if one.id != TOGETHER)
+    is_checked = all(_can_apply(one, again) for one in transforms)
+    saved = (again.changed("+".join(transforms)) if is_checked and promised else None) or promised
+    after = _after(default, saved)
+    ids = {one.id for one in savings}
+    alone = [one.after.value for one in proposals if one.after is not None and one.id in ids]
+    if after is None or after.value >= min(alone, default=default.latency.value):
+        return None
+    return Proposal(
+        id=TOGETHER,
+        text="the changes of the model together",
+        certainty=judge_gain(default.latency.value, after, is_confirmed=is_checked),
+        before_s=default.latency.value,
+        after=after,
+        is_checked=is_checked,
+    )
 
 
 def _after(before: Estimate, saved: Figure | None) -> Figure | None:
@@ -100,7 +109,7 @@ def _settings(default: Estimate, others: Sequence[Estimate]) -> Iterator[Proposa
         choice = compare_settings(default, one)
         yield Proposal(
             id="setting",
-            text=f"load the model with {choice.compute_units}",
+            text=f"load the model with {SETTING_WORDS[choice.compute_units]}",
             certainty=choice.certainty,
             before_s=default.latency.value,
             after=choice.latency,
@@ -113,12 +122,14 @@ def _name(default: Estimate) -> str:
     return shlex.quote(default.device.lower().replace(" ", "-").replace("(", "").replace(")", ""))
 
 
-def _reasons(view: PlanView, default: Estimate, again: Again) -> Iterator[Proposal]:
+def _reasons(view: PlanView, default: Estimate, again: Again, covered: Collection[str]) -> Iterator[Proposal]:
     """Yields the fixes of reasons that keep operations off a faster unit, each with its own saving."""
     for one in view.setting.what_ifs[:_MOST]:
         if one.hypothesis != "without" or not one.moved or not one.fix or one.saved_s is None:
             continue
         ops = view.at(one.ops)
+        if all(op.id in covered for op in ops):
+            continue
         example = next((op.name for op in ops if not op.inserted), "")
         command = f"coremlscope plan MODEL --device {_name(default)}"
         command += f" --explain {shlex.quote(example)}" if example else ""
@@ -172,18 +183,16 @@ def _findings(findings: Sequence[Finding], default: Estimate, again: Again) -> I
         if finding.id == TOGETHER or not finding.hint:
             continue
         saving = _saving(finding, default)
-        after = None if saving is None else _after(default, saving.saved_s)
-        if after is None and not finding.saved_bytes:
+        saved = None if saving is None else saving.saved_s
+        if saved is None and not finding.saved_bytes:
             continue
         is_checked = _can_apply(finding.transform, again)
         command = _try(finding.transform, again) if is_checked else ""
         before_s = default.latency.value
-        changed = again.changed(finding.transform) if is_checked and after is not None else None
-        if changed is not None and after is not None:
-            gain = (before_s - changed.latency.value) / max(before_s - after.value, 1e-9)
-            is_checked = abs(gain - 1) <= _CONFIRMED
-            if gain <= 0:
-                continue
+        if is_checked and saved is not None:
+            # What the changed model takes less is worth more than what the rule promises.
+            saved = again.changed(finding.transform) or saved
+        after = _after(default, saved)
         yield Proposal(
             id=finding.id,
             text=finding.hint,

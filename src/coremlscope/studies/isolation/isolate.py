@@ -16,6 +16,7 @@ from coremlscope.base.errors import UnsupportedModelError, UsageError
 from coremlscope.base.findings import Finding
 from coremlscope.devices import ComputeUnits
 from coremlscope.devices.targets import Targets
+from coremlscope.formats.packaging import has_layers
 from coremlscope.measure.choice import choose_engine, choose_measurer
 from coremlscope.measure.contract import Progress
 from coremlscope.measure.effort import Effort
@@ -36,7 +37,7 @@ from coremlscope.runtime.execution.random_weights import with_random_weights
 from coremlscope.runtime.execution.wiring import stage_names
 from coremlscope.studies.isolation.comparing import differences, run_here, run_on_core_ml
 from coremlscope.studies.isolation.files import check_target, write_part
-from coremlscope.studies.isolation.network import NetworkCutter, has_layers
+from coremlscope.studies.isolation.network import NetworkCutter
 from coremlscope.studies.isolation.parts import Cutter, Part
 from coremlscope.studies.isolation.predicates import find_predicate
 from coremlscope.studies.isolation.program import ProgramCutter

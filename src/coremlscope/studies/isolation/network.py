@@ -12,9 +12,8 @@ from coremlscope.base.errors import UnsupportedModelError
 from coremlscope.base.units import shown
 from coremlscope.base.writing import write_file
 from coremlscope.formats.mlmodel import read_spec
-from coremlscope.formats.mlpackage import read_package_spec
 from coremlscope.formats.neuralnetwork.parts import LayerCut, NetworkLayers
-from coremlscope.formats.packaging import write_spec_package
+from coremlscope.formats.packaging import spec_of, write_spec_package
 from coremlscope.formats.weights import WeightStorage
 from coremlscope.model.features import dummy_values, to_tensors
 from coremlscope.model.ir import (
@@ -30,7 +29,7 @@ from coremlscope.runtime.execution.executable import CompileOptions
 from coremlscope.runtime.execution.predictor import FunctionPredictor
 from coremlscope.studies.isolation.parts import EXACT, Part
 
-__all__ = ["NetworkCutter", "has_layers"]
+__all__ = ["NetworkCutter"]
 
 
 class NetworkCutter:
@@ -58,7 +57,7 @@ class NetworkCutter:
     ) -> None:
         chosen = choose_function(model)
         self._model, self._function, self._interface = model, chosen.function, chosen.description
-        self._layers = NetworkLayers(_spec_of(model))
+        self._layers = NetworkLayers(spec_of(model))
         first_ops = {id(op.layer): op.id for op in reversed(tuple(chosen.function.graph.walk())) if op.layer}
         ids = {layer.name: first_ops.get(id(layer), "") for layer in reversed(chosen.function.layers)}
         self.units = tuple(IsolatedUnit(ids.get(name, ""), name, type_) for name, type_ in self._layers.names)
@@ -129,21 +128,6 @@ def _check(cut: LayerCut) -> None:
             f"this part overwrites {shown(cut.overwritten[0])}, which it also reads from layers before it",
             "networks with loops or branches share names of values; choose more layers, or fewer",
         )
-
-
-def has_layers(model: Model) -> bool:
-    """Returns whether the layers of a neural network can be copied: those of a stage, or of a compiled
-    network, cannot."""
-    source = model.source
-    if source is None or model.stage:
-        return False
-    return source.is_dir() if model.container == "mlpackage" else model.container == "mlmodel"
-
-
-def _spec_of(model: Model) -> bytes:
-    source = model.source
-    assert source is not None
-    return source.read_bytes() if model.container == "mlmodel" else read_package_spec(source)
 
 
 def _read(spec: bytes) -> Model:

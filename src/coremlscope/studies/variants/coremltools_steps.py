@@ -11,17 +11,15 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from msgspec.structs import replace
-
 from coremlscope.base.errors import MissingDependencyError, UnsupportedModelError, how_to_install
 from coremlscope.formats import container
 from coremlscope.formats.packaging import write_mlpackage
-from coremlscope.model.ir import Model, Program
+from coremlscope.model.ir import Model
 from coremlscope.planning.advice import bind_default_function, find_needless_outputs
-from coremlscope.studies.variants.moves import with_joined_concats, with_joined_reshapes, with_wanted_channels
+from coremlscope.studies.variants.clips import with_clips
+from coremlscope.studies.variants.moves import with_joined_reshapes
 from coremlscope.studies.variants.pictures import Pictures, with_image_inputs
-from coremlscope.studies.variants.ranks import with_lower_ranks
-from coremlscope.studies.variants.sequence_layout import with_convolutions_in
+from coremlscope.studies.variants.rewrites import REWRITES
 from coremlscope.studies.variants.transforms import Step, Transform
 
 __all__ = [
@@ -37,6 +35,8 @@ __all__ = [
 #: The version of the specification of iOS 18, which packs tables for groups, numbers of 4 bits, indices of 3
 #: bits, and weights that are compressed twice.
 _IOS_18 = 9
+#: That of iOS 16, whose inputs and outputs may be float16.
+_IOS_16 = 7
 #: Smaller weights stay as they are (coremltools' default).
 _LEAST_WEIGHT = 2048
 #: From this size on coremltools clusters fp16 weights by itself; for others it needs scikit-learn.
@@ -245,12 +245,8 @@ def _reads_no_list(op: Any) -> bool:
 
 
 def _exchange_in_fp16(opened: Opened, step: Step, joint: bool) -> None:
-    import coremltools as ct
-
-    types = ct.proto.FeatureTypes_pb2.ArrayFeatureType
-    opened.model = ct.utils.change_input_output_tensor_type(
-        opened.model, types.FLOAT32, types.FLOAT16, input_names=["*"], output_names=["*"]
-    )
+    opened.raise_to(_IOS_16)
+    _rewrite(opened, step, joint)
 
 
 def _raise_target(opened: Opened, step: Step, joint: bool) -> None:
@@ -469,54 +465,26 @@ def _take_images(opened: Opened, step: Step, joint: bool) -> None:
     opened.notes.append(f"{names}: {step.title}; outputs are compared on drawn pixels")
 
 
-def _as_convolutions(opened: Opened, step: Step, joint: bool) -> None:
-    model, count = with_convolutions_in(_program(opened))
+def _rewrite(opened: Opened, step: Step, joint: bool) -> None:
+    model, count = REWRITES[step.kind](_program(opened))
+    _note_count(opened, step, count)
+    _replace_program(opened, model)
+
+
+def _clip(opened: Opened, step: Step, joint: bool) -> None:
+    import coremltools as ct
+
+    spec, count = with_clips(opened.model.get_spec().SerializeToString())
+    _note_count(opened, step, count)
+    opened.model = ct.models.MLModel(ct.proto.Model_pb2.Model.FromString(spec), skip_model_load=True)
+
+
+def _note_count(opened: Opened, step: Step, count: int) -> None:
     if not count:
         raise UnsupportedModelError(
-            "no linear layer has a matrix or a sequence of a fixed shape, and weights that are not packed",
-            "write layers as convolutions before weights are compressed",
+            f"the model has nothing to change ({step.title})", "see `coremlscope inspect` for findings"
         )
-    _replace_program(opened, model)
-    opened.notes.append(
-        f"{count} linear {'layer is a convolution' if count == 1 else 'layers are convolutions'}"
-    )
-
-
-def _lower_ranks(opened: Opened, step: Step, joint: bool) -> None:
-    model = _program(opened)
-    program = model.content
-    assert isinstance(program, Program)
-    made = {name: with_lower_ranks(function) for name, function in program.functions.items()}
-    count = sum(number for _, number in made.values())
-    if not count:
-        raise UnsupportedModelError(
-            "no tensor of more than 4 dimensions has an axis of one element that can be left out",
-            "join axes where the model is written, for instance batch and heads",
-        )
-    functions = {name: function for name, (function, _) in made.items()}
-    _replace_program(opened, replace(model, content=replace(program, functions=functions)))
-    opened.notes.append(f"{count} {'operation' if count == 1 else 'operations'} in fewer dimensions")
-
-
-def _join_concats(opened: Opened, step: Step, joint: bool) -> None:
-    model, count = with_joined_concats(_program(opened))
-    if not count:
-        raise UnsupportedModelError(
-            "the model has no redundant concat", "see `coremlscope inspect` for findings"
-        )
-    _replace_program(opened, model)
-    opened.notes.append(f"{count} {'concat' if count == 1 else 'concats'} fewer")
-
-
-def _take_channels(opened: Opened, step: Step, joint: bool) -> None:
-    model, names = with_wanted_channels(_program(opened))
-    if not names:
-        raise UnsupportedModelError(
-            "no image input is followed by a swap of red and blue",
-            "declare the order where the model is converted: ct.ImageType(color_layout=…)",
-        )
-    _replace_program(opened, model)
-    opened.notes.append(f"{', '.join(names)}: red and blue are swapped by the type of the image")
+    opened.notes.append(f"{step.title}: {count}")
 
 
 def _program(opened: Opened) -> Model:
@@ -560,7 +528,6 @@ def _quantize_network(opened: Opened, bits: int, mode: str) -> None:
 
 _STEPS: Mapping[str, Callable[[Opened, Step, bool], None]] = {
     "fp16": _compute_in_fp16,
-    "fp16-io": _exchange_in_fp16,
     "target": _raise_target,
     "palettize": _palettize,
     "quantize": _quantize,
@@ -572,10 +539,9 @@ _STEPS: Mapping[str, Callable[[Opened, Step, bool], None]] = {
     "palettize-unique": _palettize_unique,
     "tidy": _tidy,
     "images": _take_images,
-    "convolutions": _as_convolutions,
-    "concats": _join_concats,
-    "channels": _take_channels,
-    "ranks": _lower_ranks,
+    "clips": _clip,
+    **dict.fromkeys(REWRITES, _rewrite),
+    "fp16-io": _exchange_in_fp16,
 }
 
 

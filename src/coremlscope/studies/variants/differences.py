@@ -12,7 +12,7 @@ import numpy as np
 from coremlscope.model.ir import Array
 from coremlscope.results.variants import OutputDifference
 
-__all__ = ["Differences", "renamed"]
+__all__ = ["Differences"]
 
 #: Arrays with several rows rank classes if they have at least as many columns: boxes have fewer.
 _LEAST_CLASSES = 100
@@ -34,7 +34,7 @@ class Differences:
 
         Outputs that were renamed belong to those at the same place; others that one model lacks are skipped.
         """
-        names = renamed(list(original), list(other))
+        names = _renamed(list(original), list(other))
         for name, value in original.items():
             now = names.get(name, name)
             if now in other:
@@ -46,7 +46,7 @@ class Differences:
         return tuple(tally.result(name) for name, tally in self._outputs.items())
 
 
-def renamed(before: Sequence[str], after: Sequence[str]) -> dict[str, str]:
+def _renamed(before: Sequence[str], after: Sequence[str]) -> dict[str, str]:
     """Returns the new names of outputs that a transform renamed, by their places."""
     if len(before) != len(after):
         return {}

@@ -23,7 +23,7 @@ from coremlscope.results.operations import OpTable
 from coremlscope.results.plan import unit_counts
 from coremlscope.results.variants import Variant, VariantDifference, VariantForecast
 from coremlscope.runtime.execution.pipeline import open_predictor
-from coremlscope.studies.variants.differences import Differences, renamed
+from coremlscope.studies.variants.differences import Differences
 from coremlscope.studies.variants.scores import find_signals
 
 __all__ = ["Question", "evaluate", "read_samples", "write_samples"]
@@ -110,9 +110,9 @@ def evaluate(path: Path, question: Question, variant: Variant, *, is_original: b
         forecasts = tuple(_forecast(model, summary, question, shapes))
     except CoremlscopeError as error:
         problems.append(error)
-    difference, notes = None, list(variant.notes)
+    difference = None
     try:
-        difference = _run(model, question, notes, is_original=is_original, fp16=fp16)
+        difference = _run(model, question, is_original=is_original, fp16=fp16)
     except CoremlscopeError as error:
         problems.append(error)
     return msgspec.structs.replace(
@@ -123,7 +123,6 @@ def evaluate(path: Path, question: Question, variant: Variant, *, is_original: b
         platforms=summary.platforms,
         forecasts=forecasts,
         difference=difference,
-        notes=tuple(notes),
         failure="; ".join(error.message for error in problems),
         hint=problems[0].hint if problems else "",
     )
@@ -169,9 +168,7 @@ def forecasts_of(found: Forecast, ops: OpTable) -> Iterator[VariantForecast]:
         )
 
 
-def _run(
-    model: Model, question: Question, notes: list[str], *, is_original: bool, fp16: bool
-) -> VariantDifference | None:
+def _run(model: Model, question: Question, *, is_original: bool, fp16: bool) -> VariantDifference | None:
     samples = read_samples(question.samples)
     precision: Any = "fp16" if fp16 else "fp32"
     with open_predictor(model, precision=precision, threads=question.threads) as predictor:
@@ -183,8 +180,6 @@ def _run(
         differences, expected = Differences(find_signals(model)), read_samples(question.outputs)
         for sample, outputs in zip(samples, expected, strict=True):
             differences.add(outputs, predictor.predict(sample))
-    names = renamed(list(expected[0]), [feature.name for feature in predictor.description.outputs])
-    notes += (f"coremltools renamed the output {old} to {new}" for old, new in names.items())
     return VariantDifference(
         samples=question.sample_count,
         synthetic=question.synthetic,

@@ -171,23 +171,23 @@ def _inside(op: Op) -> list[Op]:
     return [inner for block in op.blocks for inner in block.walk()]
 
 
-def with_wanted_channels(model: Model) -> tuple[Model, tuple[str, ...]]:
+def with_wanted_channels(model: Model) -> tuple[Model, int]:
     """Declares images in the order of channels that the network computes with, and leaves out the swaps.
 
     Args:
         model: An ML Program with one function.
 
     Returns:
-        The model, and the names of the images whose order is another one.
+        The model, and the number of images whose order is another one.
     """
     swaps = {name: view.op.id for name, view in find_channel_swaps(bind_default_function(model))}
     if not swaps:
-        return model, ()
+        return model, 0
     swapped = _with_body(model, lambda body: _without(body, swaps.values()))
     main = model.description.main
     described = replace(main, inputs=tuple(_turned(one) if one.name in swaps else one for one in main.inputs))
     functions = {**model.description.functions, model.description.default: described}
-    return replace(swapped, description=replace(model.description, functions=functions)), tuple(swaps)
+    return replace(swapped, description=replace(model.description, functions=functions)), len(swaps)
 
 
 def _turned(feature: Feature) -> Feature:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import numpy as np
 
 from coremlscope.model.ir import Argument, Array, Constant, Derived, Function, Op, TensorType, Value, constant
-from coremlscope.model.ir.rewriting import Chain, constants_of, with_ops
+from coremlscope.model.ir.rewriting import Chain, constants_of, names_read, with_ops
 from coremlscope.ops import traits_of
 from coremlscope.ops.traits import Trait
 
@@ -57,7 +57,7 @@ class _Rewriting:
         self.constants = constants_of(function)
         self.readers: dict[str, list[Op]] = {}
         for op in function.graph.ops:
-            for name in dict.fromkeys(_read(op)):
+            for name in dict.fromkeys(names_read(op)):
                 self.readers.setdefault(name, []).append(op)
         self.ops: list[Op] = []
         #: Values without some axes, with these axes, by the names of the originals.
@@ -71,7 +71,7 @@ class _Rewriting:
             if op.constant is None and self._lower(op):
                 self.count += 1
                 continue
-            self._restore(_read(op))
+            self._restore(names_read(op))
             self.ops.append(op)
         self._restore(value.name for value in self.function.graph.outputs)
         return with_ops(self.function, self.ops), self.count
@@ -82,7 +82,7 @@ class _Rewriting:
             return False
         if op.type in _RESHAPES:
             return self._reshape(op)
-        if not any(name in self.lower for name in _read(op)):
+        if not any(name in self.lower for name in names_read(op)):
             return False
         if op.type in _OF_TWO:
             return self._of_two(op)
@@ -170,7 +170,7 @@ class _Rewriting:
         arguments = [op.inputs[name][0] for name in ("x", "y")]
         shapes = [_shape(one) for one in arguments]
         rank = len(_shape(op.outputs[0]) or ())
-        axes = next(self.lower[n][1] for n in _read(op) if n in self.lower)
+        axes = next(self.lower[n][1] for n in names_read(op) if n in self.lower)
         if not all(_is_batch_of_one(shape, rank, axes) for shape in shapes):
             return False
         lowered = [self._broadcast(one, axes, rank) for one in arguments]
@@ -198,7 +198,7 @@ class _Rewriting:
         axis = self._integers(op, "axis")
         values = op.inputs["values"]
         rank = len(_shape(op.outputs[0]) or ())
-        axes = next(self.lower[n][1] for n in _read(op) if n in self.lower)
+        axes = next(self.lower[n][1] for n in names_read(op) if n in self.lower)
         if axis is None or axis[0] % rank in axes:
             return False
         lowered = [self._broadcast(one, axes, rank) for one in values]
@@ -389,15 +389,6 @@ def _without(shape: Sequence[int], axes: _Axes) -> tuple[int, ...]:
 def _moved(axis: int, axes: _Axes) -> int:
     """Returns the place of an axis where others are left out."""
     return axis - sum(one < axis for one in axes)
-
-
-def _read(op: Op) -> list[str]:
-    """Returns the names of the values that an operation reads, those inside its blocks included."""
-    readers = (op, *(inner for block in op.blocks for inner in block.walk()))
-    names = [
-        a.name for one in readers for given in one.inputs.values() for a in given if isinstance(a, Value)
-    ]
-    return [*names, *(value.name for block in op.blocks for value in block.outputs)]
 
 
 def _type(given: Argument) -> TensorType:

@@ -19,14 +19,12 @@ from coremlscope.model.ir import (
     Derived,
     DType,
     Function,
-    Model,
     Op,
-    Program,
     TensorType,
     Value,
     constant,
 )
-from coremlscope.model.ir.rewriting import Chain, constants_of, with_ops
+from coremlscope.model.ir.rewriting import Chain, constants_of, names_read, with_ops
 from coremlscope.ops import traits_of
 from coremlscope.ops.traits import Trait
 
@@ -40,16 +38,6 @@ _BY_ELEMENT = Trait.ACTIVATION | Trait.FUNCTION
 _OF_TWO = frozenset({"add", "sub", "mul", "real_div", "maximum", "minimum"})
 #: Activations with a number for each channel, whose place is the second axis.
 _PER_CHANNEL = frozenset({"prelu", "softplus_parametric"})
-
-
-def with_convolutions_in(model: Model) -> tuple[Model, int]:
-    """Writes linear layers of all functions of an ML Program as convolutions; see `with_convolutions`."""
-    program = model.content
-    assert isinstance(program, Program)
-    made = {name: with_convolutions(function) for name, function in program.functions.items()}
-    functions = {name: function for name, (function, _) in made.items()}
-    count = sum(number for _, number in made.values())
-    return replace(model, content=replace(program, functions=functions)), count
 
 
 def with_convolutions(function: Function) -> tuple[Function, int]:
@@ -78,7 +66,7 @@ class _Rewriting:
     def run(self) -> tuple[Function, int]:
         for op in self.function.graph.ops:
             if not self._turn(op):
-                self._restore(_read(op))
+                self._restore(names_read(op))
                 self.ops.append(op)
         self._restore(value.name for value in self.function.graph.outputs)
         return with_ops(self.function, self.ops), self.count
@@ -89,7 +77,7 @@ class _Rewriting:
             return False
         if op.type == "linear":
             return self._linear(op)
-        if not any(name in self.waiting for name in _read(op)):
+        if not any(name in self.waiting for name in names_read(op)):
             return False
         if op.type in _OF_TWO:
             return self._of_two(op)
@@ -216,16 +204,6 @@ _CONVOLUTION: Mapping[str, Argument] = {
     "dilations": constant(np.array([1, 1], np.int32)),
     "groups": constant(np.array(1, np.int32)),
 }
-
-
-def _read(op: Op) -> list[str]:
-    """Returns the names of the values that an operation reads, those inside its blocks included."""
-    readers = (op, *(inner for block in op.blocks for inner in block.walk()))
-    names = [
-        a.name for one in readers for given in one.inputs.values() for a in given if isinstance(a, Value)
-    ]
-    names += [value.name for block in op.blocks for value in block.outputs]
-    return names
 
 
 def _type(value: Value) -> TensorType:

@@ -52,6 +52,8 @@ StepKind = Literal[
     "concats",
     "channels",
     "ranks",
+    "narrow",
+    "clips",
 ]
 
 _JOIN = "+"
@@ -64,8 +66,7 @@ _TARGETS = (15, 16, 17, 18, 26)
 _EXAMPLES = (
     "fp16, fp16-io, ios18, palettize-4, palettize-4-group-16, int8, int4-block-32, prune-50, w8a8, static,"
     " enumerated, tidy, palettize-unique, without-needless-outputs, image-inputs, linear-as-conv,"
-    " join-concats, channel-order, rank-4; several"
-    " joined by +: prune-50+palettize-4"
+    " join-concats, channel-order, rank-4, split-wide, relu6; several joined by +: prune-50+palettize-4"
 )
 
 
@@ -149,6 +150,8 @@ _TITLES: dict[StepKind, Callable[[Step], str]] = {
     "concats": lambda _: "concats of concats and of all parts of a split joined",
     "channels": lambda _: "images in the order of channels that the network reads",
     "ranks": lambda _: "tensors of four dimensions, without axes of one element",
+    "narrow": lambda _: "very wide layers as several, whose results are joined",
+    "clips": lambda _: "each ReLU6 as one layer",
 }
 
 
@@ -202,6 +205,8 @@ _GRAMMAR: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], Step | None]], 
         (r"join-concats", lambda _: Step(kind="concats")),
         (r"channel-order", lambda _: Step(kind="channels")),
         (r"rank-4", lambda _: Step(kind="ranks")),
+        (r"split-wide", lambda _: Step(kind="narrow")),
+        (r"relu6", lambda _: Step(kind="clips")),
     )
 )
 
@@ -255,6 +260,8 @@ _PROGRAM = (
     "join-concats",
     "channel-order",
     "rank-4",
+    "split-wide",
+    "relu6",
 )
 
 
@@ -296,7 +303,7 @@ def _why_not(step: Step, model: Model) -> str:
         return f"coremltools transforms ML Programs and neural networks, not {kind_with_article(model.kind)}"
     if program.is_network and not _suits_networks(step):
         return "coremltools applies this to ML Programs only, not neural networks"
-    if program.is_network:
+    if program.is_network and step.kind not in _FOUND:
         return ""
     if step.kind == "target" and model.spec_version >= _specification(step.bits):
         return f"the model needs iOS {step.bits} or later already"
@@ -313,7 +320,7 @@ def _suits_networks(step: Step) -> bool:
     if step.kind == "palettize":
         return not step.group and step.bits != 3
     is_linear = step.kind == "quantize" and step.bits == 8 and not step.group and not step.per_tensor
-    return step.kind == "fp16" or is_linear
+    return step.kind in ("fp16", "clips") or is_linear
 
 
 def _remarks(model: Model) -> Sequence[Remark]:
@@ -340,6 +347,8 @@ _FOUND: Mapping[StepKind, str] = {
     "images": "image-inputs",
     "convolutions": "linear-as-conv",
     "concats": "join-concats",
+    "narrow": "split-wide",
+    "clips": "relu6",
 }
 
 

@@ -1,0 +1,40 @@
+"""Transforms that rewrite a program by themselves, without coremltools."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+
+from msgspec.structs import replace
+
+from coremlscope.model.ir import Function, Model, Program
+from coremlscope.studies.variants.half_edges import with_half_edges
+from coremlscope.studies.variants.moves import with_joined_concats, with_wanted_channels
+from coremlscope.studies.variants.ranks import with_lower_ranks
+from coremlscope.studies.variants.sequence_layout import with_convolutions
+from coremlscope.studies.variants.transforms import StepKind
+from coremlscope.studies.variants.wide_layers import with_narrow_layers
+
+__all__ = ["REWRITES", "Rewrite"]
+
+#: Returns an ML Program in another form, and how many operations or inputs have it.
+Rewrite = Callable[[Model], tuple[Model, int]]
+
+
+def _in_functions(rewrite: Callable[[Function], tuple[Function, int]], model: Model) -> tuple[Model, int]:
+    """Rewrites all functions of an ML Program."""
+    program = model.content
+    assert isinstance(program, Program)
+    made = {name: rewrite(function) for name, function in program.functions.items()}
+    functions = {name: function for name, (function, _) in made.items()}
+    return replace(model, content=replace(program, functions=functions)), sum(n for _, n in made.values())
+
+
+REWRITES: Mapping[StepKind, Rewrite] = {
+    "fp16-io": with_half_edges,
+    "concats": with_joined_concats,
+    "channels": with_wanted_channels,
+    "convolutions": partial(_in_functions, with_convolutions),
+    "ranks": partial(_in_functions, with_lower_ranks),
+    "narrow": partial(_in_functions, with_narrow_layers),
+}
