@@ -143,6 +143,23 @@ def test_of_several_gpus_the_median_per_core_is_transferred() -> None:
     assert kept_aside.low == pytest.approx(27.5 / 40 * 20, rel=1e-3)
 
 
+@pytest.mark.parametrize(
+    ("chip", "system", "basis"),
+    [
+        ("m4-max", "26", "recovered"),
+        ("m4", "26.6", "transferred"),
+        ("m1-max", "27", "transferred"),
+        *(("m4", "15", "assumed"), ("m4-max", "15", "assumed"), ("a19-pro", "27", "assumed")),
+    ],
+)
+def test_small_layers_on_the_gpu_have_a_rate_with_systems_like_the_published_one(
+    chip: str, system: str, basis: str
+) -> None:
+    small, engine = (rate(chip, "linear, small", backend, system) for backend in ("mps_graph", "ane"))
+    assert small.basis == basis
+    assert (small.value > 5 * engine.value) == (basis != "assumed")
+
+
 def test_rates_of_another_system_of_the_chip_are_not_its_own() -> None:
     later = rate("m1", "convolution, dense", "ane", "27")
     assert (later.value, later.basis) == (11582.1572265625, "transferred")

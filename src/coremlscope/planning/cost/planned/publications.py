@@ -112,7 +112,8 @@ class Publication(msgspec.Struct, frozen=True, kw_only=True):
         source: The publication.
         url: Its address.
         rates: By class of operations and backend.
-        own: The classes and backends whose rates are not transferred to other chips.
+        only_for: The classes and backends whose rates are transferred to no other `chip`, or only to chips
+            with a `system` like it.
         launch_ms: The cost of entering a backend.
         borders: Between leaves of convolutions, those for the largest weights first; none where too few are
             published.
@@ -124,7 +125,7 @@ class Publication(msgspec.Struct, frozen=True, kw_only=True):
     source: str
     url: str
     rates: Mapping[str, Mapping[Backend, PublishedNumber]]
-    own: frozenset[tuple[str, Backend]] = frozenset()
+    only_for: Mapping[tuple[str, Backend], str] = msgspec.field(default_factory=dict)
     launch_ms: Mapping[Backend, PublishedNumber] = msgspec.field(default_factory=dict)
     borders: tuple[Borders, ...] = ()
 
@@ -147,12 +148,11 @@ def _publication(table: Mapping[str, Any]) -> Publication:
         source=table["source"],
         url=table["url"],
         rates={name: dict(_cpu(dict(_numbers(rates, digits)))) for name, rates in table["rates"].items()},
-        own=frozenset(
-            (name, backend)
+        only_for={
+            (name, backend): what
             for name, rates in table["rates"].items()
-            for backend in BACKENDS
-            if not rates.get("is_transferred", {}).get(backend, True)
-        ),
+            for backend, what in rates.get("only_for", {}).items()
+        },
         launch_ms=dict(_numbers(table.get("launch_ms", {}), digits)),
         borders=tuple(_borders(one) for one in table.get("borders", ())),
     )
