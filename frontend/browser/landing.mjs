@@ -1,4 +1,4 @@
-// Where the first click on each link of the bar lands, and each address with a fragment: pixels from where it should, by section.
+// Where the first click on each link of the bar lands, or else each address with a fragment: pixels from where it should, by section.
 import { look, PHONE } from "./open.mjs";
 
 /** Waits until the page has not scrolled for a while: with motion, links scroll smoothly. */
@@ -12,7 +12,7 @@ async function settled(page) {
 }
 
 await look(
-  async (page, url, [size]) => {
+  async (page, url, [size, way]) => {
     const off = async (id) => {
       await settled(page);
       return page.evaluate((id) => {
@@ -25,15 +25,12 @@ await look(
     if (size === "phone") await page.setViewportSize(PHONE);
     await page.goto(url);
     const ids = await page.locator(".topbar nav a").evaluateAll((links) => links.map((one) => one.hash.slice(1)));
-    const found = { clicked: {}, linked: {} };
+    const found = {};
     for (const id of ids) {
       await page.goto("about:blank");
-      await page.goto(url);
-      await page.locator(`.topbar nav a[href='#${id}']`).click();
-      found.clicked[id] = await off(id);
-      await page.goto("about:blank");
-      await page.goto(`${url}#${id}`);
-      found.linked[id] = await off(id);
+      await page.goto(way === "clicked" ? url : `${url}#${id}`);
+      if (way === "clicked") await page.locator(`.topbar nav a[href='#${id}']`).click();
+      found[id] = await off(id);
     }
     return found;
   },

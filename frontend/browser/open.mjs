@@ -4,23 +4,13 @@ import { chromium } from "playwright-core";
 
 export const PHONE = { width: 390, height: 844 };
 
-const FLAGS = [
-  "--no-sandbox",
-  "--disable-gpu",
-  "--disable-quic",
-  "--no-first-run",
-  "--disable-background-networking",
-  "--disable-component-update",
-  "--disable-sync",
-];
-
 /**
- * Opens the page that the command line names, with the network off, calls `look` with it and prints as JSON what
- * that returns, with everything that the page complained of or asked the network for.
+ * Opens the page that the command line names in the browser at its port, with the network off, calls `look` with it and
+ * prints as JSON what that returns, with everything that the page complained of or asked the network for.
  */
 export async function look(work, options = {}) {
-  const [executablePath, url, ...rest] = process.argv.slice(2);
-  const browser = await chromium.launch({ executablePath, args: FLAGS });
+  const [port, url, ...rest] = process.argv.slice(2);
+  const browser = await chromium.connectOverCDP(`http://127.0.0.1:${port}`);
   try {
     // Without motion the page scrolls at once, so that what is measured stays where it is.
     const still = { viewport: { width: 1440, height: 900 }, offline: true, reducedMotion: "reduce" };
@@ -32,7 +22,9 @@ export async function look(work, options = {}) {
     page.on("pageerror", (error) => complaints.push(String(error)));
     page.on("request", (request) => requests.push(request.url()));
     const found = await work(page, url, rest);
-    const foreign = requests.filter((one) => one.split("#")[0] !== url && !one.startsWith("data:") && !one.startsWith("blob:"));
+    const foreign = requests.filter(
+      (one) => ![url, ...rest].includes(one.split("#")[0]) && !one.startsWith("data:") && !one.startsWith("blob:"),
+    );
     console.log(JSON.stringify({ ...found, complaints, foreign }));
   } finally {
     await browser.close();
@@ -50,10 +42,11 @@ export async function settledBox(element) {
   }
 }
 
-/** What axe-core finds, of every impact: the rule and the first elements. The page must be opened with `bypassCSP`. */
-export async function violations(page) {
+/** What axe-core finds, of every impact, by these rules or all: the rule and the first elements. The page must be opened with `bypassCSP`. */
+export async function violations(page, rules) {
   await page.evaluate(await readFile(fileURLToPath(import.meta.resolve("axe-core/axe.min.js")), "utf-8"));
-  const result = await page.evaluate(() => globalThis.axe.run(document, { resultTypes: ["violations"] }));
+  const options = { resultTypes: ["violations"], ...(rules && { runOnly: { type: "rule", values: rules } }) };
+  const result = await page.evaluate((options) => globalThis.axe.run(document, options), options);
   return result.violations.map((one) => `${one.id}: ${one.nodes[0].html}`);
 }
 

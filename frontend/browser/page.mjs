@@ -1,8 +1,17 @@
-// What the page says as a whole, its themes, and the data that it hands out.
+// What the page says as a whole, its themes, and the data that it hands out; and further pages of the command line, likewise.
 import { readFile } from "node:fs/promises";
 import { look, phoneOverflow } from "./open.mjs";
 
-await look(async (page, url) => {
+await look(async (page, url, others) => {
+  const seen = await see(page, url);
+  seen.others = [];
+  for (const other of others) seen.others.push(await see(page, other));
+  return seen;
+});
+
+async function see(page, url) {
+  await page.emulateMedia({ colorScheme: "light" });
+  await page.setViewportSize({ width: 1440, height: 900 });
   await page.goto(url);
   const text = (selector) => page.locator(selector).allTextContents();
   const ground = () => page.evaluate(() => getComputedStyle(document.body).backgroundColor);
@@ -67,4 +76,4 @@ await look(async (page, url) => {
   await page.getByRole("button", { name: "Save the data (JSON)" }).click();
   seen.data = JSON.parse(await readFile(await (await waiting).path(), "utf-8"));
   return seen;
-});
+}

@@ -77,6 +77,9 @@ export const power = (watts: number): string => (watts >= 0.9995 ? `${threeDigit
 /** `12.3 %`. */
 export const share = (part: number): string => `${fixed(part * 100, 1)} %`;
 
+/** `12 %`, as in `reports/answer.py`. */
+export const percent = (part: number): string => `${fixed(part * 100, 0)} %`;
+
 /** `1 input`, `3 inputs`, `2 classes`. */
 export function plural(number: number, noun: string): string {
   return number === 1 ? `1 ${noun}` : `${number} ${noun}${/(s|ch)$/.test(noun) ? "es" : "s"}`;

@@ -1,12 +1,14 @@
 import { type ComponentChildren, createContext } from "preact";
 import { useContext, useEffect, useLayoutEffect, useMemo, useState } from "preact/hooks";
 import { type LayerView, readAddress, writeAddress } from "./data/address";
+import { type Change, changes, proposed } from "./data/answers";
 import { type Costs, timesOf } from "./data/critical";
 import { type Filter, NO_FILTER } from "./data/filter";
 import { Placement } from "./data/placement";
 import { covers, measurementName, type Remark, remarksOf, type Target, targetsOf } from "./data/profile";
 import { buildRows, type Rows } from "./data/rows";
 import type {
+  Answer,
   ComputeUnits,
   Estimate,
   Group,
@@ -72,6 +74,23 @@ export function useReport(): Report {
   const report = useContext(Context);
   if (!report) throw new Error("the view is not inside a report");
   return report;
+}
+
+/** The answer in the profile, where the views show its device and setting. */
+export function useAnswer(): Answer | null {
+  const { profile, target, setting } = useReport();
+  const answer = profile?.answer;
+  return answer && answer.device === target?.device && setting === "all" ? answer : null;
+}
+
+/** The changes that are worth making: those of the answer, else what reasons and findings save. */
+export function useChanges(): Change[] {
+  const { placement, rows, remarks, model } = useReport();
+  const answer = useAnswer();
+  return useMemo(() => {
+    if (answer) return proposed(answer, model.path);
+    return placement ? changes({ placement, rows, remarks }) : [];
+  }, [answer, placement, rows, remarks, model]);
 }
 
 export function ReportProvider(props: { result: ProfileForm | ModelForm; children: ComponentChildren }) {

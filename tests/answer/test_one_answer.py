@@ -10,18 +10,10 @@ import pytest
 
 from coremlscope.cli import main
 from coremlscope.formats.packaging import write_mlpackage
-from coremlscope.formats.sample import sample_model
-from coremlscope.model import ir
 from coremlscope.reports.figures import milliseconds
-from tests.support.advised_models import interface, relu6
+from tests.support.advised_models import answered_models
 
-_MODELS = {
-    "relu6": relu6(composed=True),
-    "single": relu6(composed=False),
-    "half": interface(ir.DType.FP16),
-    "full": interface(ir.DType.FP32),
-    **{f"sample-{size}": sample_model(size=size, width=size / 64, classes=10) for size in (32, 64, 96, 128)},
-}
+_MODELS = answered_models()
 #: A number with its unit, as all reports write it.
 _FIGURE = re.compile(r"\d[\d.,]*(?: → [\d.,]+)? (?:µs|ms|s|%)(?= |$|[,;.:)|*\\])")
 

@@ -135,7 +135,7 @@ def test_operations_kept_by_launches_name_the_rule_that_takes_them_along() -> No
     )
     moved, _ = described(kept, replanned(reasons={"main/0": long}))
     assert moved.reason == (
-        "the Neural Engine can run these, at a planned cost of 0.5 less by themselves,"
+        "the Neural Engine can run these for less by themselves,"
         " but launches and changes of unit cost more than that"
     )
     assert moved.effect == (

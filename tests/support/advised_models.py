@@ -7,12 +7,14 @@ from typing import Any
 
 import numpy as np
 
+from coremlscope.formats.sample import sample_model
 from coremlscope.model import ir
 from coremlscope.planning.placement.rules.rule import weight
 
 __all__ = [
     "MODELS",
     "Builder",
+    "answered_models",
     "few_values",
     "half_between_casts",
     "hard_swish",
@@ -477,3 +479,17 @@ def few_values(count: int) -> ir.Model:
     levels = np.linspace(-1, 1, count).astype(np.float16)
     weight = levels[np.arange(256 * 256) % count].reshape(256, 256)
     return b.model(b.op("linear", "l", (1, 256), x=b["x"], weight=ir.constant(weight)))
+
+
+def answered_models() -> dict[str, ir.Model]:
+    """Eight models, by name, whose answers all reports give alike."""
+    return {
+        "relu6": relu6(composed=True),
+        "single": relu6(composed=False),
+        "half": interface(F16),
+        "full": interface(F32),
+        **{
+            f"sample-{size}": sample_model(size=size, width=size / 64, classes=10)
+            for size in (32, 64, 96, 128)
+        },
+    }

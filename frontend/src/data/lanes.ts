@@ -1,8 +1,6 @@
 import { isFold, isPiece, type Part } from "./folding";
-import type { Placement } from "./placement";
 import { kernelLabel } from "./profile";
-import type { Row } from "./rows";
-import type { ComputeUnit, Estimate, Group, Kernel, OpTable, Origin, Plan } from "./schema";
+import type { ComputeUnit, Estimate, Group, Kernel, OpTable, Origin } from "./schema";
 import { UNIT_NAMES } from "./words";
 
 /** What takes the time of a span: operations, or what a runtime does between them. */
@@ -63,27 +61,6 @@ export function measuredTimeline(table: OpTable, groups: readonly Group[]): Time
     switches: [],
     omitted: "Groups are in the order of execution, each with the median of its times. Gaps between them are not shown.",
   };
-}
-
-/** Planned costs in sequence, each in the lane of its planned unit, with launches of units and changes between them. */
-export function plannedTimeline(rows: readonly Row[], placement: Placement): Timeline {
-  const { plan } = placement;
-  const sequence = new Sequence(plan.units);
-  const path = new PlannedPath(sequence, plan);
-  for (const row of rows) {
-    // Nested operations are planned separately; the cost of their owner includes them.
-    const backend = row.depth === 0 && row.column >= 0 ? placement.backendName(row.column) : null;
-    const unit = backend === null ? undefined : plan.backends[backend];
-    if (backend === null || !unit) continue;
-    path.enter(row.function, backend);
-    sequence.add(unit, "work", row.type, (placement.costMs(row.column) ?? 0) / 1e3, row.id, row.op < 0 ? [] : [row.op]);
-  }
-  path.end();
-  const rest = sequence.finish(placement.totalMs === null ? null : placement.totalMs / 1e3);
-  const omitted = rest
-    ? "The last part is launches and changes of unit whose place is not known. Operations nested in loops and branches are left out."
-    : "Hatched: launches of units and changes between them. Operations nested in loops and branches are left out.";
-  return { ...sequence.timeline(), origin: "planned", omitted };
 }
 
 /** Estimated kernel times in sequence, with launches of units and changes between them; null where the estimate has no kernels. */
@@ -161,34 +138,6 @@ export function sumsByKind(timeline: Timeline, from: number, to: number): KindSu
     }
   }
   return [...found.values()].sort((a, b) => b.seconds - a.seconds);
-}
-
-/** What a plan costs where its path through the backends of a function begins, changes and ends. */
-class PlannedPath {
-  private last: { function: string; backend: string } | null = null;
-
-  constructor(
-    private readonly sequence: Sequence,
-    private readonly plan: Plan,
-  ) {}
-
-  enter(name: string, backend: string): void {
-    if (this.last?.function !== name) this.end();
-    if (this.last?.backend === backend) return;
-    if (this.last) this.add(backend, "change", "change to the", this.plan.transitions?.switch_ms);
-    this.add(backend, "launch", "launch of the", this.plan.transitions?.launch_ms[backend]);
-    this.last = { function: name, backend };
-  }
-
-  end(): void {
-    if (this.last) this.add(this.last.backend, "change", "end on the", this.plan.transitions?.finish_ms[this.last.backend]);
-    this.last = null;
-  }
-
-  private add(backend: string, kind: SpanKind, words: string, ms = 0): void {
-    const unit = this.plan.backends[backend];
-    if (unit) this.sequence.add(unit, kind, `${words} ${UNIT_NAMES[unit]}`, ms / 1e3);
-  }
 }
 
 /** The least part of the whole that is shown as the rest; less is due to the rounding of costs in a page. */

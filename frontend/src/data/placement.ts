@@ -1,4 +1,3 @@
-import { cost } from "../format";
 import { totalMs } from "./profile";
 import type { ComputeUnit, ComputeUnits, OpTable, Plan, Reason, SettingPlan, Undecided } from "./schema";
 import { ALLOWED, UNDECIDED_WORDS, UNIT_NAMES } from "./words";
@@ -7,11 +6,7 @@ import { ALLOWED, UNDECIDED_WORDS, UNIT_NAMES } from "./words";
 export type Mark = "runs" | "may" | "can" | "cannot" | "unknown" | "barred";
 
 /** Why an operation does not run on a unit, or what would help where it runs. */
-export type Remedy = Pick<Reason, "unit" | "rule" | "text" | "fix"> &
-  Partial<Pick<Reason, "confidence" | "source">> & {
-    /** What several operations have in common whose texts state their own costs. */
-    common?: string;
-  };
+export type Remedy = Pick<Reason, "unit" | "rule" | "text" | "fix"> & Partial<Pick<Reason, "confidence" | "source">>;
 
 /** The rule id of a reason that states the cost of a detour. */
 export const COST_RULE = "plan-cost";
@@ -131,20 +126,11 @@ export class Placement {
         .map(([backend]) => this.plan.cost_ms[backend]?.[column] ?? Infinity),
     );
     const here = this.costMs(column) ?? 0;
-    const isEqual = Math.abs(there - here) < TIE_MS;
-    const costs = isEqual ? "at the same planned cost" : `planned cost ${cost(there)} against ${cost(here)} where it is`;
-    const able = `the ${UNIT_NAMES[unit]} can run it`;
-    const more = `the whole plan would cost ${cost(moreMs)} more, changes of unit included`;
-    let text = `${able}, ${costs}, but ${more}`;
-    let common = `the ${UNIT_NAMES[unit]} can run these for less or the same by themselves, but launches and changes of unit cost more`;
-    if (moreMs < TIE_MS) {
-      text = `${able}, ${costs}: the whole plan would cost the same`;
-      common = `the ${UNIT_NAMES[unit]} can run each of these: the whole plan would cost the same`;
-    } else if (there > here + TIE_MS) {
-      text = `${able}, but costs more: ${costs}`;
-      common = `the ${UNIT_NAMES[unit]} can run these, but costs more`;
-    }
-    return { unit, rule: COST_RULE, text, common, fix: "" };
+    const able = `possible on the ${UNIT_NAMES[unit]}`;
+    let text = `${able} for less or the same, but launches and changes of unit cost more`;
+    if (moreMs < TIE_MS) text = `${able}: the whole plan would cost the same`;
+    else if (there > here + TIE_MS) text = `${able}, but costs more there`;
+    return { unit, rule: COST_RULE, text, fix: "" };
   }
 }
 

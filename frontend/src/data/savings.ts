@@ -1,5 +1,5 @@
 /** What a model costs less without what a finding is about, on the chosen device. */
-import { bytes, cost, duration } from "../format";
+import { bytes, duration } from "../format";
 import type { Placement } from "./placement";
 import type { Figure, Finding, Saving } from "./schema";
 
@@ -17,15 +17,6 @@ export const counts = (finding: Finding, placement: Placement | null): boolean =
   finding.saved_bytes > 0 ||
   savingOn(finding, placement) !== undefined;
 
-/** `planned cost 0.0364 less (1 → 0.964), estimated 10.0 µs less (5.70 µs to 13.5 µs)`. */
-export function savingText(saving: Saving): string {
-  const [before, after] = [saving.planned_ms + saving.saved_ms, saving.planned_ms].map(cost);
-  const much = `planned cost ${cost(Math.abs(saving.saved_ms))} ${saving.saved_ms > 0 ? "less" : "more"}`;
-  const planned = Math.abs(saving.saved_ms) < 1e-6 ? "planned cost unchanged" : much;
-  const whole = planned === much && before !== after ? `${planned} (${before} → ${after})` : planned;
-  return saving.saved_s ? `${whole}, ${estimated(saving.saved_s)}` : whole;
-}
-
 function estimated({ value, low, high }: Figure): string {
   if (low < 0 && high > 0) return `estimated without a clear difference (${duration(-low)} more to ${duration(high)} less)`;
   return `estimated ${duration(value)} less (${duration(low)} to ${duration(high)})`;
@@ -35,7 +26,7 @@ function estimated({ value, low, high }: Figure): string {
 export function findingFacts(finding: Finding, placement: Placement | null): string {
   const saving = savingOn(finding, placement);
   const parts = [
-    saving && `If fixed: ${savingText(saving)}.`,
+    saving?.saved_s && `If fixed: ${estimated(saving.saved_s)}.`,
     finding.saved_bytes > 0 && `Files smaller by ${bytes(finding.saved_bytes)}.`,
     finding.transform && `what-if --try ${finding.transform} applies it.`,
     finding.confidence && `Evidence: ${finding.confidence}.`,

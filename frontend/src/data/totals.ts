@@ -5,11 +5,10 @@ import type { Row, Rows } from "./rows";
 import type { ComputeUnit, Reason, Undecided, WhatIf } from "./schema";
 import { UNIT_NAMES } from "./words";
 
-/** The operations and the cost that a plan assigns to a unit. */
-export interface UnitShare {
+/** The operations that a plan assigns to a unit. */
+interface UnitShare {
   unit: ComputeUnit | null;
   ops: number;
-  costMs: number;
 }
 
 const UNITS: readonly (ComputeUnit | null)[] = ["neural_engine", "gpu", "cpu", null];
@@ -17,14 +16,12 @@ const UNITS: readonly (ComputeUnit | null)[] = ["neural_engine", "gpu", "cpu", n
 /** The strongest reason for which an operation is undecided comes first. */
 const DECIDING: readonly Undecided[] = ["unpublished", "rates", "tie"];
 
-/** Operations and planned cost by unit; null counts operations without a known unit. */
+/** Operations by unit; null counts operations without a known unit. */
 export function unitShares(placement: Placement, columns: Iterable<number>): UnitShare[] {
-  const shares = new Map<ComputeUnit | null, UnitShare>(UNITS.map((unit) => [unit, { unit, ops: 0, costMs: 0 }]));
+  const shares = new Map<ComputeUnit | null, UnitShare>(UNITS.map((unit) => [unit, { unit, ops: 0 }]));
   for (const column of columns) {
     const share = shares.get(placement.unit(column));
-    if (!share) continue;
-    share.ops += 1;
-    share.costMs += placement.costMs(column) ?? 0;
+    if (share) share.ops += 1;
   }
   return [...shares.values()].filter((share) => share.ops > 0);
 }
@@ -119,13 +116,11 @@ export interface Obstacle {
   function: string;
   /** Ids of the operations, in the program's order; those of the file first. */
   ids: string[];
-  /** Planned cost of the operations where they run. */
-  costMs: number;
   /** What the plan would be without the reason, in a sentence; empty where it was not made again. */
   effect: string;
 }
 
-/** What keeps operations from allowed units: the largest planned saving first, or in plans of Core ML the costliest. */
+/** What keeps operations from allowed units: the largest planned saving first, or in plans of Core ML that of most operations. */
 export function obstacles(placement: Placement, rows: Rows): Obstacle[] {
   return placement.setting.what_ifs.length > 0 ? planned(placement, rows) : grouped(placement, rows);
 }
@@ -140,7 +135,6 @@ function planned(placement: Placement, rows: Rows): Obstacle[] {
       reason: { unit: one.unit, rule: one.rule, text: one.reason, fix: one.fix, confidence: one.confidence },
       function: isSingle ? "" : one.function,
       ids: [...found.filter((row) => row.kind === "op"), ...found.filter((row) => row.kind !== "op")].map((row) => row.id),
-      costMs: one.ops.reduce((sum, column) => sum + (placement.costMs(column) ?? 0), 0),
       effect: one.effect,
     };
   });
@@ -153,12 +147,10 @@ function grouped(placement: Placement, rows: Rows): Obstacle[] {
     if (row.column < 0) continue;
     for (const reason of placement.rules(row.column)) {
       const key = `${reason.unit} ${reason.rule} ${reason.fix}`;
-      const obstacle = found.get(key) ?? { hypothesis: null, reason, function: "", ids: [], costMs: 0, effect: "" };
+      const obstacle = found.get(key) ?? { hypothesis: null, reason, function: "", ids: [], effect: "" };
       found.set(key, obstacle);
-      if (obstacle.ids.at(-1) === row.id) continue;
-      obstacle.ids.push(row.id);
-      obstacle.costMs += placement.costMs(row.column) ?? 0;
+      if (obstacle.ids.at(-1) !== row.id) obstacle.ids.push(row.id);
     }
   }
-  return [...found.values()].sort((a, b) => b.costMs - a.costMs || b.ids.length - a.ids.length);
+  return [...found.values()].sort((a, b) => b.ids.length - a.ids.length);
 }

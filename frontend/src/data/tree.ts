@@ -4,7 +4,6 @@ import type { Placement } from "./placement";
 import { kernelLabel } from "./profile";
 import type { Row, Rows } from "./rows";
 import type { ComputeUnit, Estimate, Group, Kernel, OpTable } from "./schema";
-import { OVERHEAD_WORDS } from "./words";
 
 export type Grouping = "module" | "block" | "type" | "kernel";
 
@@ -78,7 +77,13 @@ export function leavesOf(source: Source, measure: Measure): Leaf[] {
     );
     const sum = parts.reduce((total, one) => total + (one.amount ?? 0), 0);
     const rest = estimate.latency.value - sum;
-    const overhead: Leaf = { rows: [], title: "launches, changes of unit", label: OVERHEAD_WORDS, unit: "overhead", amount: rest };
+    const overhead: Leaf = {
+      rows: [],
+      title: "launches, changes of unit",
+      label: "Launches of units, changes between them, and conversions of inputs and outputs",
+      unit: "overhead",
+      amount: rest,
+    };
     return [
       ...parts,
       ...alone(

@@ -1,4 +1,4 @@
-import { share } from "../format";
+import { percent } from "../format";
 import {
   type Bound,
   type ComputeUnit,
@@ -67,9 +67,6 @@ export const STATUS_WORDS: Record<Status, string> = {
 /** Findings by severity. */
 export const SEVERITY_WORDS: Record<Finding["severity"], string> = { error: "Error", warning: "Warning", info: "Note" };
 
-/** What takes time besides operations. */
-export const OVERHEAD_WORDS = "Launches of units, changes between them, and conversions of inputs and outputs";
-
 /** What an estimated time waits for, as in `render/words.py`. */
 export const BOUND_WORDS: Record<Bound, string> = {
   compute: "arithmetic",
@@ -83,8 +80,8 @@ export const BOUND_WORDS: Record<Bound, string> = {
 export function trustText({ unit, chips, count, error, within }: Trust): string {
   const line = chips === "a" ? " of phones and tablets" : chips === "m" ? " of Macs" : "";
   return (
-    `Such estimates for the ${UNIT_NAMES[unit]}${line} were off by ${share(error)} (median of ${count} published figures); ` +
-    `${share(within)} were within the interval.`
+    `Such estimates for the ${UNIT_NAMES[unit]}${line} were off by ${percent(error)} (median of ${count} published figures); ` +
+    `${percent(within)} were within the interval.`
   );
 }
 

@@ -72,7 +72,7 @@ const VIEWS: readonly View[] = [
   {
     id: "timeline",
     title: "Timeline",
-    applies: (report) => hasSeveral(report) && (hasTimes(report) || !!report.placement?.totalMs),
+    applies: (report) => hasSeveral(report) && hasTimes(report),
     view: () => <Timeline />,
   },
   {

@@ -31,11 +31,6 @@ export function EstimateTerms() {
           </div>
         ))}
       </dl>
-      {estimate.notes.map((note) => (
-        <p class="caption dim" key={note}>
-          {note}
-        </p>
-      ))}
       {estimate.near.length > 0 && <Nearest rows={estimate.near} />}
     </Section>
   );

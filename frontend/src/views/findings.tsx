@@ -5,7 +5,7 @@ import { counts, findingFacts } from "../data/savings";
 import type { Finding } from "../data/schema";
 import { type Obstacle, obstacles } from "../data/totals";
 import { SETTING_NAMES, SEVERITY_WORDS, UNIT_NAMES } from "../data/words";
-import { cost, plural } from "../format";
+import { plural } from "../format";
 import { useReport } from "../report";
 import { findingPage, rulePage } from "../site";
 import { About } from "../ui/about";
@@ -19,10 +19,10 @@ const LISTED = 6;
 
 /** Findings, and the reasons that keep operations from faster units with the plan as it would be without them. */
 export function Findings() {
-  const { remarks: every, measurements, placement, estimate, rows } = useReport();
+  const { remarks: every, measurements, placement, rows } = useReport();
   const remarks = useMemo(() => every.filter(({ finding }) => counts(finding, placement)), [every, placement]);
   const facts = (finding: Finding) => findingFacts(finding, placement);
-  const notes = [...(placement?.plan.notes ?? []), ...(estimate?.notes ?? [])];
+  const notes = placement?.plan.notes ?? [];
   const found = useMemo(() => (placement ? obstacles(placement, rows) : []), [placement, rows]);
   const [isOpen, open] = useState(false);
   return (
@@ -85,7 +85,7 @@ export function Findings() {
 }
 
 function ObstacleItem(props: { obstacle: Obstacle }) {
-  const { hypothesis, reason, ids, costMs, effect } = props.obstacle;
+  const { hypothesis, reason, ids, effect } = props.obstacle;
   const isDoubt = hypothesis === "doubt";
   return (
     <li class={isDoubt ? "finding finding-info" : "finding"}>
@@ -96,7 +96,7 @@ function ObstacleItem(props: { obstacle: Obstacle }) {
         {reason.fix && <div class="fix">→ {reason.fix}</div>}
         <div class="dim">
           {props.obstacle.function && `${props.obstacle.function}: `}
-          {plural(ids.length, "operation")}, planned cost {cost(costMs)} where {ids.length === 1 ? "it runs" : "they run"} now.{" "}
+          {plural(ids.length, "operation")}.{" "}
           {hypothesis !== "moved" && hypothesis !== "without all" && (
             <span class="faint">
               {reason.rule === CORE_ML_RULE ? (
@@ -143,7 +143,7 @@ function toText(remarks: readonly Remark[], notes: readonly string[], found: Obs
   );
   const second = found.map(
     (one) =>
-      `${UNIT_NAMES[one.reason.unit]}: ${one.reason.text}${one.effect ? `; ${one.effect}` : ""}${one.reason.fix ? ` → ${one.reason.fix}` : ""} (${plural(one.ids.length, "operation")}, planned cost ${cost(one.costMs)})`,
+      `${UNIT_NAMES[one.reason.unit]}: ${one.reason.text}${one.effect ? `; ${one.effect}` : ""}${one.reason.fix ? ` → ${one.reason.fix}` : ""} (${plural(one.ids.length, "operation")})`,
   );
   return [...first, ...notes.map((note) => `note: ${note}`), ...second].join("\n");
 }

@@ -1,23 +1,24 @@
 import { useMemo } from "preact/hooks";
-import { remainder, unitSeconds } from "../data/answers";
+import { timeShares } from "../data/answers";
 import { Placement } from "../data/placement";
 import { switches, type Target, targetName } from "../data/profile";
 import { buildRows } from "../data/rows";
 import type { ComputeUnits, Estimate, Plan } from "../data/schema";
 import { plannedColumns, unitShares } from "../data/totals";
 import { BOUND_WORDS, basisText, SETTING_NAMES } from "../data/words";
-import { cost, duration, plural } from "../format";
+import { duration, plural } from "../format";
 import { useReport } from "../report";
 import { OriginTag } from "../ui/origin";
 import { ScrollRegion } from "../ui/scroll";
 import { Section } from "../ui/section";
-import { UnitBar, UnitLegend, type UnitPart } from "../ui/units";
+import { UnitBar, UnitLegend } from "../ui/units";
 
 /** The compute-unit settings side by side, for every planned or estimated device. */
 export function Settings() {
   const { targets } = useReport();
   const plans = targets.map((one) => one.plan).filter((plan) => plan !== null);
   const hasEstimates = targets.some((one) => one.estimates.size > 0);
+  const leftOut = targets.flatMap((one) => [...one.estimates.values()].flatMap((estimate) => estimate.left_out));
   return (
     <Section
       id="settings"
@@ -47,12 +48,10 @@ export function Settings() {
           ))}
         </table>
       </ScrollRegion>
-      <UnitLegend units={["neural_engine", "gpu", "cpu", "overhead"]} />
-      {notes(targets).map((note) => (
-        <p class="dim caption sentence" key={note}>
-          {note}
-        </p>
-      ))}
+      <UnitLegend units={["neural_engine", "gpu", "cpu"]} />
+      {leftOut.length > 0 && (
+        <p class="dim caption">Estimates do not include {[...new Set(leftOut)].join(", ")}: nothing is known of their latency.</p>
+      )}
     </Section>
   );
 }
@@ -66,9 +65,6 @@ function PlanHeads() {
       <th scope="col" class="number" title="planned: how often execution changes the unit">
         Switches
       </th>
-      <th scope="col" title="planned: cost of the cheapest path, launches and switches included">
-        Planned cost
-      </th>
     </>
   );
 }
@@ -79,7 +75,7 @@ function EstimateHeads() {
       <th scope="col" title="estimated: how long a prediction takes; the line is the 80 % interval">
         Estimated prediction
       </th>
-      <th scope="col" title="estimated: how the time divides among units, launches and changes of unit">
+      <th scope="col" title="estimated: how the time divides among units">
         Time by unit
       </th>
       <th scope="col">Waits for</th>
@@ -87,38 +83,13 @@ function EstimateHeads() {
   );
 }
 
-/** What else to know of the plans and estimates. */
-function notes(targets: readonly Target[]): string[] {
-  const plans = targets.map((one) => one.plan).filter((plan) => plan !== null);
-  const ours = plans.filter((plan) => plan.planner === "rules");
-  const models = [...new Set(ours.map((plan) => plan.cost_model))];
-  const costModel = (model: string) => {
-    const devices = ours.filter((plan) => plan.cost_model === model).map((plan) => plan.device);
-    return models.length > 1 ? `${[...new Set(devices)].join(", ")}: ${model}` : model;
-  };
-  const leftOut = targets.flatMap((one) => [...one.estimates.values()].flatMap((estimate) => estimate.left_out));
-  return [
-    ...new Set(plans.flatMap((plan) => plan.notes)),
-    ...models.filter(Boolean).map((model) => `Planned costs follow Core ML's cost model; ${costModel(model)}.`),
-    ...estimateNotes(targets),
-    ...(leftOut.length ? [`Estimates do not include ${[...new Set(leftOut)].join(", ")}: nothing is known of their latency.`] : []),
-  ];
-}
-
-/** What explains single estimates, with the devices and settings that they are for. */
-const estimateNotes = (targets: readonly Target[]): string[] =>
-  targets.flatMap((one) =>
-    [...one.estimates].flatMap(([setting, { notes }]) => notes.map((note) => `${one.device}, ${SETTING_NAMES[setting]}: ${note}.`)),
-  );
-
 function TargetRows(props: { target: Target; hasPlans: boolean; hasEstimates: boolean }) {
   const { target } = props;
   const report = useReport();
   const { plan, estimates } = target;
   const columns = useMemo(() => plannedColumns(buildRows(report.table, null, plan)), [report.table, plan]);
-  const worst = Math.max(...(plan?.settings.map((one) => new Placement(plan, one.compute_units, report.table).totalMs ?? 0) ?? []));
   const slowest = Math.max(...[...estimates.values()].map((one) => one.latency.high));
-  const width = 2 + (props.hasPlans ? 3 : 0) + (props.hasEstimates ? 3 : 0);
+  const width = 2 + (props.hasPlans ? 2 : 0) + (props.hasEstimates ? 3 : 0);
   return (
     <tbody>
       <tr class="group-head">
@@ -131,7 +102,7 @@ function TargetRows(props: { target: Target; hasPlans: boolean; hasEstimates: bo
         return (
           <tr key={name} class={isShown ? "shown" : ""}>
             <th scope="row">{SETTING_NAMES[name]}</th>
-            {props.hasPlans && <PlanCells plan={plan} name={name} columns={columns} worst={worst} />}
+            {props.hasPlans && <PlanCells plan={plan} name={name} columns={columns} />}
             {props.hasEstimates && <EstimateCells estimate={estimates.get(name)} slowest={slowest} />}
             <td>
               {isShown ? (
@@ -154,33 +125,18 @@ function TargetRows(props: { target: Target; hasPlans: boolean; hasEstimates: bo
   );
 }
 
-function PlanCells(props: { plan: Plan | null; name: ComputeUnits; columns: readonly number[]; worst: number }) {
+function PlanCells(props: { plan: Plan | null; name: ComputeUnits; columns: readonly number[] }) {
   const { plan, name } = props;
   const { table } = useReport();
   const setting = plan?.settings.find((one) => one.compute_units === name);
-  if (!plan || !setting) return <td colSpan={3}>not planned</td>;
-  const placement = new Placement(plan, name, table);
-  const shares = unitShares(placement, props.columns);
+  if (!plan || !setting) return <td colSpan={2}>not planned</td>;
+  const shares = unitShares(new Placement(plan, name, table), props.columns);
   return (
     <>
       <td class="wide">
         <UnitBar parts={shares.map((part) => ({ unit: part.unit, amount: part.ops, text: plural(part.ops, "operation") }))} />
       </td>
       <td class="number">{switches(setting)}</td>
-      {placement.totalMs === null ? (
-        <td>not known</td>
-      ) : (
-        <td class="wide">
-          <UnitBar
-            most={props.worst / 1e3}
-            parts={withOverhead(
-              shares.map((part) => ({ unit: part.unit, amount: part.costMs / 1e3 })),
-              placement.totalMs / 1e3,
-            )}
-          />
-          <span class="bar-label">{cost(placement.totalMs)}</span>
-        </td>
-      )}
     </>
   );
 }
@@ -189,7 +145,7 @@ function EstimateCells(props: { estimate: Estimate | undefined; slowest: number 
   const { estimate } = props;
   if (!estimate) return <td colSpan={3}>not estimated</td>;
   const { value, low, high } = estimate.latency;
-  const parts = unitSeconds(estimate).map((one) => ({ unit: one.unit, amount: one.seconds, text: duration(one.seconds) }));
+  const parts = timeShares(estimate).map(({ unit, part }) => ({ unit, amount: part, text: duration(part * value) }));
   const percent = (seconds: number) => `${props.slowest ? (seconds / props.slowest) * 100 : 0}%`;
   return (
     <>
@@ -210,14 +166,4 @@ function EstimateCells(props: { estimate: Estimate | undefined; slowest: number 
       <td class="dim">{BOUND_WORDS[estimate.bound]}</td>
     </>
   );
-}
-
-/** The parts with what they lack of the total: launches and changes of unit. */
-function withOverhead(parts: readonly Omit<UnitPart, "text">[], total: number): UnitPart[] {
-  const rest = remainder(
-    total,
-    parts.reduce((sum, one) => sum + one.amount, 0),
-  );
-  const all = rest > 0 ? [...parts, { unit: "overhead" as const, amount: rest }] : parts;
-  return all.map((one) => ({ ...one, text: `cost ${cost(one.amount * 1e3)}` }));
 }

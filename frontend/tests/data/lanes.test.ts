@@ -6,13 +6,12 @@ import {
   measuredTimeline,
   merged,
   moduleSpans,
-  plannedTimeline,
   type Span,
   sumsByKind,
   type Timeline,
 } from "../../src/data/lanes";
 import { buildRows } from "../../src/data/rows";
-import { BACKEND, estimate, first, goldenProfile, group, kernel, opTable, placementOf, plan, settingPlan } from "../fixtures";
+import { estimate, first, goldenProfile, group, kernel, opTable } from "../fixtures";
 
 const worksOf = (lane: Lane): Span[] => lane.spans.filter((span) => span.kind === "work");
 /** The unit, the kind and the milliseconds of every span, in the order of time. */
@@ -41,75 +40,6 @@ describe("measuredTimeline", () => {
   it("takes no time without groups", () => {
     const timeline = measuredTimeline(opTable([]), []);
     expect([timeline.seconds, timeline.lanes[0]?.spans]).toEqual([0, []]);
-  });
-});
-
-describe("plannedTimeline", () => {
-  const table = opTable(["main/0", "main/1", "main/2", "main/2/body/0"]);
-
-  it("puts costs into the lanes of their units, with the changes of unit", () => {
-    const settings = [settingPlan({ backend: [BACKEND.ane, BACKEND.bnns, BACKEND.ane, BACKEND.bnns] })];
-    const devicePlan = plan(4, { settings });
-    const timeline = plannedTimeline(buildRows(table, null, devicePlan).all, placementOf(table, devicePlan));
-    expect(timeline.lanes.map((lane) => [lane.title, lane.spans.map((span) => [span.id, span.start, span.seconds])])).toEqual([
-      [
-        "Neural Engine",
-        [
-          ["main/0", 0, 1e-3],
-          ["main/2", 5e-3, 1e-3],
-        ],
-      ],
-      ["GPU", []],
-      ["CPU", [["main/1", 1e-3, 4e-3]]],
-    ]);
-    expect(timeline.switches).toMatchObject([
-      { at: 1e-3, from: "neural_engine", to: "cpu" },
-      { at: 5e-3, from: "cpu", to: "neural_engine" },
-    ]);
-    expect(timeline.seconds).toBeCloseTo(6e-3);
-  });
-
-  it("shows launches, changes and ends where they are; what is left of the total is the last part", () => {
-    const transitions = { launch_ms: { ane: 0.5, bnns: 0 }, switch_ms: 0.2, finish_ms: { ane: 0.1 } };
-    const functions = { main: { total_ms: 7.7, switches: 2, time_shares: {} } };
-    const settings = [settingPlan({ backend: [BACKEND.ane, BACKEND.bnns, BACKEND.ane, BACKEND.bnns], functions })];
-    const show = (total_ms: number) => {
-      const devicePlan = plan(4, {
-        transitions,
-        settings: [{ ...first(settings), functions: { main: { total_ms, switches: 2, time_shares: {} } } }],
-      });
-      return plannedTimeline(buildRows(table, null, devicePlan).all, placementOf(table, devicePlan));
-    };
-    const known = [
-      ["neural_engine", "launch", 0.5],
-      ["neural_engine", "work", 1],
-      ["cpu", "change", 0.2],
-      ["cpu", "work", 4],
-      ["neural_engine", "change", 0.2],
-      ["neural_engine", "launch", 0.5],
-      ["neural_engine", "work", 1],
-      ["neural_engine", "change", 0.1],
-    ];
-    expect(sequence(show(7.5))).toEqual(known);
-    expect(show(7.5).seconds).toBeCloseTo(7.5e-3, 9);
-    expect(sequence(show(7.7))).toEqual([...known, ["neural_engine", "rest", 0.2]]);
-    expect(show(7.7).omitted).toContain("whose place is not known");
-  });
-
-  it("has lanes of the device's own units only", () => {
-    const devicePlan = plan(4, { units: ["cpu", "gpu"], settings: [settingPlan({ backend: [1, 1, 1, 1] })] });
-    const timeline = plannedTimeline(buildRows(table, null, devicePlan).all, placementOf(table, devicePlan));
-    expect(timeline.lanes.map((lane) => lane.unit)).toEqual(["gpu", "cpu"]);
-  });
-
-  it("leaves out operations without a unit or a cost", () => {
-    const devicePlan = plan(4, {
-      cost_ms: { ane: [0, null, 1, 1] },
-      settings: [settingPlan({ backend: [BACKEND.ane, BACKEND.ane, BACKEND.unknown, BACKEND.ane] })],
-    });
-    const timeline = plannedTimeline(buildRows(table, null, devicePlan).all, placementOf(table, devicePlan));
-    expect(timeline.seconds).toBe(0);
-    expect(timeline.lanes.flatMap((lane) => lane.spans)).toEqual([]);
   });
 });
 

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { changes } from "../../src/data/answers";
 import { buildRows } from "../../src/data/rows";
-import { counts, findingFacts, savingOn, savingText } from "../../src/data/savings";
+import { counts, findingFacts, savingOn } from "../../src/data/savings";
 import type { Finding, Saving } from "../../src/data/schema";
 import { opTable, placementOf, plan } from "../fixtures";
 
@@ -32,10 +32,9 @@ describe("findings on the model", () => {
   });
 
   it("tell their saving in words", () => {
-    expect(savingText(saving())).toBe("planned cost 0.2 less (1 → 0.8), estimated 100 µs less (50.0 µs to 200 µs)");
-    expect(savingText(saving({ saved_s: null }))).toBe("planned cost 0.2 less (1 → 0.8)");
-    const unclear = saving({ saved_ms: 0, saved_s: { value: 1e-6, low: -1e-6, high: 3e-6, origin: "estimated" } });
-    expect(savingText(unclear)).toBe("planned cost unchanged, estimated without a clear difference (1.00 µs more to 3.00 µs less)");
+    expect(findingFacts(finding(), placement)).toContain("If fixed: estimated 100 µs less (50.0 µs to 200 µs).");
+    const unclear = saving({ saved_s: { value: 1e-6, low: -1e-6, high: 3e-6, origin: "estimated" } });
+    expect(findingFacts(finding({ savings: [unclear] }), placement)).toContain("a clear difference (1.00 µs more to 3.00 µs less)");
     expect(findingFacts(finding({ savings: [], saved_bytes: 2000 }), placement)).toBe(
       "Files smaller by 2.00 kB. what-if --try tidy applies it. Evidence: documented.",
     );
@@ -43,24 +42,10 @@ describe("findings on the model", () => {
 
   it("are among the changes that are worth making", () => {
     const rows = buildRows(table, null, made);
-    const [first] = changes({ placement, rows, findings: [finding()] });
-    expect(first).toEqual({
-      ...{ text: "remove them", reason: "2 transposes follow each other.", confidence: "documented", ids: ["main/0"] },
-      ...{ saving: "saves 100 µs (50.0 µs – 200 µs)", origin: "estimated", setting: null, part: 1 },
-    });
-    expect(changes({ placement, rows, findings: [finding({ savings: [] })] })).toEqual([]);
-    const unclear = saving({ saved_s: { value: 1e-6, low: -1e-6, high: 3e-6, origin: "estimated" } });
-    expect(changes({ placement, rows, findings: [finding({ savings: [unclear] })] })).toEqual([]);
-  });
-
-  it("are suggested together where that saves more than each by itself", () => {
-    const rows = buildRows(table, null, made);
-    const together = (value: number) => {
-      const saved = saving({ saved_s: { value, low: value / 2, high: value * 2, origin: "estimated" } });
-      return finding({ id: "findings-together", text: "All of them.", hint: "fix those first that save most", savings: [saved], ops: [] });
-    };
-    const texts = (findings: Finding[]) => changes({ placement, rows, findings }).map((one) => one.text);
-    expect(texts([finding(), finding({ hint: "remove more" }), together(2e-4)])).toEqual(["remove them", "remove more"]);
-    expect(texts([finding(), together(3e-4)])).toEqual(["fix all findings on operations, together", "remove them"]);
+    const of = (one: Finding) => changes({ placement, rows, remarks: [{ finding: one, on: "" }] });
+    expect(of(finding())).toEqual([
+      { text: "remove them", ids: ["main/0"], certainty: "likely", lines: [], saving: "saves 100 µs (50.0 µs – 200 µs)", part: 1 },
+    ]);
+    expect(of(finding({ savings: [] }))).toEqual([]);
   });
 });

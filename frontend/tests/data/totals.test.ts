@@ -22,12 +22,12 @@ describe("unitShares", () => {
   const table = opTable(["main/0", "main/1", "main/2", "main/3"]);
   const settings = [settingPlan({ backend: [BACKEND.bnns, BACKEND.ane, BACKEND.unknown, BACKEND.bnns] })];
 
-  it("adds up operations and costs by unit and keeps unknown ones visible", () => {
+  it("counts operations by unit and keeps unknown ones visible", () => {
     const placement = placementOf(table, plan(4, { settings }));
     expect(unitShares(placement, [0, 1, 2, 3])).toEqual([
-      { unit: "neural_engine", ops: 1, costMs: 1 },
-      { unit: "cpu", ops: 2, costMs: 8 },
-      { unit: null, ops: 1, costMs: 0 },
+      { unit: "neural_engine", ops: 1 },
+      { unit: "cpu", ops: 2 },
+      { unit: null, ops: 1 },
     ]);
   });
 
@@ -101,17 +101,17 @@ describe("byType", () => {
 describe("obstacles", () => {
   const table = opTable(["main/0", "main/1", "main/2"]);
 
-  it("joins operations by rule and remedy, with the costliest first", () => {
+  it("joins operations by rule and remedy, that of most operations first", () => {
     const devicePlan = plan(3, {
       reasons: [reason("a"), reason("b"), reason("a", { fix: "other remedy" })],
       why: [[0, 1], [1], [2]],
       settings: [settingPlan({ backend: [BACKEND.mps, BACKEND.bnns, BACKEND.mps] })],
     });
     const found = obstacles(placementOf(table, devicePlan), buildRows(table, null, devicePlan));
-    expect(found.map(({ reason: { rule, fix }, ids, costMs, effect }) => [rule, fix, ids, costMs, effect])).toEqual([
-      ["b", "", ["main/0", "main/1"], 6, ""],
-      ["a", "", ["main/0"], 2, ""],
-      ["a", "other remedy", ["main/2"], 2, ""],
+    expect(found.map(({ reason: { rule, fix }, ids, effect }) => [rule, fix, ids, effect])).toEqual([
+      ["b", "", ["main/0", "main/1"], ""],
+      ["a", "", ["main/0"], ""],
+      ["a", "other remedy", ["main/2"], ""],
     ]);
   });
 
@@ -128,8 +128,8 @@ describe("obstacles", () => {
     });
     const found = obstacles(placementOf(table, devicePlan), buildRows(table, null, devicePlan));
     expect(found).toMatchObject([
-      { hypothesis: "without", ids: ["main/0", "main/1", "main/input"], costMs: 10, effect: "planned 2 ms less", function: "" },
-      { hypothesis: "doubt", ids: ["main/2"], costMs: 1, effect: "would move 1 operation" },
+      { hypothesis: "without", ids: ["main/0", "main/1", "main/input"], effect: "planned 2 ms less", function: "" },
+      { hypothesis: "doubt", ids: ["main/2"], effect: "would move 1 operation" },
     ]);
   });
 
@@ -139,17 +139,7 @@ describe("obstacles", () => {
       why: [[0, 1], [], []],
       settings: [settingPlan({ backend: [BACKEND.mps, BACKEND.mps, BACKEND.mps] })],
     });
-    expect(obstacles(placementOf(table, devicePlan), buildRows(table, null, devicePlan))).toMatchObject([{ ids: ["main/0"], costMs: 2 }]);
-  });
-
-  it("costs nothing where no cost is known", () => {
-    const devicePlan = plan(3, {
-      reasons: [reason("a")],
-      why: [[0], [], []],
-      cost_ms: {},
-      settings: [settingPlan({ backend: [BACKEND.mps, BACKEND.mps, BACKEND.mps] })],
-    });
-    expect(obstacles(placementOf(table, devicePlan), buildRows(table, null, devicePlan))).toMatchObject([{ costMs: 0 }]);
+    expect(obstacles(placementOf(table, devicePlan), buildRows(table, null, devicePlan))).toMatchObject([{ ids: ["main/0"] }]);
   });
 
   it("finds none without rules", () => expect(obstacles(placementOf(table, plan(3)), buildRows(table, null, plan(3)))).toEqual([]));

@@ -1,46 +1,38 @@
-import { unitSeconds } from "../../data/answers";
-import { measurementName, type Target, targetName } from "../../data/profile";
-import type { ComputeUnits, Estimate } from "../../data/schema";
+import { timeShares } from "../../data/answers";
+import { measurementName, targetName } from "../../data/profile";
+import type { Estimate, Speed } from "../../data/schema";
 import { SETTING_NAMES, UNIT_NAMES } from "../../data/words";
-import { duration } from "../../format";
+import { duration, percent } from "../../format";
 import { useReport } from "../../report";
 import { UnitBar } from "../../ui/units";
 
-/** The setting with the least estimate, of those that include all operations. */
-export function bestOf(target: Target): [ComputeUnits, Estimate] | null {
-  const whole = [...target.estimates].filter(([, one]) => one.left_out.length === 0);
-  return whole.sort(([, a], [, b]) => a.latency.value - b.latency.value)[0] ?? null;
-}
-
-/** Every device under its best setting on one logarithmic axis, with its interval and units; then what this machine measured. */
+/** Every device on one logarithmic axis, with its interval, its units and its best setting; then what this machine measured. */
 export function Devices() {
-  const { targets, target, measurements, chooseTarget } = useReport();
+  const { targets, target, setting, measurements, profile, chooseTarget } = useReport();
   const devices = targets.flatMap((one) => {
-    const best = bestOf(one);
-    return best ? [{ target: one, setting: best[0], estimate: best[1] }] : [];
+    const speed = profile?.answer?.speeds.find(({ device, os }) => device === one.device && os === one.os);
+    const known: Estimate | Speed | undefined = speed ?? one.estimates.get(setting);
+    return known ? [{ target: one, latency: known.latency, shares: timeShares(known), best: speed?.best }] : [];
   });
   const measured = measurements.flatMap((one) => (one.predict ? [{ one, median: one.predict.statistics.median }] : []));
   if (devices.length + measured.length < 2) return null;
-  const ends = [...devices.flatMap(({ estimate: { latency } }) => [latency.low, latency.high]), ...measured.map(({ median }) => median)];
+  const ends = [...devices.flatMap(({ latency }) => [latency.low, latency.high]), ...measured.map(({ median }) => median)];
   const [least, most] = [Math.min(...ends), Math.max(...ends)];
   const at = (seconds: number) => (most > least && least > 0 ? (Math.log(seconds / least) / Math.log(most / least)) * 100 : 50);
   return (
-    <ul class="devices" aria-label="Devices under their best settings, on one logarithmic axis">
-      {devices.map(({ target: one, setting, estimate }) => (
+    <ul class="devices" aria-label="Devices on one logarithmic axis">
+      {devices.map(({ target: one, latency: { value, low, high }, shares, best }) => (
         <li key={one.key}>
-          <button type="button" class="link" aria-pressed={one === target} onClick={() => chooseTarget(one, setting)}>
+          <button type="button" class="link" aria-pressed={one === target} onClick={() => chooseTarget(one, best ? "all" : setting)}>
             {targetName(one)}
           </button>
-          <span class="range" title={`${duration(estimate.latency.low)} – ${duration(estimate.latency.high)} (80 % interval)`}>
-            <span
-              class="range-line"
-              style={{ left: `${at(estimate.latency.low)}%`, width: `${at(estimate.latency.high) - at(estimate.latency.low)}%` }}
-            />
-            <span class="range-point" style={{ left: `${at(estimate.latency.value)}%` }} />
+          <span class="range" title={`${duration(low)} – ${duration(high)}`}>
+            <span class="range-line" style={{ left: `${at(low)}%`, width: `${at(high) - at(low)}%` }} />
+            <span class="range-point" style={{ left: `${at(value)}%` }} />
           </span>
-          <b class="number">{duration(estimate.latency.value)}</b>
-          <UnitBar parts={unitSeconds(estimate).map((part) => ({ unit: part.unit, amount: part.seconds, text: duration(part.seconds) }))} />
-          <span class="faint">{SETTING_NAMES[setting]}</span>
+          <b class="number">{duration(value)}</b>
+          <UnitBar parts={shares.map(({ unit, part }) => ({ unit, amount: part, text: duration(part * value) }))} />
+          <span class="faint">{best && bestWords(best)}</span>
         </li>
       ))}
       {measured.map(({ one, median }) => (
@@ -58,24 +50,22 @@ export function Devices() {
   );
 }
 
-/** The answer in a sentence: how long, where most of the time is spent, and whether another setting is faster. */
+/** The fastest setting with its time, as in `reports/answer.py`. */
+function bestWords({ compute_units: setting, latency, certainty }: Speed["best"]): string {
+  if (certainty === "no gain") return "";
+  return `${SETTING_NAMES[setting]} ${duration(latency.value)}${certainty === "unclear" ? "?" : ""}`;
+}
+
+/** The answer in a sentence: how long, and where most of the time is spent. */
 export function Verdict() {
-  const { target, estimate, setting, profile } = useReport();
+  const { target, estimate, profile } = useReport();
   if (profile?.answer?.verdict) return <p class="verdict-line">{profile.answer.verdict}</p>;
   if (!target || !estimate || estimate.left_out.length > 0) return null;
-  const [main] = unitSeconds(estimate)
-    .filter((one) => one.unit !== "overhead")
-    .sort((a, b) => b.seconds - a.seconds);
-  const best = bestOf(target);
-  const isBest = !best || best[1].latency.value >= estimate.latency.value * 0.99;
+  const [main] = timeShares(estimate).sort((a, b) => b.part - a.part);
   return (
     <p class="verdict-line">
       On {target.device} a prediction takes about <b>{duration(estimate.latency.value)}</b>
-      {main && `, most of it on the ${UNIT_NAMES[main.unit as keyof typeof UNIT_NAMES]}`};{" "}
-      {isBest
-        ? `no setting is estimated faster than ${SETTING_NAMES[setting]}`
-        : `${SETTING_NAMES[best[0]]} is estimated at ${duration(best[1].latency.value)}`}
-      .
+      {main && `, ${percent(main.part)} of it on the ${UNIT_NAMES[main.unit]}`}.
     </p>
   );
 }

@@ -1,8 +1,7 @@
 import { type Badge, estimateBadges, isWhole, measurementBadges } from "../../data/answers";
-import { switches } from "../../data/profile";
 import type { Estimate, Measurement } from "../../data/schema";
 import { basisText, SETTING_NAMES, trustText } from "../../data/words";
-import { cost, duration, plural, rateInWords } from "../../format";
+import { duration, rateInWords } from "../../format";
 import { useReport } from "../../report";
 import { OriginTag } from "../../ui/origin";
 import { Card } from "./card";
@@ -10,12 +9,19 @@ import { Devices } from "./devices";
 
 /** The latency on the chosen device and on the machine that measured, each with what limits it. */
 export function HowLong() {
-  const { model, target, estimate, measurement, placement } = useReport();
+  const { model, target, setting, estimate, measurement, placement } = useReport();
   return (
     <Card id="latency" question="How long does a prediction take?">
       <div class="latencies">
         {target && estimate && <Estimated device={target.device} estimate={estimate} />}
-        {target && !estimate && placement && <Planned />}
+        {target && !estimate && placement && (
+          <div class="latency latency-main">
+            <div class="latency-place">
+              {target.device}, {SETTING_NAMES[setting]}
+            </div>
+            <span class="latency-value latency-none">not estimated</span>
+          </div>
+        )}
         {target && !estimate && !placement && !measurement && (
           <p class="answer-text">
             {model.absent ? (
@@ -31,7 +37,7 @@ export function HowLong() {
         {target && estimate && estimate.notes.length > 0 && (
           <div class="latency-notes">
             {estimate.notes.map((note) => (
-              <p class="latency-text sentence" key={note}>
+              <p class="latency-text" key={note}>
                 {note}
               </p>
             ))}
@@ -93,25 +99,6 @@ function SettingChips() {
           )
         );
       })}
-    </div>
-  );
-}
-
-/** The planned cost, where no latency is estimated. */
-function Planned() {
-  const { target, setting, placement } = useReport();
-  if (!placement || placement.totalMs === null) return null;
-  return (
-    <div class="latency latency-main">
-      <div class="latency-place">
-        {target?.device}, {SETTING_NAMES[setting]}
-      </div>
-      <div class="latency-line">
-        <span class="latency-value latency-none">not estimated</span>
-      </div>
-      <div class="latency-text">
-        planned cost {cost(placement.totalMs)}, which is not a latency; {plural(switches(placement.setting), "change")} of unit
-      </div>
     </div>
   );
 }

@@ -1,65 +1,71 @@
 import { useMemo } from "preact/hooks";
 import { type Spending, spending } from "../../data/answers";
 import { shortName } from "../../data/names";
-import { BOUND_WORDS, OVERHEAD_WORDS } from "../../data/words";
-import { figure, plural, share } from "../../format";
-import { useReport } from "../../report";
+import { BOUND_WORDS } from "../../data/words";
+import { duration, percent, plural, share } from "../../format";
+import { useAnswer, useReport } from "../../report";
 import { OriginTag } from "../../ui/origin";
 import { Card } from "./card";
 
-const WORDS = { estimated: "estimated", planned: "planned cost", measured: "measured in operations", declared: "" } as const;
+/** Smaller parts of the time are not named. */
+const LEAST = 0.01;
+/** Wider parts of the bar have room for their names. */
+const ROOM = 0.1;
 
-/** Kinds that the bar names; the others are one part. */
-const KINDS = 5;
-
-/** The most expensive groups of operations. */
+/** What the time is spent on, and the most expensive groups of operations. */
 export function TimeSpent() {
-  const { table, rows, kernels, estimate, placement, groups } = useReport();
-  const found = useMemo(
-    () => spending({ table, rows, kernels, estimate, placement, groups }),
-    [table, rows, kernels, estimate, placement, groups],
-  );
+  const { table, kernels, estimate, groups } = useReport();
+  const answer = useAnswer();
+  const found = useMemo(() => spending({ table, kernels, estimate, groups }), [table, kernels, estimate, groups]);
+  const bound = estimate && `waits for ${BOUND_WORDS[estimate.bound]}`;
+  const waits = answer ? listed(answer.waits) : bound;
   return (
     <Card id="time" question="Where does the time go?" tags={found && <OriginTag origin={found.origin} />}>
+      {answer && answer.kinds.length > 0 && <KindBar kinds={answer.kinds} />}
       {found ? <Groups found={found} /> : <p class="answer-text">Not known: operations have no times.</p>}
+      {waits && <p class="answer-text time-waits sentence">{waits}</p>}
     </Card>
   );
 }
 
+const listed = (shares: readonly (readonly [string, number])[]): string =>
+  shares
+    .filter(([, part]) => part >= LEAST)
+    .map(([name, part]) => `${name} ${percent(part)}`)
+    .join(", ");
+
+/** The shares of the time by kind; what belongs to no operation is hatched. */
+function KindBar(props: { kinds: readonly (readonly [string, number])[] }) {
+  const { kinds } = props;
+  const rest = 1 - kinds.reduce((sum, [, part]) => sum + part, 0);
+  return (
+    <div class="kind-bar" role="img" aria-label={listed(kinds)}>
+      {kinds.map(([name, part]) => (
+        <span key={name} class="kind-part" style={{ width: `${part * 100}%` }} title={`${name} ${percent(part)}`}>
+          {part > ROOM && `${name} ${percent(part)}`}
+        </span>
+      ))}
+      {rest > 0 && (
+        <span
+          class="fill-overhead"
+          style={{ width: `${rest * 100}%` }}
+          title={`launches of units, changes between them, and conversions ${percent(rest)}`}
+        />
+      )}
+    </div>
+  );
+}
+
+/** The most expensive groups of operations. */
 function Groups(props: { found: Spending }) {
-  const { found } = props;
-  const { showOp, estimate, measurement, rows } = useReport();
-  const isSlowed = found.origin === "measured" && measurement?.findings.some((one) => one.id === "profiler-overhead");
-  const total = found.totalSeconds;
-  const most = Math.max(...found.dearest.map((one) => one.seconds), found.overheadSeconds ?? 0);
-  const width = (seconds: number) => ({ width: `${(seconds / most) * 100}%` });
-  const shareOf = (seconds: number) => (found.hasShares ? share(seconds / total) : "");
-  const types = found.types.slice(0, 3).map((one) => [one.label, shareOf(one.seconds)].filter(Boolean).join(" "));
-  const rest = total - found.types.slice(0, KINDS).reduce((sum, one) => sum + one.seconds, 0) - (found.overheadSeconds ?? 0);
+  const { dearest, hasShares, origin, totalSeconds } = props.found;
+  const { showOp, measurement, rows } = useReport();
+  const isSlowed = origin === "measured" && measurement?.findings.some((one) => one.id === "profiler-overhead");
+  const most = Math.max(...dearest.map((one) => one.seconds));
   return (
     <>
-      {found.hasShares && (
-        <div class="kind-bar" role="img" aria-label="Shares of the time by kind of operation, with launches">
-          {found.types.slice(0, KINDS).map((one) => (
-            <span
-              key={one.label}
-              class="kind-part"
-              style={{ width: share(one.seconds / total).replace(" ", "") }}
-              title={`${one.label} ${share(one.seconds / total)}`}
-            >
-              {one.seconds / total > 0.1 && one.label}
-            </span>
-          ))}
-          {rest > 0 && (
-            <span class="kind-part kind-rest" style={{ width: `${(rest / total) * 100}%` }} title={`others ${share(rest / total)}`} />
-          )}
-          {!!found.overheadSeconds && (
-            <span class="fill-overhead" style={{ width: `${(found.overheadSeconds / total) * 100}%` }} title={OVERHEAD_WORDS} />
-          )}
-        </div>
-      )}
       <ol class="spending" aria-label="The most expensive groups of operations">
-        {found.dearest.map((one) => (
+        {dearest.map((one) => (
           <li key={one.ids[0]}>
             <button
               type="button"
@@ -72,33 +78,15 @@ function Groups(props: { found: Spending }) {
             </button>
             <span class="spending-type">{one.label}</span>
             <span class="spending-bar">
-              <span class={`fill-${one.unit ?? "measured"}`} style={width(one.seconds)} />
+              <span class={`fill-${one.unit ?? "measured"}`} style={{ width: `${(one.seconds / most) * 100}%` }} />
             </span>
             <span class="spending-time">
-              {figure(one.seconds, found.origin)} <span class="faint">{shareOf(one.seconds)}</span>
+              {duration(one.seconds)} {hasShares && <span class="faint">{share(one.seconds / totalSeconds)}</span>}
             </span>
           </li>
         ))}
-        {!!found.overheadSeconds && (
-          <li>
-            <span class="spending-overhead" title={OVERHEAD_WORDS}>
-              launches, changes of unit
-            </span>
-            <span class="spending-bar">
-              <span class="fill-overhead" style={width(found.overheadSeconds)} />
-            </span>
-            <span class="spending-time">
-              {figure(found.overheadSeconds, found.origin)} <span class="faint">{shareOf(found.overheadSeconds)}</span>
-            </span>
-          </li>
-        )}
       </ol>
-      <p class="answer-text roomy">
-        {types.join(" · ")} {found.hasShares ? "of" : "in"} {figure(total, found.origin)} {WORDS[found.origin]}, in{" "}
-        {plural(found.groups, "group")}
-        {found.origin === "estimated" && estimate && `; waits for ${BOUND_WORDS[estimate.bound]}`}
-        {isSlowed && ", longer than in predictions because of the engine's profiler"}
-      </p>
+      {isSlowed && <p class="answer-text">Longer than in predictions because of the engine's profiler.</p>}
     </>
   );
 }

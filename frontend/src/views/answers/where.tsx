@@ -1,9 +1,9 @@
 import { useMemo } from "preact/hooks";
-import { elsewhere, unitSeconds } from "../../data/answers";
+import { elsewhere, timeShares } from "../../data/answers";
 import type { ModelSummary } from "../../data/schema";
 import { otherPlanLine, plannedColumns, undecidedLine, unitShares } from "../../data/totals";
-import { isPlanned, OVERHEAD_WORDS, opWords, UNIT_NAMES, UNIT_SHORT } from "../../data/words";
-import { duration, fileName, plural, share } from "../../format";
+import { isPlanned, opWords, UNIT_NAMES, UNIT_SHORT } from "../../data/words";
+import { duration, fileName, percent, plural } from "../../format";
 import { useReport } from "../../report";
 import { Hint } from "../../ui/hint";
 import { OriginTag } from "../../ui/origin";
@@ -36,7 +36,7 @@ function Shares() {
   const undecided = useMemo(() => (placement ? undecidedLine(placement, plannedColumns(rows)) : ""), [placement, rows]);
   const close = placement ? otherPlanLine(placement) : "";
   const total = shares.reduce((sum, one) => sum + one.ops, 0);
-  const times = estimate ? unitSeconds(estimate) : [];
+  const times = estimate ? timeShares(estimate) : [];
   return (
     <>
       <div class="answer-row">
@@ -63,20 +63,13 @@ function Shares() {
       {estimate && times.length > 0 && (
         <div class="answer-row">
           <span class="answer-label">time</span>
-          <UnitBar parts={times.map((one) => ({ unit: one.unit, amount: one.seconds, text: duration(one.seconds) }))} />
+          <UnitBar parts={times.map(({ unit, part }) => ({ unit, amount: part, text: duration(part * estimate.latency.value) }))} />
           <span class="unit-counts">
-            {times.map((one) => (
-              <span key={one.unit} class="unit-count" title={one.unit === "overhead" ? OVERHEAD_WORDS : undefined}>
-                <span class={`swatch fill-${one.unit}`} />
-                {one.unit === "overhead" ? (
-                  "launches"
-                ) : (
-                  <>
-                    <span class="roomy">{UNIT_NAMES[one.unit]}</span>
-                    <span class="tight">{UNIT_SHORT[one.unit]}</span>
-                  </>
-                )}{" "}
-                <b>{share(one.seconds / estimate.latency.value)}</b>
+            {times.map(({ unit, part }) => (
+              <span key={unit} class="unit-count">
+                <span class={`swatch fill-${unit}`} />
+                <span class="roomy">{UNIT_NAMES[unit]}</span>
+                <span class="tight">{UNIT_SHORT[unit]}</span> <b>{percent(part)}</b>
               </span>
             ))}
           </span>

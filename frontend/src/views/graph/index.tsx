@@ -2,7 +2,7 @@ import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { type Costs, criticalPath, estimatedCosts, measuredCosts, plannedCosts } from "../../data/critical";
 import { type Drawing, draw, opening, shapeOf } from "../../data/drawing";
 import { DRAWN, type Fold, isMixed, type Part, type Sameness, shownFolds } from "../../data/folding";
-import { estimatedTimeline, plannedTimeline } from "../../data/lanes";
+import { estimatedTimeline } from "../../data/lanes";
 import type { Row } from "../../data/rows";
 import { sumOf } from "../../data/selection";
 import { bytes, count, duration, plural, share } from "../../format";
@@ -29,7 +29,7 @@ const NOTHING: ReadonlySet<Row> = new Set();
 
 /** The dataflow graph, with equal blocks drawn once, coloured by unit or by time. */
 export function Graph() {
-  const { rows, table, times, estimate, kernels, placement, selected, select } = useReport();
+  const { rows, table, times, estimate, kernels, selected, select } = useReport();
   const { functions, inputsOf, unitOf, attributesOf } = usePrograms();
   // A stage of a pipeline that is a single operation has no graph to show.
   const first = [...functions].find(([, { top }]) => top.length > 1)?.[0] ?? [...functions.keys()][0] ?? "";
@@ -60,11 +60,10 @@ export function Graph() {
   );
   const names = useMemo(() => new Names(top), [top]);
   const changes = useMemo(() => {
-    const timeline = estimate ? estimatedTimeline(table, kernels, estimate) : placement && plannedTimeline(rows.all, placement);
+    const timeline = estimate && estimatedTimeline(table, kernels, estimate);
     const inside = new Set(top.map((row) => row.id));
-    // What a plan charges is no time.
-    return (timeline?.switches ?? []).filter(({ id }) => inside.has(id)).map((one) => (estimate ? one : { ...one, seconds: 0 }));
-  }, [top, rows, table, kernels, estimate, placement]);
+    return (timeline?.switches ?? []).filter(({ id }) => inside.has(id));
+  }, [top, table, kernels, estimate]);
   const search = useRef<HTMLInputElement>(null);
   const goToChange = (step: 1 | -1) => {
     const order = rows.byId.get(selected ?? "")?.order ?? -1;

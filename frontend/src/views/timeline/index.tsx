@@ -1,6 +1,6 @@
 import { useMemo, useState } from "preact/hooks";
 import { firstsOf } from "../../data/folding";
-import { estimatedTimeline, type Timeline as Lanes, measuredTimeline, merged, moduleSpans, plannedTimeline } from "../../data/lanes";
+import { estimatedTimeline, type Timeline as Lanes, measuredTimeline, merged, moduleSpans } from "../../data/lanes";
 import type { Origin } from "../../data/schema";
 import { plural } from "../../format";
 import { useReport } from "../../report";
@@ -17,11 +17,10 @@ const BLOCKS = [
 
 /** One prediction over time: modules, and a lane for each compute unit. */
 export function Timeline() {
-  const { measuredBy, rows, table, groups, kernels, target, placement, estimate, times } = useReport();
+  const { measuredBy, rows, table, groups, kernels, target, estimate, times } = useReport();
   const measured = useMemo(() => (groups.length ? measuredTimeline(table, groups) : null), [table, groups]);
-  const planned = useMemo(() => (placement ? plannedTimeline(rows.all, placement) : null), [rows, placement]);
   const estimated = useMemo(() => (estimate ? estimatedTimeline(table, kernels, estimate) : null), [table, kernels, estimate]);
-  const known = [estimated, measured, planned].filter((one): one is Lanes => one !== null && one.seconds > 0);
+  const known = [estimated, measured].filter((one): one is Lanes => one !== null && one.seconds > 0);
   const [wanted, choose] = useState<Origin | null>(null);
   const whole = known.find((one) => one.origin === (wanted ?? times?.origin)) ?? known[0];
   const { functions } = usePrograms();
@@ -52,12 +51,7 @@ export function Timeline() {
       actions={
         <>
           {firsts.size > 0 && <Choice label="Blocks" options={BLOCKS} value={blocks} onChange={chooseBlocks} />}
-          <Choice
-            label="Times"
-            options={known.map((one) => [one.origin, one.origin === "planned" ? "planned cost" : one.origin] as const)}
-            value={lanes.origin}
-            onChange={choose}
-          />
+          <Choice label="Times" options={known.map((one) => [one.origin, one.origin] as const)} value={lanes.origin} onChange={choose} />
         </>
       }
     >

@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping, Sequence
 
 from coremlscope.base.figures import Figure
 from coremlscope.base.findings import least_known
-from coremlscope.base.units import format_cost
 from coremlscope.devices import UNITS, ComputeUnit
 from coremlscope.devices.unit import UNIT_WORDS
 from coremlscope.planning.placement.hypotheses import Replanned
@@ -109,7 +108,7 @@ def _reason(one: Replanned) -> str:
         return f"all rules that keep operations from {unit}, together"
     these, themselves = ("it", "itself") if len(one.ops) == 1 else ("these", "themselves")
     return (
-        f"{unit} can run {these}, at a planned cost of {format_cost(one.gain_ms)} less by {themselves},"
+        f"{unit} can run {these} for less by {themselves},"
         " but launches and changes of unit cost more than that"
     )
 
