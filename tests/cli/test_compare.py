@@ -172,7 +172,7 @@ def test_a_terminal_shows_it_while_it_is_filled(
     monkeypatch.setattr("sys.stderr", stream)
     monkeypatch.setenv("TERM", term)
     monkeypatch.setenv("COLUMNS", "100")
-    monkeypatch.setattr("coremlscope.cli.compare._REDRAW_S", -1.0)
+    monkeypatch.setattr("coremlscope.cli.progress._REDRAW_S", -1.0)
     assert main(["compare", str(sample), "--iterations", "2"]) == 0
     live = stream.getvalue()
     assert ("predicting 2/2" in live) == (term != "dumb")

@@ -4,7 +4,9 @@ import io
 
 import pytest
 
-from coremlscope.cli.progress import progress_bars
+from coremlscope.cli.progress import progress_line
+from coremlscope.cli.terminal import print_note
+from coremlscope.measure.contract import note_seconds
 
 
 class Terminal(io.StringIO):
@@ -12,47 +14,70 @@ class Terminal(io.StringIO):
         return True
 
 
-def attach(monkeypatch: pytest.MonkeyPatch) -> Terminal:
+def attach(monkeypatch: pytest.MonkeyPatch, stream: io.StringIO | None = None) -> io.StringIO:
     """Makes standard error a terminal. Not a fixture, because pytest replaces the stream after fixtures."""
-    stream = Terminal()
+    stream = Terminal() if stream is None else stream
     monkeypatch.setattr("sys.stderr", stream)
     monkeypatch.setenv("TERM", "xterm-256color")
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.setattr("coremlscope.cli.progress._REDRAW_S", -1.0)
+    monkeypatch.setattr("coremlscope.cli.progress._TICK_S", 1000.0)
     return stream
 
 
-def test_bars(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_terminal_has_a_line_of_the_phase_and_the_median_so_far(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = attach(monkeypatch)
-    with progress_bars(True) as progress:
+    with progress_line(True) as progress:
         assert progress is not None
-        for phase, total in (("compile", 2), ("predict", 3)):
-            for done in range(total + 1):
-                progress(phase, done, total)
-    text = terminal.getvalue()
-    assert text.index("compiling") < text.index("predicting")
-    assert "3/3" in text
-    # The last bar is erased, so that later output starts on an empty line.
-    assert text.endswith("\x1b[2K")
+        progress("compile", 0, 2)
+        note_seconds(progress, "predict", [0.001, 0.003])
+        progress("predict", 2, 3)
+        note_seconds(progress, "predict", [0.002])
+        progress("predict", 3, 3)
+    drawn = [part.removesuffix(", after 0 s") for part in terminal.getvalue().split("\r\x1b[J")]
+    # The last line is erased, so that later output starts on an empty line.
+    assert drawn == [
+        "",
+        "compiling 0/2",
+        "predicting 2/3, median 2.00 ms",
+        "predicting 3/3, median 2.00 ms",
+        "",
+    ]
+
+
+def test_the_seconds_go_on_while_nothing_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = attach(monkeypatch)
+    monkeypatch.setattr("coremlscope.cli.progress._TICK_S", 0.001)
+    with progress_line(True):
+        while "starting" not in terminal.getvalue():
+            pass
+
+
+def test_a_note_replaces_the_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = attach(monkeypatch)
+    with progress_line(True, lambda line: f"table\n{line}") as progress:
+        assert progress is not None
+        progress("probe", 0, 2)
+        print_note("note")
+    assert terminal.getvalue().endswith("\x1b[1A\x1b[Jnote\n")
 
 
 def test_nothing_is_shown_where_it_is_not_wanted(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = attach(monkeypatch)
-    with progress_bars(False) as progress:
+    with progress_line(False) as progress:
         assert progress is None
     assert terminal.getvalue() == ""
 
 
 @pytest.mark.parametrize("reason", ["dumb", "no terminal"])
-def test_without_bars_there_is_a_line_every_ten_seconds(reason: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    stream: io.StringIO = attach(monkeypatch)
-    monkeypatch.setenv("TERM", "dumb")
-    if reason == "no terminal":
-        stream = io.StringIO()
-        monkeypatch.setattr("sys.stderr", stream)
+def test_without_a_screen_there_is_a_line_every_ten_seconds(
+    reason: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stream = attach(monkeypatch, io.StringIO() if reason == "no terminal" else None)
+    monkeypatch.setenv("TERM", "dumb" if reason == "dumb" else "xterm")
     seconds = iter(range(0, 100, 4))
     monkeypatch.setattr("coremlscope.cli.progress.time.monotonic", lambda: next(seconds))
-    with progress_bars(True) as progress:
+    with progress_line(True) as progress:
         assert progress is not None
         for done in range(7):
             progress("predict", done, 7)
@@ -60,3 +85,14 @@ def test_without_bars_there_is_a_line_every_ten_seconds(reason: str, monkeypatch
         "predicting 2/7, after 12 s",
         "predicting 5/7, after 24 s",
     ]
+
+
+def test_a_reader_that_goes_away_costs_no_result(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Broken(Terminal):
+        def write(self, text: str, /) -> int:
+            raise BrokenPipeError
+
+    attach(monkeypatch, Broken())
+    with progress_line(True) as progress:
+        assert progress is not None
+        progress("predict", 0, 1)

@@ -10,11 +10,12 @@ import pytest
 from coremlscope import ops
 from coremlscope.model.ir import DType
 from coremlscope.ops import kernels
-from coremlscope.ops.emit import BOOL, F32, I32, I64, Emitter, Tensor, carry
+from coremlscope.ops.emit import Emitter, Tensor, carry
 from coremlscope.ops.kernels import LACKING, detour
 from coremlscope.ops.view import CannotLower
 from tests.support.onnx_probes import PROBES, has_kernel
 
+BOOL, F32, I32, I64 = map(np.dtype, ("bool", "float32", "int32", "int64"))
 DTYPES = "float16 float32 float64 int8 uint8 int16 uint16 int32 int64 bool".split()  # noqa: SIM905
 #: What is probed elsewhere: graphs within graphs, casts, and what makes tensors from nothing.
 NOT_PROBED = {"Cast", "If", "Loop", "QuantizeLinear", "RandomNormal", "RandomUniform", "Scan"}

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from coremlscope.cli.command import Command, add_reports, add_shape, read_path
 from coremlscope.cli.estimate import check_formats
 from coremlscope.cli.lookup import add_devices
-from coremlscope.cli.progress import progress_bars
+from coremlscope.cli.progress import progress_line
 from coremlscope.cli.repetitions import add_function
 from coremlscope.cli.reports import write_reports
 from coremlscope.cli.terminal import print_note
@@ -65,7 +65,7 @@ def _run(arguments: argparse.Namespace) -> int:
     is_list = len(arguments.models) > 1
     if is_list:
         check_formats(arguments.output)
-    with progress_bars(not arguments.quiet) as progress:
+    with progress_line(not arguments.quiet) as progress:
         answer, profiles = answer_models(
             *arguments.models,
             devices=arguments.device,

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,7 +20,7 @@ from coremlscope.cli.command import (
 )
 from coremlscope.cli.connected import add_on_device, is_on_device, measure_connected
 from coremlscope.cli.lookup import add_devices
-from coremlscope.cli.progress import phase_words, progress_bars
+from coremlscope.cli.progress import Shown, progress_line
 from coremlscope.cli.repetitions import (
     add_engine,
     add_engine_options,
@@ -32,7 +30,7 @@ from coremlscope.cli.repetitions import (
     measurement_options,
 )
 from coremlscope.cli.reports import write_reports
-from coremlscope.cli.terminal import print_error, print_note
+from coremlscope.cli.terminal import has_color, print_error, print_note, terminal_width
 from coremlscope.reports.renderers import COMPARISON_RENDERERS
 
 if TYPE_CHECKING:
@@ -42,7 +40,6 @@ __all__ = ["COMMAND"]
 
 #: The exit code if `--fail-above` finds a slower subject.
 _SLOWER = 9
-_REDRAW_S = 0.1
 _EPILOG = """\
 Models are measured, planned and estimated in one table, which is shown while it fills; then each is
 compared with the first. Off a Mac there is one measurement, on this machine, and predictions are
@@ -78,7 +75,6 @@ examples:
 """
 
 Changed = Callable[[tuple["Profile", ...]], None]
-Shown = Callable[[str, int, int], None]
 
 
 def _percent(text: str) -> float:
@@ -179,44 +175,23 @@ def _run(arguments: argparse.Namespace) -> int:
 
 @contextmanager
 def _live_table(is_wanted: bool) -> Iterator[tuple[Changed, Shown | None]]:
-    """The table on standard error while it is filled, if that is a terminal; it is removed at the end."""
-    if not is_wanted or not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
-        with progress_bars(is_wanted) as lines:
-            yield lambda _: None, lines
-        return
-    from rich.console import Console
-    from rich.live import Live
-    from rich.text import Text
+    """The table on a terminal while it is filled; it is removed at the end."""
+    known: tuple[Profile, ...] = ()
 
-    from coremlscope.reports.side_by_side import side_by_side_document
-    from coremlscope.reports.terminal.writer import write_terminal
+    def changed(profiles: tuple[Profile, ...]) -> None:
+        nonlocal known
+        known = profiles
 
-    console = Console(stderr=True)
-    # It is redrawn between repetitions, not by a thread, which would disturb the measurement.
-    with Live(console=console, transient=True, auto_refresh=False, vertical_overflow="crop") as live:
-        known: tuple[Profile, ...] = ()
-        drawn = 0.0
+    def show(line: str) -> str:
+        from coremlscope.reports.side_by_side import side_by_side_document
+        from coremlscope.reports.terminal.writer import write_terminal
 
-        def draw(state: str) -> None:
-            nonlocal drawn
-            drawn = time.monotonic()
-            shown = state
-            if known:
-                color = console.color_system is not None
-                document = side_by_side_document(known, state=state)
-                shown = write_terminal(document, width=console.width, color=color)
-            live.update(Text.from_ansi(shown), refresh=True)
+        if not known:
+            return line
+        document = side_by_side_document(known, state=f"{_measured_now(known)}: {line}".removeprefix(": "))
+        return write_terminal(document, width=terminal_width(), color=has_color(sys.stderr))
 
-        def changed(profiles: tuple[Profile, ...]) -> None:
-            nonlocal known
-            known = profiles
-            draw("…")
-
-        def progress(phase: str, done: int, total: int) -> None:
-            if done == 0 or time.monotonic() - drawn > _REDRAW_S:
-                name = _measured_now(known)
-                draw(f"{name}: {phase_words(phase)} {done}/{total}" if name else phase_words(phase))
-
+    with progress_line(is_wanted, show) as progress:
         yield changed, progress
 
 

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from coremlscope.cli.command import Command, add_reports, read_path
-from coremlscope.cli.progress import progress_bars
+from coremlscope.cli.progress import progress_line
 from coremlscope.cli.reports import add_share, share_evidence, write_reports
 from coremlscope.reports.renderers import RENDERERS
 
@@ -60,7 +60,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
 def _run(arguments: argparse.Namespace) -> int:
     from coremlscope import api
 
-    with progress_bars(not arguments.quiet) as progress:
+    with progress_line(not arguments.quiet) as progress:
         profile = api.import_files(
             *arguments.files,
             model=arguments.model,

@@ -21,7 +21,7 @@ from coremlscope.cli.command import (
 )
 from coremlscope.cli.limited import call_on_model, limits_of
 from coremlscope.cli.lookup import add_devices
-from coremlscope.cli.progress import progress_bars
+from coremlscope.cli.progress import progress_line
 from coremlscope.cli.repetitions import (
     add_engine,
     add_function,
@@ -142,7 +142,7 @@ def _run(arguments: argparse.Namespace) -> int:
     if arguments.smallest is not None and arguments.smallest not in PROPERTIES:
         # A script may be silent for as long as it is allowed to run.
         limits = replace(limits, silence_s=inf, time_s=None)
-    with progress_bars(not arguments.quiet) as progress:
+    with progress_line(not arguments.quiet) as progress:
         found = call_on_model(
             isolate,
             arguments,

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from coremlscope.base.errors import UsageError
-from coremlscope.cli.terminal import has_color, print_note, print_result
+from coremlscope.cli.terminal import draw, has_color, print_note, print_result, terminal_width
 
 if TYPE_CHECKING:
     from coremlscope.dropin.tracing.session import RecordedProgram
@@ -46,26 +46,20 @@ def show_live(program: RecordedProgram, printed: Path) -> None:
         program: The program.
         printed: The file that has what it printed so far.
     """
-    from rich.console import Console
-    from rich.live import Live
-    from rich.text import Text
-
     from coremlscope.reports.program.now import now_document
     from coremlscope.reports.terminal.writer import write_terminal
 
-    console = Console()
-    with Live(console=console, auto_refresh=False, transient=True) as live:
-        while program.is_running:
-            with contextlib.suppress(UsageError):  # Nothing was recorded so far.
-                document = now_document(
-                    program.trace,
-                    now_s=program.elapsed_s,
-                    window_s=_WINDOW_S,
-                    output=_last_lines(printed),
-                )
-                text = write_terminal(document, width=console.width, color=has_color())
-                live.update(Text.from_ansi("\n".join(text.splitlines()[: console.height - 1])), refresh=True)
-            program.wait(_UPDATE_S)
+    while program.is_running:
+        with contextlib.suppress(UsageError):  # Nothing was recorded so far.
+            document = now_document(
+                program.trace,
+                now_s=program.elapsed_s,
+                window_s=_WINDOW_S,
+                output=_last_lines(printed),
+            )
+            draw(write_terminal(document, width=terminal_width(), color=has_color(sys.stderr)))
+        program.wait(_UPDATE_S)
+    draw("")
 
 
 def _last_lines(path: Path) -> list[str]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from coremlscope.base.errors import UsageError
 from coremlscope.cli.command import Command, add_compute_units, add_reports
 from coremlscope.cli.lookup import add_devices
-from coremlscope.cli.progress import progress_bars
+from coremlscope.cli.progress import progress_line
 from coremlscope.cli.repetitions import add_iterations
 from coremlscope.cli.reports import write_reports
 from coremlscope.cli.terminal import has_color, print_result, terminal_width
@@ -67,7 +67,7 @@ def _run(arguments: argparse.Namespace) -> int:
         )
     if arguments.keep is not None:
         arguments.keep.mkdir(parents=True, exist_ok=True)
-    with progress_bars(not arguments.quiet) as progress:
+    with progress_line(not arguments.quiet) as progress:
         profiles = probe(
             arguments.expression,
             arguments.device,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -22,7 +23,7 @@ from coremlscope.cli.command import (
 from coremlscope.cli.connected import add_on_device, check_power_mode, is_on_device, measure_connected
 from coremlscope.cli.inputs import read_inputs
 from coremlscope.cli.lookup import add_devices
-from coremlscope.cli.progress import progress_bars
+from coremlscope.cli.progress import progress_line
 from coremlscope.cli.repetitions import (
     add_engine,
     add_engine_options,
@@ -35,6 +36,7 @@ from coremlscope.cli.reports import write_reports
 from coremlscope.cli.terminal import print_error, print_note
 from coremlscope.devices.unit import SETTINGS
 from coremlscope.reports.renderers import RENDERERS
+from coremlscope.runtime.engines import ENGINES
 
 if TYPE_CHECKING:
     from coremlscope.measure.contract import Progress
@@ -116,10 +118,14 @@ def _configure(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    from coremlscope import api
+    from coremlscope.measure.embedded.process import started_early
 
-    model = api.read(arguments.model)
-    with progress_bars(not arguments.quiet) as progress:
+    engine = arguments.engine or ("coreml" if sys.platform == "darwin" else ENGINES[0][0])
+    is_embedded = not is_on_device(arguments) and any(engine == name for name, *_ in ENGINES)
+    with started_early(is_embedded), progress_line(not arguments.quiet) as progress:
+        from coremlscope import api
+
+        model = api.read(arguments.model)
         profile = (_on_device if is_on_device(arguments) else _here)(arguments, model, progress)
     write_reports(profile, arguments)
     failed = next((finding for finding in profile.all_findings if finding.exit_code), None)

@@ -1,20 +1,24 @@
-"""Progress on standard error: bars on a terminal, elsewhere a line every ten seconds."""
+"""Progress on standard error: a live line on a terminal, elsewhere a line every ten seconds."""
 
 from __future__ import annotations
 
-import os
+import statistics
 import sys
+import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 
-from coremlscope.cli.terminal import print_note
+from coremlscope.base.units import format_duration
+from coremlscope.cli.terminal import draw, draws, print_note, terminal_width
 
-__all__ = ["phase_words", "progress_bars"]
+__all__ = ["Shown", "progress_line"]
 
-_REDRAW_S = 0.1
-#: Seconds between two lines where no bars can be drawn.
-_TOLD_EVERY_S = 10.0
+#: Takes a phase, the repetitions done, and how many there will be.
+Shown = Callable[[str, int, int], None]
+
+#: Seconds between two looks at the line, and between two lines: redrawn, and printed.
+_TICK_S, _REDRAW_S, _PRINT_S = 0.5, 0.1, 10.0
 _WORDS = {
     "compile": "compiling",
     "first load": "loading first",
@@ -34,58 +38,77 @@ _WORDS = {
 }
 
 
-def phase_words(phase: str) -> str:
-    """The name of a phase, for people."""
-    return _WORDS.get(phase, phase)
-
-
 @contextmanager
-def progress_bars(is_wanted: bool) -> Iterator[Callable[[str, int, int], None] | None]:
-    """Yields a function that takes a phase, the repetitions done, and how many there will be; None where no
-    progress is wanted.
+def progress_line(is_wanted: bool, show: Callable[[str], str] = lambda text: text) -> Iterator[Shown | None]:
+    """Yields what shows progress; None where none is wanted. On a terminal the line disappears at the end.
 
-    The bar of a phase disappears when the next phase begins, and the last one at the end. Without a terminal,
-    long work says where it is in lines, which stay.
+    Args:
+        is_wanted: Whether progress is shown.
+        show: Returns what a terminal shows, from the line.
     """
     if not is_wanted or sys.stderr is None:
         yield None
         return
-    if not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
-        yield _lines()
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
-
-    columns = (TextColumn("{task.description:<20}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    # Bars are redrawn between repetitions, not by a thread, which would disturb the measurement.
-    console = Console(stderr=True)
-    with Progress(*columns, console=console, transient=True, auto_refresh=False) as bars:
-        current: tuple[str, TaskID] | None = None
-        drawn = 0.0
-
-        def show(phase: str, done: int, total: int) -> None:
-            nonlocal drawn, current
-            if current is None or current[0] != phase:
-                for task in bars.tasks:
-                    bars.update(task.id, visible=False)
-                current = phase, bars.add_task(phase_words(phase), total=total)
-            bars.update(current[1], completed=done, total=total)
-            if done == 0 or time.monotonic() - drawn > _REDRAW_S:
-                bars.refresh()
-                drawn = time.monotonic()
-
-        yield show
+    line = _Line(show, is_drawn=draws())
+    try:
+        yield line
+    finally:
+        line.close()
 
 
-def _lines() -> Callable[[str, int, int], None]:
-    """Returns a function that prints a line where the last one was printed some time ago."""
-    begun = told = time.monotonic()
+class _Line:
+    """The line on the present phase, whose seconds go on between repetitions.
 
-    def show(phase: str, done: int, total: int) -> None:
-        nonlocal told
+    It is drawn by this process while another one measures.
+    """
+
+    def __init__(self, show: Callable[[str], str], *, is_drawn: bool) -> None:
+        self._show, self._is_drawn = show, is_drawn
+        self._begun = self._told = time.monotonic()
+        self._phase, self._count = "starting", ""
+        self._seconds: list[float] = []
+        self._lock, self._closed = threading.Lock(), threading.Event()
+        threading.Thread(target=self._tick, name="progress", daemon=True).start()
+
+    def __call__(self, phase: str, done: int, total: int) -> None:
+        """Shows a phase, the repetitions done, and how many there will be."""
+        with self._lock:
+            self._begin(phase)
+            self._count = f" {done}/{total}"
+            self._tell(at_once=self._is_drawn and done <= 1)
+
+    def sampled(self, phase: str, seconds: Sequence[float]) -> None:
+        """Notes seconds of repetitions, whose median the line says from the next call on."""
+        with self._lock:
+            self._begin(phase)
+            self._seconds += seconds
+
+    def close(self) -> None:
+        """Removes the line."""
+        self._closed.set()
+        with self._lock, suppress(BrokenPipeError):
+            draw("")
+
+    def _begin(self, phase: str) -> None:
+        if phase != self._phase:
+            self._phase, self._seconds = phase, []
+
+    def _tick(self) -> None:
+        while not self._closed.wait(_TICK_S):
+            with self._lock:
+                if not self._closed.is_set():
+                    self._tell()
+
+    def _tell(self, *, at_once: bool = False) -> None:
         now = time.monotonic()
-        if now - told >= _TOLD_EVERY_S:
-            told = now
-            print_note(f"{phase_words(phase)} {done}/{total}, after {now - begun:.0f} s")
-
-    return show
+        if not at_once and now - self._told < (_REDRAW_S if self._is_drawn else _PRINT_S):
+            return
+        self._told = now
+        median = f", median {format_duration(statistics.median(self._seconds))}" if self._seconds else ""
+        words = _WORDS.get(self._phase, self._phase)
+        text = f"{words}{self._count}{median}, after {now - self._begun:.0f} s"
+        with suppress(BrokenPipeError):  # the result is worth more than its progress
+            if self._is_drawn:
+                draw(self._show(text[: terminal_width() - 1]))
+            else:
+                print_note(text)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -24,7 +22,7 @@ from coremlscope.cli.command import (
 )
 from coremlscope.cli.lookup import add_devices
 from coremlscope.cli.repetitions import add_iterations, add_limits, add_random_weights, add_seed
-from coremlscope.cli.terminal import print_note
+from coremlscope.cli.terminal import draw, draws, print_note
 
 if TYPE_CHECKING:
     from coremlscope.results.sweep import SweepProgress
@@ -220,36 +218,23 @@ def _left(seconds: float) -> str:
 
 @contextmanager
 def _shown_progress(is_wanted: bool) -> Iterator[Callable[[SweepProgress], None] | None]:
-    """Shows progress: a bar on a terminal, elsewhere a note each minute."""
+    """Shows progress: a line that is redrawn on a terminal, elsewhere a note each minute."""
     if not is_wanted:
         yield None
         return
-    drawn = time.monotonic()
-    if not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
+    told, show = time.monotonic(), draw if draws() else print_note
+    wait_s = _REDRAW_S if draws() else _NOTE_S
 
-        def note(state: SweepProgress) -> None:
-            nonlocal drawn
-            if time.monotonic() - drawn > _NOTE_S:
-                drawn = time.monotonic()
-                print_note(_words(state))
+    def tell(state: SweepProgress) -> None:
+        nonlocal told
+        if (not state.done and draws()) or time.monotonic() - told > wait_s:
+            told = time.monotonic()
+            show(_words(state))
 
-        yield note
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn
-
-    columns = (BarColumn(), TextColumn("{task.description}"))
-    with Progress(*columns, console=Console(stderr=True), transient=True, auto_refresh=False) as bars:
-        bar = bars.add_task("", total=None)
-
-        def show(state: SweepProgress) -> None:
-            nonlocal drawn
-            bars.update(bar, description=_words(state), completed=state.done, total=state.total)
-            if not state.done or time.monotonic() - drawn > _REDRAW_S:
-                drawn = time.monotonic()
-                bars.refresh()
-
-        yield show
+    try:
+        yield tell
+    finally:
+        draw("")
 
 
 COMMAND = Command(

@@ -13,6 +13,8 @@ from coremlscope.base.units import escape_controls
 
 __all__ = [
     "abandon_output",
+    "draw",
+    "draws",
     "has_color",
     "print_error",
     "print_note",
@@ -24,6 +26,8 @@ _NARROWEST = 40
 #: Width if standard output is not a terminal and COLUMNS is not set.
 _PIPED_WIDTH = 100
 
+#: Number of lines of the terminal that `draw` shows.
+_drawn = 0
 #: Replacements of characters that a terminal or a pipe cannot show.
 _PLAIN: Mapping[int, str | int | None] = {
     **str.maketrans("×–−µ·█▋▊▉●◐○◇•◦✓✗⚠†▓▒░▕│└─›‹", "x--u|####@%o-**+x!^#=.||`-><", "▏▎▍▌"),
@@ -55,6 +59,25 @@ def has_color(stream: TextIO | None = None) -> bool:
         return True
     stream = stream or sys.stdout
     return stream is not None and stream.isatty() and os.environ.get("TERM") not in ("dumb", "unknown")
+
+
+def draws() -> bool:
+    """True if standard error is a terminal on which `draw` replaces lines."""
+    return sys.stderr is not None and sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
+
+
+def draw(text: str) -> None:
+    """Shows lines on the terminal in place of those that were drawn before; an empty text removes them.
+
+    They go to standard error. Lines that are printed there later replace them, too.
+    """
+    global _drawn
+    if not text and not _drawn:
+        return
+    lines = text.splitlines()[: shutil.get_terminal_size().lines - 1]
+    erase = f"\x1b[{_drawn - 1}A" if _drawn > 1 else ""
+    _drawn = len(lines)
+    _write_error(f"\r{erase}\x1b[J" + "\n".join(lines), end="")
 
 
 def print_result(text: str) -> None:
@@ -89,22 +112,24 @@ def abandon_output(stream: TextIO | None = None) -> None:
 
 def print_note(text: str) -> None:
     """Writes a line to standard error."""
+    draw("")
     _write_error(escape_controls(text))
 
 
 def print_error(error: CoremlscopeError) -> None:
     """Writes an error's message and hint to standard error."""
+    draw("")
     red, off = ("\x1b[1;31m", "\x1b[0m") if has_color(sys.stderr) else ("", "")
     _write_error(f"{red}error:{off} {escape_controls(error.message)}")
     if error.hint:
         print_note(f"hint: {error.hint}")
 
 
-def _write_error(line: str) -> None:
+def _write_error(text: str, end: str = "\n") -> None:
     if sys.stderr is None:
         return
     try:
-        sys.stderr.write(_printable(line, sys.stderr) + "\n")
+        sys.stderr.write(_printable(text, sys.stderr) + end)
         sys.stderr.flush()
     except BrokenPipeError:
         raise

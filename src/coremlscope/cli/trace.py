@@ -15,7 +15,7 @@ from coremlscope.cli.command import Command, Parser, add_reports, at_least
 from coremlscope.cli.live import serve_page, show_live
 from coremlscope.cli.lookup import add_devices
 from coremlscope.cli.reports import write_reports
-from coremlscope.cli.terminal import print_note
+from coremlscope.cli.terminal import draws, print_note
 from coremlscope.reports.renderers import TRACE_RENDERERS
 
 if TYPE_CHECKING:
@@ -125,7 +125,7 @@ def _record(arguments: argparse.Namespace) -> int:
     """Records a program that is started here, and returns its exit code."""
     from coremlscope.dropin.tracing.session import RecordedProgram
 
-    has_screen = arguments.live and sys.stdout is not None and sys.stdout.isatty()
+    has_screen = arguments.live and draws() and sys.stdout is not None and sys.stdout.isatty()
     with ExitStack() as stack:
         printed = None
         if has_screen:

@@ -18,7 +18,7 @@ from coremlscope.cli.command import (
     one_of,
 )
 from coremlscope.cli.limited import call_on_model, limits_of
-from coremlscope.cli.progress import progress_bars
+from coremlscope.cli.progress import progress_line
 from coremlscope.cli.repetitions import add_function, add_limits, add_seed, add_stage
 from coremlscope.cli.reports import write_reports
 from coremlscope.cli.terminal import print_note
@@ -148,7 +148,7 @@ def _run(arguments: argparse.Namespace) -> int:
             if is_core_ai
             else "give the .onnx or .pt2 file that the model was converted from, another model, or .npz",
         )
-    with progress_bars(not arguments.quiet) as bars:
+    with progress_line(not arguments.quiet) as bars:
         found = call_on_model(
             verify_file,
             arguments,

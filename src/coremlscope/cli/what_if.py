@@ -21,7 +21,7 @@ from coremlscope.cli.command import (
 )
 from coremlscope.cli.inputs import read_samples
 from coremlscope.cli.lookup import add_devices
-from coremlscope.cli.progress import progress_bars
+from coremlscope.cli.progress import progress_line
 from coremlscope.cli.repetitions import add_random_weights, add_seed
 from coremlscope.cli.reports import write_reports
 from coremlscope.cli.terminal import print_note
@@ -127,7 +127,7 @@ def _run(arguments: argparse.Namespace) -> int:
     for path in arguments.output:
         find_renderer(path, VARIANT_RENDERERS)
         check_file(path)
-    with progress_bars(not arguments.quiet) as progress:
+    with progress_line(not arguments.quiet) as progress:
         report = what_if(
             arguments.model,
             transforms=arguments.transforms,

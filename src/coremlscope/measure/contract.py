@@ -25,7 +25,7 @@ from coremlscope.results.operations import OpTable
 from coremlscope.runtime.execution.sequence_lengths import choose_lengths
 from coremlscope.runtime.execution.wiring import interface_of
 
-__all__ = ["MeasuredModel", "Measurer", "Progress", "now", "resolve_settings"]
+__all__ = ["MeasuredModel", "Measurer", "Progress", "note_seconds", "now", "resolve_settings"]
 
 #: Called with the phase, the number of completed repetitions and their total number.
 Progress = Callable[[str, int, int], None]
@@ -108,6 +108,13 @@ def resolve_settings(model: Model, settings: Settings, inputs: Mapping[str, Any]
     return msgspec.structs.replace(
         settings, function=function, inputs=tuple(sorted(inputs or {})), shapes=shapes
     )
+
+
+def note_seconds(progress: Progress | None, phase: str, seconds: Sequence[float]) -> None:
+    """Passes the seconds of repetitions to the method `sampled` of what shows progress, if it has one."""
+    sampled = getattr(progress, "sampled", None)
+    if sampled is not None:
+        sampled(phase, seconds)
 
 
 def now() -> str:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
+from coremlscope.base.arrays import np
 from coremlscope.ops.emit import Lowering, Tensor
 from coremlscope.ops.infer import normal_axis, same_as
 from coremlscope.ops.spec import OpSpec, Work, moved

@@ -6,8 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
+from coremlscope.base.arrays import np
 from coremlscope.model.ir import Array, Constant, DType, Shape, TensorType, ValueType
 from coremlscope.ops.emit import F32, I32, Lowering, Tensor
 from coremlscope.ops.folding import fold_constexpr, folding

@@ -160,7 +160,8 @@ def _lower_loop(op: Lowering) -> Sequence[Tensor]:
         return [more, *made[:count], *states]
 
     shapes = [_stacked_shape(bound.type) for bound in body.inputs] + [None] * len(names)
-    inputs = [(I64, ()), (BOOL, ()), *zip((t.dtype for t in initial), shapes, strict=True)]
+    kinds: list[NumpyType | str] = [I64, BOOL, *(tensor.dtype for tensor in initial)]
+    inputs = list(zip(kinds, [(), (), *shapes], strict=True))
     start, initial[count:] = goes_on(initial[:count], initial[count:])
     graph, (_, *dtypes) = op.graph(f"{op.view.op.id}/body", inputs, one_pass)
     made = op.emit_many("Loop", None, start, *initial, dtypes=dtypes, body=graph)

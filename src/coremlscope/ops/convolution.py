@@ -72,7 +72,8 @@ def _lower_conv_quantized(op: Lowering) -> Tensor:
     def compute() -> Array:
         weight, scale, bias = (constant.numpy().astype(F32) for constant in known)
         column = (-1, *[1] * (len(shape) - 1))
-        return weight * scale.reshape(column) + bias.reshape(column)
+        unpacked: Array = weight * scale.reshape(column) + bias.reshape(column)
+        return unpacked
 
     constant = Constant(TensorType(DType.FP32, shape), Derived(compute, known))
     return _conv(op, op.emitter.weight(constant, F32, f"{op.view.op.name}.weight"))

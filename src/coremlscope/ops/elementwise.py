@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-import numpy as np
-
+from coremlscope.base.arrays import np
 from coremlscope.model.ir import Array, DType, TensorType, ValueType
 from coremlscope.ops.emit import BOOL, F32, I32, I64, Lowering, Tensor
-from coremlscope.ops.folding import Fold, folding
+from coremlscope.ops.folding import Fold, folding, named
 from coremlscope.ops.infer import broadcast
 from coremlscope.ops.spec import OpSpec
 from coremlscope.ops.traits import Trait
@@ -176,9 +175,11 @@ def _comparison(
 
 
 OPS: tuple[OpSpec, ...] = (
-    _arithmetic("add", "The sum of two tensors, element by element.", _binary("Add"), np.add),
-    _arithmetic("sub", "The difference of two tensors, element by element.", _binary("Sub"), np.subtract),
-    _arithmetic("mul", "The product of two tensors, element by element.", _binary("Mul"), np.multiply),
+    _arithmetic("add", "The sum of two tensors, element by element.", _binary("Add"), named("add")),
+    _arithmetic(
+        "sub", "The difference of two tensors, element by element.", _binary("Sub"), named("subtract")
+    ),
+    _arithmetic("mul", "The product of two tensors, element by element.", _binary("Mul"), named("multiply")),
     _arithmetic(
         "real_div",
         "The quotient of two tensors, element by element; of integers, rounded towards zero.",
@@ -189,7 +190,7 @@ OPS: tuple[OpSpec, ...] = (
         "floor_div",
         "The quotient of two tensors, rounded down.",
         _floor_div,
-        np.floor_divide,
+        named("floor_divide"),
         flops=2,
         traits=Trait.ELEMENTWISE,
     ),
@@ -208,20 +209,22 @@ OPS: tuple[OpSpec, ...] = (
         _power,
         traits=Trait.ELEMENTWISE,
     ),
-    _arithmetic("maximum", "The larger of two elements.", _binary("Max"), np.maximum),
-    _arithmetic("minimum", "The smaller of two elements.", _binary("Min"), np.minimum),
-    _comparison("equal", "True where two tensors are equal.", _compare("Equal"), np.equal),
-    _comparison("not_equal", "True where two tensors differ.", _not_equal, np.not_equal),
-    _comparison("greater", "True where the first is larger.", _compare("Greater"), np.greater),
+    _arithmetic("maximum", "The larger of two elements.", _binary("Max"), named("maximum")),
+    _arithmetic("minimum", "The smaller of two elements.", _binary("Min"), named("minimum")),
+    _comparison("equal", "True where two tensors are equal.", _compare("Equal"), named("equal")),
+    _comparison("not_equal", "True where two tensors differ.", _not_equal, named("not_equal")),
+    _comparison("greater", "True where the first is larger.", _compare("Greater"), named("greater")),
     _comparison(
         "greater_equal",
         "True where the first is not smaller.",
         _compare("GreaterOrEqual"),
-        np.greater_equal,
+        named("greater_equal"),
     ),
-    _comparison("less", "True where the first is smaller.", _compare("Less"), np.less),
-    _comparison("less_equal", "True where the first is not larger.", _compare("LessOrEqual"), np.less_equal),
-    _comparison("logical_and", "True where both are true.", _logical("And"), np.logical_and),
-    _comparison("logical_or", "True where at least one is true.", _logical("Or"), np.logical_or),
-    _comparison("logical_xor", "True where exactly one is true.", _logical("Xor"), np.logical_xor),
+    _comparison("less", "True where the first is smaller.", _compare("Less"), named("less")),
+    _comparison(
+        "less_equal", "True where the first is not larger.", _compare("LessOrEqual"), named("less_equal")
+    ),
+    _comparison("logical_and", "True where both are true.", _logical("And"), named("logical_and")),
+    _comparison("logical_or", "True where at least one is true.", _logical("Or"), named("logical_or")),
+    _comparison("logical_xor", "True where exactly one is true.", _logical("Xor"), named("logical_xor")),
 )

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Hashable, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import msgspec
-import numpy as np
-import numpy.typing as npt
 from msgspec.structs import replace
 
+from coremlscope.base.arrays import np
 from coremlscope.base.budget import Budget
 from coremlscope.base.errors import CorruptModelError, UnsupportedModelError
 from coremlscope.base.units import format_bytes, shown
@@ -32,6 +32,7 @@ from coremlscope.ops import kernels
 from coremlscope.ops.view import CONTRADICTIONS, BoundGraph, CannotLower, OpView
 
 if TYPE_CHECKING:
+    import numpy.typing as npt
     import onnx
 
 __all__ = ["ONNX_OPSET", "Emitter", "Lowering", "Tensor", "WeightSlot", "carry", "range_state"]
@@ -41,22 +42,20 @@ ONNX_OPSET = 21
 #: Constants of at least this many bytes are kept outside the graph, in the weight file.
 _EXTERNAL_BYTES = 4096
 
-F32, I32, I64 = np.dtype(np.float32), np.dtype(np.int32), np.dtype(np.int64)
-BOOL, STRING = np.dtype(np.bool_), np.dtype(object)
-NumpyType = np.dtype[Any]
+#: Element types by name: NumPy is imported when an operation is lowered.
+F32, I32, I64, BOOL, STRING = "float32", "int32", "int64", "bool", "object"
+NumpyType: TypeAlias = "np.dtype[Any]"
 
 
+@functools.cache
 def carry(dtype: DType) -> NumpyType:
     """The NumPy dtype that stands for a MIL element type in a lowered graph.
 
     Floats of every width are carried as float32 and integers of every width as int32: ONNX Runtime's CPU
     kernels for other widths have gaps, and convert to these internally anyway.
     """
-    if dtype is DType.BOOL:
-        return BOOL
-    if dtype is DType.STRING:
-        return STRING
-    return F32 if dtype.is_float else I32
+    others = {DType.BOOL: BOOL, DType.STRING: STRING}
+    return np.dtype(others.get(dtype, F32 if dtype.is_float else I32))
 
 
 def range_state(op_id: str) -> str:
@@ -229,12 +228,13 @@ class Emitter:
             self._small[key] = Tensor(name, array.dtype)
         return self._small[key]
 
-    def weight(self, constant: Constant, dtype: NumpyType, stem: str = "weight") -> Tensor:
-        """An initializer from a constant, as `dtype`; a large one is read when the weight file is written.
+    def weight(self, constant: Constant, kind: npt.DTypeLike, stem: str = "weight") -> Tensor:
+        """An initializer from a constant, as a type; a large one is read when the weight file is written.
 
         Raises:
             CannotLower: The constant's shape is not fully known.
         """
+        dtype = np.dtype(kind)
         key = (id(constant), dtype.str)
         if key in self._constants:
             return self._constants[key]
@@ -522,7 +522,7 @@ class Lowering:
     def graph(
         self,
         name: str,
-        inputs: Sequence[tuple[NumpyType, Sequence[int | None] | None]],
+        inputs: Sequence[tuple[npt.DTypeLike, Sequence[int | None] | None]],
         body: Callable[[list[Tensor]], Sequence[Tensor]],
     ) -> tuple[onnx.GraphProto, list[NumpyType]]:
         """A nested ONNX graph for If, Loop or Scan.
@@ -535,7 +535,8 @@ class Lowering:
         Returns:
             The graph and the element types of its outputs.
         """
-        arguments = [Tensor(self.emitter.unique(f"{name}.in{i}"), d) for i, (d, _) in enumerate(inputs)]
+        names = [self.emitter.unique(f"{name}.in{i}") for i in range(len(inputs))]
+        arguments = [Tensor(one, np.dtype(kind)) for one, (kind, _) in zip(names, inputs, strict=True)]
         with self.emitter.subgraph() as nodes:
             results = list(body(arguments))
             # ONNX requires every output to come from a node of this graph, and to be a value of its own.

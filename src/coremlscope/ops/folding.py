@@ -5,12 +5,11 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterator, Sequence
 
-import numpy as np
-
+from coremlscope.base.arrays import np
 from coremlscope.model.ir import Array, Constant, Derived, TensorType, ValueType, constant
 from coremlscope.ops.view import OpView
 
-__all__ = ["Fold", "effort_of", "fold_constexpr", "folding"]
+__all__ = ["Fold", "effort_of", "fold_constexpr", "folding", "named"]
 
 Fold = Callable[[OpView], Sequence[Constant] | None]
 Compute = Callable[[OpView], Array | Sequence[Array]]
@@ -19,6 +18,11 @@ Compute = Callable[[OpView], Array | Sequence[Array]]
 _EAGER_ELEMENTS = 1024
 #: Results may have at most this many elements more than the arguments: 1 MB of fp32, as in coremltools.
 _GROWTH_ELEMENTS = 262_144
+
+
+def named(function: str) -> Callable[..., Array]:
+    """Returns NumPy's function of a name, which is looked up when it is called."""
+    return lambda *arguments, **options: getattr(np, function)(*arguments, **options)
 
 
 def folding(compute: Compute) -> Fold:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
-import numpy as np
-import numpy.typing as npt
-
+from coremlscope.base.arrays import np
 from coremlscope.model.ir import Array, Constant, Shape, TensorType, ValueType
 from coremlscope.ops.elementwise import quotient
 from coremlscope.ops.emit import I32, I64, Lowering, Tensor
@@ -15,6 +14,9 @@ from coremlscope.ops.infer import normal_axis, same_as
 from coremlscope.ops.spec import Infer, OpSpec, Work, bytes_of
 from coremlscope.ops.traits import Trait
 from coremlscope.ops.view import CannotInfer, CannotLower, OpView
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
 
 __all__ = ["COUNTED_FROM_END", "OPS"]
 

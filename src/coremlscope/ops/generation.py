@@ -6,8 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-
+from coremlscope.base.arrays import np
 from coremlscope.model.ir import Array, Constant, DType, Shape, TensorType, ValueType, constant
 from coremlscope.ops.emit import BOOL, I32, I64, Lowering, Tensor, carry
 from coremlscope.ops.folding import folding

@@ -8,14 +8,15 @@ The table holds for ONNX Runtime 1.31; a test probes the installed version.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import msgspec
-import numpy as np
+
+from coremlscope.base.arrays import np
 
 __all__ = ["LACKING", "Detour", "detour", "result_type"]
 
-NumpyType = np.dtype[Any]
+NumpyType: TypeAlias = "np.dtype[Any]"
 
 _FLOATS = "float16 float32 float64"
 _NARROW = "int8 uint8 int16 uint16"
@@ -118,9 +119,9 @@ def _form(op_type: str, attributes: Mapping[str, Any]) -> str:
 
 
 #: Operators whose results have a fixed element type.
-_RESULTS: Mapping[str, NumpyType] = {
-    **dict.fromkeys(("Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual"), np.dtype("bool")),
-    **dict.fromkeys(("ArgMax", "ArgMin", "NonZero", "Shape"), np.dtype("int64")),
+_RESULTS: Mapping[str, str] = {
+    **dict.fromkeys(("Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual"), "bool"),
+    **dict.fromkeys(("ArgMax", "ArgMin", "NonZero", "Shape"), "int64"),
 }
 
 
@@ -132,5 +133,5 @@ def result_type(op_type: str, dtypes: Sequence[NumpyType | None]) -> NumpyType:
         dtypes: Element types of the node's inputs; None for those that are left out.
     """
     if op_type in _RESULTS:
-        return _RESULTS[op_type]
+        return np.dtype(_RESULTS[op_type])
     return next(dtype for dtype in (dtypes[1:] if op_type == "Where" else dtypes) if dtype is not None)

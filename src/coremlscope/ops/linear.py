@@ -6,8 +6,8 @@ import math
 from collections.abc import Sequence
 
 import msgspec
-import numpy as np
 
+from coremlscope.base.arrays import np
 from coremlscope.model.ir import Shape, TensorType, ValueType
 from coremlscope.ops.emit import BOOL, F32, I32, Lowering, Tensor, carry
 from coremlscope.ops.infer import broadcast_shapes, first_known
@@ -54,7 +54,7 @@ def _has_bias(view: OpView) -> bool:
 def _lower_linear(op: Lowering) -> Tensor:
     x, kind = op["x"], op["x"].dtype
     bias = op["bias"] if _has_bias(op.view) else None
-    if len(op.view.shape("x")) == 2 and {x.dtype, op["weight"].dtype} == {F32}:
+    if len(op.view.shape("x")) == 2 and x.dtype == op["weight"].dtype == F32:
         return op.emit("Gemm", x, op["weight"], bias, transB=1)
     weight = _transposed(op, "weight")
     wide = F32 if F32 in (x.dtype, weight.dtype) else I32
@@ -133,7 +133,7 @@ def _lower_matmul(op: Lowering) -> Tensor:
     x, y = op["x"], op["y"]
     kind = carry(op.view.output_type().dtype)
     at_run_time = [name for name in swaps if swaps[name] and op.view.bound(name).constant is None]
-    if at_run_time and {x.dtype, y.dtype} == {F32} and product.is_plain:
+    if at_run_time and x.dtype == y.dtype == F32 and product.is_plain:
         return op.emit("Gemm", x, y, transA=int(swaps["x"]), transB=int(swaps["y"]))
     x, y = (_transposed(op, name) if swaps[name] else op[name] for name in ("x", "y"))
     wide = F32 if F32 in (x.dtype, y.dtype) else I32

@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-import numpy as np
-
+from coremlscope.base.arrays import np
 from coremlscope.ops.emit import F32, I64, Lowering, Tensor
 from coremlscope.ops.infer import normal_axis, same_as
 from coremlscope.ops.spec import OpSpec, Work, moved

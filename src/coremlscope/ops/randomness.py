@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
+from coremlscope.base.arrays import np
 from coremlscope.model.ir import DType, TensorType, ValueType
 from coremlscope.ops.emit import F32, I32, I64, Lowering, Tensor, carry
 from coremlscope.ops.generation import shape_from

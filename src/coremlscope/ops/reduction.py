@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-import numpy as np
-
+from coremlscope.base.arrays import np
 from coremlscope.model.ir import Array, DType, TensorType, ValueType
 from coremlscope.ops.emit import F32, I32, I64, Lowering, Tensor
-from coremlscope.ops.folding import Fold, folding
+from coremlscope.ops.folding import Fold, folding, named
 from coremlscope.ops.infer import normal_axis, reduced
 from coremlscope.ops.spec import OpSpec
 from coremlscope.ops.traits import Trait
@@ -106,13 +105,13 @@ def _reduction(
 _SUMMATION = Trait.REDUCTION | Trait.SUMMATION
 
 OPS: tuple[OpSpec, ...] = (
-    _reduction("reduce_sum", "ReduceSum", "The sum over some axes.", compute=np.sum, traits=_SUMMATION),
+    _reduction("reduce_sum", "ReduceSum", "The sum over some axes.", compute=named("sum"), traits=_SUMMATION),
     _reduction(
         "reduce_mean", "ReduceMean", "The mean over some axes.", through_float=True, traits=_SUMMATION
     ),
-    _reduction("reduce_max", "ReduceMax", "The maximum over some axes.", compute=np.max),
-    _reduction("reduce_min", "ReduceMin", "The minimum over some axes.", compute=np.min),
-    _reduction("reduce_prod", "ReduceProd", "The product over some axes.", compute=np.prod),
+    _reduction("reduce_max", "ReduceMax", "The maximum over some axes.", compute=named("max")),
+    _reduction("reduce_min", "ReduceMin", "The minimum over some axes.", compute=named("min")),
+    _reduction("reduce_prod", "ReduceProd", "The product over some axes.", compute=named("prod")),
     _reduction(
         "reduce_l1_norm", "ReduceL1", "The sum of absolute values over some axes.", 2, traits=_SUMMATION
     ),

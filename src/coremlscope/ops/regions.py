@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-import numpy as np
-import numpy.typing as npt
-
+from coremlscope.base.arrays import np
 from coremlscope.model.ir import TensorType, ValueType
 from coremlscope.ops.emit import F32, I64, Lowering, Tensor
 from coremlscope.ops.resizing import SAMPLING_MODES
@@ -15,10 +13,13 @@ from coremlscope.ops.spec import OpSpec, Work, moved
 from coremlscope.ops.traits import Trait
 from coremlscope.ops.view import CannotInfer, CannotLower, OpView
 
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
 __all__ = ["OPS"]
 
 #: Numbers known while lowering.
-Vector = npt.NDArray[np.floating[Any]]
+Vector: TypeAlias = "npt.NDArray[np.floating[Any]]"
 
 #: From this opset on (iOS 16), samples outside the image are a constant; before, the nearest edge.
 _PADDED = 6

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
-import numpy as np
-import numpy.typing as npt
-
+from coremlscope.base.arrays import np
 from coremlscope.model.ir import TensorType, ValueType
 from coremlscope.ops.emit import F32, I64, Lowering, Tensor
 from coremlscope.ops.spec import OpSpec, Work, moved, moved_output
 from coremlscope.ops.traits import Trait
 from coremlscope.ops.view import CannotInfer, CannotLower, OpView
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
 
 __all__ = ["OPS", "SAMPLING_MODES", "hat_matrix"]
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-import numpy as np
-
+from coremlscope.base.arrays import np
 from coremlscope.model.ir import DictType, DType, ListType, Nested, TensorType, ValueType
-from coremlscope.ops.emit import BOOL, F32, I32, I64, Lowering, NumpyType, Tensor
+from coremlscope.ops.emit import BOOL, F32, I32, I64, Lowering, Tensor
 from coremlscope.ops.infer import normal_axis
 from coremlscope.ops.spec import OpSpec, Work, moved
 from coremlscope.ops.traits import Trait
@@ -84,7 +83,7 @@ def _boxes_last(view: OpView) -> bool:
     return not view.has("score_threshold")
 
 
-def _single(op: Lowering, name: str, dtype: NumpyType) -> Tensor:
+def _single(op: Lowering, name: str, dtype: str) -> Tensor:
     """A parameter as a vector of one element: neural networks may compute thresholds and counts."""
     if op.view.is_known(name):
         return op.const(op.view.value(name).reshape(1), dtype)

@@ -6,8 +6,8 @@ import math
 from collections.abc import Callable, Sequence
 
 import msgspec
-import numpy as np
 
+from coremlscope.base.arrays import np
 from coremlscope.model.ir import Array, TensorType, ValueType
 from coremlscope.ops.emit import I64, Lowering, Tensor
 from coremlscope.ops.folding import folding
@@ -19,7 +19,7 @@ from coremlscope.ops.view import CannotInfer, OpView
 __all__ = ["OPS"]
 
 #: Bounds that ONNX reads as "to the end", in either direction.
-_LAST, _FIRST = np.iinfo(np.int64).max, np.iinfo(np.int64).min
+_LAST, _FIRST = 2**63 - 1, -(2**63)
 
 
 class _Slices(msgspec.Struct, frozen=True, kw_only=True):

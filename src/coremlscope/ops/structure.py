@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
+from coremlscope.base.arrays import np
 from coremlscope.model.ir import Array, Constant, DType, StateType, TensorType, ValueType
 from coremlscope.ops.emit import BOOL, F32, I32, I64, Lowering, Tensor, carry
 from coremlscope.ops.folding import folding

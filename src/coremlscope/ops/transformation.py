@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-import numpy as np
-import numpy.typing as npt
-
+from coremlscope.base.arrays import np
 from coremlscope.model.ir import Array, Shape, TensorType, ValueType
 from coremlscope.ops.emit import I64, Lowering, Tensor
 from coremlscope.ops.folding import folding
@@ -15,6 +14,9 @@ from coremlscope.ops.infer import normal_axis
 from coremlscope.ops.spec import OpSpec, free, moved_output
 from coremlscope.ops.traits import Trait
 from coremlscope.ops.view import CannotInfer, CannotLower, OpView
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
 
 __all__ = ["OPS", "product"]
 

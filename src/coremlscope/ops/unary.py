@@ -6,11 +6,10 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
+from coremlscope.base.arrays import np
 from coremlscope.model.ir import Array
 from coremlscope.ops.emit import BOOL, F32, Lowering, Tensor
-from coremlscope.ops.folding import folding
+from coremlscope.ops.folding import folding, named
 from coremlscope.ops.infer import same_as
 from coremlscope.ops.spec import OpSpec
 from coremlscope.ops.traits import Trait
@@ -96,24 +95,24 @@ def _erf(x: Array) -> Array:
 
 
 OPS: tuple[OpSpec, ...] = (
-    _unary("abs", "Abs", "The absolute value.", np.abs, Trait.FUNCTION),
-    _unary("acos", "Acos", "The inverse cosine.", np.arccos),
-    _unary("asin", "Asin", "The inverse sine.", np.arcsin),
-    _unary("atan", "Atan", "The inverse tangent.", np.arctan),
-    _unary("atanh", "Atanh", "The inverse hyperbolic tangent.", np.arctanh),
-    _unary("ceil", "Ceil", "Rounded up.", np.ceil),
-    _unary("cos", "Cos", "The cosine.", np.cos),
-    _unary("cosh", "Cosh", "The hyperbolic cosine.", np.cosh),
+    _unary("abs", "Abs", "The absolute value.", named("abs"), Trait.FUNCTION),
+    _unary("acos", "Acos", "The inverse cosine.", named("arccos")),
+    _unary("asin", "Asin", "The inverse sine.", named("arcsin")),
+    _unary("atan", "Atan", "The inverse tangent.", named("arctan")),
+    _unary("atanh", "Atanh", "The inverse hyperbolic tangent.", named("arctanh")),
+    _unary("ceil", "Ceil", "Rounded up.", named("ceil")),
+    _unary("cos", "Cos", "The cosine.", named("cos")),
+    _unary("cosh", "Cosh", "The hyperbolic cosine.", named("cosh")),
     _unary("erf", "Erf", "The Gauss error function.", _erf, Trait.FUNCTION),
-    _unary("exp", "Exp", "e to the power of the element.", np.exp, Trait.FUNCTION),
-    _unary("floor", "Floor", "Rounded down.", np.floor),
-    _unary("round", "Round", "Rounded to the nearest integer, halves to even.", np.round),
-    _unary("sin", "Sin", "The sine.", np.sin),
-    _unary("sinh", "Sinh", "The hyperbolic sine.", np.sinh),
-    _unary("sqrt", "Sqrt", "The square root.", np.sqrt, Trait.FUNCTION),
-    _unary("tan", "Tan", "The tangent.", np.tan),
-    _unary("tanh", "Tanh", "The hyperbolic tangent.", np.tanh, Trait.ACTIVATION),
-    _unary("sign", "Sign", "-1, 0 or 1 by the element's sign.", np.sign),
+    _unary("exp", "Exp", "e to the power of the element.", named("exp"), Trait.FUNCTION),
+    _unary("floor", "Floor", "Rounded down.", named("floor")),
+    _unary("round", "Round", "Rounded to the nearest integer, halves to even.", named("round")),
+    _unary("sin", "Sin", "The sine.", named("sin")),
+    _unary("sinh", "Sinh", "The hyperbolic sine.", named("sinh")),
+    _unary("sqrt", "Sqrt", "The square root.", named("sqrt"), Trait.FUNCTION),
+    _unary("tan", "Tan", "The tangent.", named("tan")),
+    _unary("tanh", "Tanh", "The hyperbolic tangent.", named("tanh"), Trait.ACTIVATION),
+    _unary("sign", "Sign", "-1, 0 or 1 by the element's sign.", named("sign")),
     _row("clip", "Clamped between `alpha` and `beta`.", _clip, 2),
     _row("threshold", "The maximum of the element and `alpha`.", _threshold, 1),
     _row("exp2", "2 to the power of the element.", _exp2, 1),

@@ -27,9 +27,16 @@ from coremlscope.describe.comparison.profiles import why_incomparable
 from coremlscope.formats.packaging import write_mlpackage
 from coremlscope.formats.sample import sample_model
 from coremlscope.measure.contract import MeasuredModel, resolve_settings
+from coremlscope.measure.embedded import process as engine_process
 from coremlscope.measure.embedded.isolated import IsolatedMeasurer
 from coremlscope.measure.embedded.measurer import EngineMeasurer
-from coremlscope.measure.embedded.process import call_isolated
+from coremlscope.measure.embedded.process import (
+    CHILD,
+    EngineProcess,
+    call_isolated,
+    started_early,
+    take_process,
+)
 from coremlscope.results.measurement import Measurement, Settings
 from coremlscope.results.profile import Profile
 from coremlscope.runtime.engines import engine
@@ -188,6 +195,19 @@ def test_ctrl_c_keeps_what_was_measured(sample: Path) -> None:
 def test_nothing_measured_is_an_error(sample: Path, code: str, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         scripted(code, ChildLimits(time_s=0.3)).measure(*subject_of(sample))
+
+
+def test_a_process_that_is_started_early_measures_or_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    ended: list[EngineProcess] = []
+    monkeypatch.setattr(EngineProcess, "close", lambda process: ended.append(process))
+    monkeypatch.setattr(engine_process, "Child", lambda *_, **__: None)
+    with started_early(True):
+        taken = take_process(CHILD)
+        assert take_process(CHILD) is not taken
+    assert ended == []
+    with started_early(True):
+        assert take_process(("another", "command")) not in ended
+    assert len(ended) == 1
 
 
 def test_errors_arrive_as_they_are(sample: Path) -> None:

@@ -18,7 +18,7 @@ from coremlscope.base.findings import Finding
 from coremlscope.base.processes.child import ChildLimits, Task, python_child, run_child
 from coremlscope.base.writing import write_draft
 from coremlscope.formats.recordings.power import energy_findings, summarize_readings
-from coremlscope.measure.contract import MeasuredModel, Progress, now
+from coremlscope.measure.contract import MeasuredModel, Progress, note_seconds, now
 from coremlscope.measure.coreml.energy import readings_of
 from coremlscope.measure.coreml.failures import FAILURES, fallback_findings
 from coremlscope.measure.coreml.files import readable_by_core_ml
@@ -303,6 +303,7 @@ def listen(
             if "seconds" in message:
                 reported.seconds.setdefault(phase, []).append(float(message["seconds"]))
                 reported.native_ns.setdefault(phase, []).extend(map(int, message.get("native_ns", ())))
+                note_seconds(progress, phase, reported.seconds[phase][-1:])
             done[phase] = done.get(phase, 0) + 1
             if progress is not None:
                 progress(phase, done[phase], totals.get(phase, done[phase]))

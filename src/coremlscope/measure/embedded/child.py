@@ -146,7 +146,7 @@ class Report:
         if phase != self._phase:
             self.flush()
         self._phase, self._done, self._total = phase, done, total
-        if done in (0, total) or time.monotonic() - self._sent > _EVERY_S:
+        if done <= 1 or done == total or time.monotonic() - self._sent > _EVERY_S:
             self.flush()
 
     def flush(self) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from coremlscope.base.errors import EngineError
 from coremlscope.base.processes.child import ChildLimits
-from coremlscope.measure.contract import MeasuredModel, Progress, now
+from coremlscope.measure.contract import MeasuredModel, Progress, note_seconds, now
 from coremlscope.measure.embedded import child as engine_child
 from coremlscope.measure.embedded.process import (
     CHILD,
@@ -18,6 +18,7 @@ from coremlscope.measure.embedded.process import (
     ProcessReply,
     call_isolated,
     file_of,
+    take_process,
 )
 from coremlscope.measure.partial import explain_partial
 from coremlscope.model.ir import Model
@@ -51,7 +52,7 @@ class IsolatedMeasurer:
 
     def __enter__(self) -> IsolatedMeasurer:
         with suppress(EngineError):  # `measure` fails then, where the rest of the profile is kept.
-            self._ready = self._ready or EngineProcess(self.command)
+            self._ready = self._ready or take_process(self.command)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -153,7 +154,7 @@ class IsolatedMeasurer:
 
     @contextmanager
     def _process(self) -> Iterator[EngineProcess]:
-        process, self._ready = self._ready or EngineProcess(self.command), None
+        process, self._ready = self._ready or take_process(self.command), None
         try:
             yield process
         finally:
@@ -183,7 +184,10 @@ class _MeasurementReply(ProcessReply):
         """Reads one message."""
         if "phase" in message:
             self.phase = str(message["phase"])
-            self._seconds.setdefault(self.phase, []).extend(map(float, message["seconds"]))
+            seconds = list(map(float, message["seconds"]))
+            self._seconds.setdefault(self.phase, []).extend(seconds)
+            if self.phase != "operations":  # which are the sums of many runs
+                note_seconds(self.progress, self.phase, seconds)
         elif "runtime" in message:
             self.runtime = decode(message["runtime"], Runtime)
         self.measurement = message.get("measurement", self.measurement)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import pickle
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +29,8 @@ __all__ = [
     "ProcessReply",
     "call_isolated",
     "file_of",
+    "started_early",
+    "take_process",
 ]
 
 CHILD = python_child("coremlscope.measure.embedded.child")
@@ -107,6 +110,31 @@ def file_of(model: Model) -> Path:
             "save it to a file, or leave out isolate and limits",
         )
     return model.source.absolute()
+
+
+#: A process that was started before its work is known.
+_waiting: list[EngineProcess] = []
+
+
+@contextmanager
+def started_early(is_wanted: bool) -> Iterator[None]:
+    """Starts the process of the next measurement, which loads the engine while this one reads the model.
+
+    Args:
+        is_wanted: Whether there will be a measurement with an embedded engine.
+    """
+    with suppress(EngineError):  # The measurement fails for the same reason, and says so.
+        _waiting.extend(EngineProcess(CHILD) for _ in range(is_wanted))
+    try:
+        yield
+    finally:
+        while _waiting:
+            _waiting.pop().close()
+
+
+def take_process(command: Sequence[str]) -> EngineProcess:
+    """Returns the process that was started early, or starts one."""
+    return _waiting.pop() if _waiting and command == CHILD else EngineProcess(command)
 
 
 class ProcessReply:

@@ -6,8 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
+from coremlscope.base.arrays import np
 from coremlscope.base.budget import Budget
 from coremlscope.base.errors import InputError, UnsupportedModelError
 from coremlscope.model.features.description import describe_shape

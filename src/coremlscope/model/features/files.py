@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
+from coremlscope.base.arrays import np
 from coremlscope.base.errors import InputError
 from coremlscope.base.folders import similar_path
 from coremlscope.base.units import shown

@@ -9,8 +9,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
-import numpy as np
-
+from coremlscope.base.arrays import np
 from coremlscope.base.errors import InputError
 from coremlscope.model.ir import Array, ImageFeature
 

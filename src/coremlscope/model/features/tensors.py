@@ -7,8 +7,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-import numpy as np
-
+from coremlscope.base.arrays import np
 from coremlscope.base.errors import InputError
 from coremlscope.model.features.description import describe_feature, describe_shape, dtype_name
 from coremlscope.model.features.images import from_image, image_from_array, is_image, to_image

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
-import numpy as np
 
+from coremlscope.base.arrays import np
 from coremlscope.model.features.shapes import check_shape, default_shape
 from coremlscope.model.features.tensors import from_tensors, to_tensors
 from coremlscope.model.ir import (

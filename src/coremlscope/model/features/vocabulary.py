@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
+from coremlscope.base.arrays import np
 from coremlscope.model.ir import (
     ArrayFeature,
     Constant,

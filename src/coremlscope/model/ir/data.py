@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
-import numpy as np
-import numpy.typing as npt
 
+from coremlscope.base.arrays import np
 from coremlscope.model.ir.types import DType, TensorType, ValueType
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
 
 __all__ = ["Array", "Constant", "DataSource", "Derived", "EncodedSource", "Immediate", "Nested", "constant"]
 
-Array = npt.NDArray[np.generic]
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    Array = npt.NDArray[np.generic]
+else:
+    Array = Any
 
 
 class DataSource(Protocol):

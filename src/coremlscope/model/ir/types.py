@@ -7,7 +7,8 @@ import functools
 import math
 
 import msgspec
-import numpy as np
+
+from coremlscope.base.arrays import np
 
 __all__ = [
     "DType",
@@ -76,7 +77,7 @@ class DType(enum.Enum):
         Sub-byte integers are unpacked to one byte per element. 8- and 16-bit floats that NumPy lacks are
         converted to float32.
         """
-        return _NUMPY[self]
+        return _numpy()[self]
 
     @classmethod
     def of(cls, dtype: np.dtype[np.generic] | type[np.generic]) -> DType:
@@ -88,7 +89,7 @@ class DType(enum.Enum):
         kind = np.dtype(dtype)
         if kind.kind in "OUS":
             return cls.STRING
-        for name, candidate in _NUMPY.items():
+        for name, candidate in _numpy().items():
             if candidate == kind and name.bits == kind.itemsize * 8:
                 return name
         if kind == np.dtype(np.bool_):
@@ -97,32 +98,36 @@ class DType(enum.Enum):
 
 
 #: Size of an element in a weight file in bits, and the NumPy type of unpacked elements.
-_STORAGE: dict[DType, tuple[int, type[np.generic]]] = {
-    DType.FP16: (16, np.float16),
-    DType.FP32: (32, np.float32),
-    DType.FP64: (64, np.float64),
-    DType.BF16: (16, np.float32),
-    DType.FP8_E4M3: (8, np.float32),
-    DType.FP8_E5M2: (8, np.float32),
-    DType.INT4: (4, np.int8),
-    DType.INT8: (8, np.int8),
-    DType.INT16: (16, np.int16),
-    DType.INT32: (32, np.int32),
-    DType.INT64: (64, np.int64),
-    DType.UINT1: (1, np.uint8),
-    DType.UINT2: (2, np.uint8),
-    DType.UINT3: (3, np.uint8),
-    DType.UINT4: (4, np.uint8),
-    DType.UINT6: (6, np.uint8),
-    DType.UINT8: (8, np.uint8),
-    DType.UINT16: (16, np.uint16),
-    DType.UINT32: (32, np.uint32),
-    DType.UINT64: (64, np.uint64),
-    DType.BOOL: (8, np.bool_),
-    DType.STRING: (0, np.object_),
+_STORAGE: dict[DType, tuple[int, str]] = {
+    DType.FP16: (16, "float16"),
+    DType.FP32: (32, "float32"),
+    DType.FP64: (64, "float64"),
+    DType.BF16: (16, "float32"),
+    DType.FP8_E4M3: (8, "float32"),
+    DType.FP8_E5M2: (8, "float32"),
+    DType.INT4: (4, "int8"),
+    DType.INT8: (8, "int8"),
+    DType.INT16: (16, "int16"),
+    DType.INT32: (32, "int32"),
+    DType.INT64: (64, "int64"),
+    DType.UINT1: (1, "uint8"),
+    DType.UINT2: (2, "uint8"),
+    DType.UINT3: (3, "uint8"),
+    DType.UINT4: (4, "uint8"),
+    DType.UINT6: (6, "uint8"),
+    DType.UINT8: (8, "uint8"),
+    DType.UINT16: (16, "uint16"),
+    DType.UINT32: (32, "uint32"),
+    DType.UINT64: (64, "uint64"),
+    DType.BOOL: (8, "bool"),
+    DType.STRING: (0, "object"),
 }
 _BITS = {dtype: bits for dtype, (bits, _) in _STORAGE.items()}
-_NUMPY: dict[DType, np.dtype[np.generic]] = {dtype: np.dtype(kind) for dtype, (_, kind) in _STORAGE.items()}
+
+
+@functools.cache
+def _numpy() -> dict[DType, np.dtype[np.generic]]:
+    return {dtype: np.dtype(kind) for dtype, (_, kind) in _STORAGE.items()}
 
 
 #: No index has more bits.

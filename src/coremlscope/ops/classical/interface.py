@@ -21,13 +21,13 @@ from coremlscope.model.ir import (
     describe_type,
 )
 from coremlscope.ops.bind import BoundFunction
-from coremlscope.ops.emit import I64, Emitter, Lowering, NumpyType, Tensor, carry
+from coremlscope.ops.emit import Emitter, Lowering, NumpyType, Tensor, carry
 from coremlscope.ops.program import Port, copy_out
 from coremlscope.ops.view import BoundGraph, CannotLower
 
 __all__ = ["F64", "Interface", "Label"]
 
-F64 = np.dtype(np.float64)
+F64, _INT64 = np.dtype(np.float64), np.dtype(np.int64)
 Label = str | int
 _DAMAGED = "the file is damaged or was written by a faulty tool; export or download the model again"
 
@@ -117,7 +117,9 @@ class Interface:
 
     def numbers_of_sequence(self, name: str) -> Tensor:
         """An input that is a sequence of integers, int64 in one dimension."""
-        return self._take(name, Port(name=name, value="", type=TensorType(DType.INT64, (None,)), dtype=I64))
+        return self._take(
+            name, Port(name=name, value="", type=TensorType(DType.INT64, (None,)), dtype=_INT64)
+        )
 
     def size(self, name: str) -> int | None:
         """The number of elements of an input; None where it is not known."""
@@ -164,7 +166,15 @@ class Interface:
             case _:
                 raise self.error(f"cannot take {_described(given)} as the input {name!r}")
         return self._take(
-            name, Port(name=name, value="", type=type_, dtype=I64, labels=tuple(labels), is_closed=is_closed)
+            name,
+            Port(
+                name=name,
+                value="",
+                type=type_,
+                dtype=_INT64,
+                labels=tuple(labels),
+                is_closed=is_closed,
+            ),
         )
 
     def label_index(self, name: str, labels: Sequence[Label], *, is_closed: bool = False) -> Tensor:
@@ -222,7 +232,7 @@ class Interface:
 
     # Parameters
 
-    def weight(self, constant: Constant, stem: str, dtype: NumpyType = F64) -> Tensor:
+    def weight(self, constant: Constant, stem: str, dtype: NumpyType | str = F64) -> Tensor:
         """A parameter of the model, fp64 unless `dtype` is given."""
         return self._emitter.weight(constant, dtype, stem)
 

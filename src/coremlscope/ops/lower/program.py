@@ -238,7 +238,7 @@ class _Lowerer:
         if value.name in scope:
             return scope[value.name]
         self.unsupported.append(("output", shown(value.name), f"a {describe_type(bound.type)}"))
-        return Tensor(value.name, F32)
+        return Tensor(value.name, np.dtype(F32))
 
     def op(self, view: OpView, scope: dict[str, Tensor]) -> Sequence[Tensor]:
         op = view.op
@@ -277,9 +277,6 @@ class _Lowerer:
         problem = (shown(op.type), op.id, shown(reason))
         if problem not in self.unsupported:  # The condition of a loop is lowered twice.
             self.unsupported.append(problem)
-        return [
-            Tensor(
-                self.emitter.unique(v.name), carry(v.type.dtype) if isinstance(v.type, TensorType) else F32
-            )
-            for v in op.outputs
-        ]
+        types = [v.type.dtype if isinstance(v.type, TensorType) else DType.FP32 for v in op.outputs]
+        names = [self.emitter.unique(v.name) for v in op.outputs]
+        return [Tensor(name, carry(dtype)) for name, dtype in zip(names, types, strict=True)]

@@ -18,7 +18,7 @@ from coremlscope.ops.view import BoundGraph, BoundValue, OpView
 
 __all__ = ["Rounding", "round_states"]
 
-_F16, _F64 = np.dtype(np.float16), np.dtype(np.float64)
+_F16, _F32, _F64 = np.dtype(np.float16), np.dtype(np.float32), np.dtype(np.float64)
 #: Operations whose fp16 results are elements of their arguments, which are rounded already.
 _MOVING = frozenset(
     {
@@ -191,7 +191,7 @@ def round_states(emitter: Emitter, states: Iterable[str], changed: Sequence[Tens
         if tensor.name not in copies:
             emitter.owner = emitter.owners.get(tensor.name, "")
             (half,) = emitter.node("Cast", [tensor], [_F16], {"to": element_type(_F16)})
-            (copies[tensor.name],) = emitter.node("Cast", [half], [F32], {"to": element_type(F32)})
+            (copies[tensor.name],) = emitter.node("Cast", [half], [_F32], {"to": element_type(_F32)})
             emitter.owner = ""
         return copies[tensor.name]
 
@@ -199,7 +199,7 @@ def round_states(emitter: Emitter, states: Iterable[str], changed: Sequence[Tens
     for node in nodes:
         sources = _sources(node)
         if sources and node.op_type != "Slice" and wanted.intersection(node.output):
-            names = {source: round_(Tensor(source, F32)).name for source in sources}
+            names = {source: round_(Tensor(source, _F32)).name for source in sources}
             places = _SOURCES[node.op_type] or range(len(node.input))
             for place in places:
                 node.input[place] = names[node.input[place]]

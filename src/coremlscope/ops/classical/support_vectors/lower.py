@@ -181,7 +181,7 @@ def _coupled(op: Lowering, pairs: Tensor, classes: int) -> Tensor:
     products = op.emit("Neg", op.emit("Mul", others, pairs))
     q = op.emit("Where", is_diagonal, op.reshape(diagonal, (1, -1)), products, dtype=F64)
     vector, one = (F64, (classes,)), (F64, (1,))
-    arguments = [(I64, ()), (BOOL, ()), vector, vector, one]
+    arguments = [(np.dtype(I64), ()), (np.dtype(BOOL), ()), vector, vector, one]
     body, _ = op.graph("coupling", arguments, _coupling_step(op, q, diagonal, classes))
     results = op.emit_many(
         "Loop",

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-import numpy as np
-
+from coremlscope.base.arrays import np
 from coremlscope.devices.unit import CPU, GPU, NEURAL_ENGINE, ComputeUnit
 from coremlscope.model.ir import Constant, DType, Immediate, Value
 from coremlscope.ops.traits import Trait
@@ -215,7 +215,7 @@ def _looked_up(unit: ComputeUnit, prefix: str) -> Rule:
         source="microsoft/onnxruntime pull request 28598; which shapes and which unit is not published",
         confidence="anecdotal",
         applies_to=(Example("gather_nd", {"x": x, "indices": int32(5, 1)}),),
-        negative_examples=(Example("gather_nd", {"x": x, "indices": np.array([[0], [2]], np.int32)}),),
+        negative_examples=(Example("gather_nd", {"x": x, "indices": weight(2, 1, dtype=DType.INT32)}),),
     )
 
 
@@ -398,9 +398,7 @@ GRAPH_RULES: tuple[GraphRule, ...] = (
                 ),
                 hits=(1,),
             ),
-            GraphExample(
-                ops=(Example("mul", {"x": fp16(1, 2), "y": np.array([1.0, np.nan], np.float16)}),), hits=(0,)
-            ),
+            GraphExample(ops=(Example("mul", {"x": fp16(1, 2), "y": [1.0, math.nan]}),), hits=(0,)),
             GraphExample(
                 ops=(
                     Example("relu", {"x": fp16(1, 8)}),

@@ -54,8 +54,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 
 import msgspec
-import numpy as np
 
+from coremlscope.base.arrays import np
 from coremlscope.base.findings import Confidence
 from coremlscope.devices.chip import Chip, Device
 from coremlscope.devices.release import OSRelease

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-import numpy as np
-
+from coremlscope.base.arrays import np
 from coremlscope.devices.unit import GPU, NEURAL_ENGINE, ComputeUnit
 from coremlscope.model.ir import Array, Constant, DType, TensorType, Value
 from coremlscope.ops import traits_of
@@ -151,8 +150,8 @@ def _affine(zero: int) -> tuple[Example, ...]:
         "conv",
         {},
         quantized_data=weight(64, 64, 3, 3, dtype=DType.INT8),
-        scale=np.float16(0.1),
-        zero_point=np.int8(zero),
+        scale=0.1,
+        zero_point=zero,
         axis=0,
     )
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from functools import partial
 from typing import Any
 
-import numpy as np
-
+from coremlscope.base.arrays import np
 from coremlscope.base.units import format_duration
 from coremlscope.devices.unit import NEURAL_ENGINE
 from coremlscope.model.ir import Constant, Immediate, Value
@@ -515,8 +515,8 @@ RULES: tuple[Rule, ...] = (
         fix="use -10000 or -40000 in masks",
         source=APPLE_MODELS,
         confidence="documented",
-        applies_to=(Example("add", {"x": fp16(1, 2), "y": np.array([0.0, -np.inf], np.float16)}),),
-        negative_examples=(Example("add", {"x": fp16(1, 2), "y": np.array([0.0, -1e4], np.float16)}),),
+        applies_to=(Example("add", {"x": fp16(1, 2), "y": [0.0, -math.inf]}),),
+        negative_examples=(Example("add", {"x": fp16(1, 2), "y": [0.0, -1e4]}),),
     ),
     _advice(
         id="ne-exact-slice-on-m1-m2",
