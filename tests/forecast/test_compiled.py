@@ -12,6 +12,7 @@ from coremlscope import api
 from coremlscope.devices import find_device
 from coremlscope.devices.unit import SETTINGS
 from coremlscope.model import ir
+from coremlscope.planning.forecast.explain import explain
 from coremlscope.planning.forecast.planner import place_functions
 from tests.support import networks
 
@@ -55,6 +56,16 @@ def _folded() -> ir.Model:
     _add_convolution(builder, "conv", "x", "normal", has_bias=True, **padding)
     builder.add_activation("relu", "RELU", "normal", "y")
     return networks.read(builder)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "part"),
+    [("conv", ""), ("sum", ""), ("norm", "norm"), ("batch_norm", "norm"), ("pad", "pad"), ("padded", "pad")],
+)
+def test_what_is_folded_is_explained_as_part_of_the_planned_operation(wanted: str, part: str) -> None:
+    (found,) = explain(_written(), wanted, "m4").ops
+    assert (found.name, found.part) == ("conv", part)
+    assert found.unit is not None
 
 
 def _types(model: ir.Model) -> list[str]:

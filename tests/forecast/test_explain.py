@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import numpy as np
 import pytest
 
 from coremlscope import api
@@ -30,7 +33,11 @@ def model(*kinds: str) -> ir.Model:
             more = {"weight": weight(64, 64, 3, 3), "pad_type": ir.constant("same")}
         ops.append(graphs.op(kind, y, x=x, **more))
         x = y
-    graph = graphs.graph("main", (given,), tuple(ops), (x,))
+    return _model(given, ops, [x])
+
+
+def _model(given: ir.Value, ops: Sequence[ir.Op], results: Sequence[ir.Value]) -> ir.Model:
+    graph = graphs.graph("main", (given,), tuple(ops), tuple(results))
     function = ir.Function(name="main", opset="CoreML8", graph=graph)
     description = ir.Description({"main": ir.FunctionDescription(inputs=(), outputs=())}, "main")
     return ir.Model(spec_version=9, description=description, content=ir.Program(functions={"main": function}))
@@ -66,6 +73,14 @@ def test_an_unknown_name_suggests_others() -> None:
     assert "tan_1" in (raised.value.hint or "")
     with pytest.raises(UsageError):
         explain("")
+
+
+def test_what_is_known_before_run_time_is_part_of_the_operation_that_reads_it() -> None:
+    x, doubled, y = (graphs.value(name, _TYPE) for name in ("x", "doubled", "y"))
+    half = ir.constant(np.ones((1, 64, 64, 64), np.float16))
+    ops = graphs.op("add", doubled, x=half, y=half), graphs.op("mul", y, x=x, y=doubled)
+    (found,) = forecast_explain.explain(_model(x, ops, [y]), "doubled", "m4").ops
+    assert (found.type, found.part) == ("mul", "doubled")
 
 
 def test_a_model_without_operations_is_not_searched() -> None:
@@ -116,11 +131,7 @@ def _searched(*kinds: str) -> ir.Model:
     x, results = graphs.value("image", _TYPE), [graphs.value(kind, place) for kind in kinds]
     more = {"axis": ir.constant(1), "keep_dims": ir.constant(True)}
     ops = [graphs.op(kind, result, x=x, **more) for kind, result in zip(kinds, results, strict=True)]
-    function = ir.Function(
-        name="main", opset="CoreML8", graph=graphs.graph("main", (x,), tuple(ops), tuple(results))
-    )
-    description = ir.Description({"main": ir.FunctionDescription(inputs=(), outputs=())}, "main")
-    return ir.Model(spec_version=9, description=description, content=ir.Program(functions={"main": function}))
+    return _model(x, ops, results)
 
 
 def test_what_a_trait_lends_is_by_analogy_everywhere() -> None:

@@ -56,6 +56,8 @@ def explanations_document(found: Explanations) -> Iterator[Block]:
 
 def _explanation(explained: Explanation, told: set[str]) -> Iterator[Block]:
     yield Title(explained.name, f"{explained.type}, {explained.id}")
+    if explained.part:
+        yield Text(f"{explained.part} is part of this operation, and is not planned by itself", "")
     types = ", ".join(map(compact_type, explained.outputs))
     yield Text("; ".join(filter(None, (types, chosen_line(explained)))), "")
     yield Text(f"path: {path_text(explained.path)}", "")

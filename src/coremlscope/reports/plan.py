@@ -125,6 +125,8 @@ def plan_section(profile: Profile, plan: Plan, *, list_ops: bool = False) -> Ite
             ("figures", figures),
         ]
     )
+    if close := other_plan_line(views[0].setting):
+        yield Item(close, mark=POSSIBLE)
     yield from map(Item, plan.notes)
     functions = views[0].functions()
     for name, ops in functions.items():
@@ -247,8 +249,6 @@ def _units(view: PlanView, name: str, ops: tuple[PlannedOp, ...]) -> Iterator[Bl
     undecided = undecided_line(ops)
     if undecided:
         yield Text(f"{POSSIBLE} {undecided}")
-    if close := other_plan_line(view.setting):
-        yield Text(close)
     yield from _segments(view, ops)
 
 

@@ -116,6 +116,8 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
         path: The path of the function.
         forced: The plan if it had to run on each unit.
         rules: The rules that apply to it, by unit.
+        part: The operation of the file that was asked for, where it is not planned itself but is part of this
+            one: folded into it, or computed before run time for it.
     """
 
     id: str
@@ -133,6 +135,7 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     path: tuple[PathStep, ...]
     forced: tuple[Forced, ...]
     rules: tuple[AppliedRule, ...]
+    part: str = ""
 
 
 class Explanations(msgspec.Struct, frozen=True, kw_only=True):

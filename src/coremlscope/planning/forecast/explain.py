@@ -15,9 +15,11 @@ from coremlscope.base.units import shown
 from coremlscope.devices import UNITS, ComputeUnit, ComputeUnits, find_device
 from coremlscope.devices.unit import SETTINGS
 from coremlscope.formats.container import read
-from coremlscope.model.ir import Model
+from coremlscope.model.ir import Graph, Model, Op
+from coremlscope.model.ir.rewriting import names_read
 from coremlscope.planning.cost.planned.rates import rate_table
 from coremlscope.planning.forecast.assumptions import shape_notes, system_notes, weight_notes
+from coremlscope.planning.forecast.functions import functions_of
 from coremlscope.planning.forecast.planner import plan_functions
 from coremlscope.planning.forecast.what_if import Estimator, estimate_saving
 from coremlscope.planning.placement.backend import BACKENDS_OF, Backend, PlannedCost
@@ -42,7 +44,8 @@ __all__ = ["explain"]
 _MOST = 5
 _SUGGESTED = 3
 
-_Found = tuple[str, Planning, PlacedOp]
+#: A function, its plan, a planned operation, and the name of an operation of the file that is part of it.
+_Found = tuple[str, Planning, PlacedOp, str]
 
 
 def explain(
@@ -77,7 +80,10 @@ def explain(
         raise UsageError(f"invalid compute units {compute_units!r}", f"use one of {', '.join(SETTINGS)}")
     lengths = choose_lengths(model, model.description.default, shapes or {})
     planned, estimators = plan_functions(model, chosen, compute_units, shapes=lengths)
-    found = _select(planned, op)
+    graphs = {
+        one.key: one.bound.function.graph for one in functions_of(model, None, every=True, shapes=lengths)
+    }
+    found = _select(planned, graphs, op)
     found.sort(key=lambda one: -(one[2].cost_ms(compute_units) or 0.0))
     return Explanations(
         path=str(model.source or ""),
@@ -87,26 +93,36 @@ def explain(
         cost_model=rate_table(chosen).name if any(one.prices for one in planned.values()) else "",
         wanted=op,
         ops=tuple(
-            _explain(name, planning, one, compute_units, estimators.get(name))
-            for name, planning, one in found[:_MOST]
+            _explain(name, planning, one, part, compute_units, estimators.get(name))
+            for name, planning, one, part in found[:_MOST]
         ),
         left_out=max(len(found) - _MOST, 0),
         notes=(*system_notes(model, chosen.os), *weight_notes(model), *shape_notes(model, None, lengths)),
     )
 
 
-def _select(planned: Mapping[str, Planning], wanted: str) -> list[_Found]:
+def _select(planned: Mapping[str, Planning], graphs: Mapping[str, Graph], wanted: str) -> list[_Found]:
     """The operations that a name selects: by id or name, else by the beginning of the type."""
-    ops = [(name, planning, op) for name, planning in planned.items() for op in planning.placed.ops]
-    exact = [one for one in ops if wanted in (one[2].id, one[2].name, *one[2].outputs)]
-    found = exact or [one for one in ops if wanted and one[2].type.startswith(wanted)]
+    ops = [(name, planning, op, "") for name, planning in planned.items() for op in planning.placed.ops]
+    parts = [
+        (name, planning, host, op)
+        for name, planning in planned.items()
+        for op, host in _parts(graphs[name], planning.placed.ops)
+    ]
+    exact = {(one[0], one[2].id): one for one in ops if wanted in (one[2].id, one[2].name, *one[2].outputs)}
+    for name, planning, host, op in parts:
+        if wanted in (op.id, op.name, *(value.name for value in op.outputs)):
+            exact[name, host.id] = name, planning, host, "" if op.id == host.id else op.name
+    found = list(exact.values()) or [one for one in ops if wanted and one[2].type.startswith(wanted)]
     if found:
+        return found
+    if wanted and (found := [(*one[:3], one[3].name) for one in parts if one[3].type.startswith(wanted)]):
         return found
     if not ops:
         raise UnsupportedModelError(
             "the model has no operations to plan", "`coremlscope plan MODEL --device NAME` says what runs it"
         )
-    names = dict.fromkeys(name for _, _, op in ops for name in (op.name, op.id, op.type, *op.outputs))
+    names = dict.fromkeys(name for _, _, op, _ in ops for name in (op.name, op.id, op.type, *op.outputs))
     near = difflib.get_close_matches(wanted, names, n=_SUGGESTED)
     raise UsageError(
         f"no planned operation has the id, name or type {shown(wanted)!r}",
@@ -116,8 +132,31 @@ def _select(planned: Mapping[str, Planning], wanted: str) -> list[_Found]:
     )
 
 
+def _parts(graph: Graph, planned: Sequence[PlacedOp]) -> Iterator[tuple[Op, PlacedOp]]:
+    """Yields the operations of a file, each with the planned one that it is or that it is part of.
+
+    The latter has its result, else it is the first one that reads the result, perhaps through others.
+    """
+    known = {op.id: op for op in planned}
+    makers = {name: op for op in planned if not op.inserted for name in op.outputs}
+    hosts: dict[str, PlacedOp] = {}
+    for op in reversed(list(graph.walk())):
+        results = [value.name for value in op.outputs]
+        host = known.get(op.id)
+        if host is None:
+            host = next((at[name] for at in (makers, hosts) for name in results if name in at), None)
+        if host is not None:
+            yield op, host
+            hosts.update(dict.fromkeys(names_read(op), host))
+
+
 def _explain(
-    function: str, planning: Planning, op: PlacedOp, setting: ComputeUnits, estimator: Estimator | None
+    function: str,
+    planning: Planning,
+    op: PlacedOp,
+    part: str,
+    setting: ComputeUnits,
+    estimator: Estimator | None,
 ) -> Explanation:
     choice = op.choices[setting]
     can_move = choice.backend is not None and op.id in planning.prices
@@ -128,6 +167,7 @@ def _explain(
         name=op.name,
         type=op.type,
         function=function,
+        part=part,
         outputs=op.types,
         output_names=op.outputs,
         unit=choice.unit,
