@@ -15,7 +15,7 @@ from coremlscope.base.units import shown
 from coremlscope.devices import UNITS, ComputeUnit, ComputeUnits, find_device
 from coremlscope.devices.unit import SETTINGS
 from coremlscope.formats.container import read
-from coremlscope.model.ir import Graph, Model, Op
+from coremlscope.model.ir import Graph, Model
 from coremlscope.model.ir.rewriting import names_read
 from coremlscope.planning.cost.planned.rates import rate_table
 from coremlscope.planning.forecast.assumptions import shape_notes, system_notes, weight_notes
@@ -46,6 +46,8 @@ _SUGGESTED = 3
 
 #: A function, its plan, a planned operation, and the name of an operation of the file that is part of it.
 _Found = tuple[str, Planning, PlacedOp, str]
+#: The same with the type and the names by which it is selected.
+_Named = tuple[_Found, str, tuple[str, ...]]
 
 
 def explain(
@@ -103,27 +105,23 @@ def explain(
 
 def _select(planned: Mapping[str, Planning], graphs: Mapping[str, Graph], wanted: str) -> list[_Found]:
     """The operations that a name selects: by id or name, else by the beginning of the type."""
-    ops = [(name, planning, op, "") for name, planning in planned.items() for op in planning.placed.ops]
-    parts = [
-        (name, planning, host, op)
-        for name, planning in planned.items()
-        for op, host in _parts(graphs[name], planning.placed.ops)
+    ops = [one for name, planning in planned.items() for one in _planned(name, planning)]
+    every = [
+        *ops,
+        *(one for name, planning in planned.items() for one in _parts(name, planning, graphs[name])),
     ]
-    exact = {(one[0], one[2].id): one for one in ops if wanted in (one[2].id, one[2].name, *one[2].outputs)}
-    for name, planning, host, op in parts:
-        if wanted in (op.id, op.name, *(value.name for value in op.outputs)):
-            exact[name, host.id] = name, planning, host, "" if op.id == host.id else op.name
-    found = list(exact.values()) or [one for one in ops if wanted and one[2].type.startswith(wanted)]
-    if found:
-        return found
-    if wanted and (found := [(*one[:3], one[3].name) for one in parts if one[3].type.startswith(wanted)]):
-        return found
+    exact = {(found[0], found[2].id): found for found, _, names in every if wanted in names}
+    if exact:
+        return list(exact.values())
+    for among in (ops, every) if wanted else ():
+        if of_type := [found for found, type_, _ in among if type_.startswith(wanted)]:
+            return of_type
     if not ops:
         raise UnsupportedModelError(
             "the model has no operations to plan", "`coremlscope plan MODEL --device NAME` says what runs it"
         )
-    names = dict.fromkeys(name for _, _, op, _ in ops for name in (op.name, op.id, op.type, *op.outputs))
-    near = difflib.get_close_matches(wanted, names, n=_SUGGESTED)
+    known = dict.fromkeys(name for _, type_, names in every for name in (type_, *names))
+    near = difflib.get_close_matches(wanted, known, n=_SUGGESTED)
     raise UsageError(
         f"no planned operation has the id, name or type {shown(wanted)!r}",
         f"did you mean {' or '.join(map(shown, near))}?"
@@ -132,22 +130,28 @@ def _select(planned: Mapping[str, Planning], graphs: Mapping[str, Graph], wanted
     )
 
 
-def _parts(graph: Graph, planned: Sequence[PlacedOp]) -> Iterator[tuple[Op, PlacedOp]]:
+def _planned(name: str, planning: Planning) -> Iterator[_Named]:
+    """Yields the planned operations of a function."""
+    for op in planning.placed.ops:
+        yield (name, planning, op, ""), op.type, (op.name, op.id, *op.outputs)
+
+
+def _parts(name: str, planning: Planning, graph: Graph) -> Iterator[_Named]:
     """Yields the operations of a file, each with the planned one that it is or that it is part of.
 
     The latter has its result, else it is the first one that reads the result, perhaps through others.
     """
-    known = {op.id: op for op in planned}
-    makers = {name: op for op in planned if not op.inserted for name in op.outputs}
+    known = {op.id: op for op in planning.placed.ops}
+    makers = {made: op for op in planning.placed.ops if not op.inserted for made in op.outputs}
     hosts: dict[str, PlacedOp] = {}
     for op in reversed(list(graph.walk())):
-        results = [value.name for value in op.outputs]
-        host = known.get(op.id)
-        if host is None:
-            host = next((at[name] for at in (makers, hosts) for name in results if name in at), None)
+        results = tuple(value.name for value in op.outputs)
+        hosting = (at[result] for at in (makers, hosts) for result in results if result in at)
+        host = known.get(op.id) or next(hosting, None)
         if host is not None:
-            yield op, host
             hosts.update(dict.fromkeys(names_read(op), host))
+            part = "" if op.id == host.id else op.name
+            yield (name, planning, host, part), op.type, (op.name, op.id, *results)
 
 
 def _explain(
