@@ -105,7 +105,7 @@ def test_descriptive_columns_go_first() -> None:
 @pytest.mark.parametrize("width", [60, 80])
 def test_results_stay_on_narrow_terminals(width: int) -> None:
     plan = write_terminal(plan_document(small_plan(every=True)), width=width)
-    assert re.search(r"CPU +GPU +Neural Engine .*planned cost\n", plan)
+    assert re.search(r"CPU +GPU +NE .*planned cost\n", plan)
     assert re.search(r"CPU +GPU +NE +operation .*share", plan)
     compared = write_terminal(document_of(small_comparison()), width=width)
     for line in ("  predict ", "  conv + clip "):

@@ -131,7 +131,11 @@ def _operations(difference: Difference) -> Iterator[Block]:
     if not telling:
         yield Text("no operation's time changed by more than the noise of its measurement", "")
         return
-    columns = (labels("operations"), Column("name", most=60, least=10, is_code=True), *_change_columns())
+    columns = (
+        Column("name", most=60, is_code=True),
+        Column("operations", style="cyan", most=30, least=10, rank=3),
+        *_change_columns(),
+    )
     blocks: list[Block] = [Table(columns, [_row(row) for row in telling], _LISTED_ROWS)]
     quiet = len(difference.rows) - len(telling)
     if quiet:
@@ -141,7 +145,7 @@ def _operations(difference: Difference) -> Iterator[Block]:
 
 def _row(row: RowChange) -> tuple[str, ...]:
     *cells, said = _cells(row.time)
-    return (row.label, row.name, *cells, row.presence if row.presence != "both" else said)
+    return (row.name or row.label, row.label, *cells, row.presence if row.presence != "both" else said)
 
 
 def _plans(plans: Sequence[PlanChange]) -> Iterator[Block]:

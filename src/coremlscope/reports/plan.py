@@ -121,7 +121,7 @@ def plan_section(profile: Profile, plan: Plan, *, list_ops: bool = False) -> Ite
         [
             ("device", f"{_device_name(plan)}, {plan.os}{'; ' if engine else ''}{engine}"),
             ("compute units", views[0].compute_units),
-            ("estimate", _estimated(profile, views[0])),
+            ("estimate", _estimated(_estimate_of(profile, views[0]))),
             ("figures", figures),
         ]
     )
@@ -135,19 +135,25 @@ def plan_section(profile: Profile, plan: Plan, *, list_ops: bool = False) -> Ite
         yield from _units(views[0], name, ops)
         if len(views) > 1:
             yield Heading("Settings side by side", "operations on each unit, planned")
-            yield _settings(views, name)
+            yield _settings(profile, views, name, with_costs=True)
         yield _operations(views[0], ops, list_ops)
         yield from _reasons(views[0], name, ops)
 
 
-def _estimated(profile: Profile, view: PlanView) -> str:
-    """The estimate of a prediction by a plan, with its interval; empty without one."""
+def _estimate_of(profile: Profile, view: PlanView) -> Estimate | None:
+    """Returns the estimate of a prediction by a plan; None without one."""
     wanted = view.plan.device, view.plan.os, view.compute_units
-    for e in profile.estimates if view.plan.planner == "rules" else ():
-        if (e.device, e.os, e.compute_units) == wanted:
-            basis = ", extrapolated" if e.basis == "extrapolated" else ""
-            return f"{format_duration(e.latency.value)} ({interval_ms(e)} ms in 80 % of the cases{basis})"
-    return ""
+    estimates = profile.estimates if view.plan.planner == "rules" else ()
+    return next((e for e in estimates if (e.device, e.os, e.compute_units) == wanted), None)
+
+
+def _estimated(estimate: Estimate | None) -> str:
+    """An estimate with its interval; empty without one."""
+    if estimate is None:
+        return ""
+    basis = ", extrapolated" if estimate.basis == "extrapolated" else ""
+    latency = format_duration(estimate.latency.value)
+    return f"{latency} ({interval_ms(estimate)} ms in 80 % of the cases{basis})"
 
 
 def describe_planner(plan: Plan) -> str:
@@ -183,18 +189,24 @@ def settings_section(profile: Profile, plan: Plan) -> Iterator[Block]:
         return
     remark = f"operations on each unit; {describe_planner(plan)}, nothing of it was measured"
     yield Heading(f"On {plan.device}, {plan.os}", remark)
-    yield _settings(views)
+    yield _settings(profile, views)
 
 
-def _settings(views: Sequence[PlanView], function: str = "") -> Table:
-    """Returns how many operations each unit runs, how often the unit changes, and the planned cost of all.
+def _settings(
+    profile: Profile, views: Sequence[PlanView], function: str = "", *, with_costs: bool = False
+) -> Table:
+    """Returns how many operations each unit runs, how often the unit changes, and the estimates.
 
     Args:
+        profile: The profile of the plan.
         views: A plan under each of its settings.
         function: The function; all of them where it is empty.
+        with_costs: Adds planned costs, which stand in place of estimates where there are none.
     """
-    rows = []
-    for view in views:
+    estimates = [_estimate_of(profile, view) for view in views]
+    titles = "estimate" if any(estimates) else "", "planned cost" if with_costs or not any(estimates) else ""
+    rows: list[tuple[str, ...]] = []
+    for view, estimate in zip(views, estimates, strict=True):
         counts = unit_counts(view.functions()[function] if function else view.ops)
         allowed = SETTINGS[view.compute_units]
         cells = [str(counts[unit]) if counts[unit] or unit in allowed else "–" for unit in UNITS]
@@ -204,12 +216,15 @@ def _settings(views: Sequence[PlanView], function: str = "") -> Table:
         )
         has_costs = cost is not None and view.plan.total_ms(setting) is not None
         total = format_cost(cost.total_ms) if cost is not None and has_costs else "–"
-        rows.append((view.compute_units, *cells, "–" if cost is None else str(cost.switches), total))
+        latency = "–" if estimate is None else format_duration(estimate.latency.value)
+        switches = "–" if cost is None else str(cost.switches)
+        found = (text if title else "" for title, text in zip(titles, (latency, total), strict=True))
+        rows.append((view.compute_units, *cells, switches, *found))
     columns = (
         Column("", style="cyan"),
-        *numbers(*(UNIT_NAMES[unit] for unit in UNITS)),
+        *numbers(*(SHORT_UNIT_NAMES[unit] for unit in UNITS)),
         Column("switches", is_number=True, rank=1),
-        Column("planned cost", is_number=True, rank=-1),
+        *(Column(title, is_number=True, rank=-1) for title in titles),
     )
     return Table(columns, join_equal(rows))
 
@@ -412,18 +427,25 @@ def saving_sections(profile: Profile, estimates: Sequence[Estimate]) -> Iterator
         estimates: Some of its estimates. For several, the first reason of each is listed; for many, none.
     """
     most = _LISTED_SAVINGS if len(estimates) == 1 else 1
+    alike: dict[tuple[str, str], list[tuple[str, ReasonGroup]]] = {}
+    rest = 0
     for e in estimates if len(estimates) <= _SEVERAL else ():
         view = profile.view_of(e)
         groups = group_savings(view) if view is not None else []
-        if groups:
-            yield Heading(
-                f"What would save time on {e.device}, {e.compute_units}",
-                "planned again without each reason; planned and estimated",
-            )
-        yield from map(_reason, groups[:most])
-        if len(groups) > most:
-            rest = plural(len(groups) - most, "more reason")
-            yield Text(f"and {rest}: `coremlscope plan MODEL --device NAME`")
+        rest = max(rest, len(groups) - most)
+        for group in groups[:most]:
+            key = _reason(group).text, group.reason.fix
+            alike.setdefault(key, []).append((f"{e.device}, {e.compute_units}", group))
+    if not alike:
+        return
+    where = f" on {estimates[0].device}, {estimates[0].compute_units}" if len(estimates) == 1 else ""
+    yield Heading(f"What would save time{where}", "planned again without each reason; planned and estimated")
+    for found in alike.values():
+        item = _reason(found[0][1])
+        effects = [f"→ on {on}: {group.effect}" for on, group in found]
+        yield item if len(estimates) == 1 else Item(item.text, (*effects, *item.hints[1:]))
+    if rest > 0:
+        yield Text(f"and {plural(rest, 'more reason')}: `coremlscope plan MODEL --device NAME`")
 
 
 def _reason(group: ReasonGroup) -> Item:
