@@ -16,6 +16,7 @@ from coremlscope import api
 from coremlscope.base.errors import UnsupportedModelError, UsageError
 from coremlscope.describe.model import list_operations
 from coremlscope.devices import CPU, SETTINGS, ComputeUnits, all_chips, find_device
+from coremlscope.devices.unit import SETTING_WORDS
 from coremlscope.measure.effort import Effort
 from coremlscope.model import ir
 from coremlscope.planning.advice import FunctionView
@@ -71,11 +72,13 @@ def test_a_note_names_a_setting_that_is_faster_than_all_units(
     for place, only in enumerate(alone):
         both, engine, gpu = estimates[3 * place : 3 * place + 3]
         fastest = min(engine, gpu, key=lambda one: one.latency.value)
-        is_noted = any(note.startswith(f"{fastest.compute_units} is estimated at ") for note in both.notes)
+        is_noted = any(
+            note.startswith(f"{SETTING_WORDS[fastest.compute_units]} is estimated at ") for note in both.notes
+        )
         assert is_noted == (both.latency.value >= clearly * fastest.latency.value)
         # What is not requested is compared as well.
         assert only.notes == both.notes
-        assert not any(note.startswith("cpu_and_") for note in (*engine.notes, *gpu.notes))
+        assert not any(note.startswith("CPU + ") for note in (*engine.notes, *gpu.notes))
     assert clearly > 1 or is_noted
 
 

@@ -12,7 +12,7 @@ from coremlscope.api.assemble import with_plans
 from coremlscope.base.figures import Figure
 from coremlscope.base.findings import Finding, Saving
 from coremlscope.measure.partial import explain_partial
-from coremlscope.results.answer import Answer, Proposal, SettingChoice, Speed
+from coremlscope.results.answer import Answer, EqualBlocks, Proposal, SettingChoice, Speed
 from coremlscope.results.estimate import Trust
 from coremlscope.results.generation import TokenTiming
 from coremlscope.results.measurement import Conditions, Fp16Ranges, Phase, Settings, StageTiming
@@ -308,6 +308,7 @@ def _answer() -> Answer:
                 id="int8", text="store weights in 8 bits", certainty="unclear", before_s=0.001, after=faster
             ),
         ),
+        blocks=EqualBlocks(times=4, kernels=2, share=0.5, kinds=(("conv", 0.5),)),
         trust=Trust(unit="neural_engine", chips="m", count=20, error=0.1, within=0.9),
     )
 

@@ -116,8 +116,10 @@ export interface Answer {
   device: string;
   /** The shares of the time by what it waits for, the largest first. */
   waits: [string, number][];
-  /** The shares of the time by kind of operation, the largest first. */
+  /** The shares of the time by kind of kernel, the largest first. */
   kinds: [string, number][];
+  /** Equal blocks in which much of the time is spent; null where there are none. */
+  blocks: EqualBlocks | null;
   /** Why operations do not run on the Neural Engine, the costliest first. */
   off_engine: string[];
   /** What to change, the largest gain first; those without a gain are left out. */
@@ -370,6 +372,18 @@ export interface Entry {
   remarks: string[];
   /** What a person noted about it. */
   tags: string[];
+}
+
+/** Blocks of a model that do the same work one after the other, as the layers of a transformer. */
+export interface EqualBlocks {
+  /** The number of blocks. */
+  times: number;
+  /** The kernels of a block. */
+  kernels: number;
+  /** The share of all of them in the time. */
+  share: number;
+  /** That of each kind of their kernels, the largest first. */
+  kinds: [string, number][];
 }
 
 /** The estimated time of a prediction on a device under one setting. Nothing was measured. */

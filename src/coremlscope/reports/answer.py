@@ -62,7 +62,12 @@ def answer_blocks(
         yield from _differences(comparison)
     if answer.waits:
         yield Heading("Where the time goes", f"on {answer.device}, estimated")
-        yield from (Text(_shares(pairs), "") for pairs in (answer.waits, answer.kinds) if pairs)
+        yield Text(_shares(answer.waits), "")
+        if answer.kinds:
+            yield Text(f"kernels, starts included: {_shares(answer.kinds)}", "")
+        if (blocks := answer.blocks) is not None:
+            share = _percent(blocks.share)
+            yield Text(f"{blocks.times} equal blocks are {share} of it: {_shares(blocks.kinds)}", "")
     if answer.device:
         yield from _off_engine(answer, min(most, _REASONS))
         yield from _proposals(answer, most)

@@ -77,19 +77,26 @@ def verdict_lines(comparison: Comparison) -> list[str]:
     labels = [subject.label for subject in comparison.subjects]
     alike: dict[str, list[str]] = {}
     for difference in comparison.differences:
-        if text := _verdict_of(difference):
+        if text := _verdict_of(difference, is_same=_is_same(comparison, difference)):
             alike.setdefault(text, []).append(labels[difference.other])
     return [f"{'; '.join(names)} against {labels[0]}: {text}." for text, names in alike.items()]
 
 
-def _verdict_of(difference: Difference) -> str:
+def _is_same(comparison: Comparison, difference: Difference) -> bool:
+    """Returns whether a model was measured next to itself: its times differ by noise."""
+    base, other = (comparison.subjects[place] for place in (difference.base, difference.other))
+    return difference.interleaved and (base.path, base.facts) == (other.path, other.facts)
+
+
+def _verdict_of(difference: Difference, *, is_same: bool) -> str:
     """Returns whether a subject is faster, measured and estimated; empty if neither is known."""
     parts = []
     change = difference.phases.get("predict")
     if change is not None and change.ratio is not None:
         after, before = (format_value(one, "measured") for one in (change.after, change.before))
         times = f"{after} instead of {before} ({format_ratio(change.ratio)})"
-        parts.append(f"{change.verdict}, {times}, measured by {difference.measured[0]}")
+        word = "no difference, it is the same model" if is_same else change.verdict
+        parts.append(f"{word}, {times}, measured by {difference.measured[0]}")
     changes = [(f"on {device} ", one) for device, one in difference.fastest.items()]
     if not changes:
         changes = [("", plan.latency) for plan in difference.plans if plan.latency is not None]
@@ -134,7 +141,9 @@ def describe_operations(difference: Difference) -> str:
     text = f"{plural(difference.matched, 'operation')} correspond"
     text = text if difference.matched != 1 else "1 operation corresponds"
     if difference.renamed:
-        text += f", {difference.renamed} of them renamed"
+        all_of_them = "all renamed" if difference.matched > 1 else "renamed"
+        is_whole = difference.renamed == difference.matched
+        text += f", {all_of_them if is_whole else f'{difference.renamed} of them renamed'}"
     changes = []
     before, after = _names(difference)
     for word, ids, names in (("added", difference.added, after), ("removed", difference.removed, before)):

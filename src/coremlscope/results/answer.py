@@ -11,7 +11,7 @@ from coremlscope.base.figures import Figure
 from coremlscope.devices.unit import ComputeUnit, ComputeUnits
 from coremlscope.results.estimate import Trust
 
-__all__ = ["Answer", "Certainty", "Proposal", "SettingChoice", "Speed"]
+__all__ = ["Answer", "Certainty", "EqualBlocks", "Proposal", "SettingChoice", "Speed"]
 
 #: How sure it is that a change saves time: the 80 % interval of the gain does not contain 0, or it does.
 Certainty = Literal["likely", "unclear", "no gain"]
@@ -62,6 +62,22 @@ class Speed(msgspec.Struct, frozen=True, kw_only=True):
     prompt_tokens_per_s: Figure | None = None
 
 
+class EqualBlocks(msgspec.Struct, frozen=True, kw_only=True):
+    """Blocks of a model that do the same work one after the other, as the layers of a transformer.
+
+    Attributes:
+        times: The number of blocks.
+        kernels: The kernels of a block.
+        share: The share of all of them in the time.
+        kinds: That of each kind of their kernels, the largest first.
+    """
+
+    times: int
+    kernels: int
+    share: float
+    kinds: tuple[tuple[str, float], ...]
+
+
 class Proposal(msgspec.Struct, frozen=True, kw_only=True):
     """A change of a model, or of the app that loads it.
 
@@ -100,7 +116,8 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
         is_default: Whether the devices are the default ones.
         device: The device that the other parts are about; empty where nothing is estimated.
         waits: The shares of the time by what it waits for, the largest first.
-        kinds: The shares of the time by kind of operation, the largest first.
+        kinds: The shares of the time by kind of kernel, the largest first.
+        blocks: Equal blocks in which much of the time is spent; None where there are none.
         off_engine: Why operations do not run on the Neural Engine, the costliest first.
         proposals: What to change, the largest gain first; those without a gain are left out.
         together: All likely proposals on operations at once; None where there are fewer than two.
@@ -117,6 +134,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     device: str = ""
     waits: tuple[tuple[str, float], ...] = ()
     kinds: tuple[tuple[str, float], ...] = ()
+    blocks: EqualBlocks | None = None
     off_engine: tuple[str, ...] = ()
     proposals: tuple[Proposal, ...] = ()
     together: Proposal | None = None

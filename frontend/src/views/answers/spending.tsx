@@ -19,10 +19,16 @@ export function TimeSpent() {
   const found = useMemo(() => spending({ table, kernels, estimate, groups }), [table, kernels, estimate, groups]);
   const bound = estimate && `waits for ${BOUND_WORDS[estimate.bound]}`;
   const waits = answer ? listed(answer.waits) : bound;
+  const blocks = answer?.blocks;
   return (
     <Card id="time" question="Where does the time go?" tags={found && <OriginTag origin={found.origin} />}>
       {answer && answer.kinds.length > 0 && <KindBar kinds={answer.kinds} />}
       {found ? <Groups found={found} /> : <p class="answer-text">Not known: operations have no times.</p>}
+      {blocks && (
+        <p class="answer-text">
+          {blocks.times} equal blocks are {percent(blocks.share)} of it: {listed(blocks.kinds)}
+        </p>
+      )}
       {waits && <p class="answer-text time-waits sentence">{waits}</p>}
     </Card>
   );

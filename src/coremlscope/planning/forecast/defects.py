@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from coremlscope.base.findings import Finding, least_known
 from coremlscope.base.units import shown
-from coremlscope.devices.unit import UNIT_WORDS
+from coremlscope.devices.unit import SETTING_WORDS, UNIT_WORDS
 from coremlscope.planning.placement.catalog import describe_scope
 from coremlscope.planning.placement.eligibility import FoundRule
 from coremlscope.planning.placement.forms import join_words
@@ -63,7 +63,7 @@ def find_placed_defects(plans: Sequence[Plan], table: OpTable) -> Iterator[Findi
         # Most plans have no defects; then their operations, which are many, need no list.
         has_defects = any(reason.effect in DEFECTS for reason in plan.reasons)
         for setting in plan.settings if has_defects else ():
-            where = f"{plan.device}, {plan.os}, {setting.compute_units}"
+            where = f"{plan.device}, {plan.os}, {SETTING_WORDS[setting.compute_units]}"
             for one in list_placed_defects(plan.view(table, setting)):
                 found.setdefault(one.reason.text, []).append((one, where))
     for several in found.values():

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from coremlscope.base.units import format_duration
 from coremlscope.devices import CPU, NEURAL_ENGINE, UNITS, ComputeUnit, ComputeUnits, all_chips
+from coremlscope.devices.unit import SETTING_WORDS
 from coremlscope.planning.cost.latency.evidence import find_nearest
 from coremlscope.planning.cost.latency.loads import estimate_loads
 from coremlscope.planning.cost.latency.structure import structure_of
@@ -78,8 +79,8 @@ def _with_faster_setting(
     if slow.latency.value < _CLEARLY * fastest.latency.value or set(fastest.placement) == {CPU}:
         return list(found)
     note = (
-        f"{fastest.compute_units} is estimated at {format_duration(fastest.latency.value)}: Core ML divides a"
-        " model by costs of its own, which differ from these estimates"
+        f"{SETTING_WORDS[fastest.compute_units]} is estimated at {format_duration(fastest.latency.value)}:"
+        " Core ML divides a model by costs of its own, which differ from these estimates"
     )
     return [replace(one, notes=(*one.notes, note)) if one is slow else one for one in found]
 

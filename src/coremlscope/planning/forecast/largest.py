@@ -11,6 +11,7 @@ from coremlscope.base.findings import Finding
 from coremlscope.base.units import format_bytes, format_duration, shown
 from coremlscope.describe.model import list_operations
 from coremlscope.devices import ComputeUnits, Device
+from coremlscope.devices.unit import SETTING_WORDS
 from coremlscope.model.features import bind_shapes
 from coremlscope.model.features import largest_shapes as shapes_at_most
 from coremlscope.model.features.description import describe_shape
@@ -95,7 +96,8 @@ def _describe(
     flexible: Sequence[Feature], listed: str, estimates: Sequence[Estimate], peak: Figure | None
 ) -> Iterator[Finding]:
     figures = [
-        f"{one.device} {format_duration(one.latency.value)} ({one.compute_units})" for one in estimates
+        f"{one.device} {format_duration(one.latency.value)} ({SETTING_WORDS[one.compute_units]})"
+        for one in estimates
     ]
     figures += [f"peak memory {format_bytes(peak.value)}"] if peak is not None else []
     if not figures:

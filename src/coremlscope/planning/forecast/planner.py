@@ -13,6 +13,7 @@ from coremlscope.base.units import format_duration
 from coremlscope.devices import ComputeUnits, Device, OSRelease
 from coremlscope.devices.chip_files import newest_system
 from coremlscope.devices.release import macos
+from coremlscope.devices.unit import SETTING_WORDS
 from coremlscope.model.ir import Model
 from coremlscope.ops.control import trip_limit
 from coremlscope.planning.advice import Remark, find_remarks
@@ -458,7 +459,7 @@ def _unknown_loops(kernels: Kernels, estimates: Sequence[Estimate]) -> Iterator[
     outside_s = [one.latency.value - sum(s.values()) for one, s in zip(listed, step_s, strict=True)]
     for id_, view in kernels.loops.items():
         steps = ", ".join(
-            f"{format_duration(s[id_])} on {one.device} ({one.compute_units})"
+            f"{format_duration(s[id_])} on {one.device} ({SETTING_WORDS[one.compute_units]})"
             for one, s in zip(listed, step_s, strict=True)
         )
         limit = trip_limit(view)

@@ -6,7 +6,6 @@ import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from pathlib import PurePath
 
 import msgspec.structs
 
@@ -18,6 +17,7 @@ from coremlscope.base.figures import Figure
 from coremlscope.base.findings import Finding
 from coremlscope.base.units import format_duration, shown
 from coremlscope.describe.comparison.change import change_of_figures
+from coremlscope.describe.comparison.profiles import label_subjects
 from coremlscope.describe.model import describe_model
 from coremlscope.devices import SETTINGS, Device, find_devices
 from coremlscope.devices.catalog import DEFAULT_DEVICES
@@ -37,6 +37,7 @@ from coremlscope.runtime.execution.binding import sharing_bindings
 from coremlscope.runtime.execution.sequence_lengths import choose_lengths
 from coremlscope.studies.answer.again import Again
 from coremlscope.studies.answer.proposals import find_proposals, find_together
+from coremlscope.studies.answer.repeats import find_equal_blocks
 from coremlscope.studies.answer.settings import choose_setting
 
 __all__ = ["answer_models"]
@@ -113,7 +114,10 @@ def _answer(
         if mac is not None:
             profile = _measured(profile, source, subject, progress)
         found.append((subject, profile))
-    names, profiles = _names(sources), tuple(profile for _, profile in found)
+    names, profiles = (
+        label_subjects([name_of(source) for source in sources]),
+        tuple(profile for _, profile in found),
+    )
     answer = Answer(
         models=tuple(names),
         path=name_of(sources[0]) if is_single else "",
@@ -153,21 +157,6 @@ def _speeds(names: Sequence[str], profiles: Sequence[Profile], devices: Sequence
             speed = _speed(name, profile, device)
             if speed is not None:
                 yield speed
-
-
-def _names(sources: Sequence[Source]) -> list[str]:
-    """Returns the names of models: the last parts of their paths, whole paths where these are the same, and
-    numbers where these are, too."""
-    paths = [name_of(source) for source in sources]
-    short = [PurePath(path).name or path for path in paths]
-    names = [
-        path if len({p for n, p in zip(short, paths, strict=True) if n == name}) > 1 else name
-        for name, path in zip(short, paths, strict=True)
-    ]
-    return [
-        f"{name} #{names[: place + 1].count(name)}" if names.count(name) > 1 else name
-        for place, name in enumerate(names)
-    ]
 
 
 def _profile(subject: _Subject, devices: Sequence[Device], *, calibrated: bool, with_advice: bool) -> Profile:
@@ -300,6 +289,7 @@ def _with_reasons(answer: Answer, profile: Profile, device: Device, again: Again
         device=device.name,
         waits=_waits(default),
         kinds=_kinds(profile, default),
+        blocks=find_equal_blocks(profile.kernels, default),
         off_engine=() if view is None else tuple(_off_engine(view)),
         proposals=tuple(proposals),
         together=find_together(profile, default, again, proposals),
@@ -408,7 +398,9 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def _notes(profile: Profile) -> Iterator[str]:
-    """Yields warnings and errors on a model."""
+    """Yields what limits the figures of a model: absent weights, warnings and errors."""
+    if profile.model.missing_weights:
+        yield "the weights are absent: figures follow from the sizes that the program declares"
     for one in profile.findings:
         if one.severity != "info" and one.id not in _NO_ESTIMATE:
             yield one.text

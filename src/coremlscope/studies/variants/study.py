@@ -275,8 +275,8 @@ def _chosen(model: Model, names: Sequence[str], *, has_data: bool) -> tuple[Tran
     if not isinstance(model.content, Program):
         raise UnsupportedModelError(
             f"coremltools transforms ML Programs and neural networks, not {kind_with_article(model.kind)}",
-            "give the parts of a pipeline one by one"
-            if isinstance(model.content, Pipeline)
+            "give the programs and networks among its parts one by one"
+            if isinstance(model.content, Pipeline) and _has_programs(model.content)
             else "classical models have no variants",
         )
     if model.container == "aimodel":
@@ -304,6 +304,13 @@ def _chosen(model: Model, names: Sequence[str], *, has_data: bool) -> tuple[Tran
     if names:
         return tuple(parse_transform(name) for name in dict.fromkeys(names))
     return default_transforms(model, has_data=has_data)
+
+
+def _has_programs(pipeline: Pipeline) -> bool:
+    stages = (stage.content for stage in pipeline.models)
+    return any(
+        isinstance(one, Program) or (isinstance(one, Pipeline) and _has_programs(one)) for one in stages
+    )
 
 
 def _is_network(model: Model) -> bool:
