@@ -5,12 +5,13 @@ import { type Change, changes, proposed } from "./data/answers";
 import { type Costs, timesOf } from "./data/critical";
 import { type Filter, NO_FILTER } from "./data/filter";
 import { Placement } from "./data/placement";
-import { covers, measurementName, type Remark, remarksOf, type Target, targetsOf } from "./data/profile";
+import { covers, measurementName, sortFindings, type Target, targetsOf } from "./data/profile";
 import { buildRows, type Rows } from "./data/rows";
 import type {
   Answer,
   ComputeUnits,
   Estimate,
+  Finding,
   Group,
   Kernel,
   Measurement,
@@ -29,7 +30,8 @@ export interface Report {
   profile: Profile | null;
   table: OpTable;
   rows: Rows;
-  remarks: Remark[];
+  /** The findings on the model, and what failed; others of a measurement stand with its times. */
+  findings: Finding[];
   measurements: Measurement[];
   /** The chosen measurement; null where nothing was measured. */
   measurement: Measurement | null;
@@ -85,20 +87,20 @@ export function useAnswer(): Answer | null {
 
 /** The changes that are worth making: those of the answer, else what reasons and findings save. */
 export function useChanges(): Change[] {
-  const { placement, rows, remarks, model } = useReport();
+  const { placement, rows, findings, model } = useReport();
   const answer = useAnswer();
   return useMemo(() => {
     if (answer) return proposed(answer, model.path);
-    return placement ? changes({ placement, rows, remarks }) : [];
-  }, [answer, placement, rows, remarks, model]);
+    return placement ? changes({ placement, rows, findings }) : [];
+  }, [answer, placement, rows, findings, model]);
 }
 
 export function ReportProvider(props: { result: ProfileForm | ModelForm; children: ComponentChildren }) {
   const { result } = props;
   const profile = result.schema === "coremlscope.profile/2" ? result : null;
-  const measurements = profile?.measurements ?? [];
+  const measurements = profile?.measurements ?? NONE;
   const targets = useMemo(() => (profile ? targetsOf(profile) : []), [profile]);
-  const remarks = useMemo(() => (profile ? remarksOf(profile) : []), [profile]);
+  const findings = useMemo(() => sortFindings([...(profile?.findings ?? []), ...measurements.flatMap(failures)]), [profile, measurements]);
   const [measured, chooseMeasurement] = useState<Measurement | null>(measurements[0] ?? null);
   const opened = useMemo(() => {
     const ids = new Set([...result.ops.id, ...targets.flatMap((one) => one.plan?.inserted.map((op) => op.id) ?? [])]);
@@ -129,7 +131,7 @@ export function ReportProvider(props: { result: ProfileForm | ModelForm; childre
     profile,
     table,
     rows,
-    remarks,
+    findings,
     measurements,
     measurement: measured,
     measuredBy: measured ? measurementName(measurements, measured) : undefined,
@@ -166,6 +168,8 @@ export function ReportProvider(props: { result: ProfileForm | ModelForm; childre
 }
 
 const NONE: never[] = [];
+
+const failures = (one: Measurement): Finding[] => one.findings.filter((finding) => finding.severity === "error");
 
 /** Follows the link to the layer table, also where the address names it already. */
 function goToLayers() {

@@ -152,11 +152,11 @@ export function proposed({ proposals, together }: Answer, path: string): Change[
 }
 
 /** Without an answer for the device: what findings and reasons save, where the interval of the estimate leaves out 0. */
-export function changes({ placement, rows, remarks }: Pick<Report, "rows" | "remarks"> & { placement: Placement }): Change[] {
+export function changes({ placement, rows, findings }: Pick<Report, "rows" | "findings"> & { placement: Placement }): Change[] {
   const idOf = new Map(rows.all.filter((row) => row.column >= 0).map((row) => [row.column, row.id]));
   const idsOf = (columns: readonly number[]) => columns.map((column) => idOf.get(column)).filter((id) => id !== undefined);
   const saved = [
-    ...remarks.map(({ finding }) => ({
+    ...findings.map((finding) => ({
       text: finding.hint || finding.text,
       figure: savingOn(finding, placement)?.saved_s,
       ids: finding.ops,

@@ -122,27 +122,17 @@ export function conditionsText(measurement: Measurement): string {
     .join("; ");
 }
 
-/** A finding and the label of the measurement that it belongs to, if any. */
-export interface Remark {
-  finding: Finding;
-  on: string;
-}
-
 const SEVERITIES = ["error", "warning", "info"] as const;
 
-/** The findings of a profile and of its measurements: errors first, then warnings. */
-export function remarksOf(profile: Profile): Remark[] {
-  const all = [
-    ...profile.findings.map((finding) => ({ finding, on: "" })),
-    ...profile.measurements.flatMap((one) => one.findings.map((finding) => ({ finding, on: one.label }))),
-  ];
-  const seen = new Set<string>();
-  const distinct = all.filter(({ finding, on }) => {
-    const key = [finding.id, finding.text, on].join("\n");
-    return !seen.has(key) && seen.add(key);
-  });
-  return distinct.sort((a, b) => SEVERITIES.indexOf(a.finding.severity) - SEVERITIES.indexOf(b.finding.severity));
+/** Different findings: errors first, then warnings. */
+export function sortFindings(findings: readonly Finding[]): Finding[] {
+  const distinct = new Map(findings.map((one) => [`${one.id}\n${one.text}`, one]));
+  return [...distinct.values()].sort((a, b) => SEVERITIES.indexOf(a.severity) - SEVERITIES.indexOf(b.severity));
 }
+
+/** The findings of a profile and of its measurements. */
+export const findingsOf = (profile: Profile): Finding[] =>
+  sortFindings([...profile.findings, ...profile.measurements.flatMap((one) => one.findings)]);
 
 /** The label of a measurement, with what else tells it from others of the same label, as in `timing.py`. */
 export function measurementName(all: readonly Measurement[], one: Measurement): string {

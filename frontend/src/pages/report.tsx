@@ -41,7 +41,7 @@ const VIEWS: readonly View[] = [
   {
     id: "findings",
     title: "Findings",
-    applies: (report) => report.remarks.length > 0 || report.placement !== null,
+    applies: (report) => report.findings.length > 0 || report.placement !== null,
     view: () => <Findings />,
   },
   {

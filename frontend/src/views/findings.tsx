@@ -1,6 +1,5 @@
 import { useMemo, useState } from "preact/hooks";
 import { CORE_ML_RULE } from "../data/placement";
-import type { Remark } from "../data/profile";
 import { counts, findingFacts } from "../data/savings";
 import type { Finding } from "../data/schema";
 import { type Obstacle, obstacles } from "../data/totals";
@@ -19,9 +18,8 @@ const LISTED = 6;
 
 /** Findings, and the reasons that keep operations from faster units with the plan as it would be without them. */
 export function Findings() {
-  const { remarks: every, measurements, placement, rows } = useReport();
-  const remarks = useMemo(() => every.filter(({ finding }) => counts(finding, placement)), [every, placement]);
-  const facts = (finding: Finding) => findingFacts(finding, placement);
+  const { findings: every, placement, rows } = useReport();
+  const findings = useMemo(() => every.filter((finding) => counts(finding, placement)), [every, placement]);
   const notes = placement?.plan.notes ?? [];
   const found = useMemo(() => (placement ? obstacles(placement, rows) : []), [placement, rows]);
   const [isOpen, open] = useState(false);
@@ -29,33 +27,14 @@ export function Findings() {
     <Section
       id="findings"
       title="Findings"
-      actions={<CopyButton label="Copy the findings as text" text={() => toText(remarks, notes, found, facts)} />}
+      actions={
+        <CopyButton
+          label="Copy the findings as text"
+          text={() => toText(findings, notes, found, (finding) => findingFacts(finding, placement))}
+        />
+      }
     >
-      {remarks.length > 0 && (
-        <ul class="findings">
-          {remarks.map(({ finding, on }) => (
-            <li key={`${finding.id} ${on} ${finding.text}`} class={`finding finding-${finding.severity}`}>
-              <span class="severity">{SEVERITY_WORDS[finding.severity]}</span>
-              <div>
-                {finding.text}
-                {on && measurements.length > 1 && <span class="faint"> ({on})</span>}
-                {finding.hint && (
-                  <div class="fix">
-                    → <Hint text={finding.hint} />
-                  </div>
-                )}
-                {facts(finding) && <div class="dim">{facts(finding)}</div>}
-                {findingPage(finding.id) && (
-                  <div class="faint">
-                    <About id={finding.id} page={findingPage(finding.id)} />
-                  </div>
-                )}
-                <Operations ids={finding.ops} />
-              </div>
-            </li>
-          ))}
-        </ul>
-      )}
+      <FindingList findings={findings} />
       {placement && (
         <>
           <h3 class="findings-title">
@@ -81,6 +60,39 @@ export function Findings() {
         </>
       )}
     </Section>
+  );
+}
+
+/** Findings with what to do about them. */
+export function FindingList(props: { findings: readonly Finding[] }) {
+  const { placement } = useReport();
+  if (props.findings.length === 0) return null;
+  return (
+    <ul class="findings">
+      {props.findings.map((finding) => {
+        const facts = findingFacts(finding, placement);
+        return (
+          <li key={`${finding.id} ${finding.text}`} class={`finding finding-${finding.severity}`}>
+            <span class="severity">{SEVERITY_WORDS[finding.severity]}</span>
+            <div>
+              {finding.text}
+              {finding.hint && (
+                <div class="fix">
+                  → <Hint text={finding.hint} />
+                </div>
+              )}
+              {facts && <div class="dim">{facts}</div>}
+              {findingPage(finding.id) && (
+                <div class="faint">
+                  <About id={finding.id} page={findingPage(finding.id)} />
+                </div>
+              )}
+              <Operations ids={finding.ops} />
+            </div>
+          </li>
+        );
+      })}
+    </ul>
   );
 }
 
@@ -137,10 +149,8 @@ function Operations(props: { ids: string[] }) {
   );
 }
 
-function toText(remarks: readonly Remark[], notes: readonly string[], found: Obstacle[], facts: (of: Finding) => string): string {
-  const first = remarks.map(({ finding: one }) =>
-    [`${one.severity}: ${one.text}`, one.hint && `→ ${one.hint}`, facts(one)].filter(Boolean).join(" "),
-  );
+function toText(findings: readonly Finding[], notes: readonly string[], found: Obstacle[], facts: (of: Finding) => string): string {
+  const first = findings.map((one) => [`${one.severity}: ${one.text}`, one.hint && `→ ${one.hint}`, facts(one)].filter(Boolean).join(" "));
   const second = found.map(
     (one) =>
       `${UNIT_NAMES[one.reason.unit]}: ${one.reason.text}${one.effect ? `; ${one.effect}` : ""}${one.reason.fix ? ` → ${one.reason.fix}` : ""} (${plural(one.ids.length, "operation")})`,

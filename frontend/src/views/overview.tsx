@@ -1,6 +1,6 @@
 import { useMemo, useState } from "preact/hooks";
 import { type TimeColumn, timeColumns } from "../data/overview";
-import { remarksOf } from "../data/profile";
+import { findingsOf } from "../data/profile";
 import type { Profile } from "../data/schema";
 import { kindName } from "../data/words";
 import { count, duration, figure, plural } from "../format";
@@ -93,9 +93,9 @@ function Heading(props: { column: TimeColumn; sort: { key: string; descending: b
 function ProfileRow(props: { index: number; name: string; profile: Profile; columns: readonly TimeColumn[] }) {
   const { index, name, profile, columns } = props;
   const { model } = profile;
-  const remarks = remarksOf(profile);
-  const error = remarks.find(({ finding }) => finding.severity === "error");
-  const warnings = remarks.filter(({ finding }) => finding.severity === "warning").length;
+  const findings = findingsOf(profile);
+  const error = findings.find((one) => one.severity === "error");
+  const warnings = findings.filter((one) => one.severity === "warning").length;
   const isPart = error !== undefined && model.kind !== "";
   return (
     <>
@@ -108,7 +108,7 @@ function ProfileRow(props: { index: number; name: string; profile: Profile; colu
         </th>
         {error && !model.kind ? (
           <td class="row-error" colSpan={3 + columns.length}>
-            {error.finding.text}
+            {error.text}
           </td>
         ) : (
           <Cells index={index} profile={profile} columns={columns} />
@@ -117,7 +117,7 @@ function ProfileRow(props: { index: number; name: string; profile: Profile; colu
       {isPart && (
         <tr>
           <td class="row-error" colSpan={3 + columns.length}>
-            {error.finding.text}
+            {error.text}
           </td>
         </tr>
       )}

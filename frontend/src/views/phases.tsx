@@ -1,5 +1,5 @@
 import { scaleLinear } from "d3-scale";
-import { measuredPhases, measurementName, type PhaseRow, phaseRows, pythonNote } from "../data/profile";
+import { measuredPhases, measurementName, type PhaseRow, phaseRows, pythonNote, sortFindings } from "../data/profile";
 import type { Phase, StageTiming } from "../data/schema";
 import { kindName } from "../data/words";
 import { bytes, duration, plural, share } from "../format";
@@ -8,6 +8,7 @@ import { OriginTag } from "../ui/origin";
 import { ScrollRegion } from "../ui/scroll";
 import { Section } from "../ui/section";
 import { useWidth } from "../ui/width";
+import { FindingList } from "./findings";
 
 /** Compile, load and predict: summary statistics, and every sample in order. */
 export function Phases() {
@@ -48,6 +49,7 @@ export function Phases() {
           ))}
       </div>
       <Stages stages={measurement.stages} />
+      <FindingList findings={sortFindings(measurement.findings).filter((one) => one.severity !== "error")} />
     </Section>
   );
 }

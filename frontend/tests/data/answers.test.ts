@@ -115,7 +115,7 @@ describe("changes", () => {
       whatIf({ rule: "d", hypothesis: "doubt", fix: "a doubt", saved_s: saved(1e-3) }),
     ];
     const made = plan(4, { settings: [settingPlan({ backend: [0, 0, 0, 0], what_ifs: whatIfs })] });
-    const found = changes({ placement: placementOf(table, made), rows: buildRows(table, times(4), made), remarks: [] });
+    const found = changes({ placement: placementOf(table, made), rows: buildRows(table, times(4), made), findings: [] });
     expect(found.map((one) => [one.text, one.saving, one.certainty, one.ids])).toEqual([
       ["reshape", "saves 2.00 ms (1.00 ms – 3.00 ms)", "likely", ["main/1", "main/2"]],
     ]);

@@ -1,16 +1,16 @@
 import { describe, expect, it } from "vitest";
 import {
   conditionsText,
+  findingsOf,
   measurementName,
   phaseRows,
   pythonNote,
-  remarksOf,
   switches,
   targetName,
   targetsOf,
   totalMs,
 } from "../../src/data/profile";
-import type { Finding, Profile, Severity } from "../../src/data/schema";
+import type { Finding, Severity } from "../../src/data/schema";
 import { BACKEND, estimate, finding, first, goldenMeasurement, goldenProfile, measurement, phase, plan, settingPlan } from "../fixtures";
 
 /** What `data/schema.ts` declares, held against the JSON that Python writes. */
@@ -164,25 +164,12 @@ describe("measurements", () => {
   });
 });
 
-describe("remarksOf", () => {
+describe("findingsOf", () => {
   const remark = (text: string, severity: Severity): Finding => finding(text, { text, severity });
-  const profile = (findings: Finding[], measured: Finding[][]): Profile => ({
-    ...goldenProfile(),
-    findings,
-    measurements: measured.map((one, index) => measurement(`m${index}`, { findings: one })),
-  });
 
-  it("puts errors first, then warnings, and says which measurement they belong to", () => {
-    const found = remarksOf(profile([remark("a", "info"), remark("b", "error")], [[remark("c", "warning")]]));
-    expect(found.map(({ finding: { text }, on }) => [text, on])).toEqual([
-      ["b", ""],
-      ["c", "m0"],
-      ["a", ""],
-    ]);
-  });
-
-  it("lists a remark once for each measurement", () => {
-    const one = remark("a", "info");
-    expect(remarksOf(profile([one, one], [[one], [one, one]])).map(({ on }) => on)).toEqual(["", "m0", "m1"]);
+  it("puts errors first, then warnings, each once", () => {
+    const one = measurement("m", { findings: [remark("c", "warning"), remark("a", "info")] });
+    const found = findingsOf({ ...goldenProfile(), findings: [remark("a", "info"), remark("b", "error")], measurements: [one, one] });
+    expect(found.map(({ text }) => text)).toEqual(["b", "c", "a"]);
   });
 });

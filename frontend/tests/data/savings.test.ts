@@ -42,7 +42,7 @@ describe("findings on the model", () => {
 
   it("are among the changes that are worth making", () => {
     const rows = buildRows(table, null, made);
-    const of = (one: Finding) => changes({ placement, rows, remarks: [{ finding: one, on: "" }] });
+    const of = (one: Finding) => changes({ placement, rows, findings: [one] });
     expect(of(finding())).toEqual([
       { text: "remove them", ids: ["main/0"], certainty: "likely", lines: [], saving: "saves 100 µs (50.0 µs – 200 µs)", part: 1 },
     ]);

@@ -7,7 +7,7 @@ import { Card } from "./card";
 
 /** The first changes that are worth making. */
 export function Changes() {
-  const { placement, remarks } = useReport();
+  const { placement, findings } = useReport();
   const answer = useAnswer();
   const found = useChanges();
   return (
@@ -20,7 +20,7 @@ export function Changes() {
         </ol>
       )}
       {answer?.nothing ? <p class="answer-text sentence">{answer.nothing}.</p> : found.length === 0 && <Nothing />}
-      {(placement || remarks.length > 0) && (
+      {(placement || findings.length > 0) && (
         <p class="answer-text">
           <a class="more-link" href="#findings">
             All findings and reasons

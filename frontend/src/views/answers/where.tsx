@@ -147,8 +147,8 @@ function NoOperations() {
 }
 
 function NotPlanned() {
-  const { model, target, remarks } = useReport();
-  const why = remarks.find(({ finding }) => finding.id === "not-estimated")?.finding;
+  const { model, target, findings } = useReport();
+  const why = findings.find((one) => one.id === "not-estimated");
   const notes = target?.plan?.notes ?? [];
   if (notes.length > 0)
     return (

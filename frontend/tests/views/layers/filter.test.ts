@@ -16,7 +16,7 @@ function report(table: OpTable, groups: Group[] = [], devicePlan: Plan | null = 
     profile: null,
     table,
     rows: buildRows(table, times(table.id.length, groups), devicePlan),
-    remarks: [],
+    findings: [],
     measurements: [],
     measurement: null,
     measuredBy: undefined,
