@@ -50,8 +50,10 @@ class ArgumentLister:
 
     def add(self, op: Op, scope: Scope) -> None:
         """Adds an operation; a constant only becomes known by its name."""
-        if op.constant is not None:
-            scope.update((value.name, op.constant) for value in op.outputs)
+        content = op.constant
+        if content is not None:
+            for value in op.outputs:
+                scope[value.name] = content
             return
         # Files keep parameters in no order; older operation sets store constants of some as attributes.
         sources: dict[str, tuple[Argument, ...]] = {**op.inputs}
@@ -66,8 +68,9 @@ class ArgumentLister:
         key = tuple(name for name, _ in read), attributes
         self._signature.append(self._signatures.setdefault(key, len(self._signatures)))
         self._arguments.append(tuple(one for _, one in read))
-        scope.update((value.name, self._results + place) for place, value in enumerate(op.outputs))
-        self._results += len(op.outputs)
+        for value in op.outputs:
+            scope[value.name] = self._results
+            self._results += 1
 
     def add_unknown(self, results: int) -> None:
         """Adds a row whose arguments are not known."""

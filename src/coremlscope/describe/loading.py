@@ -12,6 +12,7 @@ from coremlscope.describe.weights import blobs_of
 from coremlscope.devices.release import OSRelease
 from coremlscope.formats.platforms import first_release, oldest_version, opset_of
 from coremlscope.model.ir import Model, Pipeline, Program
+from coremlscope.runtime.execution.binding import share
 
 __all__ = ["LoadProblem", "check_weights", "find_load_problem"]
 
@@ -36,7 +37,9 @@ def find_load_problem(model: Model, system: OSRelease) -> LoadProblem | None:
 
     The systems that read each version of the specification are from `coremlscope.formats.platforms`.
     """
-    version, what = max(_requirements(model), key=lambda one: one[0])
+    version, what = max(
+        share(model, (_requirements,), lambda: list(_requirements(model))), key=lambda one: one[0]
+    )
     first = first_release(version, system.platform)
     if first is None:
         return LoadProblem(f"{what} a newer {system.platform} than is known here", None)

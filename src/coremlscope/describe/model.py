@@ -26,9 +26,10 @@ from coremlscope.describe.stages import (
     row_id,
     summarise_stages,
     trace_stages,
+    weights_of,
     why_absent,
 )
-from coremlscope.describe.weights import find_short_files, group_weights
+from coremlscope.describe.weights import find_short_files
 from coremlscope.formats.platforms import describe_opset, describe_platforms
 from coremlscope.model.features import (
     bind_shapes,
@@ -62,7 +63,7 @@ from coremlscope.ops.view import BoundGraph, OpView
 from coremlscope.results.left_out import LeftOut
 from coremlscope.results.model import FeatureSummary, FunctionSummary, ModelSummary, WorkSummary
 from coremlscope.results.operations import OpRow, OpTable
-from coremlscope.runtime.execution.binding import bind_model, choose_function, program_of
+from coremlscope.runtime.execution.binding import bind_model, choose_function, program_of, share
 from coremlscope.runtime.execution.wiring import BoundStage, bind_stages, stage_key
 
 __all__ = ["describe_model", "find_on_model", "list_operations"]
@@ -98,7 +99,7 @@ def describe_model(
     if stages:
         functions = (_merged(functions[0], stages), *functions[1:])
     metadata = model.metadata
-    weights = group_weights(*programs_of(model))
+    weights = weights_of(model)
     return ModelSummary(
         path="" if model.source is None else path_text(model.source),
         container=model.container,
@@ -161,7 +162,8 @@ def list_operations(
         rows = [
             row
             for index, name in enumerate(names)
-            for row in _list_ops(bind_model(model, name, None if index else shapes).graph, name, lister)
+            for graph in [bind_model(model, name, None if index else shapes).graph]
+            for row in _list_ops(graph, name, lister, _flows(model, graph))
         ]
     elif isinstance(model.content, Pipeline):
         stages = bind_stages(model, shapes)
@@ -263,10 +265,10 @@ def _function(model: Model, name: str, shapes: Mapping[str, Sequence[int]] | Non
         ops=dict(types.most_common()),
         constants=constants,
         compute=dict(compute.most_common()),
-        work=_work(bound, left_out, _sizes_of(interface, shapes)),
+        work=_work(model, bound, left_out, _sizes_of(interface, shapes)),
         largest_work=None
         if at_largest is None
-        else _work(at_largest, left_out, _sizes_of(interface, largest)),
+        else _work(model, at_largest, left_out, _sizes_of(interface, largest)),
     )
 
 
@@ -365,7 +367,7 @@ def _count(graph: Graph) -> tuple[Counter[str], Counter[str]]:
     return types, Counter({dtype.value: number for dtype, number in results.items()})
 
 
-def _work(bound: BoundFunction, left_out: LeftOut, sizes: str = "") -> WorkSummary:
+def _work(model: Model, bound: BoundFunction, left_out: LeftOut, sizes: str = "") -> WorkSummary:
     total = Work()
     # What is inside nested blocks is part of their owner's work.
     for view in bound.graph.ops:
@@ -380,13 +382,17 @@ def _work(bound: BoundFunction, left_out: LeftOut, sizes: str = "") -> WorkSumma
         unknown_ops=dict(left_out.types),
         left_out_share=left_out.share,
         sizes=sizes,
-        live_bytes=_live_bytes(bound.graph),
+        live_bytes=_live_bytes(_flows(model, bound.graph)),
     )
 
 
-def _live_bytes(graph: BoundGraph) -> int | None:
+def _flows(model: Model, graph: BoundGraph) -> Mapping[str, Flow]:
+    return share(model, (trace_dataflow, id(graph)), lambda: trace_dataflow(graph))
+
+
+def _live_bytes(flows: Mapping[str, Flow]) -> int | None:
     """Returns the most bytes that are alive at an operation; None where a size is not known."""
-    sizes = [flow.live_bytes for flow in trace_dataflow(graph).values()]
+    sizes = [flow.live_bytes for flow in flows.values()]
     return None if None in sizes else max((size for size in sizes if size is not None), default=0)
 
 

@@ -35,8 +35,8 @@ from coremlscope.model.ir import (
     how_to_run,
 )
 from coremlscope.ops.classical import CLASSICAL_TYPES
-from coremlscope.results.model import COMPILED_BY, StageSummary
-from coremlscope.runtime.execution.binding import program_of
+from coremlscope.results.model import COMPILED_BY, StageSummary, WeightGroup
+from coremlscope.runtime.execution.binding import program_of, share
 from coremlscope.runtime.execution.wiring import BoundStage, Stage, stage_key
 
 __all__ = [
@@ -45,6 +45,7 @@ __all__ = [
     "row_id",
     "summarise_stages",
     "trace_stages",
+    "weights_of",
     "why_absent",
 ]
 
@@ -53,6 +54,11 @@ _Pairs = tuple[tuple[str, str], ...]
 #: The attribute of a program in which converters and Apple's compiler leave their versions.
 _BUILD_INFO, _COMPILER = "buildInfo", "coremlc-version"
 _STRING = TensorType(DType.STRING, ())
+
+
+def weights_of(model: Model) -> tuple[WeightGroup, ...]:
+    """Returns the weights of a model, or of all stages of a pipeline; see `group_weights`."""
+    return share(model, (group_weights,), lambda: group_weights(*programs_of(model)))
 
 
 def programs_of(model: Model) -> Iterator[Program]:

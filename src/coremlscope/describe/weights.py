@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
 
 import msgspec
 
@@ -58,8 +59,7 @@ def blobs_of(program: Program) -> Iterator[BlobData]:
     """Yields the data in weight files of every constant that a program refers to."""
     for function in program.functions.values():
         for op in function.graph.walk():
-            given = (argument for arguments in op.inputs.values() for argument in arguments)
-            for constant in (*op.attributes.values(), *given):
+            for constant in chain(op.attributes.values(), *op.inputs.values()):
                 if isinstance(constant, Constant) and isinstance(constant.data, BlobData):
                     yield constant.data
 

@@ -79,6 +79,10 @@ class OpSpec(msgspec.Struct, frozen=True, kw_only=True):
 
 def work_of(spec: OpSpec, view: OpView) -> Work | None:
     """The work of a bound operation; None where its arguments contradict its definition."""
+    return view.remember(work_of, lambda: _work_of(spec, view))
+
+
+def _work_of(spec: OpSpec, view: OpView) -> Work | None:
     try:
         return spec.work(view)
     except (CannotInfer, CannotLower, *CONTRADICTIONS):

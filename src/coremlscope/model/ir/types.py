@@ -156,9 +156,11 @@ class TensorType(msgspec.Struct, frozen=True):
 
         Damaged files declare shapes whose product is too large for a float.
         """
-        if self.shape is None or None in self.shape:
+        shape = self.shape
+        if shape is None or None in shape:
             return None
-        return min(math.prod(self.shape), _MOST_ELEMENTS)  # type: ignore[arg-type]
+        count = math.prod(shape)  # type: ignore[arg-type]
+        return count if count < _MOST_ELEMENTS else _MOST_ELEMENTS
 
     @property
     def nbytes(self) -> int | None:

@@ -27,7 +27,7 @@ from coremlscope.model.ir import (
     Value,
     ValueType,
 )
-from coremlscope.ops import traits_of
+from coremlscope.ops import has_traits
 from coremlscope.ops.bind import BoundFunction
 from coremlscope.ops.traits import Trait
 from coremlscope.ops.view import BoundGraph, OpView
@@ -282,7 +282,7 @@ def arguments(view: OpView) -> Iterator[Value]:
 
 def has_trait(view: OpView | None, traits: Trait) -> bool:
     """Returns whether an operation has one of these traits."""
-    return view is not None and bool(traits_of(view.op.type) & traits)
+    return view is not None and has_traits(view.op.type, traits)
 
 
 def shape_of(view: OpView, parameter: str = "") -> tuple[int, ...] | None:

@@ -12,6 +12,7 @@ from coremlscope.devices.release import OSRelease
 from coremlscope.model.features import bind_shapes
 from coremlscope.model.features.description import describe_flexibility, describe_shape
 from coremlscope.model.ir import ArrayFeature, Feature, FunctionDescription, ImageFeature, Model, Program
+from coremlscope.runtime.execution.binding import share
 
 __all__ = [
     "conversion_hint",
@@ -143,8 +144,12 @@ def _evidence_notes(system: OSRelease) -> Iterator[str]:
         )
 
 
-def weight_notes(model: Model) -> Iterator[str]:
-    """Yields that weights are absent or damaged: the model does not load, and its figures are as declared."""
+def weight_notes(model: Model) -> tuple[str, ...]:
+    """Returns that weights are absent or damaged: the model does not load, figures are as declared."""
+    return share(model, (weight_notes,), lambda: tuple(_weight_notes(model)))
+
+
+def _weight_notes(model: Model) -> Iterator[str]:
     absent = [shown(file.name) for file in model.weight_files if file.size is None]
     if absent:
         more = f" and {len(absent) - _LISTED} more" if len(absent) > _LISTED else ""

@@ -33,6 +33,7 @@ def estimate_predictions(
     memory: MemoryModel,
     *,
     is_core_ai: bool,
+    with_faster: bool,
 ) -> list[Estimate]:
     """Estimates a prediction on a device under each setting.
 
@@ -41,13 +42,14 @@ def estimate_predictions(
         placed: The functions that it runs; none for classical models alone.
         memory: The model's memory.
         is_core_ai: Whether the model is a program of Core AI.
+        with_faster: Whether an estimate of all units notes that fewer of them are faster.
     """
     found = [_report(one, memory) for one in predictions.values()]
     if not placed:
         return [as_bound(one) for one in found]
     if is_core_ai:
         return [as_core_ai(one, [function.function for function in placed]) for one in found]
-    if "all" not in predictions or predictions["all"].kernels.loops:
+    if not with_faster or "all" not in predictions or predictions["all"].kernels.loops:
         return found
     return _with_faster_setting(found, predictions["all"], placed)
 

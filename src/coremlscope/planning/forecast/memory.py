@@ -10,8 +10,7 @@ import msgspec
 from coremlscope.base.figures import Figure
 from coremlscope.base.findings import Finding
 from coremlscope.base.units import format_bytes
-from coremlscope.describe.stages import programs_of, why_absent
-from coremlscope.describe.weights import group_weights
+from coremlscope.describe.stages import weights_of, why_absent
 from coremlscope.devices import ComputeUnit, Device
 from coremlscope.devices.app_limits import app_limit
 from coremlscope.model.ir import DType, Model, StateFeature
@@ -51,7 +50,7 @@ class MemoryModel(msgspec.Struct, frozen=True, kw_only=True):
             ops: Its operations, with bound shapes.
             function: The function whose states count; None for the default one.
         """
-        groups = group_weights(*programs_of(model))
+        groups = weights_of(model)
         described = model.description.functions.get(function or "", model.description.main)
         states = [f.type.array for f in described.states if isinstance(f.type, StateFeature)]
         return cls(

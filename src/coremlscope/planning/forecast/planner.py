@@ -125,6 +125,7 @@ def forecast(
     with_estimates: bool = True,
     with_advice: bool = True,
     with_evidence: bool = False,
+    with_faster: bool = True,
     own: Own = NOTHING_OWN,
 ) -> Forecast:
     """Plans a model, and estimates the latency of a prediction, for every device and setting.
@@ -141,6 +142,7 @@ def forecast(
         with_advice: Whether plans include advice that would make operations faster on their units, and what
             each reason costs.
         with_evidence: Whether estimates include the published latencies that are nearest to them.
+        with_faster: Whether estimates of all units note that fewer of them are faster.
         own: A user's own measurements, which refine estimates.
 
     Raises:
@@ -181,7 +183,11 @@ def forecast(
     estimates: list[Estimate] = []
     for one, plan in zip(places, plans, strict=True):
         several = estimate_predictions(
-            one.predictions, list(one.main.values()), memory, is_core_ai=is_core_ai(model)
+            one.predictions,
+            list(one.main.values()),
+            memory,
+            is_core_ai=is_core_ai(model),
+            with_faster=with_faster,
         )
         estimates += [_including_others(estimate, plan) for estimate in several]
     if with_evidence:

@@ -118,17 +118,14 @@ def _class(cell: Cell, backend: Backend) -> str:
 
 def _prices(cell: Cell, hypotheses: Sequence[_Hypothesis]) -> Floats:
     """Costs by backend and hypothesis; infinite where a backend does not run the operation."""
-    rows = []
-    for backend in BACKENDS:
-        ms = cell.costs_ms.get(backend, np.inf)
-        row = np.full(len(hypotheses), ms)
-        if backend in cell.allowed:
-            mine, cost = (_class(cell, backend), UNIT_OF[backend]), cell.prices[backend]
-            for place, (name, unit, is_high) in enumerate(hypotheses):
-                if (name, unit) == mine:
-                    row[place] = cost.high if is_high else cost.low
-        rows.append(row)
-    return np.array(rows)
+    costs = [[cell.costs_ms.get(backend, np.inf)] for backend in BACKENDS]
+    found = np.repeat(costs, len(hypotheses), axis=1)
+    for backend in cell.allowed:
+        low = _class(cell, backend), UNIT_OF[backend], False
+        if low in hypotheses:
+            place, cost = hypotheses.index(low), cell.prices[backend]
+            found[BACKENDS.index(backend), place : place + 2] = cost.low, cost.high
+    return found
 
 
 def _launches(transition_costs: TransitionCosts, hypotheses: Sequence[_Hypothesis]) -> Floats:

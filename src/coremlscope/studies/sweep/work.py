@@ -168,6 +168,7 @@ def _planned(job: SweepJob, model: Model, function: str | None) -> tuple[Row, ..
             function=function,
             shapes=shapes,
             with_advice=False,
+            with_faster=False,
             own=job.own,
         )
         profile = assemble(summary, forecast=found)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 import msgspec
 
 from coremlscope.model.ir import StateType, TensorType, Value
-from coremlscope.ops import traits_of
+from coremlscope.ops import has_traits
 from coremlscope.ops.control import trip_count
 from coremlscope.ops.traits import NO_TRAITS, Trait
 from coremlscope.ops.view import BoundGraph, BoundValue, OpView
@@ -201,7 +201,9 @@ class _Fuser:
 
     def is_constant(self, view: OpView) -> bool:
         op = view.op
-        is_constant = op.type == "const" or all(value.constant is not None for value in view.outputs)
+        if op.type == "const":
+            return True
+        is_constant = all(value.constant is not None for value in view.outputs)
         if _has(view, Trait.WEIGHT_DECOMPRESSION) or (is_constant and _has(view, Trait.DEQUANTIZATION)):
             for value in op.outputs:
                 self.packed[value.name] = self.packed_bytes(view)
@@ -450,7 +452,7 @@ def _joined(scores: Kernel, softmax: Kernel, product: Kernel) -> Kernel:
 
 def _has(view: OpView, traits: Trait) -> bool:
     """True where the operation has one of these traits."""
-    return bool(traits_of(view.op.type) & traits)
+    return has_traits(view.op.type, traits)
 
 
 def _is_relabel(view: OpView) -> bool:
@@ -479,6 +481,10 @@ def _element_bytes(view: OpView) -> int:
 
 def _tensors(view: OpView) -> list[tuple[str, int]]:
     """Names and sizes of the values that an operation reads at run time, each once."""
+    return view.remember(_tensors, lambda: _list_tensors(view))
+
+
+def _list_tensors(view: OpView) -> list[tuple[str, int]]:
     found: dict[str, int] = {}
     for parameter, given in view.op.inputs.items():
         for argument, bound in zip(given, view.inputs[parameter], strict=True):

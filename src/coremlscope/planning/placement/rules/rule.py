@@ -72,7 +72,7 @@ from coremlscope.model.ir import (
     ValueType,
     constant,
 )
-from coremlscope.ops import OPS, traits_of
+from coremlscope.ops import OPS, has_traits
 from coremlscope.ops.bind import BoundFunction
 from coremlscope.ops.traits import Trait
 from coremlscope.ops.view import BoundValue, OpView
@@ -111,12 +111,12 @@ Selection = tuple[str | Trait, ...]
 EVERY_OP = ("*",)
 
 
+@functools.cache
 def selects(selection: Selection, op: str) -> bool:
     """True where the selection includes the operation of this name."""
-    return selection == EVERY_OP or op in selection or bool(_traits(selection) & traits_of(op))
+    return selection == EVERY_OP or op in selection or has_traits(op, _traits(selection))
 
 
-@functools.cache
 def _traits(selection: Selection) -> Trait:
     """The traits in a selection."""
     return functools.reduce(operator.or_, (one for one in selection if isinstance(one, Trait)), Trait(0))
