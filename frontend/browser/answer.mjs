@@ -27,6 +27,7 @@ function read() {
     })),
     shares: texts(".card-where span.unit-count").map((one) => one.replace(/\s+/g, " ")),
     kinds: titles(".kind-part"),
+    blocks: texts(".card-time .answer-text:not(.time-waits)"),
     waits: texts(".time-waits"),
     changes: rows(".changes li", (one) => [
       texts(".change-text", one)[0],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -57,9 +58,17 @@ def _expected(answer: Answer) -> dict[str, Any]:
         "devices": [_device(one) for one in answer.speeds],
         "shares": [f"{_name(unit)} {_percent(part)}" for unit, part in _shares(first)],
         "kinds": [f"{name} {_percent(part)}" for name, part in answer.kinds],
-        "waits": [", ".join(f"{name} {_percent(part)}" for name, part in answer.waits if part >= 0.01)],
+        "blocks": [
+            f"{one.times} equal blocks are {_percent(one.share)} of it: {_listed(one.kinds)}"
+            for one in filter(None, [answer.blocks])
+        ],
+        "waits": [_listed(answer.waits)],
         "changes": [_change(one, answer) for one in (*answer.proposals, *filter(None, [answer.together]))],
     }
+
+
+def _listed(shares: Sequence[tuple[str, float]]) -> str:
+    return ", ".join(f"{name} {_percent(part)}" for name, part in shares if part >= 0.01)
 
 
 def _rate(speed: Speed) -> str:

@@ -129,7 +129,7 @@ def test_frames() -> None:
     assert set(changes["origin"]) == {"measured"}
     assert "slower" in changes["verdict"]
     figures = to_dataframe(host_matrix())
-    assert set(figures["origin"]) == {"measured", "planned", "estimated"}
+    assert set(figures["origin"]) == {"measured", "estimated"}
     plan = small_plan(every=True).to_dataframe()
     assert len(plan["id"]) == 7
     assert plan["status"] == [None] * 6 + ["inserted"]

@@ -1,9 +1,9 @@
 import { shortNames } from "../format";
-import { measurementName, totalMs } from "./profile";
-import type { Origin, Profile } from "./schema";
+import { measurementName, targetsOf } from "./profile";
+import type { Estimate, Origin, Profile } from "./schema";
 import { SETTING_NAMES } from "./words";
 
-/** A kind of time in a list of profiles: a measurement, or a device under one setting. */
+/** A kind of time in a list of profiles: a measurement, or a device under the setting that was asked for. */
 export interface TimeColumn {
   key: string;
   origin: Origin;
@@ -13,53 +13,43 @@ export interface TimeColumn {
   setting: string;
   /** By index of the profile. */
   seconds: (number | null)[];
-  /** The interval of each time, where it has one. */
-  intervals: (Interval | null)[];
+  /** The estimate of each time. */
+  estimates: (DeviceEstimate | null)[];
 }
 
-interface Interval {
-  low: number;
-  high: number;
-  /** Whether no latency of the chip went into the estimate. */
+interface DeviceEstimate extends Pick<Estimate, "latency"> {
+  /** Whether no latency of the chip went into it. */
   isExtrapolated: boolean;
+  /** The fastest of the other settings, where that is faster. */
+  faster: Estimate | null;
 }
 
-/** The times of every profile: medians of predictions, estimates, and planned costs of devices without estimates. */
+/** The times of every profile: medians of predictions, and estimates for devices. */
 export function timeColumns(profiles: readonly Profile[]): TimeColumn[] {
   const columns = new Map<string, TimeColumn>();
-  const add = (index: number, origin: Origin, title: string, setting: string, seconds: number | null, interval: Interval | null = null) => {
+  const add = (index: number, origin: Origin, title: string, setting: string, seconds: number, estimate: DeviceEstimate | null = null) => {
     const key = [origin, title, setting].join("\n");
     const column = columns.get(key) ?? {
       ...{ key, origin, title, setting },
       seconds: profiles.map(() => null),
-      intervals: profiles.map(() => null),
+      estimates: profiles.map(() => null),
     };
     columns.set(key, column);
     column.seconds[index] = seconds;
-    column.intervals[index] = interval;
+    column.estimates[index] = estimate;
   };
   profiles.forEach((profile, index) => {
     for (const one of profile.measurements)
       if (one.predict) add(index, "measured", measurementName(profile.measurements, one), "", one.predict.statistics.median);
   });
-  const estimated = new Set<string>();
   profiles.forEach((profile, index) => {
-    for (const one of profile.estimates) {
-      const device = `${one.device}, ${one.os}`;
-      estimated.add(device);
-      const { value, low, high } = one.latency;
-      const interval = { low, high, isExtrapolated: !one.own && one.basis === "extrapolated" };
-      add(index, "estimated", device, SETTING_NAMES[one.compute_units], value, interval);
-    }
-  });
-  profiles.forEach((profile, index) => {
-    for (const plan of profile.plans) {
-      const device = `${plan.device}, ${plan.os}`;
-      if (estimated.has(device)) continue;
-      for (const setting of plan.settings) {
-        const total = totalMs(plan, setting);
-        add(index, "planned", device, SETTING_NAMES[setting.compute_units], total === null ? null : total / 1e3);
-      }
+    for (const { estimates, device, os } of targetsOf({ plans: [], estimates: profile.estimates })) {
+      const [first, ...others] = [...estimates.values()];
+      if (!first) continue;
+      const isExtrapolated = !first.own && first.basis === "extrapolated";
+      const faster = others.reduce((best, one) => (one.latency.value < best.latency.value ? one : best), first);
+      const estimate = { latency: first.latency, isExtrapolated, faster: faster === first ? null : faster };
+      add(index, "estimated", `${device}, ${os}`, SETTING_NAMES[first.compute_units], first.latency.value, estimate);
     }
   });
   return [...columns.values()];

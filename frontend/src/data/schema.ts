@@ -356,8 +356,8 @@ export interface Entry {
    */
   label: string;
   /**
-   * The time of a prediction: the measured median with the 10th and 90th percentile, the estimate with its interval, or the planned cost;
-   * null if the profile has none of them.
+   * The time of a prediction: the measured median with the 10th and 90th percentile, or the estimate with its interval; null if the profile
+   * has neither of them.
    */
   predict_s: Figure | null;
   /** Number of timed predictions. */

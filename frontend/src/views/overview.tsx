@@ -2,8 +2,8 @@ import { useMemo, useState } from "preact/hooks";
 import { type TimeColumn, timeColumns } from "../data/overview";
 import { findingsOf } from "../data/profile";
 import type { Profile } from "../data/schema";
-import { kindName } from "../data/words";
-import { count, duration, figure, plural } from "../format";
+import { kindName, SETTING_NAMES } from "../data/words";
+import { count, duration, plural } from "../format";
 import { FileTitle } from "../ui/file";
 import { OriginTag } from "../ui/origin";
 import { ScrollRegion } from "../ui/scroll";
@@ -51,8 +51,11 @@ export function Overview(props: { profiles: readonly Profile[]; names: readonly 
           </tbody>
         </table>
       </ScrollRegion>
-      {columns.some((one) => one.intervals.some((interval) => interval)) && (
-        <p class="dim caption">Below estimates: the interval that holds 80 % of the cases. * extrapolated from the chip's specification.</p>
+      {columns.some((one) => one.estimates.some((estimate) => estimate)) && (
+        <p class="dim caption">
+          Below estimates: the interval that holds 80 % of the cases, and the fastest other setting. * extrapolated from the chip's
+          specification.
+        </p>
       )}
     </Section>
   );
@@ -135,18 +138,25 @@ function Cells(props: { index: number; profile: Profile; columns: readonly TimeC
       <td class="number">{model.parameters ? count(model.parameters) : ""}</td>
       {columns.map((column) => {
         const seconds = column.seconds[index] ?? null;
-        const interval = column.intervals[index];
+        const estimate = column.estimates[index];
         return (
           <td key={column.key} class="number">
-            <span class="nowrap">{seconds === null ? "–" : figure(seconds, column.origin)}</span>
-            {interval && (
-              <div
-                class="faint nowrap"
-                title={`80 % interval${interval.isExtrapolated ? "; extrapolated from the chip's specification" : ""}`}
-              >
-                {duration(interval.low)} – {duration(interval.high)}
-                {interval.isExtrapolated && " *"}
-              </div>
+            <span class="nowrap">{seconds === null ? "–" : duration(seconds)}</span>
+            {estimate && (
+              <>
+                <div
+                  class="faint nowrap"
+                  title={`80 % interval${estimate.isExtrapolated ? "; extrapolated from the chip's specification" : ""}`}
+                >
+                  {duration(estimate.latency.low)} – {duration(estimate.latency.high)}
+                  {estimate.isExtrapolated && " *"}
+                </div>
+                {estimate.faster && (
+                  <div class="faint nowrap">
+                    {SETTING_NAMES[estimate.faster.compute_units]} <b>{duration(estimate.faster.latency.value)}</b>
+                  </div>
+                )}
+              </>
             )}
           </td>
         );

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { openedBy, profileNames, timeColumns } from "../../src/data/overview";
 import type { Profile } from "../../src/data/schema";
-import { estimate, goldenProfile, measurement, phase, plan, settingPlan } from "../fixtures";
+import { estimate, goldenProfile, measurement, phase, plan } from "../fixtures";
 
 const profile = (changes: Partial<Profile> = {}, path = "a.mlmodel"): Profile => ({
   ...goldenProfile(),
@@ -32,16 +32,22 @@ describe("timeColumns", () => {
       profile({ measurements: [measurement("host", { predict: phase(1) })] }),
       profile({ estimates: [estimate({ basis: "extrapolated" })] }),
     ]);
-    const { low, high } = estimate().latency;
-    expect(measured?.intervals).toEqual([null, null]);
-    expect(estimated?.intervals).toEqual([null, { low, high, isExtrapolated: true }]);
+    const { latency } = estimate();
+    expect(measured?.estimates).toEqual([null, null]);
+    expect(estimated?.estimates).toEqual([null, { latency, isExtrapolated: true, faster: null }]);
   });
 
-  it("shows planned costs of devices without estimates only", () => {
-    const planned = plan(1, { settings: [settingPlan({ backend: [0] }, 5)] });
-    expect(timeColumns([profile({ plans: [planned] })]).map(({ origin, seconds }) => [origin, seconds])).toEqual([["planned", [5e-3]]]);
-    const both = timeColumns([profile({ plans: [planned] }), profile({ plans: [planned], estimates: [estimate()] })]);
-    expect(both.map(({ origin, seconds }) => [origin, seconds])).toEqual([["estimated", [null, 1]]]);
+  it("has the fastest other setting of a device next to the first", () => {
+    const of = (setting: "all" | "cpu_and_ne" | "cpu_only", value: number) =>
+      estimate({ compute_units: setting, latency: { value, low: value, high: value, origin: "estimated" } });
+    const found = timeColumns([profile({ estimates: [of("all", 2), of("cpu_and_ne", 3), of("cpu_only", 1)] })]);
+    expect(found.map(({ setting, seconds, estimates }) => [setting, seconds, estimates[0]?.faster?.compute_units])).toEqual([
+      ["All", [2], "cpu_only"],
+    ]);
+  });
+
+  it("has none for planned costs, which are no times", () => {
+    expect(timeColumns([profile({ plans: [plan(1)] })])).toEqual([]);
   });
 
   it("is empty where nothing was timed", () => {

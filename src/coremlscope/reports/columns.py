@@ -260,7 +260,7 @@ def change_columns(comparison: Comparison) -> Columns:
 
 
 def figure_columns(profiles: Sequence[Profile]) -> Columns:
-    """Returns one row for each time of a prediction: measured, planned or estimated."""
+    """Returns one row for each time of a prediction: measured or estimated."""
     rows: list[tuple[Any, ...]] = []
     for profile in profiles:
         path = profile.model.path
@@ -269,14 +269,6 @@ def figure_columns(profiles: Sequence[Profile]) -> Columns:
                 median = m.predict.statistics.median
                 place = (m.label + partial_mark(m), m.compute_units, m.machine.power_mode)
                 rows.append((path, m.origin, *place, median, None, None))
-        for plan in profile.plans:
-            for setting in plan.settings:
-                total_ms = plan.total_ms(setting)
-                if total_ms is None:
-                    continue
-                seconds = total_ms / 1e3
-                place = (f"{plan.device}, {plan.os}", setting.compute_units, "")
-                rows.append((path, plan.origin, *place, seconds, seconds, seconds))
         for e in profile.estimates:
             place = (f"{e.device}, {e.os}", e.compute_units, "")
             ends = (e.latency.value, e.latency.low, e.latency.high)

@@ -26,7 +26,7 @@ def render_csv(subject: Profile | ModelSummary) -> str:
 
 
 def render_figures_csv(profiles: Sequence[Profile]) -> str:
-    """Renders the measured, planned and estimated times of a prediction of each model, one row per figure."""
+    """Renders the measured and estimated times of a prediction of each model, one row per figure."""
     return render_columns(figure_columns(profiles))
 
 

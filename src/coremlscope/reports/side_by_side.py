@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from coremlscope.base.units import format_cost, format_duration
+from coremlscope.base.units import format_duration
 from coremlscope.describe.comparison.profiles import label_subjects
 from coremlscope.devices.unit import SETTINGS
 from coremlscope.measure.partial import ends_work
@@ -25,7 +25,7 @@ from coremlscope.reports.document import (
     labels,
     numbers,
 )
-from coremlscope.reports.figures import explain_marks, interval_ms, mark_of, shown_plans
+from coremlscope.reports.figures import explain_marks, interval_ms, mark_of
 from coremlscope.reports.renderers import PROFILES_RENDERERS, describe_formats
 from coremlscope.reports.timing import disclaimer, partial_mark
 from coremlscope.reports.words import FINDING_MARKS, by_severity, model_name, plural, systems
@@ -189,92 +189,59 @@ def _others(measurement: Measurement) -> tuple[str, ...]:
 
 
 def _device_section(device: str, os: str, named: Sequence[tuple[str, Profile]]) -> Iterator[Block]:
-    """Yields estimates, or planned costs of profiles without any; of several models the best settings."""
-    known = [
-        (name, _estimates_of(profile, device, os), _costs_of(profile, device, os)) for name, profile in named
-    ]
+    """Yields estimates; of several models the best settings."""
+    known = [(name, _estimates_of(profile, device, os)) for name, profile in named]
+    if not any(estimates for _, estimates in known):
+        return
     pick = max if len(named) == 1 else min
-    slowest_s = max((pick(e.latency.value for e in es.values()) for _, es, _ in known if es), default=0.0)
+    slowest_s = max(pick(e.latency.value for e in es.values()) for _, es in known if es)
     rows = [row for one in known for row in _rows_on(*one, slowest_s)]
-    has_costs = any(any(costs.values()) for _, _, costs in known)
-    origins = " and ".join(["estimated"] * (slowest_s > 0) + ["planned"] * has_costs) or "placed"
     columns = (
         labels("model"),
         Column("setting", style="cyan"),
-        *numbers("estimate", "80 %, ms", "planned cost"),
+        *numbers("estimate", "80 %, ms"),
         Column("", style="cyan", rank=2),
     )
-    if origins == "placed":
-        return
-    yield Heading(f"{device}, {os}", f"{origins}; nothing of it was measured")
+    yield Heading(f"{device}, {os}", "estimated; nothing of it was measured")
     best = [row for row, is_best in rows if is_best]
     names = [row[0] for row, _ in rows]
     firsts = [name if names.index(name) == place else "" for place, name in enumerate(names)]
     every = Table(columns, [(first, *row[1:]) for first, (row, _) in zip(firsts, rows, strict=True)])
     yield every if len(named) == 1 else Table(columns, best)
     if len(named) > 1 and len(best) < len(rows):
-        yield Folded(f"Every setting on {device}", origins, (every,), is_extra=True)
+        yield Folded(f"Every setting on {device}", "estimated", (every,), is_extra=True)
 
 
-def _rows_on(
-    name: str, estimates: Mapping[str, Estimate], costs: Mapping[str, float | None], slowest_s: float
-) -> Iterator[tuple[Row, bool]]:
+def _rows_on(name: str, estimates: Mapping[str, Estimate], slowest_s: float) -> Iterator[tuple[Row, bool]]:
     """Yields rows of a model, settings with equal figures in one, and whether each is the best."""
-    settings = _ordered({*estimates, *costs})
-    best = min(
-        (estimates[s] for s in settings if s in estimates), key=lambda e: e.latency.value, default=None
-    )
-    lines = [
-        (
-            s,
-            _estimated(estimates.get(s)),
-            _within(estimates.get(s)),
-            format_cost(costs[s]) if s in costs else "",
-        )
-        for s in settings
-    ]
-    for joined, estimate, within, cost in join_equal(lines):
+    settings = _ordered(estimates)
+    best = min(estimates.values(), key=lambda e: e.latency.value, default=None)
+    lines = [(s, _estimated(estimates[s]), interval_ms(estimates[s])) for s in settings]
+    for joined, estimate, within in join_equal(lines):
         setting = "every" if len(settings) > 1 and joined == ", ".join(settings) else joined
         units = joined.split(", ")
-        e = estimates.get(units[0])
-        bar = e.latency.value / slowest_s if e is not None and slowest_s else ""
+        bar = estimates[units[0]].latency.value / slowest_s
         if best is not None and best.compute_units in units:
-            yield (name, Strong(setting), Strong(estimate), within, cost, bar), True
+            yield (name, Strong(setting), Strong(estimate), within, bar), True
         else:
-            figures = (estimate, within) if estimates else ("", "")
-            yield (name, setting, *figures, cost, bar), not estimates
+            yield (name, setting, estimate, within, bar), False
 
 
 def _estimates_of(profile: Profile, device: str, os: str) -> dict[str, Estimate]:
     return {e.compute_units: e for e in profile.estimates if (e.device, e.os) == (device, os)}
 
 
-def _costs_of(profile: Profile, device: str, os: str) -> dict[str, float | None]:
-    """Returns the planned costs by setting; None where the planner gives none."""
-    plans = [plan for plan in shown_plans(profile) if (plan.device, plan.os) == (device, os)]
-    return {s.compute_units: plan.total_ms(s) for plan in reversed(plans) for s in plan.settings}
-
-
-def _estimated(estimate: Estimate | None) -> str:
-    if estimate is None:
-        return "–"
+def _estimated(estimate: Estimate) -> str:
     return format_duration(estimate.latency.value) + mark_of(estimate)
 
 
-def _within(estimate: Estimate | None) -> str:
-    return "–" if estimate is None else interval_ms(estimate)
-
-
 def device_remarks(profiles: Sequence[Profile]) -> list[str]:
-    """Returns notes on plans and estimates, if there are any."""
+    """Returns notes on estimates, if there are any."""
     estimates = [estimate for profile in profiles for estimate in profile.estimates]
-    plans = [plan for profile in profiles for plan in shown_plans(profile)]
-    remarks = []
-    if estimates:
-        remarks.append("estimated: from published latencies, with the interval that holds 80 % of the cases")
-    if any(plan.total_ms(setting) is not None for plan in plans for setting in plan.settings):
-        remarks.append("planned: Core ML's own cost model, which only ranks the units: not a time")
-    return [*(["; ".join(remarks)] if remarks else []), *explain_marks(estimates)]
+    if not estimates:
+        return []
+    text = "estimated: from published latencies, with the interval that holds 80 % of the cases"
+    return [text, *explain_marks(estimates)]
 
 
 def failures(profiles: Sequence[Profile], names: Sequence[str] = ()) -> list[tuple[str, str]]:

@@ -42,8 +42,8 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
         kind: Apple's name of the model type.
         label: The source of `predict_s`: the label of the first measurement, or else the device, system and
             setting of the first estimate or plan.
-        predict_s: The time of a prediction: the measured median with the 10th and 90th percentile, the
-            estimate with its interval, or the planned cost; None if the profile has none of them.
+        predict_s: The time of a prediction: the measured median with the 10th and 90th percentile, or the
+            estimate with its interval; None if the profile has neither of them.
         iterations: Number of timed predictions.
         load_s: Measured median time of a load; None if it was not measured.
         operations: Number of operations of the model.
@@ -376,10 +376,7 @@ def _headline(profile: Profile) -> tuple[str, Figure | None]:
     if not profile.plans:
         return "", None
     plan = profile.plans[0]
-    setting = plan.settings[0]
-    total_ms = plan.total_ms(setting)
-    cost = None if total_ms is None else Figure(*(total_ms / 1e3,) * 3, "planned")
-    return f"{plan.device}, {plan.os}, {setting.compute_units}", cost
+    return f"{plan.device}, {plan.os}, {plan.settings[0].compute_units}", None
 
 
 def _spread(phase: Phase) -> Figure:

@@ -111,7 +111,7 @@ function HistoryView(props: { history: History; isContinued: boolean; actions: E
             <tr>
               <td />
               <th scope="col">made</th>
-              <th scope="col">{origin === "measured" ? "prediction (median)" : origin === "planned" ? "planned cost" : "prediction"}</th>
+              <th scope="col">{origin === "measured" ? "prediction (median)" : "prediction"}</th>
               <th scope="col">{origin === "measured" ? "10th to 90th percentile" : "interval"}</th>
               <th scope="col">load</th>
               <th scope="col">predictions</th>

@@ -1,6 +1,6 @@
 import type { Lane, ModuleSpan, Span, Timeline } from "../../data/lanes";
 import { UNIT_SHORT } from "../../data/words";
-import { figure } from "../../format";
+import { duration } from "../../format";
 import { drawTimeAxis, hatch, type Pen, prepare } from "../../ui/canvas";
 import type { Range } from "./range";
 
@@ -40,7 +40,7 @@ export function drawScene(canvas: HTMLCanvasElement, scene: Scene): void {
   const { context, colour } = pen;
   const x = (time: number) => labels + ((time - view.start) / view.seconds) * (width - labels);
   const axis = { from: view.start, to: view.start + view.seconds, left: labels, width, bottom: height - AXIS, height };
-  drawTimeAxis(pen, axis, (tick, step) => (tick < step / 2 ? "0" : figure(tick, lanes.origin)));
+  drawTimeAxis(pen, axis, (tick, step) => (tick < step / 2 ? "0" : duration(tick)));
   context.save();
   context.beginPath();
   context.rect(labels, 0, width - labels, height);

@@ -1,6 +1,6 @@
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import type { Timeline as Lanes, ModuleSpan, Span } from "../../data/lanes";
-import { figure, plural, share } from "../../format";
+import { duration, plural, share } from "../../format";
 import { useReport } from "../../report";
 import { useTheme } from "../../theme";
 import { useWidth } from "../../ui/width";
@@ -82,13 +82,7 @@ export function Drawing(props: { lanes: Lanes; modules: readonly ModuleSpan[] })
         tabIndex={0}
         role="img"
         aria-label={`${lanes.origin}: ${lanes.lanes
-          .map(
-            (lane) =>
-              `${lane.title} ${figure(
-                lane.spans.reduce((sum, span) => sum + span.seconds, 0),
-                lanes.origin,
-              )}`,
-          )
+          .map((lane) => `${lane.title} ${duration(lane.spans.reduce((sum, span) => sum + span.seconds, 0))}`)
           .join(", ")}. Plus and minus, or W and S, zoom; arrows, or A and D, move; 0 shows all.`}
         style={{ height: `${sceneHeight({ lanes, modules })}px` }}
         onKeyDown={(event) => {
@@ -122,15 +116,7 @@ export function Drawing(props: { lanes: Lanes; modules: readonly ModuleSpan[] })
         onPointerLeave={() => setHover(null)}
         onDblClick={all}
       />
-      {hover && (
-        <Tip
-          hit={hover.hit}
-          total={lanes.seconds}
-          origin={lanes.origin}
-          x={Math.min(hover.x + 12, Math.max(width - 270, 0))}
-          y={hover.y + 14}
-        />
-      )}
+      {hover && <Tip hit={hover.hit} total={lanes.seconds} x={Math.min(hover.x + 12, Math.max(width - 270, 0))} y={hover.y + 14} />}
       <Strip {...{ overview, view, width, labels, seconds: lanes.seconds }} onView={(next) => setView(clamp(next, lanes.seconds))} />
       <div class="zoom">
         <button type="button" class="quiet" aria-label="Zoom in" onClick={() => zoom(0.5)}>
@@ -144,7 +130,7 @@ export function Drawing(props: { lanes: Lanes; modules: readonly ModuleSpan[] })
         </button>
         <span class="dim zoom-note">
           {view.seconds < lanes.seconds
-            ? `${figure(view.seconds, lanes.origin)} of ${figure(lanes.seconds, lanes.origin)} shown`
+            ? `${duration(view.seconds)} of ${duration(lanes.seconds)} shown`
             : "Drag over a part to enlarge it and sum it up; with Shift, to move."}
         </span>
       </div>
@@ -207,12 +193,12 @@ function Strip(props: {
 }
 
 /** What a span or a module is, and its time. */
-function Tip(props: { hit: Hit; total: number; origin: Lanes["origin"]; x: number; y: number }) {
+function Tip(props: { hit: Hit; total: number; x: number; y: number }) {
   const { hit, total } = props;
   const { table } = useReport();
   if (!hit) return null;
   const { seconds } = "module" in hit ? hit.module : hit.span;
-  const figures = `${figure(seconds, props.origin)} · ${share(seconds / total)}`;
+  const figures = `${duration(seconds)} · ${share(seconds / total)}`;
   return (
     <div class="tip wide" style={{ left: `${props.x}px`, top: `${props.y}px` }}>
       {"module" in hit ? (

@@ -1,7 +1,7 @@
 import { useState } from "preact/hooks";
 import { sumsByKind, type Timeline } from "../../data/lanes";
 import { UNIT_NAMES } from "../../data/words";
-import { figure, share } from "../../format";
+import { duration, share } from "../../format";
 import { More } from "../../ui/more";
 import { ScrollRegion } from "../../ui/scroll";
 import type { Range } from "./range";
@@ -37,8 +37,8 @@ export function Sums(props: { lanes: Timeline; view: Range }) {
                 </th>
                 <td>{one.unit === "measured" ? "" : UNIT_NAMES[one.unit]}</td>
                 <td class="number">{one.count}</td>
-                <td class="number">{figure(one.seconds, lanes.origin)}</td>
-                <td class="number">{figure(one.seconds / one.count, lanes.origin)}</td>
+                <td class="number">{duration(one.seconds)}</td>
+                <td class="number">{duration(one.seconds / one.count)}</td>
                 <td class="number">{share(one.seconds / (whole || 1))}</td>
               </tr>
             ))}
