@@ -9,7 +9,7 @@ import re
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -87,8 +87,8 @@ class OnnxRuntimeSession:
         self._options = options
         self._session: Any = _create(graph, _session_options(folder, options))
         self._outputs: list[str] = [output.name for output in self._session.get_outputs()]
-        #: The value that takes a state's content, by the value that holds what becomes of it.
-        self._updates = {port.updated: port.value for port in states if port.updated is not None}
+        #: The value that holds what becomes of a state, by the value that takes its content.
+        self._updates = {port.value: port.updated for port in states if port.updated is not None}
 
     def run(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
         """Runs the graph; see `Session.run`."""
@@ -96,17 +96,27 @@ class OnnxRuntimeSession:
 
     def hold(self, content: Mapping[str, Array]) -> _OnnxRuntimeState:
         """Keeps the content of states; see `Session.hold`."""
-        return _OnnxRuntimeState(self, content)
+        return _OnnxRuntimeState(self.run_bound, content, self._updates)
 
-    def run_on(self, content: dict[str, Any], feeds: Mapping[str, Array]) -> dict[str, Array]:
-        """Runs the graph on the content of states, and replaces it: ONNX Runtime's values are not copied."""
+    def run_bound(self, inputs: Mapping[str, Any], changed: Mapping[str, Any]) -> dict[str, Array]:
+        """Runs the graph on values of ONNX Runtime, and returns the outputs that are not in `changed`.
+
+        Args:
+            inputs: A value for each input.
+            changed: Values of outputs, which take the results.
+        """
         session = self._opened()
         with _failures("run the model"):
-            given = {name: _ort_value(array) for name, array in feeds.items()}
-            results = session.run_with_ort_values(self._outputs, {**given, **content})
-        found = dict(zip(self._outputs, results, strict=True))
-        content.update({value: found.pop(updated) for updated, value in self._updates.items()})
-        return {name: value.numpy() for name, value in found.items()}
+            binding = session.io_binding()
+            for name, value in inputs.items():
+                binding.bind_ortvalue_input(name, value)
+            outputs = [name for name in self._outputs if name not in changed]
+            for name in outputs:
+                binding.bind_output(name)
+            for name, value in changed.items():
+                binding.bind_ortvalue_output(name, value)
+            session.run_with_iobinding(binding)
+            return {name: value.numpy() for name, value in zip(outputs, binding.get_outputs(), strict=False)}
 
     def _opened(self) -> Any:
         if self._session is None:
@@ -158,20 +168,29 @@ class OnnxRuntimeSession:
 
 
 class _OnnxRuntimeState:
-    """The content of states as values of ONNX Runtime, which take no part of a session's memory."""
+    """The content of states, and as much space for the next one: a run reads one and writes the other."""
 
-    def __init__(self, session: OnnxRuntimeSession, content: Mapping[str, Array]) -> None:
-        self._session = session
+    def __init__(
+        self,
+        run: Callable[[Mapping[str, Any], Mapping[str, Any]], dict[str, Array]],
+        content: Mapping[str, Array],
+        updates: Mapping[str, str],
+    ) -> None:
+        self._run, self._updates = run, updates
         self._content = {name: _ort_value(array) for name, array in content.items()}
+        self._next = {updated: _ort_value(np.empty_like(content[name])) for name, updated in updates.items()}
 
     def run(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
         """Runs the graph; see `SessionState.run`."""
-        return self._session.run_on(self._content, feeds)
+        given = {name: _ort_value(array) for name, array in feeds.items()}
+        results = self._run({**given, **self._content}, self._next)
+        for name, updated in self._updates.items():
+            self._content[name], self._next[updated] = self._next[updated], self._content[name]
+        return results
 
     def read(self, name: str) -> Array:
         """Copies the content of a state."""
-        content: Array = self._content[name].numpy().copy()
-        return content
+        return np.array(self._content[name].numpy())
 
     def write(self, name: str, content: Array) -> None:
         """Replaces the content of a state."""
@@ -180,7 +199,7 @@ class _OnnxRuntimeState:
 
 def _ort_value(array: Array) -> Any:
     """The array as a value of ONNX Runtime, which shares its memory."""
-    return _library().OrtValue.ortvalue_from_numpy(np.ascontiguousarray(array))
+    return _library().OrtValue.ortvalue_from_numpy(np.asarray(array, order="C"))
 
 
 @functools.cache

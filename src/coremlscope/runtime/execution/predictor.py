@@ -9,6 +9,7 @@ import weakref
 from abc import ABC, abstractmethod
 from collections import OrderedDict
 from collections.abc import Mapping
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
@@ -243,7 +244,7 @@ class FunctionPredictor(Predictor):
         Raises:
             UsageError: The predictor is closed.
         """
-        key = tuple(sorted((shapes or self._defaults()).items()))
+        key = tuple(sorted(shapes.items())) if shapes else self._defaults
         with self._lock:
             self._require_open()
             found = self._executables.get(key)
@@ -265,24 +266,26 @@ class FunctionPredictor(Predictor):
                 shutil.rmtree(self._scratch, ignore_errors=True)
                 self._scratch = None
 
-    def _flexible(self) -> frozenset[str]:
-        """The inputs whose shape may vary between predictions."""
-        names = set()
+    @cached_property
+    def _flexible(self) -> tuple[str, ...]:
+        """The inputs whose shape may vary between predictions, in order."""
+        names = []
         for feature in self.description.inputs:
             type_ = feature.type
             is_unbounded = isinstance(type_, ArrayFeature) and (not type_.shape or type_.takes_sequences)
             if is_unbounded or (
                 isinstance(type_, (ArrayFeature, ImageFeature)) and type_.flexibility is not None
             ):
-                names.add(feature.name)
-        return frozenset(names)
+                names.append(feature.name)
+        return tuple(sorted(names))
+
+    @cached_property
+    def _defaults(self) -> _Shapes:
+        shapes = bind_shapes(self.description)
+        return tuple((name, shapes[name]) for name in self._flexible if name in shapes)
 
     def _shapes(self, tensors: Mapping[str, Array]) -> dict[str, tuple[int, ...]]:
-        return {name: tuple(tensors[name].shape) for name in sorted(self._flexible())}
-
-    def _defaults(self) -> dict[str, tuple[int, ...]]:
-        flexible = self._flexible()
-        return {name: shape for name, shape in bind_shapes(self.description).items() if name in flexible}
+        return {name: tuple(tensors[name].shape) for name in self._flexible}
 
     def _open(self, key: _Shapes) -> Executable:
         source = self.model.source
