@@ -68,7 +68,7 @@ class Row:
     Attributes:
         network: The network's name.
         seconds: The median time of a prediction over the rounds, by runtime.
-        auto: The runtime of ours that `--engine auto` chooses.
+        auto: The runtime of ours that `--engine auto` chooses, in most runs.
         best: The fastest other runtime.
         ratio: The median over the rounds of our time divided by that of the fastest other runtime.
         ratio_range: The smallest and the largest ratio of a round.
@@ -243,25 +243,31 @@ def _block(predict: Predict) -> float:
     return fastest
 
 
-def _time(network: Network, folder: Path, *, threads: int, rounds: int) -> Row:
-    contenders = _prepare(network, folder, threads)
-    names = list(contenders)
-    auto = next(iter(Trial(race({name: contenders[name] for name in _OURS}), {}).medians))
-    blocks: dict[str, list[float]] = {name: [] for name in names}
-    for number in range(rounds):
-        # The order rotates, because a runtime's time may depend on which one ran before it.
-        start = number % len(names)
-        for name in names[start:] + names[:start]:
-            blocks[name].append(_block(contenders[name]))
+def _time(network: Network, folder: Path, *, threads: int, rounds: int, runs: int) -> Row:
+    """Times the network in rounds; every run loads it again, as the time depends on where its memory lies."""
+    blocks: dict[str, list[float]] = {name: [] for name in _RUNTIMES}
+    chosen: list[str] = []
+    for _ in range(runs):
+        contenders = _prepare(network, folder, threads)
+        names = list(contenders)
+        auto = next(iter(Trial(race({name: contenders[name] for name in _OURS}), {}).medians))
+        chosen += [auto] * rounds
+        for number in range(rounds):
+            # The order changes, because a runtime's time may depend on which one ran before it.
+            start = number % len(names)
+            order = names[start:] + names[:start]
+            for name in order if number % 2 else reversed(order):
+                blocks[name].append(_block(contenders[name]))
+    own = [blocks[name][number] for number, name in enumerate(chosen)]
     seconds = {name: statistics.median(times) for name, times in blocks.items()}
     best = min(_PEERS, key=seconds.__getitem__)
-    ratios = [own / other for own, other in zip(blocks[auto], blocks[best], strict=True)]
+    ratios = [time_s / other for time_s, other in zip(own, blocks[best], strict=True)]
     better = min(_OURS, key=seconds.__getitem__)
-    losses = [own / other for own, other in zip(blocks[auto], blocks[better], strict=True)]
+    losses = [time_s / other for time_s, other in zip(own, blocks[better], strict=True)]
     return Row(
         network=network.name,
         seconds=seconds,
-        auto=auto,
+        auto=statistics.mode(chosen),
         best=best,
         ratio=statistics.median(ratios),
         ratio_range=(min(ratios), max(ratios)),
@@ -302,7 +308,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.speed", description=__doc__)
     parser.add_argument("--networks", nargs="+", choices=_NAMES, default=_NAMES, metavar="NAME")
     parser.add_argument("--threads", type=int, default=min(os.cpu_count() or 1, 4))
-    parser.add_argument("--rounds", type=int, default=12)
+    parser.add_argument("--rounds", type=int, default=12, help="rounds of a run")
+    parser.add_argument("--runs", type=int, default=1, help="runs, each with the networks loaded again")
     parser.add_argument("--keep", type=Path, help="folder of the converted networks, for later runs")
     parser.add_argument("--out", type=Path, default=Path("out"), help="folder of speed.md and speed.json")
     parser.add_argument("--page", type=Path, help="page of the documentation to write, too")
@@ -315,7 +322,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
             with tempfile.TemporaryDirectory() as scratch:
                 folder = (options.keep or Path(scratch)) / network.name
                 folder.mkdir(parents=True, exist_ok=True)
-                rows.append(_time(network, folder, threads=options.threads, rounds=options.rounds))
+                rows.append(
+                    _time(network, folder, threads=options.threads, rounds=options.rounds, runs=options.runs)
+                )
             # Writes after each network, so that an interruption keeps the finished ones.
             _write(rows, options.threads, options.out, options.page)
     print(f"\n{_table(rows, options.threads)}")
