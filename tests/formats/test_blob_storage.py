@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+import sys
 from pathlib import Path
 
 import ml_dtypes
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 
 from coremlscope.base.errors import CorruptModelError, MissingWeightsError
+from coremlscope.formats import weights
 from coremlscope.formats.packing import pack, unpack
 from coremlscope.formats.weights import BLOB_TYPES, BlobData, BlobWriter, WeightStorage
 from coremlscope.model import ir
@@ -169,6 +171,21 @@ def test_arrays_are_views_of_one_mapping(tmp_path: Path) -> None:
     del storage
     (tmp_path / "weight.bin").unlink()
     np.testing.assert_array_equal(first, _elements(ir.DType.FP32, (16,)))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_pages_that_were_read_are_given_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, size = tmp_path / "weight.bin", 1 << 20
+    path.write_bytes(bytes(range(256)) * (16 * size // 256))
+    monkeypatch.setattr(weights, "_MOST_RESIDENT", 2 * size)
+    storage = WeightStorage(_NAME, path)
+    views = []
+    for place in range(16):
+        views.append(storage.read(place * size, size, "a part"))
+        assert bytes(views[-1][:256]) * (size // 256) == views[-1]
+    _, _, mapping = Path("/proc/self/smaps").read_text().partition(str(path))
+    assert int(mapping.partition("\nRss:")[2].split()[0]) <= 3 * size // 1024
+    assert views[0] == views[15]
 
 
 class TestBadFiles:

@@ -60,6 +60,9 @@ _BLOB_NUMBERS = {dtype: number for number, dtype in BLOB_TYPES.items()}
 _POINTER = b"version https://git-lfs."
 _LARGEST_POINTER = 1024
 
+#: Bytes of a mapped file that are read before its pages are given back, which count as memory of the process.
+_MOST_RESIDENT = 256 << 20
+
 
 class _Pieces:
     """A file whose pieces are read when they are asked for, as if it was mapped."""
@@ -99,6 +102,8 @@ class WeightStorage:
         self._opener = opener
         self._size = size
         self._view: memoryview | _Pieces | None = None
+        self._mapping: mmap.mmap | None = None
+        self._unreleased = 0
 
     @property
     def size(self) -> int | None:
@@ -136,6 +141,10 @@ class WeightStorage:
                 self._hint(view)
                 or "the weight file is truncated or belongs to another model; download it again",
             )
+        self._unreleased += size
+        if self._unreleased > _MOST_RESIDENT and self._mapping is not None and sys.platform != "win32":
+            self._mapping.madvise(mmap.MADV_DONTNEED)  # what is read again comes from the system's cache
+            self._unreleased = size
         return view[offset : offset + size]
 
     def _map(self) -> memoryview | _Pieces:
@@ -147,13 +156,13 @@ class WeightStorage:
                     return self._view
                 with self._open() as file:
                     size = os.fstat(file.fileno()).st_size
-                    mapping = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if size else b""
+                    self._mapping = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if size else None
             except OSError as error:
                 raise MissingWeightsError(
                     f"the weight file {shown(self.name)} cannot be read: {error.strerror or error}",
                     "put the file in the expected place, or download the whole package again",
                 ) from None
-            self._view = memoryview(mapping)
+            self._view = memoryview(self._mapping or b"")
         return self._view
 
     def _open(self) -> IO[bytes]:
