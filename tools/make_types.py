@@ -18,7 +18,6 @@ from coremlscope.describe.comparison.profiles import Comparison
 from coremlscope.model.ir import KIND_NAMES
 from coremlscope.results.encoding import COMPARISON, MODEL, PROFILE, PROFILES
 from coremlscope.results.events import EventKind
-from coremlscope.results.gate import GATE, GateReport
 from coremlscope.results.model import ModelSummary
 from coremlscope.results.preview import Preview
 from coremlscope.results.profile import Profile
@@ -51,12 +50,11 @@ _FORMS: Mapping[str, tuple[str, Mapping[str, str]]] = {
         {"schema": f'"{TRACE}"', "kinds": "EventKind[]", "loads?": "number", "live?": "boolean"},
     ),
     "VariantsForm": ("VariantReport", {"schema": f'"{VARIANTS}"'}),
-    "GateForm": ("GateReport", {"schema": f'"{GATE}"', "summary": "string", "passed": "boolean"}),
     "ResultsForm": ("ResultTable", {"schema": f'"{RESULT_TABLE}"', "live?": "string"}),
     "ServerForm": ("PageState", {"schema": f'"{SERVER}"'}),
 }
 _ROOTS = (
-    *(Profile, ModelSummary, Comparison, Trace, EventKind, VariantReport, GateReport, ResultTable, PageState),
+    *(Profile, ModelSummary, Comparison, Trace, EventKind, VariantReport, ResultTable, PageState),
     Preview,
 )
 #: The maximum line length of the front end's formatter.

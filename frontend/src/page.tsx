@@ -1,4 +1,3 @@
-import { CheckPage } from "./pages/check";
 import { ComparePage } from "./pages/compare";
 import { ProfilesPage } from "./pages/profiles";
 import { ReportPage } from "./pages/report";
@@ -36,8 +35,6 @@ function Result(props: { payload: Payload }) {
       return <TracePage result={result} />;
     case "coremlscope.variants/1":
       return <VariantsPage result={result} />;
-    case "coremlscope.check/1":
-      return <CheckPage result={result} />;
     case "coremlscope.results/1":
       return <ResultsPage result={result} />;
     case "coremlscope.server/2":

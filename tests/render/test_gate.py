@@ -14,7 +14,6 @@ import pytest
 from coremlscope.base.figures import Figure
 from coremlscope.reports.gate import RULES, gate_document, render_junit, render_sarif
 from coremlscope.reports.json import render_json
-from coremlscope.reports.page import render_html_gate
 from coremlscope.reports.renderers import GATE_RENDERERS, Renderer, renderers_of
 from coremlscope.reports.terminal.writer import write_terminal
 from coremlscope.results.encoding import decode
@@ -154,15 +153,6 @@ def test_junit_is_read_by_its_readers(strict: bool) -> None:
         assert (suite.tests, suite.failures, suite.errors) == counted
     found.update_statistics()
     assert (found.tests, found.failures, found.errors) == declared
-
-
-def test_page() -> None:
-    page = render_html_gate(report())
-    assert "<title>Limits of net &amp; more.mlpackage, b.mlpackage – coremlscope</title>" in page
-    payload = page.split('<script type="application/json" id="payload">')[1].split("</script>")[0]
-    result = json.loads(payload)["result"]
-    assert (result["schema"], result["passed"]) == ("coremlscope.check/1", False)
-    assert result["summary"].endswith("kept by the estimate, not by its interval")
 
 
 def test_json_follows_the_schema_and_is_read_again() -> None:

@@ -7,16 +7,6 @@ export type Certainty = "likely" | "no gain" | "unclear";
 
 export type ChangeVerdict = "faster" | "no change" | "slower" | "unclear";
 
-export type CheckKind =
-  | "baseline"
-  | "loads"
-  | "max-latency"
-  | "max-memory"
-  | "max-size"
-  | "min-neural-engine"
-  | "min-psnr"
-  | "no-known-crash";
-
 export type ColumnQuantity = "bytes" | "count" | "milliseconds" | "number" | "seconds" | "share" | "text";
 
 export type ComputeUnit = "cpu" | "gpu" | "neural_engine";
@@ -43,8 +33,6 @@ export type Precision = "fp16" | "fp32";
 
 export type Presence = "added" | "both" | "removed";
 
-export type Quantity = "bytes" | "decibels" | "operations" | "seconds" | "share" | "version";
-
 export type Scope = "device" | "processes";
 
 export type Severity = "error" | "info" | "warning";
@@ -54,8 +42,6 @@ export type Status = "folded" | "fused" | "inside" | "not run" | "timed" | "unat
 export type SystemPart = "cpu" | "gpu" | "memory" | "neural_engine" | "system";
 
 export type Undecided = "rates" | "tie" | "unpublished";
-
-export type Verdict = "fail" | "pass" | "uncertain" | "unknown";
 
 export type ViewKind = "boxes" | "classes" | "curve" | "image" | "map" | "mask" | "points" | "text" | "values";
 
@@ -168,42 +154,6 @@ export interface Change {
   verdict: ChangeVerdict;
   /** The origin of both figures; figures of different origins are never compared. */
   origin: Origin;
-}
-
-/** One limit, and what was found. */
-export interface CheckResult {
-  /** What the limit is of. */
-  kind: CheckKind;
-  /** The device, system and setting, or what else the figure belongs to; may be empty. */
-  subject: string;
-  /** What the numbers are. */
-  quantity: Quantity;
-  /** The limit. */
-  limit: number;
-  /** The figure; null if there is none. */
-  value: Figure | null;
-  /** Whether the limit is kept. */
-  verdict: Verdict;
-  /** All of it as a sentence. */
-  text: string;
-  /** What may help; may be empty. */
-  hint: string;
-}
-
-/** A model and its limits. */
-export interface CheckedModel {
-  /** The model. */
-  path: string;
-  /** Bytes of the package or file; null if it could not be read. */
-  size_bytes: number | null;
-  /** The limits. */
-  checks: CheckResult[];
-  /** Why the model could not be checked; may be empty. */
-  failure: string;
-  /** What to do about that. */
-  hint: string;
-  /** The exit code of that error. */
-  exit_code: number;
 }
 
 /** The number of classes of a classifier, and the first few. */
@@ -597,16 +547,6 @@ export interface FunctionSummary {
   largest_work: WorkSummary | null;
   /** Number of layers of each type in a neural network, most frequent first. */
   layers: Record<string, number>;
-}
-
-/** Models and their limits. */
-export interface GateReport {
-  /** When, where and by which version. */
-  made: Provenance;
-  /** Whether an uncertain limit counts as not kept. */
-  strict: boolean;
-  /** The models. */
-  models: CheckedModel[];
 }
 
 /** An input of the prediction. */
@@ -2239,12 +2179,6 @@ export interface VariantsForm extends VariantReport {
   schema: "coremlscope.variants/1";
 }
 
-export interface GateForm extends GateReport {
-  schema: "coremlscope.check/1";
-  summary: string;
-  passed: boolean;
-}
-
 export interface ResultsForm extends ResultTable {
   schema: "coremlscope.results/1";
   live?: string;
@@ -2295,13 +2229,4 @@ export const KIND_NAMES: Record<string, string> = {
 };
 
 /** What a page shows; `schema` tells the kinds apart. */
-export type Result =
-  | ProfileForm
-  | ProfilesForm
-  | ModelForm
-  | ComparisonForm
-  | TraceForm
-  | VariantsForm
-  | GateForm
-  | ResultsForm
-  | ServerForm;
+export type Result = ProfileForm | ProfilesForm | ModelForm | ComparisonForm | TraceForm | VariantsForm | ResultsForm | ServerForm;

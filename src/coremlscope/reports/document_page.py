@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import re
 from base64 import b64encode
 from collections.abc import Iterator
 from importlib import resources
@@ -166,7 +167,7 @@ def _content(block: Facts | Table | Text | Drawing) -> Iterator[str]:
     elif isinstance(block, Table):
         yield from _table(block)
     elif isinstance(block, Text):
-        text = html_text(block.text)
+        text = _prose(block.text)
         yield f"<p><b>{text}</b></p>" if block.style in ("strong", "warning", "error") else f"<p>{text}</p>"
     else:
         lines = block.draw(_WIDTH)
@@ -174,12 +175,17 @@ def _content(block: Facts | Table | Text | Drawing) -> Iterator[str]:
         yield f"{_SCROLLED.format('Drawing')}<pre>{drawn}</pre></section>" if lines else ""
 
 
+def _prose(text: str) -> str:
+    """A text in which commands stand between backquotes."""
+    return re.sub("`([^`]+)`", r"<code>\1</code>", html_text(text))
+
+
 def _item(item: Item) -> Iterator[str]:
     severity = item.style if item.style in ("warning", "error") else "info"
-    hints = "".join(f'<div class="fix">→ {html_text(hint)}</div>' for hint in item.hints)
+    hints = "".join(f'<div class="fix">→ {_prose(hint)}</div>' for hint in item.hints)
     yield (
         f'<li class="finding finding-{severity}"><span class="severity">{html_text(item.mark)}</span>'
-        f"<div>{html_text(item.text)}{hints}</div></li>"
+        f"<div>{_prose(item.text)}{hints}</div></li>"
     )
 
 

@@ -22,12 +22,10 @@ from coremlscope.base.version import __version__
 from coremlscope.describe.comparison.profiles import Comparison
 from coremlscope.devices import all_chips
 from coremlscope.reports.difference import verdict_lines
-from coremlscope.reports.gate import gate_summary
 from coremlscope.reports.json import Result, displayed, to_values, without_folders
 from coremlscope.reports.program.lanes import with_unit_lanes
 from coremlscope.reports.words import model_name, plural
 from coremlscope.results.events import EVENT_KINDS
-from coremlscope.results.gate import GateReport
 from coremlscope.results.model import ModelSummary
 from coremlscope.results.profile import Profile
 from coremlscope.results.sweep import ResultTable
@@ -39,7 +37,6 @@ __all__ = [
     "page_payload",
     "page_title",
     "render_html",
-    "render_html_gate",
     "render_html_results",
     "render_html_trace",
     "render_html_variants",
@@ -111,12 +108,6 @@ def trace_values(trace: Trace) -> dict[str, Any]:
 def render_html_variants(report: VariantReport) -> str:
     """Variants of a model as a page."""
     return build_page(report.to_json(), f"Variants of {model_name(report.path)}")
-
-
-def render_html_gate(report: GateReport) -> str:
-    """The result of a gate as a page."""
-    values = {**report.to_json(), "summary": gate_summary(report), "passed": report.exit_code == 0}
-    return build_page(values, "Limits of " + ", ".join(model_name(model.path) for model in report.models))
 
 
 def render_html_results(table: ResultTable) -> str:

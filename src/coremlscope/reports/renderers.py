@@ -164,7 +164,6 @@ VARIANT_RENDERERS = _formats(
 #: Formats of gates' results.
 GATE_RENDERERS = _formats(
     "gate:gate_document",
-    page="page:render_html_gate",
     others=[
         Renderer(".sarif", "SARIF 2.1.0, for code scanning", "gate:render_sarif"),
         Renderer(".xml", "JUnit XML, for reports of tests", "gate:render_junit"),
