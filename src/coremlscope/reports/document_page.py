@@ -176,8 +176,8 @@ def _content(block: Facts | Table | Text | Drawing) -> Iterator[str]:
 
 
 def _prose(text: str) -> str:
-    """A text in which commands stand between backquotes."""
-    return re.sub("`([^`]+)`", r"<code>\1</code>", html_text(text))
+    """A text in which commands stand between backquotes; what else does, such as in names, stays as it is."""
+    return re.sub("`([\\w .,:=/-]+)`", r"<code>\1</code>", html_text(text))
 
 
 def _item(item: Item) -> Iterator[str]:
