@@ -71,13 +71,6 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
         type=at_least(1),
         help="frames per second to reach; predictions that miss one are counted",
     )
-    parser.add_argument(
-        "--events",
-        metavar="N",
-        type=at_least(1000),
-        help="events that each process keeps; newer ones replace older ones (default: 1048576, or 32768"
-        " while they are shown)",
-    )
     parser.add_argument("--live", action="store_true", help="show it on the terminal while the program runs")
     parser.add_argument("--page", action="store_true", help="show it in a local web page meanwhile")
     parser.add_argument(
@@ -133,7 +126,7 @@ def _record(arguments: argparse.Namespace) -> int:
         program = RecordedProgram(
             [arguments.program, *arguments.arguments],
             fps=arguments.fps,
-            capacity=arguments.events or (_LIVE_EVENTS if arguments.live or arguments.page else _EVENTS),
+            capacity=_LIVE_EVENTS if arguments.live or arguments.page else _EVENTS,
             output=None if printed is None else printed.file,
             operations=arguments.operations,
         )

@@ -122,6 +122,5 @@ def test_files_of_the_corpus(corpus: Path) -> None:
         assert data.description.main.inputs
         assert data.availability["iOS"]
         assert bool(data.histogram) == (data.kind != "textClassifier")
-        assert data.generated_class_name
     labels = [data.class_labels for data in metadata if data.kind == "textClassifier"]
     assert labels == [("Spam", "Ham")]

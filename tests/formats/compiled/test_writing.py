@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import json
 import shutil
 import zipfile
 from pathlib import Path
@@ -68,8 +69,9 @@ def test_layout_of_programs(tmp_path: Path) -> None:
     metadata = read_metadata_file(target / METADATA)
     assert metadata.description == container.read(package).description
     assert metadata.histogram == {"Ios18.linear": 1, "Ios18.relu": 1, "Ios18.sqrt": 1}
-    assert (metadata.compute_precision, metadata.storage_precision) == ("Float32", "Float32")
-    assert metadata.generated_class_name == "my_model"
+    (written,) = json.loads((target / METADATA).read_text())
+    assert (written["computePrecision"], written["storagePrecision"]) == ("Float32", "Float32")
+    assert written["generatedClassName"] == "my_model"
     data = read_compiled_data(target / COREMLDATA)
     assert (data.kind, data.version, data.rest) == ("mlProgram", (5, 0, 0), b"")
     analytics = (target / "analytics" / COREMLDATA).read_bytes()

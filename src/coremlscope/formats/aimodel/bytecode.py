@@ -134,7 +134,6 @@ class Bytecode(msgspec.Struct, frozen=True, kw_only=True):
         version: The version of the format.
         producer: The program that wrote it: `MLIR22.0.0git`.
         dialects: The names of its dialects.
-        dialect_versions: The version of each dialect; None for one that has none.
         strings: The table of strings.
         attributes: The table of encoded attributes.
         types: The table of encoded types.
@@ -148,7 +147,6 @@ class Bytecode(msgspec.Struct, frozen=True, kw_only=True):
     version: int
     producer: str
     dialects: tuple[str, ...]
-    dialect_versions: tuple[int | None, ...]
     strings: tuple[str, ...]
     attributes: tuple[EncodedEntry, ...]
     types: tuple[EncodedEntry, ...]
@@ -176,7 +174,7 @@ def read_bytecode(data: memoryview) -> Bytecode:
     producer = cursor.text(_MOST_PRODUCER_BYTES)
     sections = _read_sections(cursor)
     strings = _read_strings(sections[_STRINGS])
-    dialects, versions, names = _read_dialects(sections[_DIALECTS], strings)
+    dialects, _, names = _read_dialects(sections[_DIALECTS], strings)
     attributes, types = _read_entries(sections[_ATTR_TYPES], sections[_OFFSETS], len(dialects))
     properties = _read_properties(sections.get(_PROPERTIES))
     resource_names, resources = _read_resources(sections, strings, len(dialects))
@@ -185,7 +183,6 @@ def read_bytecode(data: memoryview) -> Bytecode:
         version=version,
         producer=producer,
         dialects=dialects,
-        dialect_versions=versions,
         strings=strings,
         attributes=attributes,
         types=types,

@@ -64,9 +64,6 @@ class CompiledMetadata(msgspec.Struct, frozen=True, kw_only=True):
         class_labels: The labels of a classifier, in order, as text.
         histogram: The number of operations or layers by type, in the compiler's spelling: `Ios16.mul`.
         availability: The first version of each operating system that runs the model.
-        compute_precision: The element types of results: `Mixed (Float16, Int32)`; empty if not given.
-        storage_precision: The element types of weights; empty if not given.
-        generated_class_name: The name of the class that Xcode generates.
         stages: The number of models of a pipeline; 0 for other models.
     """
 
@@ -78,9 +75,6 @@ class CompiledMetadata(msgspec.Struct, frozen=True, kw_only=True):
     class_labels: tuple[str, ...] = ()
     histogram: Mapping[str, int]
     availability: Mapping[str, str]
-    compute_precision: str = ""
-    storage_precision: str = ""
-    generated_class_name: str = ""
     stages: int = 0
 
 
@@ -134,9 +128,6 @@ def _read(content: Mapping[str, Any]) -> CompiledMetadata:
         class_labels=tuple(map(str, content.get("classLabels", ()))),
         histogram={str(name): int(count) for name, count in histogram.items()},
         availability=_texts(content.get("availability", {})),
-        compute_precision=str(content.get("computePrecision", "")),
-        storage_precision=str(content.get("storagePrecision", "")),
-        generated_class_name=str(content.get("generatedClassName", "")),
         stages=len(content["modelType"].get("structure", ())),
     )
 
