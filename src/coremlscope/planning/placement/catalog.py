@@ -37,6 +37,7 @@ from coremlscope.planning.placement.rules.rule import (
     Scope,
     example_view,
 )
+from coremlscope.results.encoding import plain
 
 __all__ = ["CatalogEntry", "OpCard", "WorkExample", "describe_op", "find_rule", "list_rules"]
 
@@ -69,8 +70,8 @@ class CatalogEntry(msgspec.Struct, frozen=True, kw_only=True):
     ops: tuple[str, ...]
     text: str
     fix: str
-    core_ml: str
-    scope: str
+    core_ml: str = ""
+    scope: str = ""
     source: str
     confidence: str
     by_analogy: tuple[str, ...] = ()
@@ -100,19 +101,10 @@ class CatalogEntry(msgspec.Struct, frozen=True, kw_only=True):
 
     def to_json(self) -> dict[str, Any]:
         """The entry as plain data."""
+        applies_to = [{"operation": op, "says": says} for op, says in self.applies_to]
         return {
-            "id": self.id,
-            "unit": self.unit,
-            "effect": self.effect,
-            "ops": list(self.ops),
-            "text": self.text,
-            "fix": self.fix,
-            "core_ml": self.core_ml,
-            "scope": self.scope,
-            "source": self.source,
-            "confidence": self.confidence,
-            "by_analogy": list(self.by_analogy),
-            "applies_to": [{"operation": op, "says": says} for op, says in self.applies_to],
+            **plain(self),
+            "applies_to": applies_to,
             "negative_examples": list(self.negative_examples),
         }
 
@@ -150,24 +142,7 @@ class OpCard(msgspec.Struct, frozen=True, kw_only=True):
 
     def to_json(self) -> dict[str, Any]:
         """The card as plain data."""
-        example = self.example
-        return {
-            "name": self.name,
-            "doc": self.doc,
-            "traits": list(self.traits),
-            "onnx": list(self.onnx),
-            "work": self.work,
-            "example": None
-            if example is None
-            else {
-                "operation": example.operation,
-                "flops": example.flops,
-                "read_bytes": example.read_bytes,
-                "weight_bytes": example.weight_bytes,
-                "written_bytes": example.written_bytes,
-            },
-            "rules": [entry.to_json() for entry in self.rules],
-        }
+        return {**plain(self), "rules": [entry.to_json() for entry in self.rules]}
 
 
 def list_rules(
@@ -285,31 +260,18 @@ def _names(row: Rule | GraphRule) -> tuple[str, ...]:
 @functools.cache
 def _entry(id_: str) -> CatalogEntry:
     row = _rows()[id_]
+    same = {name: getattr(row, name) for name in ("id", "unit", "fix", "source", "confidence")}
     if isinstance(row, Note):
-        return CatalogEntry(
-            id=row.id,
-            unit=row.unit,
-            effect="note",
-            ops=row.ops,
-            text=row.text,
-            fix=row.fix,
-            core_ml="",
-            scope="",
-            source=row.source,
-            confidence=row.confidence,
-        )
+        return CatalogEntry(effect="note", ops=row.ops, text=row.text, **same)
+    names = _names(row)
     return CatalogEntry(
-        id=row.id,
-        unit=row.unit,
         effect=row.effect,
-        ops=_names(row),
+        ops=names,
         text=row.reason("").text,
-        fix=row.fix,
         core_ml=row.core_ml.replace("{operation}", "…").replace("{operand}", "…"),
         scope=_held_by(row),
-        source=row.source,
-        confidence=row.confidence,
-        by_analogy=tuple(name for name in _names(row) if row.confidence_of(name) != row.confidence),
+        by_analogy=tuple(name for name in names if row.confidence_of(name) != row.confidence),
+        **same,
     )
 
 

@@ -261,7 +261,7 @@ def _reason(rule: Rule, detail: bool | str, view: OpView, context: RuleContext) 
     if rule.fix_for is not None:
         with contextlib.suppress(*_UNKNOWN):
             fix = rule.fix_for(view, context)
-    return rule.reason(detail, view.op, fix)
+    return rule.reason_for(view.op, detail, fix)
 
 
 def judge_op(view: OpView, context: RuleContext, rules: Iterable[Rule]) -> dict[ComputeUnit, Verdict]:

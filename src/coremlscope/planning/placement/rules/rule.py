@@ -50,10 +50,11 @@ from __future__ import annotations
 
 import functools
 import operator
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Literal
 
 import msgspec
+from msgspec.structs import replace
 
 from coremlscope.base.arrays import np
 from coremlscope.base.findings import Confidence
@@ -73,7 +74,6 @@ from coremlscope.model.ir import (
     constant,
 )
 from coremlscope.ops import OPS, has_traits
-from coremlscope.ops.bind import BoundFunction
 from coremlscope.ops.traits import Trait
 from coremlscope.ops.view import BoundValue, OpView
 from coremlscope.planning.placement.verdict import Effect, Reason, Verdict
@@ -120,12 +120,6 @@ def selects(selection: Selection, op: str) -> bool:
 def _traits(selection: Selection) -> Trait:
     """The traits in a selection."""
     return functools.reduce(operator.or_, (one for one in selection if isinstance(one, Trait)), Trait(0))
-
-
-def _known(confidence: Confidence, ops: Selection, examples: Sequence[Example], op: str) -> Confidence:
-    """How a rule is known for an operation: what was measured on others of its kind holds by analogy."""
-    is_lent = ops not in ((), EVERY_OP) and op not in ops and all(one.type != op for one in examples)
-    return "by analogy" if confidence == "measured" and is_lent else confidence
 
 
 class Scope(msgspec.Struct, frozen=True):
@@ -241,86 +235,112 @@ class Example(msgspec.Struct, frozen=True):
 When = Callable[[OpView, RuleContext], bool | str]
 
 
-class Rule(msgspec.Struct, frozen=True, kw_only=True):
-    """A fact about a unit: which forms of which operations it runs, or does not run.
+class _Fact(msgspec.Struct, frozen=True, kw_only=True):
+    """What rules about single operations and about functions have in common.
 
     Attributes:
         id: Stable, in kebab case.
         unit: The compute unit.
         ops: Names of operations as Apple spells them, traits, or `EVERY_OP`.
-        when: Whether the rule applies; see the module.
-        message: The fact, for people. `{detail}` stands for the text that `when` returns.
+        message: The fact, for people. `{detail}` stands for the text that `when` or `find` returns.
         source: Who published it, and where.
         confidence: How the source knows.
         effect: What it does where it applies.
         fix: What to do about it; empty where nothing helps or nothing is wrong.
-        fix_for: What to do about one operation, instead of `fix`, where that depends on its form.
-        fix_by_name: The operations for which that depends on names: of values, or of what makes them.
         core_ml: Core ML's own message, where that was published. `{operation}` stands for the name of the
             operation's first result, `{operand}` for that of the first value in `operands` only known at run
             time.
-        operands: The parameters that `core_ml` names.
         scope: Chips and systems for which it holds.
-        applies_to: Operations that it applies to; at least one.
-        negative_examples: Operations that it does not apply to; at least one, unless the rule is about every
-            form of an operation.
         but: Operations with a trait in `ops` that the rule excludes: other rules are about them, or nothing
             was published.
-        unless: An exception that depends on what makes the arguments (`producers`), which `when` must not.
         runtime: The framework whose plans apply it.
     """
 
     id: str
     unit: ComputeUnit
     ops: Selection
-    when: When
     message: str
     source: str
     confidence: Confidence
     effect: Effect = "rejects"
     fix: str = ""
-    fix_for: Callable[[OpView, RuleContext], str] | None = None
-    fix_by_name: tuple[str, ...] = ()
     core_ml: str = ""
-    operands: tuple[str, ...] = ()
     scope: Scope = Scope()
-    applies_to: tuple[Example, ...] = ()
-    negative_examples: tuple[Example, ...] = ()
     but: frozenset[str] = frozenset()
-    unless: Callable[[OpView, RuleContext], bool] | None = None
     runtime: Runtime = "Core ML"
 
-    def is_same_for_kinds(self, op: str) -> bool:
-        """True where it says the same of all operations of this name that `Kinds` gives one number."""
-        return self.unless is None and not self.operands and op not in self.fix_by_name
+    @property
+    def seen(self) -> Iterator[Example]:
+        """Examples to which it applies."""
+        return iter(())
 
     def concerns(self, op: str) -> bool:
         """True where the rule may apply to operations of this name."""
         return op not in self.but and selects(self.ops, op)
 
     def confidence_of(self, op: str) -> Confidence:
-        """How the rule is known for operations of this name."""
-        return _known(self.confidence, self.ops, self.applies_to, op)
+        """How it is known for operations of this name: what was measured on others of a kind, by analogy."""
+        is_lent = self.ops not in ((), EVERY_OP) and op not in self.ops
+        if self.confidence == "measured" and is_lent and all(one.type != op for one in self.seen):
+            return "by analogy"
+        return self.confidence
 
-    def reason(self, detail: bool | str, op: Op | None = None, fix: str | None = None) -> Reason:
-        """The rule as a reason, with the numbers of one operation, and its names and advice if given."""
+    def reason(self, detail: bool | str, op: str = "", fix: str | None = None) -> Reason:
+        """The rule as a reason, with the numbers of one operation, and its name and advice if given."""
         text = self.message.format(detail=detail if isinstance(detail, str) else "")
         return Reason(
             unit=self.unit,
             rule=self.id,
             text=text.strip(" :"),
             fix=self.fix if fix is None else fix,
-            core_ml=self.core_ml if op is None or not self.operands else self._name_operands(op),
-            confidence=self.confidence if op is None else self.confidence_of(op.type),
+            core_ml=self.core_ml,
+            confidence=self.confidence_of(op) if op else self.confidence,
             source=self.source,
             effect=self.effect,
         )
 
-    def _name_operands(self, op: Op) -> str:
+
+class Rule(_Fact, frozen=True, kw_only=True):
+    """A fact about a unit: which forms of which operations it runs, or does not run.
+
+    Attributes:
+        when: Whether the rule applies; see the module.
+        fix_for: What to do about one operation, instead of `fix`, where that depends on its form.
+        fix_by_name: The operations for which that depends on names: of values, or of what makes them.
+        operands: The parameters that `core_ml` names.
+        applies_to: Operations that it applies to; at least one.
+        negative_examples: Operations that it does not apply to; at least one, unless the rule is about every
+            form of an operation.
+        unless: An exception that depends on what makes the arguments (`producers`), which `when` must not.
+    """
+
+    when: When
+    fix_for: Callable[[OpView, RuleContext], str] | None = None
+    fix_by_name: tuple[str, ...] = ()
+    operands: tuple[str, ...] = ()
+    applies_to: tuple[Example, ...] = ()
+    negative_examples: tuple[Example, ...] = ()
+    unless: Callable[[OpView, RuleContext], bool] | None = None
+
+    @property
+    def seen(self) -> Iterator[Example]:
+        """Examples to which it applies."""
+        return iter(self.applies_to)
+
+    def is_same_for_kinds(self, op: str) -> bool:
+        """True where it says the same of all operations of this name that `Kinds` gives one number."""
+        return self.unless is None and not self.operands and op not in self.fix_by_name
+
+    def reason_for(self, op: Op, detail: bool | str, fix: str | None = None) -> Reason:
+        """The rule as a reason, with the numbers and names of one operation, and its advice if given."""
+        reason = self.reason(detail, op.type, fix)
+        if not self.operands:
+            return reason
         values = (argument for name in self.operands for argument in op.inputs.get(name, ()))
         operand = next((value.name for value in values if isinstance(value, Value)), self.operands[0])
         operation = op.outputs[0].name if op.outputs else op.type
-        return self.core_ml.replace("{operation}", operation).replace("{operand}", operand)
+        message = self.core_ml.replace("{operation}", operation).replace("{operand}", operand)
+        return replace(reason, core_ml=message)
 
 
 class GraphContext(msgspec.Struct, frozen=True, kw_only=True):
@@ -333,7 +353,6 @@ class GraphContext(msgspec.Struct, frozen=True, kw_only=True):
         verdicts: By id: the verdicts of the rules for single operations, per unit. A rule must not change
             them.
         producers: As `RuleContext.producers`.
-        function: The function as in the file.
     """
 
     device: Device
@@ -341,7 +360,6 @@ class GraphContext(msgspec.Struct, frozen=True, kw_only=True):
     ops: Sequence[tuple[str, OpView]]
     verdicts: Mapping[str, Mapping[ComputeUnit, Verdict]]
     producers: Mapping[str, OpView]
-    function: BoundFunction | None = None
 
 
 class GraphExample(msgspec.Struct, frozen=True, kw_only=True):
@@ -369,53 +387,23 @@ class Result(msgspec.Struct, frozen=True):
     index: int = 0
 
 
-class GraphRule(msgspec.Struct, frozen=True, kw_only=True):
+class GraphRule(_Fact, frozen=True, kw_only=True):
     """A fact about a unit that concerns a whole function.
 
     Attributes:
         find: Returns the ids of the operations to which it applies, with the text for `{detail}` or "".
-        Others: as `Rule`.
-        ops: Operations to which it may apply; empty for rules about a whole function, which are reported at
-            its first operation.
+        ops: As in rules about operations; empty for a whole function, reported at its first operation.
         examples: Functions, at least one to which it applies and one to which it does not.
     """
 
-    id: str
-    unit: ComputeUnit
     find: Callable[[GraphContext], Mapping[str, str]]
-    message: str
-    source: str
-    confidence: Confidence
-    effect: Effect = "rejects"
-    fix: str = ""
-    core_ml: str = ""
-    scope: Scope = Scope()
     ops: Selection = ()
     examples: tuple[GraphExample, ...] = ()
-    runtime: Runtime = "Core ML"
 
-    def concerns(self, op: str) -> bool:
-        """True where the rule may apply to operations of this name."""
-        return selects(self.ops, op)
-
-    def confidence_of(self, op: str) -> Confidence:
-        """How the rule is known for operations of this name."""
-        hit = [one.ops[place] for one in self.examples for place in one.hits]
-        return _known(self.confidence, self.ops, hit, op)
-
-    def reason(self, detail: str, op: str = "") -> Reason:
-        """The rule as a reason, with the numbers of one operation, of this name if given."""
-        text = self.message.format(detail=detail)
-        return Reason(
-            unit=self.unit,
-            rule=self.id,
-            text=text.strip(" :"),
-            fix=self.fix,
-            core_ml=self.core_ml,
-            confidence=self.confidence_of(op) if op else self.confidence,
-            source=self.source,
-            effect=self.effect,
-        )
+    @property
+    def seen(self) -> Iterator[Example]:
+        """Examples to which it applies."""
+        return (one.ops[place] for one in self.examples for place in one.hits)
 
 
 def tensor(dtype: DType, *shape: int | None) -> TensorType:
