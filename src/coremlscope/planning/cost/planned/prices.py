@@ -160,15 +160,6 @@ def _moving(view: OpView, rates: RateTable) -> PlannedCosts:
     return _at(_moved_bytes(view), rates, "bytes")
 
 
-def _slicing(view: OpView, rates: RateTable) -> PlannedCosts:
-    """Masks that the file omits count on an M1 with macOS 14.5, one byte per dimension; on macOS 27 not."""
-    count = _moved_bytes(view)
-    if rates.counts_omitted:
-        masks = sum(not view.has(name) for name in ("begin_mask", "end_mask", "squeeze_mask"))
-        count += masks * (view.type("x").rank or 0)
-    return _at(count, rates, "bytes")
-
-
 def _moving_fitted(view: OpView, rates: RateTable) -> PlannedCosts:
     """Published for the Neural Engine with three digits, which the bandwidth gives; for no other backend."""
     count = _moved_bytes(view)
@@ -520,7 +511,7 @@ _FORMULAS: Mapping[str, Formula] = {
     "relu": _relu,
     "resize_bilinear": _moving,
     "scaled_dot_product_attention": _attention,
-    "slice_by_index": _slicing,
+    "slice_by_index": _moving,
     "sub": _addition,
     "tensor_buffer_to_tensor": _entrance,
     "tensor_to_tensor_buffer": _free,

@@ -110,7 +110,7 @@ _SPREAD_ASSUMED: Mapping[ComputeUnit, float] = {NEURAL_ENGINE: 2.6, GPU: 2.6, CP
 #: With so many published chips the median is nearer than the nearest chip: left-out rates of the Neural
 #: Engine differ from it by a factor of 1.28 (root mean square), from the nearest chip by 1.36.
 _SEVERAL = 3
-#: The first version of Core ML whose plans differ: inputs and omitted arguments are free from here on.
+#: The first version of Core ML whose plans differ: inputs are free from here on.
 _CHANGE = (26, 0)
 #: The cost of changing the backend, and of ending on the Neural Engine (M4: 440 of 482 plans exactly).
 _SWITCH_MS = 0.125
@@ -129,7 +129,6 @@ class RateTable(msgspec.Struct, frozen=True, kw_only=True):
         borders: Between the leaves of convolutions: those of chips, the nearest one first.
         transition_costs: The costs of launching, switching and ending.
         prices_inputs: Whether the conversion of inputs is priced; otherwise it costs nothing.
-        counts_omitted: Whether arguments that a file omits are counted where they have a default.
         name: Where the rates come from, in words.
     """
 
@@ -139,7 +138,6 @@ class RateTable(msgspec.Struct, frozen=True, kw_only=True):
     borders: tuple[Borders, ...]
     transition_costs: TransitionCosts
     prices_inputs: bool
-    counts_omitted: bool
     name: str
 
 
@@ -177,7 +175,6 @@ def _rate_table(device: Device, among: Sequence[Publication]) -> RateTable:
         borders=_borders(ranked),
         transition_costs=_transition_costs(device, ranked),
         prices_inputs=device.os.core_ml < _CHANGE,
-        counts_omitted=device.os.core_ml < _CHANGE,
         name=_describe(device, ranked, rates),
     )
 
