@@ -183,7 +183,27 @@ def test_a_vocabulary_in_parts_is_a_proposal_where_the_changed_model_is_faster(
     model = b.model(b.op("linear", "y", (1, positions, 60_000), x=b["x"], weight=weight))
     told = answer_models(model, devices="iphone-13")[0]
     found = [one.after.value for one in told.proposals if one.id == "long-axes" and one.after is not None]
-    changed = answer_models(REWRITES["narrow"](model)[0], devices="iphone-13")[0].speeds[0].latency.value
+    changed = answer_models(REWRITES["split-wide"](model)[0], devices="iphone-13")[0].speeds[0].latency.value
     assert found == ([pytest.approx(changed)] if is_faster else [])
     assert (changed < told.speeds[0].latency.value) == is_faster
     assert not any(one.id.startswith("ne-extent") for one in told.proposals)
+
+
+def test_windows_of_one_picture_in_fewer_dimensions_are_a_proposal() -> None:
+    """A partition into windows with a batch of one has six dimensions, and the Neural Engine takes five."""
+    b = Builder({"x": (F16, (1, 64, 64, 96))})
+    y, cut, flat = b["x"], (1, 8, 8, 8, 8, 96), (64, 64, 96)
+    weight = ir.constant(np.ones((96, 96), np.float16))
+    for place in range(4):
+        for name, shape in ((f"cut{place}", cut), (f"sorted{place}", cut), (f"windows{place}", flat)):
+            given = {"perm": [0, 1, 3, 2, 4, 5]} if name.startswith("sorted") else {"shape": list(shape)}
+            y = b.op("transpose" if "perm" in given else "reshape", name, shape, x=y, **given)
+        y = b.op("linear", f"linear{place}", flat, x=y, weight=weight)
+        y = b.op("reshape", f"back{place}", (1, 64, 64, 96), x=y, shape=[1, 64, 64, 96])
+    model = b.model(y)
+    told = answer_models(model, devices="iphone-13")[0]
+    (proposal,) = (one for one in told.proposals if one.id == "high-rank")
+    changed = answer_models(REWRITES["rank-4"](model)[0], devices="iphone-13")[0].speeds[0].latency.value
+    assert proposal.certainty == "likely"
+    assert proposal.after is not None
+    assert proposal.after.value == pytest.approx(changed)

@@ -98,7 +98,7 @@ def test_findings_that_overlap_are_weighed_together() -> None:
 
 
 def test_one_finding_has_nothing_to_be_weighed_with() -> None:
-    assert TOGETHER not in {one.id for one in api.estimate(MODELS["padded-widths"][0][0], ["m1"]).findings}
+    assert TOGETHER not in {one.id for one in api.estimate(MODELS["long-axes"][0][0], ["m1"]).findings}
 
 
 def test_what_would_be_computed_in_float16_is_planned_as_such_a_program() -> None:

@@ -399,11 +399,6 @@ def _axis(length: int) -> ir.Model:
 
 
 #: For each rule: models that show it, and models that must not.
-def _widths(channels: int) -> ir.Model:
-    b = Builder({"x": (F16, (1, channels, 64, 64))})
-    return b.model(b.conv("c", b["x"], 64))
-
-
 MODELS: dict[str, tuple[list[ir.Model], list[ir.Model]]] = {
     "batch-norm-behind-activation": (
         [_batch_norm(behind_activation=True)],
@@ -445,7 +440,6 @@ MODELS: dict[str, tuple[list[ir.Model], list[ir.Model]]] = {
     "needless-outputs": ([_outputs(repeated=True)], [_outputs(repeated=False)]),
     "sequence-layout": ([_sequence(positions=128)], [_sequence(positions=1)]),
     "high-rank": ([_rank(1, 8, 8, 8, 8, 64)], [_rank(1, 64, 64, 64)]),
-    "padded-widths": ([_widths(65), _widths(40)], [_widths(64), _widths(63), _widths(12)]),
     "long-axes": ([_axis(20_000)], [_axis(4096)]),
 }
 

@@ -171,7 +171,7 @@ def _proposals(answer: Answer, most: int) -> Iterator[Block]:
 
 def _fitted(command: str, answer: Answer) -> str:
     """Returns a command with the model's path, or with its name where a line has no room for that."""
-    paths = (answer.path, answer.models[0], "MODEL")
+    paths = (answer.path, answer.models[0], "MODEL") if answer.path else ("MODEL",)
     several = [command.replace("MODEL", shlex.quote(path), 1) for path in paths]
     return f"`{next((one for one in several if len(one) <= _COMMAND), several[-1])}`" if command else ""
 

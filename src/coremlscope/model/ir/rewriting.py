@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import TypeVar
 
 from msgspec.structs import replace
 
 from coremlscope.model.ir.data import Array, Constant, constant
-from coremlscope.model.ir.graph import Argument, Function, Op, Value
+from coremlscope.model.ir.graph import Argument, Function, Graph, Op, Value
 from coremlscope.model.ir.types import DType, TensorType
 
-__all__ = ["Chain", "constant_argument", "constants_of", "names_read", "with_ops"]
+__all__ = ["Chain", "constant_argument", "constants_of", "names_read", "with_ops", "with_values"]
+
+
+_Given = TypeVar("_Given")
 
 
 def constants_of(function: Function) -> dict[str, Constant]:
@@ -38,6 +42,25 @@ def names_read(op: Op) -> list[str]:
     given = (argument for one in readers for several in one.inputs.values() for argument in several)
     names = [one.name for one in given if isinstance(one, Value)]
     return names + [value.name for one in readers for block in one.blocks for value in block.outputs]
+
+
+def with_values(op: Op, instead: Mapping[Value, Value]) -> Op:
+    """Returns an operation that reads and makes other values, those inside its blocks included."""
+
+    def changed(values: tuple[_Given, ...]) -> tuple[_Given, ...]:
+        return tuple(instead.get(one, one) if isinstance(one, Value) else one for one in values)  # type: ignore[misc]
+
+    def inside(block: Graph) -> Graph:
+        return replace(
+            block, ops=tuple(with_values(one, instead) for one in block.ops), outputs=changed(block.outputs)
+        )
+
+    return replace(
+        op,
+        inputs={name: changed(given) for name, given in op.inputs.items()},
+        outputs=changed(op.outputs),
+        blocks=tuple(inside(block) for block in op.blocks),
+    )
 
 
 def with_ops(function: Function, ops: Iterable[Op]) -> Function:

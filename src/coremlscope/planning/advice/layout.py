@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 
 from msgspec.structs import replace
 
-from coremlscope.base.units import shown
 from coremlscope.model.ir import Constant, Derived, TensorType
 from coremlscope.ops.traits import Trait
 from coremlscope.ops.view import BoundValue, OpView
@@ -20,7 +19,7 @@ from coremlscope.planning.advice.rule import (
     plural,
     shape_of,
 )
-from coremlscope.planning.placement.publications import APPLE_TRANSFORMERS, GUIDE_LIMITS, M4_PLANS
+from coremlscope.planning.placement.publications import APPLE_TRANSFORMERS, M4_PLANS
 
 __all__ = ["LONGEST_AXIS", "RULES"]
 
@@ -31,11 +30,6 @@ _EXTENT_RULES = frozenset({"ne-extent", "ne-extent-16384", "ne-transpose-extent"
 #: The longest axis of every Neural Engine; newer ones take four times as much (see the rules of placement).
 LONGEST_AXIS = 16_384
 _PARTS = f"compute the wide layer in parts of at most {LONGEST_AXIS:,} outputs, and join their results"
-#: Channels that the Neural Engine sums over at once: what the calibration of estimates finds, and a power of
-#: two, as in the source.
-_STEP = 16
-#: The most channels above a multiple that are few, and the least share of padding that is worth a word.
-_FEW, _LEAST_PADDING = 8, 0.05
 
 
 def _sequences(function: FunctionView) -> Found | None:
@@ -95,13 +89,13 @@ def _ranks(function: FunctionView) -> Found | None:
         text=f"{plural(len(found), 'operation')} {what} tensors of more than 4 dimensions: {listed(found)}.",
         ops=tuple(view.op.id for view in found),
         change=Change(freed=_RANK_RULES),
-        transform="rank-4" if all(map(_has_units, found)) else None,
+        transform="rank-4" if any(map(_has_units, found)) else None,
     )
 
 
 def _has_units(view: OpView) -> bool:
-    """Returns whether tensors of too many dimensions have enough axes of one element to leave out."""
-    return all(len(shape) - list(shape).count(1) < _WIDE_RANK for shape in _shapes(view))
+    """Returns whether a tensor of too many dimensions has an axis of one element to leave out."""
+    return any(len(shape) >= _WIDE_RANK and 1 in shape for shape in _shapes(view))
 
 
 def _extents(function: FunctionView) -> Found | None:
@@ -129,65 +123,6 @@ def _is_wide(view: OpView) -> bool:
     weight = shape_of(view, "weight") if view.op.type in ("linear", "conv") else None
     is_known = view.has("weight") and view.is_known("weight")
     return is_known and weight is not None and weight[0] > LONGEST_AXIS and view.integer("groups", 1) == 1
-
-
-def _widths(function: FunctionView) -> Found | None:
-    found = [(view, narrow) for view in function.views if (narrow := _narrowed(view)) is not None]
-    if not found:
-        return None
-    views = [view for view, _ in found]
-    view = max(views, key=_padding)
-    channels = _channels(view)
-    counted = f"over {channels}, and computes {channels + _padding(view)}"
-    one = f"sums over a few channels more than a multiple of {_STEP}, {counted}"
-    several = f"sum over a few channels more than a multiple of {_STEP}; {shown(view.op.name)} sums {counted}"
-    return Found(
-        text=f"{plural(len(found), 'layer')} {one if len(found) == 1 else several}: {listed(views)}.",
-        ops=tuple(view.op.id for view in views),
-        change=Change(replaced={view.op.id: narrow for view, narrow in found}),
-    )
-
-
-def _channels(view: OpView) -> int:
-    """Returns over how many channels a layer sums; 0 for layers of several groups and other operations."""
-    weight = shape_of(view, "weight") if view.has("weight") else None
-    is_linear = view.op.type == "linear" and weight is not None and len(weight) == 2
-    is_conv = view.op.type == "conv" and weight is not None and len(weight) == 4
-    if weight is None or not (is_linear or (is_conv and view.integer("groups", 1) == 1)):
-        return 0
-    return weight[1]
-
-
-def _padding(view: OpView) -> int:
-    return -_channels(view) % _STEP
-
-
-def _narrowed(view: OpView) -> OpView | None:
-    """Returns a layer over the next lower multiple of channels; None if its channels are no few too many."""
-    channels = _channels(view)
-    fewer = channels - channels % _STEP
-    is_wide = fewer > 0 and channels - fewer <= _FEW and _padding(view) > _LEAST_PADDING * channels
-    given, weight = shape_of(view, "x"), shape_of(view, "weight") if view.has("weight") else None
-    if not is_wide or given is None or weight is None:
-        return None
-    axis = 1 if view.op.type == "conv" else len(given) - 1
-    inputs = {
-        **view.inputs,
-        "x": (_typed(view.bound("x"), (*given[:axis], fewer, *given[axis + 1 :])),),
-        "weight": (_typed(view.bound("weight"), (weight[0], fewer, *weight[2:])),),
-    }
-    return replace(view, inputs=inputs, _memo=None)
-
-
-def _typed(value: BoundValue, shape: tuple[int, ...]) -> BoundValue:
-    """Returns a value of another shape, whose content, if it is a constant, is cut off."""
-    assert isinstance(value.type, TensorType)
-    type_ = TensorType(value.type.dtype, shape)
-    known = value.constant
-    if known is None:
-        return BoundValue(type_)
-    cut = tuple(slice(0, extent) for extent in shape)
-    return BoundValue(type_, Constant(type_, Derived(lambda: known.numpy()[cut], (known,))))
 
 
 def _shapes(view: OpView) -> Iterator[Sequence[int]]:
@@ -226,16 +161,6 @@ RULES: tuple[AdviceRule, ...] = (
         find=_extents,
         fix="reshape a long axis into two, or split the tensor",
         source=M4_PLANS,
-        confidence="measured",
-    ),
-    AdviceRule(
-        id="padded-widths",
-        doc="Convolutions and linear layers that sum over a few channels more than a multiple of 16. The"
-        " Neural Engine computes them padded to the next one. The saving is that of the next lower multiple,"
-        " for the same activations.",
-        find=_widths,
-        fix="choose a multiple of 16 as the number of channels, and train again",
-        source=GUIDE_LIMITS,
         confidence="measured",
     ),
 )

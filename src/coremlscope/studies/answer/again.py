@@ -74,7 +74,7 @@ class Again:
         """
         model = self.model
         for step in parse_transform(transform).steps:
-            if step.kind == "clips":
+            if step.kind == "relu6":
                 model = read_network(with_clips(spec_of(model))[0])
             elif step.kind in REWRITES:
                 model, _ = REWRITES[step.kind](model)

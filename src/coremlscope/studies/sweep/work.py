@@ -133,7 +133,7 @@ def _make_variant(source: Path, name: str, folder: Path) -> Path:
     reason = why_not(transform, model)
     if reason:
         raise UnsupportedModelError(f"{name} cannot be applied: {reason}", "choose another transform")
-    if transform.has("activations"):
+    if transform.has("w8a8"):
         raise UnsupportedModelError(f"{name} needs real inputs", "make it with `coremlscope what-if --apply`")
     is_network = isinstance(model.content, Program) and model.content.is_network
     target = folder / ("variant.mlmodel" if is_network else "variant.mlpackage")

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from typing import TypeVar
+from collections.abc import Collection, Sequence
 
 from msgspec.structs import replace
 
@@ -12,7 +11,6 @@ from coremlscope.model.ir import (
     DType,
     Feature,
     Function,
-    Graph,
     Model,
     Op,
     Program,
@@ -20,13 +18,12 @@ from coremlscope.model.ir import (
     Value,
     constant,
 )
-from coremlscope.model.ir.rewriting import Chain, names_read, with_ops
+from coremlscope.model.ir.rewriting import Chain, names_read, with_ops, with_values
 
 __all__ = ["with_half_edges"]
 
 #: The first version of the specification with such inputs and outputs: that of iOS 16.
 _IOS_16, _OPSET = 7, "CoreML6"
-_Given = TypeVar("_Given")
 
 
 def with_half_edges(model: Model) -> tuple[Model, int]:
@@ -73,7 +70,7 @@ def _with_half_inputs(function: Function, names: Collection[str]) -> Function:
             chain = Chain(f"{value.name}_from_fp16", DType.FP32)
             instead[value] = chain.add("cast", value.type, x=half, dtype=constant("fp32"))
             before += chain.ops
-    ops = [*before, *(_renamed(op, instead) for op in graph.ops if op.id not in gone)]
+    ops = [*before, *(with_values(op, instead) for op in graph.ops if op.id not in gone)]
     return with_ops(replace(function, graph=replace(graph, inputs=tuple(given))), ops)
 
 
@@ -104,7 +101,7 @@ def _with_half_outputs(function: Function, names: Collection[str]) -> Function:
         chain = Chain(f"{value.name}_to_fp16", DType.FP16)
         chain.add("cast", half.type, x=single, dtype=constant("fp16"))  # type: ignore[arg-type]
         after += chain.ending(value.name)
-    ops = [*(_renamed(op, instead) for op in graph.ops if op.id not in gone), *after]
+    ops = [*(with_values(op, instead) for op in graph.ops if op.id not in gone), *after]
     return with_ops(replace(function, graph=replace(graph, outputs=tuple(returned))), ops)
 
 
@@ -114,25 +111,6 @@ def _casts(op: Op, value: Value, dtype: DType | None) -> bool:
         return False
     type_ = op.outputs[0].type if dtype is not None else value.type
     return isinstance(type_, TensorType) and type_.dtype is DType.FP16
-
-
-def _renamed(op: Op, instead: Mapping[Value, Value]) -> Op:
-    """Returns an operation that reads and makes other values, those inside its blocks included."""
-
-    def changed(values: tuple[_Given, ...]) -> tuple[_Given, ...]:
-        return tuple(instead.get(one, one) if isinstance(one, Value) else one for one in values)  # type: ignore[misc]
-
-    def inside(block: Graph) -> Graph:
-        return replace(
-            block, ops=tuple(_renamed(one, instead) for one in block.ops), outputs=changed(block.outputs)
-        )
-
-    return replace(
-        op,
-        inputs={name: changed(given) for name, given in op.inputs.items()},
-        outputs=changed(op.outputs),
-        blocks=tuple(inside(block) for block in op.blocks),
-    )
 
 
 def _is_single(feature: Feature) -> bool:

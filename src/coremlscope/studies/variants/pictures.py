@@ -22,13 +22,11 @@ from coremlscope.model.ir import (
     FunctionDescription,
     ImageFeature,
     Model,
-    Op,
     Program,
     TensorType,
-    Value,
     constant,
 )
-from coremlscope.model.ir.rewriting import Chain, with_ops
+from coremlscope.model.ir.rewriting import Chain, with_ops, with_values
 from coremlscope.planning.advice import bind_default_function, find_pictures
 
 #: Numbers in float32.
@@ -171,7 +169,7 @@ def _with_channels_first(function: Function, image: Feature) -> Function:
         )
     first = replace(given, type=replace(given.type, shape=shape))
     turned = readers[0].outputs[0]
-    ops = [_reading(op, {turned: first}) for op in graph.ops if op is not readers[0]]
+    ops = [with_values(op, {turned: first}) for op in graph.ops if op is not readers[0]]
     inputs = tuple(first if value is given else value for value in graph.inputs)
     return with_ops(replace(function, graph=replace(graph, inputs=inputs)), ops)
 
@@ -186,7 +184,7 @@ def _in_single_precision(function: Function, image: Feature) -> Function:
     chain = Chain(f"{image.name}_to_fp16", DType.FP16)
     half = chain.add("cast", given.type, x=single, dtype=constant("fp16"))
     inputs = tuple(single if value is given else value for value in graph.inputs)
-    ops = [*chain.ops, *(_reading(op, {given: half}) for op in graph.ops)]
+    ops = [*chain.ops, *(with_values(op, {given: half}) for op in graph.ops)]
     outputs = tuple(half if value == given else value for value in graph.outputs)
     return with_ops(replace(function, graph=replace(graph, inputs=inputs, outputs=outputs)), ops)
 
@@ -201,15 +199,6 @@ def _shape(image: Feature) -> tuple[int, int, int, int]:
     assert isinstance(image.type, ImageFeature)
     channels = _GRAY if image.type.color_space == "GRAYSCALE" else _RGB
     return (1, channels, image.type.height, image.type.width)
-
-
-def _reading(op: Op, instead: Mapping[Value, Value]) -> Op:
-    """Returns an operation that reads other values."""
-    inputs = {
-        name: tuple(instead.get(a, a) if isinstance(a, Value) else a for a in several)
-        for name, several in op.inputs.items()
-    }
-    return replace(op, inputs=inputs)
 
 
 def _scales_pixels(function: Function, described: FunctionDescription, images: Mapping[str, Feature]) -> bool:
@@ -229,4 +218,4 @@ def _scaled(function: Function, image: Feature, pictures: Pictures) -> Function:
     result = chain.add("mul", given.type, x=given, y=scale)
     if bias.any():
         result = chain.add("add", given.type, x=result, y=bias)
-    return with_ops(function, [*chain.ops, *(_reading(op, {given: result}) for op in graph.ops)])
+    return with_ops(function, [*chain.ops, *(with_values(op, {given: result}) for op in graph.ops)])

@@ -12,7 +12,6 @@ from coremlscope.studies.variants.half_edges import with_half_edges
 from coremlscope.studies.variants.moves import with_joined_concats, with_wanted_channels
 from coremlscope.studies.variants.ranks import with_lower_ranks
 from coremlscope.studies.variants.sequence_layout import with_convolutions
-from coremlscope.studies.variants.transforms import StepKind
 from coremlscope.studies.variants.wide_layers import with_narrow_layers
 
 __all__ = ["REWRITES", "Rewrite"]
@@ -30,11 +29,11 @@ def _in_functions(rewrite: Callable[[Function], tuple[Function, int]], model: Mo
     return replace(model, content=replace(program, functions=functions)), sum(n for _, n in made.values())
 
 
-REWRITES: Mapping[StepKind, Rewrite] = {
+REWRITES: Mapping[str, Rewrite] = {
     "fp16-io": with_half_edges,
-    "concats": with_joined_concats,
-    "channels": with_wanted_channels,
-    "convolutions": partial(_in_functions, with_convolutions),
-    "ranks": partial(_in_functions, with_lower_ranks),
-    "narrow": partial(_in_functions, with_narrow_layers),
+    "join-concats": with_joined_concats,
+    "channel-order": with_wanted_channels,
+    "linear-as-conv": partial(_in_functions, with_convolutions),
+    "rank-4": partial(_in_functions, with_lower_ranks),
+    "split-wide": partial(_in_functions, with_narrow_layers),
 }

@@ -26,34 +26,11 @@ from coremlscope.studies.variants.ranks import with_lower_ranks
 
 __all__ = [
     "Step",
-    "StepKind",
     "Transform",
     "default_transforms",
     "flexible_inputs",
     "parse_transform",
     "why_not",
-]
-
-StepKind = Literal[
-    "fp16",
-    "fp16-io",
-    "target",
-    "palettize",
-    "palettize-unique",
-    "quantize",
-    "prune",
-    "activations",
-    "static",
-    "enumerated",
-    "tidy",
-    "outputs",
-    "images",
-    "convolutions",
-    "concats",
-    "channels",
-    "ranks",
-    "narrow",
-    "clips",
 ]
 
 _JOIN = "+"
@@ -62,19 +39,13 @@ _LARGEST_GROUP = 4096
 #: Elements of weights that coremltools clusters by itself where they are fp16.
 _LARGE = 10_000
 _TARGETS = (15, 16, 17, 18, 26)
-#: The names that the help and errors list.
-_EXAMPLES = (
-    "fp16, fp16-io, ios18, palettize-4, palettize-4-group-16, int8, int4-block-32, prune-50, w8a8, static,"
-    " enumerated, tidy, palettize-unique, without-needless-outputs, image-inputs, linear-as-conv,"
-    " join-concats, channel-order, rank-4, split-wide, relu6; several joined by +: prune-50+palettize-4"
-)
 
 
 class Step(msgspec.Struct, frozen=True, kw_only=True):
     """One transform of coremltools.
 
     Attributes:
-        kind: What it does.
+        kind: What it does: its name, or the word in front of a number.
         bits: Bits of an index or a number; for `target` the version of iOS.
         group: Channels that share a table, or elements that share a scale; 0 for a table per tensor and a
             scale per channel.
@@ -83,7 +54,7 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
         scaling: What arrays hold that become images; empty for pixels.
     """
 
-    kind: StepKind
+    kind: str
     bits: int = 0
     group: int = 0
     percent: float = 0.0
@@ -93,7 +64,7 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def title(self) -> str:
         """The step in words."""
-        return _TITLES[self.kind](self)
+        return _PLAIN.get(self.kind) or _TITLES[self.kind](self)
 
 
 class Transform(msgspec.Struct, frozen=True):
@@ -112,7 +83,7 @@ class Transform(msgspec.Struct, frozen=True):
         """The transform in words."""
         return ", then ".join(step.title for step in self.steps)
 
-    def has(self, *kinds: StepKind) -> bool:
+    def has(self, *kinds: str) -> bool:
         """Returns whether a step is of one of these kinds."""
         return any(step.kind in kinds for step in self.steps)
 
@@ -132,26 +103,29 @@ _SCALINGS: Mapping[Scaling | Literal[""], str] = {
     "unit": "pictures as images instead of arrays of 0 … 1",
     "imagenet": "pictures as images instead of arrays that are normalized as for ImageNet",
 }
-_TITLES: dict[StepKind, Callable[[Step], str]] = {
-    "fp16": lambda _: "computed in fp16",
-    "fp16-io": lambda _: "fp16 inputs and outputs",
+#: Transforms without a number, and what they do.
+_PLAIN: Mapping[str, str] = {
+    "fp16": "computed in fp16",
+    "fp16-io": "fp16 inputs and outputs",
+    "w8a8": "weights and activations as int8",
+    "static": "fixed shapes",
+    "enumerated": "enumerated shapes",
+    "tidy": "without redundant moves, casts, copies and weights",
+    "palettize-unique": "weights of few values as indices, without loss",
+    "without-needless-outputs": "without outputs that repeat others",
+    "linear-as-conv": "linear layers as 1×1 convolutions over (B, C, 1, S)",
+    "join-concats": "concats of concats and of all parts of a split joined",
+    "channel-order": "images in the order of channels that the network reads",
+    "rank-4": "tensors of four dimensions, without axes of one element",
+    "split-wide": "very wide layers as several, whose results are joined",
+    "relu6": "each ReLU6 as one layer",
+}
+_TITLES: Mapping[str, Callable[[Step], str]] = {
     "target": lambda step: f"operations of iOS {step.bits}",
     "palettize": _title_of_table,
     "quantize": _title_of_scale,
     "prune": lambda step: f"the smallest {step.percent:g} % of weights become zero",
-    "activations": lambda _: "weights and activations as int8",
-    "static": lambda _: "fixed shapes",
-    "enumerated": lambda _: "enumerated shapes",
-    "palettize-unique": lambda _: "weights of few values as indices, without loss",
-    "tidy": lambda _: "without redundant moves, casts, copies and weights",
-    "outputs": lambda _: "without outputs that repeat others",
-    "images": lambda step: _SCALINGS[step.scaling],
-    "convolutions": lambda _: "linear layers as 1×1 convolutions over (B, C, 1, S)",
-    "concats": lambda _: "concats of concats and of all parts of a split joined",
-    "channels": lambda _: "images in the order of channels that the network reads",
-    "ranks": lambda _: "tensors of four dimensions, without axes of one element",
-    "narrow": lambda _: "very wide layers as several, whose results are joined",
-    "clips": lambda _: "each ReLU6 as one layer",
+    "image-inputs": lambda step: _SCALINGS[step.scaling],
 }
 
 
@@ -172,7 +146,7 @@ def _is_group(text: str | None) -> bool:
 
 def _images(match: re.Match[str]) -> Step:
     scaling: Scaling | Literal[""] = "unit" if match[1] == "unit" else "imagenet" if match[1] else ""
-    return Step(kind="images", scaling=scaling)
+    return Step(kind="image-inputs", scaling=scaling)
 
 
 def _prune(match: re.Match[str]) -> Step | None:
@@ -188,25 +162,12 @@ def _target(match: re.Match[str]) -> Step | None:
 _GRAMMAR: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], Step | None]], ...] = tuple(
     (re.compile(pattern), make)
     for pattern, make in (
-        (r"fp16", lambda _: Step(kind="fp16")),
-        (r"fp16-io", lambda _: Step(kind="fp16-io")),
+        ("|".join(_PLAIN), lambda match: Step(kind=match[0])),
         (r"ios(\d{1,2})", _target),
         (r"palettize-(\d)(?:-group-(\d{1,5}))?", _table),
         (r"int(8|4)(-tensor|-block-(\d{1,5}))?", _scale),
         (r"prune-(\d{1,2}(?:\.\d{1,2})?)", _prune),
-        (r"w8a8", lambda _: Step(kind="activations", bits=8)),
-        (r"static", lambda _: Step(kind="static")),
-        (r"enumerated", lambda _: Step(kind="enumerated")),
-        (r"palettize-unique", lambda _: Step(kind="palettize-unique")),
-        (r"tidy", lambda _: Step(kind="tidy")),
-        (r"without-needless-outputs", lambda _: Step(kind="outputs")),
         (r"image-inputs(?:-(unit|imagenet))?", _images),
-        (r"linear-as-conv", lambda _: Step(kind="convolutions")),
-        (r"join-concats", lambda _: Step(kind="concats")),
-        (r"channel-order", lambda _: Step(kind="channels")),
-        (r"rank-4", lambda _: Step(kind="ranks")),
-        (r"split-wide", lambda _: Step(kind="narrow")),
-        (r"relu6", lambda _: Step(kind="clips")),
     )
 )
 
@@ -223,46 +184,20 @@ def parse_transform(name: str) -> Transform:
         if found is None:
             near = nearest(part, _PROGRAM)
             hint = f"did you mean {near}? " if near else ""
-            raise UsageError(f"unknown transform {part[:40]!r}", f"{hint}use {_EXAMPLES}")
+            known = ", ".join((*_PLAIN, "palettize-4", "int4-block-32", "prune-50", "ios18", "image-inputs"))
+            hint += f"use {known}; several joined by +: prune-50+palettize-4"
+            raise UsageError(f"unknown transform {part[:40]!r}", hint)
         steps.append(found)
     return Transform(name, tuple(steps))
 
 
 #: Transforms that are tried where none is named.
-_PROGRAM = (
-    "fp16",
-    "fp16-io",
-    "palettize-8",
-    "palettize-6",
-    "palettize-4",
-    "palettize-3",
-    "palettize-2",
-    "palettize-1",
-    "palettize-4-group-16",
-    "int8",
-    "int4",
-    "int8-block-32",
-    "int4-block-32",
-    "prune-50",
-    "prune-75",
-    "prune-50+palettize-4",
-    "prune-50+int8",
-    "palettize-4+int8-tensor",
-    "w8a8",
-    "ios18",
-    "static",
-    "enumerated",
-    "tidy",
-    "palettize-unique",
-    "without-needless-outputs",
-    "image-inputs",
-    "linear-as-conv",
-    "join-concats",
-    "channel-order",
-    "rank-4",
-    "split-wide",
-    "relu6",
+_COMPRESSIONS = (
+    *("palettize-8", "palettize-6", "palettize-4", "palettize-3", "palettize-2", "palettize-1"),
+    *("palettize-4-group-16", "int8", "int4", "int8-block-32", "int4-block-32", "prune-50", "prune-75"),
+    *("prune-50+palettize-4", "prune-50+int8", "palettize-4+int8-tensor", "ios18", "image-inputs"),
 )
+_PROGRAM = ("fp16", "fp16-io", *_COMPRESSIONS, *(name for name in _PLAIN if not name.startswith("fp16")))
 
 
 def default_transforms(model: Model, *, has_data: bool) -> tuple[Transform, ...]:
@@ -283,7 +218,7 @@ def default_transforms(model: Model, *, has_data: bool) -> tuple[Transform, ...]
         one = parse_transform(name)
         if is_float32 and one.has("palettize"):
             one = parse_transform(f"fp16{_JOIN}{name}")
-        if not why_not(one, model) and (has_data or not one.has("activations")):
+        if not why_not(one, model) and (has_data or not one.has("w8a8")):
             found.append(one)
     return tuple(found)
 
@@ -307,9 +242,9 @@ def _why_not(step: Step, model: Model) -> str:
         return ""
     if step.kind == "target" and model.spec_version >= _specification(step.bits):
         return f"the model needs iOS {step.bits} or later already"
-    if step.kind in _FOUND and not any(one.transform == _FOUND[step.kind] for one in _remarks(model)):
+    if step.kind in _FOUND and not any(one.transform == step.kind for one in _remarks(model)):
         return "no finding on the model asks for it"
-    if step.kind == "images":
+    if step.kind == "image-inputs":
         return why_no_images(model, step.scaling or None)
     applies, otherwise = _APPLIES.get(step.kind, (None, ""))
     return otherwise if applies and not applies(model) else ""
@@ -320,7 +255,7 @@ def _suits_networks(step: Step) -> bool:
     if step.kind == "palettize":
         return not step.group and step.bits != 3
     is_linear = step.kind == "quantize" and step.bits == 8 and not step.group and not step.per_tensor
-    return step.kind in ("fp16", "clips") or is_linear
+    return step.kind in ("fp16", "relu6") or is_linear
 
 
 def _remarks(model: Model) -> Sequence[Remark]:
@@ -339,27 +274,20 @@ def _swaps(model: Model) -> Sequence[object]:
         return ()
 
 
-#: Transforms that only findings ask for: their names, by kind.
-_FOUND: Mapping[StepKind, str] = {
-    "tidy": "tidy",
-    "palettize-unique": "palettize-unique",
-    "outputs": "without-needless-outputs",
-    "images": "image-inputs",
-    "convolutions": "linear-as-conv",
-    "concats": "join-concats",
-    "narrow": "split-wide",
-    "clips": "relu6",
-}
-
+#: Transforms that only findings ask for.
+_FOUND = frozenset(
+    {"tidy", "palettize-unique", "without-needless-outputs", "image-inputs", "linear-as-conv"}
+    | {"join-concats", "split-wide", "relu6"}
+)
 
 #: Whether a kind of step applies to a program, and what is said where it does not.
-_APPLIES: Mapping[StepKind, tuple[Callable[[Model], object], str]] = {
+_APPLIES: Mapping[str, tuple[Callable[[Model], object], str]] = {
     "fp16": (lambda model: _computes_in_fp32(_program(model)), "the model computes in fp16 already"),
     "fp16-io": (lambda model: _has_fp32_edges(model), "no input or output is a float32 array"),
     "static": (lambda model: flexible_inputs(model), "no input has a flexible shape"),
     "enumerated": (lambda model: flexible_inputs(model), "no input has a flexible shape"),
-    "channels": (_swaps, "no image input is followed by a swap of red and blue"),
-    "ranks": (
+    "channel-order": (_swaps, "no image input is followed by a swap of red and blue"),
+    "rank-4": (
         lambda model: any(with_lower_ranks(one)[1] for one in _program(model).functions.values()),
         "no tensor of more than 4 dimensions has an axis of one element that can be left out",
     ),

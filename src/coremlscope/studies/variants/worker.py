@@ -89,7 +89,7 @@ def make_variant(job: VariantJob, folder: Path, shared: SharedSteps | None = Non
     started = time.monotonic()
     target = job.target or folder / ("variant.mlmodel" if job.is_network else "variant.mlpackage")
     notes, pictures = _transform(job, folder, target, shared)
-    if job.transform.has("activations") and job.question.synthetic:
+    if job.transform.has("w8a8") and job.question.synthetic:
         notes = (*notes, _ON_SYNTHETIC)
     known = Variant(
         name=job.transform.name,
@@ -129,7 +129,7 @@ def _transform(
     job: VariantJob, folder: Path, target: Path, shared: SharedSteps | None
 ) -> tuple[Sequence[str], Pictures | None]:
     assert job.transform is not None
-    samples = read_samples(job.question.samples) if job.transform.has("activations") else []
+    samples = read_samples(job.question.samples) if job.transform.has("w8a8") else []
     try:
         with quick_coremltools():
             return transform_file(
