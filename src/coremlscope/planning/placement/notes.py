@@ -13,19 +13,16 @@ from coremlscope.base.findings import Confidence
 from coremlscope.devices.unit import GPU, NEURAL_ENGINE, ComputeUnit
 from coremlscope.planning.placement.publications import (
     ANE_BOOK,
-    ANEFORGE,
     ANEMLL,
     APPLE_LOADING,
     APPLE_MODELS,
     APPLE_QUANTIZATION,
     APPLE_TRANSFORMERS,
-    APPLE_WINDOWS,
     COREML_LLM,
     FLUID_AUDIO,
     GUIDE_GATES,
     GUIDE_LIMITS,
     GUIDE_OPS,
-    HOLLANCE,
     MOBIUS,
 )
 
@@ -107,15 +104,6 @@ NOTES: tuple[Note, ...] = (
         confidence="static analysis",
     ),
     _ne(
-        id="ne-note-kernel-reads-on-m3",
-        ops=("conv", "linear"),
-        text="on M3, weights of exactly 1 MiB a core (sizes that are multiples of 2048) are read at 17 to 19"
-        " GB/s",
-        fix="choose other sizes, or split the layer",
-        source="llms-on-apple-neural-engine, chapter 6",
-        confidence="anecdotal",
-    ),
-    _ne(
         id="ne-note-float16",
         ops=(),
         text="the Neural Engine computes in float16: values above 65504 overflow, partial sums above 32768"
@@ -169,14 +157,6 @@ NOTES: tuple[Note, ...] = (
         confidence="documented",
     ),
     _ne(
-        id="ne-note-windows",
-        ops=(),
-        text="shifted windows have no native form",
-        fix="use windows without a shift, partitioned by two 5-D reshapes",
-        source=APPLE_WINDOWS,
-        confidence="documented",
-    ),
-    _ne(
         id="ne-note-dilated-vocoders",
         ops=("conv",),
         text="some dilated 1-D convolutions of vocoders stay on the CPU; large dilations are fastest as"
@@ -201,34 +181,6 @@ NOTES: tuple[Note, ...] = (
         fix="use these factors, and broadcasting in place of tile",
         source=GUIDE_OPS,
         confidence="static analysis",
-    ),
-    _ne(
-        id="ne-note-neural-networks",
-        ops=(),
-        text="in neural networks of iOS 13 to 15, batched matmul, broadcasting layers, ND concats, and inner"
-        " products over more than one position left the Neural Engine; M4 with macOS 27 runs all of them as"
-        " ML Programs",
-        fix="convert to an ML Program",
-        source=f"{HOLLANCE}; apple/coremltools issue 1196",
-        confidence="anecdotal",
-    ),
-    _ne(
-        id="ne-note-direct-programs",
-        ops=("scaled_dot_product_attention", "topk", "local_response_norm", "gelu", "concat"),
-        text="programs that bypass Core ML meet other limits: attention masks are ignored, gelu and concat"
-        " are refused, top-k fails with k of 3 and 4",
-        fix="",
-        source=ANEFORGE,
-        confidence="measured",
-    ),
-    _ne(
-        id="ne-note-small-models",
-        ops=(),
-        text="small models stay on the CPU though every operation could run: the Neural Engine must save"
-        " 0.25 ms of planned cost at the start or end of a network, 0.375 ms in the middle",
-        fix="put more work into one model",
-        source=f"{_STUDY}; LuuOW/meridian-mcp; {ANE_BOOK}",
-        confidence="measured",
     ),
     _ne(
         id="ne-note-many-operations",
@@ -276,48 +228,12 @@ NOTES: tuple[Note, ...] = (
         confidence="measured",
     ),
     _ne(
-        id="ne-note-onnx-runtime",
-        ops=(),
-        text="ONNX Runtime's provider for Core ML hands over fewer operations: no matmul by a computed"
-        " matrix, no DequantizeLinear",
-        fix="convert with coremltools",
-        source="ekhodzitsky/gigastt; tienshen/coreml-ep-performance-study",
-        confidence="measured",
-    ),
-    _ne(
-        id="ne-note-core-ai",
-        ops=(),
-        text="exports for Core AI have limits of their own: Python floats become float32 constants, silu"
-        " computes in float32, int4 weights by blocks leave the Neural Engine",
-        fix="use float16 constants, x * sigmoid(x), and scales per channel",
-        source=f"{APPLE_MODELS}; apple/coreai-models issue 205",
-        confidence="documented",
-    ),
-    Note(
-        id="gpu-note-large-macs",
-        unit=GPU,
-        ops=(),
-        text="with all units allowed, Macs with large GPUs (M5 Max) plan whole models of batch 16 on the GPU",
-        fix="look at CPU_AND_NE to see what the Neural Engine can run, and choose units by time",
-        source="erwinzhang7/coreml-compute-placement",
-        confidence="measured",
-    ),
-    _ne(
         id="ne-note-failures-of-26",
         ops=(),
         text="on macOS 26 large models that the compiler for the Neural Engine refuses ended the app at the"
         " first prediction, and enumerated shapes failed with arrays of given strides",
         fix="allow CPU_AND_GPU there, and let Core ML choose the strides",
         source="apple/coremltools issues 2758 and 2730",
-        confidence="anecdotal",
-    ),
-    Note(
-        id="gpu-note-slices-on-iphones",
-        unit=GPU,
-        ops=("slice_by_index",),
-        text="slices went to the CPU on an iPhone where M4 ran them on the GPU",
-        fix="look at a plan for the iPhone",
-        source="apple/coremltools issue 2550",
         confidence="anecdotal",
     ),
     Note(

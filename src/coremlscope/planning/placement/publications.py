@@ -4,7 +4,6 @@ from __future__ import annotations
 
 __all__ = [
     "A15_PLANS",
-    "ANEFORGE",
     "ANEMLL",
     "ANE_BOOK",
     "APPLE_CORE_AI_GUIDE",
@@ -16,7 +15,6 @@ __all__ = [
     "APPLE_QUANTIZATION",
     "APPLE_SIZES",
     "APPLE_TRANSFORMERS",
-    "APPLE_WINDOWS",
     "COMPILER_TEXTS",
     "COREAI_GUIDE",
     "COREAI_ZOO",
@@ -58,7 +56,6 @@ GUIDE_LIMITS = "sbryngelson/ane-guide, chapters 4 and 17: limits found by compil
 GUIDE_PITFALLS = "sbryngelson/ane-guide, chapter 19: pitfalls"
 GUIDE_GATES = "sbryngelson/ane-guide, chapter 24: parameters in the compiler"
 COMPILER_TEXTS = "published lists of the compiler's own messages"
-ANEFORGE = "sbryngelson/ANEForge: catalogue of operations"
 MOBIUS = "FluidInference/mobius: conversion reports"
 FLUID_AUDIO = "FluidInference/FluidAudio: notes on models"
 #: Reports on fused attention, with programs that show each defect.
@@ -69,7 +66,6 @@ COREML_LLM = "john-rocky/CoreML-LLM: conversion notes"
 HOLLANCE = "hollance/neural-engine: layers that do not run (2019–2021)"
 APPLE_MODELS = "apple/coreai-models: rules for the Neural Engine"
 APPLE_TRANSFORMERS = "apple/ml-ane-transformers and Apple's article on transformers on the Neural Engine"
-APPLE_WINDOWS = "apple/ml-vision-transformers-ane"
 APPLE_LLAMA = "Apple's article on Llama 3.1 with Core ML (2024)"
 APPLE_FAQ = "apple/coremltools: FAQ"
 APPLE_KERNELS = "apple/coremltools: issue answered by Apple"
