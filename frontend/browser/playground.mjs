@@ -44,20 +44,17 @@ try {
   seen.compared = await page.title();
   seen.requests = requests.slice(loaded);
 
-  // A report that is loaded again is gone, and going back leads to the start page as before.
-  await page.reload();
-  await openExample(page, "A text encoder");
-  await page.goBack();
-  seen.again = await page.locator("h1").textContent();
-
   const before = seen.complaints.length;
   seen.sent = await page.evaluate(trySending);
   seen.complaints.length = before;
 
+  // A report that is loaded again is gone, and going back leads to the start page as before.
   await context.setOffline(true);
-  await page.goto(url);
+  await page.reload();
   await openExample(page, "A text encoder");
   seen.offline = await page.title();
+  await page.goBack();
+  seen.again = await page.locator("h1").textContent();
 } finally {
   await browser.close();
 }
