@@ -114,8 +114,9 @@ def _select(planned: Mapping[str, Planning], graphs: Mapping[str, Graph], wanted
     if exact:
         return list(exact.values())
     for among in (ops, every) if wanted else ():
-        if of_type := [found for found, type_, _ in among if type_.startswith(wanted)]:
-            return of_type
+        of_type = {(one[0], one[2].id): one for one, type_, _ in among if type_.startswith(wanted)}
+        if of_type:
+            return list(of_type.values())
     if not ops:
         raise UnsupportedModelError(
             "the model has no operations to plan", "`coremlscope plan MODEL --device NAME` says what runs it"
