@@ -7,8 +7,7 @@ from collections.abc import Iterator
 import msgspec
 
 from coremlscope.base.units import shown
-from coremlscope.describe.stages import programs_of
-from coremlscope.describe.weights import blobs_of
+from coremlscope.describe.stages import list_blobs
 from coremlscope.devices.release import OSRelease
 from coremlscope.formats.platforms import first_release, oldest_version, opset_of
 from coremlscope.model.ir import Model, Pipeline, Program
@@ -71,8 +70,8 @@ def _opset_requirements(program: Program, where: str) -> Iterator[tuple[int, str
     newer: dict[int, set[str]] = {}
     for function in program.functions.values():
         yield oldest_version(function.opset), f"the opset {function.opset}{where} needs"
-        for op in function.graph.walk():
-            newer.setdefault(oldest_version(opset_of(op.type)), set()).add(op.type)
+        for type_ in {op.type for op in function.graph.walk()}:
+            newer.setdefault(oldest_version(opset_of(type_)), set()).add(type_)
     for version, types in newer.items():
         listed = ", ".join(sorted(types)[:_LISTED])
         yield version, f"operations{where} of a newer opset ({listed}) need"
@@ -84,7 +83,6 @@ def check_weights(model: Model) -> None:
     Raises:
         ModelError: A file is too short, damaged, or belongs to another model. Absent files are not errors.
     """
-    for program in programs_of(model):
-        for blob in blobs_of(program):
-            if blob.is_available:
-                blob.location()
+    for blob in list_blobs(model):
+        if blob.is_available:
+            blob.location()

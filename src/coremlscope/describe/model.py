@@ -22,7 +22,7 @@ from coremlscope.describe.preprocessing import find_preprocessing
 from coremlscope.describe.refusals import find_refusals
 from coremlscope.describe.stages import (
     describe_external,
-    programs_of,
+    list_blobs,
     row_id,
     summarise_stages,
     trace_stages,
@@ -120,7 +120,7 @@ def describe_model(
         parameters=sum(group.parameters for group in weights),
         weights_bytes=sum(group.nbytes for group in weights),
         missing_weights=tuple(file.name for file in model.weight_files if file.size is None),
-        short_weights=find_short_files(*programs_of(model)),
+        short_weights=find_short_files(list_blobs(model)),
         facts=(*describe_external(model), *describe_compilation(model), *describe_assumptions(model)),
         absent=why_absent(model),
         findings=find_on_model(model),
@@ -141,6 +141,7 @@ def list_operations(
     *,
     functions: Sequence[str] = (),
     reads_weights: bool = False,
+    with_arguments: bool = True,
 ) -> OpTable:
     """Lists all operations of functions, or of all stages of a pipeline, except constants.
 
@@ -151,12 +152,13 @@ def list_operations(
         shapes: Shapes of inputs of the first of the functions, instead of the defaults.
         functions: The functions; the default one if empty. Not applicable to pipelines.
         reads_weights: Summarises the values of weights, if their files are there.
+        with_arguments: Lists the arguments of operations, which only reports show.
 
     Raises:
         InputError: A shape is not allowed.
         UsageError: The model has no such function.
     """
-    lister = ArgumentLister()
+    lister = ArgumentLister() if with_arguments else None
     if program_of(model) is not None:
         names = list(functions) or [model.description.default]
         rows = [
@@ -177,7 +179,7 @@ def list_operations(
         replace(row, inputs=tuple(places[maker] for maker in makers if maker in places))
         for row, makers in rows
     )
-    return replace(table, details=lister.details(reads_weights=reads_weights))
+    return table if lister is None else replace(table, details=lister.details(reads_weights=reads_weights))
 
 
 def _first_function(model: Model, function: str | None) -> str:
@@ -209,7 +211,7 @@ def _merged(whole: FunctionSummary, stages: Sequence[BoundStage]) -> FunctionSum
 _Listed = tuple[OpRow, tuple[str, ...]]
 
 
-def _list_stage(bound: BoundStage, lister: ArgumentLister) -> Iterator[_Listed]:
+def _list_stage(bound: BoundStage, lister: ArgumentLister | None) -> Iterator[_Listed]:
     """Yields the operations of a stage; a stage that cannot be run, or is not read, is a single row."""
     stage = bound.stage
     if bound.bound is not None:
@@ -222,7 +224,8 @@ def _list_stage(bound: BoundStage, lister: ArgumentLister) -> Iterator[_Listed]:
     row = OpRow(
         id=id_, type=stage.model.kind, name=stage.name, function=id_, outputs=outputs, output_names=names
     )
-    lister.add_unknown(len(names))
+    if lister is not None:
+        lister.add_unknown(len(names))
     yield row, ()
 
 
@@ -371,8 +374,8 @@ def _work(model: Model, bound: BoundFunction, left_out: LeftOut, sizes: str = ""
     total = Work()
     # What is inside nested blocks is part of their owner's work.
     for view in bound.graph.ops:
-        work = _work_of(view)
-        total += work if work is not None else Work(is_complete=view.op.constant is not None)
+        if view.op.constant is None:
+            total += _work_of(view) or Work(is_complete=False)
     return WorkSummary(
         flops=total.flops,
         read_bytes=total.read_bytes,
@@ -409,14 +412,15 @@ def _work_of(view: OpView) -> Work | None:
 def _list_ops(
     graph: BoundGraph,
     function: str,
-    lister: ArgumentLister,
+    lister: ArgumentLister | None,
     flows: Mapping[str, Flow] | None = None,
     around: Scope | None = None,
 ) -> Iterator[_Listed]:
     flows = trace_dataflow(graph) if flows is None else flows
-    scope = lister.enter(graph.graph, around)
+    scope = {} if lister is None else lister.enter(graph.graph, around)
     for view in graph.ops:
-        lister.add(view.op, scope)
+        if lister is not None:
+            lister.add(view.op, scope)
         if view.op.constant is None:
             flow = flows[view.op.id]
             yield _op(view, function, flow), flow.inputs

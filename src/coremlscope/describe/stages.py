@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from coremlscope.base.units import format_bytes
-from coremlscope.describe.weights import group_weights
+from coremlscope.describe.weights import blobs_of, group_weights
+from coremlscope.formats.weights import BlobData
 from coremlscope.model.features import default_shape, describe_feature, describe_shape
 from coremlscope.model.ir import (
     AudioFeaturePrint,
@@ -41,6 +42,7 @@ from coremlscope.runtime.execution.wiring import BoundStage, Stage, stage_key
 
 __all__ = [
     "describe_external",
+    "list_blobs",
     "programs_of",
     "row_id",
     "summarise_stages",
@@ -59,6 +61,13 @@ _STRING = TensorType(DType.STRING, ())
 def weights_of(model: Model) -> tuple[WeightGroup, ...]:
     """Returns the weights of a model, or of all stages of a pipeline; see `group_weights`."""
     return share(model, (group_weights,), lambda: group_weights(*programs_of(model)))
+
+
+def list_blobs(model: Model) -> Sequence[BlobData]:
+    """Returns the data in weight files of every constant that the programs of a model refer to."""
+    return share(
+        model, (blobs_of,), lambda: [blob for program in programs_of(model) for blob in blobs_of(program)]
+    )
 
 
 def programs_of(model: Model) -> Iterator[Program]:

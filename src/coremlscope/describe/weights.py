@@ -42,15 +42,14 @@ def group_weights(*programs: Program) -> tuple[WeightGroup, ...]:
     return tuple(sorted(groups, key=lambda group: (-group.nbytes, group.storage)))
 
 
-def find_short_files(*programs: Program) -> tuple[str, ...]:
+def find_short_files(blobs: Iterable[BlobData]) -> tuple[str, ...]:
     """Returns the names of the weight files that end before data that programs refer to.
 
     Only the sizes of the files are read; those that are absent are left out.
     """
     ends: dict[WeightStorage, int] = {}
-    for program in programs:
-        for blob in blobs_of(program):
-            ends[blob.storage] = max(ends.get(blob.storage, 0), blob.least_end)
+    for blob in blobs:
+        ends[blob.storage] = max(ends.get(blob.storage, 0), blob.least_end)
     short = (one.name for one, end in ends.items() if one.size is not None and one.size < end)
     return tuple(dict.fromkeys(str(resolve_weight_name(name)) for name in short))
 

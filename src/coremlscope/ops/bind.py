@@ -153,7 +153,8 @@ class Binder:
     def op(self, op: Op, scope: Scope) -> OpView:
         """Binds an operation, given what is known of its arguments."""
         arguments = {
-            name: tuple(_look_up(argument, scope) for argument in given) for name, given in op.inputs.items()
+            name: tuple([_look_up(argument, scope) for argument in given])
+            for name, given in op.inputs.items()
         }
         view = OpView(op=op, inputs=arguments, opset=self.opset)
         self._complete(view, scope)
@@ -168,10 +169,10 @@ class Binder:
         view.outputs = self.results(view)
 
     def results(self, view: OpView) -> tuple[BoundValue, ...]:
-        op = view.op
+        op, content = view.op, view.op.constant
         declared = [value.type for value in op.outputs]
-        if op.constant is not None:
-            return tuple(BoundValue(type_, op.constant) for type_ in declared)
+        if content is not None:
+            return tuple([BoundValue(type_, content) for type_ in declared])
         spec = self.table.get(op.type)
         if spec is None or (op.layer is not None and op.layer.problem):
             return tuple(map(BoundValue, declared))

@@ -24,7 +24,7 @@ from coremlscope.base.escaping import path_text
 from coremlscope.base.folders import cache_folder
 from coremlscope.base.version import __version__
 from coremlscope.base.writing import lock_file, open_draft
-from coremlscope.describe.model import describe_model
+from coremlscope.describe.model import describe_model, list_operations
 from coremlscope.devices import find_device
 from coremlscope.measure.coreml.files import readable_by_core_ml
 from coremlscope.measure.effort import Effort
@@ -156,13 +156,14 @@ def _estimate(job: SweepJob, source: api.Source) -> tuple[Row, ...]:
 def _planned(job: SweepJob, model: Model, function: str | None) -> tuple[Row, ...]:
     subject = job.subject
     shapes = choose_lengths(model, function, subject.shapes)
-    summary = describe_model(model, shapes, function=function, list_ops=True)
+    summary = describe_model(model, shapes, function=function)
+    ops = list_operations(model, shapes, functions=[summary.main.name], with_arguments=False)
     rows: list[Row] = []
     for settings, names in split_cases(job.cases).items():
         devices = [find_device(name, os) for name, os in names]
         found = forecast(
             model,
-            summary.ops,
+            ops,
             devices,
             settings,
             function=function,
@@ -171,7 +172,7 @@ def _planned(job: SweepJob, model: Model, function: str | None) -> tuple[Row, ..
             with_faster=False,
             own=job.own,
         )
-        profile = assemble(summary, forecast=found)
+        profile = assemble(summary, ops, forecast=found)
         cases = [case for name in names for case in job.cases if (case.device, case.os) == name]
         rows += _completed(job, profile, cases)
     return tuple(rows)
