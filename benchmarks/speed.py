@@ -308,7 +308,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.speed", description=__doc__)
     parser.add_argument("--networks", nargs="+", choices=_NAMES, default=_NAMES, metavar="NAME")
     parser.add_argument("--threads", type=int, default=min(os.cpu_count() or 1, 4))
-    parser.add_argument("--rounds", type=int, default=12, help="rounds of a run")
+    parser.add_argument("--rounds", type=int, default=10, help="rounds of a run")
     parser.add_argument("--runs", type=int, default=1, help="runs, each with the networks loaded again")
     parser.add_argument("--keep", type=Path, help="folder of the converted networks, for later runs")
     parser.add_argument("--out", type=Path, default=Path("out"), help="folder of speed.md and speed.json")

@@ -90,11 +90,6 @@ class Recorder:
         self._models = itertools.count(1)
         self._stop_waiting: Callable[[], None] = lambda: None
 
-    @property
-    def is_active(self) -> bool:
-        """True if it records."""
-        return _active is self
-
     def start(self) -> None:
         """Begins to record.
 

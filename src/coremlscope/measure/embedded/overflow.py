@@ -201,10 +201,10 @@ class _Flow:
             ids: The operations; where each reads from another, in a loop, the first of them is an origin.
             through: Whether another operation passes on its inputs.
         """
-        found = {op_id for op_id in ids if not self._sources(op_id, ids, through) & ids}
+        found = {op_id for op_id in ids if not self._sources(op_id, through) & ids}
         return found or {next(op_id for op_id in self._ops if op_id in ids)} if ids else set()
 
-    def _sources(self, op_id: str, ids: set[str], through: Callable[[str], bool]) -> set[str]:
+    def _sources(self, op_id: str, through: Callable[[str], bool]) -> set[str]:
         """Returns the nearest operations that an operation reads from, skipping those that pass values on."""
         values = [a for given in self._ops[op_id].inputs.values() for a in given]
         seen: set[str] = set()

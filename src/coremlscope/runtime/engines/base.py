@@ -136,7 +136,7 @@ class Session(Protocol):
     def node_times(self, feeds: Mapping[str, Array], iterations: int, warmups: int) -> NodeProfile:
         """Times every node, in a separate session with the profiler enabled.
 
-        The feeds include the content of states, with which every run begins.
+        The feeds include the content of states.
 
         Also works after `close`, so that a model need not be in memory twice. If a run executes very many
         nodes (a loop), fewer runs are profiled than requested.
