@@ -26,6 +26,7 @@ function read() {
       best: one.lastElementChild.textContent,
     })),
     shares: texts(".card-where span.unit-count").map((one) => one.replace(/\s+/g, " ")),
+    reasons: texts(".card-where .answer-list li:not(.faint)"),
     kinds: titles(".kind-part"),
     blocks: texts(".card-time .answer-text:not(.time-waits)"),
     waits: texts(".time-waits"),

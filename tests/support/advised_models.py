@@ -475,6 +475,14 @@ def few_values(count: int) -> ir.Model:
     return b.model(b.op("linear", "l", (1, 256), x=b["x"], weight=ir.constant(weight)))
 
 
+def _sums() -> ir.Model:
+    """Two convolutions with sums between them that the Neural Engine does not run."""
+    wide = (1, 256, 64, 64)
+    b = Builder({"x": (F16, wide)})
+    y = b.op("cumsum", "sums", wide, x=b.conv("c", b["x"], 256), axis=1, exclusive=False, reverse=False)
+    return b.model(b.conv("c2", y, 256))
+
+
 def answered_models() -> dict[str, ir.Model]:
     """Eight models, by name, whose answers all reports give alike."""
     return {
@@ -482,8 +490,6 @@ def answered_models() -> dict[str, ir.Model]:
         "single": relu6(composed=False),
         "half": interface(F16),
         "full": interface(F32),
-        **{
-            f"sample-{size}": sample_model(size=size, width=size / 64, classes=10)
-            for size in (32, 64, 96, 128)
-        },
+        "sums": _sums(),
+        **{f"sample-{n}": sample_model(size=n, width=n / 64, classes=10) for n in (32, 64, 128)},
     }

@@ -20,7 +20,7 @@ const LISTED = 6;
 export function Findings() {
   const { findings: every, placement, rows } = useReport();
   const findings = useMemo(() => every.filter((finding) => counts(finding, placement)), [every, placement]);
-  const notes = placement?.plan.notes ?? [];
+  const notes = (placement?.plan.notes ?? []).filter((note) => !findings.some((one) => one.text.startsWith(note)));
   const found = useMemo(() => (placement ? obstacles(placement, rows) : []), [placement, rows]);
   const [isOpen, open] = useState(false);
   return (

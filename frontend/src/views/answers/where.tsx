@@ -4,11 +4,14 @@ import type { ModelSummary } from "../../data/schema";
 import { otherPlanLine, plannedColumns, undecidedLine, unitShares } from "../../data/totals";
 import { isPlanned, opWords, UNIT_NAMES, UNIT_SHORT } from "../../data/words";
 import { duration, fileName, percent, plural } from "../../format";
-import { useReport } from "../../report";
+import { useAnswer, useReport } from "../../report";
 import { Hint } from "../../ui/hint";
 import { OriginTag } from "../../ui/origin";
 import { UnitBar } from "../../ui/units";
 import { Card } from "./card";
+
+/** How many reasons are listed. */
+const REASONS = 3;
 
 /** Operations and time by unit, and why operations are not on the Neural Engine. */
 export function Where() {
@@ -90,11 +93,21 @@ const addedWords = (ofFile: number, planned: number): string =>
 
 function WhyNot(props: { away: ReturnType<typeof elsewhere>; total: number }) {
   const { away, total } = props;
+  const reasons = useAnswer()?.off_engine ?? [];
+  if (reasons.length > 0)
+    return (
+      <ul class="answer-list">
+        {reasons.slice(0, REASONS).map((one) => (
+          <li key={one}>{one}</li>
+        ))}
+        <MoreReasons count={reasons.length - REASONS} />
+      </ul>
+    );
   if (!away) return <p class="answer-text">The chosen setting does not use it.</p>;
   if (away.count === 0) return <p class="answer-text">All {plural(total, "operation")} run on it.</p>;
   return (
     <ul class="answer-list">
-      {away.reasons.slice(0, 2).map((one) => (
+      {away.reasons.slice(0, REASONS).map((one) => (
         <li key={one.text}>
           <b>{plural(one.ids.length, "operation")}:</b> {one.text}{" "}
           {one.ids.slice(0, 1).map((id) => (
@@ -102,11 +115,7 @@ function WhyNot(props: { away: ReturnType<typeof elsewhere>; total: number }) {
           ))}
         </li>
       ))}
-      {away.reasons.length > 2 && (
-        <li class="faint">
-          <a href="#findings">{plural(away.reasons.length - 2, "more reason")}</a>
-        </li>
-      )}
+      <MoreReasons count={away.reasons.length - REASONS} />
       {away.unexplained.length > 0 && (
         <li class={away.reasons.length > 0 ? "roomy" : ""}>
           <b>{plural(away.unexplained.length, "operation")}:</b> {away.types.map(opWords).join(", ")}; no rule is known for{" "}
@@ -117,6 +126,15 @@ function WhyNot(props: { away: ReturnType<typeof elsewhere>; total: number }) {
         </li>
       )}
     </ul>
+  );
+}
+
+function MoreReasons(props: { count: number }) {
+  if (props.count <= 0) return null;
+  return (
+    <li class="faint">
+      <a href="#findings">{plural(props.count, "more reason")}</a>
+    </li>
   );
 }
 
