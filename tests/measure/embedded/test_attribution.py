@@ -88,6 +88,15 @@ def test_a_node_that_a_pass_merged_owns_the_operations_whose_values_are_gone() -
     assert _groups(found) == [(("m/0",), (0,)), (("m/1", "m/2", "m/3"), (1,))]
 
 
+def test_an_operation_that_several_nodes_need_no_more_belongs_to_the_first() -> None:
+    program = _program((("Where", "c x a", "p", "m/1"), ("Where", "c p b", "y", "m/2")), "a b c", ["m/0"])
+    for node in program.model.graph.node:
+        node.metadata_props.add(key=MERGED, value="pruned_m/0")
+    ran = [_ran("Where", "c x a", "p"), _ran("Where", "c p b", "y")]
+    found = attribute(_graph("m/0", "m/1", "m/2"), program, ran)
+    assert _groups(found) == [(("m/0", "m/1"), (0,)), (("m/2",), (1,))]
+
+
 def test_one_operation_in_several_nodes_is_one_group() -> None:
     nodes = (("MatMul", "x w", "p", "m/0"), ("Add", "p b", "s", "m/0"), ("Neg", "s", "y", "m/1"))
     ran = [_ran("MatMul", "x w", "p"), _ran("Add", "p b", "s"), _ran("Neg", "s", "y")]

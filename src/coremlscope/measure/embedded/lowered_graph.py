@@ -52,7 +52,7 @@ class LoweredGraph:
         self.result: dict[str, str] = {}
         self.constants: set[str] = {tensor.name for tensor in program.model.graph.initializer}
         self._numbers: dict[Any, int] = {}
-        #: The operations that still have nodes.
+        #: The operations that have a node: of their own, or the first one that does their work, too.
         self._alive = {
             program.owners.get(name, "") for node in program.model.graph.node for name in node.output
         }
@@ -64,6 +64,7 @@ class LoweredGraph:
         ops = frozenset(program.owners.get(name, "") for name in outputs) - {""}
         merged = "\n".join(entry.value for entry in node.metadata_props if entry.key == MERGED)
         ops |= {program.owners.get(name, "") for name in merged.split("\n")} - self._alive - {""}
+        self._alive |= ops
         inner = frozenset(program.owners.get(name, "") for name in _made_inside(node)) - {""} - ops
         read = [name for name in node.input if name]
         read += sorted(_read_inside(node) - set(read))
