@@ -173,16 +173,20 @@ print([name for name in sys.modules if name.startswith((
     assert (finished.stdout, finished.stderr) == ("[]\n", "")
 
 
-@pytest.mark.parametrize("verb", [["inspect"], ["plan", "--device", "m1"], ["estimate", "--device", "m1"]])
-def test_describing_and_planning_import_no_engine(verb: list[str], tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "verb", ["inspect MODEL", "plan MODEL --device m1", "estimate MODEL --device m1", "ops", "rules"]
+)
+def test_short_commands_import_no_engine_and_tables_no_numpy(verb: str, tmp_path: Path) -> None:
     path = tmp_path / "m.mlmodel"
     path.write_bytes(converted_program(8))
+    heavy = ("asyncio", "multiprocessing", "onnx", "onnxruntime", "uvicorn")
+    heavy += () if "MODEL" in verb else ("numpy",)
     script = f"""
 import contextlib, io, sys
 from coremlscope.cli.main import main
 with contextlib.redirect_stdout(io.StringIO()):
-    code = main({[verb[0], str(path), *verb[1:]]!r})
-heavy = ("asyncio", "multiprocessing", "onnx", "onnxruntime", "uvicorn")
+    code = main({verb.replace("MODEL", str(path)).split()!r})
+heavy = {heavy!r}
 print(code, [name for name in heavy if name in sys.modules])
 """
     finished = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)

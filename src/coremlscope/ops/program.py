@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, get_args
 
 import msgspec
-import numpy as np
 
+from coremlscope.base.arrays import np
 from coremlscope.base.errors import UsageError
 from coremlscope.base.writing import open_draft
 from coremlscope.model.ir import TensorType

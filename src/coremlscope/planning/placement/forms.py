@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Sequence
 
 from coremlscope.model.ir import DType, StateType, TensorType
@@ -53,7 +54,7 @@ def run_time_inputs(view: OpView, *, indices: bool = True) -> Sequence[tuple[str
     """
     return view.remember(
         ("run-time inputs", indices),
-        lambda: _run_time_inputs(view, () if indices else _index_parameters(view)),
+        lambda: _run_time_inputs(view, () if indices else _index_parameters(view.op.type)),
     )
 
 
@@ -89,8 +90,9 @@ def run_time_tensors(view: OpView, *, indices: bool = True) -> Sequence[tuple[st
     return view.remember(("run-time tensors", indices), tensors)
 
 
-def _index_parameters(view: OpView) -> tuple[str, ...]:
-    traits = traits_of(view.op.type)
+@functools.cache
+def _index_parameters(type_: str) -> tuple[str, ...]:
+    traits = traits_of(type_)
     return next((names for trait, names in _INDEX_PARAMETERS.items() if trait in traits), ())
 
 

@@ -145,6 +145,9 @@ def takes_activations(kernel: Kernel) -> bool:
     return kernel.kind in _MATRIX | _VECTOR
 
 
+_PARTS, _DENSE = Trait.UPDATE | Trait.SLICE, Trait.CONVOLUTION | Trait.LINEAR
+
+
 class _Chain(msgspec.Struct):
     """A kernel under construction: its result, the gate of that result, and its inputs."""
 
@@ -252,7 +255,7 @@ class _Fuser:
         """
         if _has(view, Trait.STATE_READ):
             return True
-        is_part = _has(view, Trait.UPDATE | Trait.SLICE)
+        is_part = _has(view, _PARTS)
         given = "data" if _has(view, Trait.STATE_WRITE) else "x" if is_part else ""
         arguments = view.op.inputs.get(given, ())
         return any(isinstance(one, Value) and one.name in self.kept for one in arguments)
@@ -343,7 +346,7 @@ class _Fuser:
         )
         if kernel.kind == "attention":
             kernel.vector = geometry.groups * geometry.width * geometry.out_channels
-        is_dense = _has(view, Trait.CONVOLUTION | Trait.LINEAR) and not _has(view, Trait.TRANSPOSED)
+        is_dense = _has(view, _DENSE) and not _has(view, Trait.TRANSPOSED)
         kernel.is_int8 = is_dense and any(name in self.quantized for name in read)
         self.add_weights(kernel, view)
         name = view.op.outputs[0].name if view.op.outputs else ""
