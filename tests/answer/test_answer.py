@@ -207,3 +207,17 @@ def test_windows_of_one_picture_in_fewer_dimensions_are_a_proposal() -> None:
     assert proposal.certainty == "likely"
     assert proposal.after is not None
     assert proposal.after.value == pytest.approx(changed)
+
+
+def test_a_packed_vocabulary_is_split_by_its_author_alone() -> None:
+    """The transform has no form for packed weights: what the rule promises stays, unclear and not checked."""
+    b = Builder({"x": (F16, (1, 512, 512))})
+    table = ir.constant(np.linspace(-1, 1, 256, dtype=np.float16))
+    indices = ir.constant(np.zeros(60_000 * 512, np.uint8))
+    shape = ir.constant(np.array([60_000, 512], np.uint32))
+    weight = b.op("constexpr_lut_to_dense", "w", (60_000, 512), indices=indices, lut=table, shape=shape)
+    model = b.model(b.op("linear", "y", (1, 512, 60_000), x=b["x"], weight=weight))
+    told = answer_models(model, devices="iphone-13")[0]
+    found = [one for one in told.proposals if one.id in ("long-axes", "ne-extent-16384")]
+    assert found
+    assert not any(one.is_checked or one.certainty == "likely" or "what-if" in one.command for one in found)

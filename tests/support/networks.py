@@ -14,7 +14,7 @@ import coremlscope
 from coremlscope.formats import container
 from coremlscope.model import ir
 
-__all__ = ["layers_of", "network", "predict", "random", "read", "relu6_layers"]
+__all__ = ["hard_sigmoid_clip", "layers_of", "network", "predict", "random", "read", "relu6_layers"]
 
 Floats = npt.NDArray[np.float32]
 
@@ -65,4 +65,12 @@ def relu6_layers(
     b.add_unary("least", names[1], names[2], "threshold", alpha=-1.5)
     b.add_activation("plus", "LINEAR", names[2], "r", [-1.0, 0.0])
     b.add_elementwise("last", ["r", names[0] if is_read_twice else "r"], "y", "ADD")
+    return b
+
+
+def hard_sigmoid_clip() -> NeuralNetworkBuilder:
+    """A bound of 0 … 6 as converters of ONNX wrote it: a hard sigmoid and a factor."""
+    b = network({"x": (4, 6, 6)})
+    b.add_activation("squeezed", "SIGMOID_HARD", "x", "a", [1 / 6, 0.0])
+    b.add_activation("wide", "LINEAR", "a", "y", [6.0, 0.0])
     return b

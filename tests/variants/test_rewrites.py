@@ -21,7 +21,7 @@ from coremlscope.studies.variants.evaluation import Question, write_samples
 from coremlscope.studies.variants.transforms import default_transforms, parse_transform, why_not
 from coremlscope.studies.variants.worker import VariantJob, make_variant
 from tests.support.advised_models import F16, F32, Builder
-from tests.support.networks import random, relu6_layers
+from tests.support.networks import hard_sigmoid_clip, random, relu6_layers
 from tests.support.pipelines import image_feature, tripler
 
 _SIDE = 32
@@ -337,6 +337,18 @@ def test_a_relu6_of_a_network_is_one_layer(
     before, after = (coremlscope.predict(one, values) for one in (path, target))
     assert float(before["y"].max()) == pytest.approx(3.0)
     np.testing.assert_array_equal(after["y"], before["y"])
+
+
+def test_a_hard_sigmoid_and_a_factor_are_a_clip(tmp_path: Path) -> None:
+    source, target = tmp_path / "m.mlmodel", tmp_path / "v.mlmodel"
+    source.write_bytes(hard_sigmoid_clip().spec.SerializeToString())
+    data, count = with_clips(source.read_bytes())
+    target.write_bytes(data)
+    assert count == 1
+    values = {"x": 6 * random(4, 6, 6)}
+    before, after = (coremlscope.predict(one, values) for one in (source, target))
+    np.testing.assert_allclose(after["y"], before["y"], atol=1e-5)
+    assert (float(after["y"].min()), float(after["y"].max())) == (0.0, 6.0)
 
 
 @pytest.mark.parametrize("op_type", ["linear", "conv"])

@@ -53,7 +53,7 @@ transforms, several of them joined by +, as in prune-50+palettize-4:
   channel-order             images as RGB or BGR as the network reads them, without its swap
   rank-4                    tensors of four dimensions, without axes of one element
   split-wide                layers of more than 16,384 outputs in parts, whose results are joined
-  relu6                     each ReLU6 of a neural network as one layer
+  relu6                     each ReLU6 that is several layers as one
 
 examples:
   coremlscope what-if model.mlpackage --device iphone-13

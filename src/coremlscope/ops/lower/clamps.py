@@ -6,63 +6,29 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import msgspec
 import numpy as np
 import onnx
 import onnx.helper
 from msgspec.structs import replace
 from onnx import numpy_helper
 
+from coremlscope.ops.clamp import Clamp
 from coremlscope.ops.emit import F32, Emitter
 from coremlscope.ops.program import MERGED
 
 __all__ = ["join_clamps"]
 
-#: Tolerance for a factor of one: the product of 1/3 or 1/6 and its inverse has this error in float32.
-_ROUNDING = 2.0**-20
 
-
-class _Clamp(msgspec.Struct, frozen=True, kw_only=True):
-    """A chain of nodes that computes `min(max(factor * x + summand, low), high)`.
+class _Clamp(Clamp, frozen=True, kw_only=True):
+    """A chain of nodes.
 
     Attributes:
         x: The name of the chain's input.
-        factor: The factor of `x`.
-        summand: The constant added to the product.
-        low: The lower bound; -inf if there is none.
-        high: The upper bound; inf if there is none.
         through: The names of the values that the chain computes, in order.
     """
 
     x: str
-    factor: float = 1.0
-    summand: float = 0.0
-    low: float = -math.inf
-    high: float = math.inf
     through: tuple[str, ...] = ()
-
-    def times(self, number: float) -> _Clamp:
-        ends = sorted((self.low * number, self.high * number))
-        return replace(
-            self, factor=self.factor * number, summand=self.summand * number, low=ends[0], high=ends[1]
-        )
-
-    def plus(self, number: float) -> _Clamp:
-        return replace(self, summand=self.summand + number, low=self.low + number, high=self.high + number)
-
-    def within(self, low: float, high: float) -> _Clamp:
-        return replace(self, low=min(max(self.low, low), high), high=max(min(self.high, high), low))
-
-    @property
-    def is_bound(self) -> bool:
-        """True if the chain only bounds `x`."""
-        is_bounded = math.isfinite(self.low) or math.isfinite(self.high)
-        return is_bounded and abs(self.factor - 1) <= _ROUNDING and self.summand == 0
-
-    @property
-    def is_hard_sigmoid(self) -> bool:
-        """True if the bounds are zero and one."""
-        return abs(self.low) <= _ROUNDING and abs(self.high - 1) <= _ROUNDING
 
 
 def join_clamps(

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TypeAlias
 
 from coremlscope.base.errors import MissingWeightsError
+from coremlscope.ops.clamp import Clamp
 from coremlscope.ops.traits import Trait
 from coremlscope.ops.view import CONTRADICTIONS, CannotInfer, CannotLower, OpView
 from coremlscope.planning.advice.rule import (
@@ -89,8 +91,10 @@ def _moves(view: OpView) -> bool:
     return has_trait(view, _MOVES) or view.op.type == "concat"
 
 
-def _composed_activations(finders: _Finders, function: FunctionView) -> Found | None:
-    parts = {members[-1].op.id: members for members in _composed(finders, function)}
+def _composed_activations(
+    find: Callable[[FunctionView], Iterable[list[OpView]]], function: FunctionView
+) -> Found | None:
+    parts = {members[-1].op.id: members for members in find(function)}
     if not parts:
         return None
     ends = [members[-1] for members in parts.values()]
@@ -120,10 +124,10 @@ def _joined(function: FunctionView, composed: Iterable[list[OpView]]) -> Iterato
             yield members[-1].op.id, makers[0].op.id
 
 
-def _composed(finders: _Finders, function: FunctionView) -> Iterator[list[OpView]]:
-    """Yields the operations of each GELU or ReLU6 that is written out, the last one last."""
+def _find_gelus(function: FunctionView) -> Iterator[list[OpView]]:
+    """Yields the operations of each GELU that is written out, the last one last."""
     for view in function.views:
-        finder = finders.get(view.op.type)
+        finder = _GELUS.get(view.op.type)
         if finder is None:
             continue
         try:
@@ -206,29 +210,85 @@ def _products(function: FunctionView, members: list[OpView]) -> list[OpView]:
     return []
 
 
-def find_clips(function: FunctionView) -> Iterator[list[OpView]]:
-    """Yields the operations of each ReLU6 that is written out: relu, a product, a threshold and a product."""
-    return _composed(_CLIPS, function)
+def find_clips(function: FunctionView) -> Iterator[tuple[list[OpView], Clamp]]:
+    """Yields the operations of each bound of a value that is written out, and what they compute.
+
+    ReLU6 is written as relu, × −1, threshold and × −1, or as a hard sigmoid and × 6.
+    """
+    seen: set[str] = set()
+    for view in function.views:
+        chain = [view] if view.op.id not in seen and _linked(view, Clamp()) is not None else []
+        while chain and (reader := function.only_reader(chain[-1])) is not None:
+            if _linked(reader, Clamp()) is None:
+                break
+            chain.append(reader)
+        seen.update(one.op.id for one in chain)
+        start = 0
+        while start < len(chain) - 1:
+            ends = range(len(chain), start + 1, -1)
+            found = next(((end, one) for end in ends if (one := _bound(chain[start:end])) is not None), None)
+            if found is not None:
+                yield chain[start : found[0]], found[1]
+            start = start + 1 if found is None else found[0]
 
 
-def _clip_by_negation(function: FunctionView, threshold: OpView) -> list[OpView]:
-    """relu, `× −1`, the larger of that and −6, `× −1`."""
-    before = function.source(threshold)
-    after = function.only_reader(threshold)
-    if before is None or after is None or not _negates(before) or not _negates(after):
-        return []
-    relu = function.source(before)
-    if relu is None or relu.op.type != "relu" or threshold.real("alpha") >= 0:
-        return []
-    members = [relu, before, threshold, after]
-    is_whole = all(function.is_authored(one) for one in members)
-    return members if is_whole and all(function.is_read_once(one) for one in members[:-1]) else []
+def _find_bounds(function: FunctionView) -> Iterator[list[OpView]]:
+    return (members for members, _ in find_clips(function))
 
 
-def _negates(view: OpView) -> bool:
-    if view.op.type == "linear_activation":
-        return view.real("alpha") == -1 and view.real("beta", 0.0) == 0
-    return view.op.type == "mul" and _number(view) == -1
+def _bound(chain: Sequence[OpView]) -> Clamp | None:
+    """Returns the two bounds that a chain with a factor sets; None if it does anything else."""
+    clamp: Clamp | None = Clamp()
+    for view in chain:
+        clamp = None if clamp is None else _linked(view, clamp)
+    is_whole = clamp is not None and clamp.is_bound and math.isfinite(clamp.low) and math.isfinite(clamp.high)
+    return clamp if is_whole and any(view.op.type in _FACTORS for view in chain) else None
+
+
+def _linked(view: OpView, before: Clamp) -> Clamp | None:
+    """Returns a chain with an operation behind it; None if that is no factor, summand or bound."""
+    try:
+        link = _LINKS.get(view.op.type)
+        return None if link is None else link(view, before)
+    except _CANNOT_TELL:
+        return None
+
+
+def _scaled(before: Clamp, factor: float | None, summand: float | None = 0.0) -> Clamp | None:
+    if not factor or summand is None or not math.isfinite(factor + summand):
+        return None
+    return before.times(factor).plus(summand)
+
+
+def _hard_sigmoid(view: OpView, before: Clamp) -> Clamp | None:
+    scaled = _scaled(before, view.real("alpha"), view.real("beta"))
+    return None if scaled is None else scaled.within(0.0, 1.0)
+
+
+def _from(view: OpView, before: Clamp) -> Clamp | None:
+    number = _number(view)
+    return None if number is None else before.within(number, math.inf)
+
+
+def _up_to(view: OpView, before: Clamp) -> Clamp | None:
+    number = _number(view)
+    return None if number is None else before.within(-math.inf, number)
+
+
+#: Without one of these, a chain is of bounds alone, which take no time behind the first one.
+_FACTORS = frozenset({"linear_activation", "mul", "sigmoid_hard"})
+_LINKS: Mapping[str, Callable[[OpView, Clamp], Clamp | None]] = {
+    "relu": lambda _, before: before.within(0.0, math.inf),
+    "relu6": lambda _, before: before.within(0.0, 6.0),
+    "clip": lambda view, before: before.within(view.real("alpha"), view.real("beta")),
+    "threshold": lambda view, before: before.within(view.real("alpha"), math.inf),
+    "maximum": _from,
+    "minimum": _up_to,
+    "linear_activation": lambda view, before: _scaled(before, view.real("alpha"), view.real("beta")),
+    "sigmoid_hard": _hard_sigmoid,
+    "mul": lambda view, before: _scaled(before, _number(view)),
+    "add": lambda view, before: _scaled(before, 1.0, _number(view)),
+}
 
 
 def _is_half(view: OpView) -> bool:
@@ -237,7 +297,6 @@ def _is_half(view: OpView) -> bool:
 
 
 _GELUS: _Finders = {"erf": _gelu_by_erf, "tanh": _gelu_by_tanh}
-_CLIPS: _Finders = {"threshold": _clip_by_negation}
 RULES: tuple[AdviceRule, ...] = (
     AdviceRule(
         id="batch-norm-behind-activation",
@@ -263,7 +322,7 @@ RULES: tuple[AdviceRule, ...] = (
     AdviceRule(
         id="composed-activation",
         doc="A GELU that is written out as products, sums, and erf or tanh. Core ML has it as one operation.",
-        find=partial(_composed_activations, _GELUS),
+        find=partial(_composed_activations, _find_gelus),
         fix="use the operation gelu, or the coremltools passes fuse_gelu_exact and"
         " fuse_gelu_tanh_approximation",
         source="apple/coremltools: graph passes fuse_gelu_exact and fuse_gelu_tanh_approximation",
@@ -272,9 +331,10 @@ RULES: tuple[AdviceRule, ...] = (
     ),
     AdviceRule(
         id="composed-relu6",
-        doc="A ReLU6 that is written as relu, × −1, threshold, × −1, as coremltools up to 4 converted it from"
-        " Keras. Core ML has it as one operation, which a convolution before it can end with.",
-        find=partial(_composed_activations, _CLIPS),
+        doc="A ReLU6 or another bound that is written as several operations: as relu, × −1, threshold, × −1,"
+        " as coremltools up to 4 converted it from Keras, or as a hard sigmoid and a factor. Core ML has it"
+        " as one operation, which a convolution before it can end with.",
+        find=partial(_composed_activations, _find_bounds),
         fix="write ReLU6 as one operation, relu6 or clip(0, 6): convert again with coremltools 5 or later",
         source="apple/coremltools 4: keras/_layers2.py (no direct support of RELU with max-activation value:"
         " use negate and clip layers)",

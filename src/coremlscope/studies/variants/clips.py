@@ -1,4 +1,4 @@
-"""ReLU6 of neural networks as one layer: relu, × −1, a threshold and × −1 become a clip."""
+"""ReLU6 and other bounds of neural networks as one layer: those of several layers become a clip."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def read_network(spec: bytes) -> Model:
 
 
 def with_clips(spec: bytes) -> tuple[bytes, int]:
-    """Writes each ReLU6 of a neural network as one layer.
+    """Writes each bound of values of a neural network as one layer, ReLU6 above all.
 
     Args:
         spec: The serialised specification.
@@ -35,7 +35,11 @@ def with_clips(spec: bytes) -> tuple[bytes, int]:
     places = {(layer.name, *layer.output): place for place, layer in enumerate(layers)}
     gone: set[int] = set()
     count = 0
-    for members in find_clips(bind_default_function(read_network(spec))):
+    function = bind_default_function(read_network(spec))
+    for members, clamp in find_clips(function):
+        # Of a layer that is several operations, these may be some.
+        if not all(map(function.is_authored, members)):
+            continue
         keys = [(layer.name, *layer.outputs) for view in members if (layer := view.op.layer) is not None]
         known = [places[key] for key in keys if key in places]
         if len(known) < len(members) or not _can_join(layers, known):
@@ -43,7 +47,8 @@ def with_clips(spec: bytes) -> tuple[bytes, int]:
         given, last = layers[known[0]].input[0], layers[known[-1]]
         del last.input[:]
         last.input.append(given)
-        last.clip.minVal, last.clip.maxVal = 0.0, -members[2].real("alpha")
+        last.clip.SetInParent()
+        last.clip.minVal, last.clip.maxVal = clamp.low, clamp.high
         gone.update(known[:-1])
         count += 1
     for place in sorted(gone, reverse=True):

@@ -9,6 +9,7 @@ from typing import Literal
 import msgspec
 
 from coremlscope.base.errors import CoremlscopeError, UsageError
+from coremlscope.formats.packaging import has_layers, spec_of
 from coremlscope.model.features.names import nearest
 from coremlscope.model.ir import (
     ArrayFeature,
@@ -21,8 +22,9 @@ from coremlscope.model.ir import (
 )
 from coremlscope.planning.advice import Remark, bind_default_function, find_channel_swaps, find_remarks
 from coremlscope.runtime.execution.binding import share
+from coremlscope.studies.variants.clips import with_clips
 from coremlscope.studies.variants.pictures import Scaling, why_no_images
-from coremlscope.studies.variants.ranks import with_lower_ranks
+from coremlscope.studies.variants.rewrites import REWRITES
 
 __all__ = [
     "Step",
@@ -288,8 +290,16 @@ _APPLIES: Mapping[str, tuple[Callable[[Model], object], str]] = {
     "enumerated": (lambda model: flexible_inputs(model), "no input has a flexible shape"),
     "channel-order": (_swaps, "no image input is followed by a swap of red and blue"),
     "rank-4": (
-        lambda model: any(with_lower_ranks(one)[1] for one in _program(model).functions.values()),
+        lambda model: REWRITES["rank-4"](model)[1],
         "no tensor of more than 4 dimensions has an axis of one element that can be left out",
+    ),
+    "split-wide": (
+        lambda model: REWRITES["split-wide"](model)[1],
+        "the weights of the layers of more than 16,384 outputs are packed or computed",
+    ),
+    "relu6": (
+        lambda model: _program(model).is_network and has_layers(model) and with_clips(spec_of(model))[1],
+        "only networks are changed so, whose bounds are layers of their own",
     ),
 }
 
