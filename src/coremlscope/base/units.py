@@ -16,6 +16,7 @@ __all__ = [
     "format_count",
     "format_duration",
     "format_energy",
+    "format_per_second",
     "format_power",
     "format_rate",
     "format_share",
@@ -120,6 +121,11 @@ def format_energy(joules: float) -> str:
 def format_power(watts: float) -> str:
     """Formats a power with three significant digits: `1.25 W`, `320 mW`."""
     return f"{_three_digits(watts)} W" if watts >= 0.9995 else f"{_three_digits(watts * 1e3)} mW"
+
+
+def format_per_second(rate: float) -> str:
+    """Formats how many there are in a second: `0.53`, `96.2`, `15894`."""
+    return f"{rate:.0f}" if rate >= 100 else f"{rate:.3g}"
 
 
 def format_rate(seconds: float) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator, Sequence
 
-from coremlscope.base.units import format_bytes, format_duration
+from coremlscope.base.units import format_bytes, format_duration, format_per_second
 from coremlscope.describe.comparison.profiles import Comparison
 from coremlscope.devices.unit import NEURAL_ENGINE, SETTING_WORDS
 from coremlscope.reports.difference import describe_operations, fact_rows
@@ -106,7 +106,7 @@ def _rows(answer: Answer) -> list[tuple[str, ...]]:
             (
                 "" if one.device == before else one.device,
                 one.model if len(answer.models) > 1 else "",
-                "" if one.tokens_per_s is None else f"{one.tokens_per_s.value:.3g}",
+                "" if one.tokens_per_s is None else format_per_second(one.tokens_per_s.value),
                 f"{'≥ ' if one.is_at_least else ''}{milliseconds(one.latency.value)} ms"
                 f"{'*' if one.is_extrapolated else ' '}",
                 f"{milliseconds(one.latency.low)} – ?" if one.is_at_least else within_ms(one.latency),

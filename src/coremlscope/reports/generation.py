@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from coremlscope.base.figures import Figure
-from coremlscope.base.units import format_bytes, format_duration
+from coremlscope.base.units import format_bytes, format_duration, format_per_second
 from coremlscope.reports.document import Block, Column, Heading, Table, Text
 from coremlscope.reports.words import BOUND_WORDS
 from coremlscope.results.generation import TokenRate, TokenTiming
@@ -60,7 +60,7 @@ def _timing_rows(timings: Sequence[TokenTiming]) -> list[tuple[str, ...]]:
             str(one.tokens),
             str(one.attended),
             format_duration(one.step_s.value),
-            _number(one.tokens_per_s.value),
+            format_per_second(one.tokens_per_s.value),
             _interval(one.tokens_per_s),
             str(one.predict.statistics.count),
             "" if one.peak_memory_bytes is None else format_bytes(one.peak_memory_bytes),
@@ -99,7 +99,7 @@ def _rate_rows(rates: Sequence[TokenRate]) -> list[tuple[str, ...]]:
             str(rate.tokens),
             str(rate.attended or rate.context),
             format_duration(rate.step_s.value),
-            _number(rate.tokens_per_s.value),
+            format_per_second(rate.tokens_per_s.value),
             _interval(rate.tokens_per_s),
             BOUND_WORDS[rate.bound],
         )
@@ -108,8 +108,4 @@ def _rate_rows(rates: Sequence[TokenRate]) -> list[tuple[str, ...]]:
 
 
 def _interval(rate: Figure) -> str:
-    return "–" if rate.low == rate.high else f"{_number(rate.low)} – {_number(rate.high)}"
-
-
-def _number(rate: float) -> str:
-    return f"{rate:.0f}" if rate >= 100 else f"{rate:.3g}"
+    return "–" if rate.low == rate.high else f"{format_per_second(rate.low)} – {format_per_second(rate.high)}"

@@ -1,4 +1,5 @@
 import { type Badge, estimateBadges, isWhole, measurementBadges } from "../../data/answers";
+import { perSecond } from "../../data/estimate";
 import type { Estimate, Measurement } from "../../data/schema";
 import { basisText, SETTING_NAMES, trustText } from "../../data/words";
 import { duration, rateInWords } from "../../format";
@@ -50,8 +51,11 @@ export function HowLong() {
 }
 
 function Estimated(props: { device: string; estimate: Estimate }) {
-  const { target, setting } = useReport();
+  const { target, setting, profile } = useReport();
   const { estimate } = props;
+  const words = profile?.rates.find(
+    (rate) => rate.phase === "decode" && rate.device === estimate.device && rate.os === estimate.os && rate.compute_units === setting,
+  );
   const { value, low, high } = estimate.latency;
   const isPart = estimate.left_out.length > 0;
   return (
@@ -68,6 +72,7 @@ function Estimated(props: { device: string; estimate: Estimate }) {
         <Badges badges={estimateBadges(estimate)} />
       </div>
       <div class="latency-text">
+        {words && <b>{perSecond(words.tokens_per_s.value)} tokens per second; </b>}
         {duration(low)} – {duration(high)} (80 % interval)
         {!isPart && `; ${rateInWords(value, "prediction")}`}
       </div>

@@ -15,7 +15,7 @@ from coremlscope.api.own_measurements.using import choose_own
 from coremlscope.base.errors import CoremlscopeError, UnsupportedModelError, UsageError
 from coremlscope.base.figures import Figure
 from coremlscope.base.findings import Finding
-from coremlscope.base.units import format_duration, shown
+from coremlscope.base.units import format_duration, format_per_second, shown
 from coremlscope.describe.comparison.change import change_of_figures
 from coremlscope.describe.comparison.profiles import label_subjects
 from coremlscope.describe.model import describe_model
@@ -348,7 +348,7 @@ def _verdict(names: Sequence[str], speeds: Sequence[Speed], profiles: Sequence[P
 def _spoken(speed: Speed) -> str:
     """The speed in words: tokens per second of a language model, else the time of a prediction."""
     if speed.tokens_per_s is not None:
-        return f"about {speed.tokens_per_s.value:.3g} tokens per second"
+        return f"about {format_per_second(speed.tokens_per_s.value)} tokens per second"
     about = "at least" if speed.is_at_least else "about"
     if speed.latency.origin == "measured":
         return f"{format_duration(speed.latency.value)} a prediction, measured,"
