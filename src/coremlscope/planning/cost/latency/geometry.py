@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 
@@ -46,12 +47,16 @@ class Geometry(msgspec.Struct, frozen=True, kw_only=True):
 
 def geometry_of(view: OpView) -> Geometry:
     """The geometry of an operation; a lower bound where a shape is not known before run time."""
-    traits = traits_of(view.op.type)
-    measure = next((_GEOMETRY_OF_TRAIT[trait] for trait in traits if trait in _GEOMETRY_OF_TRAIT), _plain)
     try:
-        return measure(view)
+        return _measure_of(view.op.type)(view)
     except (CannotInfer, CannotLower, *CONTRADICTIONS):
         return Geometry()
+
+
+@functools.cache
+def _measure_of(type_: str) -> Callable[[OpView], Geometry]:
+    found = (_GEOMETRY_OF_TRAIT[trait] for trait in traits_of(type_) if trait in _GEOMETRY_OF_TRAIT)
+    return next(found, _plain)
 
 
 def _known(value: BoundValue) -> tuple[int, ...]:

@@ -60,17 +60,16 @@ def _values(view: OpView) -> list[ValueType]:
 
 def _size(type_: ValueType) -> tuple[int, int, bool]:
     """Elements and bytes of a value, and whether all its dimensions are known. Strings count as zero."""
-    match type_:
-        case StateType(wrapped):
-            return _size(wrapped)
-        case ListType(element, length):
-            elements, nbytes, known = _size(element)
-            return elements * (length or 0), nbytes * (length or 0), known and length is not None
-        case TensorType(DType.STRING, _):
-            return 0, 0, True
-        case TensorType(dtype, shape):
-            elements = math.prod(d or 1 for d in shape) if shape is not None else 0
-            return elements, (elements * dtype.bits + 7) // 8, type_.is_static
+    if isinstance(type_, TensorType) and type_.dtype is not DType.STRING:
+        shape = type_.shape
+        elements = 0 if shape is None else math.prod([d or 1 for d in shape])
+        return elements, (elements * type_.dtype.bits + 7) // 8, type_.is_static
+    if isinstance(type_, StateType):
+        return _size(type_.wrapped)
+    if isinstance(type_, ListType):
+        elements, nbytes, known = _size(type_.element)
+        length = type_.length or 0
+        return elements * length, nbytes * length, known and type_.length is not None
     return 0, 0, True
 
 
