@@ -7,13 +7,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
+from coremlscope.base.figures import Figure
 from coremlscope.cli import main
 from coremlscope.devices.catalog import DEFAULT_DEVICES
 from coremlscope.formats.packaging import write_mlpackage
 from coremlscope.formats.sample import sample_model
 from coremlscope.model import ir
-from coremlscope.results.answer import Answer
+from coremlscope.reports.answer import render_answer
+from coremlscope.results.answer import Answer, SettingChoice
 from coremlscope.studies.answer.answer import answer_models
 from coremlscope.studies.variants.clips import with_clips
 from coremlscope.studies.variants.rewrites import REWRITES
@@ -221,3 +224,13 @@ def test_a_packed_vocabulary_is_split_by_its_author_alone() -> None:
     found = [one for one in told.proposals if one.id in ("long-axes", "ne-extent-16384")]
     assert found
     assert not any(one.is_checked or one.certainty == "likely" or "what-if" in one.command for one in found)
+
+
+@pytest.mark.parametrize("columns", [60, 80, 140])
+def test_a_setting_and_its_time_are_never_shortened(columns: int, answer: Answer) -> None:
+    figure = Figure(0.00234, 0.002, 0.003, "estimated")
+    best = SettingChoice(compute_units="cpu_and_gpu", latency=figure, certainty="unclear")
+    names = ("another-model-with-a-long-name.mlpackage", "one-more-model-with-a-long-name.mlpackage")
+    speeds = [replace(answer.speeds[0], device="iMac 24-inch (M1)", model=one, best=best) for one in names]
+    text = render_answer(replace(answer, models=names, speeds=tuple(speeds), device=""), width=columns)
+    assert text.count("CPU + GPU 2.34 ms?") == 2

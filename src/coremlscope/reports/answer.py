@@ -82,12 +82,12 @@ def _speeds(answer: Answer) -> Iterator[Block]:
     are_words = any(one.tokens_per_s is not None for one in answer.speeds)
     is_measured = any(one.latency.origin == "measured" for one in answer.speeds)
     columns = (
-        Column("device", style="cyan", most=24),
-        Column("model" if len(answer.models) > 1 else "", most=24, least=20),
+        Column("device", style="cyan", most=24, least=13),
+        Column("model" if len(answer.models) > 1 else "", most=24, least=10),
         Column("tokens/s" if are_words else "", is_number=True),
         Column("time" if is_measured else "estimate", is_number=True),
         Column("95 % within, ms" if is_measured else "80 % within, ms", is_number=True, rank=2),
-        Column("best setting", most=22, least=11),
+        Column("best setting", most=22, least=22),
         Column("NE", is_number=True, rank=1),
     )
     yield Table(columns, _rows(answer))
