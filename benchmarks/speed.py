@@ -55,7 +55,8 @@ _PAGE = """# Speed
 Written by `make bench-speed`. Each runtime runs the same network with the same weights, in float32 and with
 the same number of threads, in interleaved rounds of one process. ONNX Runtime and OpenVINO run PyTorch's own
 export; coremlscope runs coremltools' fp16 conversion, by the engine that `--engine auto` chooses. Times are
-medians, and ratios are medians of rounds.
+medians, and ratios are medians of rounds. Sessions of one and the same graph differ by up to 3 %, so
+`--runs` loads the networks several times.
 
 """
 Predict = Callable[[], Any]
