@@ -289,6 +289,7 @@ def from_tensors(
     """Converts the output tensors of a program to values as coremltools returns them on a Mac.
 
     Arrays of fp16 and fp32 features are float32, of fp64 float64, of int32 int32. Rank 0 becomes rank 1.
+    They share the memory of tensors that have that type.
     Images are Pillow images: RGBA for colour, L, F. A label is a `str` or `int`, and probabilities are a
     dictionary from label to float.
 
@@ -315,7 +316,7 @@ def _from_tensor(feature: Feature, tensor: Array, labels: Labels | None) -> Any:
             return to_image(tensor, feature.type)
         case ArrayFeature(dtype=dtype) | StateFeature(ArrayFeature(dtype=dtype)):
             given = np.float32 if dtype is DType.FP16 else dtype.numpy
-            return np.atleast_1d(np.asarray(tensor)).astype(given)
+            return np.atleast_1d(np.asarray(tensor)).astype(given, copy=False)
         case DictionaryFeature():
             flat = tensor.reshape(-1)
             if labels is None:

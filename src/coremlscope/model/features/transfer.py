@@ -54,7 +54,8 @@ class FeatureValue(msgspec.Struct, frozen=True):
         value = self.value()
         match target.type:
             case ArrayFeature():
-                return from_tensors((target,), {target.name: np.asarray(value)})[target.name]
+                # A copy: the value may be an input of the pipeline, or another output, too.
+                return from_tensors((target,), {target.name: np.array(value)})[target.name]
             case DoubleFeature():
                 return float(np.asarray(value).reshape(-1)[0])
             case Int64Feature():
