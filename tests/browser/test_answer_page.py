@@ -92,7 +92,7 @@ def _name(unit: str) -> str:
 
 def _shares(speed: Speed) -> list[tuple[str, float]]:
     shares: list[tuple[str, float]] = [(unit, speed.placement.get(unit, 0.0)) for unit in _UNITS]  # type: ignore[call-overload]
-    return [(unit, part) for unit, part in shares if part > 0]
+    return [(unit, part) for unit, part in shares if part >= 0.005]
 
 
 def _device(speed: Speed) -> dict[str, str]:
