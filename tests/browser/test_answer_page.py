@@ -60,7 +60,7 @@ def _expected(answer: Answer) -> dict[str, Any]:
             f" (median of {trust.count} published figures); {within} were within the interval.",
         ],
         "devices": [_device(one) for one in answer.speeds],
-        "shares": [f"{_name(unit)} {_percent(part)}" for unit, part in _shares(first)],
+        "shares": [f"{_name(unit)} {_percent(part)}" for unit, part in _shares(first) if part >= 0.005],
         "kinds": [f"{name} {_percent(part)}" for name, part in answer.kinds],
         "blocks": [
             f"{one.times} equal blocks are {_percent(one.share)} of it: {_listed(one.kinds)}"
@@ -92,7 +92,7 @@ def _name(unit: str) -> str:
 
 def _shares(speed: Speed) -> list[tuple[str, float]]:
     shares: list[tuple[str, float]] = [(unit, speed.placement.get(unit, 0.0)) for unit in _UNITS]  # type: ignore[call-overload]
-    return [(unit, part) for unit, part in shares if part >= 0.005]
+    return [(unit, part) for unit, part in shares if part > 0]
 
 
 def _device(speed: Speed) -> dict[str, str]:

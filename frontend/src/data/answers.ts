@@ -114,12 +114,9 @@ function joined(parts: readonly TimePart[]): TimePart[] {
 
 const ORDER = ["neural_engine", "gpu", "cpu"] as const;
 
-/** Smaller shares are shown as 0 %. */
-const LEAST_SHARE = 0.005;
-
 /** The share of each unit in the estimated time of the operations. */
 export const timeShares = ({ placement }: Pick<Estimate, "placement">): { unit: ComputeUnit; part: number }[] =>
-  ORDER.map((unit) => ({ unit, part: placement[unit] ?? 0 })).filter((one) => one.part >= LEAST_SHARE);
+  ORDER.map((unit) => ({ unit, part: placement[unit] ?? 0 })).filter((one) => one.part > 0);
 
 /** A change that is worth making. */
 export interface Change {

@@ -12,6 +12,8 @@ import { Card } from "./card";
 
 /** How many reasons are listed. */
 const REASONS = 3;
+/** Smaller shares are 0 %. */
+const LEAST = 0.005;
 
 /** Operations and time by unit, and why operations are not on the Neural Engine. */
 export function Where() {
@@ -68,13 +70,15 @@ function Shares() {
           <span class="answer-label">time</span>
           <UnitBar parts={times.map(({ unit, part }) => ({ unit, amount: part, text: duration(part * estimate.latency.value) }))} />
           <span class="unit-counts">
-            {times.map(({ unit, part }) => (
-              <span key={unit} class="unit-count">
-                <span class={`swatch fill-${unit}`} />
-                <span class="roomy">{UNIT_NAMES[unit]}</span>
-                <span class="tight">{UNIT_SHORT[unit]}</span> <b>{percent(part)}</b>
-              </span>
-            ))}
+            {times
+              .filter(({ part }) => part >= LEAST)
+              .map(({ unit, part }) => (
+                <span key={unit} class="unit-count">
+                  <span class={`swatch fill-${unit}`} />
+                  <span class="roomy">{UNIT_NAMES[unit]}</span>
+                  <span class="tight">{UNIT_SHORT[unit]}</span> <b>{percent(part)}</b>
+                </span>
+              ))}
           </span>
         </div>
       )}

@@ -23,7 +23,7 @@ import { Side } from "./side";
 
 type Colouring = "unit" | Costs["origin"];
 /** The height below the drawing, which is kept until it is drawn: links to what follows land where they should. */
-const FOOT = 66;
+const [FOOT, PHONE_FOOT] = [66, 110];
 const NO_ROWS: readonly Row[] = [];
 const NOTHING: ReadonlySet<Row> = new Set();
 
@@ -128,7 +128,7 @@ export function Graph() {
         </p>
       )}
       <div class="graph-body">
-        <div ref={ref} style={{ minHeight: `${size.height + FOOT}px` }}>
+        <div ref={ref} style={{ minHeight: `${size.height + (innerWidth > 720 ? FOOT : PHONE_FOOT)}px` }}>
           {hasFailed && <p class="dim">This graph cannot be drawn.</p>}
           {!laid && !hasFailed && <svg {...size} role="img" aria-label="The graph is being laid out" />}
           {laid && (
