@@ -47,6 +47,11 @@ class Window(msgspec.Struct, frozen=True, kw_only=True):
         Raises:
             CannotInfer: They do not fit the kernel's rank, or `pad_type` is unknown.
         """
+        key = (cls, tuple(kernel), ceil_mode)
+        return view.remember(key, lambda: cls._of(view, kernel, ceil_mode))
+
+    @classmethod
+    def _of(cls, view: OpView, kernel: Sequence[int], ceil_mode: bool) -> Window:
         rank = len(kernel)
         strides = view.integers("strides", [1] * rank)
         dilations = view.integers("dilations", [1] * rank)

@@ -131,9 +131,7 @@ def view_operations(bound: BoundFunction) -> CoreMLGraph:
 def _nodes(graph: BoundGraph, kinds: Kinds) -> list[Node]:
     nodes = []
     for view in graph.ops:
-        if view.outputs and _is_folded(view):
-            continue
-        if view.op.type == "const" or _unpacks(view):
+        if view.op.type == "const" or (view.outputs and _is_folded(view)) or _unpacks(view):
             continue
         blocks = tuple(
             CoreMLGraph(block.graph.name, tuple(_nodes(block, kinds)), _packed(block))

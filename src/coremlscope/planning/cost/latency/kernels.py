@@ -176,11 +176,12 @@ class _Fuser:
         #: Contents of states, and what they become: values that are updated in place.
         self.kept: set[str] = set()
         norms = find_norms(graph.ops)
+        computing = [view for view in graph.ops if view.op.type != "const"]
         #: Reductions of whole maps, by id.
-        self.wide = {view.op.id for view in graph.ops if _has(view, Trait.SUMMATION) and over_maps(view)}
+        self.wide = {view.op.id for view in computing if _has(view, Trait.SUMMATION) and over_maps(view)}
         #: For each operation of a normalization, by id: all operations of it, in order.
         self.norms = {id_: members for members in norms.values() for id_ in members}
-        for view in graph.ops:
+        for view in computing:
             for name, _ in _tensors(view):
                 self.users[name].append(view)
         for value in graph.graph.outputs:
