@@ -48,7 +48,7 @@ def _check(path: Path, devices: Sequence[str], folder: Path) -> int:
         if not answer.speeds:
             continue
         assert answer.proposals or answer.nothing
-        for one in answer.proposals:
+        for one in (*answer.proposals, *filter(None, [answer.together])):
             if one.certainty == "no gain":
                 assert one.saved_bytes > 0
                 continue

@@ -164,7 +164,8 @@ def _proposals(answer: Answer, most: int) -> Iterator[Block]:
         yield Text(f"and {plural(rest, 'smaller one')}: `coremlscope estimate MODEL`")
     if answer.together is not None:
         checked = "planned again with them" if answer.together.is_checked else "not checked"
-        yield Item(f"{_gain(answer.together)}: {answer.together.text} ({checked})", mark="·")
+        command = _fitted(answer.together.command, answer)
+        yield Item(f"{_gain(answer.together)}: {answer.together.text} ({checked})", ("", command), "·")
     if answer.nothing:
         yield Text(answer.nothing, "")
 

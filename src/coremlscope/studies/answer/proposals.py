@@ -75,7 +75,8 @@ def find_together(
     promised = next((saving.saved_s for one, saving in savings.items() if one.id == TOGETHER), None)
     transforms = dict.fromkeys(one.transform for one in savings if one.id != TOGETHER)
     is_checked = all(_can_apply(one, again) for one in transforms)
-    saved = (again.changed("+".join(transforms)) if is_checked and promised else None) or promised
+    joined = "+".join(transforms)
+    saved = (again.changed(joined) if is_checked and promised else None) or promised
     after = _after(default, saved)
     ids = {one.id for one in savings}
     alone = [one.after.value for one in proposals if one.after is not None and one.id in ids]
@@ -87,6 +88,7 @@ def find_together(
         certainty=judge_gain(default.latency.value, after, is_confirmed=is_checked),
         before_s=default.latency.value,
         after=after,
+        command=_try(joined, again) if is_checked else "",
         is_checked=is_checked,
     )
 
