@@ -17,13 +17,15 @@ from coremlscope.ops.lower import lower
 from coremlscope.ops.spec import OpSpec
 from coremlscope.ops.traits import NO_TRAITS, Trait
 from coremlscope.ops.work import per_element
+from coremlscope.planning.cost.latency import geometry
 from coremlscope.planning.cost.latency.kernels import fuse
 from coremlscope.planning.cost.planned.prices import price
 from coremlscope.planning.cost.planned.rates import rate_table
+from coremlscope.planning.placement import forms
 from coremlscope.planning.placement.coreml_view import view_function
 from coremlscope.planning.placement.eligibility import judge
 from coremlscope.planning.placement.rules import RULES
-from coremlscope.planning.placement.rules.rule import ProgramFacts
+from coremlscope.planning.placement.rules.rule import ProgramFacts, selects
 from tests.support import graphs, programs
 
 _NAME = "squared_tanh"
@@ -45,6 +47,13 @@ def _row(traits: Trait) -> OpSpec:
         lower=_lower,
         work=per_element(2),
     )
+
+
+@pytest.fixture(autouse=True)
+def forget() -> None:
+    """Forgets what was looked up for the name of the operation."""
+    for known in (selects, geometry._measure_of, forms._index_parameters):
+        known.cache_clear()
 
 
 @pytest.fixture
