@@ -21,7 +21,6 @@ from coremlscope.planning.cost.latency import geometry
 from coremlscope.planning.cost.latency.kernels import fuse
 from coremlscope.planning.cost.planned.prices import price
 from coremlscope.planning.cost.planned.rates import rate_table
-from coremlscope.planning.placement import forms
 from coremlscope.planning.placement.coreml_view import view_function
 from coremlscope.planning.placement.eligibility import judge
 from coremlscope.planning.placement.rules import RULES
@@ -52,7 +51,7 @@ def _row(traits: Trait) -> OpSpec:
 @pytest.fixture(autouse=True)
 def forget() -> None:
     """Forgets what was looked up for the name of the operation."""
-    for known in (selects, geometry._measure_of, forms._index_parameters):
+    for known in (selects, geometry._measure_of):
         known.cache_clear()
 
 
