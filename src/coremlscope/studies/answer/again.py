@@ -36,6 +36,7 @@ class Again:
         setting: The setting of compute units.
         function: The function; None for the default one.
         shapes: Shapes of flexible inputs.
+        is_changed: Whether it is a changed model, so that the forecast of the answer has no plan of it.
     """
 
     def __init__(
@@ -45,9 +46,11 @@ class Again:
         setting: ComputeUnits,
         function: str | None,
         shapes: Mapping[str, Sequence[int]],
+        *,
+        is_changed: bool = False,
     ) -> None:
         self.model, self.device, self.setting = model, device, setting
-        self.function, self.shapes = function, shapes
+        self.function, self.shapes, self.is_changed = function, shapes, is_changed
 
     @cached_property
     def _functions(self) -> Sequence[ModelFunction]:
@@ -56,7 +59,10 @@ class Again:
     @cached_property
     def _planned(self) -> dict[str, Planning]:
         """The plans of functions, which the forecast of the answer made: bindings are shared."""
-        place = partial(place_function, device=self.device, settings=tuple(SETTINGS), with_advice=True)
+        settings = (self.setting,) if self.is_changed else tuple(SETTINGS)
+        place = partial(
+            place_function, device=self.device, settings=settings, with_advice=not self.is_changed
+        )
         return {one.key: place(one).planning for one in self._functions}
 
     @cached_property
@@ -81,7 +87,8 @@ class Again:
             else:
                 return None
         before = self._prediction
-        after = Again(model, self.device, self.setting, self.function, self.shapes)._prediction
+        again = Again(model, self.device, self.setting, self.function, self.shapes, is_changed=True)
+        after = again._prediction
         if before is None or after is None:
             return None
         places = {kernel.name: place for place, kernel in enumerate(before.kernels.fused)}
