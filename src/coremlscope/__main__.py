@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import signal
 import sys
 from collections.abc import Iterator
@@ -33,6 +34,7 @@ def main() -> int:
         except KeyboardInterrupt:
             print("interrupted", file=sys.stderr)
             code = _INTERRUPTED
+        gc.freeze()  # The end of the process frees everything: a search for circles before takes 40 ms.
         return _TERMINATED if received else code
 
 
