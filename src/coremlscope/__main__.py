@@ -9,8 +9,6 @@ import sys
 from collections.abc import Iterator
 from types import FrameType
 
-__all__ = ["main"]
-
 _INTERRUPTED, _TERMINATED = 130, 143
 
 

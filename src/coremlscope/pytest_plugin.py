@@ -13,8 +13,6 @@ import pytest
 if TYPE_CHECKING:
     from coremlscope.results.gate import GateReport
 
-__all__ = ["CheckFixture", "coremlscope_check"]
-
 
 class CheckFixture(Protocol):
     """The value of the fixture."""

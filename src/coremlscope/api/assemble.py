@@ -25,8 +25,6 @@ from coremlscope.results.plan import Plan
 from coremlscope.results.profile import Profile, Provenance
 from coremlscope.runtime.engines.host import this_machine
 
-__all__ = ["assemble", "made_here", "with_devices", "with_plans", "with_plans_by_rules"]
-
 
 def assemble(
     model: ModelSummary,

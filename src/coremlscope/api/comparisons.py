@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from coremlscope.results.measurement import Settings
     from coremlscope.results.profile import Profile
 
-__all__ = ["compare"]
-
 
 def compare(
     *sources: Source | Profile,

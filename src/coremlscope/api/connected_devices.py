@@ -32,8 +32,6 @@ from coremlscope.results.measurement import Settings
 from coremlscope.results.model import ModelSummary
 from coremlscope.results.profile import Profile
 
-__all__ = ["Route", "measure_on_device"]
-
 #: How a device is measured.
 Route = Literal["coremltools", "runner"]
 #: Request to coremltools' remote device; see `device_measurer`.

@@ -23,8 +23,6 @@ from coremlscope.results.measurement import Measurement, Settings
 from coremlscope.results.operations import OpTable
 from coremlscope.results.plan import Plan
 
-__all__ = ["plans_beside_ours", "with_plans_of_this_mac"]
-
 
 def with_plans_of_this_mac(
     forecast: Forecast | None,

@@ -18,8 +18,6 @@ from coremlscope.results.operations import OpTable
 from coremlscope.results.plan import PlannedOp, PlanView
 from coremlscope.results.profile import Profile
 
-__all__ = ["gather_evidence"]
-
 #: Replacement of an author's name, or a path, in Core ML's messages.
 _HIDDEN = "‹name›"
 _WORD = re.compile(r"[A-Za-z_](?:[\w.:/-]*\w)?")

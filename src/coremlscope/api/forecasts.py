@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from coremlscope.devices import ComputeUnits
     from coremlscope.results.profile import Profile
 
-__all__ = ["estimate", "plan", "plan_by_core_ml"]
-
 
 def plan(
     source: Source,

@@ -41,8 +41,6 @@ from coremlscope.results.plan import Plan
 from coremlscope.results.profile import Profile, read_profiles
 from coremlscope.results.runner_record import model_name
 
-__all__ = ["IMPORTERS", "SUFFIXES", "Importer", "import_files", "is_readable", "is_saved", "read_any"]
-
 
 class _Matcher(Protocol):
     def __call__(self, source: SourceFile) -> bool: ...

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from coremlscope.runtime.execution.pipeline import PipelinePredictor
     from coremlscope.runtime.execution.predictor import Predictor
 
-__all__ = ["open", "predict"]
-
 
 def open(
     source: Source, *, function: str | None = None, precision: Precision = "fp32"

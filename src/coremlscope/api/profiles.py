@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from coremlscope.results.profile import Profile
     from coremlscope.runtime.execution.decoder_steps import DecoderStep
 
-__all__ = ["import_files", "profile", "profile_power_modes"]
-
 
 def profile(
     source: Source | Subject,

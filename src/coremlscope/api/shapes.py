@@ -6,8 +6,6 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from coremlscope.model.ir import ArrayFeature, Model, RangeShapes
 
-__all__ = ["choose_shapes"]
-
 _UNBOUNDED = -1
 
 

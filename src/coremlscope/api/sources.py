@@ -32,17 +32,6 @@ from coremlscope.results.profile import Profile
 from coremlscope.runtime.engines.host import power_mode
 from coremlscope.runtime.execution.sequence_lengths import length_findings
 
-__all__ = [
-    "FAILED",
-    "Forecaster",
-    "Source",
-    "compare_sources",
-    "exit_code_of",
-    "failure_of",
-    "fill_profiles",
-    "interleave",
-]
-
 #: The id of the finding that says that a part of the work failed.
 FAILED = "failed"
 

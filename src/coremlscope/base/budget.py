@@ -14,8 +14,6 @@ import msgspec
 from coremlscope.base.errors import UnsupportedModelError
 from coremlscope.base.units import format_bytes
 
-__all__ = ["Budget", "machine_memory_bytes", "return_memory"]
-
 #: Bytes that a model of any size may have.
 _FREE_BYTES = 256 << 20
 #: Bytes that may be computed for each byte of the model's files. One bit of a palette becomes 4 bytes of

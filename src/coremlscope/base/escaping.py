@@ -12,16 +12,6 @@ from typing import Any
 
 from coremlscope.base.units import escape_controls
 
-__all__ = [
-    "csv_cell",
-    "html_text",
-    "json_text",
-    "markdown_cell",
-    "markdown_code",
-    "markdown_text",
-    "path_text",
-]
-
 #: Control characters and characters that change the direction of text, which JSON allows in strings.
 _UNSEEN = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufff9-\ufffb]")
 #: Beginnings of cells that spreadsheets take for a formula, also in the wide forms of East Asian keyboards:

@@ -6,8 +6,6 @@ from typing import Literal
 
 import msgspec
 
-__all__ = ["Figure", "Origin"]
-
 Origin = Literal["measured", "planned", "estimated", "declared"]
 
 

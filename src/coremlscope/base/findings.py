@@ -9,8 +9,6 @@ import msgspec
 
 from coremlscope.base.figures import Figure
 
-__all__ = ["CONFIDENCES", "Confidence", "Finding", "Saving", "Severity", "least_known"]
-
 Severity = Literal["info", "warning", "error"]
 #: How a rule is known, best first. Where rules contradict each other the better known one counts.
 #: `by analogy` is what was measured on other operations of a kind, or with another framework.

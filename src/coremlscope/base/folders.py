@@ -11,8 +11,6 @@ from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path, PurePosixPath, PureWindowsPath
 
-__all__ = ["cache_folder", "check_regular", "data_folder", "read_file", "short_names", "similar_path"]
-
 _NAME = "coremlscope"
 _DATA_VARIABLE = "COREMLSCOPE_DATA"
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["SITE", "finding_page", "page", "rule_page"]
-
 SITE = "https://coremlscope.github.io/coremlscope/"
 
 

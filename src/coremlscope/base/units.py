@@ -9,22 +9,6 @@ from typing import Any
 import msgspec
 import msgspec.structs
 
-__all__ = [
-    "escape_controls",
-    "format_bytes",
-    "format_cost",
-    "format_count",
-    "format_duration",
-    "format_energy",
-    "format_per_second",
-    "format_power",
-    "format_rate",
-    "format_share",
-    "parse_bytes",
-    "short_repr",
-    "shown",
-]
-
 #: Maximum number of items that are written out at an interactive prompt.
 _MAX_ITEMS = 4
 #: Maximum length of a displayed name.

@@ -24,24 +24,6 @@ from typing import IO, BinaryIO
 
 from coremlscope.base.errors import EngineError, OutputError
 
-__all__ = [
-    "check_apart",
-    "check_file",
-    "check_folder",
-    "check_new_folder",
-    "create_file",
-    "lock_file",
-    "new_content",
-    "new_folder",
-    "open_draft",
-    "open_journal",
-    "open_standard_streams",
-    "place_folder",
-    "temporary_error",
-    "write_draft",
-    "write_file",
-]
-
 _IS_WINDOWS = os.name == "nt"
 #: Bytes that a folder must have room for before the work on a result begins: those of a small report.
 _PROBED = 1 << 16

@@ -21,8 +21,6 @@ from coremlscope.reports.renderers import RENDERERS
 if TYPE_CHECKING:
     from coremlscope.results.profile import Profile
 
-__all__ = ["COMMAND"]
-
 #: Python searches for unreachable cycles so often; the objects of a model live until the end.
 _ALLOCATIONS = 200_000
 

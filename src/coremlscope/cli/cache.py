@@ -8,8 +8,6 @@ import msgspec
 
 from coremlscope.cli.command import Command, add_json, one_of, write_result
 
-__all__ = ["COMMAND"]
-
 _SCHEMA = "coremlscope.cache/1"
 _EPILOG = """\
 When the drop-in runtime loads a compiled model, it keeps the engine's files for the next time.

@@ -16,8 +16,6 @@ from coremlscope.cli.terminal import print_note
 from coremlscope.devices.unit import SETTINGS
 from coremlscope.reports.renderers import GATE_RENDERERS
 
-__all__ = ["COMMAND"]
-
 #: Where GitHub takes the summary of a step from.
 _SUMMARY_VARIABLE = "GITHUB_STEP_SUMMARY"
 _EPILOG = """\

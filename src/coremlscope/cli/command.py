@@ -27,29 +27,6 @@ from coremlscope.reports.renderers import Renderer, find_renderer, list_formats
 if TYPE_CHECKING:
     from coremlscope.reports.document import Document
 
-__all__ = [
-    "EVERY",
-    "Command",
-    "OneOf",
-    "Parser",
-    "add_compute_units",
-    "add_inputs",
-    "add_json",
-    "add_model",
-    "add_output",
-    "add_precision",
-    "add_quiet",
-    "add_reports",
-    "add_shape",
-    "at_least",
-    "help_width",
-    "one_of",
-    "read_path",
-    "shows_tables",
-    "write_output",
-    "write_result",
-]
-
 #: The value of `--compute-units` for all settings.
 EVERY = "every"
 _WIDEST_HELP = 100

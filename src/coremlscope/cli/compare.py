@@ -36,8 +36,6 @@ from coremlscope.reports.renderers import COMPARISON_RENDERERS
 if TYPE_CHECKING:
     from coremlscope.results.profile import Profile
 
-__all__ = ["COMMAND"]
-
 #: The exit code if `--fail-above` finds a slower subject.
 _SLOWER = 9
 _EPILOG = """\

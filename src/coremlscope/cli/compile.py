@@ -9,8 +9,6 @@ from coremlscope.base.units import format_bytes
 from coremlscope.cli.command import Command, add_model, add_quiet
 from coremlscope.cli.terminal import print_note
 
-__all__ = ["COMMAND"]
-
 _EPILOG = """\
 An ML Program is written in the layout of Apple's compiler: model.mil, weights, metadata.json and
 coremldata.bin. Nothing is folded or fused. The folder of any other model contains the model itself

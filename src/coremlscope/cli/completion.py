@@ -8,8 +8,6 @@ from collections.abc import Iterator
 from coremlscope.cli.command import EVERY, Command, OneOf, add_output, one_of, write_output
 from coremlscope.devices.unit import SETTINGS
 
-__all__ = ["COMMAND"]
-
 _SHELLS = ("bash", "zsh", "fish", "tcsh", "powershell")
 #: Beginnings of the metavars of arguments that are paths.
 _PATHS = ("MODEL", "FILE", "SOURCE", "PROGRAM", "SCRIPT", "OUT", "REFERENCE", "PROFILE")

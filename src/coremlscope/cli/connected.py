@@ -17,15 +17,6 @@ if TYPE_CHECKING:
     from coremlscope.model.ir import Model
     from coremlscope.results.profile import Profile
 
-__all__ = [
-    "add_on_device",
-    "add_power_mode",
-    "check_power_mode",
-    "chosen_power_mode",
-    "is_on_device",
-    "measure_connected",
-]
-
 #: Repetitions on a connected device, which neither detects a steady state nor ends phases early.
 _ITERATIONS, _COMPILES, _LOADS, _WARMUPS = 50, 10, 10, 5
 

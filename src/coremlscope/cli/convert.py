@@ -8,8 +8,6 @@ from pathlib import Path
 from coremlscope.cli.command import Command, add_quiet
 from coremlscope.cli.terminal import print_note
 
-__all__ = ["COMMAND"]
-
 _EPILOG = """\
 PROGRAM is what torch.export.save writes. coremltools and coreai-torch convert it in a child process,
 so that both models come from the same program; Core ML gets the precision of its weights. One that

@@ -6,8 +6,6 @@ import argparse
 
 from coremlscope.cli.command import Command, add_json, write_result
 
-__all__ = ["COMMAND"]
-
 _EPILOG = """\
 Unpublished numbers are omitted; `coremlscope devices NAME` shows the source of each number.
 

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from coremlscope.studies.doctor.machine import Check
     from coremlscope.studies.doctor.model import ModelReport
 
-__all__ = ["COMMAND"]
-
 _STDIN = "-"
 #: Pipes that a shell opens for a command, as for `<(…)`, which are read once.
 _OPEN_ALREADY = ("/dev/stdin", "/dev/fd/", "/proc/self/fd/")

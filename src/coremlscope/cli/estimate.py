@@ -14,9 +14,6 @@ from coremlscope.cli.repetitions import add_function
 from coremlscope.cli.reports import write_reports
 from coremlscope.reports.renderers import PROFILES_RENDERERS, RENDERERS, find_renderer
 
-__all__ = ["COMMAND", "check_formats"]
-
-
 _EPILOG = f"""\
 Estimates come from a model of the chips that was fitted to published latencies; their errors
 are on {page("accuracy")}. The interval contains 80 % of the

@@ -12,8 +12,6 @@ from coremlscope.cli.command import Command, add_model, add_quiet, add_shape
 from coremlscope.cli.repetitions import add_function
 from coremlscope.cli.terminal import print_note
 
-__all__ = ["COMMAND"]
-
 _EPILOG = """\
 Inputs and outputs keep their names. A classifier returns the index of its label and the
 probabilities; the labels are in the metadata, as JSON under coremlscope.labels. A pipeline is

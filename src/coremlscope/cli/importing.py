@@ -10,8 +10,6 @@ from coremlscope.cli.progress import progress_line
 from coremlscope.cli.reports import add_share, share_evidence, write_reports
 from coremlscope.reports.renderers import RENDERERS
 
-__all__ = ["COMMAND"]
-
 _EPILOG = """\
 Files that are read: analytics.mil, which Core ML writes when it compiles a program; performance
 reports of Xcode (.mlperf, or report.json alone); the JSON that CoreMLProfiler exports; answers

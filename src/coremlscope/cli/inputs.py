@@ -11,8 +11,6 @@ from coremlscope.base.errors import InputError
 if TYPE_CHECKING:
     from coremlscope.model.ir import FunctionDescription
 
-__all__ = ["read_inputs", "read_samples"]
-
 
 def read_inputs(
     description: FunctionDescription,

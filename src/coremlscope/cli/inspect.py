@@ -17,8 +17,6 @@ from coremlscope.reports.renderers import SUMMARY_RENDERERS
 if TYPE_CHECKING:
     from coremlscope.results.model import BundleSummary, ModelSummary
 
-__all__ = ["COMMAND"]
-
 #: Pages list the operations of models with at most so many; those of larger ones only with --ops.
 _MOST_OPS_OF_PAGES = 50_000
 

@@ -34,8 +34,6 @@ from coremlscope.cli.reports import write_reports
 from coremlscope.devices.unit import SETTINGS
 from coremlscope.reports.renderers import RENDERERS
 
-__all__ = ["COMMAND"]
-
 _EPILOG = """\
 The whole model is run up to the end of the part, with the inputs given or synthetic ones; fp16 results
 are rounded to fp16, as on a device. The inputs of the part are written to OUT.npz, what the whole model

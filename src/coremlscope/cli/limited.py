@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from coremlscope.base.processes.child import ChildLimits
     from coremlscope.measure.contract import Progress
 
-__all__ = ["call_on_model", "limits_of", "work_on_model"]
-
 
 def limits_of(arguments: argparse.Namespace) -> ChildLimits:
     """Returns the limits of `--timeout` and `--memory`."""

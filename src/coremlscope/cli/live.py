@@ -15,8 +15,6 @@ from coremlscope.cli.terminal import draw, has_color, print_note, print_result, 
 if TYPE_CHECKING:
     from coremlscope.dropin.tracing.session import RecordedProgram
 
-__all__ = ["serve_page", "show_live"]
-
 _WINDOW_S, _UPDATE_S = 10, 0.5
 _LINES_OF_OUTPUT = 5
 

@@ -10,8 +10,6 @@ from coremlscope.cli.terminal import print_note
 from coremlscope.devices import Device, expand_names, find_device
 from coremlscope.devices.catalog import DEFAULT_DEVICES
 
-__all__ = ["add_device", "add_devices", "choose_devices", "chosen_device", "require_devices"]
-
 
 class _Extend(argparse.Action):
     """Adds devices to those of the same option before."""

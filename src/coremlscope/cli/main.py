@@ -19,8 +19,6 @@ from coremlscope.base.writing import check_apart
 from coremlscope.cli.command import Command, Parser, help_width
 from coremlscope.cli.terminal import abandon_output, print_error, print_note, print_result
 
-__all__ = ["VERBS", "all_commands", "find_command", "is_path", "main"]
-
 #: The verbs, by what people want to do. Each is a module of this package, imported when it is asked for.
 GROUPS: Mapping[str, tuple[str, ...]] = {
     "estimate and plan": ("estimate", "plan", "rules", "ops", "devices"),

@@ -9,8 +9,6 @@ from typing import Any
 from coremlscope.cli.command import Command, Parser
 from coremlscope.cli.repetitions import add_limits
 
-__all__ = ["COMMAND"]
-
 _EPILOG = """\
 An agent or an editor starts this command and talks to it over standard input and output. Its tools are
 verbs: inspect, plan, explain, estimate, compare, check, verify, doctor and rules. Answers are short; what

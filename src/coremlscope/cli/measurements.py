@@ -10,8 +10,6 @@ from coremlscope.base.writing import check_file, write_file
 from coremlscope.cli.command import Command, add_json, add_quiet, one_of, write_result
 from coremlscope.cli.terminal import print_note
 
-__all__ = ["COMMAND"]
-
 _SCHEMA = "coremlscope.calibration-report/1"
 _EPILOG = """\
 add keeps the measurements in files, list shows all beside our estimates, remove forgets those with

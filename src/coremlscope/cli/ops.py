@@ -7,8 +7,6 @@ import argparse
 from coremlscope.cli.command import Command, add_json, write_result
 from coremlscope.cli.lookup import add_device, chosen_device
 
-__all__ = ["COMMAND"]
-
 _SCHEMA = "coremlscope.ops/1"
 _EPILOG = """\
 With NAME: what the operation computes, the ONNX operators that it is lowered to, its work, and

@@ -16,9 +16,6 @@ from coremlscope.reports.renderers import EXPLANATION_RENDERERS, RENDERERS, list
 if TYPE_CHECKING:
     from coremlscope.results.profile import Profile
 
-__all__ = ["COMMAND"]
-
-
 _EPILOG = f"""\
 On a Mac, without --device, the plan is Core ML's own; this is not yet confirmed on a device.
 All figures are planned by Core ML's own cost model, which only ranks the units; they do not

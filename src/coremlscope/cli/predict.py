@@ -28,8 +28,6 @@ from coremlscope.cli.terminal import print_note
 if TYPE_CHECKING:
     from coremlscope.results.measurement import Precision
 
-__all__ = ["COMMAND", "predict_files"]
-
 _EPILOG = """\
 examples:
   coremlscope predict classifier.mlpackage --input image=photo.jpg

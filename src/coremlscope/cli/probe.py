@@ -14,8 +14,6 @@ from coremlscope.cli.reports import write_reports
 from coremlscope.cli.terminal import has_color, print_result, terminal_width
 from coremlscope.reports.renderers import LAYER_RENDERERS
 
-__all__ = ["COMMAND"]
-
 _MODELS = (".aimodel", ".mlpackage", ".mlmodel", ".mlmodelc")
 
 _EPILOG = """\

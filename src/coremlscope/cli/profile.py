@@ -43,8 +43,6 @@ if TYPE_CHECKING:
     from coremlscope.model.ir import Model
     from coremlscope.results.profile import Profile
 
-__all__ = ["COMMAND"]
-
 _EPILOG = """\
 Compilation (binding, lowering and building the session, cold each time), loading what was
 compiled, and prediction are each repeated; warm-ups are dropped. Compilations and loads have

@@ -12,8 +12,6 @@ from contextlib import contextmanager, suppress
 from coremlscope.base.units import format_duration
 from coremlscope.cli.terminal import draw, draws, print_note, terminal_width
 
-__all__ = ["Shown", "progress_line"]
-
 #: Takes a phase, the repetitions done, and how many there will be.
 Shown = Callable[[str, int, int], None]
 

@@ -10,18 +10,6 @@ from coremlscope.base.units import parse_bytes
 from coremlscope.cli.command import at_least, one_of
 from coremlscope.runtime.engines import ENGINES
 
-__all__ = [
-    "add_engine",
-    "add_engine_options",
-    "add_function",
-    "add_iterations",
-    "add_limits",
-    "add_random_weights",
-    "add_repetitions",
-    "add_seed",
-    "measurement_options",
-]
-
 
 def add_function(parser: argparse.ArgumentParser, what: str) -> None:
     """Adds `--function`; `what` states its purpose."""

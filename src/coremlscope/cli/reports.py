@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from coremlscope.results.recording_changes import RecordingChanges
     from coremlscope.results.verification import Verification
 
-__all__ = ["add_share", "share_evidence", "write_reports"]
-
 
 def write_reports(
     result: Result | Explanations | GateReport | Isolation | RecordingChanges | Verification | Sequence[Any],

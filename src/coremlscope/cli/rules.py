@@ -7,8 +7,6 @@ import argparse
 from coremlscope.cli.command import Command, add_json, one_of, write_result
 from coremlscope.cli.lookup import add_device, chosen_device
 
-__all__ = ["COMMAND"]
-
 _SCHEMA = "coremlscope.rules/1"
 _UNITS = ("neural_engine", "gpu", "cpu")
 _EFFECTS = ("rejects", "fails", "corrupts", "crashes", "advises", "runs", "note")

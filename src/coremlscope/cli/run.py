@@ -11,8 +11,6 @@ from pathlib import Path
 from coremlscope.base.errors import UsageError
 from coremlscope.cli.command import Command
 
-__all__ = ["COMMAND"]
-
 _EPILOG = """\
 The script needs no change: models that it loads with coremltools' MLModel are run by coremlscope.
 Everything after the script's name is passed to it.

@@ -17,8 +17,6 @@ from coremlscope.cli.connected import add_power_mode, chosen_power_mode
 from coremlscope.cli.repetitions import add_iterations, add_seed
 from coremlscope.cli.terminal import print_note
 
-__all__ = ["COMMAND"]
-
 _EPILOG = """\
 The project has one app target. The app compiles each model on the device, loads it, makes
 predictions one after the other, asynchronously, several at a time and into buffers of its own, asks

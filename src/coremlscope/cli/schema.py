@@ -6,8 +6,6 @@ import argparse
 
 from coremlscope.cli.command import Command, add_output, write_output
 
-__all__ = ["COMMAND"]
-
 _EPILOG = """\
 The schema (2020-12) describes profiles, lists of profiles and model descriptions, as written by
 `profile`, `plan`, `estimate` and `inspect` with -o FILE.json. It does not include

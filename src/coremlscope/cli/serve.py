@@ -11,8 +11,6 @@ from coremlscope.cli.command import Command, at_least
 from coremlscope.cli.repetitions import add_limits
 from coremlscope.cli.terminal import print_note, print_result
 
-__all__ = ["COMMAND"]
-
 _EPILOG = """\
 The page lists the profiles of a folder (*.json files written by `profile`, `plan`, `estimate`
 and `compare`) with the history of each model, and opens each profile as a report. Uploaded

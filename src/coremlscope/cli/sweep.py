@@ -27,8 +27,6 @@ from coremlscope.cli.terminal import draw, draws, print_note
 if TYPE_CHECKING:
     from coremlscope.results.sweep import SweepProgress
 
-__all__ = ["COMMAND"]
-
 _FILES = (".html", ".csv", ".json", ".parquet")
 _INTERRUPTED = 130
 _REDRAW_S, _NOTE_S = 0.2, 60.0

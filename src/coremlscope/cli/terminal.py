@@ -11,17 +11,6 @@ from typing import TextIO
 from coremlscope.base.errors import CoremlscopeError, OutputError
 from coremlscope.base.units import escape_controls
 
-__all__ = [
-    "abandon_output",
-    "draw",
-    "draws",
-    "has_color",
-    "print_error",
-    "print_note",
-    "print_result",
-    "terminal_width",
-]
-
 _NARROWEST = 40
 #: Width if standard output is not a terminal and COLUMNS is not set.
 _PIPED_WIDTH = 100

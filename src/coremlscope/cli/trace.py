@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from coremlscope.results.plan import PlannedOp
     from coremlscope.results.trace import Trace, TracedModel
 
-__all__ = ["COMMAND"]
-
 _EPILOG = """\
 The program needs no change: a Python script, or any command that starts Python. Loads and
 predictions by coremltools, coremlscope and ONNX Runtime become events with the line that made

@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from coremlscope.model.subject import Subject
     from coremlscope.results.verification import Verification
 
-__all__ = ["COMMAND", "verify_file"]
-
 #: The exit code if outputs differ.
 _DIFFERS = 11
 _EPILOG = """\

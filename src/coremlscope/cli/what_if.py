@@ -27,8 +27,6 @@ from coremlscope.cli.reports import write_reports
 from coremlscope.cli.terminal import print_note
 from coremlscope.reports.renderers import VARIANT_RENDERERS, find_renderer, list_formats
 
-__all__ = ["COMMAND"]
-
 _EPILOG = """\
 Variants are made by coremltools (the extra `coreml`), each in a child process. Their
 outputs are compared with the original's on the same inputs, here and in fp32 arithmetic. Results

@@ -21,8 +21,6 @@ from coremlscope.model.ir import (
 )
 from coremlscope.results.operations import OpDetails, Signature, WeightKind, WeightTable
 
-__all__ = ["ArgumentLister", "Scope"]
-
 #: Meaning of a name in a graph: a constant, the number of a result, or the name of an input.
 Scope: TypeAlias = MutableMapping[str, "Constant | int | str"]
 

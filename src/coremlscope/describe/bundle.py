@@ -12,8 +12,6 @@ from coremlscope.formats.compiled.interface import find_interface
 from coremlscope.formats.compiled.metadata import METADATA
 from coremlscope.results.model import BundleSummary, ListedModel
 
-__all__ = ["describe_bundle"]
-
 #: The suffix of weight files in packages, which the description does not need.
 _WEIGHTS = ".bin"
 

@@ -10,8 +10,6 @@ from coremlscope.describe.stages import programs_of
 from coremlscope.formats.compiled.metadata import read_metadata_file
 from coremlscope.model.ir import Layer, Model, Op
 
-__all__ = ["describe_compilation"]
-
 #: Functions that layers apply to their own result, by the operation that stands for them here.
 _FUSED = ("relu", "tanh")
 #: Layers that are folded into others, in the spelling of the source's counts and of the compiled file.

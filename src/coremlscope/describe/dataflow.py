@@ -10,8 +10,6 @@ import msgspec
 from coremlscope.model.ir import TensorType, Value, ValueType
 from coremlscope.ops.view import BoundGraph, OpView
 
-__all__ = ["Flow", "trace_dataflow"]
-
 
 class Flow(msgspec.Struct, frozen=True):
     """The inputs of an operation, and the bytes that are alive while it runs.

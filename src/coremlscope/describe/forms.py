@@ -11,8 +11,6 @@ from coremlscope.results.evidence import OpForm
 from coremlscope.runtime.execution.binding import bind_model, program_of
 from coremlscope.runtime.execution.wiring import bind_stages
 
-__all__ = ["list_forms"]
-
 #: Longer lists may be weights.
 _LONGEST = 16
 

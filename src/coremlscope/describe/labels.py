@@ -6,8 +6,6 @@ from coremlscope.model.ir import Constant, External, Graph, Model, Nested, Pipel
 from coremlscope.results.model import ClassLabels
 from coremlscope.runtime.execution.binding import choose_function
 
-__all__ = ["find_labels"]
-
 #: Class labels that a summary lists; the rest is counted.
 _FIRST_LABELS = 8
 #: The same for models that can only be described, not run.

@@ -8,8 +8,6 @@ from collections.abc import Iterator
 from coremlscope.model.ir import Model, Program
 from coremlscope.results.model import READ_BY
 
-__all__ = ["describe_assumptions"]
-
 #: The number of reasons that are listed.
 _MOST = 5
 

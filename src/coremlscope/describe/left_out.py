@@ -10,8 +10,6 @@ from coremlscope.ops import OPS
 from coremlscope.ops.classical import CLASSICAL_TYPES
 from coremlscope.results.left_out import LeftOut
 
-__all__ = ["find_left_out", "is_unknown"]
-
 
 def is_unknown(op: Op) -> bool:
     """Returns whether an operation has no definition, or is a layer that could not be translated."""

@@ -13,8 +13,6 @@ from coremlscope.formats.platforms import first_release, oldest_version, opset_o
 from coremlscope.model.ir import Model, Pipeline, Program
 from coremlscope.runtime.execution.binding import share
 
-__all__ = ["LoadProblem", "check_weights", "find_load_problem"]
-
 #: Types of operations up to which each is listed.
 _LISTED = 3
 

@@ -66,8 +66,6 @@ from coremlscope.results.operations import OpRow, OpTable
 from coremlscope.runtime.execution.binding import bind_model, choose_function, program_of, share
 from coremlscope.runtime.execution.wiring import BoundStage, bind_stages, stage_key
 
-__all__ = ["describe_model", "find_on_model", "list_operations"]
-
 
 def describe_model(
     model: Model,

@@ -9,8 +9,6 @@ from coremlscope.base.findings import Finding
 from coremlscope.describe.stages import programs_of
 from coremlscope.model.ir import Argument, Constant, Function, Graph, ImageFeature, Model, Op, Pipeline
 
-__all__ = ["find_dark_pictures"]
-
 #: The least and the largest value that a result can have.
 _Range = tuple[float, float]
 #: An image whose largest value is at most this is taken for one of unscaled values.

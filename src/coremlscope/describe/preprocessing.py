@@ -19,8 +19,6 @@ from coremlscope.model.ir import (
     Value,
 )
 
-__all__ = ["Preprocessing", "find_preprocessing"]
-
 #: Mean and standard deviation of ImageNet's pixels, red, green, blue, from 0 to 1: the normalization
 #: of most networks for photographs.
 _IMAGENET_MEAN, _IMAGENET_STD = np.array([0.485, 0.456, 0.406]), np.array([0.229, 0.224, 0.225])

@@ -35,8 +35,6 @@ from coremlscope.model.ir import (
 )
 from coremlscope.ops.classical.suppression import NonMaximumSuppression
 
-__all__ = ["RULES", "InterfaceRule", "find_refusals"]
-
 _VALIDATORS = "https://github.com/apple/coremltools/blob/main/mlmodel/src/Validation"
 _INTERFACE = f"{_VALIDATORS}/InterfaceValidators.cpp"
 _NETWORK = f"{_VALIDATORS}/NeuralNetwork/NeuralNetworkValidator.cpp"

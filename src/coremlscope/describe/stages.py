@@ -40,17 +40,6 @@ from coremlscope.results.model import COMPILED_BY, StageSummary, WeightGroup
 from coremlscope.runtime.execution.binding import program_of, share
 from coremlscope.runtime.execution.wiring import BoundStage, Stage, stage_key
 
-__all__ = [
-    "describe_external",
-    "list_blobs",
-    "programs_of",
-    "row_id",
-    "summarise_stages",
-    "trace_stages",
-    "weights_of",
-    "why_absent",
-]
-
 _Pairs = tuple[tuple[str, str], ...]
 
 #: The attribute of a program in which converters and Apple's compiler leave their versions.

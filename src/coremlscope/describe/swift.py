@@ -27,8 +27,6 @@ from coremlscope.model.ir import (
     StringFeature,
 )
 
-__all__ = ["swift_interface"]
-
 #: Swift's reserved words that names of features may be.
 _RESERVED = re.compile(
     r"as|break|case|catch|class|continue|default|defer|do|else|enum|extension|false|"

@@ -11,8 +11,6 @@ from coremlscope.base.errors import CoremlscopeError
 from coremlscope.formats.weights import BlobData
 from coremlscope.model.ir import Constant, TensorType
 
-__all__ = ["ValueReader", "Values"]
-
 #: The most values that are read of one weight, and of all weights of a model.
 _MOST, _MOST_OF_ALL = 1 << 18, 1 << 24
 #: The most elements of a weight that has to be decoded as a whole.

@@ -22,8 +22,6 @@ from coremlscope.model.ir import (
 )
 from coremlscope.results.model import WeightGroup
 
-__all__ = ["blobs_of", "find_short_files", "group_weights", "identify", "storage_of", "stored_bytes"]
-
 
 def group_weights(*programs: Program) -> tuple[WeightGroup, ...]:
     """Groups the weights of all functions of programs by how they are stored; most bytes first.

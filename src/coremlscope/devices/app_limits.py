@@ -9,8 +9,6 @@ from pathlib import Path
 import msgspec
 from msgspec.structs import replace
 
-__all__ = ["AppLimit", "app_limit", "load_app_limits"]
-
 
 class AppLimit(msgspec.Struct, frozen=True, kw_only=True):
     """The memory at which a system ends an app, without the entitlement for more.

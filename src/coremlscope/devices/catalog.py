@@ -15,8 +15,6 @@ from coremlscope.devices.chip_files import chip_tables, newest_system
 from coremlscope.devices.release import ONLY_IOS, OSRelease, Platform, parse_release
 from coremlscope.devices.unit import UNITS
 
-__all__ = ["DEFAULT_DEVICES", "all_chips", "expand_names", "find_device", "find_devices", "product_name"]
-
 #: Names that stand for several chips: all of them, and the newest two generations of phones and of Macs.
 _EVERY, _CURRENT = "every", "all-current"
 _GENERATIONS = 2

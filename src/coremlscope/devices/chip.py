@@ -9,8 +9,6 @@ import msgspec
 from coremlscope.devices.release import OSRelease, Platform
 from coremlscope.devices.unit import ComputeUnit
 
-__all__ = ["Chip", "Device", "Fact", "Facts", "Product"]
-
 
 class Fact(msgspec.Struct, frozen=True, kw_only=True):
     """A published number and its source.

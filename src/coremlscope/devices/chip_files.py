@@ -8,8 +8,6 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-__all__ = ["check_chip", "chip_tables", "newest_system"]
-
 #: The numbers that a file may state, by part of the chip.
 _FACTS: Mapping[str, frozenset[str]] = {
     "cpu": frozenset(

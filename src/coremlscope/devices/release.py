@@ -10,8 +10,6 @@ import msgspec
 from coremlscope.base.errors import UsageError
 from coremlscope.devices.chip_files import newest_system
 
-__all__ = ["ONLY_IOS", "OSRelease", "Platform", "ios", "macos", "parse_release", "platform_named"]
-
 Platform = Literal["iOS", "macOS", "visionOS"]
 
 _PLATFORMS: dict[str, Platform] = {"ios": "iOS", "ipados": "iOS", "macos": "macOS", "visionos": "visionOS"}

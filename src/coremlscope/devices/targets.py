@@ -11,8 +11,6 @@ from coremlscope.devices.catalog import find_devices
 from coremlscope.devices.chip import Device
 from coremlscope.devices.unit import ComputeUnits, choose_settings
 
-__all__ = ["Targets"]
-
 
 class Targets(msgspec.Struct, frozen=True):
     """Devices, the version of their systems, and settings of compute units.

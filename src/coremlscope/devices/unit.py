@@ -7,19 +7,6 @@ from typing import Final, Literal
 
 from coremlscope.base.errors import UsageError
 
-__all__ = [
-    "CPU",
-    "GPU",
-    "NEURAL_ENGINE",
-    "SETTINGS",
-    "SETTING_WORDS",
-    "UNITS",
-    "UNIT_WORDS",
-    "ComputeUnit",
-    "ComputeUnits",
-    "choose_settings",
-]
-
 #: A compute unit: a part of a chip that runs operations.
 ComputeUnit = Literal["cpu", "gpu", "neural_engine"]
 

@@ -20,8 +20,6 @@ from coremlscope.formats.compiled.writing import SUFFIX, compile_into, link_or_c
 from coremlscope.formats.mlmodel import resolve_weight_name
 from coremlscope.model import ir
 
-__all__ = ["compile_loaded", "compile_path", "copy_model", "store_bytes"]
-
 _SOURCE = "source"
 
 

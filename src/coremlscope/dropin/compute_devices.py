@@ -10,8 +10,6 @@ from typing import Any
 
 from coremlscope.devices import CPU, GPU, NEURAL_ENGINE, UNITS, ComputeUnit, Device
 
-__all__ = ["CpuProxy", "GpuProxy", "NeuralEngineProxy", "compute_devices", "device_of_unit"]
-
 #: Cores of the Neural Engine of M1 to M5 (Apple's technical specifications of these Macs).
 _NEURAL_ENGINE_CORES = 16
 

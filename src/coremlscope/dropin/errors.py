@@ -13,8 +13,6 @@ from coremlscope.describe.refusals import find_refusals
 from coremlscope.model import ir
 from coremlscope.model.features.shapes import as_sequence
 
-__all__ = ["as_runtime_error", "check_accepted", "prediction_errors"]
-
 
 @contextlib.contextmanager
 def as_runtime_error(prefix: str = "") -> Iterator[None]:

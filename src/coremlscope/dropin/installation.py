@@ -29,8 +29,6 @@ from coremlscope.base.errors import MissingDependencyError, how_to_install
 from coremlscope.base.module_hooks import after_import
 from coremlscope.dropin.packages import checked, is_checked, unchecked
 
-__all__ = ["install", "is_installed", "uninstall"]
-
 _PACKAGE = "coremltools"
 _NATIVE = f"{_PACKAGE}.libcoremlpython"
 _FLAG = "_IS_MACOS"

@@ -12,8 +12,6 @@ from typing import Any
 
 from coremlscope.formats.mlpackage import missing_items
 
-__all__ = ["checked", "is_checked", "unchecked"]
-
 
 def is_checked(package: object) -> bool:
     """True for a class that `checked` returned."""

@@ -22,8 +22,6 @@ from coremlscope.planning.forecast.planner import place_functions
 from coremlscope.planning.placement.place import PlacedFunction, PlacedOp
 from coremlscope.runtime.execution.wiring import stage_key, wire
 
-__all__ = ["ComputePlanProxy", "PlannedModel", "choose_device", "chosen_device", "load_plan", "read_compiled"]
-
 _DEVICE_VARIABLE, _OS_VARIABLE = "COREMLSCOPE_DEVICE", "COREMLSCOPE_OS"
 #: A Mac as `install` declares it to coremltools.
 _DEFAULT_DEVICE, _DEFAULT_OS = "m4", "26"

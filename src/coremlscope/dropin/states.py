@@ -10,8 +10,6 @@ if TYPE_CHECKING:
     from coremlscope.model.ir import Array
     from coremlscope.runtime.execution.state import State
 
-__all__ = ["StateProxy"]
-
 
 class StateProxy:
     """The state that predictions read and update. Predictions that share a state run one after another."""

@@ -8,8 +8,6 @@ from typing import Any
 from coremlscope.model import ir
 from coremlscope.runtime.execution.wiring import stage_names
 
-__all__ = ["model_structure"]
-
 #: The layer types of neural networks that Core ML's compiler renames. All other types keep the names of the
 #: model file. (Source: compiled models beside their `.mlmodel` files, and coremltools' tests.)
 _LAYER_TYPES = {

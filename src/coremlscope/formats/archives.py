@@ -24,8 +24,6 @@ except ImportError:  # a Python in a browser has no such method, and `zipfile` s
         """Is never raised."""
 
 
-__all__ = ["check_budget", "copy_member", "is_link", "open_zip", "read_gzip", "read_member"]
-
 #: Content above this size is rejected if its compression ratio is higher than that of weights.
 _BOMB_BYTES, _BOMB_RATIO = 256 * 2**20, 100
 _CHUNK = 2**20

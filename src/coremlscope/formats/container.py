@@ -34,8 +34,6 @@ from coremlscope.formats.mlpackage import MANIFEST, read_archive, read_mlpackage
 from coremlscope.formats.weights import WeightStorage
 from coremlscope.model import ir
 
-__all__ = ["CONTAINERS", "Container", "on_disk", "open_with_models", "path_of", "read", "read_found", "sniff"]
-
 
 class Container(msgspec.Struct, frozen=True):
     """A container format of models.

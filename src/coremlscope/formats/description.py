@@ -11,8 +11,6 @@ from coremlscope.base.units import shown
 from coremlscope.model import ir, schema
 from coremlscope.model.schema import Message
 
-__all__ = ["read_description", "read_metadata", "write_description", "write_features"]
-
 _DAMAGED = "the file is damaged or was written for a newer Core ML; export or download the model again"
 
 #: Element types of multi-arrays by their number in `FeatureTypes.proto`.

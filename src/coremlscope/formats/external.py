@@ -9,8 +9,6 @@ from coremlscope.formats.natural_language import read_language_facts
 from coremlscope.model import ir
 from coremlscope.model.schema import Message
 
-__all__ = ["EXTERNAL_READERS", "read_external"]
-
 
 def read_external(kind: str, message: Message) -> ir.External:
     """Reads the message of a model type in `EXTERNAL_READERS`."""

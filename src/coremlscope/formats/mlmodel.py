@@ -17,18 +17,6 @@ from coremlscope.formats.weights import BlobData, WeightStorage
 from coremlscope.model import ir, schema
 from coremlscope.model.schema import Message
 
-__all__ = [
-    "MAX_SPEC_BYTES",
-    "MODEL_PATH",
-    "is_other_model",
-    "is_pointer",
-    "looks_like_spec",
-    "read_mlmodel",
-    "read_spec",
-    "resolve_weight_name",
-    "write_spec",
-]
-
 #: The name of the model specification's folder in programs.
 MODEL_PATH = "@model_path"
 

@@ -21,8 +21,6 @@ from coremlscope.formats.mlmodel import MAX_SPEC_BYTES, is_inside, is_pointer, r
 from coremlscope.formats.weights import WeightStorage
 from coremlscope.model import ir
 
-__all__ = ["DATA", "MANIFEST", "missing_items", "read_archive", "read_mlpackage", "read_package_spec"]
-
 MANIFEST = "Manifest.json"
 DATA = "Data"
 

@@ -12,8 +12,6 @@ from collections.abc import Sequence
 
 from coremlscope.model.ir import LanguageFacts
 
-__all__ = ["read_language_facts"]
-
 _MAGIC = b"\xde\xd3\x56\x09"
 _SECTIONS = struct.Struct("<10I")
 _SECTIONS_OFFSET, _BASE = 16, 4

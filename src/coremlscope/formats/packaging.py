@@ -18,8 +18,6 @@ from coremlscope.formats.weights import BlobData, BlobWriter
 from coremlscope.model import ir
 from coremlscope.model.schema import Message
 
-__all__ = ["check_package", "has_layers", "spec_of", "write_mlpackage", "write_spec_package"]
-
 _AUTHOR = "com.apple.CoreML"
 _SPEC_NAME = "model.mlmodel"
 _SPEC_ITEM = (_SPEC_NAME, "CoreML Model Specification")

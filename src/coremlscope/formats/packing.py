@@ -13,8 +13,6 @@ import numpy.typing as npt
 
 from coremlscope.model import ir
 
-__all__ = ["pack", "unpack"]
-
 #: Of the bit patterns of float32: all bits but the sign, and the pattern of infinity.
 _MAGNITUDE = np.uint32(0x7FFFFFFF)
 _INFINITY = np.uint32(0x7F800000)

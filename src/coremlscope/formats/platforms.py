@@ -4,15 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-__all__ = [
-    "describe_opset",
-    "describe_platforms",
-    "first_release",
-    "first_releases",
-    "oldest_version",
-    "opset_of",
-]
-
 #: The first systems that read each version of the specification: iOS, macOS, watchOS, tvOS, visionOS.
 #: (Source: the version table in the comment of `Model.proto` and coremltools' `_SPECIFICATION_VERSION_*`.)
 _PLATFORMS: Mapping[int, tuple[str, ...]] = {

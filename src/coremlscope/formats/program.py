@@ -14,8 +14,6 @@ from coremlscope.formats.values import BlobOpener, read_type, read_value, write_
 from coremlscope.model import ir
 from coremlscope.model.schema import Message
 
-__all__ = ["ValueWriter", "read_program", "write_program"]
-
 _DAMAGED = "the file is damaged or malicious; export or download the model again"
 
 #: Roles of the blocks of control flow operations, in Apple's order.

@@ -9,8 +9,6 @@ import numpy as np
 from coremlscope.formats.packaging import write_mlpackage
 from coremlscope.model import ir
 
-__all__ = ["sample_model", "write_sample"]
-
 _SPEC_VERSION, _OPSET = 7, "CoreML6"
 
 #: Expansion, channels, repeats and first stride of each stage (table 2 of https://arxiv.org/abs/1801.04381).

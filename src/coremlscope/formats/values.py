@@ -12,8 +12,6 @@ from coremlscope.formats.packing import pack, unpack
 from coremlscope.model import ir, schema
 from coremlscope.model.schema import Message
 
-__all__ = ["read_type", "read_value", "write_immediate", "write_type"]
-
 #: Element types by their number in `MIL.proto`.
 _DTYPES = {
     1: ir.DType.BOOL,

@@ -26,8 +26,6 @@ from coremlscope.base.writing import open_draft
 from coremlscope.formats.packing import pack, unpack
 from coremlscope.model import ir
 
-__all__ = ["ALIGNMENT", "BLOB_TYPES", "BlobData", "BlobWriter", "WeightStorage"]
-
 ALIGNMENT = 64
 _HEADER = struct.Struct("<II56x")
 _METADATA = struct.Struct("<IIQQQ32x")

@@ -27,8 +27,6 @@ from coremlscope.planning.placement.analytics import AnalysedFunction, AnalysedO
 from coremlscope.planning.placement.backend import BACKENDS_OF, UNIT_OF, Backend
 from coremlscope.results.plan import CORE_ML_RULE, FunctionCost, Reason
 
-__all__ = ["matches", "read"]
-
 #: By the names that the file uses.
 _UNITS: Mapping[str, ComputeUnit] = {str(backend): unit for backend, unit in UNIT_OF.items()}
 _HINT = f"copy analytics.mil from the cache of Core ML again; see {page('guides/mac-files')}"

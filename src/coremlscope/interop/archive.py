@@ -8,8 +8,6 @@ from coremlscope.base.errors import CorruptModelError
 from coremlscope.base.writing import write_draft
 from coremlscope.formats.archives import open_zip, read_member
 
-__all__ = ["unpack_report"]
-
 _REPORT, _SUFFIX = "report.json", ".mlperf"
 #: Reports with a sample for each of a million predictions have some 20 MB.
 _MOST_BYTES = 256 << 20

@@ -10,8 +10,6 @@ from coremlscope.interop.phases import measurement_of
 from coremlscope.interop.source import SourceFile
 from coremlscope.results.recording import Recording
 
-__all__ = ["matches", "read"]
-
 
 def matches(source: SourceFile) -> bool:
     """By a line that is a frame."""

@@ -27,8 +27,6 @@ from coremlscope.interop.source import SourceFile, count_ops, items, mapping, nu
 from coremlscope.interop.units import judged, unit_of
 from coremlscope.results.plan import CORE_ML_RULE, Reason
 
-__all__ = ["matches", "read"]
-
 _DEEPEST = 32
 _HINT = "export the file from CoreMLProfiler again"
 #: Costs and times are written as doubles; a time that is off by more is not the median's.

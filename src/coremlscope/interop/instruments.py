@@ -17,8 +17,6 @@ from coremlscope.interop.origin import named_origin
 from coremlscope.interop.phases import measurement_of
 from coremlscope.interop.source import SourceFile
 
-__all__ = ["matches", "read", "read_together"]
-
 _ROOTS = (b"<trace-query-result", b"<trace-toc")
 
 

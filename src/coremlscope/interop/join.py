@@ -18,8 +18,6 @@ from coremlscope.results.measurement import Measurement, Status
 from coremlscope.results.operations import OpTable
 from coremlscope.results.plan import InsertedOp, Plan
 
-__all__ = ["join"]
-
 Value = TypeVar("Value")
 
 #: Core ML computes these when it compiles; plans do not list them.

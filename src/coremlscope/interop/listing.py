@@ -12,8 +12,6 @@ from coremlscope.results.measurement import Measurement
 from coremlscope.results.operations import OpRow, OpTable
 from coremlscope.results.plan import FunctionCost, Plan, Reason, SettingPlan
 
-__all__ = ["UNKNOWN_TYPE", "Imported", "ListedOp", "ListingOrigin", "plan_of", "smallest_setting", "table_of"]
-
 #: The type of operations in files that do not name types.
 UNKNOWN_TYPE = "unknown"
 #: Where a file names units and not the implementations on them, each unit is its own backend.

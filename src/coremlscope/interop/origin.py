@@ -11,8 +11,6 @@ from coremlscope.base.errors import UsageError
 from coremlscope.devices import find_device
 from coremlscope.interop.listing import ListingOrigin
 
-__all__ = ["find_origin", "named_origin"]
-
 #: The folders around analytics.mil are the cache com.apple.e5rt.e5bundlecache: build of the system, hashes,
 #: name of the Neural Engine. Published paths show H13G for M1, H16G for M4, H18G for M6.
 _CACHE = re.compile(r"com\.apple\.e5rt\.e5bundlecache/([0-9A-Za-z]+)/.*?([Hh]\d\d[A-Za-z])\.bundle/")

@@ -11,8 +11,6 @@ from coremlscope.interop.origin import named_origin
 from coremlscope.results.measurement import Machine, Measurement, Phase, Runtime, Settings
 from coremlscope.results.recording import Energy, Recording
 
-__all__ = ["imported_energy", "imported_finding", "measurement_of", "median_only"]
-
 
 def measurement_of(
     origin: ListingOrigin,

@@ -13,8 +13,6 @@ from coremlscope.interop.listing import Imported, ListingOrigin
 from coremlscope.interop.phases import imported_energy
 from coremlscope.interop.source import SourceFile
 
-__all__ = ["matches", "read"]
-
 _HINT = "record it again: `macmon pipe -s 20 -i 500 > power.jsonl`"
 
 

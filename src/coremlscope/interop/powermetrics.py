@@ -7,8 +7,6 @@ from coremlscope.interop.listing import Imported, ListingOrigin
 from coremlscope.interop.phases import imported_energy
 from coremlscope.interop.source import SourceFile
 
-__all__ = ["matches", "read"]
-
 
 def matches(source: SourceFile) -> bool:
     """By the beginning of a property list, or of the text."""

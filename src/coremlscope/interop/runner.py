@@ -43,8 +43,6 @@ from coremlscope.results.runner_record import (
     read_record,
 )
 
-__all__ = ["matches", "read"]
-
 _RUN_AGAIN = "run it again, or leave this setting out"
 #: Steps without which there is no measurement.
 _NEEDED_STEPS = ("compile", "load", "predict", "power mode")

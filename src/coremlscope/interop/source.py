@@ -14,8 +14,6 @@ from coremlscope.base.errors import UsageError
 from coremlscope.base.folders import check_regular
 from coremlscope.base.site import page
 
-__all__ = ["MOST_OPS", "SourceFile", "count_ops", "items", "mapping", "number", "samples", "text"]
-
 #: Larger files are refused where all of a file is kept: an analytics.mil of 10,000 operations has some 10 MB.
 _MOST_BYTES = 256 << 20
 _HEAD_BYTES = 1 << 16

@@ -7,8 +7,6 @@ from typing import Any
 
 from coremlscope.devices.unit import CPU, GPU, NEURAL_ENGINE, UNITS, ComputeUnit, ComputeUnits
 
-__all__ = ["judged", "setting_of", "unit_of"]
-
 #: CoreMLProfiler writes `CPU`, `GPU`, `ANE`; Apple's own types encode as `cpu`, `gpu`, `neuralEngine`;
 #: coremltools' classes are called `MLCPUComputeDevice`, `MLGPUComputeDevice`, `MLNeuralEngineComputeDevice`.
 _NAMES: Mapping[str, ComputeUnit] = {

@@ -28,8 +28,6 @@ from coremlscope.interop.phases import measurement_of, median_only
 from coremlscope.interop.source import SourceFile, count_ops, items, mapping, number, samples, text
 from coremlscope.interop.units import judged, setting_of, unit_of
 
-__all__ = ["matches", "read"]
-
 _PHASES = ("compile", "load", "predict")
 _DEEPEST = 32
 

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from coremlscope.measure.embedded.isolated import IsolatedMeasurer
     from coremlscope.measure.embedded.measurer import EngineMeasurer
 
-__all__ = ["choose_embedded", "choose_engine", "choose_measurer", "default_engine_findings"]
-
 #: Names the engine that measures where none is named.
 _ENGINE_VARIABLE = "COREMLSCOPE_ENGINE"
 

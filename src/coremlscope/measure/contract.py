@@ -25,8 +25,6 @@ from coremlscope.results.operations import OpTable
 from coremlscope.runtime.execution.sequence_lengths import choose_lengths
 from coremlscope.runtime.execution.wiring import interface_of
 
-__all__ = ["MeasuredModel", "Measurer", "Progress", "note_seconds", "now", "resolve_settings"]
-
 #: Called with the phase, the number of completed repetitions and their total number.
 Progress = Callable[[str, int, int], None]
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import msgspec
 
-__all__ = ["Effort"]
-
 
 class Effort(msgspec.Struct, frozen=True, kw_only=True):
     """Repetitions, threads and limits of a measurement.

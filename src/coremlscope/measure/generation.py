@@ -21,8 +21,6 @@ from coremlscope.results.measurement import Measurement, Settings
 from coremlscope.runtime.engines import ENGINES
 from coremlscope.runtime.execution.decoder_steps import DecoderStep, decoder_steps
 
-__all__ = ["check_decoder", "measure_generation"]
-
 #: Predictions of a prefill at most; they end once their median is known within 1 %, or after 30 s.
 _MOST_PREFILLS = 50
 #: Bytes of a number in the embedded engines, which compute in float32 where the file has fp16.

@@ -6,8 +6,6 @@ from coremlscope.base.errors import INTERRUPTED_EXIT, EngineError, LimitError
 from coremlscope.base.findings import Finding
 from coremlscope.results.measurement import EarlyEnd, Measurement
 
-__all__ = ["ends_work", "explain_partial", "interrupted", "is_interrupted"]
-
 
 def explain_partial(error: EngineError | KeyboardInterrupt, phase: str) -> tuple[EarlyEnd, Finding]:
     """Returns why a measurement is partial, and the finding that reports it.

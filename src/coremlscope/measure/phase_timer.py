@@ -8,8 +8,6 @@ from collections.abc import Callable, Sequence
 from coremlscope.base.processes.channel import send
 from coremlscope.runtime.engines.sampling import PHASE_BUDGET_S, Clock, is_settled, sample, spends
 
-__all__ = ["PhaseTimer"]
-
 
 class PhaseTimer:
     """Times phases and sends the times to the parent process.

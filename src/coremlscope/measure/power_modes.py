@@ -8,8 +8,6 @@ from collections.abc import Callable
 from coremlscope.base.errors import EngineError, UsageError
 from coremlscope.runtime.engines.host import power_mode
 
-__all__ = ["wait_for_other_mode"]
-
 _POLL_S = 1.0
 
 

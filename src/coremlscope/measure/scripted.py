@@ -10,8 +10,6 @@ import msgspec
 from coremlscope.measure.contract import MeasuredModel, Progress
 from coremlscope.results.measurement import Machine, Measurement, Phase, Runtime, Settings
 
-__all__ = ["ScriptedMeasurer"]
-
 
 class ScriptedMeasurer(msgspec.Struct, frozen=True, kw_only=True):
     """A measurer that replays given times without running a model.

@@ -11,8 +11,6 @@ from coremlscope.measure.contract import MeasuredModel, Measurer, Progress
 from coremlscope.measure.partial import interrupted, is_interrupted
 from coremlscope.results.measurement import Measurement, Settings
 
-__all__ = ["measure_settings", "not_measured"]
-
 
 def measure_settings(
     measurer: Measurer,

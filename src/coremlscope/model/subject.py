@@ -10,8 +10,6 @@ import msgspec
 
 from coremlscope.model.ir import Model
 
-__all__ = ["Source", "Subject"]
-
 #: The source of a model: a path, the bytes of a specification, or a model that was already read.
 Source = str | os.PathLike[str] | bytes | Model
 

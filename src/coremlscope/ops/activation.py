@@ -13,8 +13,6 @@ from coremlscope.ops.traits import Trait
 from coremlscope.ops.view import CannotLower, OpView
 from coremlscope.ops.work import per_element
 
-__all__ = ["OPS"]
-
 #: ONNX's name of each mode of `gelu` that it knows, and the operations per element of all modes:
 #: 0.5·x·(1 + erf(x/√2)); 0.5·x·(1 + tanh(√(2/π)·(x + 0.044715·x³))); x·sigmoid(1.702·x).
 _GELU_ONNX = {"EXACT": "none", "TANH_APPROXIMATION": "tanh"}

@@ -26,8 +26,6 @@ from coremlscope.ops.scope import nested
 from coremlscope.ops.spec import OpSpec
 from coremlscope.ops.view import CONTRADICTIONS, BoundGraph, BoundValue, CannotInfer, CannotLower, OpView
 
-__all__ = ["Binder", "BoundFunction", "bind", "simulation_effort"]
-
 #: How often a loop's body is bound while its types converge: each pass can only lose dimensions.
 _LOOP_PASSES = 8
 #: Operations that may be bound again in such passes: so many, and so many for each operation that is bound

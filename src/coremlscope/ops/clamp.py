@@ -8,8 +8,6 @@ from typing import Self
 import msgspec
 from msgspec.structs import replace
 
-__all__ = ["Clamp"]
-
 #: Tolerance for a factor of one: the product of 1/3 or 1/6 and its inverse has this error in float32.
 _ROUNDING = 2.0**-20
 

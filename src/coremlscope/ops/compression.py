@@ -15,9 +15,6 @@ from coremlscope.ops.spec import OpSpec, Work, bytes_of, moved
 from coremlscope.ops.traits import Trait
 from coremlscope.ops.view import CannotInfer, CannotLower, OpView
 
-__all__ = ["OPS"]
-
-
 # Arguments: attributes of the operation up to iOS 17, inputs from iOS 18 on.
 
 

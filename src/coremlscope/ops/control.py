@@ -13,9 +13,6 @@ from coremlscope.ops.spec import OpSpec, Work, work_of
 from coremlscope.ops.traits import Trait
 from coremlscope.ops.view import BoundGraph, BoundValue, CannotInfer, CannotLower, OpView
 
-__all__ = ["OPS", "trip_count", "trip_limit"]
-
-
 # cond
 
 

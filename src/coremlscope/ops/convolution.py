@@ -14,8 +14,6 @@ from coremlscope.ops.traits import Trait
 from coremlscope.ops.view import CannotInfer, CannotLower, OpView
 from coremlscope.ops.window import Padding, Window, interleaved
 
-__all__ = ["OPS"]
-
 
 def _shapes(view: OpView) -> tuple[Shape, Shape, Window]:
     """Shapes of `x` and `weight`, and the window."""

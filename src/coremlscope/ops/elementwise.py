@@ -18,8 +18,6 @@ from coremlscope.ops.traits import Trait
 from coremlscope.ops.view import OpView
 from coremlscope.ops.work import per_element
 
-__all__ = ["OPS", "promoted", "quotient"]
-
 
 def promoted(a: DType, b: DType) -> DType:
     """The common element type of two operands: floats before integers before bool, then the wider."""

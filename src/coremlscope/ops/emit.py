@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     import onnx
 
-__all__ = ["ONNX_OPSET", "Emitter", "Lowering", "Tensor", "WeightSlot", "carry", "range_state"]
-
 #: The version of ONNX's default operator set that lowered graphs use.
 ONNX_OPSET = 21
 #: Constants of at least this many bytes are kept outside the graph, in the weight file.

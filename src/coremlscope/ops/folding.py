@@ -9,8 +9,6 @@ from coremlscope.base.arrays import np
 from coremlscope.model.ir import Array, Constant, Derived, TensorType, ValueType, constant
 from coremlscope.ops.view import OpView
 
-__all__ = ["Fold", "effort_of", "fold_constexpr", "folding", "named"]
-
 Fold = Callable[[OpView], Sequence[Constant] | None]
 Compute = Callable[[OpView], Array | Sequence[Array]]
 

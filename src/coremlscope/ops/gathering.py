@@ -18,8 +18,6 @@ from coremlscope.ops.view import CannotInfer, CannotLower, OpView
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-__all__ = ["COUNTED_FROM_END", "OPS"]
-
 #: The attribute of operations whose negative indices count from the end whatever the opset, as in Core AI.
 COUNTED_FROM_END = "counted from end"
 #: From this opset on (iOS 17) a negative index is out of bounds; `validate_indices` decides what happens.

@@ -16,8 +16,6 @@ from coremlscope.ops.structure import choose
 from coremlscope.ops.traits import Trait
 from coremlscope.ops.view import CannotInfer, OpView
 
-__all__ = ["OPS", "shape_from"]
-
 
 def shape_from(view: OpView, name: str = "shape") -> Shape | None:
     """The shape that a parameter holds; None where not even its length is known."""

@@ -14,8 +14,6 @@ from coremlscope.model.ir import Constant, Derived, DType, TensorType, ValueType
 from coremlscope.ops.bind import BoundFunction
 from coremlscope.ops.view import BoundGraph, BoundValue, OpView
 
-__all__ = ["in_half_precision", "op_in_half_precision"]
-
 
 def in_half_precision(bound: BoundFunction) -> BoundFunction:
     """The function with fp16 instead of fp32, in values and constants. No weights are read."""

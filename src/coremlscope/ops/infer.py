@@ -9,8 +9,6 @@ from msgspec.structs import replace
 from coremlscope.model.ir import DType, Shape, TensorType, ValueType
 from coremlscope.ops.view import CannotInfer, OpView
 
-__all__ = ["broadcast", "broadcast_shapes", "first_known", "normal_axis", "reduced", "same_as"]
-
 
 def same_as(name: str = "x") -> Callable[[OpView], Sequence[ValueType]]:
     """The result has the type of parameter `name`."""

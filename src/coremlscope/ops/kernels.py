@@ -14,8 +14,6 @@ import msgspec
 
 from coremlscope.base.arrays import np
 
-__all__ = ["LACKING", "Detour", "detour", "result_type"]
-
 NumpyType: TypeAlias = "np.dtype[Any]"
 
 _FLOATS = "float16 float32 float64"

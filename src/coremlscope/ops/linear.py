@@ -15,8 +15,6 @@ from coremlscope.ops.spec import OpSpec, Work, moved
 from coremlscope.ops.traits import Trait
 from coremlscope.ops.view import CannotInfer, OpView
 
-__all__ = ["OPS"]
-
 
 def _swapped(shape: Shape) -> Shape:
     return (*shape[:-2], shape[-1], shape[-2])

@@ -16,8 +16,6 @@ from coremlscope.ops.spec import OpSpec, Work, bytes_of, free, moved_output
 from coremlscope.ops.traits import Trait
 from coremlscope.ops.view import CannotInfer, OpView
 
-__all__ = ["OPS"]
-
 
 def _list(view: OpView, name: str = "ls") -> tuple[TensorType, int | None]:
     """The element type and the length of a list."""

@@ -14,8 +14,6 @@ from coremlscope.ops.unary import offset
 from coremlscope.ops.view import CannotInfer, CannotLower, OpView
 from coremlscope.ops.work import per_element
 
-__all__ = ["OPS"]
-
 
 def _scale_and_shift(op: Lowering, shape: tuple[int, ...]) -> tuple[Tensor, Tensor]:
     """`gamma` and `beta`, which ONNX requires."""

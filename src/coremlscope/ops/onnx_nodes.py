@@ -10,8 +10,6 @@ from typing import Any
 from coremlscope.ops.emit import Lowering
 from coremlscope.ops.spec import OpSpec
 
-__all__ = ["onnx_nodes"]
-
 
 def onnx_nodes(spec: OpSpec) -> tuple[str, ...]:
     """The ONNX operators that an operation may become, in the order in which its code names them.

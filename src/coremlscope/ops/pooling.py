@@ -13,8 +13,6 @@ from coremlscope.ops.traits import Trait
 from coremlscope.ops.view import CannotInfer, CannotLower, OpView
 from coremlscope.ops.window import Padding, Window, interleaved
 
-__all__ = ["OPS"]
-
 
 def _window(view: OpView) -> tuple[Shape, Window]:
     shape = view.shape("x")

@@ -17,19 +17,6 @@ from coremlscope.ops.emit import Emitter, NumpyType, Tensor, WeightSlot
 if TYPE_CHECKING:
     import onnx
 
-__all__ = [
-    "MERGED",
-    "ML_DOMAIN",
-    "WEIGHTS_FILE",
-    "OnnxProgram",
-    "Port",
-    "Precision",
-    "RangePort",
-    "StatePort",
-    "check_precision",
-    "copy_out",
-]
-
 #: The domain of ONNX-ML, which has the operator of tree ensembles.
 ML_DOMAIN = "ai.onnx.ml"
 #: The name by which the graph refers to its weight file.

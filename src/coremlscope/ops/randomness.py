@@ -13,8 +13,6 @@ from coremlscope.ops.spec import Infer, OpSpec, Work, moved
 from coremlscope.ops.traits import Trait
 from coremlscope.ops.view import CannotInfer, OpView
 
-__all__ = ["DRAWN_ONCE", "OPS"]
-
 #: The attribute of random numbers of static shape that stay the same, so that predictions do not draw them.
 DRAWN_ONCE = "drawn once"
 

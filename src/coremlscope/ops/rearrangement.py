@@ -10,8 +10,6 @@ from coremlscope.ops.spec import Infer, OpSpec, moved_output
 from coremlscope.ops.traits import Trait
 from coremlscope.ops.view import CannotInfer, CannotLower, OpView
 
-__all__ = ["OPS"]
-
 
 def _image(view: OpView) -> Shape:
     shape = view.shape("x")

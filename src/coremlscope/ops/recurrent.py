@@ -20,8 +20,6 @@ from coremlscope.ops.spec import OpSpec, Work, moved
 from coremlscope.ops.traits import Trait
 from coremlscope.ops.view import CannotInfer, CannotLower, OpView
 
-__all__ = ["OPS"]
-
 
 class _Activation(msgspec.Struct, frozen=True):
     """ONNX's name of an activation, with the parameters that it takes."""

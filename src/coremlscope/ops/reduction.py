@@ -14,8 +14,6 @@ from coremlscope.ops.traits import Trait
 from coremlscope.ops.view import CannotInfer, OpView
 from coremlscope.ops.work import per_input_element
 
-__all__ = ["OPS"]
-
 
 def _axes(view: OpView) -> list[int]:
     rank = len(view.shape("x"))

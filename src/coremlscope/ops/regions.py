@@ -16,8 +16,6 @@ from coremlscope.ops.view import CannotInfer, CannotLower, OpView
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-__all__ = ["OPS"]
-
 #: Numbers known while lowering.
 Vector: TypeAlias = "npt.NDArray[np.floating[Any]]"
 

@@ -16,8 +16,6 @@ from coremlscope.ops.view import CannotInfer, CannotLower, OpView
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-__all__ = ["OPS", "SAMPLING_MODES", "hat_matrix"]
-
 #: ONNX's names of MIL's sampling modes; None where ONNX has none.
 SAMPLING_MODES: dict[str, str | None] = {
     "DEFAULT": "asymmetric",

@@ -8,8 +8,6 @@ from typing import TypeVar
 
 from coremlscope.model.ir import Value
 
-__all__ = ["nested"]
-
 _Known = TypeVar("_Known")
 
 

@@ -13,9 +13,6 @@ from coremlscope.ops.spec import OpSpec, Work, moved
 from coremlscope.ops.traits import Trait
 from coremlscope.ops.view import CannotInfer, CannotLower, OpView
 
-__all__ = ["OPS"]
-
-
 # topk, argsort
 
 

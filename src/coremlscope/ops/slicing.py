@@ -16,8 +16,6 @@ from coremlscope.ops.spec import OpSpec, Work, bytes_of, moved_output
 from coremlscope.ops.traits import Trait
 from coremlscope.ops.view import CannotInfer, OpView
 
-__all__ = ["OPS"]
-
 #: Bounds that ONNX reads as "to the end", in either direction.
 _LAST, _FIRST = 2**63 - 1, -(2**63)
 

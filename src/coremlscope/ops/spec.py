@@ -11,8 +11,6 @@ from coremlscope.ops.emit import Lowering, Tensor
 from coremlscope.ops.traits import NO_TRAITS, Trait
 from coremlscope.ops.view import CONTRADICTIONS, CannotInfer, CannotLower, OpView
 
-__all__ = ["Infer", "Lower", "OpSpec", "Work", "bytes_of", "free", "moved", "moved_output", "work_of"]
-
 
 class Work(msgspec.Struct, frozen=True, kw_only=True):
     """The work of an operation, independent of what runs it.

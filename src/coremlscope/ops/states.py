@@ -10,8 +10,6 @@ from coremlscope.ops.spec import OpSpec, Work, bytes_of, moved_output
 from coremlscope.ops.traits import Trait
 from coremlscope.ops.view import CannotInfer, OpView
 
-__all__ = ["OPS"]
-
 
 def _infer_read(view: OpView) -> Sequence[ValueType]:
     state = view.bound("input").type

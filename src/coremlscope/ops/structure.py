@@ -15,9 +15,6 @@ from coremlscope.ops.spec import OpSpec, Work, free, moved, moved_output
 from coremlscope.ops.traits import Trait
 from coremlscope.ops.view import CannotInfer, CannotLower, OpView
 
-__all__ = ["OPS", "choose"]
-
-
 # concat, stack, split
 
 

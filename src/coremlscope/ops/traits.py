@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from enum import Flag, auto
 
-__all__ = ["NO_TRAITS", "Trait", "trait_names"]
-
 
 class Trait(Flag):
     """A property of an operation that some rule, fusion or cost formula reads.

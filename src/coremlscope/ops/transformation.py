@@ -18,8 +18,6 @@ from coremlscope.ops.view import CannotInfer, CannotLower, OpView
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-__all__ = ["OPS", "product"]
-
 #: From this opset on (iOS 17), a 0 in the shape of `reshape` counts its dimension from the right.
 _RIGHT_ALIGNED_ZEROS = 7
 

@@ -15,8 +15,6 @@ from coremlscope.ops.spec import OpSpec
 from coremlscope.ops.traits import Trait
 from coremlscope.ops.work import per_element
 
-__all__ = ["OPS", "offset"]
-
 
 def offset(op: Lowering, x: Tensor, name: str, default: float) -> Tensor:
     """`x` plus the small number that parameter `name` holds; `x` itself where that is zero."""

@@ -9,8 +9,6 @@ import msgspec
 
 from coremlscope.model.ir import Array, Constant, Graph, Op, Shape, StateType, TensorType, ValueType
 
-__all__ = ["CONTRADICTIONS", "BoundGraph", "BoundValue", "CannotInfer", "CannotLower", "OpView"]
-
 _REQUIRED: Any = object()
 _Result = TypeVar("_Result")
 #: The longest parameter of shapes, axes, paddings or lengths of parts.

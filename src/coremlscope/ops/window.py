@@ -10,8 +10,6 @@ import msgspec
 from coremlscope.model.ir import Shape
 from coremlscope.ops.view import CannotInfer, OpView
 
-__all__ = ["Padding", "Window", "interleaved"]
-
 #: How much is added before and after an axis.
 Padding = tuple[int, int]
 

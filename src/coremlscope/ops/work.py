@@ -11,8 +11,6 @@ from collections.abc import Callable
 from coremlscope.ops.spec import Work, moved
 from coremlscope.ops.view import OpView
 
-__all__ = ["per_element", "per_input_element"]
-
 
 def per_element(flops: int) -> Callable[[OpView], Work]:
     """`flops` operations per element of the result."""

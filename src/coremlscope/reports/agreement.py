@@ -10,8 +10,6 @@ from coremlscope.reports.words import UNDECIDED_WORDS, plural, unit_name
 from coremlscope.results.agreement import Agreement, Disagreement
 from coremlscope.results.profile import Profile
 
-__all__ = ["agreement_line", "agreement_sections"]
-
 _LISTED = 10
 
 

@@ -16,8 +16,6 @@ from coremlscope.reports.words import UNIT_NAMES, plural
 from coremlscope.results.answer import Answer, Proposal, Speed
 from coremlscope.results.estimate import Trust
 
-__all__ = ["answer_blocks", "answer_document", "render_answer"]
-
 #: Lines of an answer at 80 columns, and what is listed of each part.
 _MOST_LINES = 40
 _REASONS, _PROPOSALS, _SHARES, _FACTS = 3, 5, 4, 6

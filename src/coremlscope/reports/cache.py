@@ -10,8 +10,6 @@ from coremlscope.base.units import format_bytes
 from coremlscope.reports.document import Block, Column, Facts, Table, Title, numbers
 from coremlscope.runtime.execution.cache import CacheEntry
 
-__all__ = ["cache_document"]
-
 
 def cache_document(
     folder: Path, limit_bytes: int, entries: Sequence[CacheEntry], removed: int | None

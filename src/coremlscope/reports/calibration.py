@@ -10,8 +10,6 @@ from coremlscope.reports.figures import milliseconds
 from coremlscope.reports.words import UNIT_NAMES, plural
 from coremlscope.results.calibration import CalibrationReport, CheckedMeasurement, UnitCorrection
 
-__all__ = ["calibration_document"]
-
 _COLUMNS = (
     Column("id", style="dim"),
     Column("model", most=32, least=16, style="cyan"),

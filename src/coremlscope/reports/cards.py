@@ -26,8 +26,6 @@ from coremlscope.reports.document import (
     Title,
 )
 
-__all__ = ["write_card"]
-
 _LINE = "1px solid rgba(127,127,127,.35)"
 _CELL = "padding:2px 10px 2px 0;background:transparent;color:inherit;border:none;"
 _BAR = "display:inline-block;height:.7em;background:#3b82c4;border-radius:1px;width:{:.1f}em"

@@ -8,8 +8,6 @@ from coremlscope.base.units import format_bytes
 from coremlscope.reports.document import in_columns
 from coremlscope.results.variants import Variant, VariantReport, pareto_front
 
-__all__ = ["ChartPoint", "chart_points", "draw_chart"]
-
 _WIDEST_CHART, _HEIGHT = 76, 14
 #: The columns for the scale of PSNR, and the marks of points.
 _SCALE = 8

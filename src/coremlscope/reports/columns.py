@@ -18,8 +18,6 @@ from coremlscope.results.model import ModelSummary
 from coremlscope.results.plan import InsertedOp, Plan, SettingPlan
 from coremlscope.results.profile import Profile
 
-__all__ = ["change_columns", "data_frame", "figure_columns", "listed_columns", "op_columns"]
-
 Columns = dict[str, list[Any]]
 
 _WORK = ("flops", "read_bytes", "written_bytes", "weight_bytes", "work_is_complete")

@@ -42,8 +42,6 @@ from coremlscope.reports.renderers import COMPARISON_RENDERERS, describe_formats
 from coremlscope.reports.side_by_side import side_by_side, side_by_side_document
 from coremlscope.reports.words import plural
 
-__all__ = ["comparison_document"]
-
 _LISTED_KINDS, _LISTED_ROWS, _LISTED_SUBJECTS = 8, 12, 3
 
 

@@ -16,8 +16,6 @@ from coremlscope.results.model import ModelSummary
 from coremlscope.results.profile import Profile
 from coremlscope.results.variants import VariantReport
 
-__all__ = ["render_columns", "render_compared_csv", "render_csv", "render_figures_csv", "render_variants_csv"]
-
 
 def render_csv(subject: Profile | ModelSummary) -> str:
     """Renders the operations, one row each, with a header; unknown values are empty."""

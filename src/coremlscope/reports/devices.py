@@ -16,8 +16,6 @@ from coremlscope.reports.words import plural
 if TYPE_CHECKING:
     from coremlscope.planning.cost.planned.rates import RateTable
 
-__all__ = ["chip_document", "chips_document", "devices_to_json", "rates_document", "rates_to_json"]
-
 #: Characters for the names of the devices of a chip; those that do not fit are counted.
 _ROOM = 44
 

@@ -13,22 +13,6 @@ from coremlscope.describe.comparison.profiles import Comparison, Difference
 from coremlscope.model.ir import kind_name
 from coremlscope.reports.words import SHORT_UNIT_NAMES, describe_own, plural, unit_name
 
-__all__ = [
-    "describe_calibration",
-    "describe_operations",
-    "describe_units",
-    "device_title",
-    "fact_rows",
-    "format_interval",
-    "format_ratio",
-    "format_value",
-    "measured_by",
-    "method",
-    "planned_cells",
-    "verdict",
-    "verdict_lines",
-]
-
 _FORMATS: Mapping[str, Callable[[str], str]] = {
     "kind": kind_name,
     "parameters": lambda text: format_count(int(text)),

@@ -32,8 +32,6 @@ from coremlscope.studies.doctor.log import LoggedFailure, LogReport, known_opera
 from coremlscope.studies.doctor.machine import Check
 from coremlscope.studies.doctor.model import ModelReport
 
-__all__ = ["checks_document", "doctor_document", "render_doctor_json", "reports_document", "reports_to_json"]
-
 _MARKS: dict[str, tuple[str, Style]] = {
     "ok": ("✓", "good"),
     "missing": ("–", "quiet"),

@@ -15,30 +15,6 @@ from coremlscope.base.findings import Finding
 from coremlscope.base.site import finding_page
 from coremlscope.reports.words import FINDING_MARKS, by_severity, describe_finding, finding_hint, plural
 
-__all__ = [
-    "Block",
-    "Cell",
-    "Column",
-    "Document",
-    "Drawing",
-    "Facts",
-    "Folded",
-    "Heading",
-    "Hint",
-    "Item",
-    "Row",
-    "Strong",
-    "Style",
-    "Table",
-    "Text",
-    "Title",
-    "findings",
-    "in_columns",
-    "join_equal",
-    "labels",
-    "numbers",
-]
-
 #: How a text is meant.
 Style: TypeAlias = Literal["", "quiet", "strong", "good", "warning", "error"]
 

@@ -31,8 +31,6 @@ from coremlscope.reports.document import (
     Title,
 )
 
-__all__ = ["write_page"]
-
 _PAGE = """\
 <!doctype html>
 <html lang="en">

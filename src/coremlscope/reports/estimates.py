@@ -39,8 +39,6 @@ from coremlscope.results.estimate import Estimate, UnitTerms
 from coremlscope.results.generation import TokenRate
 from coremlscope.results.profile import Profile
 
-__all__ = ["device_latencies", "estimates_document", "estimates_to_json", "render_estimates_json"]
-
 _COSTLIEST = 5
 #: The least share of a unit that is shown as all of the time.
 _WHOLE = 0.995

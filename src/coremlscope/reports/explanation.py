@@ -19,8 +19,6 @@ from coremlscope.reports.words import (
 from coremlscope.results.explanation import AppliedRule, Explanation, Explanations, Forced, PathStep
 from coremlscope.results.plan import Undecided, describe_saving
 
-__all__ = ["chosen_line", "explanations_document", "path_text", "rule_details", "rule_line"]
-
 #: Runs of operations shown on each side of the one that holds the operation.
 _AROUND = 3
 #: Effects of rules.

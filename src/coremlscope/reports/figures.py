@@ -12,20 +12,6 @@ from coremlscope.results.estimate import Estimate
 from coremlscope.results.plan import Plan
 from coremlscope.results.profile import Profile
 
-__all__ = [
-    "EXTRAPOLATED",
-    "calibrated_on",
-    "estimate_cell",
-    "explain_marks",
-    "format_placement",
-    "interval_ms",
-    "listed_estimates",
-    "mark_of",
-    "milliseconds",
-    "shown_plans",
-    "within_ms",
-]
-
 _IS_OWN, _IS_EXTRAPOLATED = "†", "*"
 #: Meaning of the mark of an extrapolated estimate.
 EXTRAPOLATED = "* extrapolated from the chip's specification: fewer than three publications measured it"

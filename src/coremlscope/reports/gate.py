@@ -15,8 +15,6 @@ from coremlscope.reports.json import render_values
 from coremlscope.reports.words import model_name, plural
 from coremlscope.results.gate import CheckedModel, GateReport, Verdict
 
-__all__ = ["RULES", "gate_document", "gate_summary", "render_junit", "render_sarif"]
-
 #: Marks and styles of verdicts in lists.
 _MARKS: Mapping[Verdict, tuple[str, Style]] = {
     "pass": ("✓", "good"),

@@ -10,8 +10,6 @@ from coremlscope.reports.document import Block, Column, Heading, Table, Text
 from coremlscope.reports.words import BOUND_WORDS
 from coremlscope.results.generation import TokenRate, TokenTiming
 
-__all__ = ["rate_section", "timing_section"]
-
 _RATE_NOTE = "predictions one after the other; sampling and the app around them are not included"
 _TIMING_NOTE = (
     "the median of predictions that share one state, and its 95 % confidence interval; inputs are synthetic;"

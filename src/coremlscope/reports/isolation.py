@@ -11,8 +11,6 @@ from coremlscope.reports.profile import profile_document
 from coremlscope.reports.words import histogram, model_name, plural
 from coremlscope.results.isolation import Isolation, PartSearch, PartTensor
 
-__all__ = ["isolation_document"]
-
 #: The name of the embedded engine in differences.
 _HERE = "here"
 _MOST_TENSORS, _MOST_UNITS = 12, 20

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from coremlscope.results.variants import VariantReport
     from coremlscope.results.verification import Verification
 
-__all__ = ["Result", "displayed", "plain", "render_json", "render_values", "to_values", "without_folders"]
-
 #: Results that can be rendered.
 Result: TypeAlias = "Profile | ModelSummary | Comparison | Trace | VariantReport | Sequence[Profile]"
 

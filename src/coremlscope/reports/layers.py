@@ -20,8 +20,6 @@ from coremlscope.results.measurement import Measurement
 from coremlscope.results.plan import PlannedOp, PlanView
 from coremlscope.results.profile import Profile
 
-__all__ = ["LayerRow", "layer_rows", "layers_document", "render_layers_csv"]
-
 _LEGEND = (
     "elsewhere: how much more the cheapest plan with the layer on another unit of the setting would cost; "
     "no: the unit does not run it, for the reason of that number"

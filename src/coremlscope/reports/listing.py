@@ -15,8 +15,6 @@ from coremlscope.reports.json import render_values
 from coremlscope.reports.words import plural
 from coremlscope.results.model import BundleSummary, ListedModel
 
-__all__ = ["bundle_document", "bundle_to_json"]
-
 _COLUMNS = (
     Column("model", style="cyan"),
     Column("type", most=28, rank=1),

@@ -9,8 +9,6 @@ from coremlscope.describe.comparison.profiles import Difference
 from coremlscope.reports.words import plural
 from coremlscope.results.migration import OutputAgreement, SharedWork, ValueAgreement
 
-__all__ = ["agreement_lines", "group_rows", "work_lines"]
-
 _LISTED = 5
 
 

@@ -39,8 +39,6 @@ from coremlscope.reports.words import (
 )
 from coremlscope.results.model import FeatureSummary, FunctionSummary, ModelSummary, StageSummary, WorkSummary
 
-__all__ = ["model_document"]
-
 #: Operation types in the overview; the rest is counted.
 _LISTED_TYPES = 12
 #: Operations that `--ops` lists.

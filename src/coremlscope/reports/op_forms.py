@@ -7,8 +7,6 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from coremlscope.results.operations import OpTable
 
-__all__ = ["op_forms"]
-
 _SIZES = re.compile(r"\[([\d, ]+)\]")
 _POOLS = ("avg_pool", "l2_pool", "max_pool")
 

@@ -32,18 +32,6 @@ from coremlscope.results.sweep import ResultTable
 from coremlscope.results.trace import Trace
 from coremlscope.results.variants import VariantReport
 
-__all__ = [
-    "build_page",
-    "page_payload",
-    "page_title",
-    "render_html",
-    "render_html_results",
-    "render_html_trace",
-    "render_html_variants",
-    "to_page_values",
-    "trace_values",
-]
-
 #: Characters that could end the script element or start a comment, and two that old scripts do not allow.
 _ESCAPES = {ord(character): f"\\u{ord(character):04x}" for character in "<>&\u2028\u2029"}
 

@@ -60,20 +60,6 @@ from coremlscope.results.plan import (
 )
 from coremlscope.results.profile import Profile
 
-__all__ = [
-    "CHOSEN",
-    "POSSIBLE",
-    "SUPPORTED",
-    "UNKNOWN",
-    "UNSUPPORTED",
-    "describe_planner",
-    "plan_document",
-    "plan_section",
-    "reason_sections",
-    "saving_sections",
-    "settings_section",
-]
-
 #: As in Xcode's performance reports.
 CHOSEN, SUPPORTED, UNSUPPORTED = "●", "○", "◇"
 #: Not chosen, but the evidence does not decide: a tie, or rates within their intervals.

@@ -20,8 +20,6 @@ from coremlscope.results.plan import (
 )
 from coremlscope.results.profile import Profile
 
-__all__ = ["SCHEMA", "plan_to_json", "what_if_to_json"]
-
 #: Name and version of the form.
 SCHEMA = "coremlscope.plan/1"
 

@@ -15,8 +15,6 @@ from coremlscope.model.ir import Array
 from coremlscope.reports.document import Block, Cell, Column, Hint, Table, Text, Title, labels, numbers
 from coremlscope.reports.words import plural
 
-__all__ = ["prediction_document", "render_prediction_json"]
-
 #: Classes and elements that are printed; the rest is counted.
 _TOP, _ELEMENTS = 5, 6
 

@@ -59,8 +59,6 @@ from coremlscope.results.measurement import Group, Measurement
 from coremlscope.results.operations import OpTable
 from coremlscope.results.profile import Profile
 
-__all__ = ["profile_document"]
-
 _LISTED_KINDS, _LISTED_GROUPS = 8, 10
 
 

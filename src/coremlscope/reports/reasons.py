@@ -23,17 +23,6 @@ from coremlscope.results.plan import (
     join_fixes,
 )
 
-__all__ = [
-    "ReasonGroup",
-    "find_dearer",
-    "find_savings",
-    "group_advice",
-    "group_reasons",
-    "group_savings",
-    "group_what_ifs",
-    "unknown_ops",
-]
-
 #: The units that an operation runs on although this one is usually faster.
 _SLOWER: dict[ComputeUnit, tuple[ComputeUnit, ...]] = {NEURAL_ENGINE: (GPU, CPU), GPU: (CPU,), CPU: ()}
 

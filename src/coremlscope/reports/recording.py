@@ -9,8 +9,6 @@ from coremlscope.reports.document import Block, Column, Folded, Table, Text, num
 from coremlscope.reports.words import UNIT_NAMES, plural
 from coremlscope.results.recording import Energy, Recording, SystemPart, UnitActivity
 
-__all__ = ["energy_section", "recording_section"]
-
 _LISTED = 3
 _NAMES: Mapping[SystemPart, str] = {
     "cpu": UNIT_NAMES["cpu"],

@@ -10,8 +10,6 @@ from coremlscope.planning.placement.catalog import CatalogEntry, OpCard
 from coremlscope.reports.document import Block, Column, Facts, Heading, Hint, Item, Table, Text, Title
 from coremlscope.reports.words import plural
 
-__all__ = ["op_document", "ops_document", "rule_document", "rules_document"]
-
 _UNITS = {"neural_engine": "Neural Engine", "gpu": "GPU", "cpu": "CPU"}
 _EFFECTS = {
     "rejects": "does not run",

@@ -33,15 +33,6 @@ from coremlscope.results.estimate import Estimate
 from coremlscope.results.measurement import Measurement
 from coremlscope.results.profile import Profile
 
-__all__ = [
-    "device_remarks",
-    "failures",
-    "measured_sections",
-    "side_by_side",
-    "side_by_side_document",
-    "summary_line",
-]
-
 
 def side_by_side_document(profiles: Sequence[Profile], *, state: str = "") -> Iterator[Block]:
     """Yields what is known of several profiles.

@@ -9,8 +9,6 @@ from coremlscope.reports.document import Block, Facts, Heading, Hint, Item, Text
 from coremlscope.reports.words import plural
 from coremlscope.results.sweep import SweepSummary
 
-__all__ = ["sweep_document"]
-
 #: Failures that are listed.
 _LISTED = 20
 

@@ -11,8 +11,6 @@ from coremlscope.reports.document import Block, Column, Facts, Heading, Table, T
 from coremlscope.reports.words import UNIT_NAMES
 from coremlscope.results.estimate import Estimate, MemoryEstimate, NearRow
 
-__all__ = ["term_sections"]
-
 _TERMS = (
     Column("term", style="cyan"),
     Column("estimate", is_number=True),

@@ -15,30 +15,6 @@ from coremlscope.results.operations import OpTable
 from coremlscope.results.profile import Profile
 from coremlscope.results.statistics import Statistics
 
-__all__ = [
-    "TypeTiming",
-    "by_layer",
-    "describe_conditions",
-    "describe_inputs",
-    "describe_machine",
-    "describe_runtime",
-    "describe_units",
-    "disclaimer",
-    "group_name",
-    "kinds",
-    "measurement_name",
-    "nodes_line",
-    "partial_mark",
-    "phase_cells",
-    "phase_rows",
-    "python_note",
-    "share_text",
-    "slowest",
-    "stage_rows",
-    "status_line",
-    "total",
-]
-
 #: More synthetic inputs than this are counted instead of listed.
 _LISTED_INPUTS = 24
 _STATUS_WORDS: Mapping[Status, str] = {

@@ -22,8 +22,6 @@ from coremlscope.results.estimate import Estimate
 from coremlscope.results.measurement import Measurement
 from coremlscope.results.profile import Profile
 
-__all__ = ["render_trace"]
-
 Event = dict[str, Any]
 
 _US = 1e6

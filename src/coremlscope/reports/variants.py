@@ -27,8 +27,6 @@ from coremlscope.reports.words import FINDING_MARKS, SHORT_UNIT_NAMES, model_nam
 from coremlscope.results.estimate import MemoryEstimate
 from coremlscope.results.variants import Variant, VariantForecast, VariantReport
 
-__all__ = ["memory_cell", "variant_columns", "variant_failures", "variants_document"]
-
 _NARROWEST = 60
 _SAME = "equal"
 

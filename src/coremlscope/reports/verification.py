@@ -26,8 +26,6 @@ from coremlscope.results.verification import (
     VerifiedFault,
 )
 
-__all__ = ["verification_document"]
-
 #: Causes in words.
 _CAUSES: dict[Cause, str] = {
     "overflow": "overflow beyond the largest fp16 number",

@@ -16,37 +16,6 @@ from coremlscope.results.model import FunctionSummary, ModelSummary, WeightGroup
 from coremlscope.results.plan import PlannedOp, SettingPlan, Undecided, describe_saving, undecided_counts
 from coremlscope.results.profile import Profile
 
-__all__ = [
-    "BOUND_WORDS",
-    "FINDING_MARKS",
-    "NO_COSTS",
-    "SHORT_UNIT_NAMES",
-    "UNDECIDED_WORDS",
-    "UNIT_NAMES",
-    "alternative_words",
-    "bits_each",
-    "by_severity",
-    "compact_type",
-    "count",
-    "describe_finding",
-    "describe_flops",
-    "describe_own",
-    "elide",
-    "finding_hint",
-    "histogram",
-    "main_function",
-    "model_name",
-    "other_plan_line",
-    "parameter_facts",
-    "plural",
-    "shorten",
-    "systems",
-    "truncate",
-    "undecided_line",
-    "unit_name",
-    "weight_cells",
-]
-
 #: Compute units, in full and in short.
 UNIT_NAMES: Mapping[ComputeUnit, str] = {CPU: "CPU", GPU: "GPU", NEURAL_ENGINE: "Neural Engine"}
 SHORT_UNIT_NAMES: Mapping[ComputeUnit, str] = {**UNIT_NAMES, NEURAL_ENGINE: "NE"}

@@ -10,8 +10,6 @@ import numpy as np
 from coremlscope.results.events import EVENT_KINDS, FAILED, Lane
 from coremlscope.results.trace import Events, Trace
 
-__all__ = ["Aggregate", "OperationTotal", "aggregate", "group_models", "total_operations"]
-
 
 class Aggregate(msgspec.Struct, frozen=True, kw_only=True):
     """All events of one kind and model.

@@ -11,8 +11,6 @@ from coremlscope.devices.unit import ComputeUnit, ComputeUnits
 from coremlscope.results.operations import OpTable
 from coremlscope.results.plan import Plan, PlannedOp, PlanView, Undecided
 
-__all__ = ["Agreement", "Disagreement", "find_agreements"]
-
 _CORE_ML: Final = "Core ML"
 _RULES: Final = "rules"
 

@@ -11,8 +11,6 @@ from coremlscope.base.figures import Figure
 from coremlscope.devices.unit import ComputeUnit, ComputeUnits
 from coremlscope.results.estimate import Trust
 
-__all__ = ["Answer", "Certainty", "EqualBlocks", "Proposal", "SettingChoice", "Speed"]
-
 #: How sure it is that a change saves time: the 80 % interval of the gain does not contain 0, or it does.
 Certainty = Literal["likely", "unclear", "no gain"]
 

@@ -11,18 +11,6 @@ from coremlscope.base.figures import Figure
 from coremlscope.devices.unit import ComputeUnit, ComputeUnits
 from coremlscope.results.encoding import plain
 
-__all__ = [
-    "CALIBRATION",
-    "CalibrationReport",
-    "Calibrations",
-    "CheckedMeasurement",
-    "KernelColumns",
-    "OwnCalibration",
-    "OwnMeasurement",
-    "Skipped",
-    "UnitCorrection",
-]
-
 #: Name and version of the schema.
 CALIBRATION = "coremlscope.calibration/1"
 

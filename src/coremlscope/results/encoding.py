@@ -17,17 +17,6 @@ from coremlscope.base.escaping import json_text
 from coremlscope.base.folders import read_file
 from coremlscope.base.writing import write_file
 
-__all__ = [
-    "COMPARISON",
-    "MODEL",
-    "PROFILE",
-    "PROFILES",
-    "decode",
-    "plain",
-    "read_json",
-    "write_json",
-]
-
 #: Names and versions of the schemas that are written.
 PROFILE = "coremlscope.profile/2"
 PROFILES = "coremlscope.profiles/2"

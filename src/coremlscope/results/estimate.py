@@ -13,18 +13,6 @@ from coremlscope.devices.app_limits import AppLimit
 from coremlscope.devices.unit import UNITS, ComputeUnit, ComputeUnits
 from coremlscope.results.calibration import OwnCalibration
 
-__all__ = [
-    "Bound",
-    "Estimate",
-    "EstimateBasis",
-    "Kernel",
-    "LoadEstimate",
-    "MemoryEstimate",
-    "NearRow",
-    "Trust",
-    "UnitTerms",
-]
-
 #: The bottleneck of a kernel or a prediction.
 Bound = Literal["compute", "weights", "activations", "dispatch", "switches"]
 

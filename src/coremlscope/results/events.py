@@ -9,21 +9,6 @@ from typing import Final, Literal
 
 import msgspec
 
-__all__ = [
-    "COPIED",
-    "EVENT_KINDS",
-    "FAILED",
-    "IN_EVENT_LOOP",
-    "KIND_CODES",
-    "LANES",
-    "NESTED",
-    "NOT_CONTIGUOUS",
-    "ON_MAIN_THREAD",
-    "SHARES_BASE",
-    "EventKind",
-    "Lane",
-]
-
 Lane = Literal["activity", "data", "compute"]
 LANES: Final[tuple[Lane, ...]] = ("activity", "data", "compute")
 

@@ -11,8 +11,6 @@ from coremlscope.devices.unit import ComputeUnit, ComputeUnits
 from coremlscope.results.encoding import plain
 from coremlscope.results.plan import Support
 
-__all__ = ["SCHEMA", "Evidence", "EvidencePlan", "EvidenceRow", "OpForm", "UnitVerdict"]
-
 #: Name and version of the schema.
 SCHEMA = "coremlscope.evidence/1"
 

@@ -12,8 +12,6 @@ from coremlscope.devices.unit import ComputeUnit, ComputeUnits
 from coremlscope.results.encoding import plain
 from coremlscope.results.plan import Reason, Support, Undecided
 
-__all__ = ["AppliedRule", "BackendCost", "Explanation", "Explanations", "Forced", "PathStep"]
-
 #: Name and version of the form.
 SCHEMA = "coremlscope.explanation/1"
 

@@ -10,17 +10,6 @@ from coremlscope.base.figures import Figure
 from coremlscope.results.encoding import plain
 from coremlscope.results.profile import Provenance
 
-__all__ = [
-    "GATE",
-    "GATE_FAILED",
-    "CheckKind",
-    "CheckResult",
-    "CheckedModel",
-    "GateReport",
-    "Quantity",
-    "Verdict",
-]
-
 #: Name and version of the schema.
 GATE = "coremlscope.check/1"
 #: The exit code if a limit is not kept; that of `compare --fail-above`.

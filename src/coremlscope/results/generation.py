@@ -14,8 +14,6 @@ from coremlscope.results.estimate import Bound, EstimateBasis
 from coremlscope.results.measurement import Phase
 from coremlscope.results.statistics import median_interval
 
-__all__ = ["GenerationPhase", "TokenRate", "TokenTiming", "phase_of"]
-
 #: `decode`: one token in a prediction; `prefill`: many tokens of a prompt.
 GenerationPhase = Literal["decode", "prefill"]
 #: The confidence level of the median of a measured prediction.

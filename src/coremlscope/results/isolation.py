@@ -10,16 +10,6 @@ import msgspec
 from coremlscope.results.encoding import plain
 from coremlscope.results.profile import Profile, to_json
 
-__all__ = [
-    "ISOLATION",
-    "IsolatedUnit",
-    "Isolation",
-    "PartSearch",
-    "PartTensor",
-    "PartTest",
-    "Verdict",
-]
-
 #: Name and version of the schema.
 ISOLATION = "coremlscope.isolation/1"
 

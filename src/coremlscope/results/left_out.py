@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import msgspec
 
-__all__ = ["LEFT_OUT_AT_MOST", "LeftOut"]
-
 #: The share of FLOPs or parameters above which there is no figure.
 LEFT_OUT_AT_MOST = 0.2
 

@@ -13,24 +13,6 @@ from coremlscope.base.units import short_repr
 from coremlscope.results.recording import Energy, Recording
 from coremlscope.results.statistics import Statistics, summarize
 
-__all__ = [
-    "Conditions",
-    "EarlyEnd",
-    "Fp16Ranges",
-    "Group",
-    "Machine",
-    "Measurement",
-    "NodeTiming",
-    "Phase",
-    "Precision",
-    "Runtime",
-    "Settings",
-    "StageTiming",
-    "Status",
-    "TimesThroughPython",
-    "condition_findings",
-]
-
 #: The precision of a prediction: `fp16` rounds every result that is declared as fp16, as a device does.
 Precision = Literal["fp32", "fp16"]
 

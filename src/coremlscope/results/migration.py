@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import msgspec
 
-__all__ = ["OutputAgreement", "SharedWork", "ValueAgreement", "WorkGroup"]
-
 
 class WorkGroup(msgspec.Struct, frozen=True, kw_only=True):
     """Operations of two models that compute the same.

@@ -15,20 +15,6 @@ from coremlscope.results.left_out import LEFT_OUT_AT_MOST
 from coremlscope.results.operations import OpTable
 from coremlscope.results.presentation import Presented
 
-__all__ = [
-    "COMPILED_BY",
-    "READ_BY",
-    "BundleSummary",
-    "ClassLabels",
-    "FeatureSummary",
-    "FunctionSummary",
-    "ListedModel",
-    "ModelSummary",
-    "StageSummary",
-    "WeightGroup",
-    "WorkSummary",
-]
-
 #: The labels of the facts that name the version of Apple's compiler, and what read a Core AI bundle.
 COMPILED_BY, READ_BY = "compiled by", "read by"
 

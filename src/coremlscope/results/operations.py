@@ -10,8 +10,6 @@ import msgspec.structs
 
 from coremlscope.base.units import short_repr
 
-__all__ = ["OpDetails", "OpRow", "OpTable", "Signature", "WeightKind", "WeightTable"]
-
 
 class OpRow(msgspec.Struct, frozen=True, kw_only=True):
     """One operation; see `OpTable`."""

@@ -17,33 +17,6 @@ from coremlscope.devices.unit import SETTINGS, UNIT_WORDS, UNITS, ComputeUnit, C
 from coremlscope.results.left_out import LEFT_OUT_AT_MOST
 from coremlscope.results.operations import OpTable
 
-__all__ = [
-    "CORE_ML_RULE",
-    "COST_RULE",
-    "COST_SOURCE",
-    "DEFECTS",
-    "EQUAL_COST_MS",
-    "TIE_MS",
-    "Effect",
-    "FunctionCost",
-    "Hypothesis",
-    "InsertedOp",
-    "Plan",
-    "PlanView",
-    "PlannedOp",
-    "Reason",
-    "SettingPlan",
-    "Support",
-    "Transitions",
-    "Undecided",
-    "WhatIf",
-    "describe_saving",
-    "segments",
-    "undecided_counts",
-    "unit_costs_ms",
-    "unit_counts",
-]
-
 Key = TypeVar("Key")
 Value = TypeVar("Value")
 

@@ -10,8 +10,6 @@ from collections.abc import Callable
 from os import PathLike
 from typing import Any
 
-__all__ = ["Presented", "present_with"]
-
 _find: Callable[[], Any] | None = None
 
 

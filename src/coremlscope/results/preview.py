@@ -6,17 +6,6 @@ from typing import Literal
 
 import msgspec
 
-__all__ = [
-    "GivenInput",
-    "LegendRow",
-    "OutputView",
-    "Preview",
-    "ScoredClass",
-    "SeenBox",
-    "SeenPoint",
-    "ViewKind",
-]
-
 #: How an output is shown.
 ViewKind = Literal["classes", "boxes", "mask", "map", "points", "image", "text", "curve", "values"]
 

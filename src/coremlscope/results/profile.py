@@ -22,8 +22,6 @@ from coremlscope.results.plan import Plan, PlanView
 from coremlscope.results.presentation import Presented
 from coremlscope.results.upgrade import upgrade_profile
 
-__all__ = ["Profile", "Provenance", "profiles_from_json", "read_profiles", "to_json", "write_profiles"]
-
 _OLD_PROFILE = "coremlscope.profile/1"
 
 

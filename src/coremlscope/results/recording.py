@@ -11,17 +11,6 @@ from coremlscope.base.figures import Origin
 from coremlscope.devices.unit import ComputeUnit
 from coremlscope.results.statistics import Statistics
 
-__all__ = [
-    "ActivityPart",
-    "Energy",
-    "FrameSamples",
-    "Recording",
-    "SystemPart",
-    "UnitActivity",
-    "UnitEnergy",
-    "UnitSamples",
-]
-
 #: Owner of the work in intervals: the whole device, or the processes that they name.
 Scope = Literal["device", "processes"]
 

@@ -10,8 +10,6 @@ from coremlscope.base.figures import Origin
 from coremlscope.results.presentation import Presented
 from coremlscope.results.trace import Mistake
 
-__all__ = ["EventChange", "RecordingChanges"]
-
 #: The name and version of the schema.
 _SCHEMA = "coremlscope.recording-changes/1"
 

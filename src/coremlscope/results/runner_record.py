@@ -9,23 +9,6 @@ import msgspec
 
 from coremlscope.base.errors import UsageError
 
-__all__ = [
-    "SCHEMA",
-    "BackedPredictions",
-    "Compilation",
-    "DeviceIdentity",
-    "DeviceState",
-    "PlannedOperation",
-    "PreparedInput",
-    "Record",
-    "SettingRecord",
-    "StepFailure",
-    "StepStatus",
-    "Throughput",
-    "model_name",
-    "read_record",
-]
-
 SCHEMA = "coremlscope.runner/1"
 _MOST_SETTINGS = 10_000
 

@@ -13,8 +13,6 @@ from coremlscope.results.encoding import MODEL, PROFILE, PROFILES
 from coremlscope.results.model import ModelSummary
 from coremlscope.results.profile import Profile
 
-__all__ = ["docstring_parts", "json_schema", "json_schema_of"]
-
 
 def json_schema() -> dict[str, Any]:
     """Returns the JSON Schema (2020-12) of profiles, lists of profiles and model summaries."""

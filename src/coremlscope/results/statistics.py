@@ -7,8 +7,6 @@ from collections.abc import Sequence
 
 import msgspec
 
-__all__ = ["Statistics", "median_interval", "summarize"]
-
 
 class Statistics(msgspec.Struct, frozen=True, kw_only=True):
     """Summary statistics of samples, in the samples' unit.

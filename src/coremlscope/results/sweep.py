@@ -10,8 +10,6 @@ from coremlscope.base.figures import Origin
 from coremlscope.results.encoding import plain
 from coremlscope.results.presentation import Presented
 
-__all__ = ["RESULT_TABLE", "FailedModel", "ResultColumn", "ResultTable", "SweepProgress", "SweepSummary"]
-
 #: The name and version of the schema of `ResultTable`.
 RESULT_TABLE = "coremlscope.results/1"
 

@@ -25,17 +25,6 @@ from coremlscope.results.events import EVENT_KINDS, KIND_CODES
 from coremlscope.results.presentation import Presented
 from coremlscope.results.recording import UnitSamples
 
-__all__ = [
-    "SCHEMA",
-    "Events",
-    "Mistake",
-    "Site",
-    "Trace",
-    "TracedFeature",
-    "TracedModel",
-    "TracedProcess",
-]
-
 #: The name and version of the schema.
 SCHEMA = "coremlscope.trace/1"
 #: The largest file that is read, in bytes of columns after decompression.

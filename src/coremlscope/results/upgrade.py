@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-__all__ = ["upgrade_profile"]
-
 _Json = dict[str, Any]
 
 #: Columns of the old op table that now belong to a measurement or to the kernels.

@@ -17,17 +17,6 @@ from coremlscope.results.estimate import EstimateBasis, LoadEstimate, MemoryEsti
 from coremlscope.results.presentation import Presented
 from coremlscope.results.profile import Provenance
 
-__all__ = [
-    "ORIGINAL",
-    "VARIANTS",
-    "OutputDifference",
-    "Variant",
-    "VariantDifference",
-    "VariantForecast",
-    "VariantReport",
-    "pareto_front",
-]
-
 #: Name and version of the schema.
 VARIANTS = "coremlscope.variants/1"
 #: The name of the model as it is.

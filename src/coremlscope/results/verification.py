@@ -10,19 +10,6 @@ from coremlscope.base.findings import Finding
 from coremlscope.base.units import short_repr
 from coremlscope.results.encoding import plain
 
-__all__ = [
-    "VERIFICATION",
-    "Cause",
-    "ComparedOutput",
-    "DifferingElement",
-    "FaultKind",
-    "Meaning",
-    "PairedValue",
-    "ProposedFix",
-    "Verification",
-    "VerifiedFault",
-]
-
 VERIFICATION: Final = "coremlscope.verification/1"
 
 #: `conversion` the model computes something else than the reference, in float32 as well;

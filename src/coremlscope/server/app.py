@@ -40,8 +40,6 @@ from coremlscope.server.sweeps import SweepFolders
 from coremlscope.server.uploads import Uploads
 from coremlscope.server.worker import MODEL_SUFFIXES
 
-__all__ = ["App"]
-
 #: Names of files that can be uploaded: models, and what is imported. Folders are sent as zip archives.
 _SUFFIXES = tuple(sorted({*MODEL_SUFFIXES, *SUFFIXES, ".txt"}))
 #: Seconds between looks at the jobs, and their number between looks at the folder and between signs of life.

@@ -30,8 +30,6 @@ from coremlscope.results.encoding import plain
 from coremlscope.results.model import BundleSummary
 from coremlscope.results.profile import Profile
 
-__all__ = ["Answers", "Question"]
-
 #: The chips of the first answer; those of all others take several times as long.
 _FIRST = ("m4", "m1", "a18-pro", "a17-pro")
 

@@ -13,9 +13,6 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from coremlscope.base.errors import known_error
 from coremlscope.server.responses import refusal
 
-__all__ = ["Guard"]
-
-
 _LOG = logging.getLogger("coremlscope.server")
 #: Methods that change nothing. Browsers name the page that a request comes from with all others.
 _READING = frozenset({"GET", "HEAD", "OPTIONS"})

@@ -17,8 +17,6 @@ from coremlscope.base.errors import UsageError, known_error
 from coremlscope.base.processes.child import Child, ChildLimits, Task, python_child
 from coremlscope.measure.embedded.process import ENGINE
 
-__all__ = ["NO_LIMITS", "Job", "JobQueue", "JobStatus"]
-
 JobStatus = Literal["waiting", "running", "done", "failed", "cancelled"]
 #: Maximum number of waiting jobs, and of ended jobs in the list.
 _MOST_WAITING, _REMEMBERED = 20, 20

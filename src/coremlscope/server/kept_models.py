@@ -11,8 +11,6 @@ from coremlscope.server.jobs import Job
 from coremlscope.server.store import ProfileStore
 from coremlscope.server.worker import MODEL_SUFFIXES
 
-__all__ = ["KeptModels", "save_result"]
-
 
 class KeptModels:
     """The latest uploaded models by the ids of their profiles; safe to use from several threads.

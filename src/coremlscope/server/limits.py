@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import msgspec
 
-__all__ = ["ServerLimits"]
-
 
 class ServerLimits(msgspec.Struct, frozen=True, kw_only=True):
     """Limits of requests and connections.

@@ -22,8 +22,6 @@ from coremlscope.server.limits import ServerLimits
 from coremlscope.server.responses import EventStream, Places
 from coremlscope.server.server import Address, run_app
 
-__all__ = ["serve_program"]
-
 #: Seconds between two readings of the recording.
 _INTERVAL_S = 1.0
 

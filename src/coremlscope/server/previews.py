@@ -22,8 +22,6 @@ from coremlscope.server.responses import RefusedError
 from coremlscope.server.store import safe_name
 from coremlscope.server.uploads import Uploads
 
-__all__ = ["MOST_BYTES", "PreviewRequest", "Previews", "UploadedInput", "parse_request"]
-
 #: Bytes of all files of a preview, seconds that one may take, and files at most.
 MOST_BYTES = 64 << 20
 _LONGEST_S = 120.0

@@ -11,8 +11,6 @@ import msgspec
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-__all__ = ["EventStream", "Places", "RefusedError", "json_response", "refusal"]
-
 
 class RefusedError(Exception):
     """A request cannot be answered.

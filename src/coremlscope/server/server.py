@@ -28,8 +28,6 @@ from coremlscope.server.store import ProfileStore
 from coremlscope.server.sweeps import SweepFolders
 from coremlscope.server.uploads import Uploads
 
-__all__ = ["Address", "Application", "run_app", "serve"]
-
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 #: Maximum number of connections waiting to be accepted.
 _BACKLOG = 256

@@ -11,8 +11,6 @@ from coremlscope.server.jobs import Job
 from coremlscope.server.store import Entry
 from coremlscope.server.sweeps import SweepFolder
 
-__all__ = ["SCHEMA", "DeviceName", "PageState", "device_names"]
-
 #: Name and version of the schema of `PageState`.
 SCHEMA = "coremlscope.server/2"
 

@@ -22,8 +22,6 @@ from coremlscope.results.measurement import Phase
 from coremlscope.results.profile import Profile, to_json
 from coremlscope.server.tags import read_tags, write_tags
 
-__all__ = ["Entry", "ProfileStore", "safe_name"]
-
 #: Characters other than these are replaced by a hyphen in file names.
 _UNSAFE = re.compile(r"[^\w.()+-]+")
 _LONGEST_NAME = 80

@@ -22,8 +22,6 @@ from coremlscope.studies.sweep.table import to_result_table
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["SweepFolder", "SweepFolders"]
-
 #: Seconds that a journal must exist before its lock is looked at; a writer locks it right after creating it.
 _NEW_S = 2.0
 

@@ -10,8 +10,6 @@ import msgspec
 from coremlscope.base.errors import UsageError
 from coremlscope.base.writing import write_file
 
-__all__ = ["read_tags", "write_tags"]
-
 _FILE = ".tags.json"
 #: Maximum number of tags of a profile, and of their characters.
 _MOST_TAGS, _LONGEST_TAG = 20, 40

@@ -13,8 +13,6 @@ from typing import IO
 from coremlscope.base.errors import OutputError
 from coremlscope.base.writing import lock_file, open_draft
 
-__all__ = ["Uploads"]
-
 _PREFIX, _LOCK = "coremlscope-serve-", ".lock"
 #: Disk space that an upload must leave free, in bytes.
 _SPARE_BYTES = 256 << 20

@@ -30,8 +30,6 @@ from coremlscope.model.subject import Subject
 from coremlscope.results.profile import Profile, write_profiles
 from coremlscope.runtime.execution.sequence_lengths import choose_lengths
 
-__all__ = ["MODEL_SUFFIXES", "main"]
-
 #: Names of models; a `.zip` is a package, unless it contains a report of Xcode. Other files are imported.
 _ARCHIVE, _PACKAGES = ".zip", (".mlpackage", ".mlmodelc", ".aimodel")
 MODEL_SUFFIXES = (".mlmodel", ".mlpackage", _ARCHIVE)

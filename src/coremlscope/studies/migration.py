@@ -23,8 +23,6 @@ from coremlscope.verification.own_run import FunctionCall, record
 from coremlscope.verification.pairing import Pair, pair_runs
 from coremlscope.verification.references.core_ml_model import CoreMLReference
 
-__all__ = ["add_agreements", "compare_values"]
-
 #: The relative error up to which intermediate values agree: those of fp16 weights differ by less.
 _TOLERANCE = 1e-2
 

@@ -26,8 +26,6 @@ from coremlscope.model.ir import Argument, Array, Constant, DType, Function, Op,
 from coremlscope.model.ir.rewriting import Chain, constants_of, with_ops
 from coremlscope.results.verification import Cause
 
-__all__ = ["ARITHMETICS", "Arithmetic"]
-
 #: Operations that are 0 on the Neural Engine where their result is larger.
 _LIMITS: Mapping[str, float] = {
     "softplus": math.log1p(2.0**15),

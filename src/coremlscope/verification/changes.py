@@ -25,8 +25,6 @@ from coremlscope.verification.intermediates import Run
 from coremlscope.verification.outputs import worst_error
 from coremlscope.verification.pairing import plain_name
 
-__all__ = ["listed", "precision_changes", "selector", "try_changes"]
-
 #: How many changes are tried for a fault.
 _MOST_TRIALS = 9
 #: Epsilons that fp16 represents: its smallest normal number, and larger ones.

@@ -41,8 +41,6 @@ from coremlscope.verification.pairing import Pair, pair_runs
 from coremlscope.verification.references.contract import Reference, other_layout
 from coremlscope.verification.references.core_ml_model import CoreMLReference
 
-__all__ = ["Check", "Progress"]
-
 #: Further operations at fault that are listed.
 _MOST_OTHERS = 8
 #: Elements that are listed.

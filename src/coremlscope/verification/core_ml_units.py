@@ -36,8 +36,6 @@ from coremlscope.verification.edits import with_function
 from coremlscope.verification.intermediates import Intermediate, Run
 from coremlscope.verification.own_run import FunctionCall
 
-__all__ = ["run_on_units"]
-
 #: The native module of coremltools, which the drop-in runtime replaces off a Mac.
 _NATIVE = "coremltools.libcoremlpython"
 #: Types of outputs, and the first specification version that has each (source: coremltools'

@@ -11,20 +11,6 @@ import numpy.typing as npt
 
 from coremlscope.model.ir import Array
 
-__all__ = [
-    "SAME",
-    "cosine",
-    "explained_elements",
-    "explains_all",
-    "find_layout",
-    "find_unmasked",
-    "finite",
-    "largest_difference",
-    "relative_error",
-    "signal_to_noise_db",
-    "unmasked_error",
-]
-
 #: The error, relative to the size of the array, up to which two arrays count as the same in a relation:
 #: several roundings to fp16, of which each is 2⁻¹¹.
 SAME = 4e-3

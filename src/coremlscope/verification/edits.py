@@ -27,19 +27,6 @@ from coremlscope.model.ir import (
 )
 from coremlscope.model.ir.rewriting import constants_of, with_ops
 
-__all__ = [
-    "bypass",
-    "insert_after",
-    "keep_fp32",
-    "read_instead",
-    "rename_outputs",
-    "set_constant",
-    "with_function",
-    "with_half_results",
-    "with_op",
-    "with_wide_inputs",
-]
-
 _FP32, _FP16 = "_fp32", "_fp16"
 
 

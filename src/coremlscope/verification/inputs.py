@@ -32,17 +32,6 @@ from coremlscope.model.ir import (
 from coremlscope.model.ir.rewriting import constants_of
 from coremlscope.runtime.execution.binding import Chosen
 
-__all__ = [
-    "KINDS",
-    "Inputs",
-    "Kind",
-    "Origin",
-    "check_numbers",
-    "choose_inputs",
-    "mask_inputs",
-    "other_kinds",
-]
-
 #: Operations that keep the elements of a mask.
 _KEEPING = frozenset(
     {"cast", "expand_dims", "identity", "reshape", "slice_by_index", "squeeze", "tile", "transpose"}

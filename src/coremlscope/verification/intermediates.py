@@ -8,8 +8,6 @@ import msgspec
 
 from coremlscope.model.ir import Array
 
-__all__ = ["Intermediate", "Parameter", "Run"]
-
 
 class Parameter(msgspec.Struct, frozen=True):
     """A constant that an operation reads: a weight, an epsilon.

@@ -17,8 +17,6 @@ from coremlscope.verification.own_run import next_states
 from coremlscope.verification.references.arrays import SavedReference
 from coremlscope.verification.references.contract import Reference
 
-__all__ = ["check_changes", "first_differing_call", "first_differing_kind"]
-
 #: Calls that are compared: the second one reads what the first wrote, the third what both did.
 _CALLS = 3
 #: How long other kinds of inputs are compared, in seconds.

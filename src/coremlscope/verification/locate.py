@@ -21,8 +21,6 @@ from coremlscope.verification.intermediates import Run
 from coremlscope.verification.own_run import FunctionCall, run_from
 from coremlscope.verification.pairing import Pair
 
-__all__ = ["errors_made", "locate_conversion", "locate_precision"]
-
 #: An operation makes an error above this relative size in a program with fp16 weights, and in one without:
 #: several times that of rounding its weights, and of sums in another order.
 _MADE = {True: 1e-2, False: 1e-3}

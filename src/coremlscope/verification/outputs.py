@@ -22,17 +22,6 @@ from coremlscope.verification.distance import (
 from coremlscope.verification.intermediates import Intermediate, Run
 from coremlscope.verification.pairing import Pair, general_type, plain_name
 
-__all__ = [
-    "Tolerance",
-    "ahead_of",
-    "compare_logits",
-    "compare_output",
-    "compare_values",
-    "match_outputs",
-    "meaning_of",
-    "worst_error",
-]
-
 #: The largest relative error of outputs by default: that of some ten roundings to fp16, and of float32.
 _RELATIVE = {"fp16": 2e-2, "fp32": 1e-3}
 #: Peak of pixels.

@@ -28,8 +28,6 @@ from coremlscope.runtime.execution.predictor import FunctionPredictor
 from coremlscope.runtime.execution.state import State
 from coremlscope.verification.intermediates import Intermediate, Parameter, Run
 
-__all__ = ["FunctionCall", "next_states", "record", "run_from", "run_suppression"]
-
 #: The part of the machine's memory that all intermediate values of one run may take: three runs are compared.
 _MEMORY_PART = 8
 #: The end of the name of a value that replaces another one.

@@ -19,8 +19,6 @@ from coremlscope.model.ir import Array
 from coremlscope.verification.distance import find_layout, unmasked_error
 from coremlscope.verification.intermediates import Intermediate, Run
 
-__all__ = ["How", "Pair", "general_type", "pair_runs", "plain_name"]
-
 #: How two values were paired:
 #: `output`    both are the same output;
 #: `value`     their elements are equal, in the same or a transposed order;

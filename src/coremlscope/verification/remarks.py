@@ -23,8 +23,6 @@ from coremlscope.verification.outputs import Tolerance, worst_error
 from coremlscope.verification.references.arrays import SavedReference
 from coremlscope.verification.references.contract import Reference
 
-__all__ = ["compare_interfaces", "compare_labels", "describe_recorded", "note_inputs", "unused_limits"]
-
 #: Scales and offsets of pixels that differ by less, relative to the range of the result, are the same.
 _SAME = 1e-3
 #: The largest relative error of values that show that recorded values belong to the inputs.

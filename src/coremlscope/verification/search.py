@@ -28,8 +28,6 @@ from coremlscope.verification.outputs import worst_error
 from coremlscope.verification.own_run import record, run_from
 from coremlscope.verification.pairing import pair_runs
 
-__all__ = ["find_faults", "find_unit_faults"]
-
 #: How many faults are fixed one after the other: a swap is two.
 _MOST_FAULTS = 4
 #: Operations among which a fault is searched for without values on the way.

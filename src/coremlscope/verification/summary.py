@@ -21,8 +21,6 @@ from coremlscope.verification.distance import finite, relative_error
 from coremlscope.verification.inputs import KINDS, Inputs, Kind
 from coremlscope.verification.pairing import Pair
 
-__all__ = ["summarise"]
-
 _Item = TypeVar("_Item", ComparedOutput, VerifiedFault, ProposedFix)
 
 

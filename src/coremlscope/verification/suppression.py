@@ -28,8 +28,6 @@ from coremlscope.verification.references.arrays import SavedReference
 from coremlscope.verification.references.contract import Reference
 from coremlscope.verification.remarks import describe_recorded, unused_limits
 
-__all__ = ["Boxes", "compare_boxes", "verify_suppression"]
-
 #: Numbers of a box.
 _NUMBERS = 4
 #: Synthetic boxes, and their classes, where the model takes any number.

@@ -38,8 +38,6 @@ from coremlscope.verification.search import find_faults, find_unit_faults
 from coremlscope.verification.summary import summarise
 from coremlscope.verification.suppression import verify_suppression
 
-__all__ = ["verify"]
-
 
 def verify(
     source: Source | Subject,

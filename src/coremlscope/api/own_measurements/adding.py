@@ -21,8 +21,6 @@ from coremlscope.planning.cost.latency.recorded import estimate_recorded, struct
 from coremlscope.planning.forecast.planner import record_prediction
 from coremlscope.results.calibration import OwnMeasurement, Skipped
 
-__all__ = ["Gathered", "gather"]
-
 #: A unit has to do this share of the work: the factor of a mixture is of neither unit.
 _PURE = 0.8
 

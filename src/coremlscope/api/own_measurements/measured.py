@@ -26,8 +26,6 @@ from coremlscope.results.calibration import Skipped
 from coremlscope.results.measurement import Measurement
 from coremlscope.results.profile import Profile
 
-__all__ = ["MeasuredPrediction", "read_measured"]
-
 _SHEETS = (".csv", ".tsv")
 #: The setting under which Core ML uses a unit.
 _SETTING_OF: Mapping[ComputeUnit, ComputeUnits] = {

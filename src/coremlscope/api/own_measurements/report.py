@@ -18,13 +18,6 @@ from coremlscope.model.ir import Model
 from coremlscope.planning.cost.latency.own import calibrate, is_usable
 from coremlscope.results.calibration import CALIBRATION, CalibrationReport, Calibrations, Skipped
 
-__all__ = [
-    "add_measurements",
-    "list_measurements",
-    "remove_measurements",
-    "share_measurements",
-]
-
 _ALL = "all"
 _OTHER_VERSION = "was recorded by another version, or is damaged"
 

@@ -14,8 +14,6 @@ from coremlscope.base.folders import read_file
 from coremlscope.devices import ComputeUnit, ComputeUnits
 from coremlscope.interop.units import setting_of, unit_of
 
-__all__ = ["SheetRow", "read_sheet"]
-
 _LARGEST_BYTES = 16 * 1024 * 1024
 _MOST_ROWS = 10_000
 #: Accepted names of columns, the usual one first.

@@ -14,8 +14,6 @@ from coremlscope.base.version import __version__
 from coremlscope.results.calibration import CALIBRATION, Calibrations, OwnMeasurement
 from coremlscope.results.encoding import write_json
 
-__all__ = ["CalibrationStore", "default_store", "read_calibrations"]
-
 _FILE = "calibration.json"
 #: A larger file is not read: it holds a few kilobytes for each measurement.
 _LARGEST_BYTES = 256 * 1024 * 1024

@@ -17,8 +17,6 @@ from coremlscope.planning.forecast.generation import estimate_generation
 from coremlscope.planning.forecast.planner import Forecast, forecast
 from coremlscope.results.measurement import Settings
 
-__all__ = ["choose_own", "forecast_profiled", "forecast_subject", "use_own"]
-
 
 def use_own() -> tuple[Own, tuple[Finding, ...]]:
     """Returns the constants with the user's own measurements, and a finding if they cannot be read."""

@@ -20,8 +20,6 @@ import msgspec
 from coremlscope.base import errors
 from coremlscope.base.errors import CoremlscopeError, EngineError, UnsupportedOpError, known_error
 
-__all__ = ["VARIABLE", "jobs", "open_channel", "rebuild_error", "send", "send_error"]
-
 #: Set in the environment of a child whose standard output is the channel.
 VARIABLE = "COREMLSCOPE_CHANNEL"
 

@@ -9,8 +9,6 @@ import threading
 from contextlib import suppress
 from pathlib import Path
 
-__all__ = ["LIFELINE", "follow_parent", "python_child"]
-
 #: Names the end of a pipe, in the environment of a child; its other end closes when the parent ends.
 LIFELINE = "COREMLSCOPE_LIFELINE"
 

@@ -10,8 +10,6 @@ from typing import NoReturn
 
 import msgspec
 
-__all__ = ["Failures", "KnownFailure", "end_with", "explain", "find_failure", "lines_of"]
-
 _LONGEST = 300
 #: Begins the line in which a child says why it ends; libraries may write others after it.
 _REASON = "ends because:"

@@ -11,8 +11,6 @@ from pathlib import Path
 
 from coremlscope.base.processes.mac_memory import largest_footprint_bytes
 
-__all__ = ["end_with_parent", "hold_to_limits", "peak_memory_bytes"]
-
 #: Address space allowed beyond the memory limit, which counts used memory: stacks and reserves.
 _RESERVED_BYTES = 1 << 30
 

@@ -9,8 +9,6 @@ from __future__ import annotations
 import ctypes
 from typing import Any
 
-__all__ = ["footprint_bytes", "largest_footprint_bytes"]
-
 _UUID_BYTES, _FIELDS = 16, 35
 #: The flavor whose fields these are, RUSAGE_INFO_V4 (macOS 10.13), and places in `struct rusage_info_v4`.
 _FLAVOR, _NOW, _LARGEST = 4, 7, 28

@@ -21,8 +21,6 @@ from coremlscope.base.processes.channel import rebuild_error
 from coremlscope.base.processes.child import Child, ChildLimits, Task
 from coremlscope.base.writing import temporary_error, write_draft
 
-__all__ = ["ChildPool", "Lane"]
-
 JobT = TypeVar("JobT")
 AnswerT = TypeVar("AnswerT")
 

@@ -11,8 +11,6 @@ import numpy.typing as npt
 
 from coremlscope.results.operations import OpTable
 
-__all__ = ["align"]
-
 #: Scores for two operations to correspond: equal types, then equal types of results, then equal names.
 _TYPE, _SHAPE, _NAME = 1, 3, 4
 #: Only name and result types agree: the operation was replaced.

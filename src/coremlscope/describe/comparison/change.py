@@ -13,8 +13,6 @@ import msgspec.structs
 from coremlscope.base.figures import Figure, Origin
 from coremlscope.results.statistics import median_interval
 
-__all__ = ["Change", "ChangeVerdict", "change_of_figures", "change_of_rounds", "change_of_samples"]
-
 #: `no change`: the ratio is 1 within a few percent. `unclear`: it may be a change in either direction.
 ChangeVerdict = Literal["slower", "faster", "no change", "unclear"]
 

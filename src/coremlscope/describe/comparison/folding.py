@@ -7,8 +7,6 @@ from collections.abc import Iterator, Mapping
 
 from coremlscope.results.operations import OpTable
 
-__all__ = ["describe_folding"]
-
 #: Operations whose weights take up the operations after them.
 _WEIGHTED = ("conv", "conv_transpose", "linear", "matmul")
 #: Operations that a product takes up: those after it, in its weights, and those before it, in its padding.

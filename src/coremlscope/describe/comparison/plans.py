@@ -15,8 +15,6 @@ from coremlscope.results.estimate import Estimate
 from coremlscope.results.plan import PlannedOp, PlanView
 from coremlscope.results.profile import Profile
 
-__all__ = ["PlanChange", "PlannedOpChange", "TypeCost", "compare_views", "label_of", "plan_views"]
-
 
 class PlannedOpChange(msgspec.Struct, frozen=True, kw_only=True):
     """An operation whose unit or planned cost changes.

@@ -34,17 +34,6 @@ from coremlscope.results.plan import PlanView
 from coremlscope.results.presentation import Presented
 from coremlscope.results.profile import Profile
 
-__all__ = [
-    "Comparison",
-    "Difference",
-    "KindChange",
-    "RowChange",
-    "Subject",
-    "compare_plans",
-    "compare_profiles",
-    "label_subjects",
-]
-
 #: The containers of compiled models.
 _COMPILED = ("mlmodelc", "espresso")
 

@@ -8,8 +8,6 @@ from coremlscope.results.aggregate import aggregate, group_models
 from coremlscope.results.recording_changes import EventChange, RecordingChanges
 from coremlscope.results.trace import Mistake, Trace
 
-__all__ = ["compare_recordings"]
-
 #: The number and the time of events that a recording does not have.
 _NONE = (0, 0.0)
 

@@ -17,8 +17,6 @@ from coremlscope.describe.comparison.alignment import align
 from coremlscope.results.migration import SharedWork, WorkGroup
 from coremlscope.results.operations import OpTable
 
-__all__ = ["pair_work"]
-
 #: The group of operations whose results no aligned operation reads.
 _END = -1
 #: Types of operations that are the same work, with the one of them that represents both.

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-__all__ = ["NUMBER", "Call", "Registry"]
-
 #: The attribute that holds the number of a loaded model.
 NUMBER = "_coremlscope_trace_number"
 

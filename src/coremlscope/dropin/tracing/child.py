@@ -17,8 +17,6 @@ from coremlscope.dropin.tracing.recorder import (
     is_recording,
 )
 
-__all__ = ["DROPIN_VARIABLE", "begin", "begin_as_child", "finish"]
-
 #: Set if children get the replacement of Core ML.
 DROPIN_VARIABLE = "COREMLSCOPE_TRACE_DROPIN"
 

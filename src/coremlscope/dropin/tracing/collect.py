@@ -23,8 +23,6 @@ from coremlscope.results.events import EVENT_KINDS, KIND_CODES
 from coremlscope.results.trace import Events, Site, Trace, TracedModel, TracedProcess
 from coremlscope.runtime.engines.host import processor_name
 
-__all__ = ["merge_events", "read_origin_ns", "read_recording"]
-
 #: A record of a ring. `number` counts events from 1; 0 marks a record that was never written.
 _RECORD = np.dtype(
     [

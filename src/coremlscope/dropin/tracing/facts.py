@@ -9,8 +9,6 @@ from typing import Any
 
 from coremlscope.dropin.tracing.call import Call
 
-__all__ = ["facts_of_coremltools", "facts_of_predictor", "facts_of_session"]
-
 Facts = dict[str, Any]
 
 #: Larger specifications are not hashed.

@@ -27,8 +27,6 @@ from coremlscope.formats.recordings.export import CORE_ML, Contents, Export, Tab
 from coremlscope.results.events import KIND_CODES
 from coremlscope.results.trace import Events, Trace, TracedModel, TracedProcess
 
-__all__ = ["read_instruments"]
-
 _CHUNK = 1 << 20
 _BUSY: Mapping[ComputeUnit, str] = {
     "neural_engine": "Neural Engine busy",

@@ -28,8 +28,6 @@ from coremlscope.results.events import (
 )
 from coremlscope.results.trace import Events, Mistake, Trace, TracedModel
 
-__all__ = ["CHECKS", "Check", "find_mistakes"]
-
 #: A mistake, and the events whose time the change would save; None if the recording does not tell.
 _Found = tuple[Mistake, Events | None]
 

@@ -10,8 +10,6 @@ from msgspec.structs import replace
 from coremlscope.dropin.tracing.threads import is_kernel
 from coremlscope.results.trace import Site, Trace
 
-__all__ = ["describe_cells"]
-
 
 def describe_cells(trace: Trace) -> Trace:
     """Names lines by their cells, `In[3]`, instead of the files that the kernel compiles them from."""

@@ -23,8 +23,6 @@ from coremlscope.runtime.engines.onnxruntime import OPTIMISED_GRAPH
 from coremlscope.runtime.execution.artefact import read_artefact
 from coremlscope.runtime.execution.binding import bind_model
 
-__all__ = ["OperationReader"]
-
 _SUFFIX = "_kernel_time"
 _MOST_NAMES = 3
 #: The most operations of a process that are shown.

@@ -19,8 +19,6 @@ from coremlscope.dropin.tracing.facts import facts_of_coremltools, facts_of_pred
 from coremlscope.dropin.tracing.values import describe_value
 from coremlscope.results.events import EVENT_KINDS, KIND_CODES
 
-__all__ = ["CONVERSIONS", "POINTS", "Point"]
-
 #: The module whose conversions are observed.
 CONVERSIONS = "coremlscope.model.features.tensors"
 

@@ -37,8 +37,6 @@ if TYPE_CHECKING:
     from coremlscope.dropin.tracing.ring import Ring
     from coremlscope.model.ir import Array, Feature
 
-__all__ = ["WRAPPERS", "Conversions", "PredictionRecorder"]
-
 _MOST_NAMES = 4
 #: Texts that are found by their keys; beyond that they are made again.
 _MOST_KEYS = 1 << 14

@@ -21,8 +21,6 @@ from coremlscope.base.writing import write_draft
 if TYPE_CHECKING:
     from coremlscope.dropin.tracing.ring import Ring
 
-__all__ = ["MOST_RUNS", "SessionProfiles"]
-
 #: Runs of a session that are profiled; ONNX Runtime takes about 1 kB of memory for each node of a run.
 MOST_RUNS = 100
 #: Facts kept of a compiled function: its graph without weights, and which operation each value belongs to.

@@ -30,15 +30,6 @@ from coremlscope.dropin.tracing.ring import CAPACITY, Ring
 from coremlscope.dropin.tracing.threads import Threads, ThreadState
 from coremlscope.results.events import FAILED, KIND_CODES, NESTED
 
-__all__ = [
-    "CAPACITY_VARIABLE",
-    "FOLDER_VARIABLE",
-    "OPERATIONS_VARIABLE",
-    "Recorder",
-    "child_environment",
-    "is_recording",
-]
-
 #: The environment variables by which children find the recording.
 FOLDER_VARIABLE, CAPACITY_VARIABLE = "COREMLSCOPE_TRACE", "COREMLSCOPE_TRACE_EVENTS"
 OPERATIONS_VARIABLE = "COREMLSCOPE_TRACE_OPERATIONS"

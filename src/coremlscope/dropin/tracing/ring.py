@@ -20,8 +20,6 @@ from typing import Any
 
 from coremlscope.base.errors import OutputError
 
-__all__ = ["CAPACITY", "HEADER", "MAGIC", "RECORD_SIZE", "Ring", "Row", "strings_file"]
-
 #: Events that a process keeps by default: 64 MiB, of which only used pages take space.
 CAPACITY = 1 << 20
 #: The most strings of a process; what exceeds them refers to `OTHER`.

@@ -13,8 +13,6 @@ from coremlscope.dropin.tracing.instruments import read_instruments
 from coremlscope.dropin.tracing.mistakes import find_mistakes
 from coremlscope.results.trace import Trace
 
-__all__ = ["is_recording", "read_recording"]
-
 #: Near the beginning of exports of Instruments, and of recordings of programs.
 _BEGINNINGS = re.compile(rb"<trace-query-result|^\s*\{\s*\"schema\"\s*:\s*\"coremlscope\.trace/")
 _HEAD_BYTES = 4096

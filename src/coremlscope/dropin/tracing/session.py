@@ -28,8 +28,6 @@ from coremlscope.dropin.tracing.recorder import Recorder, child_environment
 from coremlscope.dropin.tracing.ring import CAPACITY
 from coremlscope.results.trace import Trace
 
-__all__ = ["ProcessRecording", "RecordedProgram", "record", "record_process"]
-
 #: Signals that a recorded program gets, and seconds after SIGTERM before it is killed: Docker waits for 10.
 _PASSED_ON, _GRACE_S = (signal.SIGINT, signal.SIGTERM), 8.0
 #: A process that was attached to runs what it was given between two of its own instructions.

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
     from coremlscope.dropin.tracing.ring import Ring, Row
 
-__all__ = ["ThreadState", "Threads", "current_task", "is_kernel"]
-
 
 class ThreadState:
     """State of a thread.

@@ -12,8 +12,6 @@ from coremlscope.devices.unit import SETTINGS, UNIT_WORDS, UNITS, ComputeUnit, C
 from coremlscope.results.plan import PlannedOp
 from coremlscope.results.trace import Mistake, Trace, TracedModel
 
-__all__ = ["add_unused_units"]
-
 
 def add_unused_units(
     trace: Trace, device: str, plan: Callable[[TracedModel, ComputeUnits], tuple[PlannedOp, ...]]

@@ -6,8 +6,6 @@ import functools
 import sys
 from typing import Any
 
-__all__ = ["bytes_of", "describe_array", "describe_value", "is_array"]
-
 
 def is_array(value: Any) -> bool:
     """Returns True if a value is an array of NumPy; a program that has not imported NumPy has none."""

@@ -19,17 +19,6 @@ from coremlscope.base.units import shown
 from coremlscope.formats.weights import WeightStorage
 from coremlscope.model import ir
 
-__all__ = [
-    "PROGRAM",
-    "AssetMetadata",
-    "find_compiled",
-    "is_bundle",
-    "is_language_bundle",
-    "open_language_bundle",
-    "open_program",
-    "read_metadata",
-]
-
 PROGRAM = "main.mlirb"
 _HASH = "main.hash"
 _METADATA = "metadata.json"

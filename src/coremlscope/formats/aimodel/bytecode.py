@@ -16,20 +16,6 @@ import msgspec
 from coremlscope.base.errors import NotAModelError, UnsupportedModelError
 from coremlscope.formats.aimodel.cursor import Cursor, damaged
 
-__all__ = [
-    "MAGIC",
-    "VERSIONS",
-    "Bytecode",
-    "EncodedBlock",
-    "EncodedEntry",
-    "EncodedValue",
-    "Operation",
-    "Region",
-    "Resource",
-    "read_bytecode",
-    "read_versions",
-]
-
 MAGIC = b"ML\xefR"
 #: The versions of the format that are read: properties since 5, their compact segment sizes since 6.
 VERSIONS = (5, 6)

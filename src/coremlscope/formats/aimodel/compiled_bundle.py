@@ -16,8 +16,6 @@ from coremlscope.base.units import shown
 from coremlscope.formats.aimodel.bundle import find_compiled, read_metadata
 from coremlscope.model import ir
 
-__all__ = ["list_facts", "read_compiled_bundle"]
-
 _STATS, _DELEGATES = "stats.json", "-delegates"
 _MOST_BYTES = 4 << 20
 

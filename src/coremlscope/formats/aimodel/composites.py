@@ -16,8 +16,6 @@ from coremlscope.formats.aimodel.translation import Operand, dims_of, known
 from coremlscope.formats.neuralnetwork.builder import Blob, Builder, CannotTranslate
 from coremlscope.model.ir import Constant, DType, TensorType
 
-__all__ = ["COMPOSITES", "Arguments"]
-
 #: The largest difference of a scale of attention from the usual one, which is stored as float32.
 _TOLERANCE = 1e-6
 

@@ -8,8 +8,6 @@ from coremlscope.formats.aimodel.translation import Operand, Row, Translation, d
 from coremlscope.formats.neuralnetwork.builder import CannotTranslate, Given
 from coremlscope.model.ir import Constant, DType, Immediate, TensorType
 
-__all__ = ["COMPRESSED", "ROWS"]
-
 
 def _is_zero(operand: Operand) -> bool:
     found = known(operand)

@@ -11,8 +11,6 @@ from coremlscope.formats.aimodel.translation import Operand, Row, Token, Transla
 from coremlscope.formats.neuralnetwork.builder import Blob, CannotTranslate, Given
 from coremlscope.model.ir import DType
 
-__all__ = ["ROWS", "convolution", "linear", "matmul", "pool"]
-
 
 def convolution(t: Translation, x: Operand, padding: Sequence[int] | None, bias: Given) -> Operand:
     """Emits a convolution with the padding and the bias that were joined with it."""

@@ -9,8 +9,6 @@ from typing import NoReturn
 
 from coremlscope.base.errors import CorruptModelError
 
-__all__ = ["Cursor", "damaged"]
-
 _HINT = "the file is damaged or malicious; export or download the model again"
 
 

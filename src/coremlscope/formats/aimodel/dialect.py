@@ -16,20 +16,6 @@ from coremlscope.formats.aimodel.bytecode import Bytecode, EncodedEntry
 from coremlscope.formats.aimodel.cursor import Cursor, damaged
 from coremlscope.model import ir
 
-__all__ = [
-    "Attribute",
-    "Decoder",
-    "Dense",
-    "EnumMember",
-    "Flags",
-    "Location",
-    "OtherType",
-    "ResourceName",
-    "Type",
-    "TypeNumber",
-    "Unknown",
-]
-
 #: Element types by their number.
 _ELEMENTS = {
     4: ir.DType.BOOL,

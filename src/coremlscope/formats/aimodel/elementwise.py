@@ -10,8 +10,6 @@ from coremlscope.formats.aimodel.translation import Operand, Row, Translation
 from coremlscope.formats.neuralnetwork.builder import Blob, CannotTranslate, Given
 from coremlscope.model.ir import DType
 
-__all__ = ["ROWS"]
-
 #: Forms of GELU by the number of the attribute `approximate`.
 _GELU = ("EXACT", "TANH_APPROXIMATION", "SIGMOID_APPROXIMATION")
 

@@ -14,8 +14,6 @@ from coremlscope.formats.aimodel.bytecode import Bytecode, Operation
 from coremlscope.formats.aimodel.cursor import Cursor
 from coremlscope.formats.aimodel.dialect import Attribute, Decoder, Location, OtherType, Type, Unknown
 
-__all__ = ["DIALECT", "KNOWN_VERSION", "Encoding", "OperationOrigin", "OwnEncoding"]
-
 DIALECT = "aicode"
 #: The latest version of the dialect whose encodings are known.
 KNOWN_VERSION = 2

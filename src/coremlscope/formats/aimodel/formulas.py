@@ -13,8 +13,6 @@ from coremlscope.formats.aimodel.bytecode import EncodedValue
 from coremlscope.formats.aimodel.content import Content, StoredOp
 from coremlscope.model.ir import TensorType
 
-__all__ = ["Formula", "Formulas", "combine"]
-
 #: A number, or a name with what it is applied to: `("size", tensor, axis)`, `("mul", formula, formula)`.
 Formula = float | tuple[object, ...]
 

@@ -8,8 +8,6 @@ from coremlscope.formats.aimodel.content import Content, GraphContent, GraphFeat
 from coremlscope.model import ir
 from coremlscope.model.ir import DType, TensorType
 
-__all__ = ["DYNAMIC_SIZE", "describe", "plain_type"]
-
 #: The assumed size of a dimension of which the file tells no more than that it may vary.
 DYNAMIC_SIZE = 16
 #: Integers with which Core ML does not compute; coreai-torch writes shapes and indices with them.

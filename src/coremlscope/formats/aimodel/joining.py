@@ -20,8 +20,6 @@ from coremlscope.formats.aimodel.dialect import EnumMember
 from coremlscope.formats.aimodel.shaping import PADDINGS
 from coremlscope.model.ir import Constant, Immediate, TensorType
 
-__all__ = ["Joined", "join"]
-
 _PRODUCTS = ("batch_matmul", "broadcasting_batch_matmul")
 _CONVOLUTIONS = ("conv2d", "conv3d")
 _MAX_POOLS, _SUM_POOLS = ("max_pool_2d", "max_pool_3d"), ("sum_pool_2d", "sum_pool_3d")

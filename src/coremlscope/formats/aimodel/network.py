@@ -23,8 +23,6 @@ from coremlscope.formats.neuralnetwork.builder import Blob, Builder, CannotTrans
 from coremlscope.model import ir
 from coremlscope.model.ir import Constant, Derived, DType, Function, Layer, Program, StateType, TensorType
 
-__all__ = ["find_layers", "translate"]
-
 #: The operation set of the translation: that of iOS 18, which has states and scaled blocks.
 _OPSET = "CoreML8"
 #: The table of operations.

@@ -37,15 +37,6 @@ from coremlscope.formats.aimodel.rewritten import read_rewritten
 from coremlscope.formats.weights import WeightStorage
 from coremlscope.model import ir
 
-__all__ = [
-    "OWN_READER",
-    "REWRITING",
-    "OpenedProgram",
-    "open_content",
-    "read_aimodel",
-    "read_language_bundle",
-]
-
 OWN_READER = "coremlscope's reader"
 #: The command that rewrites a bundle, without the paths.
 REWRITING = python_child("coremlscope.formats.aimodel.rewriting_child")

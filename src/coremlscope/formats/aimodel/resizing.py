@@ -14,8 +14,6 @@ from coremlscope.formats.aimodel.translation import Operand, Translation, dims_o
 from coremlscope.formats.neuralnetwork.builder import Blob, CannotTranslate
 from coremlscope.model.ir import Constant, DType
 
-__all__ = ["resize"]
-
 #: Forms of resizing by the number of the attribute `interpolation_mode`.
 _LINEAR, _NEAREST = 0, 1
 #: How the relation of coordinates may differ from the exact one, which is stored as float32.

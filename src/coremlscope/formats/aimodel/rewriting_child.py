@@ -17,8 +17,6 @@ from typing import Any
 from coremlscope.base.writing import open_draft, write_draft
 from coremlscope.formats.aimodel.rewritten import OPERATIONS, PROGRAM, TEXT
 
-__all__ = ["main"]
-
 #: The version of the bytecode that is written.
 _VERSION = 6
 #: Address space: what coreai-core maps, and so many times the file.

@@ -28,8 +28,6 @@ from coremlscope.formats.aimodel.encoding import OperationOrigin
 from coremlscope.formats.weights import WeightStorage
 from coremlscope.model import ir
 
-__all__ = ["OPERATIONS", "PROGRAM", "TEXT", "read_rewritten"]
-
 #: The files that the child process writes, and the key of an attribute that is known by its text only.
 PROGRAM, OPERATIONS, TEXT = "program.mlirb", "operations.json", "#"
 

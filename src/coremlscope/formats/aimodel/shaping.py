@@ -14,8 +14,6 @@ from coremlscope.formats.neuralnetwork.builder import Blob, CannotTranslate
 from coremlscope.model.ir import Constant, DType
 from coremlscope.ops.gathering import COUNTED_FROM_END
 
-__all__ = ["PADDINGS", "ROWS", "scatter_nd"]
-
 #: Core ML's paddings by the number of the attribute `padding_mode`; it has no circular or symmetric one.
 PADDINGS = {1: "constant", 2: "reflect", 3: "replicate"}
 #: Core ML's forms of scattering by the number of the attribute `scatter_mode`.

@@ -11,8 +11,6 @@ from coremlscope.formats.aimodel.dialect import Attribute, EnumMember, Type
 from coremlscope.formats.neuralnetwork.builder import Blob, Builder, CannotTranslate
 from coremlscope.model.ir import Array, Constant, DType, TensorType
 
-__all__ = ["Operand", "Row", "Token", "Translation", "dims_of", "known"]
-
 
 class Token(msgspec.Struct, frozen=True):
     """A value that only orders operations, or a state, by name."""

@@ -24,8 +24,6 @@ from coremlscope.formats.bundles.trees import FolderTree, Tree, Wanted, ZipTree
 from coremlscope.formats.compiled.folder import ESPRESSO_FILES, PROGRAM_TEXT
 from coremlscope.formats.mlpackage import DATA, MANIFEST
 
-__all__ = ["Bundle", "BundleKind", "FoundModel", "ModelContainer", "open_bundle", "split_name"]
-
 BundleKind = Literal["folder", "zip", "pte"]
 ModelContainer = Literal["mlmodelc", "mlpackage", "mlmodel", "aimodel"]
 

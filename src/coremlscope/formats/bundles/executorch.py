@@ -25,8 +25,6 @@ from coremlscope.base.units import shown
 from coremlscope.formats.bundles.trees import MemoryTree
 from coremlscope.formats.mlmodel import is_inside
 
-__all__ = ["looks_like_executorch", "read_executorch"]
-
 _IDENTIFIERS = (b"ET12",)
 _HEADER_MAGIC = b"eh00"
 _HEADER = struct.Struct("<4sIQQ")

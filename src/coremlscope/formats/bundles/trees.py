@@ -15,8 +15,6 @@ from coremlscope.base.writing import open_draft, write_draft
 from coremlscope.formats.archives import check_budget, copy_member, is_link, open_zip
 from coremlscope.formats.mlmodel import is_inside
 
-__all__ = ["FolderTree", "MemoryTree", "Tree", "Wanted", "ZipTree"]
-
 #: Selects the files to extract, by their paths in the bundle.
 Wanted = Callable[[PurePosixPath], bool]
 

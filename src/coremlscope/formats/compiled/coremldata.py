@@ -41,15 +41,6 @@ from coremlscope.base.errors import CorruptModelError, NotAModelError
 from coremlscope.model import schema
 from coremlscope.model.schema import Message
 
-__all__ = [
-    "COREMLDATA",
-    "CompiledData",
-    "format_analytics",
-    "format_program_data",
-    "parse_compiled_data",
-    "read_compiled_data",
-]
-
 COREMLDATA = "coremldata.bin"
 
 _GENERIC, _SPEC = "generic", "spec"

@@ -13,8 +13,6 @@ from coremlscope.formats.compiled.metadata import METADATA, CompiledMetadata, re
 from coremlscope.formats.description import read_description, read_metadata
 from coremlscope.model import ir
 
-__all__ = ["CompiledInterface", "find_interface"]
-
 
 class CompiledInterface(msgspec.Struct, frozen=True, kw_only=True):
     """The description in every compiled model.

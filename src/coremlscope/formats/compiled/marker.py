@@ -17,8 +17,6 @@ from coremlscope.base.errors import CorruptModelError, UnsupportedModelError
 from coremlscope.base.writing import write_draft
 from coremlscope.formats.mlmodel import is_inside
 
-__all__ = ["MARKER", "is_own_compiled", "locate_source", "write_marker"]
-
 MARKER = "coremlscope.json"
 
 _FORMAT = "coremlscope.compiled"

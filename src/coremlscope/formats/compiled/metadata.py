@@ -21,8 +21,6 @@ from coremlscope.formats.platforms import first_releases
 from coremlscope.formats.weights import BlobData
 from coremlscope.model import ir
 
-__all__ = ["METADATA", "CompiledMetadata", "describe_model", "parse_metadata", "read_metadata_file"]
-
 METADATA = "metadata.json"
 
 _MAX_BYTES = 64 * 2**20

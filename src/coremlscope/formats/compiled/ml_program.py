@@ -15,8 +15,6 @@ from coremlscope.formats.mlmodel import MODEL_PATH, resolve_weight_name
 from coremlscope.formats.weights import BlobData, WeightStorage
 from coremlscope.model import ir
 
-__all__ = ["PROGRAM_TEXT", "is_program_file", "read_ml_program", "read_program_file"]
-
 PROGRAM_TEXT = "model.mil"
 
 _PARENT = f"{MODEL_PATH}/../"

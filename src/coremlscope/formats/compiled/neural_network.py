@@ -17,8 +17,6 @@ from coremlscope.model import ir
 if TYPE_CHECKING:
     from coremlscope.formats.espresso.network import CompiledFiles
 
-__all__ = ["is_espresso_file", "read_espresso_file", "read_neural_network"]
-
 _NET, _SHAPE, _WEIGHTS = ".espresso.net", ".espresso.shape", ".espresso.weights"
 _STEM = "model"
 _INCOMPLETE = "the folder is incomplete; copy or download the whole folder again"

@@ -16,8 +16,6 @@ from coremlscope.formats.compiled.coremldata import COREMLDATA
 from coremlscope.formats.compiled.interface import CompiledInterface
 from coremlscope.model import ir
 
-__all__ = ["FIRST_STAGE", "PIPELINES", "read_pipeline"]
-
 FIRST_STAGE = "model0"
 PIPELINES = ("pipeline", "pipelineClassifier", "pipelineRegressor")
 

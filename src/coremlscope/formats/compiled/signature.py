@@ -12,8 +12,6 @@ from typing import Any
 
 from coremlscope.model import ir
 
-__all__ = ["read_signature"]
-
 _FLEXIBLE_SHAPES = "FlexibleShapeInformation"
 _ARRAY_DTYPES = (ir.DType.FP16, ir.DType.FP32, ir.DType.FP64, ir.DType.INT32, ir.DType.INT8)
 

@@ -12,8 +12,6 @@ from coremlscope.formats.mlmodel import resolve_weight_name
 from coremlscope.formats.weights import ALIGNMENT, BlobData, BlobWriter, WeightStorage
 from coremlscope.model import ir
 
-__all__ = ["write_weight_files"]
-
 #: The sizes of a file's header and of a blob's metadata in bytes; see `formats.weights`.
 _HEADER_BYTES = _METADATA_BYTES = 64
 

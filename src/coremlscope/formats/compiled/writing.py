@@ -32,8 +32,6 @@ from coremlscope.formats.description import write_description
 from coremlscope.formats.miltext import print_program
 from coremlscope.model import ir, schema
 
-__all__ = ["SUFFIX", "compile_into", "link_or_copy", "write_compiled", "write_source"]
-
 SUFFIX = ".mlmodelc"
 
 _SOURCE = "source"

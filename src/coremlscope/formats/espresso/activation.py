@@ -9,8 +9,6 @@ from coremlscope.formats.espresso.translation import LayerSpec, Translation
 from coremlscope.formats.espresso.weights import read_floats
 from coremlscope.formats.neuralnetwork.builder import Blob, CannotTranslate
 
-__all__ = ["LAYERS"]
-
 #: The constants of Klambauer et al., "Self-Normalizing Neural Networks" (2017).
 _SELU_SCALE, _SELU_ALPHA = 1.0507009873554805, 1.6732632423543772
 _CHANNELS = 2

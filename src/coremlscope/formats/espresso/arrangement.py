@@ -15,8 +15,6 @@ from coremlscope.formats.espresso.weights import read_floats
 from coremlscope.formats.neuralnetwork.builder import Blob, Builder, CannotTranslate
 from coremlscope.formats.neuralnetwork.rank_5 import fold
 
-__all__ = ["LAYERS"]
-
 _CHANNELS = -3
 #: The batch and sequence axes keep their place in a transposition.
 _KEPT = [3, 4]

@@ -10,8 +10,6 @@ import msgspec
 
 from coremlscope.formats.neuralnetwork.builder import CannotTranslate
 
-__all__ = ["LARGEST", "CompiledLayer"]
-
 #: The largest number of single precision.
 LARGEST = 3.4028234663852886e38
 

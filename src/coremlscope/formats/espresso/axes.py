@@ -15,8 +15,6 @@ from coremlscope.formats.espresso.translation import Translation
 from coremlscope.formats.neuralnetwork.builder import Blob, Builder, CannotTranslate
 from coremlscope.formats.neuralnetwork.rank_5 import fold
 
-__all__ = ["axis_from_end", "grown_axis", "keep", "nd_axis", "reduced_axes", "refold"]
-
 
 def axis_from_end(number: int, rank: int) -> int:
     """Converts the compiler's number of an axis to a negative index.

@@ -16,8 +16,6 @@ from coremlscope.base.errors import CorruptModelError
 from coremlscope.base.units import shown
 from coremlscope.formats.weights import WeightStorage
 
-__all__ = ["BlobFile", "BlobRange"]
-
 _COUNT = struct.Struct("<Q")
 _ENTRY = struct.Struct("<QQ")
 _DAMAGED = "the weight file is damaged or incomplete; copy or download the whole folder again"

@@ -11,8 +11,6 @@ from collections.abc import Callable, Iterator
 
 from coremlscope.base.errors import CorruptModelError, UnsupportedModelError, how_to_install
 
-__all__ = ["decompress", "is_compressed"]
-
 _MAGIC = b"pbze"
 _HEADER = struct.Struct(">4sQ")
 _CHUNK = struct.Struct(">QQ")

@@ -11,8 +11,6 @@ from coremlscope.formats.espresso.weights import has_weights, read_bias, read_we
 from coremlscope.formats.neuralnetwork.builder import Blob, CannotTranslate
 from coremlscope.model.ir import Constant
 
-__all__ = ["LAYERS", "window_padding"]
-
 #: `pad_mode`: explicit amounts, as much as keeps the size, none, or as much as keeps the size with more of it
 #: at the top left. (Source: pairs of networks and their compiled forms; Turi Create writes the last one.)
 _PADDING = {0: "custom", 1: "same", 2: "valid", 4: "same_lower"}

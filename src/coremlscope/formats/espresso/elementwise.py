@@ -10,8 +10,6 @@ from coremlscope.formats.espresso.translation import LayerSpec, Translation
 from coremlscope.formats.neuralnetwork.arithmetic import chain, in_one_layout
 from coremlscope.formats.neuralnetwork.builder import Blob, CannotTranslate
 
-__all__ = ["LAYERS"]
-
 _SELECT = 101
 
 #: `operation` of two blobs.

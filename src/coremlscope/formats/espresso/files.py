@@ -15,8 +15,6 @@ from coremlscope.base.units import shown
 from coremlscope.formats.espresso.attributes import CompiledLayer
 from coremlscope.formats.espresso.compression import decompress, is_compressed
 
-__all__ = ["AXES", "BlobShape", "CompiledNetwork", "read_network_file", "read_shape_file"]
-
 #: The names of the axes in the files, from the outermost to the innermost. Their numbers count from the
 #: innermost.
 AXES = ("seq", "n", "k", "h", "w")

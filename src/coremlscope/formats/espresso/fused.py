@@ -6,8 +6,6 @@ from coremlscope.formats.espresso.axes import keep
 from coremlscope.formats.espresso.translation import Translation
 from coremlscope.formats.neuralnetwork.builder import Blob
 
-__all__ = ["apply_fused"]
-
 #: The operations of fused functions by attribute.
 _FUSED = {"fused_relu": "relu", "fused_tanh": "tanh", "has_relu": "relu", "has_tanh": "tanh"}
 #: Fused functions whose parameters are at an unknown place.

@@ -15,8 +15,6 @@ from coremlscope.model.ir import (
     ImageFeature,
 )
 
-__all__ = ["describe_files", "with_compiled_shapes"]
-
 _COLOURS = {3: "RGB", 1: "GRAYSCALE"}
 
 

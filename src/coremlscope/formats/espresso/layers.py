@@ -20,8 +20,6 @@ from coremlscope.formats.espresso import (
 from coremlscope.formats.espresso.translation import LayerSpec
 from coremlscope.formats.layer_table import join_layers
 
-__all__ = ["LAYERS"]
-
 _FAMILIES: tuple[tuple[LayerSpec, ...], ...] = (
     activation.LAYERS,
     arrangement.LAYERS,

@@ -10,8 +10,6 @@ from coremlscope.formats.espresso.weights import read_bias, read_weights
 from coremlscope.formats.neuralnetwork.builder import Blob
 from coremlscope.formats.neuralnetwork.linear import inner_product, product_along_last
 
-__all__ = ["LAYERS"]
-
 
 def _inner_product(t: Translation) -> Blob:
     b, layer, x = t.builder, t.layer, t.x

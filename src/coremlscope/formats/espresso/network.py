@@ -35,8 +35,6 @@ from coremlscope.model.ir import (
 )
 from coremlscope.ops.view import CONTRADICTIONS
 
-__all__ = ["CompiledFiles", "read_network"]
-
 _DAMAGED = "the file is damaged or incomplete; copy or download the whole folder again"
 #: Attributes that say nothing about the computation.
 _SILENT = ("attributes", "debug_info")

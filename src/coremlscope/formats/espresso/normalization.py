@@ -7,8 +7,6 @@ from coremlscope.formats.espresso.translation import LayerSpec, Translation
 from coremlscope.formats.espresso.weights import read_columns, read_floats
 from coremlscope.formats.neuralnetwork.builder import Blob, CannotTranslate
 
-__all__ = ["LAYERS"]
-
 #: Added to a variance if the file does not say what: the default of Core ML's layers.
 _BATCH_EPSILON, _L2_EPSILON = 1e-5, 1e-6
 _CHANNELS = 2

@@ -8,8 +8,6 @@ from coremlscope.formats.espresso.convolution import window_padding
 from coremlscope.formats.espresso.translation import LayerSpec, Translation
 from coremlscope.formats.neuralnetwork.builder import Blob
 
-__all__ = ["LAYERS"]
-
 #: `avg_or_max`: the operation over windows, and over a whole image.
 _TYPES = {0: "avg_pool", 1: "max_pool", 2: "l2_pool"}
 _WHOLE = {"avg_pool": "reduce_mean", "max_pool": "reduce_max", "l2_pool": "reduce_l2_norm"}

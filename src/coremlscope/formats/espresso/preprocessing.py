@@ -18,8 +18,6 @@ from coremlscope.model import schema
 from coremlscope.model.ir import Feature, ImageFeature
 from coremlscope.model.schema import Message
 
-__all__ = ["find_doubt", "parse_tables", "read_step"]
-
 _DAMAGED = "the file is damaged or incomplete; copy or download the whole folder again"
 _BIASES = ("bias_r", "bias_g", "bias_b")
 _TABLES, _FIRST_BIAS, _SCALE = 8, 3, 7

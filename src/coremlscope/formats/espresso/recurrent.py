@@ -16,8 +16,6 @@ from coremlscope.formats.neuralnetwork.builder import Blob, CannotTranslate
 from coremlscope.formats.neuralnetwork.recurrent import SequenceOfVectors
 from coremlscope.model.ir import Constant
 
-__all__ = ["LAYERS"]
-
 #: The operation by the number of gates: matrices that the recurrent weights consist of.
 _TYPES = {1: "rnn", 3: "gru", 4: "lstm"}
 _LSTM = 1

@@ -7,8 +7,6 @@ from coremlscope.formats.espresso.files import AXES
 from coremlscope.formats.espresso.translation import LayerSpec, Translation
 from coremlscope.formats.neuralnetwork.builder import Blob, CannotTranslate
 
-__all__ = ["LAYERS"]
-
 #: `mode`: the operation.
 _OPERATIONS = {
     0: "reduce_sum",

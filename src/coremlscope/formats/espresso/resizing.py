@@ -8,8 +8,6 @@ from coremlscope.formats.espresso.translation import LayerSpec, Translation
 from coremlscope.formats.neuralnetwork.builder import Blob, CannotTranslate
 from coremlscope.formats.neuralnetwork.images import SAMPLING
 
-__all__ = ["LAYERS"]
-
 _NEAREST, _BILINEAR = 0, 1
 
 

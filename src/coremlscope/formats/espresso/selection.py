@@ -8,8 +8,6 @@ from coremlscope.formats.espresso.axes import nd_axis
 from coremlscope.formats.espresso.translation import LayerSpec, Translation
 from coremlscope.formats.neuralnetwork.builder import Blob, CannotTranslate
 
-__all__ = ["LAYERS"]
-
 _GATHER, _GATHER_ALONG_AXIS = 0, 2
 
 

@@ -11,8 +11,6 @@ from coremlscope.formats.espresso.blobs import BlobFile
 from coremlscope.formats.espresso.files import BlobShape
 from coremlscope.formats.neuralnetwork.builder import Blob, Builder
 
-__all__ = ["LayerSpec", "Translation"]
-
 
 class Translation(msgspec.Struct, frozen=True, kw_only=True):
     """A layer that is being translated.

@@ -22,17 +22,6 @@ from coremlscope.formats.espresso.translation import Translation
 from coremlscope.formats.neuralnetwork.builder import CannotTranslate
 from coremlscope.model.ir import Array, Constant, DType, EncodedSource, TensorType
 
-__all__ = [
-    "CompiledWeights",
-    "UnknownWeights",
-    "has_weights",
-    "read_bias",
-    "read_columns",
-    "read_floats",
-    "read_weights",
-    "unknown_blobs",
-]
-
 _FP32: np.dtype[Any] = np.dtype("<f4")
 _FP16: np.dtype[Any] = np.dtype("<f2")
 _BYTES: np.dtype[Any] = np.dtype("u1")

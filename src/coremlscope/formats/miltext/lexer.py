@@ -13,8 +13,6 @@ from coremlscope.base.errors import CorruptModelError, UnsupportedModelError
 from coremlscope.base.units import shown
 from coremlscope.model import ir
 
-__all__ = ["Tokens", "decode"]
-
 _STRING = r'"[^"\\]*(?:\\.[^"\\]*)*"'
 #: The rest of the text after a quotation mark without a second one: looking for it once is enough.
 _UNENDED = r'"[^"\\]*(?:\\.[^"\\]*)*\\?\Z'

@@ -12,8 +12,6 @@ from coremlscope.formats.miltext.lexer import Tokens
 from coremlscope.formats.values import BlobOpener
 from coremlscope.model import ir
 
-__all__ = ["MAX_DEPTH", "LiteralReader", "unescape"]
-
 #: Limit of nesting of types, constants and blocks.
 MAX_DEPTH = 64
 _MAX_DIMENSION = 2**63 - 1

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["EARLY_OPSETS", "PRINTED_OPSETS", "READ_OPSETS"]
-
 PRINTED_OPSETS = {
     "CoreML5": "ios15",
     "CoreML6": "ios16",

@@ -14,8 +14,6 @@ from coremlscope.formats.program import BLOCK_NAMES
 from coremlscope.formats.values import BlobOpener
 from coremlscope.model import ir
 
-__all__ = ["parse_program"]
-
 _Scope = MutableMapping[str, ir.Value]
 
 

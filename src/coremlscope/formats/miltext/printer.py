@@ -17,8 +17,6 @@ from coremlscope.formats.miltext.opsets import EARLY_OPSETS, PRINTED_OPSETS
 from coremlscope.formats.weights import BlobData
 from coremlscope.model import ir
 
-__all__ = ["print_program"]
-
 _ESCAPES = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t"})
 _WORD = re.compile(r'[^\s()\[\]{}<>,;="]+')
 _UINT64 = ir.TensorType(ir.DType.UINT64, ())

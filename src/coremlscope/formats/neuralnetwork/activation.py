@@ -14,8 +14,6 @@ from coremlscope.formats.neuralnetwork.weights import weight_values
 from coremlscope.model.ir import Array
 from coremlscope.model.schema import Message
 
-__all__ = ["LAYERS", "activate"]
-
 
 def activate(b: Builder, message: Message, x: Blob) -> Blob:
     """Applies the function that `ActivationParams` specifies to every element.

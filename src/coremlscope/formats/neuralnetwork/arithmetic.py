@@ -12,8 +12,6 @@ from coremlscope.formats.neuralnetwork.weights import read_weights
 from coremlscope.model.ir import Constant
 from coremlscope.model.schema import Message
 
-__all__ = ["LAYERS", "chain", "in_one_layout"]
-
 #: Vectors with a smaller norm are treated as zero.
 _TINY = 1e-12
 

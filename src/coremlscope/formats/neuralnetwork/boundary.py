@@ -23,8 +23,6 @@ from coremlscope.model.ir import (
     default_shape,
 )
 
-__all__ = ["DAMAGED", "Boundary"]
-
 DAMAGED = "the file is damaged or was written by a faulty tool; export or download the model again"
 
 

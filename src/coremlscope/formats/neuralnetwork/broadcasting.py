@@ -10,8 +10,6 @@ from coremlscope.formats.neuralnetwork.arithmetic import in_one_layout
 from coremlscope.formats.neuralnetwork.builder import Blob, Builder
 from coremlscope.formats.neuralnetwork.translation import LayerSpec, Translate, Translation
 
-__all__ = ["LAYERS"]
-
 
 def _together(b: Builder, type_: str, x: Blob, y: Blob) -> Blob:
     """Emits a binary operation in the common layout of its operands."""

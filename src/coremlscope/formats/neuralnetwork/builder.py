@@ -27,8 +27,6 @@ from coremlscope.ops import OPS
 from coremlscope.ops.bind import Binder
 from coremlscope.ops.view import BoundValue
 
-__all__ = ["FLOAT", "Blob", "Builder", "CannotTranslate", "Given"]
-
 #: The element type of all values of a neural network.
 FLOAT = DType.FP32
 #: Maximum nesting depth of graphs. A nested ONNX graph takes three messages, of which protobuf nests 100 at

@@ -21,8 +21,6 @@ from coremlscope.model.schema import Message
 from coremlscope.ops.bind import join
 from coremlscope.ops.view import BoundValue
 
-__all__ = ["LAYERS", "walk", "written"]
-
 # Internal values in the scope. Their names cannot collide with those of blobs.
 #: True until the current iteration of the loop ends.
 _ACTIVE = "\0active"

@@ -11,8 +11,6 @@ from coremlscope.formats.neuralnetwork.weights import read_weights
 from coremlscope.model.ir import Constant
 from coremlscope.model.schema import Message
 
-__all__ = ["LAYERS", "flat_padding", "sizes"]
-
 #: MIL's names for `PaddingType` of layers with three spatial axes.
 _PADDING_3D = ("custom", "valid", "same")
 

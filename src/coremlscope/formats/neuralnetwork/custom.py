@@ -10,8 +10,6 @@ from coremlscope.formats.neuralnetwork.builder import Blob, Builder, CannotTrans
 from coremlscope.model.ir import Feature, constant, default_shape
 from coremlscope.model.schema import Message
 
-__all__ = ["custom_layer", "why_not_run"]
-
 #: Sources of shapes that are guesses: the file states no shape.
 _INPUT, _NOTHING = "its input", "nothing"
 

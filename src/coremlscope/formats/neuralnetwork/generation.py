@@ -14,8 +14,6 @@ from coremlscope.formats.neuralnetwork.weights import read_weights
 from coremlscope.model.ir import Array
 from coremlscope.model.schema import Message
 
-__all__ = ["LAYERS"]
-
 # Constants, shapes and ranges
 
 

@@ -12,8 +12,6 @@ from coremlscope.formats.neuralnetwork.convolution import flat_padding, sizes
 from coremlscope.formats.neuralnetwork.rank_5 import fold
 from coremlscope.formats.neuralnetwork.translation import LayerSpec, Translation
 
-__all__ = ["LAYERS", "SAMPLING"]
-
 #: MIL's names for `SamplingMode.Method`.
 SAMPLING = ("STRICT_ALIGN_CORNERS", "ALIGN_CORNERS", "DEFAULT", "OFFSET_CORNERS")
 #: MIL's names for `BoxCoordinatesMode.Coordinates`.

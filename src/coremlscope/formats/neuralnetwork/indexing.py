@@ -10,8 +10,6 @@ from coremlscope.formats.neuralnetwork.builder import Blob, Builder, CannotTrans
 from coremlscope.formats.neuralnetwork.shaping import at_least_rank_1
 from coremlscope.formats.neuralnetwork.translation import LayerSpec, Translate, Translation
 
-__all__ = ["LAYERS"]
-
 #: MIL's names for `ScatterMode`, by number.
 _MODES = ("update", "add", "sub", "mul", "div", "max", "min")
 

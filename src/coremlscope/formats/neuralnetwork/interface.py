@@ -7,8 +7,6 @@ from msgspec.structs import replace
 from coremlscope.model.ir import ArrayFeature, Description, Feature, FunctionDescription
 from coremlscope.model.schema import Message
 
-__all__ = ["take_sequences", "with_sequences"]
-
 
 def with_sequences(description: Description, message: Message) -> Description:
     """Marks the arrays of a network with legacy shape mapping, which also accept sequences.

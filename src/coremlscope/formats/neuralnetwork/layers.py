@@ -26,8 +26,6 @@ from coremlscope.formats.neuralnetwork import (
 )
 from coremlscope.formats.neuralnetwork.translation import LayerSpec
 
-__all__ = ["LAYERS"]
-
 _FAMILIES: tuple[tuple[LayerSpec, ...], ...] = (
     activation.LAYERS,
     arithmetic.LAYERS,

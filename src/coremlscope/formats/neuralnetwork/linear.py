@@ -11,8 +11,6 @@ from coremlscope.formats.neuralnetwork.translation import LayerSpec, Translation
 from coremlscope.formats.neuralnetwork.weights import read_weights
 from coremlscope.model.ir import Constant
 
-__all__ = ["LAYERS", "inner_product", "product_along_last"]
-
 
 def _inner_product(t: Translation) -> Blob:
     p = t.params

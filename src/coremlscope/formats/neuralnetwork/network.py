@@ -20,8 +20,6 @@ from coremlscope.model.ir import Function, FunctionDescription, Layer, Program, 
 from coremlscope.model.schema import Message
 from coremlscope.ops.view import CONTRADICTIONS
 
-__all__ = ["read_network"]
-
 #: Layers that may be translated: so many, and so many times the number of layers. A loop is translated up to
 #: four times and a branch twice, which multiplies where they are inside each other.
 _FREE_LAYERS, _REPEATS = 4_000, 16

@@ -10,8 +10,6 @@ from coremlscope.formats.neuralnetwork.weights import is_empty, read_weights
 from coremlscope.model.ir import Constant
 from coremlscope.model.schema import Message
 
-__all__ = ["LAYERS"]
-
 #: The default of epsilon, which is added to a variance.
 _EPSILON = 1e-6
 _BATCH_EPSILON = 1e-5

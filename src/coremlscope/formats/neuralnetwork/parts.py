@@ -16,8 +16,6 @@ from coremlscope.model import schema
 from coremlscope.model.ir import Feature
 from coremlscope.model.schema import Message
 
-__all__ = ["LayerCut", "NetworkLayers"]
-
 _KINDS = ("neuralNetwork", "neuralNetworkClassifier", "neuralNetworkRegressor")
 
 

@@ -9,8 +9,6 @@ from coremlscope.formats.neuralnetwork.convolution import flat_padding, padding_
 from coremlscope.formats.neuralnetwork.translation import LayerSpec, Translation
 from coremlscope.model.schema import Message
 
-__all__ = ["LAYERS"]
-
 #: `PoolingType`: the operation over windows, and over a whole image.
 _TYPES = (("max_pool", "reduce_max"), ("avg_pool", "reduce_mean"), ("l2_pool", "reduce_l2_norm"))
 

@@ -12,8 +12,6 @@ from coremlscope.formats.neuralnetwork.builder import Blob, Builder, CannotTrans
 from coremlscope.model.ir import Array, Feature, ImageFeature, Layer
 from coremlscope.model.schema import Message
 
-__all__ = ["preprocess"]
-
 _DAMAGED = "the file is damaged or was written by a faulty tool; export or download the model again"
 
 

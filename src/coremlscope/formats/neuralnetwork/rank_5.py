@@ -11,8 +11,6 @@ from coremlscope.formats.neuralnetwork.builder import Blob, Builder, CannotTrans
 from coremlscope.formats.neuralnetwork.translation import LayerSpec, Translation
 from coremlscope.formats.neuralnetwork.weights import read_weights
 
-__all__ = ["LAYERS"]
-
 #: `ReduceAxis`: CHW, HW, C, H and W.
 _AXES = ([-3, -2, -1], [-2, -1], [-3], [-2], [-1])
 #: MIL's operations for `ReduceOperation`, by number. A sum of logarithms and argmax are translated

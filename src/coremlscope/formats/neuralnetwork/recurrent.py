@@ -18,8 +18,6 @@ from coremlscope.formats.neuralnetwork.weights import read_weights
 from coremlscope.model.ir import Array, Constant, DType, EncodedSource, TensorType
 from coremlscope.model.schema import Message
 
-__all__ = ["LAYERS", "SequenceOfVectors"]
-
 #: MIL's names of the activations of recurrent layers, and the only supported values of their parameters.
 _ACTIVATIONS: Mapping[str, tuple[str, tuple[float, ...]]] = {
     "linear": ("linear", (1.0, 0.0)),

@@ -6,8 +6,6 @@ from coremlscope.formats.neuralnetwork.builder import Blob
 from coremlscope.formats.neuralnetwork.shaping import at_least_rank_1
 from coremlscope.formats.neuralnetwork.translation import LayerSpec, Translate, Translation
 
-__all__ = ["LAYERS"]
-
 #: Operations by layer type.
 _OPERATIONS = {
     "reduceL1": "reduce_l1_norm",

@@ -9,8 +9,6 @@ from coremlscope.formats.neuralnetwork.builder import Blob, CannotTranslate
 from coremlscope.formats.neuralnetwork.shaping import at_least_rank_1
 from coremlscope.formats.neuralnetwork.translation import LayerSpec, Translate, Translation
 
-__all__ = ["LAYERS"]
-
 
 def _top_k(t: Translation) -> Sequence[Blob]:
     """The `K` largest or smallest elements in order. `K` may be an input."""

@@ -11,8 +11,6 @@ from coremlscope.formats.neuralnetwork.builder import Blob, Builder, CannotTrans
 from coremlscope.formats.neuralnetwork.translation import LayerSpec, Translation
 from coremlscope.model.ir import TensorType
 
-__all__ = ["LAYERS", "at_least_rank_1", "read_shape", "shape_of"]
-
 
 def at_least_rank_1(b: Builder, blob: Blob) -> Blob:
     """Converts a scalar to a one-element tensor, because no value of a neural network has rank 0."""

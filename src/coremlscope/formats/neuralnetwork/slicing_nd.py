@@ -11,8 +11,6 @@ from coremlscope.formats.neuralnetwork.builder import Blob, Builder, CannotTrans
 from coremlscope.formats.neuralnetwork.shaping import at_least_rank_1
 from coremlscope.formats.neuralnetwork.translation import LayerSpec, Translation
 
-__all__ = ["LAYERS"]
-
 
 def _static(t: Translation) -> Blob:
     p = t.params

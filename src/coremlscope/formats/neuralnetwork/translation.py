@@ -9,8 +9,6 @@ import msgspec
 from coremlscope.formats.neuralnetwork.builder import Blob, Builder
 from coremlscope.model.schema import Message
 
-__all__ = ["LayerSpec", "Translate", "Translation"]
-
 
 class Translation(msgspec.Struct, frozen=True, kw_only=True):
     """A layer that is being translated.

@@ -10,8 +10,6 @@ from coremlscope.formats.neuralnetwork.builder import Blob, Builder
 from coremlscope.formats.neuralnetwork.translation import Translation
 from coremlscope.model.schema import Message
 
-__all__ = ["unary"]
-
 #: The default of epsilon, which is added to a divisor.
 _EPSILON = 1e-6
 

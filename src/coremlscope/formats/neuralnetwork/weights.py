@@ -14,8 +14,6 @@ from coremlscope.formats.neuralnetwork.builder import FLOAT, CannotTranslate
 from coremlscope.model.ir import Array, Constant, DType, EncodedSource, TensorType
 from coremlscope.model.schema import Message
 
-__all__ = ["EncodedWeights", "is_empty", "read_weights", "weight_values"]
-
 Floats = npt.NDArray[np.float32]
 Codes = npt.NDArray[np.integer[Any]]
 

@@ -17,8 +17,6 @@ from coremlscope.formats.recordings.values import MISSING
 from coremlscope.results.recording import ActivityPart, FrameSamples, Recording, UnitActivity, UnitSamples
 from coremlscope.results.statistics import summarize
 
-__all__ = ["Summary", "samples_of", "summarize_exports", "unit_samples"]
-
 _Ints = np.ndarray[Any, np.dtype[np.int64]]
 #: Labels and processes that are listed, those with the longest times.
 _LISTED = 12

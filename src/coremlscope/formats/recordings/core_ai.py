@@ -15,16 +15,6 @@ import msgspec
 
 from coremlscope.base.errors import UsageError
 
-__all__ = [
-    "INTERPRETER",
-    "DebugOp",
-    "Interval",
-    "LoggedEvents",
-    "LoggedPrediction",
-    "read_debug_info",
-    "read_events",
-]
-
 #: The numbering of the operations that the interpreter runs.
 INTERPRETER = "odix_op_id"
 _HINT = "save the debug information or the events again"

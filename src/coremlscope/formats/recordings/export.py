@@ -21,8 +21,6 @@ from coremlscope.devices.unit import GPU, NEURAL_ENGINE, ComputeUnit
 from coremlscope.formats.recordings.stacks import UNIT_BITS, classify_frame
 from coremlscope.formats.recordings.values import MISSING, NumbersById, TextsByIndex
 
-__all__ = ["CORE_AI", "CORE_ML", "KINDS", "Contents", "Export", "Table", "TableKind", "read_export"]
-
 _HINT = "export the table again with `xcrun xctrace export`"
 _DEEPEST = 64
 #: Bytes that expat may hold of one token, such as an attribute; those of real exports are far shorter.

@@ -16,8 +16,6 @@ import msgspec.structs
 from coremlscope.formats.recordings.power import Reading, Readings
 from coremlscope.results.recording import SystemPart
 
-__all__ = ["are_readings", "read_samples"]
-
 _KEYS: Mapping[str, SystemPart] = {
     "cpupower": "cpu",
     "gpupower": "gpu",

@@ -12,8 +12,6 @@ from coremlscope.base.findings import Finding
 from coremlscope.base.units import format_duration
 from coremlscope.results.recording import Energy, SystemPart, UnitEnergy
 
-__all__ = ["PARTS", "Reading", "Readings", "energy_findings", "summarize_readings"]
-
 PARTS: tuple[SystemPart, ...] = ("cpu", "gpu", "neural_engine", "memory", "system")
 _NAMES: Mapping[SystemPart, str] = {
     "cpu": "CPU",

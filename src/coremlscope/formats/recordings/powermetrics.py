@@ -17,8 +17,6 @@ from coremlscope.base.errors import UsageError
 from coremlscope.formats.recordings.power import Reading, Readings
 from coremlscope.results.recording import SystemPart
 
-__all__ = ["BEGINNINGS", "read_plists", "read_text"]
-
 #: Lines near the beginning of reports of powermetrics as text.
 BEGINNINGS = (b"*** Sampled system activity", b"Machine model:")
 _HINT = "write it with `sudo powermetrics --samplers cpu_power,gpu_power,ane_power,thermal -f plist`"

@@ -11,8 +11,6 @@ from typing import Final
 
 from coremlscope.devices.unit import CPU, GPU, NEURAL_ENGINE, ComputeUnit
 
-__all__ = ["UNIT_BITS", "PastedStacks", "classify_frame", "is_frame", "read_stacks"]
-
 #: The bit of each unit in the result of `classify_frame`.
 UNIT_BITS: Final[Mapping[ComputeUnit, int]] = {CPU: 1, GPU: 2, NEURAL_ENGINE: 4}
 #: Names of symbols and binaries, by unit. `H11ANE` and `ANERuntimeEngine` are the Neural Engine's, `MTL` and

@@ -7,8 +7,6 @@ from typing import Final
 
 from coremlscope.base.errors import UsageError
 
-__all__ = ["MISSING", "NumbersById", "TextsByIndex"]
-
 #: In place of a value that is absent or cannot be read.
 MISSING: Final = -1
 _HINT = "export the table again with `xcrun xctrace export`, or record for a shorter time"

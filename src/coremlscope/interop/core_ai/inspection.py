@@ -15,8 +15,6 @@ from coremlscope.base.findings import Finding
 from coremlscope.interop.listing import Imported, ListingOrigin
 from coremlscope.interop.source import SourceFile, items, mapping, number, text
 
-__all__ = ["matches", "read"]
-
 _SUMMARY, _OPS, _FUNCTIONS = "summary", "operationDistribution", "functions"
 _LISTED = 8
 

@@ -39,8 +39,6 @@ from coremlscope.results.measurement import Group, Measurement, NodeTiming, Stat
 from coremlscope.results.operations import OpTable
 from coremlscope.results.plan import Plan, Reason
 
-__all__ = ["matches", "read", "read_together"]
-
 #: The rule id of reasons in Core AI's own words.
 _RULE = "core-ai"
 #: Work of the runtime besides operations.

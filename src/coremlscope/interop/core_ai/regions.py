@@ -21,8 +21,6 @@ from coremlscope.formats.aimodel.compiled_bundle import list_facts
 from coremlscope.interop.listing import Imported, ListingOrigin
 from coremlscope.interop.source import SourceFile
 
-__all__ = ["Regions", "count_regions", "matches", "read"]
-
 _SUFFIX = ".aimodelc"
 _REGION = re.compile(r"(?P<function>.*)_(?P<unit>ANE|GPU)_region_.*\.mlir\.bc$", re.DOTALL)
 #: More files than any compiled model has.

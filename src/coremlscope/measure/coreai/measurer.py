@@ -53,8 +53,6 @@ from coremlscope.results.measurement import Measurement, NodeTiming, Runtime, Se
 from coremlscope.runtime.engines.host import conditions, this_machine
 from coremlscope.runtime.execution.wiring import input_functions, interface_of
 
-__all__ = ["CHILD", "FAILURES", "LIMITS", "CoreAIMeasurer", "require_coreai", "save_inputs"]
-
 CHILD = python_child("coremlscope.measure.coreai.timing_child")
 LIMITS = ChildLimits(memory_bytes=12 * 10**9)
 _HINT = "use --engine onnxruntime, which needs no coreai-core"

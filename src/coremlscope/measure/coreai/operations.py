@@ -19,8 +19,6 @@ from coremlscope.results.measurement import Group, Status
 from coremlscope.results.operations import OpTable
 from coremlscope.results.statistics import median_interval
 
-__all__ = ["OUTSIDE", "UNOWNED", "Event", "OperationTimes", "attribute", "layers_of"]
-
 #: The labels of the time outside of operations, and of work that was made from no operation of the file.
 OUTSIDE, UNOWNED = "outside of operations: the interpreter", "without an operation of the file"
 

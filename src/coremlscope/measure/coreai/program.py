@@ -13,8 +13,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["VALUES", "CoreAIProgram"]
-
 #: The file of the values of inputs, by name.
 VALUES = "values.npz"
 

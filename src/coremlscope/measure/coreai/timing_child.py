@@ -26,8 +26,6 @@ from coremlscope.base.writing import write_draft
 from coremlscope.measure.coreai.program import CoreAIProgram
 from coremlscope.measure.phase_timer import PhaseTimer
 
-__all__ = ["DEBUG_INFO", "CoreAITimingRequest", "main"]
-
 #: The file beside the request for the debug information of the program.
 DEBUG_INFO = "debug-info.json"
 #: Predictions whose operations are timed, unless they take longer than so many seconds; and at least so many.

@@ -16,8 +16,6 @@ from msgspec.structs import replace
 
 from coremlscope.measure.coreai.operations import Event
 
-__all__ = ["Composition", "ProfilerCost", "Round", "Watch", "compose", "profiler_cost"]
-
 #: Events from which one is taken to have done next to nothing, so that its time is the profiler's.
 _LEAST_EVENTS = 32
 #: Rounds and watched operations from which their medians are used.

@@ -18,8 +18,6 @@ from coremlscope.formats.recordings.core_ai import INTERPRETER, DebugOp, read_de
 from coremlscope.measure.coreai.measurer import FAILURES, LIMITS, save_inputs
 from coremlscope.measure.coreai.values_child import DEBUG_INFO, RESULTS, TOO_LARGE, ValuesRequest
 
-__all__ = ["VALUES_CHILD", "CoreAIValues", "OpResult", "record_values"]
-
 VALUES_CHILD = python_child("coremlscope.measure.coreai.values_child")
 _HINT = "use another reference, such as the program of torch.export"
 _SMALLER = "set smaller shapes with --shape, or verify a part of the model"

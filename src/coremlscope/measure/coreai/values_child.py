@@ -22,8 +22,6 @@ from coremlscope.base.writing import open_draft, write_draft
 from coremlscope.formats.recordings.core_ai import INTERPRETER, read_debug_info
 from coremlscope.measure.coreai.program import CoreAIProgram
 
-__all__ = ["DEBUG_INFO", "RESULTS", "TOO_LARGE", "ValuesRequest", "main"]
-
 #: The files beside the request: the debug information, and the arrays, named by their order.
 DEBUG_INFO, RESULTS = "debug-info.json", "results.npz"
 #: Message of the process where the values do not fit in memory.

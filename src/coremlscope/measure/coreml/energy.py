@@ -18,8 +18,6 @@ from coremlscope.formats.recordings.monitors import read_samples
 from coremlscope.formats.recordings.power import Reading, Readings
 from coremlscope.results.recording import SystemPart
 
-__all__ = ["EnergyMeter", "find_meter", "measure_energy", "readings_of"]
-
 #: Predictions made before: counters that were at rest release energy when they begin to move.
 _SETTLE_S = 1.0
 #: The counters change every 1.7 s or so; see `recordings.power`.

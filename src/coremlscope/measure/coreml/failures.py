@@ -10,8 +10,6 @@ from coremlscope.base.errors import how_to_install
 from coremlscope.base.findings import Finding
 from coremlscope.base.processes.endings import Failures, KnownFailure, find_failure, lines_of
 
-__all__ = ["FAILURES", "fallback_findings"]
-
 _OTHER_UNITS = "try another setting with --compute-units"
 
 _KNOWN = (

@@ -11,8 +11,6 @@ from coremlscope.formats import container
 from coremlscope.formats.archives import read_gzip
 from coremlscope.formats.mlmodel import MAX_SPEC_BYTES
 
-__all__ = ["has_coremltools", "readable_by_core_ml", "require_coremltools"]
-
 
 def has_coremltools() -> bool:
     """Returns whether coremltools is installed; it is not imported."""

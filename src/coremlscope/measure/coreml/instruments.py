@@ -21,14 +21,6 @@ from coremlscope.base.site import page
 from coremlscope.base.writing import open_draft
 from coremlscope.formats.recordings.export import CORE_ML, KINDS, Export, read_export
 
-__all__ = [
-    "InstrumentsRecorder",
-    "InstrumentsRecording",
-    "InstrumentsTimeouts",
-    "export_recording",
-    "require_instruments",
-]
-
 TEMPLATE = "Core ML"
 _XCTRACE = ("xcrun", "xctrace")
 _INSTALL = "install Xcode, and select it with `sudo xcode-select -s /Applications/Xcode.app`"

@@ -12,8 +12,6 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 from types import TracebackType
 
-__all__ = ["KeptFolders", "compiled_in"]
-
 
 class KeptFolders(AbstractContextManager["KeptFolders"]):
     """Private folders by setting of compute units, which are removed at the end of the context."""

@@ -7,8 +7,6 @@ import msgspec.structs
 from coremlscope.base.processes.child import ChildLimits
 from coremlscope.measure.effort import Effort
 
-__all__ = ["CORE_ML_LIMITS", "core_ml_limits"]
-
 CORE_ML_LIMITS = ChildLimits(memory_bytes=12 * 10**9)
 
 

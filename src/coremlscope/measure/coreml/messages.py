@@ -13,8 +13,6 @@ from typing import NoReturn
 
 from coremlscope.base.processes.endings import end_with
 
-__all__ = ["end_with_error", "read_message"]
-
 _QUOTED = r'"((?:[^"\\]|\\.)*)"'
 #: A key of the dictionary and its value, which has quotes unless it is one word.
 _PAIR = re.compile(rf"(NS\w+|\w+)\s*=\s*(?:{_QUOTED}|([^\s;{{(]+))\s*;", re.DOTALL)

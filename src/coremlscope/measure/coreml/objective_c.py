@@ -16,8 +16,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["ObjectiveCPlan", "PredictionModel", "find_framework", "load_plan", "release_pool"]
-
 #: Members of `MLComputeUnits`, by coremltools' names.
 _UNITS: Mapping[str, str] = {
     "all": "MLComputeUnitsAll",

@@ -22,8 +22,6 @@ from coremlscope.measure.partial import interrupted
 from coremlscope.model.ir import ArrayFeature, FunctionDescription
 from coremlscope.results.measurement import Phase
 
-__all__ = ["PREDICTIONS_CHILD", "OtherPredictions", "Timed"]
-
 PREDICTIONS_CHILD = python_child("coremlscope.measure.coreml.predictions_child")
 
 _KINDS: Mapping[str, str] = {"backings": "output backings", "async": "asynchronous predictions"}

@@ -38,8 +38,6 @@ from coremlscope.results.plan import (
 )
 from coremlscope.runtime.engines.host import macos_version, processor_name
 
-__all__ = ["PlansOfModel", "ask_core_ml", "empty_plan", "plan_findings", "plan_from_core_ml", "this_mac"]
-
 _NO_CORE_ML = "try `coremlscope plan MODEL --device NAME`, which needs no Core ML"
 
 

@@ -21,8 +21,6 @@ from coremlscope.measure.coreml.kept import compiled_in
 from coremlscope.measure.coreml.messages import end_with_error, read_message
 from coremlscope.measure.coreml.objective_c import find_framework, load_plan
 
-__all__ = ["main"]
-
 _UNITS = {
     "MLCPUComputeDevice": "cpu",
     "MLGPUComputeDevice": "gpu",

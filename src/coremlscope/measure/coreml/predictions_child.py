@@ -23,8 +23,6 @@ from coremlscope.measure.coreml.timing_child import CoreMLTimingRequest
 from coremlscope.measure.coreml.values import load_values
 from coremlscope.runtime.engines.sampling import sample
 
-__all__ = ["IN_FLIGHT", "main"]
-
 #: How many asynchronous predictions are in flight at the same time.
 IN_FLIGHT = (1, 2, 4)
 

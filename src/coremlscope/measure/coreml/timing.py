@@ -45,16 +45,6 @@ from coremlscope.results.recording import Energy
 from coremlscope.runtime.engines.host import conditions, this_machine
 from coremlscope.runtime.execution.wiring import input_functions, interface_of
 
-__all__ = [
-    "CHILD",
-    "CoreMLMeasurer",
-    "Reported",
-    "child_environment",
-    "listen",
-    "place_of",
-    "prepare_request",
-]
-
 CHILD = python_child("coremlscope.measure.coreml.timing_child")
 _HINT = "try another setting with --compute-units"
 

@@ -27,8 +27,6 @@ from coremlscope.measure.coreml.messages import end_with_error
 from coremlscope.measure.coreml.values import load_values
 from coremlscope.measure.phase_timer import PhaseTimer
 
-__all__ = ["GO", "CoreMLTimingRequest", "main"]
-
 #: A file beside the request: the parent creates it when timed predictions are to begin.
 GO = "go"
 _POLL_S = 0.005

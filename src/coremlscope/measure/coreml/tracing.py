@@ -43,8 +43,6 @@ from coremlscope.measure.coreml.units import effective_units
 from coremlscope.results.measurement import Measurement, Runtime, Settings, condition_findings
 from coremlscope.runtime.engines.host import conditions, this_machine
 
-__all__ = ["TraceMeasurer", "trace_measurer"]
-
 _HINT = "profile without --trace"
 #: A recording stores the environment of the process; these variables are what Python needs.
 _INHERITED = ("PATH", "HOME", "LANG", "LC_ALL", "PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "DEVELOPER_DIR")

@@ -10,8 +10,6 @@ from coremlscope.base.findings import Finding
 from coremlscope.devices.unit import SETTINGS, ComputeUnits
 from coremlscope.runtime.engines.host import is_virtual_machine
 
-__all__ = ["UNITS_VARIABLE", "distinct_units", "effective_units", "unit_findings"]
-
 #: Names a setting of compute units that replaces every other one whenever Core ML loads a model.
 UNITS_VARIABLE = "COREMLSCOPE_CORE_ML_UNITS"
 

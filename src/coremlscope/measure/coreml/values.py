@@ -24,8 +24,6 @@ from coremlscope.model.ir import (
     SequenceFeature,
 )
 
-__all__ = ["load_values", "save_values"]
-
 _ARRAYS, _OTHERS = "arrays.npz", "values.json"
 _IMAGE, _ARRAY, _DICTIONARY, _PLAIN = "image", "array", "dictionary", "plain"
 #: Core ML has no fp16 arrays as coremltools passes them; it converts every time, so it is done once here.

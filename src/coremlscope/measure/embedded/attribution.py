@@ -19,8 +19,6 @@ from coremlscope.ops.program import OnnxProgram
 from coremlscope.results.measurement import Status
 from coremlscope.runtime.engines.base import EngineNode
 
-__all__ = ["Attribution", "NodeGroup", "attribute", "group_nodes"]
-
 #: Operators that engines add, which change the layout or the type of a value but not its content.
 _MOVERS = frozenset(
     [

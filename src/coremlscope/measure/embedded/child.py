@@ -22,8 +22,6 @@ from coremlscope.base.processes.channel import jobs, send, send_error
 from coremlscope.base.processes.limits import end_with_parent, hold_to_limits, peak_memory_bytes
 from coremlscope.base.writing import write_draft
 
-__all__ = ["ProcessRequest", "Report", "call", "main", "measure"]
-
 #: Seconds between messages: more would take processors from the engine.
 _EVERY_S = 0.25
 

@@ -27,8 +27,6 @@ from coremlscope.runtime.engines import engine as engine_of
 from coremlscope.runtime.engines.base import EngineOptions
 from coremlscope.runtime.engines.sampling import Clock, sample
 
-__all__ = ["FastestMeasurer", "Trial", "installed_engines", "race", "try_engines"]
-
 #: Seconds of predictions in a block, and the fewest of them. The first prediction of a block is dropped: the
 #: others have used the caches since.
 _BLOCK_S, _LEAST_BLOCK = 0.05, 2

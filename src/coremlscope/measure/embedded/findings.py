@@ -14,8 +14,6 @@ from coremlscope.results.model import StageSummary
 from coremlscope.results.operations import OpTable
 from coremlscope.runtime.execution.custom_layers import CustomLayer
 
-__all__ = ["MeasurementEvidence", "profiler_finding", "remark_on"]
-
 #: Minimum number of samples for a meaningful spread.
 _FEW = 10
 #: Coefficient of variation above which medians of two runs of the program differ visibly.

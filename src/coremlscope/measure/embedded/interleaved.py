@@ -22,8 +22,6 @@ from coremlscope.runtime.execution.executable import CompileOptions
 from coremlscope.runtime.execution.pipeline import Runnable, compile_whole
 from coremlscope.runtime.execution.wiring import input_functions
 
-__all__ = ["ROUNDS", "loaded", "time_files", "time_interleaved"]
-
 #: Number of rounds: enough for an interval of the median, few enough to be fast.
 ROUNDS = 16
 

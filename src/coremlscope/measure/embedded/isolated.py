@@ -27,8 +27,6 @@ from coremlscope.results.measurement import Measurement, Phase, Runtime, Setting
 from coremlscope.runtime.engines.base import EngineOptions
 from coremlscope.runtime.engines.host import conditions, this_machine
 
-__all__ = ["IsolatedMeasurer"]
-
 
 @dataclass(slots=True, kw_only=True)
 class IsolatedMeasurer:

@@ -9,8 +9,6 @@ import msgspec
 
 from coremlscope.ops.program import MERGED, OnnxProgram
 
-__all__ = ["LoweredGraph", "LoweredNode"]
-
 #: Operators whose results depend on static shapes only, so that engines compute them before run time.
 _OF_SHAPES = frozenset({"Shape", "Size"})
 #: Operators with random results: equal nodes are not common subexpressions.

@@ -63,8 +63,6 @@ from coremlscope.runtime.execution.random_weights import missing_weights
 from coremlscope.runtime.execution.ranges import OpRange
 from coremlscope.runtime.execution.wiring import input_functions
 
-__all__ = ["EngineMeasurer", "OnRepetition"]
-
 #: Called with the phase and the seconds of each repetition, warm-ups included, outside the timing.
 OnRepetition = Callable[[str, float], object]
 

@@ -11,8 +11,6 @@ from coremlscope.base.units import format_share
 from coremlscope.model.ir import Argument, Graph, Op, Value
 from coremlscope.runtime.execution.ranges import OpRange
 
-__all__ = ["LARGEST_FP16", "note_ranges"]
-
 #: The largest finite fp16 number (IEEE 754 binary16).
 LARGEST_FP16 = 65504.0
 #: Sums of this size become infinite in the accumulators of the Neural Engine of M4 and M6. Source:

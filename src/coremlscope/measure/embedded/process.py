@@ -21,18 +21,6 @@ if TYPE_CHECKING:
     from coremlscope.measure.contract import Progress
     from coremlscope.model.ir import Model
 
-__all__ = [
-    "CHILD",
-    "ENGINE",
-    "HINT",
-    "EngineProcess",
-    "ProcessReply",
-    "call_isolated",
-    "file_of",
-    "started_early",
-    "take_process",
-]
-
 CHILD = python_child("coremlscope.measure.embedded.child")
 HINT = "`coremlscope inspect` and `coremlscope estimate` work without running the model"
 #: Known failures of a process that runs an embedded engine.

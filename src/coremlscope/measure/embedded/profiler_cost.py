@@ -17,8 +17,6 @@ import msgspec
 from coremlscope.measure.embedded.attribution import Attribution, NodeGroup
 from coremlscope.runtime.engines.base import NodeProfile
 
-__all__ = ["GroupTimes", "time_groups"]
-
 #: Executions of nested nodes in a run from which records may decide the time of a group.
 _MANY = 50
 #: Share of a group's remaining time, and of a prediction, that the uncertainty of its records may reach.

@@ -38,8 +38,6 @@ from coremlscope.measure.runner.xcode import build_app, require_xcode
 from coremlscope.model.ir import Model
 from coremlscope.results.runner_record import Record, read_record
 
-__all__ = ["PhoneResults", "PhoneTimeouts", "measure_on_phone"]
-
 _MARK = b"coremlscope-runner "
 _POLL_S = 0.2
 _COPIES = 3

@@ -14,8 +14,6 @@ from coremlscope.measure.coreml.device.devicectl import check_team
 from coremlscope.measure.runner.request import RunnerSettings, write_payload
 from coremlscope.model.ir import Model
 
-__all__ = ["PROJECT", "default_bundle_id", "write_runner"]
-
 #: The name of the project, its target, its scheme and its product.
 PROJECT = "CoreMLScopeRunner"
 _SOURCES = "Sources"

@@ -43,8 +43,6 @@ from coremlscope.model.ir import (
 from coremlscope.results.runner_record import model_name
 from coremlscope.runtime.execution.wiring import input_functions, interface_of
 
-__all__ = ["EVERY_FUNCTION", "POWER_MODES", "PowerMode", "RunnerSettings", "names_of", "write_payload"]
-
 _SCHEMA = "coremlscope.runner-request/1"
 #: The name that means all functions of a model.
 EVERY_FUNCTION = "every"

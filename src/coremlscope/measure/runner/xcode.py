@@ -11,8 +11,6 @@ from coremlscope.base.processes.endings import KnownFailure, find_failure
 from coremlscope.base.writing import open_draft
 from coremlscope.measure.runner.project import PROJECT
 
-__all__ = ["build_app", "require_xcode"]
-
 _BUILD_S = 1800.0
 _VERSION_S = 120.0
 _LOG = "build.log"

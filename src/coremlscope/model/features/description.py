@@ -21,8 +21,6 @@ from coremlscope.model.ir import (
     StringFeature,
 )
 
-__all__ = ["describe_feature", "describe_flexibility", "describe_shape", "dtype_name"]
-
 #: Maximum number of enumerated shapes that are listed; the rest is counted.
 _LISTED_SHAPES = 4
 

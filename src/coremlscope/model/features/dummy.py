@@ -31,8 +31,6 @@ from coremlscope.model.ir import (
     ValueType,
 )
 
-__all__ = ["dummy_value", "dummy_values"]
-
 #: Upper limit (exclusive) of integers without a known table to index: 0 and 1 suit masks, flags and lengths.
 _CAUTIOUS_LIMIT = 2
 #: Random numbers are drawn as float64 or int64, and converted to the input's own type.

@@ -28,8 +28,6 @@ from coremlscope.model.ir import (
     StringFeature,
 )
 
-__all__ = ["parse_input", "read_input"]
-
 _ARRAYS = (".npy", ".npz")
 _TEXTS = (".txt", ".csv")
 

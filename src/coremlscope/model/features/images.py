@@ -16,19 +16,6 @@ from coremlscope.model.ir import Array, ImageFeature
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-__all__ = [
-    "DEFAULT_RESIZE",
-    "RESIZES",
-    "Resize",
-    "from_image",
-    "image_from_array",
-    "image_of_feature",
-    "is_image",
-    "open_image",
-    "resize_image",
-    "to_image",
-]
-
 Resize = Literal["scale-fill", "scale-fit", "center-crop"]
 RESIZES: tuple[Resize, ...] = get_args(Resize)
 #: How files of images are resized, if nothing else is asked for.

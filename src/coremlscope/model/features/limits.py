@@ -9,8 +9,6 @@ import msgspec
 
 from coremlscope.model.ir import Argument, Constant, Function, Graph, Op, StateType, TensorType, Value
 
-__all__ = ["index_limits"]
-
 #: Operations whose results contain elements of the named parameters unchanged.
 _PASS_THROUGH: Mapping[str, tuple[str, ...]] = {
     "cast": ("x",),

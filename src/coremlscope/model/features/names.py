@@ -5,8 +5,6 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
-__all__ = ["nearest", "suggest_name"]
-
 
 def nearest(name: str, known: Iterable[str], cutoff: float = 0.5) -> str | None:
     """Returns the known name that is most similar to `name`, or None if none is.

@@ -28,8 +28,6 @@ from coremlscope.model.ir import (
     StringFeature,
 )
 
-__all__ = ["ConversionObserver", "from_tensors", "observe_conversions", "to_tensors"]
-
 Labels = Sequence[str | int]
 
 #: Missing inputs that a message names; tree ensembles can have a thousand.

@@ -25,8 +25,6 @@ from coremlscope.model.ir import (
     StringFeature,
 )
 
-__all__ = ["FeatureValue", "input_tensors", "is_compatible"]
-
 
 class FeatureValue(msgspec.Struct, frozen=True):
     """A feature and its value, as a tensor of the model that produced it.

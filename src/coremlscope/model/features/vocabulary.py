@@ -18,8 +18,6 @@ from coremlscope.model.ir import (
     StringFeature,
 )
 
-__all__ = ["known_keys", "value_of_keys"]
-
 Key = str | int
 #: Number of keys in a dictionary or a sequence.
 _KEY_COUNT = 4

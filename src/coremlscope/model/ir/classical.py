@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-__all__ = ["Classical"]
-
 
 class Classical:
     """The parameters of a classical model: each type in `coremlscope.ops.classical` derives a Struct.

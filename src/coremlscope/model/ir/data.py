@@ -13,8 +13,6 @@ from coremlscope.model.ir.types import DType, TensorType, ValueType
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-__all__ = ["Array", "Constant", "DataSource", "Derived", "EncodedSource", "Immediate", "Nested", "constant"]
-
 if TYPE_CHECKING:
     import numpy.typing as npt
 

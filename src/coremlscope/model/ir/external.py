@@ -14,23 +14,6 @@ import msgspec
 from coremlscope.model.ir.graph import CORE_AI
 from coremlscope.model.ir.types import Shape
 
-__all__ = [
-    "AudioFeaturePrint",
-    "CompiledModel",
-    "CustomModel",
-    "External",
-    "Gazetteer",
-    "LanguageFacts",
-    "LinkedModel",
-    "SerializedModel",
-    "SoundAnalysisPreprocessing",
-    "TextClassifier",
-    "VisionFeaturePrint",
-    "WordEmbedding",
-    "WordTagger",
-    "how_to_run",
-]
-
 _IN_SYSTEM = "its network is part of Apple's systems and not of the file"
 _IN_LANGUAGE = "its parameters can only be read by Apple's Natural Language framework"
 

@@ -9,8 +9,6 @@ import msgspec
 from coremlscope.model.ir.data import Constant
 from coremlscope.model.ir.types import Shape, ValueType
 
-__all__ = ["CORE_AI", "Argument", "Function", "Graph", "Layer", "Op", "Program", "Value"]
-
 
 class Value(msgspec.Struct, frozen=True):
     """A named result of an operation or input of a graph, with the type declared in the file."""

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-__all__ = ["KIND_NAMES", "kind_name", "kind_with_article"]
-
 #: Display names of Apple's model types, on the page as well (`tools/make_types.py`).
 KIND_NAMES: Mapping[str, str] = {
     "mlProgram": "ML Program",

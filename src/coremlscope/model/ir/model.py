@@ -13,29 +13,6 @@ from coremlscope.model.ir.external import External
 from coremlscope.model.ir.graph import Program
 from coremlscope.model.ir.types import DType
 
-__all__ = [
-    "ArrayFeature",
-    "Description",
-    "DictionaryFeature",
-    "DoubleFeature",
-    "EnumeratedShapes",
-    "Feature",
-    "FeatureType",
-    "FunctionDescription",
-    "ImageFeature",
-    "Int64Feature",
-    "Metadata",
-    "Model",
-    "Opaque",
-    "Pipeline",
-    "RangeShapes",
-    "SequenceFeature",
-    "ShapeFlexibility",
-    "StateFeature",
-    "StringFeature",
-    "WeightFile",
-]
-
 
 class EnumeratedShapes(msgspec.Struct, frozen=True):
     """The allowed shapes of a flexible feature (images: `(height, width)`)."""

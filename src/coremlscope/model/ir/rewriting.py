@@ -11,9 +11,6 @@ from coremlscope.model.ir.data import Array, Constant, constant
 from coremlscope.model.ir.graph import Argument, Function, Graph, Op, Value
 from coremlscope.model.ir.types import DType, TensorType
 
-__all__ = ["Chain", "constant_argument", "constants_of", "names_read", "with_ops", "with_values"]
-
-
 _Given = TypeVar("_Given")
 
 

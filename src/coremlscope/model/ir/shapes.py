@@ -12,8 +12,6 @@ from coremlscope.model.ir.model import (
     StateFeature,
 )
 
-__all__ = ["channels", "default_shape"]
-
 
 def channels(image: ImageFeature) -> int:
     """Returns the number of channels of an image's tensor: 3 for colour, 1 for grey."""

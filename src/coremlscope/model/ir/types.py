@@ -10,18 +10,6 @@ import msgspec
 
 from coremlscope.base.arrays import np
 
-__all__ = [
-    "DType",
-    "DictType",
-    "ListType",
-    "Shape",
-    "StateType",
-    "TensorType",
-    "TupleType",
-    "ValueType",
-    "describe_type",
-]
-
 #: A tensor's shape. `None` is a dimension that is unknown before run time.
 Shape = tuple[int | None, ...]
 

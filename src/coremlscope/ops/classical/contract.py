@@ -13,8 +13,6 @@ from coremlscope.ops.classical.interface import Interface
 from coremlscope.ops.spec import Work
 from coremlscope.ops.view import OpView
 
-__all__ = ["ClassicalType", "Fact"]
-
 #: A property of a model and its value, in words.
 Fact = tuple[str, str]
 _Content = TypeVar("_Content", bound=Classical)

@@ -36,8 +36,6 @@ from coremlscope.model.ir import (
 )
 from coremlscope.ops.classical import CLASSICAL_TYPES
 
-__all__ = ["as_function", "with_absent_values"]
-
 
 def as_function(content: Classical, name: str, interface: FunctionDescription) -> Function:
     """A function with one operation, whose inputs are `features` and the parameters as constants."""

@@ -25,8 +25,6 @@ from coremlscope.ops.emit import Emitter, Lowering, NumpyType, Tensor, carry
 from coremlscope.ops.program import Port, copy_out
 from coremlscope.ops.view import BoundGraph, CannotLower
 
-__all__ = ["F64", "Interface", "Label"]
-
 F64, _INT64 = np.dtype(np.float64), np.dtype(np.int64)
 Label = str | int
 _DAMAGED = "the file is damaged or was written by a faulty tool; export or download the model again"

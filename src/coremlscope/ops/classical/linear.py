@@ -22,8 +22,6 @@ from coremlscope.ops.emit import I64, Lowering, Tensor
 from coremlscope.ops.spec import Work, moved
 from coremlscope.ops.view import OpView
 
-__all__ = ["TYPES", "ClassEncoding", "GLMClassifier", "GLMRegressor", "Transform"]
-
 #: Apple's name of the function of a linear score `s`: none, the logistic function `1 / (1 + exp(-s))`, or the
 #: cumulative distribution function of the standard normal distribution.
 Transform = Literal["NoTransform", "Logit", "Probit"]

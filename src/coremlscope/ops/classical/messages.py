@@ -12,8 +12,6 @@ from coremlscope.base.units import shown
 from coremlscope.model import ir, schema
 from coremlscope.model.schema import Message
 
-__all__ = ["MOST_ELEMENTS", "doubles", "indices", "keys_of", "name_of", "read_keys", "read_labels", "require"]
-
 #: The largest feature size that is plausible. It keeps one wrong number in a file from allocating more.
 MOST_ELEMENTS = 2**24
 _DAMAGED = "the file is damaged or was written by a faulty tool; export or download the model again"

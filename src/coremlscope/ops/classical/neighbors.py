@@ -18,8 +18,6 @@ from coremlscope.ops.emit import BOOL, I64, Lowering, Tensor
 from coremlscope.ops.spec import Work, moved
 from coremlscope.ops.view import OpView
 
-__all__ = ["TYPES", "KNearestNeighborsClassifier", "NeighborIndex", "NeighborWeighting"]
-
 #: How the device searches for neighbours; it does not affect results.
 NeighborIndex = Literal["linearIndex", "singleKdTreeIndex"]
 #: The weight of a neighbour's vote: equal, or the inverse of its squared Euclidean distance.

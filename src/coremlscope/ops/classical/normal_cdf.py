@@ -7,8 +7,6 @@ import numpy as np
 from coremlscope.ops.classical.interface import F64
 from coremlscope.ops.emit import Lowering, Tensor
 
-__all__ = ["normal_cdf"]
-
 #: Coefficients of `normal_cdf`, the constant term first.
 _HART_P = (
     220.206867912376,

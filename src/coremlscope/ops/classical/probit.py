@@ -19,8 +19,6 @@ from coremlscope.ops.emit import I64, Tensor
 from coremlscope.ops.spec import Work, moved
 from coremlscope.ops.view import OpView
 
-__all__ = ["TYPES", "BayesianProbitRegressor"]
-
 
 class BayesianProbitRegressor(Classical, msgspec.Struct, frozen=True, kw_only=True):
     """The probability of an event. Each value of each feature adds a normally distributed weight.

@@ -18,8 +18,6 @@ from coremlscope.ops.emit import I64, Tensor
 from coremlscope.ops.spec import Work, moved
 from coremlscope.ops.view import OpView
 
-__all__ = ["TYPES", "ItemSimilarityRecommender"]
-
 #: The highest number of items without names. It keeps one wrong number in a file from allocating more.
 _MOST_UNNAMED = 2**24
 

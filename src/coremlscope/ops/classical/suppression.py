@@ -17,8 +17,6 @@ from coremlscope.ops.emit import F32, I64, Tensor
 from coremlscope.ops.spec import Work, moved
 from coremlscope.ops.view import OpView
 
-__all__ = ["TYPES", "NonMaximumSuppression"]
-
 #: A limit that is higher than the number of boxes of any model.
 _ALL_BOXES = 2**31 - 1
 

@@ -6,8 +6,6 @@ from collections.abc import Sequence
 
 from coremlscope.model.ir import Constant
 
-__all__ = ["count_of", "list_elements", "list_texts"]
-
 #: Keys, columns and elements that are listed; the rest is counted.
 _LISTED = 6
 

@@ -8,8 +8,6 @@ from coremlscope.model.ir import TensorType
 from coremlscope.ops.spec import Work, moved
 from coremlscope.ops.view import OpView
 
-__all__ = ["per_result"]
-
 
 def per_result(flops: int) -> Callable[[OpView], Work]:
     """`flops` operations per number of the results."""

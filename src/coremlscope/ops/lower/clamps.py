@@ -16,8 +16,6 @@ from coremlscope.ops.clamp import Clamp
 from coremlscope.ops.emit import F32, Emitter
 from coremlscope.ops.program import MERGED
 
-__all__ = ["join_clamps"]
-
 
 class _Clamp(Clamp, frozen=True, kw_only=True):
     """A chain of nodes.

@@ -13,8 +13,6 @@ from coremlscope.ops.classical.interface import Interface
 from coremlscope.ops.lower.program import finish
 from coremlscope.ops.program import OnnxProgram
 
-__all__ = ["lower_classical"]
-
 
 def lower_classical(content: Classical, bound: BoundFunction) -> OnnxProgram:
     """Lowers a classical model.

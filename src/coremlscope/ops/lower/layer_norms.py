@@ -15,8 +15,6 @@ from coremlscope.model.ir import Array, Constant, Derived, DType, TensorType
 from coremlscope.ops.emit import F32, Emitter
 from coremlscope.ops.program import MERGED
 
-__all__ = ["join_layer_norms"]
-
 
 def join_layer_norms(
     nodes: Sequence[onnx.NodeProto], outputs: Sequence[str], emitter: Emitter

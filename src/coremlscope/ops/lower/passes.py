@@ -14,8 +14,6 @@ from coremlscope.ops.lower.clamps import join_clamps
 from coremlscope.ops.lower.layer_norms import join_layer_norms
 from coremlscope.ops.program import MERGED
 
-__all__ = ["PASSES", "Pass", "used_names"]
-
 Nodes = list[onnx.NodeProto]
 
 #: The relative spacing of fp16 numbers, which limits the precision of constants.

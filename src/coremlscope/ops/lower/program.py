@@ -31,8 +31,6 @@ from coremlscope.ops.program import (
 from coremlscope.ops.scope import nested
 from coremlscope.ops.view import CONTRADICTIONS, BoundGraph, BoundValue, CannotInfer, CannotLower, OpView
 
-__all__ = ["finish", "lower"]
-
 #: The first version of ONNX-ML with trees in float64.
 _ML_OPSET = 5
 #: The oldest ONNX file version that supports `ONNX_OPSET`.

@@ -16,8 +16,6 @@ from coremlscope.ops.emit import BOOL, F32, I32, I64, Emitter, Lowering, Tensor,
 from coremlscope.ops.program import RangePort
 from coremlscope.ops.view import BoundGraph, BoundValue, OpView
 
-__all__ = ["Rounding", "round_states"]
-
 _F16, _F32, _F64 = np.dtype(np.float16), np.dtype(np.float32), np.dtype(np.float64)
 #: Operations whose fp16 results are elements of their arguments, which are rounded already.
 _MOVING = frozenset(

@@ -22,8 +22,6 @@ from coremlscope.planning.advice.rule import (
     plural,
 )
 
-__all__ = ["RULES", "find_clips"]
-
 _WEIGHTED = Trait.CONVOLUTION | Trait.LINEAR
 _MOVES = Trait.TRANSPOSITION | Trait.RESHAPE
 _CANNOT_TELL = (CannotInfer, CannotLower, MissingWeightsError, *CONTRADICTIONS)

@@ -25,8 +25,6 @@ from coremlscope.planning.advice.rule import (
 )
 from coremlscope.planning.placement.publications import APPLE_FAQ, MOBIUS
 
-__all__ = ["RULES", "find_channel_swaps", "find_needless_outputs", "find_pictures"]
-
 _CANNOT_TELL = (CannotInfer, CannotLower, MissingWeightsError, *CONTRADICTIONS)
 #: Names of inputs that hold a picture.
 _PICTURE = re.compile(r"image|img|pict|photo|pixel|frame|rgb|bgr", re.IGNORECASE)

@@ -21,8 +21,6 @@ from coremlscope.planning.advice.rule import (
 )
 from coremlscope.planning.placement.publications import APPLE_TRANSFORMERS, M4_PLANS
 
-__all__ = ["LONGEST_AXIS", "RULES"]
-
 #: The fewest positions of a sequence, and layers over them, that make a layout worth while.
 _POSITIONS, _LAYERS = 8, 4
 _WIDE_RANK, _RANK_RULES = 5, frozenset({"ne-rank", "ne-matmul-rank-on-m1", "ne-linear-rank"})

@@ -22,8 +22,6 @@ from coremlscope.planning.advice.rule import (
     shape_of,
 )
 
-__all__ = ["RULES", "find_needless_concats", "find_needless_reshapes"]
-
 #: For several operations, and for one.
 _FOLLOW = ("follow each other or change nothing", "changes nothing")
 _PASSES = "apple/coremltools: graph passes"

@@ -21,8 +21,6 @@ from coremlscope.planning.advice.rule import (
 )
 from coremlscope.planning.placement.publications import ANE_BOOK, M4_PLANS
 
-__all__ = ["RULES"]
-
 #: Operations that coremltools' pass `add_fp16_cast` leaves in fp32: control flow and lists by its own list;
 #: recurrent layers in all published models that were tried (Silero VAD, plain, quantized and palettized).
 _KEPT_IN_FP32 = Trait.RECURRENCE | Trait.LIST | Trait.CONTROL_FLOW

@@ -33,19 +33,6 @@ from coremlscope.ops.traits import Trait
 from coremlscope.ops.view import BoundGraph, OpView
 from coremlscope.planning.cost.latency.kernels import Kernel, fuse
 
-__all__ = [
-    "AdviceRule",
-    "Change",
-    "Found",
-    "FunctionView",
-    "Remark",
-    "dtype_of",
-    "has_trait",
-    "listed",
-    "plural",
-    "shape_of",
-]
-
 #: Names in one sentence, and the longest of them.
 _NAMES, _LONGEST = 3, 48
 #: The bytes of a number in half precision.

@@ -10,8 +10,6 @@ from coremlscope.planning.advice.rule import AdviceRule, FunctionView, Remark
 from coremlscope.planning.advice.wrong_values import CORE_ML_VALUE_RULES, VALUE_RULES
 from coremlscope.runtime.execution.binding import bind_model, choose_function
 
-__all__ = ["RULES", "bind_default_function", "find_remarks"]
-
 #: Raised by rules on the arguments of a damaged file.
 _UNKNOWN = (CannotInfer, CannotLower, MissingWeightsError, *CONTRADICTIONS)
 

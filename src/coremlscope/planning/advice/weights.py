@@ -14,8 +14,6 @@ from coremlscope.formats.weights import BlobData
 from coremlscope.model.ir import Array, Constant, DType, TensorType
 from coremlscope.planning.advice.rule import AdviceRule, Found, FunctionView, plural
 
-__all__ = ["RULES"]
-
 #: Smaller weights take no space that matters; coremltools' default for compression.
 _LEAST_ELEMENTS = 2048
 #: Elements that are compared before a whole weight is read, and the bytes that are read of all weights.

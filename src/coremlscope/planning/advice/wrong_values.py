@@ -21,8 +21,6 @@ from coremlscope.planning.advice.rule import (
     shape_of,
 )
 
-__all__ = ["CORE_ML_VALUE_RULES", "VALUE_RULES"]
-
 #: Settings under which an operation may run on a unit: in Core AI only `cpu_only` forbids any.
 _ON_ACCELERATORS: frozenset[ComputeUnits] = frozenset({"all", "cpu_and_ne", "cpu_and_gpu"})
 _ON_NEURAL_ENGINE: frozenset[ComputeUnits] = frozenset({"all", "cpu_and_ne"})

@@ -14,15 +14,6 @@ from coremlscope.model.features.description import describe_flexibility, describ
 from coremlscope.model.ir import ArrayFeature, Feature, FunctionDescription, ImageFeature, Model, Program
 from coremlscope.runtime.execution.binding import share
 
-__all__ = [
-    "conversion_hint",
-    "shape_findings",
-    "shape_notes",
-    "system_findings",
-    "system_notes",
-    "weight_notes",
-]
-
 #: Inputs up to which each is listed.
 _LISTED = 4
 #: Apple's documentation of entitlements: the versions of visionOS on which apps need one.

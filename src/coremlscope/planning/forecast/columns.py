@@ -23,8 +23,6 @@ from coremlscope.results.plan import (
     Transitions,
 )
 
-__all__ = ["tabulate"]
-
 Item = TypeVar("Item", bound=Hashable)
 
 _SUPPORT = {"yes": 1, "no": 0, "unknown": -1}

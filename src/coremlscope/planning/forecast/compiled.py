@@ -20,8 +20,6 @@ from coremlscope.ops.bind import BoundFunction
 from coremlscope.ops.traits import Trait
 from coremlscope.ops.view import CONTRADICTIONS, BoundGraph, BoundValue, CannotInfer, CannotLower, OpView
 
-__all__ = ["as_compiled"]
-
 
 def as_compiled(bound: BoundFunction) -> BoundFunction:
     """Returns a function of a neural network as Core ML compiles it."""

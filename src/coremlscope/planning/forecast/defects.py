@@ -16,8 +16,6 @@ from coremlscope.planning.placement.forms import join_words
 from coremlscope.results.operations import OpTable
 from coremlscope.results.plan import DEFECTS, Plan, PlannedOp, PlanView, Reason
 
-__all__ = ["PlacedDefect", "describe_found_rules", "find_placed_defects", "list_placed_defects"]
-
 #: Operations up to which each is named.
 _NAMED = 3
 

@@ -20,8 +20,6 @@ from coremlscope.planning.forecast.placed import Placed
 from coremlscope.planning.forecast.tabular import as_bound
 from coremlscope.results.estimate import Estimate
 
-__all__ = ["add_evidence", "estimate_predictions", "time_shares"]
-
 #: Settings that all units are compared with, and how much faster they have to be for a note.
 _ACCELERATED: tuple[ComputeUnits, ...] = ("cpu_and_ne", "cpu_and_gpu")
 _CLEARLY = 1.1

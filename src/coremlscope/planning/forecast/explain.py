@@ -38,8 +38,6 @@ from coremlscope.results.explanation import (
 from coremlscope.results.plan import DEFECTS
 from coremlscope.runtime.execution.sequence_lengths import choose_lengths
 
-__all__ = ["explain"]
-
 #: Operations that are explained where a name selects more.
 _MOST = 5
 _SUGGESTED = 3

@@ -23,8 +23,6 @@ from coremlscope.planning.placement.rules.rule import ProgramFacts
 from coremlscope.runtime.execution.binding import bind_model, choose_function, share
 from coremlscope.runtime.execution.wiring import shaped_stages, stage_key
 
-__all__ = ["ModelFunction", "functions_of", "is_core_ai"]
-
 
 class ModelFunction(FunctionView):
     """A bound function, of the model or of a stage of a pipeline.

@@ -18,8 +18,6 @@ from coremlscope.results.generation import TokenRate, phase_of
 from coremlscope.results.operations import OpTable
 from coremlscope.runtime.execution.decoder_steps import DecoderStep, decoder_steps
 
-__all__ = ["estimate_generation"]
-
 
 def estimate_generation(
     model: Model,

@@ -22,8 +22,6 @@ from coremlscope.planning.placement.core_ai import crossings
 from coremlscope.planning.placement.place import PlacedFunction
 from coremlscope.results.estimate import Estimate
 
-__all__ = ["Kernels", "Prediction", "as_core_ai", "planned_units"]
-
 _PIXEL_BYTES = 4
 
 

@@ -27,8 +27,6 @@ from coremlscope.planning.forecast.planner import forecast
 from coremlscope.results.estimate import Estimate
 from coremlscope.runtime.execution.binding import choose_function
 
-__all__ = ["find_at_largest", "largest_shapes"]
-
 #: Elements of an input beyond which a bound says nothing about what an app does.
 _MOST_ELEMENTS = 2**28
 #: Devices of which each latency is listed.

@@ -17,8 +17,6 @@ from coremlscope.model.ir import DType, Model, StateFeature
 from coremlscope.results.estimate import MemoryEstimate
 from coremlscope.results.operations import OpTable
 
-__all__ = ["MemoryModel", "find_shortages"]
-
 #: How the peak is derived.
 _BASIS = "live ranges of the file's tensors; bounds, not measured"
 _NO_SIZE = "the size of a result is not known before a prediction"

@@ -28,8 +28,6 @@ from coremlscope.planning.placement.verdict import Verdict
 from coremlscope.results.estimate import Estimate
 from coremlscope.results.plan import TIE_MS
 
-__all__ = ["TOGETHER", "Saved", "change_kernels", "describe_remark", "describe_remarks", "weigh_remarks"]
-
 #: A saving below this share of the whole is none: estimates are known to some ten percent.
 _LEAST_SHARE = 5e-3
 _HALF_BYTES = 2

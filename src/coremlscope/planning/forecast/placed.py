@@ -21,8 +21,6 @@ from coremlscope.planning.placement.hypotheses import Planning, Replanned, weigh
 from coremlscope.planning.placement.place import PlacedFunction, place, reached
 from coremlscope.runtime.execution.binding import share
 
-__all__ = ["Placed", "crossing_notes", "place_function"]
-
 
 class Placed(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """A planned function, by setting its plans as if reasons were gone, and notes on the plan."""

@@ -53,15 +53,6 @@ from coremlscope.results.left_out import LeftOut
 from coremlscope.results.operations import OpTable
 from coremlscope.results.plan import Plan, WhatIf
 
-__all__ = [
-    "Forecast",
-    "find_known_failures",
-    "forecast",
-    "place_functions",
-    "plan_functions",
-    "record_prediction",
-]
-
 #: Devices and settings for which the step of a loop is listed.
 _LISTED = 3
 _NETWORK = (

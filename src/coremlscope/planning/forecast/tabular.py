@@ -14,8 +14,6 @@ from coremlscope.results.estimate import Estimate
 from coremlscope.runtime.execution.binding import bind_model
 from coremlscope.runtime.execution.wiring import shaped_stages
 
-__all__ = ["as_bound", "tabular_kernels"]
-
 #: The factor to either end of the bound.
 _FACTOR = 5.0
 

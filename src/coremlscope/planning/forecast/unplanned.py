@@ -9,8 +9,6 @@ from coremlscope.base.errors import UnsupportedModelError
 from coremlscope.model.ir import Classical, Model, Pipeline, Program, kind_name, kind_with_article
 from coremlscope.runtime.execution.wiring import Stage, is_external, shaped_stages, wire
 
-__all__ = ["is_unplanned", "nothing_known", "unestimated_stages", "unplanned_notes", "unplanned_stages"]
-
 #: Stages of a pipeline up to which each is named.
 _NAMED = 4
 

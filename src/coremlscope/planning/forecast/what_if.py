@@ -15,8 +15,6 @@ from coremlscope.planning.placement.hypotheses import Replanned
 from coremlscope.results.estimate import Bound, Estimate
 from coremlscope.results.plan import COST_RULE, COST_SOURCE, WhatIf, describe_saving, join_fixes
 
-__all__ = ["Estimator", "describe_what_ifs", "estimate_saving"]
-
 #: Estimates a prediction with operations moved to other units.
 Estimator = Callable[[Mapping[str, ComputeUnit]], Estimate]
 

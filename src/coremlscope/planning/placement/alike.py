@@ -5,8 +5,6 @@ from __future__ import annotations
 from coremlscope.model.ir import Constant, Immediate
 from coremlscope.ops.view import BoundValue, OpView
 
-__all__ = ["Kinds"]
-
 #: Constants with more elements are compared by their place in memory: they are weights, few of them equal.
 _FEW_ELEMENTS = 64
 #: An attribute of every operation that only people read.

@@ -22,8 +22,6 @@ from coremlscope.base.errors import CorruptModelError
 from coremlscope.formats.miltext.literals import unescape
 from coremlscope.planning.placement.backend import BACKENDS, Backend
 
-__all__ = ["AnalysedFunction", "AnalysedOp", "Analytics", "parse_analytics", "read_analytics"]
-
 #: Blocks that are distinguished; deeper ones are treated as these.
 _DEEPEST = 32
 #: "MEM_OPT" in hexadecimal: Core ML appends it to names of values that it stores elsewhere.

@@ -8,8 +8,6 @@ import msgspec
 
 from coremlscope.devices.unit import CPU, GPU, NEURAL_ENGINE, ComputeUnit
 
-__all__ = ["BACKENDS", "BACKENDS_OF", "UNIT_OF", "Backend", "CostBasis", "PlannedCost", "Rate"]
-
 #: In Core ML's own names. The CPU has two.
 Backend = Literal["ane", "mps_graph", "bnns", "classic_cpu"]
 

@@ -39,8 +39,6 @@ from coremlscope.planning.placement.rules.rule import (
 )
 from coremlscope.results.encoding import plain
 
-__all__ = ["CatalogEntry", "OpCard", "WorkExample", "describe_op", "find_rule", "list_rules"]
-
 _SUGGESTIONS = 3
 _VARIANTS = (" Pro", " Max", " Ultra")
 #: The macOS released with each iOS up to 18; from 26 on both have the same number.

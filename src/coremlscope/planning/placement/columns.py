@@ -14,8 +14,6 @@ import numpy.typing as npt
 
 from coremlscope.planning.placement.backend import BACKENDS
 
-__all__ = ["Floats", "Places", "search_columns"]
-
 #: Planned backends cost so much less: nothing beside a difference of costs, and without rounding.
 _BONUS_MS = 2.0**-30
 

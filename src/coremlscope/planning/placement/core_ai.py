@@ -21,8 +21,6 @@ from coremlscope.planning.placement.place import Choice, PlacedFunction, graphs_
 from coremlscope.planning.placement.verdict import Verdict
 from coremlscope.results.plan import Undecided
 
-__all__ = ["PREFERENCES", "crossings", "place_by_preference"]
-
 _ACCELERATORS: tuple[ComputeUnit, ...] = (NEURAL_ENGINE, GPU)
 
 #: The order in which units are preferred, by setting; every one after the first is a fallback. Under `all`,

@@ -39,8 +39,6 @@ from coremlscope.ops.view import BoundGraph, BoundValue, OpView
 from coremlscope.planning.placement.alike import Kinds
 from coremlscope.planning.placement.rules.rule import ProgramFacts
 
-__all__ = ["CoreMLGraph", "Node", "program_facts", "view_function", "view_operations"]
-
 #: Exporters' names of the keys and values that a decoder keeps.
 _CACHE = re.compile(r"past|present|(^|_)kv|(key|value)s?_?(cache|states?)|cache_?(k|v|key|value)")
 #: Core ML 9 (iOS 26, macOS 26) and later list the conversion of outputs in their plans; 14.5 does not.

@@ -29,19 +29,6 @@ from coremlscope.planning.placement.rules.rule import (
 )
 from coremlscope.planning.placement.verdict import DEFECTS, Effect, Reason, Verdict
 
-__all__ = [
-    "FoundRule",
-    "Reach",
-    "Verdicts",
-    "apply",
-    "find_failures",
-    "judge",
-    "judge_op",
-    "judge_others",
-    "list_reasons",
-    "only_fails",
-]
-
 #: By operation: the verdict of each unit.
 Verdicts = Mapping[str, Mapping[ComputeUnit, Verdict]]
 

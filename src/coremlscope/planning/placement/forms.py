@@ -11,21 +11,6 @@ from coremlscope.ops.traits import Trait
 from coremlscope.ops.view import OpView
 from coremlscope.planning.placement.rules.rule import RuleContext
 
-__all__ = [
-    "BUFFERS",
-    "FLOATING",
-    "always",
-    "computes",
-    "describe",
-    "extents",
-    "is_fixed",
-    "join_words",
-    "kernel",
-    "lanes",
-    "run_time_inputs",
-    "run_time_tensors",
-]
-
 #: Element types of floating-point computation; booleans are masks.
 FLOATING = frozenset({DType.FP16, DType.FP32, DType.BOOL})
 

@@ -20,8 +20,6 @@ from coremlscope.planning.placement.search import TransitionCosts
 from coremlscope.planning.placement.verdict import Reason, Verdict
 from coremlscope.results.plan import EQUAL_COST_MS, TIE_MS, Hypothesis
 
-__all__ = ["Planning", "Replanned", "force", "plan_with_costs", "weigh_reasons"]
-
 #: Fastest first, as people look for them.
 _ORDER: tuple[ComputeUnit, ...] = (NEURAL_ENGINE, GPU, CPU)
 

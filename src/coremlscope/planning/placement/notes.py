@@ -26,8 +26,6 @@ from coremlscope.planning.placement.publications import (
     MOBIUS,
 )
 
-__all__ = ["NOTES", "Note"]
-
 _STUDY = "751K/Apple-Neural-Engine-Microarchitecture-Study-M6: notes"
 
 

@@ -19,17 +19,6 @@ from coremlscope.planning.placement.ties import settle
 from coremlscope.planning.placement.verdict import Support, Verdict
 from coremlscope.results.plan import TIE_MS, Undecided
 
-__all__ = [
-    "Choice",
-    "PlacedFunction",
-    "PlacedOp",
-    "graphs_of",
-    "list_ops",
-    "path_costs",
-    "place",
-    "reached",
-]
-
 
 class Choice(msgspec.Struct, frozen=True, kw_only=True):
     """Where one operation goes under one setting of compute units.

@@ -2,43 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = [
-    "A15_PLANS",
-    "ANEMLL",
-    "ANE_BOOK",
-    "APPLE_CORE_AI_GUIDE",
-    "APPLE_FAQ",
-    "APPLE_KERNELS",
-    "APPLE_LLAMA",
-    "APPLE_LOADING",
-    "APPLE_MODELS",
-    "APPLE_QUANTIZATION",
-    "APPLE_SIZES",
-    "APPLE_TRANSFORMERS",
-    "COMPILER_TEXTS",
-    "COREAI_GUIDE",
-    "COREAI_ZOO",
-    "COREAI_ZOO_PARTITIONS",
-    "COREAI_ZOO_REGIONS",
-    "COREML_LLM",
-    "DEPTH_PLANS",
-    "FLUID_AUDIO",
-    "GEMMA_CHAT",
-    "GUIDE_GATES",
-    "GUIDE_LIMITS",
-    "GUIDE_OPS",
-    "GUIDE_PITFALLS",
-    "HOLLANCE",
-    "M1_PLAN",
-    "M4_MAX_PLANS",
-    "M4_PLANS",
-    "M4_PRO_PLANS",
-    "MOBIUS",
-    "POSE_TIMES",
-    "RESAMPLE",
-    "ULTRALYTICS_COREAI",
-]
-
 #: Plans of single operations, alone and between convolutions.
 M4_PLANS = "751K/Apple-Neural-Engine-Microarchitecture-Study-M6: plans on M4, macOS 27.0.1"
 #: Shares of units in the plans of five networks, and one of them operation by operation.

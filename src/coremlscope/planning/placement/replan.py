@@ -13,8 +13,6 @@ from coremlscope.planning.placement.backend import BACKENDS, Backend
 from coremlscope.planning.placement.columns import Floats, search_columns
 from coremlscope.planning.placement.search import TransitionCosts
 
-__all__ = ["Costs", "replan"]
-
 #: Costs of an operation on each backend that may run it, in milliseconds.
 Costs = Mapping[Backend, float]
 

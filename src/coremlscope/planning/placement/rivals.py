@@ -17,8 +17,6 @@ from coremlscope.planning.placement.backend import BACKENDS, UNIT_OF, Backend, P
 from coremlscope.planning.placement.columns import Floats, search_columns
 from coremlscope.planning.placement.search import Bounds, TransitionCosts
 
-__all__ = ["Cell", "find_rival", "is_exact"]
-
 _LAUNCH = "launch"
 _CLASSES = ("convolution", "linear", _LAUNCH, "")
 #: A hypothesis: a class on a unit, at the low or the high end of its interval.

@@ -25,8 +25,6 @@ import msgspec
 from coremlscope.planning.placement.backend import BACKENDS, Backend
 from coremlscope.results.plan import TIE_MS
 
-__all__ = ["Bounds", "Route", "TransitionCosts", "search"]
-
 #: Far more than what rounding makes of equal costs.
 _SOME_MS = 1e-6
 

@@ -19,8 +19,6 @@ from coremlscope.planning.placement.backend import BACKENDS, Backend
 from coremlscope.planning.placement.search import Route, TransitionCosts
 from coremlscope.results.plan import TIE_MS
 
-__all__ = ["settle"]
-
 #: The last operation of a segment, by its position, and the backend of the segment.
 _End = tuple[int, Backend]
 

@@ -24,8 +24,6 @@ from coremlscope.reports.document import (
     Title,
 )
 
-__all__ = ["table", "write_markdown"]
-
 #: Marks of a terminal that Markdown writes in another way.
 _MARKS: Mapping[str, str] = {"!": "⚠ ", "•": "", "·": ""}
 #: The columns of drawings.

@@ -11,8 +11,6 @@ from coremlscope.model.ir import Array
 from coremlscope.reports.preview.hints import Hints
 from coremlscope.results.preview import OutputView, SeenBox
 
-__all__ = ["find_boxes"]
-
 #: Boxes below this score are left out; of boxes that overlap by more than this the best is kept.
 _LEAST_SCORE, _MOST_OVERLAP = 0.25, 0.45
 _MOST_BOXES, _MOST_CANDIDATES = 50, 2000

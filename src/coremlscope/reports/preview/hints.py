@@ -12,8 +12,6 @@ import msgspec
 from coremlscope.model.ir import Model, Pipeline
 from coremlscope.ops.classical.suppression import NonMaximumSuppression
 
-__all__ = ["Hints", "find_hints"]
-
 #: Keys of Xcode's preview (source: coremltools' guide, "Xcode Model Preview Types").
 _TYPE, _PARAMETERS = "com.apple.coreml.model.preview.type", "com.apple.coreml.model.preview.parameters"
 #: Keys under which tools name the classes: a list with commas (Turi Create), a dictionary (Ultralytics).

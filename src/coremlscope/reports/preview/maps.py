@@ -12,8 +12,6 @@ from coremlscope.reports.preview.hints import Hints
 from coremlscope.reports.preview.pictures import class_colors, color_map, color_mask, encode_picture, shrink
 from coremlscope.results.preview import LegendRow, OutputView, SeenPoint
 
-__all__ = ["find_posenet", "view_planes"]
-
 #: Smaller matrices are no maps of a picture.
 _SMALLEST = 8
 #: Classes of a mask that are listed.

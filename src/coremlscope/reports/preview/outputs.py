@@ -16,8 +16,6 @@ from coremlscope.reports.preview.maps import find_posenet, view_planes
 from coremlscope.reports.preview.pictures import color_map, encode_picture, shrink
 from coremlscope.results.preview import OutputView, ScoredClass
 
-__all__ = ["view_outputs"]
-
 _BEST, _FIRST, _CURVE = 10, 12, 512
 #: Outputs with more numbers in a row than this are drawn as a curve.
 _FEWEST = 8

@@ -12,8 +12,6 @@ import numpy as np
 
 from coremlscope.model.ir import Array
 
-__all__ = ["class_colors", "color_map", "color_mask", "encode_picture", "shrink"]
-
 #: Sides of pictures in pixels at most; larger ones are shrunk.
 _LARGEST = 720
 #: Colours from low to high that people with any colour vision can order (viridis, at equal distances).

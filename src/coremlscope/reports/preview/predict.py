@@ -30,8 +30,6 @@ from coremlscope.runtime.engines.host import processor_name
 from coremlscope.runtime.execution.pipeline import open_predictor
 from coremlscope.runtime.execution.wiring import bodies_of
 
-__all__ = ["GivenFile", "preview_files"]
-
 #: Predictions that are timed after the first one, and the seconds after which no further one begins.
 _MOST_TIMED, _TIMED_S = 5, 2.0
 #: Treatments of pictures of another size.

@@ -12,8 +12,6 @@ from coremlscope.base.errors import InputError
 from coremlscope.model.features import check_shape
 from coremlscope.model.ir import Array, ArrayFeature, Feature, default_shape
 
-__all__ = ["read_sound"]
-
 #: Seconds of a file that are read at most.
 _LONGEST_S = 60.0
 #: Samples of 8 bits are unsigned, wider ones signed: the width in bytes, and the value of full scale.

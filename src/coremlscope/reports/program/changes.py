@@ -12,8 +12,6 @@ from coremlscope.reports.words import plural
 from coremlscope.results.recording_changes import EventChange, RecordingChanges
 from coremlscope.results.trace import Mistake
 
-__all__ = ["changes_document", "render_changes_csv"]
-
 
 def changes_document(changes: RecordingChanges) -> Iterator[Block]:
     """Yields two recordings next to each other."""

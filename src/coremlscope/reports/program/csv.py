@@ -8,8 +8,6 @@ from coremlscope.reports.csv import render_columns
 from coremlscope.results.aggregate import Aggregate, aggregate
 from coremlscope.results.trace import Trace
 
-__all__ = ["render_program_csv", "total_columns"]
-
 
 def render_program_csv(trace: Trace) -> str:
     """Renders one row for each model and kind of event; times are in seconds."""

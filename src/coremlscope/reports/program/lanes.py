@@ -14,9 +14,6 @@ from coremlscope.results.aggregate import group_models
 from coremlscope.results.events import EVENT_KINDS, KIND_CODES, LANES, Lane
 from coremlscope.results.trace import Events, Trace, TracedModel
 
-__all__ = ["draw_lanes", "with_unit_lanes"]
-
-
 #: From idle to busy.
 _SHADES = " ░▒▓█"
 #: Kinds that a lane shows by their first letter.

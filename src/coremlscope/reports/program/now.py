@@ -14,8 +14,6 @@ from coremlscope.results.aggregate import aggregate
 from coremlscope.results.events import EVENT_KINDS, LANES
 from coremlscope.results.trace import Events, Trace
 
-__all__ = ["now_document"]
-
 _MOST_MISTAKES = 3
 
 

@@ -11,8 +11,6 @@ from coremlscope.reports.json import displayed
 from coremlscope.results.events import EVENT_KINDS, KIND_CODES, LANES
 from coremlscope.results.trace import Trace
 
-__all__ = ["render_program_perfetto"]
-
 _OPERATION = KIND_CODES["operation"]
 _LANE_NAMES = {"activity": "Activity", "data": "Data", "compute": "Compute"}
 

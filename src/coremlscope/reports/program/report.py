@@ -27,8 +27,6 @@ from coremlscope.results.aggregate import Aggregate, aggregate, group_models, to
 from coremlscope.results.recording import UnitSamples
 from coremlscope.results.trace import Mistake, Trace
 
-__all__ = ["lane_section", "mistake_section", "mistakes_title", "program_document", "saving"]
-
 #: Rows of totals that the console shows.
 _MOST_ROWS, _MOST_OPERATIONS = 24, 12
 

@@ -9,8 +9,6 @@ from msgspec.structs import replace
 
 from coremlscope.reports.document import Column
 
-__all__ = ["GAP", "Layout", "fit_columns"]
-
 #: The space between two columns.
 GAP = 2
 #: The smallest width of a shortened column, of a column that wraps, and of the labels of rows.

@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-__all__ = ["break_word", "wrap"]
-
 #: A word with the blanks before it.
 _WORDS = re.compile(r"([ \t]*)([^ \t]+)")
 #: Names, paths and addresses are broken after one of these.

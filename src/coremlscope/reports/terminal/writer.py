@@ -22,8 +22,6 @@ from coremlscope.reports.document import (
 )
 from coremlscope.reports.terminal.screen import Screen
 
-__all__ = ["show", "write_terminal"]
-
 _STYLES: Mapping[Style, str] = {
     "": "",
     "quiet": "dim",

@@ -16,17 +16,6 @@ from coremlscope.model.ir import Array
 from coremlscope.ops.program import WEIGHTS_FILE, OnnxProgram, StatePort
 from coremlscope.runtime.engines.host import physical_cores
 
-__all__ = [
-    "GRAPH_FILE",
-    "Engine",
-    "EngineNode",
-    "EngineOptions",
-    "NodeProfile",
-    "Session",
-    "SessionState",
-    "write_program",
-]
-
 #: The file name of the graph in an engine's build folder; the weights are next to it.
 GRAPH_FILE = "graph.onnx"
 

@@ -11,20 +11,6 @@ from pathlib import Path
 
 from coremlscope.results.measurement import Conditions, Machine
 
-__all__ = [
-    "conditions",
-    "is_translated",
-    "is_virtual_machine",
-    "logical_processors",
-    "macos_version",
-    "physical_cores",
-    "power_mode",
-    "power_source",
-    "processor_name",
-    "thermal_state",
-    "this_machine",
-]
-
 #: macOS's names for the values of `powermode` in `pmset -g`. Older systems report only `lowpowermode`.
 _POWER_MODES = {"0": "normal", "1": "low power", "2": "high power"}
 

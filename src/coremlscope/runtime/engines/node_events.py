@@ -14,8 +14,6 @@ import msgspec
 from coremlscope.base.errors import EngineError
 from coremlscope.runtime.engines.base import EngineNode
 
-__all__ = ["NodeEvents", "read_nodes"]
-
 _SUFFIX = "_kernel_time"
 _MICROSECOND = 1e-6
 

@@ -25,8 +25,6 @@ from coremlscope.runtime.engines.host import logical_processors
 from coremlscope.runtime.engines.node_events import NodeEvents, read_nodes
 from coremlscope.runtime.engines.telemetry import forbid_telemetry
 
-__all__ = ["OPTIMISED_GRAPH", "OnnxRuntimeEngine", "save_structure"]
-
 #: ONNX Runtime logs to standard error; every failure is also raised as an exception.
 _FATAL_ONLY = 4
 #: Limit of node executions in one profile. The profiler stops at a million, and writes 0.5 kB for each.

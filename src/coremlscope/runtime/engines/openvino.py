@@ -31,8 +31,6 @@ from coremlscope.runtime.engines.onnxruntime import OnnxRuntimeEngine
 if TYPE_CHECKING:
     import onnx
 
-__all__ = ["OpenVinoEngine"]
-
 #: The keys of a node of the compiled graph.
 _SOURCES, _KIND = "originalLayersNames", "layerType"
 #: Nodes of the compiled graph that pass values on.

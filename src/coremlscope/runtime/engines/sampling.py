@@ -9,18 +9,6 @@ import msgspec
 
 from coremlscope.results.statistics import Statistics, median_interval, summarize
 
-__all__ = [
-    "LONGEST_S",
-    "MOST_WARMUPS",
-    "PHASE_BUDGET_S",
-    "Clock",
-    "Samples",
-    "is_settled",
-    "sample",
-    "sample_within",
-    "spends",
-]
-
 Clock = Callable[[], float]
 
 _WARM_S = 0.3

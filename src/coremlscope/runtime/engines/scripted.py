@@ -15,8 +15,6 @@ from coremlscope.model.ir import Array
 from coremlscope.ops.program import WEIGHTS_FILE, OnnxProgram, StatePort
 from coremlscope.runtime.engines.base import GRAPH_FILE, EngineNode, EngineOptions, NodeProfile
 
-__all__ = ["ScriptedClock", "ScriptedEngine", "ScriptedSession"]
-
 
 @dataclass(slots=True)
 class ScriptedClock:

@@ -10,8 +10,6 @@ from __future__ import annotations
 
 import os
 
-__all__ = ["forbid_telemetry"]
-
 _VARIABLE = "ORT_DISABLE_TELEMETRY"
 
 

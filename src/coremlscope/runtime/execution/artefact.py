@@ -17,8 +17,6 @@ from coremlscope.model.ir import DType, TensorType
 from coremlscope.ops.program import OnnxProgram, Port, Precision, RangePort, StatePort
 from coremlscope.runtime.engines.base import GRAPH_FILE
 
-__all__ = ["MANIFEST_FILE", "Manifest", "read_artefact", "write_manifest"]
-
 MANIFEST_FILE = "compiled.json"
 _SCHEMA = "coremlscope.compiled/1"
 _HINT = "compile the model again"

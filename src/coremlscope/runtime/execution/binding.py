@@ -33,8 +33,6 @@ from coremlscope.ops import OPS
 from coremlscope.ops.bind import BoundFunction, bind
 from coremlscope.ops.classical.function import as_function
 
-__all__ = ["Chosen", "bind_model", "choose_function", "program_of", "share", "sharing_bindings"]
-
 _Made = TypeVar("_Made")
 
 #: What is made from models, by the model and a key; None outside `sharing_bindings`.

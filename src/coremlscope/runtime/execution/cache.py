@@ -23,8 +23,6 @@ from coremlscope.base.folders import cache_folder
 from coremlscope.base.units import parse_bytes
 from coremlscope.base.writing import place_folder, write_draft, write_file
 
-__all__ = ["ArtefactCache", "CacheEntry", "default_cache", "digest_of_code", "key_of_content"]
-
 _LIMIT_BYTES = 4 << 30
 _ROOT_VARIABLE, _LIMIT_VARIABLE = "COREMLSCOPE_CACHE", "COREMLSCOPE_CACHE_LIMIT"
 _UNFINISHED, _REMOVING = ".making-", ".removing-"

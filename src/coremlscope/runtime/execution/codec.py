@@ -16,8 +16,6 @@ from coremlscope.model.features import nearest
 from coremlscope.model.ir import Array
 from coremlscope.ops.program import Port
 
-__all__ = ["FeatureCodec"]
-
 Label = str | int
 #: The number of labels that an error message lists.
 _LISTED = 5

@@ -21,8 +21,6 @@ from coremlscope.model.ir import (
 )
 from coremlscope.ops.randomness import DRAWN_ONCE
 
-__all__ = ["CustomLayer", "custom_layers", "replace_custom_layers"]
-
 _CUSTOM, _REPLACEMENT = "custom", "random_uniform"
 
 

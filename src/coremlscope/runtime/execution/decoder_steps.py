@@ -31,8 +31,6 @@ from coremlscope.ops.traits import Trait
 from coremlscope.ops.view import BoundGraph, CannotInfer, OpView
 from coremlscope.runtime.execution.binding import bind_model, choose_function
 
-__all__ = ["DecoderStep", "Step", "decoder_steps", "find_step"]
-
 #: Tokens of a prefill that shapes allow, where they allow any number.
 _PREFILL = 512
 #: Tokens of the cache, where shapes and states allow any number.

@@ -24,14 +24,6 @@ from coremlscope.runtime.execution.lowering import lower_function
 from coremlscope.runtime.execution.ranges import OpRange, read_ranges
 from coremlscope.runtime.execution.state import State
 
-__all__ = [
-    "DEFAULT_OPTIONS",
-    "CompileOptions",
-    "Executable",
-    "compile_model",
-    "load_compiled",
-]
-
 
 class CompileOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Options for compiling and loading a function.

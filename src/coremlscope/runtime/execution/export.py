@@ -20,8 +20,6 @@ from coremlscope.model.ir import Model
 from coremlscope.ops.program import OnnxProgram
 from coremlscope.runtime.execution.lowering import lower_function
 
-__all__ = ["export_onnx", "remove_earlier_data"]
-
 #: The limit of one protobuf message (2 GiB), less a reserve for the graph itself.
 _LARGEST_EMBEDDED = 2**31 - 2**26
 #: The length of the hash in the name of a file of weights.

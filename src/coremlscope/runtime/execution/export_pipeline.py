@@ -15,8 +15,6 @@ from coremlscope.runtime.execution.export import export_onnx, remove_earlier_dat
 from coremlscope.runtime.execution.pipeline import check_runnable
 from coremlscope.runtime.execution.wiring import Stage, Wire, Wiring, bind_stages, in_stage, is_external, wire
 
-__all__ = ["SCHEMA", "WIRING_FILE", "export_pipeline"]
-
 #: Name and version of the schema of `pipeline.json`.
 SCHEMA = "coremlscope.pipeline/1"
 WIRING_FILE = "pipeline.json"

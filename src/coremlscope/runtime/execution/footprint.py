@@ -7,8 +7,6 @@ from coremlscope.ops.bind import BoundFunction
 from coremlscope.ops.emit import carry
 from coremlscope.ops.view import BoundGraph, OpView
 
-__all__ = ["check_values"]
-
 #: Engines compute what depends on constants alone when they load a model, from copies.
 _COPIES = 4
 

@@ -19,8 +19,6 @@ from coremlscope.model.ir import (
 )
 from coremlscope.runtime.execution.binding import bind_model, choose_function
 
-__all__ = ["link_shapes"]
-
 _Shape = tuple[int, ...]
 _Shapes = Mapping[str, _Shape]
 

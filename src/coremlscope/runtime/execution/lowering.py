@@ -18,8 +18,6 @@ from coremlscope.ops.view import CONTRADICTIONS
 from coremlscope.runtime.execution.binding import Chosen, bind_model, choose_function
 from coremlscope.runtime.execution.random_weights import missing_weights, with_random_weights
 
-__all__ = ["Lowered", "lower_function"]
-
 
 class Lowered(msgspec.Struct, frozen=True):
     """A lowered function.

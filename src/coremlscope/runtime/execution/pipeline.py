@@ -42,17 +42,6 @@ from coremlscope.runtime.execution.wiring import (
     wire,
 )
 
-__all__ = [
-    "PipelineExecutable",
-    "PipelinePredictor",
-    "Runnable",
-    "StageRun",
-    "check_runnable",
-    "compile_whole",
-    "load_whole",
-    "open_predictor",
-]
-
 #: The file that holds the input shapes of a compiled pipeline.
 _MANIFEST = "pipeline.json"
 

@@ -13,8 +13,6 @@ from coremlscope.model.features import FeatureValue, default_shape, dummy_value,
 from coremlscope.model.ir import ArrayFeature, DictionaryFeature, External, Feature, Shape, StringFeature
 from coremlscope.runtime.execution.wiring import Stage, Wiring
 
-__all__ = ["Placeholder"]
-
 
 class Placeholder:
     """Returns constant synthetic values of the types and shapes of a stage's outputs.

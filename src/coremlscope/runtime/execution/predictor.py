@@ -37,8 +37,6 @@ from coremlscope.runtime.execution.executable import (
 from coremlscope.runtime.execution.ranges import OpRange
 from coremlscope.runtime.execution.state import State
 
-__all__ = ["FunctionPredictor", "Predictor"]
-
 #: Layers of neural networks that must fit the default shapes, even if predictions use others (source:
 #: coremltools' tests of stacks of flexible shapes).
 _CHECKED_AT_LOAD = frozenset({"stack"})

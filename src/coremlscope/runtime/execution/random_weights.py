@@ -25,8 +25,6 @@ from coremlscope.model.ir import (
     Value,
 )
 
-__all__ = ["RandomData", "missing_weights", "with_random_weights"]
-
 #: The parameter of a mask and that of its elements: the mask has as many bits set as there are elements.
 _MASKS = {"mask": "nonzero_data", "indices_mask": "indices_nonzero_data"}
 #: Wider integers are indices and sizes rather than quantised weights.

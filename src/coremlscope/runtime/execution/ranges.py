@@ -9,8 +9,6 @@ import msgspec
 from coremlscope.model.ir import Array
 from coremlscope.ops.program import RangePort
 
-__all__ = ["OpRange", "read_ranges"]
-
 
 class OpRange(msgspec.Struct, frozen=True, kw_only=True):
     """The range of one operation's fp16 results, over all elements and all executions in a run.

@@ -14,8 +14,6 @@ from coremlscope.model.ir import ArrayFeature, Function, Model, Program, default
 from coremlscope.runtime.execution.binding import choose_function
 from coremlscope.runtime.execution.linked_inputs import link_shapes
 
-__all__ = ["choose_lengths", "length_findings"]
-
 #: Every length up to this one is tried, then powers of two up to the longest.
 _EVERY, _LONGEST = 256, 2**14
 #: Limit of the layers that are translated in the search.

@@ -12,8 +12,6 @@ from coremlscope.model.ir import Array, DType
 from coremlscope.ops.program import StatePort
 from coremlscope.runtime.engines.base import Session, SessionState
 
-__all__ = ["State"]
-
 
 class State:
     """The content of all states of one function, initially zero.

@@ -26,27 +26,6 @@ from coremlscope.model.ir import (
 from coremlscope.ops.bind import BoundFunction
 from coremlscope.runtime.execution.binding import bind_model, choose_function
 
-__all__ = [
-    "BoundStage",
-    "ShapeFlow",
-    "Stage",
-    "Wire",
-    "Wiring",
-    "bind_stages",
-    "bodies_of",
-    "declared_shapes",
-    "in_stage",
-    "input_functions",
-    "interface_of",
-    "is_external",
-    "output_shapes",
-    "shaped_stages",
-    "stage_key",
-    "stage_names",
-    "stage_of",
-    "wire",
-]
-
 #: `Wire.stage` of an input of the pipeline.
 _OUTSIDE = -1
 #: Protobuf limits the nesting to 100 messages, and a pipeline needs at least two of them.

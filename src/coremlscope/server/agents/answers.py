@@ -8,8 +8,6 @@ from typing import Any
 
 from coremlscope.base.errors import UsageError
 
-__all__ = ["Answers", "shorten"]
-
 #: Characters of an answer; elements of arrays that are tried to fit it, the most first.
 _MOST_CHARACTERS = 8_000
 _ELEMENTS = (20, 8, 5, 3, 2, 1, 0)

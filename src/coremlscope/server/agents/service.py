@@ -10,8 +10,6 @@ from typing import Any
 from coremlscope.base.errors import MissingDependencyError, how_to_install, known_error
 from coremlscope.server.agents.tools import Run, Tools
 
-__all__ = ["make_service"]
-
 _INSTRUCTIONS = """\
 Opens Core ML models (.mlpackage, .mlmodelc, .mlmodel, .aimodel) on any machine. Start with `inspect` or
 `estimate`; `plan` says which compute unit would run each operation, `explain` why. Every figure has an

@@ -7,8 +7,6 @@ from typing import Any
 
 from coremlscope.server.agents.answers import Answers
 
-__all__ = ["Run", "Tools"]
-
 #: Runs a verb with its arguments, and returns its result as JSON.
 Run = Callable[[str, Sequence[str]], Any]
 

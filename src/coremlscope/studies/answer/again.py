@@ -24,8 +24,6 @@ from coremlscope.studies.variants.clips import read_network, with_clips
 from coremlscope.studies.variants.rewrites import REWRITES
 from coremlscope.studies.variants.transforms import parse_transform
 
-__all__ = ["Again"]
-
 
 class Again:
     """The default function of a model on a device under a setting.

@@ -40,8 +40,6 @@ from coremlscope.studies.answer.proposals import find_proposals, find_together
 from coremlscope.studies.answer.repeats import find_equal_blocks
 from coremlscope.studies.answer.settings import choose_setting
 
-__all__ = ["answer_models"]
-
 #: What a prediction waits for.
 _WAITS: Mapping[Bound, str] = {
     "compute": "arithmetic",

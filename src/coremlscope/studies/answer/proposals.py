@@ -17,8 +17,6 @@ from coremlscope.studies.answer.again import Again
 from coremlscope.studies.answer.settings import compare_settings, judge_gain
 from coremlscope.studies.variants.transforms import parse_transform, why_not
 
-__all__ = ["find_proposals", "find_together"]
-
 #: The properties of settings in Swift and in coremltools.
 _CODE: Mapping[ComputeUnits, str] = {
     "all": "configuration.computeUnits = .all",

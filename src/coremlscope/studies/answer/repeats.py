@@ -10,8 +10,6 @@ import numpy as np
 from coremlscope.results.answer import EqualBlocks
 from coremlscope.results.estimate import Estimate, Kernel
 
-__all__ = ["find_equal_blocks", "find_repeat"]
-
 #: The fewest blocks in a row, kernels of a block, and share of the time that are worth a line.
 _LEAST_TIMES, _LEAST_KERNELS, _LEAST_SHARE = 3, 2, 0.25
 #: Kernels of the longest block that is looked for.

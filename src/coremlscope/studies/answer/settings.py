@@ -21,8 +21,6 @@ from coremlscope.planning.forecast.what_if import estimate_saving
 from coremlscope.results.answer import Certainty, SettingChoice
 from coremlscope.results.estimate import Estimate
 
-__all__ = ["choose_setting", "compare_settings", "judge_gain", "paired_errors"]
-
 #: The fewest networks that were published on two units from which the error of their ratio is known.
 _FEWEST_PAIRS = 10
 #: A smaller gain is none: estimates are known to some ten percent.

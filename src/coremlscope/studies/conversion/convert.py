@@ -22,8 +22,6 @@ from coremlscope.base.processes.endings import Failures
 from coremlscope.base.writing import check_new_folder, new_folder
 from coremlscope.studies.conversion.worker import MISSING
 
-__all__ = ["SUFFIXES", "TARGETS", "Conversion", "Target", "convert"]
-
 #: A framework to convert to.
 Target = Literal["core_ml", "core_ai"]
 TARGETS: tuple[Target, ...] = ("core_ml", "core_ai")

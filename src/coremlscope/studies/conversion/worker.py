@@ -13,8 +13,6 @@ from typing import Any
 
 from coremlscope.base.processes.channel import open_channel, send
 
-__all__ = ["MISSING", "main"]
-
 #: Begins the problem of a target whose converter is not installed.
 MISSING = "not installed: "
 _LONGEST = 300

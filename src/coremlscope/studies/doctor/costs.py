@@ -18,8 +18,6 @@ import msgspec
 
 from coremlscope.base.units import escape_controls
 
-__all__ = ["CostLine", "CostTable", "Costs", "LoggedTypeCost", "parse_cost"]
-
 _MARK = "[CostModelFeature],"
 _TYPE = re.compile(r"(?:ios\d+\.)?([a-z_][a-z0-9_]{0,63})$")
 _PRIVATE = "<private>"

@@ -10,8 +10,6 @@ import msgspec
 
 from coremlscope.base.units import escape_controls, format_bytes
 
-__all__ = ["LARGEST_REPORT", "Crash", "is_header", "read_crash"]
-
 #: Larger bodies are not read as crash reports, in bytes.
 LARGEST_REPORT = 32 << 20
 #: Characters kept of a text of the report, and number of frames kept.

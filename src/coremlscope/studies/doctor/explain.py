@@ -12,8 +12,6 @@ from coremlscope.ops import OPS
 from coremlscope.studies.doctor.failures import FAILURES, Failure
 from coremlscope.studies.doctor.failures.quoted import QUOTED
 
-__all__ = ["Hit", "explain_line"]
-
 #: Every text with its row. Lines are searched for texts first: most contain none.
 _TEXTS = tuple((text, row) for row in (*FAILURES, *QUOTED.values()) for text in row.texts)
 _DIGITS = re.compile(r"\d+")

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["find_reason"]
-
 #: The beginnings of messages that pass another one on, as Core ML, its compilers, Foundation, Swift, Python
 #: and ONNX Runtime write them. What follows, up to the next of them, is the reason.
 _LAYERS = re.compile(

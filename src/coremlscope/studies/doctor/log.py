@@ -21,8 +21,6 @@ from coremlscope.studies.doctor.failures import Failure
 from coremlscope.studies.doctor.layers import find_reason
 from coremlscope.studies.doctor.stacks import Stacks
 
-__all__ = ["LogReport", "LoggedFailure", "examine_log", "known_operations"]
-
 #: Longer lines are read in pieces of this many bytes.
 _LONGEST_LINE = 1 << 16
 #: Characters kept of a line.

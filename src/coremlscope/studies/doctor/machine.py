@@ -24,8 +24,6 @@ from coremlscope.devices import find_device
 from coremlscope.runtime.engines.host import processor_name
 from coremlscope.runtime.engines.telemetry import forbid_telemetry
 
-__all__ = ["Check", "Host", "Status", "check_machine"]
-
 Status = Literal["ok", "missing", "warning", "broken"]
 
 #: The versions of Python that coremltools 9 has wheels for.

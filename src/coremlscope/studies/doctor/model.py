@@ -41,8 +41,6 @@ from coremlscope.runtime.execution.custom_layers import CustomLayer, custom_laye
 from coremlscope.runtime.execution.lowering import lower_function
 from coremlscope.runtime.execution.wiring import shaped_stages, wire
 
-__all__ = ["Effect", "ModelReport", "Problem", "examine_model", "find_problems", "parse_systems"]
-
 #: Scope of a problem: everything, Core ML alone, running it here alone, or only a part of the work.
 Effect = Literal["nothing works", "not in Core ML", "not here", "needs care"]
 

@@ -11,8 +11,6 @@ from coremlscope.base.escaping import path_text
 from coremlscope.base.units import shown
 from coremlscope.studies.doctor.model import ModelReport, Problem
 
-__all__ = ["examine_onnx"]
-
 #: A larger file is not a message.
 _LARGEST = 2**31 - 1
 _MOST_NAMES = 8

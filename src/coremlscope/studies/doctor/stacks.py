@@ -9,8 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-__all__ = ["Stacks"]
-
 #: `frame #5: 0x2423f4414 libBNNS.dylib`BNNSGraphContextExecute_v2 + 480`, and
 #: `6   MetalPerformanceShadersGraph   0x221244c80 -[MPSGraphExecutable init] + 300`.
 _FRAME = re.compile(

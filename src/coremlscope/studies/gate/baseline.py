@@ -16,8 +16,6 @@ from coremlscope.results.gate import GATE, GateReport
 from coremlscope.results.plan import unit_counts
 from coremlscope.results.profile import Profile
 
-__all__ = ["Baseline", "read_baseline"]
-
 
 class Baseline(msgspec.Struct, frozen=True, kw_only=True):
     """The figures of an earlier model.

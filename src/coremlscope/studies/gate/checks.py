@@ -41,8 +41,6 @@ from coremlscope.studies.gate.limits import GateLimits
 from coremlscope.studies.variants.differences import Differences
 from coremlscope.studies.variants.scores import find_signals
 
-__all__ = ["check_model", "compare_outputs", "format_quantity"]
-
 #: Synthetic inputs on which outputs are compared.
 _SAMPLES = 4
 

@@ -23,8 +23,6 @@ from coremlscope.studies.gate.limits import (
     parse_share,
 )
 
-__all__ = ["Configuration", "find_configuration", "limits_of", "read_configuration"]
-
 _FILE, _TOOL = "pyproject.toml", "coremlscope"
 _TABLE = f"[tool.{_TOOL}]"
 

@@ -11,8 +11,6 @@ import msgspec
 from coremlscope.base.errors import UsageError
 from coremlscope.devices.unit import ComputeUnits
 
-__all__ = ["TOLERANCE", "GateLimits", "parse_bytes_limit", "parse_decibels", "parse_seconds", "parse_share"]
-
 #: How much worse than a baseline a model may be, where nothing else is said.
 TOLERANCE = 0.05
 

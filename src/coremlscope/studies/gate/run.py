@@ -20,8 +20,6 @@ from coremlscope.studies.gate.configuration import (
 )
 from coremlscope.studies.gate.limits import GateLimits
 
-__all__ = ["check", "check_limits", "check_project"]
-
 _Path = str | os.PathLike[str]
 
 

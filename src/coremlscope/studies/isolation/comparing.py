@@ -16,8 +16,6 @@ from coremlscope.runtime.execution.executable import CompileOptions
 from coremlscope.runtime.execution.predictor import FunctionPredictor
 from coremlscope.studies.isolation.parts import EXACT, Part, Values
 
-__all__ = ["differences", "run_here", "run_on_core_ml"]
-
 
 def run_here(part: Part) -> Values:
     """Runs a part with the embedded engine, operation by operation.

@@ -14,8 +14,6 @@ from coremlscope.base.writing import check_apart, check_file, write_file
 from coremlscope.formats.packaging import check_package
 from coremlscope.studies.isolation.parts import Cutter, Part, Values
 
-__all__ = ["check_target", "value_files", "write_part"]
-
 #: The ends of the files of inputs, expected outputs and states.
 _SUFFIXES = (".npz", ".expected.npz", ".states.npz")
 

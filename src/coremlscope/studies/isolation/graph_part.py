@@ -28,8 +28,6 @@ from coremlscope.ops.bind import BoundFunction, bind
 from coremlscope.ops.traits import Trait
 from coremlscope.ops.view import OpView
 
-__all__ = ["GraphPart", "cut_graph", "known_operations", "part_function", "prefix_function", "results_before"]
-
 #: The specification version from which inputs and outputs may be fp16 (iOS 16).
 _FIRST_WITH_FP16 = 7
 #: Element types of inputs and outputs of every ML Program. Source: coremltools' `ct.TensorType`.

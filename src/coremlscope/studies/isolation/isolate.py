@@ -44,8 +44,6 @@ from coremlscope.studies.isolation.program import ProgramCutter
 from coremlscope.studies.isolation.selection import select_units
 from coremlscope.studies.isolation.smallest import find_smallest
 
-__all__ = ["isolate", "open_cutter"]
-
 #: The name of the embedded engine's column of differences.
 _HERE = "here"
 

@@ -29,8 +29,6 @@ from coremlscope.runtime.execution.executable import CompileOptions
 from coremlscope.runtime.execution.predictor import FunctionPredictor
 from coremlscope.studies.isolation.parts import EXACT, Part
 
-__all__ = ["NetworkCutter"]
-
 
 class NetworkCutter:
     """Cuts layers out of a neural network.

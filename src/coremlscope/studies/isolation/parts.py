@@ -13,8 +13,6 @@ from coremlscope.ops.program import Precision
 from coremlscope.results.isolation import IsolatedUnit
 from coremlscope.runtime.engines.base import EngineOptions
 
-__all__ = ["EXACT", "Cutter", "Part", "Values"]
-
 #: How values are computed that must not depend on where a part ends.
 EXACT = EngineOptions(fuses=False)
 #: Tensors by name.

@@ -30,8 +30,6 @@ from coremlscope.runtime.execution.ranges import OpRange, read_ranges
 from coremlscope.runtime.execution.state import State
 from coremlscope.studies.isolation.parts import Part
 
-__all__ = ["PROPERTIES", "Predicate", "TestResult", "find_predicate"]
-
 _OVERFLOW = "fp16-overflow"
 _OFF_UNIT: Mapping[str, ComputeUnit] = {f"off-{unit.replace('_', '-')}": unit for unit in UNITS}
 #: The properties that have a name.

@@ -44,8 +44,6 @@ from coremlscope.studies.isolation.graph_part import (
 )
 from coremlscope.studies.isolation.parts import EXACT, Part, Values
 
-__all__ = ["ProgramCutter"]
-
 
 class ProgramCutter:
     """Cuts operations out of one function of an ML Program.

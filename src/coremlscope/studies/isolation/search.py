@@ -14,8 +14,6 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["RangeSearch", "limit_of"]
-
 _Integers = npt.NDArray[np.int64]
 #: First and last operations of tests that are considered; among more, evenly spaced ones are.
 _MOST_ENDS = 1200

@@ -9,8 +9,6 @@ from coremlscope.base.errors import UsageError
 from coremlscope.base.units import shown
 from coremlscope.results.isolation import IsolatedUnit
 
-__all__ = ["find_unit", "select_units"]
-
 _RANGE = ".."
 _LISTED = 3
 

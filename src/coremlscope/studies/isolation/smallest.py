@@ -15,8 +15,6 @@ from coremlscope.studies.isolation.parts import Cutter
 from coremlscope.studies.isolation.predicates import Predicate, TestResult
 from coremlscope.studies.isolation.search import RangeSearch, limit_of
 
-__all__ = ["find_smallest"]
-
 _VERDICTS: Mapping[bool | None, Verdict] = {True: "yes", False: "no", None: "untestable"}
 
 

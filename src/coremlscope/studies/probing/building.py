@@ -14,8 +14,6 @@ from coremlscope.ops import OPS
 from coremlscope.ops.bind import Binder
 from coremlscope.ops.view import BoundValue, CannotInfer, CannotLower, OpView
 
-__all__ = ["LayerBuilder", "Parameter"]
-
 #: A value of the program, or what becomes a constant of it. Floats get the element type of the layer.
 Parameter = ir.Value | ir.Constant | bool | int | float | str | Sequence[int] | Sequence[ir.Value]
 

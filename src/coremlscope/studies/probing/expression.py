@@ -12,8 +12,6 @@ import msgspec
 from coremlscope.base.errors import UsageError
 from coremlscope.base.units import shown
 
-__all__ = ["OptionValue", "Probe", "combinations", "describe_value", "parse_probe"]
-
 #: A value of an option: a number, a word, true or false, or sizes such as `1x64x56x56`.
 OptionValue = bool | int | float | str | tuple[int, ...]
 

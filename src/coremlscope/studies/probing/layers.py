@@ -12,8 +12,6 @@ from coremlscope.ops import OPS
 from coremlscope.studies.probing.building import LayerBuilder, Parameter
 from coremlscope.studies.probing.expression import OptionValue, describe_value
 
-__all__ = ["KINDS", "LayerKind", "Options"]
-
 _IMAGE = (1, 64, 56, 56)
 _TOKENS = (1, 128, 768)
 

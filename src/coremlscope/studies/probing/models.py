@@ -12,8 +12,6 @@ from coremlscope.studies.probing.building import LayerBuilder
 from coremlscope.studies.probing.expression import OptionValue, Probe, describe_value
 from coremlscope.studies.probing.layers import KINDS, LayerKind, Options
 
-__all__ = ["build_layer", "check_probe", "label_of"]
-
 #: Other names of kinds and options.
 _KINDS: Mapping[str, str] = {
     "attention": "sdpa",

@@ -25,8 +25,6 @@ from coremlscope.results.profile import Profile
 from coremlscope.studies.probing.expression import combinations, parse_probe
 from coremlscope.studies.probing.models import build_layer, check_probe, label_of
 
-__all__ = ["probe"]
-
 
 def probe(
     expression: str,

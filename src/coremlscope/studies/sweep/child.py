@@ -15,8 +15,6 @@ from coremlscope.results.encoding import plain
 from coremlscope.studies.sweep.jobs import SweepJob
 from coremlscope.studies.sweep.work import run_job
 
-__all__ = ["main"]
-
 #: New objects after which the collector looks for circles; Python's own number costs a tenth of the time.
 _ALLOCATIONS = 100_000
 

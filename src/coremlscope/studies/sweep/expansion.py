@@ -35,8 +35,6 @@ from coremlscope.studies.sweep.jobs import (
 )
 from coremlscope.studies.sweep.wanted import EVERY, Wanted, read_zoo
 
-__all__ = ["Expander", "Graph", "content_of_path", "find_sources"]
-
 #: A model without a file: its specification, a model that was read, or one of coremltools.
 Graph = bytes | Model | Any
 _ENGINES = ("onnxruntime", "coremltools")

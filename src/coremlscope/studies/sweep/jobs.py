@@ -15,18 +15,6 @@ from coremlscope.model.ir import Model
 from coremlscope.planning.cost.latency.own import NOTHING_OWN, Own
 from coremlscope.studies.sweep.rows import Row
 
-__all__ = [
-    "ESTIMATED",
-    "MEASURED",
-    "Measuring",
-    "PickledModel",
-    "SweepJob",
-    "SweptModel",
-    "WantedResult",
-    "address",
-    "split_cases",
-]
-
 #: The origins of the rows that jobs make.
 MEASURED, ESTIMATED = "measured", "estimated"
 

@@ -15,8 +15,6 @@ from coremlscope.measure.embedded.process import ENGINE
 from coremlscope.runtime.engines.host import logical_processors, processor_name
 from coremlscope.studies.sweep.jobs import SweepJob
 
-__all__ = ["CHILD", "LocalRunner", "Rows"]
-
 CHILD = python_child("coremlscope.studies.sweep.child")
 #: Rows as plain values.
 Rows = Sequence[Mapping[str, Any]]

@@ -16,8 +16,6 @@ from coremlscope.results.plan import Plan, SettingPlan
 from coremlscope.results.profile import Profile
 from coremlscope.studies.sweep.rows import Row
 
-__all__ = ["imported_rows", "rows_of"]
-
 
 def rows_of(profile: Profile) -> Iterator[Row]:
     """Yields a row for each measurement and each estimate of a profile, without keys.

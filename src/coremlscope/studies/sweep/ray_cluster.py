@@ -34,8 +34,6 @@ from coremlscope.studies.sweep.jobs import SweepJob
 from coremlscope.studies.sweep.local import Rows
 from coremlscope.studies.sweep.work import run_job
 
-__all__ = ["BatchAnswer", "PackedModel", "RayRunner", "pack", "run_batch"]
-
 #: How often Ray begins a task again whose worker or node is lost, and tasks that wait for each processor.
 _RETRIES, _AHEAD = 5, 3
 #: Seconds of a processor that the jobs of a task should take, the most jobs of a task, and bytes of models

@@ -16,8 +16,6 @@ from coremlscope.results.schema import docstring_parts
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["SCHEMA", "Row", "arrow_schema", "column_meanings", "require_arrow"]
-
 #: The version of the schema, which Parquet files carry under this name in their metadata.
 SCHEMA = ("coremlscope.results", "1")
 

@@ -32,9 +32,6 @@ from coremlscope.studies.sweep.table import write_tables
 from coremlscope.studies.sweep.wanted import Wanted
 from coremlscope.studies.sweep.work import failed_rows, timestamp
 
-__all__ = ["run_sweep"]
-
-
 #: Called whenever a job is done.
 Shown = Callable[[SweepProgress], None]
 

@@ -26,8 +26,6 @@ from coremlscope.studies.sweep.rows import Row, arrow_schema, require_arrow
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["RESULTS", "ResultStore", "Writer", "count_rows", "is_journal", "parquet_bytes", "table_bytes"]
-
 #: The folder of results where none is named.
 RESULTS = "sweep-results"
 _PREFIX, _PARQUET, _JOURNAL = "results-", ".parquet", ".jsonl"

@@ -15,8 +15,6 @@ from coremlscope.studies.sweep.store import ResultStore, table_bytes
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["PAGE", "TABLES", "by_time", "to_result_table", "write_tables"]
-
 _OF_ALL = (
     *("key", "model", "content", "function", "shapes", "variant", "labels", "numbers", "kind", "parameters"),
     *("operations", "flops", "weights_bytes", "size_bytes", "device", "chip", "os", "compute_units"),

@@ -20,8 +20,6 @@ from coremlscope.model.features.names import nearest
 from coremlscope.studies.sweep.jobs import Measuring
 from coremlscope.studies.variants.transforms import parse_transform
 
-__all__ = ["EVERY", "Wanted", "read_zoo"]
-
 #: The name for all functions of a model.
 EVERY = "every"
 _EXAMPLE = 'write [[models]] with path = "*.mlpackage", and options above'

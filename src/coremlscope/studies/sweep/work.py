@@ -40,8 +40,6 @@ from coremlscope.studies.sweep.rows import Row
 from coremlscope.studies.variants.transforms import parse_transform, why_not
 from coremlscope.studies.variants.worker import first_line
 
-__all__ = ["failed_rows", "run_job", "timestamp"]
-
 #: The file that measuring jobs lock, in the user's cache, and seconds between two tries.
 _LOCK, _PAUSE_S = "measuring.lock", 0.1
 

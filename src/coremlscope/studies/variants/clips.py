@@ -10,8 +10,6 @@ from coremlscope.model import schema
 from coremlscope.model.ir import Model
 from coremlscope.planning.advice import bind_default_function, find_clips
 
-__all__ = ["read_network", "with_clips"]
-
 #: The first version of the specification that has the layer `clip`: that of iOS 13.
 _IOS_13 = 4
 

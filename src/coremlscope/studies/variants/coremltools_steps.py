@@ -22,16 +22,6 @@ from coremlscope.studies.variants.pictures import Pictures, with_image_inputs
 from coremlscope.studies.variants.rewrites import REWRITES
 from coremlscope.studies.variants.transforms import Step, Transform
 
-__all__ = [
-    "Opened",
-    "SharedSteps",
-    "apply_transform",
-    "open_for_coremltools",
-    "require_coremltools",
-    "save",
-    "transform_file",
-]
-
 #: The version of the specification of iOS 18, which packs tables for groups, numbers of 4 bits, indices of 3
 #: bits, and weights that are compressed twice.
 _IOS_18 = 9

@@ -12,8 +12,6 @@ import numpy as np
 from coremlscope.model.ir import Array
 from coremlscope.results.variants import OutputDifference
 
-__all__ = ["Differences"]
-
 #: Arrays with several rows rank classes if they have at least as many columns: boxes have fewer.
 _LEAST_CLASSES = 100
 

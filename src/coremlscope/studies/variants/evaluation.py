@@ -26,8 +26,6 @@ from coremlscope.runtime.execution.pipeline import open_predictor
 from coremlscope.studies.variants.differences import Differences
 from coremlscope.studies.variants.scores import find_signals
 
-__all__ = ["Question", "evaluate", "read_samples", "write_samples"]
-
 _Values = Mapping[str, Any]
 
 

@@ -20,8 +20,6 @@ from coremlscope.model.ir import (
 )
 from coremlscope.model.ir.rewriting import Chain, names_read, with_ops, with_values
 
-__all__ = ["with_half_edges"]
-
 #: The first version of the specification with such inputs and outputs: that of iOS 16.
 _IOS_16, _OPSET = 7, "CoreML6"
 

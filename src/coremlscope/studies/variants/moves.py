@@ -27,8 +27,6 @@ from coremlscope.planning.advice import (
     find_needless_reshapes,
 )
 
-__all__ = ["with_joined_concats", "with_joined_reshapes", "with_wanted_channels"]
-
 
 def with_joined_concats(model: Model) -> tuple[Model, int]:
     """Joins concats of concats, and leaves out those of one value and of all parts of a split.

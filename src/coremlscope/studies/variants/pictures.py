@@ -32,8 +32,6 @@ from coremlscope.planning.advice import bind_default_function, find_pictures
 #: Numbers in float32.
 Floats = npt.NDArray[np.float32]
 
-__all__ = ["Pictures", "Scaling", "why_no_images", "with_image_inputs"]
-
 #: Numbers that the app passes instead of pixels of 0 … 255: 0 … 1; or these less the mean of ImageNet's
 #: pixels, divided by their deviation.
 Scaling = Literal["unit", "imagenet"]

@@ -14,8 +14,6 @@ from coremlscope.results.variants import Variant
 from coremlscope.runtime.engines.host import physical_cores
 from coremlscope.studies.variants.worker import VariantJob
 
-__all__ = ["CHILD", "VariantPool", "worker_count"]
-
 CHILD = python_child("coremlscope.studies.variants.worker")
 #: Memory of a process beside the model, and how often it holds the model: coremltools' program, its result,
 #: and the engine's copy, in float32.

@@ -13,8 +13,6 @@ import numpy as np
 
 from coremlscope.model.ir import Array
 
-__all__ = ["count_values", "quick_coremltools"]
-
 #: The bits of a negative zero in half precision, and the first ones of those that are not a number.
 _NEGATIVE_ZERO, _NOT_A_NUMBER = 0x8000, 0x7C00
 _HALVES = 1 << 16

@@ -15,8 +15,6 @@ from coremlscope.model.ir.rewriting import Chain, constants_of, names_read, with
 from coremlscope.ops import traits_of
 from coremlscope.ops.traits import Trait
 
-__all__ = ["with_lower_ranks"]
-
 _RANK = 4
 #: Operations of one tensor that compute every element by itself; other arguments are single numbers.
 _BY_ELEMENT = Trait.ACTIVATION | Trait.FUNCTION

@@ -14,8 +14,6 @@ from coremlscope.studies.variants.ranks import with_lower_ranks
 from coremlscope.studies.variants.sequence_layout import with_convolutions
 from coremlscope.studies.variants.wide_layers import with_narrow_layers
 
-__all__ = ["REWRITES", "Rewrite"]
-
 #: Returns an ML Program in another form, and how many operations or inputs have it.
 Rewrite = Callable[[Model], tuple[Model, int]]
 

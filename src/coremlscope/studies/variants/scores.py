@@ -8,8 +8,6 @@ from collections.abc import Iterator, Mapping
 from coremlscope.model.ir import Graph, Model, Op, TensorType, Value
 from coremlscope.runtime.execution.binding import choose_function, program_of
 
-__all__ = ["find_signals"]
-
 #: Operations that pass numbers on, in another shape, order or type.
 _MOVING = frozenset(
     {"cast", "identity", "reshape", "squeeze", "expand_dims", "transpose", "slice_by_index", "quantize"}

@@ -28,8 +28,6 @@ from coremlscope.model.ir.rewriting import Chain, constants_of, names_read, with
 from coremlscope.ops import traits_of
 from coremlscope.ops.traits import Trait
 
-__all__ = ["with_convolutions"]
-
 _MATRIX, _SEQUENCE = 2, 3
 _SWAP = (0, 2, 1)
 #: Operations of one argument that compute every element by itself, with their other arguments constant.

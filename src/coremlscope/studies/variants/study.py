@@ -72,8 +72,6 @@ from coremlscope.studies.variants.pool import VariantPool, worker_count
 from coremlscope.studies.variants.transforms import Transform, default_transforms, parse_transform, why_not
 from coremlscope.studies.variants.worker import VariantJob
 
-__all__ = ["apply_variant", "what_if"]
-
 #: Called with the title of what is done, the variants that are ready, and how many there will be.
 Progress = Callable[[str, int, int], None]
 

@@ -26,15 +26,6 @@ from coremlscope.studies.variants.clips import with_clips
 from coremlscope.studies.variants.pictures import Scaling, why_no_images
 from coremlscope.studies.variants.rewrites import REWRITES
 
-__all__ = [
-    "Step",
-    "Transform",
-    "default_transforms",
-    "flexible_inputs",
-    "parse_transform",
-    "why_not",
-]
-
 _JOIN = "+"
 _BITS = (8, 6, 4, 3, 2, 1)
 _LARGEST_GROUP = 4096

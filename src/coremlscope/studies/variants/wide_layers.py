@@ -11,8 +11,6 @@ from coremlscope.model.ir import Argument, Constant, Derived, Function, Op, Tens
 from coremlscope.model.ir.rewriting import Chain, constant_argument, constants_of, names_read, with_ops
 from coremlscope.planning.advice import LONGEST_AXIS
 
-__all__ = ["with_narrow_layers"]
-
 #: Outputs of a part are a multiple of that, but for the last one.
 _STEP = 16
 #: The axis of the outputs, by the type of the layer.

@@ -32,8 +32,6 @@ from coremlscope.studies.variants.pictures import Pictures
 from coremlscope.studies.variants.quick_coremltools import quick_coremltools
 from coremlscope.studies.variants.transforms import Transform
 
-__all__ = ["VariantJob", "first_line", "main", "make_variant"]
-
 #: How far the share of zeros may be from what was asked for, in percent, without a remark.
 _SPARSITY_PERCENT = 1.0
 #: The remark on activations whose ranges come from synthetic inputs.

@@ -26,8 +26,6 @@ from coremlscope.verification.edits import keep_fp32, set_constant
 from coremlscope.verification.intermediates import Intermediate, Run
 from coremlscope.verification.pairing import Pair, general_type
 
-__all__ = ["exact_constants", "predict_constants", "predict_weights", "with_constants"]
-
 #: Layers into which a normalization is folded.
 _WEIGHTED = frozenset({"conv", "conv_transpose", "linear"})
 #: A compressed weight has fewer values.

@@ -14,8 +14,6 @@ from coremlscope.verification.causes.site import Change, Hypothesis, Site
 from coremlscope.verification.edits import bypass
 from coremlscope.verification.intermediates import Intermediate
 
-__all__ = ["CHOOSING", "KEEPING", "predict_narrowed", "predict_tie", "scores_at"]
-
 #: Operations that return the places of elements.
 CHOOSING = frozenset({"argsort", "reduce_argmax", "reduce_argmin", "topk", "non_maximum_suppression"})
 #: Operations that keep places.

@@ -12,8 +12,6 @@ from coremlscope.model.ir import Array
 from coremlscope.results.verification import Cause
 from coremlscope.verification.distance import SAME, explains_all, find_layout, relative_error
 
-__all__ = ["Relation", "find_relation"]
-
 #: Rows whose order is searched for, and elements that tell the scale and the offset of a channel.
 _MOST_ROWS, _FEWEST = 512, 8
 #: How far elements may be off if two numbers were fitted, relative to the largest one.

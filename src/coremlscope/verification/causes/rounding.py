@@ -20,8 +20,6 @@ from coremlscope.verification.distance import explains_all, find_unmasked
 from coremlscope.verification.intermediates import Intermediate, Run
 from coremlscope.verification.own_run import FunctionCall, run_from
 
-__all__ = ["LARGEST_FP16", "ROUNDING_ROWS", "SMALLEST_FP16", "Rounded"]
-
 #: The largest finite fp16 number (IEEE 754 binary16), the smallest positive one, and the smallest normal one.
 LARGEST_FP16, SMALLEST_FP16, _NORMAL = 65504.0, 2.0**-24, 2.0**-14
 #: Operations that add many numbers, or two.

@@ -14,8 +14,6 @@ from coremlscope.model.ir.rewriting import constant_argument, constants_of
 from coremlscope.verification.causes.site import Change, Hypothesis, Site
 from coremlscope.verification.edits import with_op
 
-__all__ = ["predict_settings"]
-
 #: Settings that are texts, and their other values (coremltools' reference of MIL operations).
 _TEXTS: Mapping[str, tuple[str, ...]] = {
     "coordinates_mode": ("unnormalized", "normalized_minus_one_to_one", "normalized_zero_to_one"),

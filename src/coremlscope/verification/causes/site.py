@@ -21,18 +21,6 @@ from coremlscope.verification.intermediates import Intermediate, Parameter, Run
 from coremlscope.verification.own_run import FunctionCall, run_from
 from coremlscope.verification.pairing import Pair
 
-__all__ = [
-    "_MOST_WEIGHTS",
-    "Change",
-    "Hypothesis",
-    "Place",
-    "Row",
-    "Site",
-    "Verdict",
-    "judge",
-    "parameters_of",
-]
-
 #: Weights are compared element by element up to this size.
 _MOST_WEIGHTS = 1 << 24
 #: The share of the largest element by which a prediction may be off, with rounded weights and without.

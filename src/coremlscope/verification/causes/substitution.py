@@ -19,8 +19,6 @@ from coremlscope.verification.distance import SAME, relative_error
 from coremlscope.verification.edits import bypass, insert_after, read_instead
 from coremlscope.verification.intermediates import Intermediate
 
-__all__ = ["is_prepared", "predict_state", "substituted"]
-
 #: Operations that only prepare an input.
 _PREPARING = frozenset({"add", "cast", "mul", "real_div", "sub"})
 #: Operations that put elements in another order, or the same one in another shape.

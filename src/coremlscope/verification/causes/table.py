@@ -10,8 +10,6 @@ from coremlscope.verification.causes.settings import predict_settings
 from coremlscope.verification.causes.site import Row, Site
 from coremlscope.verification.causes.substitution import predict_state, substituted
 
-__all__ = ["ROWS"]
-
 ROWS: Final[tuple[Row[Site], ...]] = (
     Row(
         cause="state",

@@ -14,8 +14,6 @@ from coremlscope.base.units import shown
 from coremlscope.model.ir import Array
 from coremlscope.verification.intermediates import Run
 
-__all__ = ["CallReference", "SavedReference", "read_arrays"]
-
 
 def read_arrays(path: Path) -> dict[str, Array]:
     """Reads the arrays of an `.npz` file.

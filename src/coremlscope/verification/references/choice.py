@@ -15,8 +15,6 @@ from coremlscope.verification.references.core_ml_model import CoreMLReference
 from coremlscope.verification.references.onnx_model import OnnxReference
 from coremlscope.verification.references.torch_program import ExportedReference, ModuleReference, is_module
 
-__all__ = ["SUFFIXES", "open_reference"]
-
 
 def _saved(path: Path) -> Reference:
     return SavedReference(read_arrays(path), path.name)

@@ -14,8 +14,6 @@ from coremlscope.model.ir import Array
 from coremlscope.verification.intermediates import Run
 from coremlscope.verification.pairing import plain_name
 
-__all__ = ["Assigned", "Reference", "Wanted", "match_inputs", "other_layout"]
-
 #: The name, the shape and the type of an input of a reference; None where they are not known.
 Wanted = tuple[str, tuple[int | None, ...] | None, np.dtype | None]
 

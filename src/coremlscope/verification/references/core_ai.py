@@ -20,8 +20,6 @@ from coremlscope.model.ir import Array, Layer, Model, Op, Program, Value
 from coremlscope.runtime.execution.binding import choose_function
 from coremlscope.verification.intermediates import Intermediate, Run
 
-__all__ = ["CORE_AI", "CoreAIReference"]
-
 #: Name given as the reference instead of a file.
 CORE_AI = "coreai"
 #: The part of the machine's memory that the values may take, as in `own_run`.

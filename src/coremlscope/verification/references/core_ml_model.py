@@ -17,8 +17,6 @@ from coremlscope.verification.intermediates import Run
 from coremlscope.verification.own_run import FunctionCall, next_states, record, run_suppression
 from coremlscope.verification.references.contract import Assigned, Wanted, match_inputs
 
-__all__ = ["CoreMLReference"]
-
 
 class CoreMLReference:
     """Runs another Core ML model with float32 results.

@@ -16,8 +16,6 @@ from coremlscope.runtime.engines.onnxruntime import OnnxRuntimeSession
 from coremlscope.verification.intermediates import Intermediate, Parameter, Run
 from coremlscope.verification.references.contract import match_inputs
 
-__all__ = ["OnnxReference"]
-
 #: Types of nodes whose result is a constant of the graph.
 _CONSTANT = "Constant"
 

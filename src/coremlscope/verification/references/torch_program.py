@@ -20,8 +20,6 @@ from coremlscope.verification.intermediates import Intermediate, Parameter, Run
 from coremlscope.verification.pairing import plain_name
 from coremlscope.verification.references.contract import Assigned, Wanted, match_inputs
 
-__all__ = ["ExportedReference", "ModuleReference", "is_module"]
-
 
 def _torch() -> Any:
     try:

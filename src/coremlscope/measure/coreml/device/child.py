@@ -19,8 +19,6 @@ from coremlscope.measure.coreml.device.devicectl import Phone, ready_phone
 from coremlscope.model.features import dummy_values
 from coremlscope.runtime.execution.wiring import input_functions, interface_of
 
-__all__ = ["main", "prepared_device"]
-
 _WARMUPS = 3
 #: The systems of the devices that are measured, by coremltools' `DeviceType`.
 _SYSTEMS = {"iphone": "iOS", "ipad": "iPadOS"}

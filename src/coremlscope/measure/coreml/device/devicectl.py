@@ -19,17 +19,6 @@ import msgspec
 from coremlscope.base.errors import EngineError, MissingDependencyError, UsageError
 from coremlscope.base.processes.endings import KnownFailure, find_failure
 
-__all__ = [
-    "Phone",
-    "ask",
-    "check_team",
-    "devicectl_command",
-    "explain_failure",
-    "list_phones",
-    "ready_phone",
-    "wake",
-]
-
 _TIMEOUT_S = 60.0
 #: How long a phone may take to open the connection over which it is used.
 _WAKE_S = 30.0

@@ -31,8 +31,6 @@ from coremlscope.model.ir import ArrayFeature, Model, Program
 from coremlscope.results.measurement import Machine, Measurement, Phase, Runtime, Settings
 from coremlscope.runtime.execution.wiring import interface_of
 
-__all__ = ["DeviceMeasurer", "device_measurer"]
-
 _CHILD = python_child("coremlscope.measure.coreml.device.child")
 #: How often a model is loaded; the first time compiles for the device.
 _LOADS = 3

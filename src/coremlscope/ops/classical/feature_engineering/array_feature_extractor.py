@@ -17,8 +17,6 @@ from coremlscope.ops.classical.words import list_elements
 from coremlscope.ops.classical.work import per_result
 from coremlscope.ops.emit import I64
 
-__all__ = ["TYPES", "ArrayFeatureExtractor"]
-
 
 class ArrayFeatureExtractor(Classical, msgspec.Struct, frozen=True):
     """Selects elements of an array. `indices` is int64 `[elements]`, into the flattened array."""

@@ -17,8 +17,6 @@ from coremlscope.ops.classical.words import list_elements
 from coremlscope.ops.classical.work import per_result
 from coremlscope.ops.emit import I64
 
-__all__ = ["TYPES", "CategoricalMapping"]
-
 
 class CategoricalMapping(Classical, msgspec.Struct, frozen=True):
     """Maps strings to numbers, or numbers to strings.

@@ -15,8 +15,6 @@ from coremlscope.ops.classical.messages import read_keys
 from coremlscope.ops.classical.words import list_elements
 from coremlscope.ops.classical.work import per_result
 
-__all__ = ["TYPES", "DictVectorizer"]
-
 
 class DictVectorizer(Classical, msgspec.Struct, frozen=True):
     """Turns a dictionary into an array, in the order of `keys`; absent keys are 0, unknown keys are ignored.

@@ -16,8 +16,6 @@ from coremlscope.ops.classical.words import list_texts
 from coremlscope.ops.classical.work import per_result
 from coremlscope.ops.emit import I64, STRING, Tensor
 
-__all__ = ["TYPES", "FeatureVectorizer"]
-
 
 class FeatureVectorizer(Classical, msgspec.Struct, frozen=True):
     """Concatenates features into one array. `columns` holds the name and size of each."""

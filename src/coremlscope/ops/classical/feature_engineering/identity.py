@@ -13,8 +13,6 @@ from coremlscope.ops.classical.contract import ClassicalType, Fact
 from coremlscope.ops.classical.interface import Interface
 from coremlscope.ops.classical.work import per_result
 
-__all__ = ["TYPES", "Identity"]
-
 
 class Identity(Classical, msgspec.Struct, frozen=True):
     """Passes features through unchanged."""

@@ -27,8 +27,6 @@ from coremlscope.ops.classical.words import list_elements
 from coremlscope.ops.classical.work import per_result
 from coremlscope.ops.emit import BOOL, I64, STRING, Tensor
 
-__all__ = ["TYPES", "Imputer"]
-
 
 class Imputer(Classical, msgspec.Struct, frozen=True):
     """Replaces missing values.

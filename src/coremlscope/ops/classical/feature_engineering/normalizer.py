@@ -15,8 +15,6 @@ from coremlscope.ops.classical.messages import name_of
 from coremlscope.ops.classical.work import per_result
 from coremlscope.ops.emit import I64
 
-__all__ = ["TYPES", "Normalizer"]
-
 #: The norm: the largest magnitude, the sum of magnitudes, or the square root of the sum of squares.
 Norm = Literal["LMax", "L1", "L2"]
 _NORMS = {"LMax": "largest magnitude (LMax)", "L1": "sum of magnitudes (L1)", "L2": "root of squares (L2)"}

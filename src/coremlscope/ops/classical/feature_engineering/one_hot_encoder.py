@@ -17,8 +17,6 @@ from coremlscope.ops.classical.words import list_elements
 from coremlscope.ops.classical.work import per_result
 from coremlscope.ops.emit import I64
 
-__all__ = ["TYPES", "OneHotEncoder"]
-
 
 class OneHotEncoder(Classical, msgspec.Struct, frozen=True):
     """An array with a 1 at the index of a category, and 0 elsewhere.

@@ -15,8 +15,6 @@ from coremlscope.ops.classical.messages import doubles, require
 from coremlscope.ops.classical.words import list_elements
 from coremlscope.ops.classical.work import per_result
 
-__all__ = ["TYPES", "Scaler"]
-
 
 class Scaler(Classical, msgspec.Struct, frozen=True):
     """`(x + shift) · scale`. Both are fp64 `[1]` or `[elements]`."""

@@ -21,8 +21,6 @@ from coremlscope.ops.classical.support_vectors.model import (
 )
 from coremlscope.ops.emit import BOOL, I64, Lowering, Tensor
 
-__all__ = ["lower_support_vector_classifier", "lower_support_vector_regressor"]
-
 #: From LIBSVM's `svm_predict_probability`: the lowest probability in a pair, and when the coupling stops.
 _LEAST_PROBABILITY, _COUPLING_EPSILON, _COUPLING_ROUNDS = 1e-7, 0.005, 100
 

@@ -8,19 +8,6 @@ import msgspec
 
 from coremlscope.model.ir import Classical, Constant
 
-__all__ = [
-    "DenseVectors",
-    "Kernel",
-    "LinearKernel",
-    "PolyKernel",
-    "RBFKernel",
-    "SigmoidKernel",
-    "SparseVectors",
-    "SupportVectorClassifier",
-    "SupportVectorRegressor",
-    "SupportVectors",
-]
-
 
 class LinearKernel(msgspec.Struct, frozen=True):
     """`u · v`."""

@@ -20,8 +20,6 @@ from coremlscope.ops.classical.support_vectors.model import (
     SupportVectors,
 )
 
-__all__ = ["read_support_vector_classifier", "read_support_vector_regressor"]
-
 
 def read_support_vector_regressor(message: Message) -> SupportVectorRegressor:
     """Reads a `SupportVectorRegressor`."""

@@ -18,8 +18,6 @@ from coremlscope.ops.classical.trees.model import (
 from coremlscope.ops.emit import I64, Tensor
 from coremlscope.ops.program import ML_DOMAIN
 
-__all__ = ["MOST_BRANCHES", "lower_tree_ensemble_classifier", "lower_tree_ensemble_regressor"]
-
 #: ONNX Runtime builds trees recursively, and much deeper trees exhaust its stack.
 MOST_BRANCHES = 4096
 #: Attributes of `TreeEnsemble`.

@@ -8,8 +8,6 @@ import msgspec
 
 from coremlscope.model.ir import Classical, Constant
 
-__all__ = ["LEAF", "TreeEnsemble", "TreeEnsembleClassifier", "TreeEnsembleRegressor", "TreeTransform"]
-
 #: Apple's name of the function of the sums over all trees. With the zero class reference, the first class has
 #: the score 0 and no sum.
 TreeTransform = Literal[

@@ -17,8 +17,6 @@ from coremlscope.ops.classical.trees.model import (
     TreeEnsembleRegressor,
 )
 
-__all__ = ["read_tree_ensemble_classifier", "read_tree_ensemble_regressor"]
-
 _TRANSFORM = "TreeEnsemblePostEvaluationTransform"
 #: The highest number of sums without base values. It keeps one wrong number in a file from allocating more.
 _MOST_EMPTY_DIMENSIONS = 2**16

@@ -13,8 +13,6 @@ from msgspec.structs import replace
 
 from coremlscope.devices.unit import ComputeUnit
 
-__all__ = ["Calibration", "FittedConstants", "OwnConstants", "Spread", "UnitParameters", "load_calibration"]
-
 
 class UnitParameters(msgspec.Struct, frozen=True, kw_only=True):
     """Effective ceilings of a compute unit, on the chip that it was calibrated on.

@@ -13,8 +13,6 @@ from coremlscope.devices.release import OSRelease
 from coremlscope.devices.unit import CPU, GPU, NEURAL_ENGINE, ComputeUnit
 from coremlscope.planning.cost.latency.calibration import Calibration, UnitParameters
 
-__all__ = ["constants_of", "faster", "on_system", "scaled_to"]
-
 #: Neural Engine generations from H16 (A17 Pro, M4) on are specified by 8-bit operations.
 _INT8_GENERATION = 16
 #: From this generation on, 8-bit arithmetic is faster: on A16, ResNet50 takes 0.94 ms with 8-bit weights and

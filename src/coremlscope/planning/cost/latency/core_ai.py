@@ -20,8 +20,6 @@ from coremlscope.base.figures import Figure
 from coremlscope.devices import ComputeUnit
 from coremlscope.results.estimate import Bound, Estimate, UnitTerms
 
-__all__ = ["CROSSING_S", "CoreAIFactor", "adapt", "load_factors"]
-
 #: Seconds of one way from the Neural Engine and back: least, usual, most. The usual one is the
 #: geometric mean of four: 0.60 and 1.75 ms for a top-k (john-rocky/coreai-model-zoo, cost of partitions,
 #: iPhone 17 Pro), 0.72 ms for each further region of an encoder on M4 (regions), 1.125 ms between 25 regions

@@ -22,8 +22,6 @@ from coremlscope.devices.unit import ComputeUnit
 from coremlscope.planning.cost.latency.structure import Structure, distance
 from coremlscope.results.estimate import NearRow
 
-__all__ = ["COLUMNS", "PublishedLatency", "find_nearest", "load_evidence", "write_evidence"]
-
 _FILE = "evidence.csv.gz"
 #: Distance that a chip of another family, and each generation of Neural Engine between two chips, add.
 _OTHER_FAMILY, _GENERATION = 0.05, 0.05

@@ -14,8 +14,6 @@ from coremlscope.ops import traits_of
 from coremlscope.ops.traits import Trait
 from coremlscope.ops.view import CONTRADICTIONS, BoundValue, CannotInfer, CannotLower, OpView
 
-__all__ = ["Geometry", "geometry_of"]
-
 
 class Geometry(msgspec.Struct, frozen=True, kw_only=True):
     """The shape of the work.

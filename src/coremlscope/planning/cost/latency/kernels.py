@@ -21,8 +21,6 @@ from coremlscope.planning.cost.latency.geometry import Geometry, geometry_of
 from coremlscope.planning.cost.latency.kinds import KernelKind, kind_of, moves_channels, shape_of
 from coremlscope.planning.cost.latency.norms import find_norms, over_maps
 
-__all__ = ["FUSIONS", "Fusion", "Kernel", "fuse", "takes_activations"]
-
 
 class Kernel(msgspec.Struct, kw_only=True):
     """One pass over the data.

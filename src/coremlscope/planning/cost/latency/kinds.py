@@ -11,8 +11,6 @@ from coremlscope.ops.view import BoundValue, OpView
 from coremlscope.planning.cost.latency.geometry import Geometry
 from coremlscope.planning.cost.latency.norms import over_maps
 
-__all__ = ["KERNEL_KINDS", "KIND_OF_TRAIT", "KernelKind", "kind_of", "moves_channels", "shape_of"]
-
 KernelKind = Literal[
     "conv",
     "pointwise",

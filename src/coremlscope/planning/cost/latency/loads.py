@@ -22,8 +22,6 @@ import numpy as np
 from coremlscope.base.figures import Figure
 from coremlscope.results.estimate import LoadEstimate
 
-__all__ = ["PublishedLoad", "estimate_loads", "fit_line", "load_published"]
-
 LoadKind = Literal["first", "cached"]
 
 #: Fewer publications do not allow an estimate.

@@ -34,8 +34,6 @@ from coremlscope.planning.cost.latency.roofline import KernelTimes, time_kernels
 from coremlscope.planning.cost.latency.table import Floats, KernelTable
 from coremlscope.results.estimate import Bound, Estimate, EstimateBasis, UnitTerms
 
-__all__ = ["estimate", "interval_factors", "spread_of"]
-
 _NAMES: Mapping[ComputeUnit, str] = {CPU: "CPU", GPU: "GPU", NEURAL_ENGINE: "Neural Engine"}
 #: Units with at least this share of the time determine the interval and its basis.
 _MATTERS = 0.1

@@ -10,8 +10,6 @@ from coremlscope.ops import traits_of
 from coremlscope.ops.traits import Trait
 from coremlscope.ops.view import OpView
 
-__all__ = ["find_norms", "over_maps"]
-
 #: Operations between the reduction and the division, on one number per row.
 _ON_ROWS = (
     *("add", "mul", "real_div", "maximum", "clip", "sqrt", "rsqrt", "pow", "inverse"),

@@ -34,8 +34,6 @@ from coremlscope.results.calibration import (
 )
 from coremlscope.results.estimate import Estimate
 
-__all__ = ["NOTHING_OWN", "Own", "calibrate", "is_usable"]
-
 #: Standard deviations of an 80 % interval of a normal distribution.
 _Z80 = 1.2816
 #: Standard deviation between machines and tools of one chip, where publications of it agree.

@@ -18,8 +18,6 @@ from coremlscope.planning.cost.latency.table import KernelTable
 from coremlscope.results.calibration import KernelColumns
 from coremlscope.results.estimate import Estimate
 
-__all__ = ["estimate_recorded", "is_current", "on_unit", "record", "structure_digest"]
-
 _STEPS, _UNIT = "steps", "unit"
 _COLUMNS = (*KernelTable.__struct_fields__, _STEPS, _UNIT)
 

@@ -21,8 +21,6 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Refinement", "refine"]
-
 _Floats = npt.NDArray[np.float64]
 
 #: Weight of the prior of `within`, in measurements.

@@ -13,8 +13,6 @@ from coremlscope.planning.cost.latency.calibration import UnitParameters
 from coremlscope.planning.cost.latency.kinds import KERNEL_KINDS, KernelKind
 from coremlscope.planning.cost.latency.table import Floats, KernelTable
 
-__all__ = ["KernelTimes", "time_kernels"]
-
 #: Bytes of a number in the Neural Engine and, in practice, on the GPU.
 _HALF = 2.0
 #: Kernels that only move data or work on single elements.

@@ -10,8 +10,6 @@ import msgspec
 from coremlscope.planning.cost.latency.kinds import KernelKind
 from coremlscope.planning.cost.latency.table import Floats, KernelTable
 
-__all__ = ["Structure", "distance", "structure_of"]
-
 _DENSE: tuple[KernelKind, ...] = ("conv", "pointwise")
 _DEPTHWISE: tuple[KernelKind, ...] = ("depthwise", "grouped")
 _LINEAR: tuple[KernelKind, ...] = ("linear", "recurrent")

@@ -11,8 +11,6 @@ import numpy.typing as npt
 from coremlscope.planning.cost.latency.kernels import Kernel
 from coremlscope.planning.cost.latency.kinds import KERNEL_KINDS, KernelKind
 
-__all__ = ["Floats", "KernelTable"]
-
 Floats = npt.NDArray[np.float64]
 
 

@@ -10,8 +10,6 @@ from pathlib import Path
 from coremlscope.devices.unit import ComputeUnit
 from coremlscope.results.estimate import Trust
 
-__all__ = ["find_trust", "load_trust"]
-
 _FILE = "accuracy.csv"
 
 

@@ -25,8 +25,6 @@ from coremlscope.planning.cost.planned.publications import Border
 from coremlscope.planning.cost.planned.rates import RateTable
 from coremlscope.planning.placement.backend import BACKENDS_OF, Backend, CostBasis, PlannedCost, Rate
 
-__all__ = ["PlannedCosts", "price"]
-
 PlannedCosts = dict[Backend, PlannedCost]
 Formula = Callable[[OpView, RateTable], PlannedCosts]
 

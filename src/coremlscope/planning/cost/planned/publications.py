@@ -18,8 +18,6 @@ from coremlscope.devices.chip import Chip
 from coremlscope.devices.release import OSRelease
 from coremlscope.planning.placement.backend import BACKENDS, Backend, CostBasis
 
-__all__ = ["BNNS_SPEEDUP", "Border", "Borders", "Publication", "PublishedNumber", "publications"]
-
 #: Speed of BNNS relative to the older CPU backend, for arithmetic, not for bytes moved: the ratio of all
 #: published pairs.
 BNNS_SPEEDUP = 1.1502184867858887

@@ -52,8 +52,6 @@ from coremlscope.planning.placement.rules.rule import (
     weight,
 )
 
-__all__ = ["GRAPH_RULES", "OWN_GRAPH_RULES", "OWN_RULES", "RULES"]
-
 #: Booleans are masks, which comparisons pass to selections.
 _TAKEN = frozenset(
     {DType.FP16, DType.FP8_E4M3, DType.INT8, DType.UINT8, DType.INT16, DType.UINT16, DType.BOOL}

@@ -9,8 +9,6 @@ from coremlscope.planning.placement.forms import BUFFERS
 from coremlscope.planning.placement.publications import M1_PLAN, M4_PLANS
 from coremlscope.planning.placement.rules.rule import EVERY_OP, Example, Rule, RuleContext, fp16, int32
 
-__all__ = ["RULES"]
-
 
 def _is_known(view: OpView, context: RuleContext) -> bool:
     return view.op.type in OPS or view.op.type in BUFFERS

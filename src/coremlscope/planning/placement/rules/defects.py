@@ -30,8 +30,6 @@ from coremlscope.planning.placement.rules.rule import (
     weight,
 )
 
-__all__ = ["GRAPH_RULES", "RULES"]
-
 _ATTENTION = "scaled_dot_product_attention"
 #: The smallest batch that was wrong; 9 was right.
 _MANY = 10

@@ -19,8 +19,6 @@ from coremlscope.planning.placement.rules.rule import (
     weight,
 )
 
-__all__ = ["RULES"]
-
 _KINDS = (
     LAYERS
     | MOVEMENTS

@@ -78,29 +78,6 @@ from coremlscope.ops.traits import Trait
 from coremlscope.ops.view import BoundValue, OpView
 from coremlscope.planning.placement.verdict import Effect, Reason, Verdict
 
-__all__ = [
-    "EVERY_OP",
-    "Example",
-    "GraphContext",
-    "GraphExample",
-    "GraphRule",
-    "ProgramFacts",
-    "Result",
-    "Rule",
-    "RuleContext",
-    "Runtime",
-    "Scope",
-    "Selection",
-    "boolean",
-    "example_view",
-    "fp16",
-    "fp32",
-    "int32",
-    "selects",
-    "tensor",
-    "weight",
-]
-
 #: The framework that plans programs: Core ML, or Core AI for `.aimodel` programs.
 Runtime = Literal["Core ML", "Core AI"]
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from coremlscope.planning.placement.publications import FLUID_AUDIO
 from coremlscope.studies.doctor.failures.failure import COREMLTOOLS, TRY_UNITS, Failure
 
-__all__ = ["CRASHES"]
-
 #: Words of a crash. A function that a line without them names need not have crashed.
 _CRASH = r"EXC_|SIG(?:SEGV|ABRT|BUS|ILL|TRAP)|\bcrash|segmentation fault|abort trap"
 

@@ -6,8 +6,6 @@ import msgspec
 
 from coremlscope.base.findings import Confidence
 
-__all__ = ["CLEAR_CACHE", "COREMLTOOLS", "PUBLIC_NOTES", "SEE_PLAN", "TRY_UNITS", "VALIDATORS", "Failure"]
-
 #: Sources that several failures have.
 COREMLTOOLS = "apple/coremltools"
 VALIDATORS = f"{COREMLTOOLS}: mlmodel/src/Validation"

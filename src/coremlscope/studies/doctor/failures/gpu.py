@@ -5,8 +5,6 @@ from __future__ import annotations
 from coremlscope.planning.placement.publications import FLUID_AUDIO
 from coremlscope.studies.doctor.failures.failure import COREMLTOOLS, Failure
 
-__all__ = ["GPU"]
-
 _OTHER_UNITS = "load with CPU_AND_NE or CPU_ONLY"
 
 GPU: tuple[Failure, ...] = (

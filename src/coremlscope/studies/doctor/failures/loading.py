@@ -12,8 +12,6 @@ from coremlscope.studies.doctor.failures.failure import (
     Failure,
 )
 
-__all__ = ["LOADING"]
-
 LOADING: tuple[Failure, ...] = (
     Failure(
         id="plan-error-14",

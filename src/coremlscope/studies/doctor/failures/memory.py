@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from coremlscope.studies.doctor.failures.failure import CLEAR_CACHE, COREMLTOOLS, Failure
 
-__all__ = ["MEMORY"]
-
 _SMALLER = "compress the weights, load stages one after another, and release models that are not in use"
 
 MEMORY: tuple[Failure, ...] = (

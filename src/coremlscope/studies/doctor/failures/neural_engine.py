@@ -12,8 +12,6 @@ from coremlscope.studies.doctor.failures.failure import (
     Failure,
 )
 
-__all__ = ["NEURAL_ENGINE"]
-
 NEURAL_ENGINE: tuple[Failure, ...] = (
     Failure(
         id="attention-on-neural-engine",

@@ -10,8 +10,6 @@ from coremlscope.planning.placement.rules import GRAPH_RULES, RULES
 from coremlscope.planning.placement.rules.rule import EVERY_OP, GraphRule, Rule
 from coremlscope.studies.doctor.failures.failure import Failure
 
-__all__ = ["QUOTED"]
-
 #: Parts of a quoted text that differ from model to model: placeholders, names in quotation marks, numbers.
 _VARIABLE = re.compile(r'"?\{(?:operation|operand)\}"?|\d+')
 _LONGEST_NAME = 200

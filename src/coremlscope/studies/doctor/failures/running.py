@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from coremlscope.studies.doctor.failures.failure import COREMLTOOLS, PUBLIC_NOTES, TRY_UNITS, Failure
 
-__all__ = ["RUNNING"]
-
 _ONNX_RUNTIME = "microsoft/onnxruntime"
 _STATIC = "give the graph fixed shapes (onnxruntime.tools.make_dynamic_shape_fixed)"
 

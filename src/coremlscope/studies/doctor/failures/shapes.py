@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from coremlscope.studies.doctor.failures.failure import COREMLTOOLS, PUBLIC_NOTES, Failure
 
-__all__ = ["SHAPES"]
-
 _INSPECT = "`coremlscope inspect MODEL` lists the inputs with their types, shapes and ranges"
 
 SHAPES: tuple[Failure, ...] = (

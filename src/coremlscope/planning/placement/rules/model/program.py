@@ -31,8 +31,6 @@ from coremlscope.planning.placement.rules.rule import (
     int32,
 )
 
-__all__ = ["GRAPH_RULES"]
-
 _GIGABYTE = 10**9
 _MOST_STATES = 2
 

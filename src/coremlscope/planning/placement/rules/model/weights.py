@@ -27,8 +27,6 @@ from coremlscope.planning.placement.rules.rule import (
     weight,
 )
 
-__all__ = ["GRAPH_RULES", "packed_weights"]
-
 #: The parameter that holds the weight, by trait.
 _WEIGHTS = {
     Trait.CONVOLUTION: "weight",

@@ -15,8 +15,6 @@ from coremlscope.planning.placement.forms import always
 from coremlscope.planning.placement.publications import APPLE_KERNELS, COREML_LLM, GUIDE_OPS, M4_PLANS
 from coremlscope.planning.placement.rules.rule import Example, Rule, fp16, int32, tensor
 
-__all__ = ["ABSENT", "RULES"]
-
 _BOTH = f"{M4_PLANS}; {GUIDE_OPS}"
 _X = {"x": fp16(1, 64)}
 _IMAGE = {"x": fp16(1, 64, 32, 32)}

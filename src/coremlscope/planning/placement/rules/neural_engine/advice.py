@@ -36,8 +36,6 @@ from coremlscope.planning.placement.rules.rule import (
     weight,
 )
 
-__all__ = ["RULES"]
-
 _X = fp16(1, 64, 32, 32)
 _on_m1 = partial(Example, chip="m1", os="14.5")
 #: The largest operand that fits the unit's own memory (published as 2 MB).

@@ -9,20 +9,6 @@ from coremlscope.ops.view import OpView
 from coremlscope.planning.placement.forms import BUFFERS, kernel
 from coremlscope.planning.placement.rules.rule import RuleContext
 
-__all__ = [
-    "FP32_BUFFER_FIX",
-    "FP32_FIX",
-    "FP32_FIX_BY_NAME",
-    "INTEGER_FIX",
-    "KERNEL_FIX",
-    "LARGE_OPERAND_FIX",
-    "fp32_buffer_fix",
-    "fp32_fix",
-    "integer_fix",
-    "kernel_fix",
-    "large_operand_fix",
-]
-
 _TARGET = "(minimum_deployment_target iOS16 or later)"
 _HALF = "convert with compute_precision=ct.precision.FLOAT16"
 FP32_FIX = f"{_HALF}, and declare the model's inputs and outputs as np.float16 {_TARGET}"

@@ -29,8 +29,6 @@ from coremlscope.planning.placement.rules.rule import (
     weight,
 )
 
-__all__ = ["RULES"]
-
 #: A14 and M1.
 _UP_TO_M1 = Scope(neural_engine=(None, 13))
 #: A15 and M2.

@@ -30,8 +30,6 @@ from coremlscope.planning.placement.rules.rule import (
     weight,
 )
 
-__all__ = ["LAYERS", "MOVEMENTS", "NATIVE", "OTHER_LAYERS", "RULES"]
-
 #: Layers: sums of products, poolings and normalizations.
 LAYERS = (
     Trait.CONVOLUTION

@@ -26,8 +26,6 @@ from coremlscope.planning.placement.rules.rule import (
     weight,
 )
 
-__all__ = ["RULES"]
-
 _HIGHEST_RANK = 5
 _WIDEST = 65536
 #: Of depth, height and width up to the generation of M3.

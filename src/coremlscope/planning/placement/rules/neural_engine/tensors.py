@@ -26,8 +26,6 @@ from coremlscope.planning.placement.rules.rule import (
     weight,
 )
 
-__all__ = ["RULES"]
-
 #: Elements of the summed axis whose float16 products fit the unit's 64 KiB of kernel memory.
 _LONGEST_SUM = 32768
 _LONGEST_SEARCH = 2048

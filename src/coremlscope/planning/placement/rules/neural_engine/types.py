@@ -38,8 +38,6 @@ from coremlscope.planning.placement.rules.rule import (
     tensor,
 )
 
-__all__ = ["RULES"]
-
 _INTEGERS = frozenset({DType.INT32, DType.INT64, DType.UINT32, DType.UINT64})
 _SINGLE = frozenset({DType.FP32})
 _NO_DATAPATH = frozenset({DType.FP64, DType.BF16, DType.FP8_E4M3, DType.FP8_E5M2})

@@ -20,8 +20,6 @@ from coremlscope.planning.placement.publications import (
 from coremlscope.planning.placement.rules.neural_engine.fixes import KERNEL_FIX, kernel_fix
 from coremlscope.planning.placement.rules.rule import Example, Rule, RuleContext, Scope, fp16, weight
 
-__all__ = ["RULES"]
-
 _X = fp16(1, 64, 32, 32)
 _on_m1 = partial(Example, chip="m1", os="14.5")
 _SQUARE = 16
