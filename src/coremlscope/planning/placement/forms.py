@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from coremlscope.model.ir import DType, StateType, TensorType
 from coremlscope.ops import traits_of
 from coremlscope.ops.traits import Trait
 from coremlscope.ops.view import OpView
-from coremlscope.planning.placement.rules.rule import RuleContext
+
+if TYPE_CHECKING:
+    from coremlscope.planning.placement.rules.rule import RuleContext
 
 #: Element types of floating-point computation; booleans are masks.
 FLOATING = frozenset({DType.FP16, DType.FP32, DType.BOOL})

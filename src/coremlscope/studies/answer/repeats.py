@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Hashable, Sequence
 
 import numpy as np
@@ -32,9 +32,9 @@ def find_equal_blocks(kernels: Sequence[Kernel], estimate: Estimate) -> EqualBlo
     seconds = sum(times[start : start + length * count])
     if count < _LEAST_TIMES or seconds < _LEAST_SHARE * estimate.latency.value:
         return None
-    kinds: Counter[str] = Counter()
+    kinds: defaultdict[str, float] = defaultdict(float)
     for place in block:
-        kinds[kernels[place].kind] += count * times[place] / estimate.latency.value  # type: ignore[assignment]
+        kinds[kernels[place].kind] += count * times[place] / estimate.latency.value
     return EqualBlocks(
         times=count,
         kernels=length,
