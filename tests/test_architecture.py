@@ -19,12 +19,6 @@ from tests.support.large_models import converted_program
 #: Statements that are kept from the formatter.
 _UNFORMATTED: Mapping[str, int] = {}
 
-#: Retired words.
-_RETIRED_WORDS: Mapping[str, int] = {}
-
-#: Modules whose names differ from that of another module of their folder by a suffix only.
-_SIMILAR_NAMES: Mapping[str, int] = {}
-
 #: Calls that create, replace or rename files outside `writing`. Each writes below a folder that nobody reads
 #: yet, a draft or a temporary one, or renames folders of the cache.
 _OTHER_WRITERS: Mapping[str, int] = {
@@ -59,21 +53,6 @@ _EMPTY_NAMES = {"utils", "util", "helpers", "helper", "common", "manager", "misc
 _HEAVY = ("coremltools", "google.protobuf", "ml_dtypes", "onnx", "onnxruntime", "PIL", "rich", "torch")
 
 _MAX_COMPLEXITY, _MAX_PARAMETERS = 20, 12
-
-#: Words that say less than a plain one: "synthetic", "interleaved", "releases", "transition costs",
-#: "negative examples", "is not valid JSON", "invalid compute units", "repeatedly".
-_RETIRED = re.compile(
-    r"made[-\s]up(?!\s+of)|in\s+turns|lets\s+go\b|let\s+go\s+of|(?<![a-z])(?:tolls?|spares)(?![a-z])"
-    r"|is\s+no\s+JSON|there\s+are\s+no\s+compute\s+units|again\s+and\s+again|is\s+no\s+profile",
-    re.IGNORECASE,
-)
-#: A section of a docstring that goes on behind its title, and an item of a section behind another one.
-_SQUASHED_TITLE = re.compile(r"(?:^|[.:\s])(?:Args|Attributes|Raises|Returns|Yields):[ \t]+\S")
-_SQUASHED_ITEM = re.compile(r"^\s+\*{0,2}\w+: .*[^\W\d]\. (?!None:)\w+: ")
-_TEXT_SUFFIXES = {".css", ".html", ".json", ".md", ".py", ".toml", ".ts", ".tsx", ".txt"}
-
-#: What is taken off a name before it is compared with others, the longest that fits.
-_SUFFIX = re.compile(r"(?<=[a-z]{4})(?:isons?|ations?|ions?|ings?|ments?|ers?|ed|es?|s)$")
 
 
 def _name(path: Path) -> str:
@@ -115,33 +94,6 @@ def test_functions_are_simple(path: Path) -> None:
 def test_every_module_has_a_docstring(path: Path) -> None:
     tree = ast.parse(path.read_text(encoding="utf-8"))
     assert ast.get_docstring(tree)
-
-
-def _squashed(docstring: str) -> list[str]:
-    """Returns the lines of a docstring in which sections, or items of a section, run together."""
-    lines = docstring.splitlines()
-    return [line for line in lines if _SQUASHED_TITLE.search(line) or _SQUASHED_ITEM.search(line)]
-
-
-def test_the_search_for_squashed_sections_finds_them() -> None:
-    right = "Adds.\n\nArgs:\n    a: One. The other: b.\n    b: Two.\n\nReturns:\n    The sum.\n"
-    assert not _squashed(right)
-    for wrong in (
-        right.replace("Args:\n    a", "Args: a"),
-        right.replace("Returns:\n    ", "Returns: "),
-        right.replace("The other: b.\n    b", "b"),
-        right.replace("\n\nReturns:\n    ", " Returns: "),
-    ):
-        assert len(_squashed(wrong)) == 1, wrong
-
-
-@pytest.mark.parametrize("path", _MODULES, ids=_name)
-def test_sections_of_docstrings_have_one_item_a_line(path: Path) -> None:
-    kinds = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
-    nodes = [
-        node for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if isinstance(node, kinds)
-    ]
-    assert not [line for node in nodes for line in _squashed(ast.get_docstring(node) or "")]
 
 
 def test_no_module_has_an_empty_name() -> None:
@@ -205,25 +157,6 @@ def test_nothing_is_kept_from_the_formatter() -> None:
     pattern = re.compile(r"#\s*fmt:\s*(?:skip|off)")
     found = ((path, len(pattern.findall(path.read_text(encoding="utf-8")))) for path in files)
     _compare(found, _UNFORMATTED)
-
-
-def test_retired_words_do_not_return() -> None:
-    folders = ("src", "tests", "docs", "frontend/src", "benchmarks", "changes", "tools")
-    files = [_ROOT / "README.md", *(path for folder in folders for path in (_ROOT / folder).rglob("*"))]
-    kept = {Path(__file__).resolve(), *(_ROOT / "tests" / "data").iterdir()}  # as older versions wrote them
-    texts = (path for path in files if path.suffix in _TEXT_SUFFIXES and path not in kept)
-    found = ((path, len(_RETIRED.findall(path.read_text(encoding="utf-8")))) for path in texts)
-    _compare(found, _RETIRED_WORDS)
-
-
-def test_names_in_a_folder_differ_by_more_than_a_suffix() -> None:
-    files = (path for folder in (_PACKAGE, _ROOT / "tests") for path in folder.rglob("*"))
-    modules = sorted(p for p in files if p.suffix == ".py" or (p.is_dir() and any(p.glob("*.py"))))
-    first: dict[tuple[Path, str], Path] = {}
-    similar = [
-        path for path in modules if first.setdefault((path.parent, _SUFFIX.sub("", path.stem)), path) != path
-    ]  # the first of two is the one that may stay
-    _compare(((path, 1) for path in similar), _SIMILAR_NAMES)
 
 
 #: The beginning and the end of a call that creates, replaces or renames a file; both must match.
