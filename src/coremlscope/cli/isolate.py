@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from math import inf
 from pathlib import Path
 
-from msgspec.structs import replace
-
-from coremlscope.base.errors import UsageError
 from coremlscope.cli.command import (
     EVERY,
     Command,
@@ -45,26 +41,11 @@ Constants and compressed weights belong to the operations that read them. Operat
 are its layers, which are copied as they are; of a compiled network or a stage of a pipeline the part is
 written as an ML Program. Classical models have no parts.
 
---smallest searches for the smallest part with a property instead, in at most 2*log2(n) tests of n
-operations, then leaves out operations inside it that do not matter, with the tests that remain; -o
-writes, runs and times it as any other part:
-
-  off-neural-engine  an operation is kept off the unit (off-gpu, off-cpu): by our rules for --device;
-                     on a Mac without --device by Core ML's own plan, not yet confirmed on a device
-  fp16-overflow      finite numbers become infinite when they are rounded to fp16
-  SCRIPT             the script rejects the part: it is called with the part's path; OUT.npz beside it
-                     holds the inputs. As for `git bisect run`, exit code 0 accepts, 1 to 127 reject,
-                     125 says that the part cannot be tested; others end the search.
-                     --timeout is the time for one part
-
 examples:
   coremlscope isolate model.mlpackage --op conv_3 -o conv.mlpackage
   coremlscope isolate model.mlpackage --range main/40..main/75 -o block.mlpackage --device iphone-15-pro
   coremlscope isolate model.mlpackage --range softmax_1.. -o tail.mlpackage --input image=photo.jpg
   coremlscope isolate network.mlmodel --type convolution -o convolutions.mlmodel
-  coremlscope isolate model.mlpackage --smallest off-neural-engine --device iphone-15-pro
-  coremlscope isolate model.mlpackage --smallest fp16-overflow --input image=photo.jpg -o culprit.mlpackage
-  coremlscope isolate model.mlpackage --smallest is_wrong.py
 """
 
 
@@ -77,7 +58,8 @@ def _configure(parser: argparse.ArgumentParser) -> None:
         dest="part",
         metavar="OUT.mlpackage",
         type=Path,
-        help="the model to write; for a neural network also a .mlmodel file (required but for --smallest)",
+        required=True,
+        help="the model to write; for a neural network also a .mlmodel file (required)",
     )
     parser.add_argument("--overwrite", action="store_true", help="replace existing files of the part")
     add_function(parser, "to cut from")
@@ -119,12 +101,6 @@ def _add_selection(parser: argparse.ArgumentParser) -> None:
         "--range", metavar="A..B", help="all operations from A to B, by ids or names; A.. and ..B as well"
     )
     parser.add_argument("--type", metavar="TYPE", help="all operations of a type: conv")
-    parser.add_argument(
-        "--smallest",
-        metavar="WHAT",
-        help="the smallest part with a property: off-neural-engine, off-gpu, off-cpu, fp16-overflow, or"
-        " what a script rejects, a Python file or any other program",
-    )
 
 
 def _run(arguments: argparse.Namespace) -> int:
@@ -132,26 +108,17 @@ def _run(arguments: argparse.Namespace) -> int:
     from coremlscope.reports.isolation import isolation_document
     from coremlscope.reports.json import render_values
     from coremlscope.studies.isolation.isolate import isolate
-    from coremlscope.studies.isolation.predicates import PROPERTIES
 
-    if arguments.part is None and arguments.smallest is None:
-        raise UsageError("-o/--output is missing", "see `coremlscope isolate --help`")
-    limits = limits_of(arguments)
-    if arguments.smallest is not None and arguments.smallest not in PROPERTIES:
-        # A script may be silent for as long as it is allowed to run.
-        limits = replace(limits, silence_s=inf, time_s=None)
     with progress_line(not arguments.quiet) as progress:
         found = call_on_model(
             isolate,
             arguments,
-            limits,
+            limits_of(arguments),
             progress,
             output=arguments.part,
             op=arguments.op,
             span=arguments.range,
             type=arguments.type,
-            smallest=arguments.smallest,
-            timeout_s=arguments.timeout,
             devices=Targets(arguments.device, arguments.os, arguments.compute_units),
             engine=arguments.engine,
             iterations=arguments.iterations,
@@ -163,16 +130,13 @@ def _run(arguments: argparse.Namespace) -> int:
     def as_json() -> str:
         return render_values(found.to_json())
 
-    if found.profile is None:
-        write_reports(found, arguments, document, as_json)
-    else:
-        write_reports(found.profile, arguments, document, as_json)
+    write_reports(found.profile, arguments, document, as_json)
     return 0
 
 
 COMMAND = Command(
     name="isolate",
-    doc="Cut a part, or the smallest one with a problem, out of a model as a model of its own.",
+    doc="Cut a part out of a model as a model of its own.",
     epilog=_EPILOG,
     configure=_configure,
     run=_run,

@@ -58,7 +58,7 @@ _READ = ("model", "models", "sources", "files", "reference", "program", "script"
 _WRITTEN = ("output", "json", "fixed", "part", "share")
 #: What replaces a verb that is gone.
 _REPLACED = {
-    "bisect": "coremlscope isolate MODEL --smallest WHAT",
+    "bisect": "coremlscope plan MODEL --device NAME",
     "calibrate": "coremlscope measurements add FILE",
     "evidence": "coremlscope import FILE --share OUT.json",
     "matrix": "coremlscope compare MODEL… --compute-units every",

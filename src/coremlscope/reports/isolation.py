@@ -5,66 +5,21 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from coremlscope.base.units import format_duration
-from coremlscope.reports.document import Block, Column, Facts, Heading, Table, Text, Title, numbers
+from coremlscope.reports.document import Block, Column, Facts, Heading, Table, Title, numbers
 from coremlscope.reports.profile import profile_document
 from coremlscope.reports.words import histogram, model_name, plural
-from coremlscope.results.isolation import Isolation, PartSearch, PartTensor
+from coremlscope.results.isolation import Isolation, PartTensor
 
 #: The name of the embedded engine in differences.
 _HERE = "here"
-_MOST_TENSORS, _MOST_UNITS = 12, 20
+_MOST_TENSORS = 12
 _ALL = ": --json lists all"
 
 
 def isolation_document(isolation: Isolation) -> Iterator[Block]:
     """Yields a part and its profile."""
-    if isolation.search is not None:
-        yield from _search(isolation, isolation.search)
-    if isolation.profile is not None:
-        yield from _part(isolation)
-        yield from profile_document(isolation.profile)
-
-
-def _search(isolation: Isolation, search: PartSearch) -> Iterator[Block]:
-    yield Title(model_name(isolation.source), f"the smallest part that {search.question}")
-    yield Heading("Found", plural(len(isolation.units), "operation"))
-    units = [(unit.id, unit.type, unit.name) for unit in isolation.units]
-    named = (
-        Column("id", is_code=True),
-        Column("type"),
-        Column("name", style="cyan", most=60, is_code=True),
-    )
-    yield Table(named, units, _MOST_UNITS, "operation", _ALL)
-    tests = plural(len(search.tests), "test")
-    yield Heading("Tests", f"{tests} of at most {search.limit} for {search.count} operations")
-    columns = (
-        Column("", is_number=True),
-        Column("from", is_code=True),
-        Column("to", is_code=True),
-        Column("operations", is_number=True),
-        Column("", style="cyan", rank=-1),
-        Column("took", is_number=True, rank=1),
-        Column("because"),
-    )
-    rows = [
-        (
-            str(index),
-            test.first,
-            test.last,
-            str(test.units),
-            test.verdict,
-            format_duration(test.seconds),
-            test.note,
-        )
-        for index, test in enumerate(search.tests, 1)
-    ]
-    yield Table(columns, rows)
-    if search.note:
-        yield Text(search.note, "")
-    if not search.is_smallest:
-        text = "the limit on tests was reached: a smaller part may do; search the part that -o writes"
-        yield Text(text, "warning")
+    yield from _part(isolation)
+    yield from profile_document(isolation.profile)
 
 
 def _part(isolation: Isolation) -> Iterator[Block]:

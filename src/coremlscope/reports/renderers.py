@@ -27,7 +27,6 @@ __all__ = [
     "DOCTOR_RENDERERS",
     "EXPLANATION_RENDERERS",
     "GATE_RENDERERS",
-    "ISOLATION_RENDERERS",
     "LAYER_RENDERERS",
     "PROFILES_RENDERERS",
     "RENDERERS",
@@ -171,8 +170,7 @@ GATE_RENDERERS = _formats(
 )
 #: Formats of explanations of operations.
 EXPLANATION_RENDERERS = _formats("explanation:explanations_document")
-#: Formats of searches for the smallest part, and of diagnoses of a machine or of files.
-ISOLATION_RENDERERS = _formats("isolation:isolation_document")
+#: Formats of diagnoses of a machine or of files.
 DOCTOR_RENDERERS = _formats("doctor:doctor_document", json="doctor:render_doctor_json")
 #: Formats of verifications.
 VERIFICATION_RENDERERS = _formats("verification:verification_document")
@@ -191,7 +189,6 @@ _BY_TYPE = {
     "VariantReport": VARIANT_RENDERERS,
     "GateReport": GATE_RENDERERS,
     "Explanations": EXPLANATION_RENDERERS,
-    "Isolation": ISOLATION_RENDERERS,
     "Verification": VERIFICATION_RENDERERS,
     "ResultTable": SWEEP_RENDERERS,
 }

@@ -1,9 +1,9 @@
-"""Parts of models as models of their own, and searches for the smallest part with a property."""
+"""Parts of models as models of their own."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 
@@ -12,9 +12,6 @@ from coremlscope.results.profile import Profile, to_json
 
 #: Name and version of the schema.
 ISOLATION = "coremlscope.isolation/1"
-
-#: The result of a test: the part has the property, does not have it, or cannot be tested.
-Verdict = Literal["yes", "no", "untestable"]
 
 
 class IsolatedUnit(msgspec.Struct, frozen=True):
@@ -53,52 +50,12 @@ class PartTensor(msgspec.Struct, frozen=True, kw_only=True):
     difference: Mapping[str, float | None]
 
 
-class PartTest(msgspec.Struct, frozen=True, kw_only=True):
-    """One test of a part.
-
-    Attributes:
-        first: The id of its first operation.
-        last: The id of its last operation.
-        units: The number of its operations.
-        verdict: The result.
-        note: Why, or the last line that a script printed.
-        seconds: The time that cutting and testing took.
-    """
-
-    first: str
-    last: str
-    units: int
-    verdict: Verdict
-    note: str = ""
-    seconds: float
-
-
-class PartSearch(msgspec.Struct, frozen=True, kw_only=True):
-    """The search for the smallest part with a property.
-
-    Attributes:
-        question: The property, as a clause: `overflows in fp16`.
-        count: The number of operations or layers of the model that parts consist of.
-        limit: The largest number of tests: 2·log2 of the number of operations, unless another was asked for.
-        tests: The tests, in order.
-        is_smallest: True if no range inside the part has the property; False if the limit ended the search.
-        note: Why the part has the property, or what a script printed last.
-    """
-
-    question: str
-    count: int
-    limit: int
-    tests: tuple[PartTest, ...]
-    is_smallest: bool
-    note: str = ""
-
-
 class Isolation(msgspec.Struct, frozen=True, kw_only=True):
     """A part of a model as a model of its own.
 
     Attributes:
         source: The whole model.
-        path: The file or folder of the part; empty if it was searched for and not written.
+        path: The file or folder of the part.
         files: Files with values, beside it.
         units: The operations or layers of the part.
         inputs: Its inputs.
@@ -107,12 +64,11 @@ class Isolation(msgspec.Struct, frozen=True, kw_only=True):
         precision: The precision in which values of the whole model were computed: `fp16` rounds every fp16
             result, as a device does.
         random_weights: True if absent weights were replaced by synthetic ones.
-        search: How the smallest part with a property was found; None if the part was chosen.
-        profile: The part's own profile: measurements, plans and estimates; None if it was not written.
+        profile: The part's own profile: measurements, plans and estimates.
     """
 
     source: str
-    path: str = ""
+    path: str
     files: tuple[str, ...] = ()
     units: tuple[IsolatedUnit, ...]
     inputs: tuple[PartTensor, ...] = ()
@@ -120,10 +76,8 @@ class Isolation(msgspec.Struct, frozen=True, kw_only=True):
     states: tuple[PartTensor, ...] = ()
     precision: str = ""
     random_weights: bool = False
-    search: PartSearch | None = None
-    profile: Profile | None = None
+    profile: Profile
 
     def to_json(self) -> dict[str, Any]:
         """Returns plain JSON values, with the schema's name."""
-        profile = None if self.profile is None else to_json(self.profile)
-        return {"schema": ISOLATION, **plain(self), "profile": profile}
+        return {"schema": ISOLATION, **plain(self), "profile": to_json(self.profile)}

@@ -14,8 +14,6 @@ from coremltools.converters.mil import Builder as mb
 import coremlscope
 from coremlscope.dropin import install, uninstall
 from coremlscope.formats.packaging import write_mlpackage
-from coremlscope.studies.isolation.isolate import open_cutter
-from coremlscope.studies.isolation.predicates import OffUnit
 from tests.support.programs import build
 
 
@@ -58,13 +56,3 @@ def test_a_part_runs_in_core_ml(package: Path, tmp_path: Path) -> None:
     assert [m.compute_units for m in part.profile.measurements] == ["cpu_only"]
     assert {m.runtime.id for m in part.profile.measurements} == {"coreml"}
     assert "Core ML" in {plan.planner for plan in part.profile.plans}
-
-
-@pytest.mark.usefixtures("mac", "free_units")
-def test_core_ml_says_what_is_kept_off_a_unit(package: Path) -> None:
-    cutter, _ = open_cutter(package)
-    predicate = OffUnit("neural_engine", None)
-    answer = predicate.test(cutter.cut_without_values(range(3)), package)
-    assert answer.holds
-    assert answer.suspects == ("sums",)
-    assert "this Mac" in predicate.question

@@ -1,1 +1,1 @@
-"""Parts of models as models of their own: cutting, running, and finding the smallest part with a property."""
+"""Parts of models as models of their own: cutting and running."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import zipfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -54,9 +53,10 @@ def write_part(cutter: Cutter, part: Part, path: Path, *, overwrite: bool = Fals
     """
     cutter.write(part, path, overwrite=overwrite)
     written = []
-    for file, values in value_files(part, path):
-        write_file(file, _archive(values))
-        written.append(file)
+    for suffix, values in zip(_SUFFIXES, (part.inputs, part.expected, part.states), strict=True):
+        if values:
+            written.append(path.with_suffix(suffix))
+            write_file(written[-1], _archive(values))
     return tuple(written)
 
 
@@ -69,14 +69,3 @@ def _archive(values: Values) -> bytes:
             np.save(file, array, allow_pickle=False)
             archive.writestr(zipfile.ZipInfo(f"{name}.npy"), file.getbuffer())
     return content.getvalue()
-
-
-def value_files(part: Part, path: Path) -> Iterator[tuple[Path, Values]]:
-    """Yields the files of a part's values, with their content: `part.npz`, `part.expected.npz`, …"""
-    for suffix, values in (
-        (".npz", part.inputs),
-        (".expected.npz", part.expected),
-        (".states.npz", part.states),
-    ):
-        if values:
-            yield path.with_suffix(suffix), values

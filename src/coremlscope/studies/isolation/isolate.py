@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -39,10 +39,8 @@ from coremlscope.studies.isolation.comparing import differences, run_here, run_o
 from coremlscope.studies.isolation.files import check_target, write_part
 from coremlscope.studies.isolation.network import NetworkCutter
 from coremlscope.studies.isolation.parts import Cutter, Part
-from coremlscope.studies.isolation.predicates import find_predicate
 from coremlscope.studies.isolation.program import ProgramCutter
 from coremlscope.studies.isolation.selection import select_units
-from coremlscope.studies.isolation.smallest import find_smallest
 
 #: The name of the embedded engine's column of differences.
 _HERE = "here"
@@ -50,13 +48,11 @@ _HERE = "here"
 
 def isolate(
     source: api.Source | Subject,
-    output: str | os.PathLike[str] | None = None,
+    output: str | os.PathLike[str],
     *,
     op: str | Sequence[str] = (),
     span: str | None = None,
     type: str | None = None,
-    smallest: str | os.PathLike[str] | Callable[[Path], bool | None] | None = None,
-    timeout_s: float | None = None,
     devices: str | Sequence[str] | Targets = (),
     engine: str | None = None,
     iterations: int | None = None,
@@ -65,63 +61,44 @@ def isolate(
 ) -> Isolation:
     """Cuts a part out of a model as a model of its own, with the values that it reads in a prediction.
 
-    The part is chosen, or is the smallest one with a property: that is searched for in at most 2·log2(n)
-    tests of n operations. The whole model is run up to the end of the part, and every fp16 result is rounded
+    The whole model is run up to the end of the part, and every fp16 result is rounded
     to fp16, as on a device. The values of the part's inputs and outputs are written beside it. The part is
     run with them and compared with the whole model, then timed, planned and estimated.
 
     Args:
         source: An ML Program, or a neural network in a `.mlmodel` file or a `.mlpackage` folder; as `Subject`
             also with its function, shapes and values of its inputs, and whether absent weights are replaced.
-        output: The package to write; for a neural network a `.mlmodel` file or a package. None writes and
-            runs no part, which is for `smallest` alone.
+        output: The package to write; for a neural network a `.mlmodel` file or a package.
         op: Ids or names of operations.
         span: The first and the last operation: `main/3..main/9`, also `..main/9` and `main/3..`.
         type: All operations of a type.
-        smallest: Searches for the smallest part that is kept off a compute unit of the one device
-            (`off-neural-engine`, `off-gpu`, `off-cpu`; on a Mac without a device by Core ML's own plan),
-            overflows in fp16 (`fp16-overflow`), or is rejected by a script, see `Script`; or for which a
-            function that takes the path of a part returns True, or None if it cannot be tested.
-        timeout_s: Seconds that a script may take for one part.
         devices: Chips or devices to plan and estimate the part for: `m1`, `iphone-15-pro`; as `Targets` also
             with the version of their systems, and the settings under which Core ML runs and times the part,
             every one by default.
         engine: `coreml` or `onnxruntime`, as for `profile`.
         iterations: Timed predictions; None as for `profile`.
         overwrite: Replaces an existing package.
-        progress: Called with the phase, the repetitions or tests done, and how many there will be.
+        progress: Called with the phase, the repetitions done, and how many there will be.
 
     Raises:
         ModelError: The model cannot be read or run, or is of a kind that has no parts.
         InputError: A value or a shape is not allowed.
-        UsageError: Nothing has that id, name or type, an argument is wrong, or the whole model does not have
-            the property, or every part has it.
+        UsageError: Nothing has that id, name or type, or an argument is wrong.
         OutputError: The part cannot be written.
-        EngineError: The engine failed, or a script ended the search.
+        EngineError: The engine failed.
     """
     names = [op] if isinstance(op, str) else list(op)
-    if sum((bool(names), span is not None, type is not None, smallest is not None)) != 1:
-        hint = "give one of --op ID, --range A..B, --type TYPE and --smallest WHAT"
-        raise UsageError("what to isolate is not clear", hint)
-    if output is None and smallest is None:
-        raise UsageError("-o/--output is missing", "name the model to write")
+    if sum((bool(names), span is not None, type is not None)) != 1:
+        raise UsageError("what to isolate is not clear", "give one of --op ID, --range A..B and --type TYPE")
     # What is wrong with the profile's arguments is known before anything is written.
     targets = devices if isinstance(devices, Targets) else Targets(devices, compute_units="every")
     targets.find_devices()
     choose_measurer(choose_engine(engine), Effort())
     cutter, has_random = open_cutter(source)
     name = _name_of(Subject.of(source).model)
-    if output is not None:
-        check_target(cutter, Path(output), name, overwrite=overwrite)
-    if smallest is None:
-        chosen, search = select_units(cutter.units, ops=names, span=span, type_=type), None
-    else:
-        asked = find_predicate(smallest, targets, timeout_s)
-        chosen, search = find_smallest(cutter, asked, progress)
-    if output is None:
-        units = tuple(cutter.units[index] for index in chosen)
-        return Isolation(source=name, units=units, random_weights=has_random, search=search)
-    path, part = Path(output), cutter.cut(chosen)
+    path = Path(output)
+    check_target(cutter, path, name, overwrite=overwrite)
+    part = cutter.cut(select_units(cutter.units, ops=names, span=span, type_=type))
     files = write_part(cutter, part, path, overwrite=overwrite)
     profile = api.profile(
         Subject(path, inputs=part.inputs),
@@ -143,7 +120,6 @@ def isolate(
         states=tuple(_tensor(feature, part.states.get(feature.name), {}) for feature in model.states),
         precision=part.precision,
         random_weights=has_random,
-        search=search,
         profile=replace(profile, findings=(*profile.findings, *compared)),
     )
 

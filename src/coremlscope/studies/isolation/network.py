@@ -93,10 +93,6 @@ class NetworkCutter:
             spec=spec,
         )
 
-    def cut_without_values(self, chosen: Sequence[int]) -> Part:
-        """Cuts out layers as `cut` does: the shapes of blobs are known only from a prediction."""
-        return self.cut(chosen)
-
     def write(self, part: Part, path: Path, *, overwrite: bool = False) -> None:
         """Writes a part as a `.mlmodel` file, or as a package.
 

@@ -63,8 +63,5 @@ class Cutter(Protocol):
     def cut(self, chosen: Sequence[int]) -> Part:
         """Cuts out the units of these indices, with the values that they read and compute."""
 
-    def cut_without_values(self, chosen: Sequence[int]) -> Part:
-        """Cuts out the units of these indices. Nothing is computed unless shapes depend on values."""
-
     def write(self, part: Part, path: Path, *, overwrite: bool = False) -> None:
         """Writes a part as a model file."""

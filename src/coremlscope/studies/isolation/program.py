@@ -103,17 +103,6 @@ class ProgramCutter:
         values, states = self._run(part)
         return self._built(part, values, states)
 
-    def cut_without_values(self, chosen: Sequence[int]) -> Part:
-        """Cuts out units of a function with fixed shapes, and computes nothing.
-
-        Raises:
-            UnsupportedModelError: As `cut`; also if a dimension of an input depends on values.
-        """
-        part = self._cut(chosen)
-        if not all(_is_static(value) for value in part.inputs):
-            return self.cut(chosen)
-        return self._built(part, {}, {})
-
     def write(self, part: Part, path: Path, *, overwrite: bool = False) -> None:
         """Writes a part as a package, that of a Core AI model as well; raises as `write_mlpackage`."""
         content = part.model.content
