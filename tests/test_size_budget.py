@@ -27,8 +27,8 @@ def test_no_room_exceeds_its_budget(tool: ModuleType) -> None:
         [
             "",
             *lines,
-            "Take something away, or raise the budget by `python tools/budget.py --write` and give the reason in",
-            "the message of the commit. The same command lowers it after something went.",
+            "Take something away, or raise the budget by `python tools/budget.py --write` and give the",
+            "reason in the message of the commit. The same command lowers it after something went.",
         ]
     )
 

@@ -152,8 +152,8 @@ def _write(counts: Mapping[str, Mapping[str, int]]) -> str:
     """Returns the file of a budget."""
     lines = [
         "# What each room may hold: `python tools/budget.py` prints the counts, `--write` writes them here.",
-        "# A commit that takes something away lowers the numbers by `--write`. One that adds raises them by it,",
-        "# and its message has the reason.",
+        "# A commit that takes something away lowers the numbers by `--write`. One that adds raises them by",
+        "# it, and its message has the reason.",
         *(f"# {name}: {what}" for name, what in COUNTED.items()),
         "",
         "[rooms]",
