@@ -47,7 +47,7 @@ _FORMS: Mapping[str, tuple[str, Mapping[str, str]]] = {
     ),
     "TraceForm": (
         "Trace",
-        {"schema": f'"{TRACE}"', "kinds": "EventKind[]", "loads?": "number", "live?": "boolean"},
+        {"schema": f'"{TRACE}"', "kinds": "EventKind[]", "loads?": "number"},
     ),
     "VariantsForm": ("VariantReport", {"schema": f'"{VARIANTS}"'}),
     "ResultsForm": ("ResultTable", {"schema": f'"{RESULT_TABLE}"', "live?": "string"}),

@@ -2172,7 +2172,6 @@ export interface TraceForm extends Trace {
   schema: "coremlscope.trace/1";
   kinds: EventKind[];
   loads?: number;
-  live?: boolean;
 }
 
 export interface VariantsForm extends VariantReport {

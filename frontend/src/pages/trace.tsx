@@ -10,21 +10,10 @@ import { Totals } from "../views/program/totals";
 
 /** The page of a recorded program: mistakes, lanes, totals. */
 export function TracePage(props: { result: TraceForm }) {
-  const [form, setForm] = useState(props.result);
-  const [isLost, setLost] = useState(false);
+  const { result: form } = props;
   const [recorded, setRecorded] = useState<Recorded | string | null>(null);
   const [span, select] = useState<readonly [number, number] | null>(null);
   const [group, choose] = useState<number | null>(null);
-  useEffect(() => {
-    if (!props.result.live) return undefined;
-    const events = new EventSource("events");
-    events.addEventListener("trace", (event) => setForm(JSON.parse(event.data) as TraceForm));
-    events.onerror = () => {
-      setLost(true);
-      events.close();
-    };
-    return () => events.close();
-  }, [props.result]);
   useEffect(() => {
     readTrace(form).then(setRecorded, (error) => setRecorded(`The events cannot be read: ${error}`));
   }, [form]);
@@ -39,11 +28,6 @@ export function TracePage(props: { result: TraceForm }) {
         ]}
       />
       <main>
-        {isLost && (
-          <p class="banner" role="alert">
-            The recording has ended; the page shows what it got last.
-          </p>
-        )}
         <Head form={form} events={recorded !== null && typeof recorded !== "string" ? recorded.events.length : null} />
         <Mistakes form={form} />
         {recorded === null && <p class="dim">Reading the events …</p>}

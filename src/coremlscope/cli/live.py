@@ -1,40 +1,20 @@
-"""A recorded program while it runs, on the terminal or as a local web page."""
+"""A recorded program while it runs, on the terminal."""
 
 from __future__ import annotations
 
 import contextlib
 import sys
-import threading
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from coremlscope.base.errors import UsageError
-from coremlscope.cli.terminal import draw, has_color, print_note, print_result, terminal_width
+from coremlscope.cli.terminal import draw, has_color, terminal_width
 
 if TYPE_CHECKING:
     from coremlscope.dropin.tracing.session import RecordedProgram
 
 _WINDOW_S, _UPDATE_S = 10, 0.5
 _LINES_OF_OUTPUT = 5
-
-
-@contextlib.contextmanager
-def serve_page(program: RecordedProgram) -> Iterator[None]:
-    """Serves a recording inside the context, and on a terminal until Ctrl-C is pressed after that."""
-    from coremlscope.server.limits import ServerLimits
-    from coremlscope.server.live import serve_program
-    from coremlscope.server.server import Address
-
-    with serve_program(lambda: program.trace, Address(), ServerLimits()) as (url, answer):
-        print_result(f"{url}\n")
-        thread = threading.Thread(target=answer, name="coremlscope page", daemon=True)
-        thread.start()
-        yield
-        if sys.stdout is not None and sys.stdout.isatty():
-            print_note("the program has ended; press Ctrl-C to stop the page")
-            with contextlib.suppress(KeyboardInterrupt):
-                thread.join()
 
 
 def show_live(program: RecordedProgram, printed: Path) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from coremlscope.base.errors import CoremlscopeError, UsageError
 from coremlscope.cli.command import Command, Parser, add_reports, at_least
-from coremlscope.cli.live import serve_page, show_live
+from coremlscope.cli.live import show_live
 from coremlscope.cli.lookup import add_devices
 from coremlscope.cli.reports import write_reports
 from coremlscope.cli.terminal import draws, print_note
@@ -35,7 +35,7 @@ exports of a recording at once. `coremlscope compare slow.json fast.json` shows 
 
 --live shows it while the program runs: predictions per second by model, the share of time in each
 lane, the last seconds as lanes, mistakes as soon as they show, and the last lines that the program
-prints; everything that it printed follows at the end. --page shows the lanes in a local web page.
+prints; everything that it printed follows at the end.
 
 examples:
   coremlscope trace app.py --input photo.jpg
@@ -70,7 +70,6 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
         help="frames per second to reach; predictions that miss one are counted",
     )
     parser.add_argument("--live", action="store_true", help="show it on the terminal while the program runs")
-    parser.add_argument("--page", action="store_true", help="show it in a local web page meanwhile")
     parser.add_argument(
         "--operations",
         action="store_true",
@@ -124,12 +123,10 @@ def _record(arguments: argparse.Namespace) -> int:
         program = RecordedProgram(
             [arguments.program, *arguments.arguments],
             fps=arguments.fps,
-            capacity=_LIVE_EVENTS if arguments.live or arguments.page else _EVENTS,
+            capacity=_LIVE_EVENTS if arguments.live else _EVENTS,
             output=None if printed is None else printed.file,
             operations=arguments.operations,
         )
-        if arguments.page:
-            stack.enter_context(serve_page(program))
         stack.enter_context(program)
         if printed is not None:
             show_live(program, Path(printed.name))
