@@ -27,12 +27,6 @@ await look(
     seen.best = await texts("#pareto circle.point-best title");
     await page.locator("#pareto button", { hasText: "is better" }).click();
     seen.turned = await texts("#pareto circle.point-best title");
-    seen.devices = await texts(".heat-map thead .number");
-    seen.cells = await page
-      .locator(".heat-map tbody tr")
-      .evaluateAll((lines) =>
-        lines.map((line) => [line.cells[0].textContent, ...[...line.cells].slice(1).map((cell) => Number(cell.dataset.value))]),
-      );
     for (const colorScheme of ["light", "dark"]) {
       await page.emulateMedia({ colorScheme });
       seen.violations[colorScheme] = await violations(page);

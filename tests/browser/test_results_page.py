@@ -85,14 +85,6 @@ def test_the_line_joins_what_no_other_beats(seen: dict[str, Any]) -> None:
     assert seen["turned"] == ["small.mlpackage: 1.00 ms, accuracy 61"]
 
 
-def test_the_heat_map_has_the_numbers_of_the_query(seen: dict[str, Any]) -> None:
-    assert seen["devices"] == ["iPhone 15 Pro", "M1"]
-    assert seen["cells"] == [
-        [f"{model.rpartition('/')[2]}.mlpackage", seconds, 2 * seconds]
-        for model, seconds in sorted(_SECONDS.items(), key=lambda item: item[1])
-    ]
-
-
 def test_the_page_is_accessible_and_fits_a_phone(seen: dict[str, Any]) -> None:
     assert seen["violations"] == {"light": [], "dark": []}
     assert seen["phoneOverflow"] == 0
@@ -103,21 +95,6 @@ def test_a_row_on_a_phone_has_its_texts_below_its_name(seen: dict[str, Any]) -> 
     texts = seen["phoneRow"].split()
     assert "small.mlpackage" in texts
     assert " ".join(texts).endswith("iPhone 15 Pro 1.00 ms * 500 µs – 3.00 ms")
-
-
-def test_the_trend_shows_each_commit_and_the_changes(drive: Drive, tmp_path: Path) -> None:
-    store, path = ResultStore(tmp_path / "results"), tmp_path / "page.html"
-    seconds = [0.002, 0.002, 0.002, 0.003, 0.003]
-    with store.open_writer() as writer:
-        writer.add(_row("net", one, "iPhone 15 Pro", commit) for commit, one in enumerate(seconds))
-        writer.add(_row("other", 0.001, "iPhone 15 Pro", commit) for commit in range(5))
-    path.write_text(render_html_results(to_result_table(by_time(store.table()))))
-    seen = drive("trend", path)
-    assert seen["points"] == [f"c{i}: {1e3 * one:.2f} ms, 1 result" for i, one in enumerate(seconds)]
-    assert seen["changes"] == ["c3: 2.00 ms → 3.00 ms (+50.0 %)"]
-    assert seen["lines"] == 1
-    assert (seen["violations"], seen["phoneOverflow"]) == ({"light": [], "dark": []}, 0)
-    assert (seen["complaints"], seen["foreign"]) == ([], [])
 
 
 def test_the_page_of_a_running_sweep_changes(drive: Drive, tmp_path: Path) -> None:

@@ -1,25 +1,11 @@
 import { useEffect, useMemo, useState } from "preact/hooks";
-import {
-  choices,
-  columnNamed,
-  costsOf,
-  EVERYTHING,
-  figuresOf,
-  matching,
-  sameTexts,
-  textNames,
-  timesOf,
-  type Wanted,
-} from "../data/results";
+import { choices, costsOf, EVERYTHING, matching, sameTexts, textNames, timesOf, type Wanted } from "../data/results";
 import type { ResultsForm } from "../data/schema";
-import { hasTrend } from "../data/trend";
 import { plural } from "../format";
 import { Menu } from "../ui/menu";
 import { TopBar } from "../ui/topbar";
-import { HeatMap } from "../views/results/heat-map";
 import { Leaderboard } from "../views/results/leaderboard";
 import { Pareto } from "../views/results/pareto";
-import { Trend } from "../views/results/trend";
 
 /** The page of results of sweeps: the rows of a query, in all views those that the filter leaves. */
 export function ResultsPage(props: { result: ResultsForm }) {
@@ -37,14 +23,9 @@ export function ResultsPage(props: { result: ResultsForm }) {
   const rows = useMemo(() => matching(result, wanted), [result, wanted]);
   const same = useMemo(() => sameTexts(result), [result]);
   const canCompare = timesOf(result).length > 0 && costsOf(result).length > 0;
-  const hasFigures =
-    columnNamed(result, "model") !== undefined && columnNamed(result, "device") !== undefined && figuresOf(result).length > 0;
-  const hasSteps = useMemo(() => hasTrend(result), [result]);
   const parts = [
     { id: "leaderboard", title: "Leaderboard", isShown: true },
     { id: "pareto", title: "Pareto", isShown: canCompare },
-    { id: "heat-map", title: "Devices", isShown: hasFigures },
-    { id: "trend", title: "Trend", isShown: hasSteps },
   ].filter((part) => part.isShown);
   return (
     <>
@@ -64,8 +45,6 @@ export function ResultsPage(props: { result: ResultsForm }) {
         <Filters table={result} wanted={wanted} onChange={setWanted} shown={rows.length} />
         <Leaderboard table={result} rows={rows} />
         {canCompare && <Pareto table={result} rows={rows} />}
-        {hasFigures && <HeatMap table={result} rows={rows} />}
-        {hasSteps && <Trend table={result} rows={rows} />}
       </main>
     </>
   );
