@@ -13,8 +13,8 @@ from coremlscope.formats import container
 from coremlscope.formats.packaging import write_mlpackage
 from coremlscope.model.ir import Model
 from coremlscope.planning.advice import CORE_ML_VALUE_RULES, bind_default_function, find_remarks
+from coremlscope.planning.rewrites.transforms import parse_transform
 from coremlscope.studies.variants.coremltools_steps import transform_file
-from coremlscope.studies.variants.transforms import parse_transform
 from tests.support.advised_models import F16, F32, MODELS, hard_swish
 
 _RULE = "hard-swish-behind-linear"

@@ -12,7 +12,7 @@ from coremlscope.formats.packaging import write_mlpackage
 from coremlscope.formats.weights import BlobData
 from coremlscope.model.ir import Constant, DType, Model, Program, TensorType, Value, constant
 from coremlscope.planning.advice import RULES, bind_default_function, find_remarks
-from coremlscope.studies.variants.transforms import parse_transform
+from coremlscope.planning.rewrites.transforms import parse_transform
 from tests.support import programs
 from tests.support.advised_models import MODELS, Builder, few_values, two_layers
 

@@ -15,11 +15,11 @@ from coremlscope.formats import container
 from coremlscope.formats.packaging import write_mlpackage
 from coremlscope.model.ir import DType, Model, Program
 from coremlscope.planning.advice import RULES
+from coremlscope.planning.rewrites.transforms import parse_transform
 from coremlscope.results.answer import Answer, Proposal
 from coremlscope.runtime.execution.random_weights import with_random_weights
 from coremlscope.studies.answer.answer import answer_models
 from coremlscope.studies.variants.coremltools_steps import transform_file
-from coremlscope.studies.variants.transforms import parse_transform
 from tests.support.advised_models import MODELS, interface
 
 #: Compression by coremltools: weights may all be zero, or too large for half precision.

@@ -15,11 +15,11 @@ from coremlscope.devices.catalog import DEFAULT_DEVICES
 from coremlscope.formats.packaging import write_mlpackage
 from coremlscope.formats.sample import sample_model
 from coremlscope.model import ir
+from coremlscope.planning.rewrites.clips import with_clips
+from coremlscope.planning.rewrites.table import REWRITES
 from coremlscope.reports.answer import render_answer
 from coremlscope.results.answer import Answer, SettingChoice
 from coremlscope.studies.answer.answer import answer_models
-from coremlscope.studies.variants.clips import with_clips
-from coremlscope.studies.variants.rewrites import REWRITES
 from tests.support.advised_models import F16, Builder, interface, relu6
 from tests.support.networks import relu6_layers
 

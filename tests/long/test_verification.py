@@ -8,8 +8,8 @@ import pytest
 
 from coremlscope import verify
 from coremlscope.model.subject import Subject
+from coremlscope.planning.rewrites.transforms import parse_transform
 from coremlscope.studies.variants.coremltools_steps import transform_file
-from coremlscope.studies.variants.transforms import parse_transform
 from coremlscope.verification.pairing import plain_name
 from tests.support.faulty_programs import PROGRAMS, Planted
 

@@ -16,9 +16,9 @@ from coremlscope.formats.packaging import write_mlpackage
 from coremlscope.model import ir
 from coremlscope.model.ir import Model
 from coremlscope.planning.advice import RULES, bind_default_function, find_remarks
+from coremlscope.planning.rewrites.moves import with_joined_reshapes
+from coremlscope.planning.rewrites.transforms import default_transforms, parse_transform, why_not
 from coremlscope.studies.variants.coremltools_steps import transform_file
-from coremlscope.studies.variants.moves import with_joined_reshapes
-from coremlscope.studies.variants.transforms import default_transforms, parse_transform, why_not
 from tests.support.advised_models import MODELS, few_values
 
 _MODELS: dict[str, list[Model]] = {

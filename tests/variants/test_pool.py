@@ -12,10 +12,10 @@ import pytest
 from coremlscope.base.errors import CoremlscopeError, EngineError, LimitError, UnsupportedModelError
 from coremlscope.base.processes.child import Child, ChildLimits, Task
 from coremlscope.base.processes.endings import Failures
+from coremlscope.planning.rewrites.transforms import parse_transform
 from coremlscope.results.variants import Variant
 from coremlscope.studies.variants.evaluation import Question
 from coremlscope.studies.variants.pool import VariantPool, worker_count
-from coremlscope.studies.variants.transforms import parse_transform
 from coremlscope.studies.variants.worker import VariantJob
 
 #: A child that answers by the name of the transform.

@@ -22,9 +22,9 @@ from coremltools.optimize.coreml import _quantization_passes as passes
 
 import coremlscope
 from coremlscope.formats.packaging import write_mlpackage
+from coremlscope.planning.rewrites.transforms import parse_transform
 from coremlscope.studies.variants.coremltools_steps import SharedSteps, transform_file
 from coremlscope.studies.variants.quick_coremltools import count_values, quick_coremltools
-from coremlscope.studies.variants.transforms import parse_transform
 from tests.support.advised_models import two_layers
 
 _RANDOM = np.random.default_rng(3)

@@ -15,10 +15,10 @@ from coremlscope.formats import container
 from coremlscope.formats.packaging import write_mlpackage
 from coremlscope.model import ir
 from coremlscope.planning.advice import bind_default_function, find_remarks
-from coremlscope.studies.variants.clips import with_clips
+from coremlscope.planning.rewrites.clips import with_clips
+from coremlscope.planning.rewrites.transforms import default_transforms, parse_transform, why_not
 from coremlscope.studies.variants.coremltools_steps import transform_file
 from coremlscope.studies.variants.evaluation import Question, write_samples
-from coremlscope.studies.variants.transforms import default_transforms, parse_transform, why_not
 from coremlscope.studies.variants.worker import VariantJob, make_variant
 from tests.support.advised_models import F16, F32, Builder
 from tests.support.networks import hard_sigmoid_clip, random, relu6_layers

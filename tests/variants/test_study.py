@@ -24,10 +24,10 @@ from coremlscope.formats import container
 from coremlscope.formats.mlpackage import MANIFEST
 from coremlscope.formats.packaging import write_mlpackage
 from coremlscope.formats.sample import sample_model
+from coremlscope.planning.rewrites.transforms import parse_transform
 from coremlscope.results.variants import ORIGINAL, Variant, VariantReport
 from coremlscope.studies.variants import coremltools_steps, study
 from coremlscope.studies.variants.study import apply_variant, what_if
-from coremlscope.studies.variants.transforms import parse_transform
 from coremlscope.studies.variants.worker import VariantJob
 from tests.support import converted_models, ir_models
 from tests.support.networks import network, random

@@ -5,7 +5,7 @@ import pytest
 from coremlscope.base.errors import UsageError
 from coremlscope.formats.sample import sample_model
 from coremlscope.model.ir import DType, EnumeratedShapes, Model
-from coremlscope.studies.variants.transforms import default_transforms, parse_transform, why_not
+from coremlscope.planning.rewrites.transforms import default_transforms, parse_transform, why_not
 from tests.support import ir_models
 
 

@@ -53,7 +53,7 @@ def _names(text: str) -> tuple[str, ...]:
 
 
 def _variants(text: str) -> tuple[str, ...]:
-    from coremlscope.studies.variants.transforms import parse_transform
+    from coremlscope.planning.rewrites.transforms import parse_transform
 
     names = _names(text)
     for name in names:

@@ -20,9 +20,9 @@ from coremlscope.planning.forecast.what_if import estimate_saving
 from coremlscope.planning.placement.backend import BACKENDS_OF
 from coremlscope.planning.placement.hypotheses import Planning, plan_with_costs
 from coremlscope.planning.placement.replan import Costs
-from coremlscope.studies.variants.clips import read_network, with_clips
-from coremlscope.studies.variants.rewrites import REWRITES
-from coremlscope.studies.variants.transforms import parse_transform
+from coremlscope.planning.rewrites.clips import read_network, with_clips
+from coremlscope.planning.rewrites.table import REWRITES
+from coremlscope.planning.rewrites.transforms import parse_transform
 
 
 class Again:

@@ -9,13 +9,13 @@ from coremlscope.base.figures import Figure
 from coremlscope.base.findings import Finding, Saving
 from coremlscope.devices.unit import NEURAL_ENGINE, SETTING_WORDS, UNIT_WORDS, ComputeUnits
 from coremlscope.planning.forecast.model_findings import TOGETHER
+from coremlscope.planning.rewrites.transforms import parse_transform, why_not
 from coremlscope.results.answer import Proposal
 from coremlscope.results.estimate import Estimate
 from coremlscope.results.plan import PlanView, WhatIf
 from coremlscope.results.profile import Profile
 from coremlscope.studies.answer.again import Again
 from coremlscope.studies.answer.settings import compare_settings, judge_gain
-from coremlscope.studies.variants.transforms import parse_transform, why_not
 
 #: The properties of settings in Swift and in coremltools.
 _CODE: Mapping[ComputeUnits, str] = {

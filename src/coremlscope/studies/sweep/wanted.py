@@ -17,8 +17,8 @@ from coremlscope.base.units import parse_bytes
 from coremlscope.devices import ComputeUnits, expand_names
 from coremlscope.devices.unit import choose_settings
 from coremlscope.model.features.names import nearest
+from coremlscope.planning.rewrites.transforms import parse_transform
 from coremlscope.studies.sweep.jobs import Measuring
-from coremlscope.studies.variants.transforms import parse_transform
 
 #: The name for all functions of a model.
 EVERY = "every"

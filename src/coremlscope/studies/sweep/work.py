@@ -31,13 +31,13 @@ from coremlscope.measure.effort import Effort
 from coremlscope.model.ir import Model, Program
 from coremlscope.model.subject import Subject
 from coremlscope.planning.forecast.planner import forecast
+from coremlscope.planning.rewrites.transforms import parse_transform, why_not
 from coremlscope.results.profile import Profile
 from coremlscope.runtime.execution.binding import sharing_bindings
 from coremlscope.runtime.execution.sequence_lengths import choose_lengths
 from coremlscope.studies.sweep.jobs import PickledModel, SweepJob, SweptModel, WantedResult, split_cases
 from coremlscope.studies.sweep.profiles import rows_of
 from coremlscope.studies.sweep.rows import Row
-from coremlscope.studies.variants.transforms import parse_transform, why_not
 from coremlscope.studies.variants.worker import first_line
 
 #: The file that measuring jobs lock, in the user's cache, and seconds between two tries.

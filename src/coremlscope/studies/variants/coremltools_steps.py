@@ -16,11 +16,11 @@ from coremlscope.formats import container
 from coremlscope.formats.packaging import write_mlpackage
 from coremlscope.model.ir import Model
 from coremlscope.planning.advice import bind_default_function, find_needless_outputs
-from coremlscope.studies.variants.clips import with_clips
-from coremlscope.studies.variants.moves import with_joined_reshapes
-from coremlscope.studies.variants.pictures import Pictures, with_image_inputs
-from coremlscope.studies.variants.rewrites import REWRITES
-from coremlscope.studies.variants.transforms import Step, Transform
+from coremlscope.planning.rewrites.clips import with_clips
+from coremlscope.planning.rewrites.moves import with_joined_reshapes
+from coremlscope.planning.rewrites.pictures import Pictures, with_image_inputs
+from coremlscope.planning.rewrites.table import REWRITES
+from coremlscope.planning.rewrites.transforms import Step, Transform
 
 #: The version of the specification of iOS 18, which packs tables for groups, numbers of 4 bits, indices of 3
 #: bits, and weights that are compressed twice.

@@ -60,6 +60,7 @@ from coremlscope.model.ir import (
     kind_with_article,
 )
 from coremlscope.planning.cost.latency.own import NOTHING_OWN
+from coremlscope.planning.rewrites.transforms import Transform, default_transforms, parse_transform, why_not
 from coremlscope.results.encoding import decode, plain
 from coremlscope.results.variants import ORIGINAL, Variant, VariantReport
 from coremlscope.runtime.execution.cache import ArtefactCache, default_cache, digest_of_code
@@ -69,7 +70,6 @@ from coremlscope.runtime.execution.wiring import bodies_of, interface_of
 from coremlscope.studies.variants.coremltools_steps import require_coremltools
 from coremlscope.studies.variants.evaluation import Question, write_samples
 from coremlscope.studies.variants.pool import VariantPool, worker_count
-from coremlscope.studies.variants.transforms import Transform, default_transforms, parse_transform, why_not
 from coremlscope.studies.variants.worker import VariantJob
 
 #: Called with the title of what is done, the variants that are ready, and how many there will be.

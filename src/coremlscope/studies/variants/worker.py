@@ -24,13 +24,13 @@ from coremlscope.base.errors import (
 from coremlscope.base.processes.channel import jobs, send, send_error
 from coremlscope.formats import container
 from coremlscope.model.ir import Program, TensorType, ValueType
+from coremlscope.planning.rewrites.pictures import Pictures
+from coremlscope.planning.rewrites.transforms import Transform
 from coremlscope.results.encoding import plain
 from coremlscope.results.variants import Variant
 from coremlscope.studies.variants.coremltools_steps import SharedSteps, transform_file
 from coremlscope.studies.variants.evaluation import Question, evaluate, read_samples, write_samples
-from coremlscope.studies.variants.pictures import Pictures
 from coremlscope.studies.variants.quick_coremltools import quick_coremltools
-from coremlscope.studies.variants.transforms import Transform
 
 #: How far the share of zeros may be from what was asked for, in percent, without a remark.
 _SPARSITY_PERCENT = 1.0

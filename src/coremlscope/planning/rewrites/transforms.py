@@ -21,10 +21,10 @@ from coremlscope.model.ir import (
     kind_with_article,
 )
 from coremlscope.planning.advice import Remark, bind_default_function, find_channel_swaps, find_remarks
+from coremlscope.planning.rewrites.clips import with_clips
+from coremlscope.planning.rewrites.pictures import Scaling, why_no_images
+from coremlscope.planning.rewrites.table import REWRITES
 from coremlscope.runtime.execution.binding import share
-from coremlscope.studies.variants.clips import with_clips
-from coremlscope.studies.variants.pictures import Scaling, why_no_images
-from coremlscope.studies.variants.rewrites import REWRITES
 
 _JOIN = "+"
 _BITS = (8, 6, 4, 3, 2, 1)

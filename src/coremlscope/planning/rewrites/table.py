@@ -8,11 +8,11 @@ from functools import partial
 from msgspec.structs import replace
 
 from coremlscope.model.ir import Function, Model, Program
-from coremlscope.studies.variants.half_edges import with_half_edges
-from coremlscope.studies.variants.moves import with_joined_concats, with_wanted_channels
-from coremlscope.studies.variants.ranks import with_lower_ranks
-from coremlscope.studies.variants.sequence_layout import with_convolutions
-from coremlscope.studies.variants.wide_layers import with_narrow_layers
+from coremlscope.planning.rewrites.half_edges import with_half_edges
+from coremlscope.planning.rewrites.moves import with_joined_concats, with_wanted_channels
+from coremlscope.planning.rewrites.ranks import with_lower_ranks
+from coremlscope.planning.rewrites.sequence_layout import with_convolutions
+from coremlscope.planning.rewrites.wide_layers import with_narrow_layers
 
 #: Returns an ML Program in another form, and how many operations or inputs have it.
 Rewrite = Callable[[Model], tuple[Model, int]]
